@@ -1,0 +1,48 @@
+"""Fourier Learning Machines: functions written as finite nonharmonic Fourier series, fitted to problems and data.
+
+Names are imported on first use (PEP 562), so that `import flm` is instant and the first numerical name pays for jax.
+"""
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from flm._version import __version__
+
+if TYPE_CHECKING:
+    from flm.domains import Box
+
+# Where each public name lives. Sorted; every name is documented (tests/test_design.py).
+_HOMES = {
+    "Box": "flm.domains",
+}
+_MODULES = ()
+
+__all__ = ["__version__", *_HOMES, *_MODULES]
+
+
+def _enable_float64() -> None:
+    """Turn on 64-bit floats in JAX unless the user has spoken: JAX_ENABLE_X64 in the environment wins."""
+    if "JAX_ENABLE_X64" in os.environ:
+        return
+    os.environ["JAX_ENABLE_X64"] = "1"
+    if "jax" in sys.modules:
+        sys.modules["jax"].config.update("jax_enable_x64", True)
+
+
+_enable_float64()
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return importlib.import_module(f"flm.{name}")
+    raise AttributeError(f"module 'flm' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
