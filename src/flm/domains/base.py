@@ -1,0 +1,246 @@
+"""What every domain is: named axes, a bounding box, a sampler of its inside, and named pieces of its boundary."""
+
+import keyword
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flm.domains.piece import Patch, Piece, join
+from flm.domains.sequences import unit_points
+from flm.domains.where import number_text, parse_where, place_text
+
+if TYPE_CHECKING:
+    from flm.domains.boolean import Combination
+
+_SNAP = 1e-9  # a pinned value this close to a bound, relative to the width, is that bound
+_EDGE = 1e-12  # how far outside, relative to the size, a point still counts as on the boundary
+
+
+class AbstractDomain(ABC):
+    """A bounded open set of points with named axes.
+
+    A subclass is final and provides `axes`, `bounds`, `level` and `pieces`; all sampling follows from these.
+    """
+
+    axes: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def bounds(self) -> np.ndarray:
+        """The bounding box, (m, 2)."""
+
+    @abstractmethod
+    def level(self, points: np.ndarray) -> np.ndarray:
+        """A function that is negative inside, zero on the boundary and positive outside, (P,)."""
+
+    @property
+    @abstractmethod
+    def pieces(self) -> tuple[Piece, ...]:
+        """The natural pieces of the boundary."""
+
+    @property
+    def width(self) -> np.ndarray:
+        """Widths of the bounding box, (m,)."""
+        return self.bounds[:, 1] - self.bounds[:, 0]
+
+    @property
+    def center(self) -> np.ndarray:
+        """Center of the bounding box, (m,)."""
+        return self.bounds.mean(axis=1)
+
+    @property
+    def corners(self) -> tuple["Corner", ...]:  # noqa: F821
+        """Corners of a planar boundary, as far as the shapes know them."""
+        return ()
+
+    @property
+    def holes(self) -> np.ndarray:
+        """One point inside each hole (its centroid), (H, m)."""
+        return np.zeros((0, len(self.axes)))
+
+    @property
+    def leaves(self) -> tuple["AbstractDomain", ...]:
+        """The shapes that this domain is made of; itself unless it is a combination."""
+        return (self,)
+
+    def contains(self, points: Any) -> np.ndarray:
+        """Whether each point (P, m) is in the closed domain, up to rounding."""
+        return self.level(self.as_points(points)) <= _EDGE * self.width.max()
+
+    def interior(self, n: int, *, seed: int, warp: bool = True) -> np.ndarray:
+        """`n` points strictly inside, (n, m): scrambled Sobol points over the bounds, those outside rejected.
+
+        Args:
+            n: How many points.
+            seed: The same seed gives the same points.
+            warp: Denser towards the faces of the bounding box (arcsine density), as least squares wants it.
+        """
+        if n < 1:
+            raise ValueError(f"`n` must be at least 1; got {n}.")
+        tried = n if self._fills_bounds else int(n / max(self._filling, 1e-3)) + 8
+        while True:
+            points = self._in_bounds(unit_points(tried, (True,) * len(self.axes), seed=seed, warp=warp))
+            inside = points if self._fills_bounds else points[self.level(points) < 0.0]
+            if len(inside) >= n:
+                return inside[:n]
+            if tried > 2**24:
+                raise ValueError(f"`n` must be fewer points than this thin region can give; got {n}.")
+            tried *= 2
+
+    def grid(self, shape: int | Sequence[int]) -> np.ndarray:
+        """An even grid over the bounds, end points included, (prod(shape), m), last axis fastest; only points inside.
+
+        Args:
+            shape: Points per axis, one number for all axes or one each.
+        """
+        shape = (shape,) * len(self.axes) if isinstance(shape, int | np.integer) else tuple(shape)
+        if len(shape) != len(self.axes) or min(shape) < 2:
+            raise ValueError(
+                f"`shape` must be one number, or one for each of the axes {', '.join(self.axes)}, of at least 2; "
+                f"got {shape}."
+            )
+        lines = [np.linspace(lo, hi, k) for (lo, hi), k in zip(self.bounds, shape, strict=True)]
+        points = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, len(lines))
+        return points if self._fills_bounds else points[self.contains(points)]
+
+    def piece(self, where: Any) -> Piece:
+        """The part of the domain that `where` names.
+
+        Args:
+            where: "x=0", "x=min", "x=0, y=1" (faces, edges, points and interior planes), "boundary", or a shape:
+                the part of the boundary that came from it.
+
+        Raises:
+            ValueError: There is no such place; the message lists those that exist.
+        """
+        if isinstance(where, Piece):
+            return where
+        if isinstance(where, AbstractDomain):
+            return self._piece_of(where)
+        if not isinstance(where, str):
+            raise ValueError(f'`where` must be a string like "{self.axes[0]}=0", or a shape; got {where!r}.')
+        if where.strip() == "boundary":
+            return self._boundary()
+        return self._pinned(where)
+
+    def unclaimed(self, claimed: Iterable[Piece]) -> tuple[Piece, ...]:
+        """The natural pieces of the boundary whose names are not among those of `claimed`."""
+        names = {piece.name for piece in claimed}
+        return () if "boundary" in names else tuple(piece for piece in self.pieces if piece.name not in names)
+
+    def __sub__(self, other: "AbstractDomain") -> "Combination":
+        return _combine("-", self, other)
+
+    def __and__(self, other: "AbstractDomain") -> "Combination":
+        return _combine("&", self, other)
+
+    def __or__(self, other: "AbstractDomain") -> "Combination":
+        return _combine("|", self, other)
+
+    def __mul__(self, other: "AbstractDomain") -> "AbstractDomain":
+        from flm.domains.product import multiply  # a product knows its factors, not the other way round
+
+        return multiply(self, other) if isinstance(other, AbstractDomain) else NotImplemented
+
+    def as_points(self, points: Any) -> np.ndarray:
+        """`points` as a float64 array (P, m), refused when the number of columns is not the number of axes."""
+        array = np.asarray(points, float)
+        if array.ndim != 2 or array.shape[1] != len(self.axes):
+            raise ValueError(
+                f"`points` must have shape (P, {len(self.axes)}), one column for each of {', '.join(self.axes)}; "
+                f"got {array.shape}."
+            )
+        return array
+
+    _fills_bounds = False
+
+    @cached_property
+    def _filling(self) -> float:
+        """The share of the bounding box that is inside."""
+        points = self._in_bounds(unit_points(4096, (True,) * len(self.axes), seed=0, warp=False))
+        return float(np.mean(self.level(points) < 0.0))
+
+    def _in_bounds(self, unit: np.ndarray) -> np.ndarray:
+        """Points of the unit cube mapped to the bounds, strictly inside them after rounding."""
+        low, high = self.bounds.T
+        margin = np.maximum(1e-13 * (high - low), np.spacing(np.maximum(abs(low), abs(high))))
+        return np.clip(low + (high - low) * unit, low + margin, high - margin)
+
+    def _boundary(self) -> Piece:
+        return join("boundary", self.pieces)
+
+    def _piece_of(self, shape: "AbstractDomain") -> Piece:
+        mine = [piece for piece in self.pieces if piece.owner in shape.leaves]
+        if not mine:
+            raise ValueError(
+                f"`where` must be a shape that part of the boundary came from; got {shape!r}. "
+                f"The boundary came from: {', '.join(repr(leaf) for leaf in self.leaves)}."
+            )
+        return join(mine[0].name if len(mine) == 1 else repr(shape), mine)
+
+    def _pinned(self, where: str) -> Piece:
+        """The plane, edge or point that `where` pins, cut down to the domain."""
+        fixed, normal = {}, np.zeros(len(self.axes))
+        for axis, value in parse_where(where, self.axes).items():
+            index = self.axes.index(axis)
+            low, high = self.bounds[index]
+            value = {"min": low, "max": high}.get(value, value) if isinstance(value, str) else value
+            tolerance = _SNAP * (high - low)
+            if not low - tolerance <= value <= high + tolerance:
+                raise ValueError(
+                    f"`where` must be a place in the domain, {number_text(low)} <= {axis} <= {number_text(high)}; "
+                    f"got {where!r}. The boundary pieces are: {', '.join(piece.name for piece in self.pieces)}."
+                )
+            at_low, at_high = abs(value - low) <= tolerance, abs(value - high) <= tolerance
+            if (at_low or at_high) and not normal.any():
+                normal[index] = -1.0 if at_low else 1.0
+            fixed[axis] = float(low if at_low else high if at_high else value)
+        if self._fills_bounds:
+            return self._plane(fixed, normal)
+        for piece in self.pieces:
+            if piece.fixed == fixed:
+                return piece
+        plane = self._plane(fixed, np.zeros(len(self.axes))).cut(lambda points, normals: self.contains(points))
+        if plane is None:
+            raise ValueError(
+                f"`where` must be a place that meets the domain; got {where!r}. "
+                f"The boundary pieces are: {', '.join(piece.name for piece in self.pieces)}."
+            )
+        return plane
+
+    def _plane(self, fixed: dict[str, float], normal: np.ndarray) -> Piece:
+        """The points of the bounds with some axes fixed."""
+        free = [index for index, axis in enumerate(self.axes) if axis not in fixed]
+        base = np.array([fixed.get(axis, 0.0) for axis in self.axes])
+        width = self.width
+
+        def chart(unit):
+            points = np.tile(base, (len(unit), 1))
+            points[:, free] = self.bounds[free, 0] + width[free] * unit
+            return points, np.tile(normal, (len(unit), 1))
+
+        patch = Patch(chart, ends=(True,) * len(free), measure=float(np.prod(width[free])))
+        return Piece(place_text(fixed), self.axes, len(free), (patch,), fixed=fixed, owner=self)
+
+
+def check_axes(names: Sequence[str]) -> tuple[str, ...]:
+    """`names` as a tuple, refused unless they are distinct identifiers other than "n" (the normal's letter)."""
+    for name in names:
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise ValueError(f"`axes` must be valid Python names; got {name!r}.")
+        if name == "n":
+            raise ValueError("`axes` must not contain 'n': u_n is the normal derivative. Rename the axis.")
+    if len(set(names)) != len(names):
+        raise ValueError(f"`axes` must be distinct; got {', '.join(names)}.")
+    return tuple(names)
+
+
+def _combine(operation: str, left: AbstractDomain, right: Any) -> "Combination":
+    from flm.domains.boolean import Combination  # a combination knows its parts, not the other way round
+
+    if not isinstance(right, AbstractDomain):
+        raise TypeError(f"`{operation}` must join two domains; got {right!r}.")
+    return Combination(operation, left, right)

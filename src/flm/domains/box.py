@@ -1,0 +1,124 @@
+"""Boxes: products of intervals with named axes."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from flm.domains.base import AbstractDomain, check_axes
+from flm.domains.piece import Piece, join
+from flm.domains.where import did_you_mean, number_text
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Box(AbstractDomain):
+    """A box with named axes, lo_j ≤ x_j ≤ hi_j.
+
+    Args:
+        axes: For each axis its interval, in order: `Box(x=(0, 1), t=(0, 2))`.
+
+    Raises:
+        ValueError: An interval is not finite or not increasing, or a name is not usable in a residual.
+
+    Example:
+        >>> box = Box(x=(0, 1), t=(0, 2))
+        >>> box["t"]
+        (0.0, 2.0)
+        >>> [piece.name for piece in box.pieces]
+        ['x=0', 'x=1', 't=0', 't=2']
+    """
+
+    axes: tuple[str, ...]
+    intervals: tuple[tuple[float, float], ...]
+
+    def __init__(self, **axes: tuple[float, float]):
+        if not axes:
+            raise ValueError("`Box` must have at least one axis, for example Box(x=(0, 1)).")
+        object.__setattr__(self, "axes", check_axes(list(axes)))
+        object.__setattr__(self, "intervals", tuple(_interval(name, pair) for name, pair in axes.items()))
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """The box as an array, (m, 2)."""
+        bounds = np.array(self.intervals)
+        bounds.setflags(write=False)
+        return bounds
+
+    @property
+    def volume(self) -> float:
+        """Length, area or volume."""
+        return float(np.prod(self.width))
+
+    def level(self, points: np.ndarray) -> np.ndarray:
+        """The signed distance to the nearest face plane, negative inside."""
+        low, high = self.bounds.T
+        return np.maximum(low - points, points - high).max(axis=1)
+
+    def contains(self, points) -> np.ndarray:
+        """Whether each point (P, m) is in the closed box, up to rounding in each axis."""
+        points, (low, high), slack = self.as_points(points), self.bounds.T, 1e-12 * self.width
+        return np.all((points >= low - slack) & (points <= high + slack), axis=1)
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The faces, axis by axis, lower before upper."""
+        return tuple(face for axis in self.axes for face in self.faces(axis))
+
+    @property
+    def corners(self):
+        """The four right angles of a planar box."""
+        from flm.domains.polygon import corners_of  # polygons import boxes
+
+        if len(self.axes) != 2:
+            return ()
+        (x0, x1), (y0, y1) = self.intervals
+        return corners_of(np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]))
+
+    def faces(self, axis: str) -> tuple[Piece, Piece]:
+        """The two opposite faces of an axis; equal seeds sample them at equal free coordinates."""
+        self[axis]
+        return self._pinned(f"{axis}=min"), self._pinned(f"{axis}=max")
+
+    def keys(self) -> tuple[str, ...]:
+        """The axes' names, so that `dict(box)` gives the intervals."""
+        return self.axes
+
+    def __getitem__(self, axis: str) -> tuple[float, float]:
+        if axis not in self.axes:
+            raise KeyError(
+                f"`axis` must be one of {', '.join(self.axes)}; got {axis!r}.{did_you_mean(axis, self.axes)}"
+            )
+        return self.intervals[self.axes.index(axis)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.axes)
+
+    def __len__(self) -> int:
+        return len(self.axes)
+
+    def __repr__(self) -> str:
+        sides = (f"{axis}=({_text(lo)}, {_text(hi)})" for axis, (lo, hi) in zip(self.axes, self.intervals, strict=True))
+        return f"Box({', '.join(sides)})"
+
+    _fills_bounds = True
+
+    def _boundary(self) -> Piece:
+        # Axes may have different units, so areas do not compare: faces share samples equally.
+        return join("boundary", self.pieces, equal=True)
+
+
+def _text(value: float) -> str:
+    short = number_text(value)
+    return short if float(short) == value else repr(value)
+
+
+def _interval(name: str, pair) -> tuple[float, float]:
+    try:
+        low, high = (float(value) for value in pair)
+    except (TypeError, ValueError):
+        raise ValueError(f"`{name}` must be an interval (low, high); got {pair!r}.") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"`{name}` must be a finite interval with low < high; got ({_text(low)}, {_text(high)}).")
+    return low, high

@@ -1,0 +1,161 @@
+"""Pieces of a boundary: named sets with a sampler, outward normals and a measure.
+
+A piece is a list of patches; a patch is a chart from the unit cube, (n, d) → points and normals, and optionally a rule
+that keeps part of it. Everything that cuts a boundary (booleans, `restrict`) only adds such a rule.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from flm.domains.sequences import split, unit_points
+
+Chart = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+_PROBES = 4096  # points that estimate how much of a patch is kept
+_LARGEST = 2**22  # points tried before a patch counts as too thin to sample
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A chart of part of a boundary: unit cube → (points (n, m), unit normals (n, m)).
+
+    Args:
+        chart: Area-preserving up to a constant, so that uniform coordinates give uniform points.
+        ends: Per coordinate of the chart, whether it has ends (see `unit_points`).
+        measure: Length or area of the part that is kept.
+        keep: Which points belong to the patch, of (points, normals); None keeps all.
+    """
+
+    chart: Chart
+    ends: tuple[bool, ...]
+    measure: float
+    keep: Keep | None = None
+
+    def sample(self, n: int, *, seed: int, warp: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Exactly `n` points of the patch and their normals."""
+        tried = n
+        while True:
+            points, normals = self.chart(unit_points(tried, self.ends, seed=seed, warp=warp))
+            if self.keep is None:
+                return points, normals
+            kept = np.flatnonzero(self.keep(points, normals))
+            if len(kept) >= n:
+                # Few are surplus, because `tried` grows to fit; drop them evenly.
+                kept = kept[((np.arange(n) + 0.5) * (len(kept) / max(n, 1))).astype(int)]
+                return points[kept], normals[kept]
+            if tried >= _LARGEST:
+                raise ValueError(f"`n` must be fewer points than this sliver of a boundary can give; got {n}.")
+            tried = min(_LARGEST, 1 + int(1.02 * tried * max(1.0, n / max(len(kept), 1))))
+
+    def cut(self, keep: Keep) -> "Patch | None":
+        """The part of the patch where `keep` also holds, or None when nothing remains."""
+        points, normals = self.chart(unit_points(_PROBES, self.ends, seed=0, warp=False))
+        before = np.ones(len(points), bool) if self.keep is None else self.keep(points, normals)
+        share = np.mean(keep(points[before], normals[before])) if before.any() else 0.0
+        if share == 0.0:
+            return None
+        old = self.keep
+        both = keep if old is None else lambda p, v: old(p, v) & keep(p, v)
+        return replace(self, measure=self.measure * float(share), keep=None if share == 1.0 and old is None else both)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A named part of a domain's boundary (or a plane, an edge or a point of it), with outward normals.
+
+    Args:
+        name: Canonical, e.g. "x=0", "x=0, t=1", "boundary".
+        axes: The domain's axes.
+        dimension: Free dimensions; 0 is a single point.
+        patches: What the piece is made of.
+        fixed: Pinned axes and their values; empty for curved pieces.
+        owner: The shape that this piece came from.
+        shares: How samples are shared between patches; None: by measure.
+    """
+
+    name: str
+    axes: tuple[str, ...]
+    dimension: int
+    patches: tuple[Patch, ...] = field(repr=False, compare=False)
+    fixed: dict[str, float] = field(default_factory=dict, hash=False)
+    owner: Any = field(default=None, repr=False, compare=False)
+    shares: tuple[float, ...] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def measure(self) -> float:
+        """Length or area; 1 for a single point."""
+        return float(sum(patch.measure for patch in self.patches))
+
+    def sample(self, n: int, *, seed: int, warp: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """`n` points on the piece and the outward unit normals there, both (n, m).
+
+        Curves are sampled evenly by arc length, straight sides by Chebyshev points, spheres by a Fibonacci lattice,
+        faces by Sobol points. The same seed gives the same free coordinates on opposite faces of a box.
+
+        Args:
+            n: How many points; a single point (dimension 0) is returned once, whatever `n`.
+            seed: Different seeds give different points.
+            warp: Whether straight coordinates get denser towards their ends.
+        """
+        if n < 1:
+            raise ValueError(f"`n` must be at least 1; got {n}.")
+        if self.dimension == 0:
+            return self.patches[0].sample(1, seed=seed, warp=False)
+        counts = split(n, self.shares or [patch.measure for patch in self.patches])
+        parts = [p.sample(k, seed=seed, warp=warp) for p, k in zip(self.patches, counts, strict=True) if k]
+        return np.concatenate([p for p, _ in parts]), np.concatenate([v for _, v in parts])
+
+    def restrict(self, where: Callable[..., Any]) -> "Piece":
+        """The part of the piece where a predicate on named coordinates holds: `piece.restrict(lambda x: x < 0)`.
+
+        Raises:
+            ValueError: The predicate names something that is not an axis, or holds nowhere on the piece.
+        """
+        names = tuple(inspect.signature(where).parameters)
+        if unknown := [name for name in names if name not in self.axes]:
+            raise ValueError(f"`where` must be a function of axes ({', '.join(self.axes)}); got {', '.join(unknown)}.")
+        columns = [self.axes.index(name) for name in names]
+
+        def keep(points, normals):
+            return np.broadcast_to(np.asarray(where(*points[:, columns].T), bool), len(points))
+
+        cut = self.cut(keep, name=f"{self.name}, restricted")
+        if cut is None:
+            raise ValueError(
+                f"`where` must hold somewhere on {self.name!r}; got a predicate that is false all over it."
+            )
+        return cut
+
+    def cut(self, keep: Keep, *, name: str | None = None) -> "Piece | None":
+        """The part of the piece where `keep(points, normals)` holds, or None when nothing remains."""
+        shares = self.shares or [None] * len(self.patches)
+        cuts = [(patch.cut(keep), share) for patch, share in zip(self.patches, shares, strict=True)]
+        left = [(patch, share) for patch, share in cuts if patch is not None]
+        if not left:
+            return None
+        return replace(
+            self,
+            name=name or self.name,
+            patches=tuple(patch for patch, _ in left),
+            shares=None if self.shares is None else tuple(share for _, share in left),
+        )
+
+
+def join(name: str, pieces: Sequence[Piece], *, equal: bool = False) -> Piece:
+    """The union of pieces of one domain; samples shared by measure, or equally."""
+    if len(pieces) == 1 and pieces[0].name == name:
+        return pieces[0]
+    owners = {id(piece.owner): piece.owner for piece in pieces}
+    return Piece(
+        name=name,
+        axes=pieces[0].axes,
+        dimension=max(piece.dimension for piece in pieces),
+        patches=tuple(patch for piece in pieces for patch in piece.patches),
+        owner=next(iter(owners.values())) if len(owners) == 1 else None,
+        shares=tuple(1.0 / len(piece.patches) for piece in pieces for _ in piece.patches) if equal else None,
+    )
