@@ -12,12 +12,25 @@ from flm._version import __version__
 
 if TYPE_CHECKING:
     from flm.domains import Box
+    from flm.files import load, save
+    from flm.models import FLM, MLP, Siren
+    from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries, lattice, sign_matrix
 
 # Where each public name lives. Sorted; every name is documented (tests/test_design.py).
 _HOMES = {
     "Box": "flm.domains",
+    "ExponentialSeries": "flm.series",
+    "FLM": "flm.models",
+    "MLP": "flm.models",
+    "PhaseSeries": "flm.series",
+    "SeparableSeries": "flm.series",
+    "Siren": "flm.models",
+    "lattice": "flm.series",
+    "load": "flm.files",
+    "save": "flm.files",
+    "sign_matrix": "flm.series",
 }
-_MODULES = ()
+_MODULES = ("models",)
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
 

@@ -1,0 +1,161 @@
+"""Files: safetensors with a JSON header, written atomically, read without running anything that they contain.
+
+A saved object is a tree: dataclass fields of the kinds registered below, tuples, dicts, arrays and plain values.
+The tree is JSON in the header; arrays are named by their place in it. Only registered kinds are ever built.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flm._version import __version__
+
+FORMAT = 1
+_MAX_HEADER = 1 << 26
+
+# What can be saved, and where it lives.
+KINDS = {
+    "ExponentialSeries": "flm.series",
+    "FLM": "flm.models",
+    "InputMap": "flm.models.base",
+    "MLP": "flm.models",
+    "PhaseSeries": "flm.series",
+    "SeparableSeries": "flm.series",
+    "Siren": "flm.models",
+}
+
+
+def write_atomic(path: Any, content: bytes) -> None:
+    """Write a file so that at any moment it is absent, old or complete."""
+    path = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise OSError(
+            f"`path` must be in a folder that can be written; got {str(path)!r} ({error.strerror})."
+        ) from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def save(obj: Any, path: Any) -> None:
+    """Write a series, model, solution or fitted estimator to a `.safetensors` file.
+
+    Args:
+        obj: what to save. A problem itself is code and is not stored.
+        path: where; an existing file is replaced in one step.
+    """
+    from safetensors.numpy import save as to_bytes
+
+    if type(obj).__name__ not in KINDS:
+        raise TypeError(f"`obj` must be one of {', '.join(sorted(KINDS))}; got {type(obj).__name__}.")
+    arrays: dict[str, np.ndarray] = {}
+    tree = _encode(obj, "root", arrays)
+    header = {"format": FORMAT, "kind": type(obj).__name__, "version": __version__, "tree": tree}
+    write_atomic(path, to_bytes(arrays, metadata={"flm": json.dumps(header)}))
+
+
+def load(path: Any) -> Any:
+    """Read what `save` wrote. Safe to use on a file from a stranger: nothing in it is executed."""
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"`path` must be a file written by flm.save; got {str(path)!r}, which does not exist.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = json.loads((file.metadata() or {})["flm"])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        if header["format"] > FORMAT:
+            raise ValueError(
+                f"`path` must be of format {FORMAT} or older; got {header['format']} in {str(path)!r}. Upgrade flm."
+            )
+        tree = header["tree"]
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        raise ValueError(f"`path` must be an undamaged file written by flm.save; got {str(path)!r}.") from None
+    try:
+        return _decode(tree, arrays)
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
+        raise ValueError(
+            f"`path` must be an undamaged file written by flm.save; got {str(path)!r} ({error})."
+        ) from None
+
+
+def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    kind = type(value).__name__
+    if kind in KINDS:
+        if hasattr(value, "_pack"):
+            named = value._pack()
+        else:
+            named = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        return {"kind": kind, "fields": {k: _encode(v, f"{place}.{k}", arrays) for k, v in named.items()}}
+    if isinstance(value, tuple | list):
+        return {"tuple": [_encode(v, f"{place}.{i}", arrays) for i, v in enumerate(value)]}
+    if isinstance(value, dict):
+        return {"dict": [[k, _encode(v, f"{place}.{k}", arrays)] for k, v in value.items()]}
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"`obj` must hold numbers, names and arrays only; got {kind} at {place}.")
+    if array.dtype.kind == "c":  # safetensors has no complex128: real and imaginary parts on a last axis
+        arrays[place] = np.ascontiguousarray(np.stack([array.real, array.imag], axis=-1))
+        return {"complex": place}
+    arrays[place] = np.ascontiguousarray(array).reshape(array.shape)
+    return {"array": place}
+
+
+def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if not isinstance(node, dict):
+        return node
+    if "array" in node:
+        return arrays[node["array"]]
+    if "complex" in node:
+        parts = arrays[node["complex"]]
+        return parts[..., 0] + 1j * parts[..., 1]
+    if "tuple" in node:
+        return tuple(_decode(v, arrays) for v in node["tuple"])
+    if "dict" in node:
+        return {k: _decode(v, arrays) for k, v in node["dict"]}
+    kind = getattr(importlib.import_module(KINDS[node["kind"]]), node["kind"])
+    fields = {k: _decode(v, arrays) for k, v in node["fields"].items()}
+    if hasattr(kind, "_unpack"):
+        return kind._unpack(fields)
+    names = {f.name for f in dataclasses.fields(kind)}
+    if set(fields) != names:
+        raise ValueError(f"the fields of {node['kind']} are {sorted(names)}; the file has {sorted(fields)}")
+    obj = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(obj, name, _to_device(value))
+    if hasattr(obj, "__check_init__"):
+        obj.__check_init__()
+    return obj
+
+
+def _to_device(value: Any) -> Any:
+    """Arrays as JAX arrays, also inside tuples and dicts."""
+    import jax
+    import jax.numpy as jnp
+
+    return jax.tree.map(lambda v: jnp.asarray(v) if isinstance(v, np.ndarray) else v, value)

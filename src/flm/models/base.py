@@ -1,0 +1,149 @@
+"""The one interface of all models: values and jets at points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from flm.domains import AbstractDomain
+from flm.series.waves import Orders
+
+
+class InputMap(eqx.Module):
+    """The affine map z = scale * (x - center) from physical to model inputs, one number per axis."""
+
+    center: tuple[float, ...] = eqx.field(static=True)
+    scale: tuple[float, ...] = eqx.field(static=True)
+    axes: tuple[str, ...] | None = eqx.field(static=True)
+
+    def __call__(self, points: Float[Array, "P m"]) -> Float[Array, "P m"]:
+        """Mapped points, in the points' precision."""
+        return (points - jnp.asarray(self.center, points.dtype)) * jnp.asarray(self.scale, points.dtype)
+
+
+def input_map(inputs: int | AbstractDomain, width: float, period: Any = None) -> InputMap:
+    """The map under which one period becomes `width`: by default a domain's own extent, and no map for a plain count."""
+    if isinstance(inputs, AbstractDomain):
+        m, axes = len(inputs.axes), tuple(inputs.axes)
+        extent = np.asarray(inputs.bounds, float)
+        center, default = extent.mean(axis=1), extent[:, 1] - extent[:, 0]
+    elif isinstance(inputs, int | np.integer) and not isinstance(inputs, bool) and inputs >= 1:
+        m, axes = int(inputs), None
+        center, default = np.zeros(m), np.full(m, float(width))
+    else:
+        raise ValueError(
+            f"`num_inputs` must be a positive integer or a domain such as flm.Box(x=(0, 1)); got {inputs!r}."
+        )
+    if period is not None:
+        given = np.asarray(period, float)
+        if given.ndim > 1 or (given.ndim == 1 and len(given) != m) or not (np.isfinite(given) & (given > 0)).all():
+            raise ValueError(f"`period` must be one positive number, or one per axis ({m}); got {period!r}.")
+        default = np.broadcast_to(given, (m,))
+    return InputMap(tuple(map(float, center)), tuple(map(float, width / default)), axes)
+
+
+def random_key(key: Any) -> Array:
+    """A JAX key from an integer seed or a key."""
+    if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        return jax.random.key(int(key))
+    if isinstance(key, jax.Array) and (jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape == (2,)):
+        return key
+    raise ValueError(f"`key` must be an integer or a JAX key; got {key!r}.")
+
+
+class AbstractModel(eqx.Module):
+    """A parametric function of points (P, m), a pytree whose trainable leaves are its parameters.
+
+    Values are (P,) for one output and (P, K) for several.
+    """
+
+    map: eqx.AbstractVar[InputMap]
+    num_outputs: eqx.AbstractVar[int]
+
+    def __call__(self, points: Any) -> Array:
+        """Values at points (P, m); one input: also (P,)."""
+        return self.jets(points, ((0,) * self.num_inputs,))[0]
+
+    def _values(self, points: Float[Array, "P m"]) -> Array:
+        """Values in plain JAX operations, for `jets` by forward-mode autodiff."""
+        raise NotImplementedError
+
+    def jets(self, points: Any, orders: Orders) -> Array:
+        """The partial derivatives named by `orders`, stacked first: (A, P) or (A, P, K).
+
+        Args:
+            points: (P, m).
+            orders: multi-indices; ((0, 0), (2, 0)) is the value and the second derivative along the first input.
+        """
+        points = self._checked(points)
+        return jnp.stack([_derivative(self._values, points, alpha) for alpha in self._orders(orders)])
+
+    def trainable(self) -> Any:
+        """A pytree of booleans shaped like the model: which leaves training may change."""
+        return jax.tree.map(eqx.is_inexact_array, self)
+
+    @property
+    def num_inputs(self) -> int:
+        """m, the number of inputs."""
+        return len(self.map.center)
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers training may change."""
+        return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(self, self.trainable())))
+
+    def _checked(self, points: Any) -> Array:
+        points = jnp.asarray(points)
+        if self.num_inputs == 1 and points.ndim == 1:
+            points = points[:, None]
+        if points.ndim != 2 or points.shape[1] != self.num_inputs:
+            raise ValueError(f"`points` must have shape (P, {self.num_inputs}); got {points.shape}.")
+        if not jnp.issubdtype(points.dtype, jnp.floating):
+            points = points.astype(jnp.result_type(float))
+        return points
+
+    def _orders(self, orders: Sequence[Sequence[int]]) -> Orders:
+        checked = tuple(tuple(int(o) for o in alpha) for alpha in orders)
+        if not checked or any(len(alpha) != self.num_inputs or min(alpha) < 0 for alpha in checked):
+            raise ValueError(
+                f"`orders` must be multi-indices of {self.num_inputs} nonnegative integers, at least one; got {orders!r}."
+            )
+        return checked
+
+
+class AbstractLinearModel(AbstractModel):
+    """A model that is linear in its amplitudes: a least-squares solver sees only its columns."""
+
+    def basis(self, points: Any, orders: Orders) -> Float[Array, "A P columns"]:
+        """The columns and their derivatives: jets = basis @ coefficients."""
+        raise NotImplementedError
+
+    @property
+    def coefficients(self) -> Float[Array, "columns *K"]:
+        """The amplitudes that multiply the columns."""
+        raise NotImplementedError
+
+    def with_coefficients(self, coefficients: Any) -> Any:
+        """The model with other amplitudes, frequencies kept."""
+        raise NotImplementedError
+
+
+def _derivative(function: Any, points: Array, alpha: tuple[int, ...]) -> Array:
+    """D^alpha by nested forward mode: the function is pointwise, so one tangent serves all points."""
+    for j, order in enumerate(alpha):
+        for _ in range(order):
+            function = _along(function, j)
+    return function(points)
+
+
+def _along(function: Any, j: int) -> Any:
+    def derivative(points):
+        return jax.jvp(function, (points,), (jnp.zeros_like(points).at[:, j].set(1),))[1]
+
+    return derivative

@@ -1,0 +1,152 @@
+"""The Fourier Learning Machine (paper, Definition 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from flm.domains import AbstractDomain
+from flm.models.base import AbstractLinearModel, InputMap, input_map, random_key
+from flm.series import PhaseSeries, lattice, sign_matrix, sincos
+from flm.series.forms import MAX_INPUTS
+from flm.series.waves import Orders, monomial, quarter_turn, turned_coefficients
+
+
+class FLM(AbstractLinearModel):
+    """A sum of N sub-networks, each 2^(m-1) phase-shifted cosines that share one frequency vector up to signs.
+
+    f(x) = sum_n sum_i A_i cos((e_i * n) . z - phi_i),  z = 2 pi (x - center) / period  (paper, Section 4).
+
+    Starts as the paper does: frequencies at the first N points of the integer lattice by Euclidean norm, phases normal
+    with standard deviation pi/3, amplitudes zero. The jets come from one sine-cosine table in closed form.
+
+    Args:
+        num_inputs: m, or a domain, whose axes and extent then set the input map.
+        num_subnets: N.
+        key: an integer or a JAX key, for the phases.
+        period: after which the frequency-1 wave repeats, per axis. Default: the domain's widths (the paper's map to
+            [-pi, pi]); with a plain number of inputs, no map.
+        num_outputs: K outputs share the frequencies; amplitudes and phases are then (N, l, K).
+        frequencies: a start other than the paper's, (N, m), on the mapped inputs.
+        train_frequencies: False hardwires them: with integers, the classical Fourier series.
+
+    Example:
+        >>> import flm
+        >>> model = flm.FLM(flm.Box(x=(0, 1), t=(0, 1)), 25, key=0)
+        >>> model.num_parameters
+        150
+    """
+
+    frequencies: Float[Array, "N m"]
+    amplitudes: Float[Array, "N l *K"]
+    phases: Float[Array, "N l *K"]
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+    train_frequencies: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        num_inputs: int | AbstractDomain,
+        num_subnets: int,
+        *,
+        key: Any,
+        period: Any = None,
+        num_outputs: int = 1,
+        frequencies: Any = None,
+        train_frequencies: bool = True,
+    ):
+        self.map = input_map(num_inputs, 2 * np.pi, period)
+        m, n = len(self.map.center), num_subnets
+        for name, value in (("num_subnets", n), ("num_outputs", num_outputs)):
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"`{name}` must be an integer of at least 1; got {value!r}.")
+        if m > MAX_INPUTS:
+            raise ValueError(
+                f"`num_inputs` must be at most {MAX_INPUTS}; got {m}: {n} sub-networks would have "
+                f"{n * (m + num_outputs * 2**m)} parameters, 2^{m} per sub-network and output."
+            )
+        dtype = jnp.result_type(float)
+        start = lattice(m, n) if frequencies is None else frequencies
+        self.frequencies = jnp.asarray(start, dtype)
+        if self.frequencies.shape != (n, m):
+            raise ValueError(f"`frequencies` must have shape ({n}, {m}); got {self.frequencies.shape}.")
+        shape = (n, 2 ** (m - 1)) if num_outputs == 1 else (n, 2 ** (m - 1), num_outputs)
+        self.amplitudes = jnp.zeros(shape, dtype)
+        self.phases = jax.random.normal(random_key(key), shape, dtype) * (np.pi / 3)
+        self.num_outputs = int(num_outputs)
+        self.train_frequencies = bool(train_frequencies)
+
+    def __check_init__(self):
+        n, m = self.frequencies.shape
+        if self.amplitudes.shape[:2] != (n, 2 ** (m - 1)) or self.phases.shape != self.amplitudes.shape:
+            raise ValueError(
+                f"`amplitudes` and `phases` must both start with shape ({n}, {2 ** (m - 1)}); got "
+                f"{self.amplitudes.shape} and {self.phases.shape}."
+            )
+
+    def _linear(self) -> tuple[Array, Array, Array]:
+        """Wave vectors k (M, m) on mapped inputs and coefficients C, S (M, *K) of cos and sin."""
+        signs = jnp.asarray(sign_matrix(self.num_inputs), self.frequencies.dtype)
+        k = (self.frequencies[:, None, :] * signs).reshape(-1, self.num_inputs)
+        sine, cosine = sincos(self.phases)
+        shape = (len(k), *self.amplitudes.shape[2:])
+        return k, (self.amplitudes * cosine).reshape(shape), (self.amplitudes * sine).reshape(shape)
+
+    def _table(self, points: Any, k: Array) -> tuple[Array, Array]:
+        """(sin, cos) of k . z, neuron-major (M, P): the layout in which XLA runs fastest."""
+        return sincos(k @ self.map(self._checked(points)).T)
+
+    def jets(self, points: Any, orders: Orders) -> Array:
+        """Values and derivatives from one table: (A, P) or (A, P, K). See `AbstractModel.jets`."""
+        k, C, S = self._linear()
+        sine, cosine = self._table(points, k)
+        scaled = k * jnp.asarray(self.map.scale, k.dtype)  # the chain rule of the input map
+        C, S = turned_coefficients(scaled, C, S, self._orders(orders))
+        return jnp.einsum("am...,mp->ap...", C, cosine) + jnp.einsum("am...,mp->ap...", S, sine)
+
+    def basis(self, points: Any, orders: Orders) -> Float[Array, "A P columns"]:
+        """Columns cos(k . z) then sin(k . z) of all M = N l waves, and their derivatives."""
+        k, _, _ = self._linear()
+        sine, cosine = self._table(points, k)
+        scaled = k * jnp.asarray(self.map.scale, k.dtype)
+        blocks = []
+        for alpha in self._orders(orders):
+            factor = jnp.reshape(monomial(scaled, alpha) * jnp.ones(len(k)), (-1, 1))
+            # of C cos + S sin, the column of C is its derivative at C = 1, S = 0, and likewise for S
+            (cc, cs), (sc, ss) = quarter_turn(1.0, 0.0, sum(alpha)), quarter_turn(0.0, 1.0, sum(alpha))
+            of_C, of_S = cc * cosine + cs * sine, sc * cosine + ss * sine
+            blocks.append(jnp.concatenate([factor * of_C, factor * of_S]))
+        return jnp.swapaxes(jnp.stack(blocks), 1, 2)
+
+    @property
+    def coefficients(self) -> Float[Array, "2M *K"]:
+        """C of every wave, then S."""
+        _, C, S = self._linear()
+        return jnp.concatenate([C, S])
+
+    def with_coefficients(self, coefficients: Any) -> FLM:
+        """The model with A = |C + iS| and phi = arg(C + iS), frequencies kept."""
+        C, S = jnp.split(jnp.asarray(coefficients, self.amplitudes.dtype), 2)
+        C, S = C.reshape(self.amplitudes.shape), S.reshape(self.amplitudes.shape)
+        return eqx.tree_at(lambda f: (f.amplitudes, f.phases), self, (jnp.hypot(C, S), jnp.arctan2(S, C)))
+
+    def trainable(self) -> Any:
+        """Everything, or all but the frequencies when they are hardwired."""
+        spec = jax.tree.map(eqx.is_inexact_array, self)
+        return eqx.tree_at(lambda f: f.frequencies, spec, self.train_frequencies)
+
+    @property
+    def num_subnets(self) -> int:
+        """N, the number of sub-networks."""
+        return self.frequencies.shape[0]
+
+    @property
+    def series(self) -> PhaseSeries:
+        """The same function as a series in physical units."""
+        scale = jnp.asarray(self.map.scale, self.frequencies.dtype)
+        return PhaseSeries(self.frequencies * scale, self.amplitudes, self.phases, self.map.axes).shift(self.map.center)

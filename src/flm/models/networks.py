@@ -1,0 +1,131 @@
+"""The networks that the paper compares with: plain multilayer perceptrons and SIREN."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from flm.domains import AbstractDomain
+from flm.models.base import AbstractModel, InputMap, input_map, random_key
+
+_ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "leaky_relu": jax.nn.leaky_relu}
+
+
+def _sizes(name: str, m: int, width: int, depth: int, num_outputs: int) -> list[int]:
+    for argument, value in (("width", width), ("depth", depth), ("num_outputs", num_outputs)):
+        if not isinstance(value, int | np.integer) or value < 1:
+            raise ValueError(f"`{argument}` of {name} must be an integer of at least 1; got {value!r}.")
+    return [m, *[int(width)] * int(depth), int(num_outputs)]
+
+
+def _uniform(key: Array, shape: tuple[int, ...], bound: float) -> Array:
+    return jax.random.uniform(key, shape, jnp.result_type(float), -bound, bound)
+
+
+class MLP(AbstractModel):
+    """A feedforward network: depth hidden layers of `width` neurons and a linear output (paper, Table 1).
+
+    Weights and biases start uniform in +-1/sqrt(fan-in), the default of PyTorch, in which the paper's ran.
+
+    Args:
+        num_inputs: m, or a domain, whose extent is then mapped to [-1, 1].
+        width: neurons per hidden layer.
+        depth: number of hidden layers.
+        key: an integer or a JAX key.
+        activation: "tanh", "relu" or "leaky_relu".
+        num_outputs: K.
+    """
+
+    weights: tuple[Float[Array, "out in"], ...]
+    biases: tuple[Float[Array, "out"], ...]
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+    activation: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        num_inputs: int | AbstractDomain,
+        width: int,
+        depth: int = 3,
+        *,
+        key: Any,
+        activation: str = "tanh",
+        num_outputs: int = 1,
+    ):
+        if activation not in _ACTIVATIONS:
+            raise ValueError(f"`activation` must be one of {', '.join(map(repr, _ACTIVATIONS))}; got {activation!r}.")
+        self.map = input_map(num_inputs, 2.0)
+        sizes = _sizes("MLP", len(self.map.center), width, depth, num_outputs)
+        keys = jax.random.split(random_key(key), 2 * len(sizes) - 2)
+        pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
+        self.weights = tuple(_uniform(k, (o, i), 1 / math.sqrt(i)) for k, (i, o) in zip(keys[::2], pairs, strict=True))
+        self.biases = tuple(_uniform(k, (o,), 1 / math.sqrt(i)) for k, (i, o) in zip(keys[1::2], pairs, strict=True))
+        self.num_outputs = int(num_outputs)
+        self.activation = activation
+
+    def _values(self, points: Array) -> Array:
+        y = self.map(points)
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            y = _ACTIVATIONS[self.activation](y @ weight.T + bias)
+        y = y @ self.weights[-1].T + self.biases[-1]
+        return y[:, 0] if self.num_outputs == 1 else y
+
+
+class Siren(AbstractModel):
+    """A sinusoidal representation network: sin(omega W x + b), then sin(W y + b) per further layer, then linear.
+
+    As in the paper's review, omega multiplies the weighted sum of the first layer and leaves its bias untouched.
+    First-layer weights start uniform in +-1/m, the others in +-sqrt(6/fan-in), biases in +-1/sqrt(fan-in)
+    (Sitzmann et al. 2020, Section 3.2 and supplement).
+
+    Args:
+        num_inputs: m, or a domain, whose extent is then mapped to [-1, 1].
+        width: neurons per hidden layer.
+        depth: number of hidden layers (SIREN-1, -2, -3 of the paper).
+        key: an integer or a JAX key.
+        omega: the first layer's factor, 1 in the paper's comparisons.
+        num_outputs: K.
+    """
+
+    weights: tuple[Float[Array, "out in"], ...]
+    biases: tuple[Float[Array, "out"], ...]
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+    omega: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        num_inputs: int | AbstractDomain,
+        width: int,
+        depth: int = 1,
+        *,
+        key: Any,
+        omega: float = 1.0,
+        num_outputs: int = 1,
+    ):
+        if not (math.isfinite(omega) and omega > 0):
+            raise ValueError(f"`omega` must be a positive number; got {omega!r}.")
+        self.map = input_map(num_inputs, 2.0)
+        sizes = _sizes("Siren", len(self.map.center), width, depth, num_outputs)
+        keys = jax.random.split(random_key(key), 2 * len(sizes) - 2)
+        pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
+        bounds = [1 / sizes[0], *(math.sqrt(6 / i) for i in sizes[1:-1])]
+        self.weights = tuple(
+            _uniform(k, (o, i), bound) for k, (i, o), bound in zip(keys[::2], pairs, bounds, strict=True)
+        )
+        self.biases = tuple(_uniform(k, (o,), 1 / math.sqrt(i)) for k, (i, o) in zip(keys[1::2], pairs, strict=True))
+        self.num_outputs = int(num_outputs)
+        self.omega = float(omega)
+
+    def _values(self, points: Array) -> Array:
+        y = jnp.sin(self.omega * (self.map(points) @ self.weights[0].T) + self.biases[0])
+        for weight, bias in zip(self.weights[1:-1], self.biases[1:-1], strict=True):
+            y = jnp.sin(y @ weight.T + bias)
+        y = y @ self.weights[-1].T + self.biases[-1]
+        return y[:, 0] if self.num_outputs == 1 else y
