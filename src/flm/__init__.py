@@ -11,18 +11,24 @@ from typing import TYPE_CHECKING, Any
 from flm._version import __version__
 
 if TYPE_CHECKING:
-    from flm.domains import Box
+    from flm.domains import Ball, Box, Curve, Disk, Ellipse, Polygon, Region
     from flm.files import load, save
     from flm.models import FLM, MLP, Siren
     from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries, lattice, sign_matrix
 
 # Where each public name lives. Sorted; every name is documented (tests/test_design.py).
 _HOMES = {
+    "Ball": "flm.domains",
     "Box": "flm.domains",
+    "Curve": "flm.domains",
+    "Disk": "flm.domains",
+    "Ellipse": "flm.domains",
     "ExponentialSeries": "flm.series",
     "FLM": "flm.models",
     "MLP": "flm.models",
     "PhaseSeries": "flm.series",
+    "Polygon": "flm.domains",
+    "Region": "flm.domains",
     "SeparableSeries": "flm.series",
     "Siren": "flm.models",
     "lattice": "flm.series",

@@ -3,6 +3,7 @@
 import keyword
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from flm.domains.where import number_text, parse_where, place_text
 
 if TYPE_CHECKING:
     from flm.domains.boolean import Combination
+    from flm.domains.polygon import Corner
 
 _SNAP = 1e-9  # a pinned value this close to a bound, relative to the width, is that bound
 _EDGE = 1e-12  # how far outside, relative to the size, a point still counts as on the boundary
@@ -25,7 +27,7 @@ class AbstractDomain(ABC):
     A subclass is final and provides `axes`, `bounds`, `level` and `pieces`; all sampling follows from these.
     """
 
-    axes: tuple[str, ...]
+    axes: Any  # tuple[str, ...]: a field of some domains, a property of others
 
     @property
     @abstractmethod
@@ -52,7 +54,12 @@ class AbstractDomain(ABC):
         return self.bounds.mean(axis=1)
 
     @property
-    def corners(self) -> tuple["Corner", ...]:  # noqa: F821
+    def centroid(self) -> np.ndarray:
+        """The center of mass, (m,); estimated by sampling where no formula is known."""
+        return self.interior(4096, seed=0, warp=False).mean(axis=0)
+
+    @property
+    def corners(self) -> tuple["Corner", ...]:
         """Corners of a planar boundary, as far as the shapes know them."""
         return ()
 
@@ -200,9 +207,8 @@ class AbstractDomain(ABC):
             fixed[axis] = float(low if at_low else high if at_high else value)
         if self._fills_bounds:
             return self._plane(fixed, normal)
-        for piece in self.pieces:
-            if piece.fixed == fixed:
-                return piece
+        if mine := [piece for piece in self.pieces if piece.fixed == fixed]:
+            return mine[0] if len(mine) == 1 else replace(join(place_text(fixed), mine), fixed=fixed)
         plane = self._plane(fixed, np.zeros(len(self.axes))).cut(lambda points, normals: self.contains(points))
         if plane is None:
             raise ValueError(

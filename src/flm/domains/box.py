@@ -9,6 +9,7 @@ import numpy as np
 
 from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.piece import Piece, join
+from flm.domains.polygon import Corner, corners_of
 from flm.domains.where import did_you_mean, number_text
 
 
@@ -67,10 +68,13 @@ class Box(AbstractDomain):
         return tuple(face for axis in self.axes for face in self.faces(axis))
 
     @property
-    def corners(self):
-        """The four right angles of a planar box."""
-        from flm.domains.polygon import corners_of  # polygons import boxes
+    def centroid(self) -> np.ndarray:
+        """The center, (m,)."""
+        return self.center
 
+    @property
+    def corners(self) -> tuple[Corner, ...]:
+        """The four right angles of a planar box."""
         if len(self.axes) != 2:
             return ()
         (x0, x1), (y0, y1) = self.intervals

@@ -61,7 +61,7 @@ class Patch:
             return None
         old = self.keep
         both = keep if old is None else lambda p, v: old(p, v) & keep(p, v)
-        return replace(self, measure=self.measure * float(share), keep=None if share == 1.0 and old is None else both)
+        return replace(self, measure=self.measure * float(share), keep=both)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,192 @@
+"""Disks and balls."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from flm.domains.base import AbstractDomain, check_axes
+from flm.domains.box import Box
+from flm.domains.piece import Patch, Piece
+from flm.domains.where import number_text
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Disk(AbstractDomain):
+    """A disk, |x − c| < radius, in the plane.
+
+    Args:
+        center: The center, when it is not given by keywords.
+        radius: The radius.
+        axes: Names of the two axes, when they are not given by keywords; x and y by default.
+        coordinates: The center by axis name: `Disk(x=0, y=0, radius=1)`.
+    """
+
+    axes: tuple[str, ...]
+    origin: tuple[float, ...]
+    radius: float
+
+    def __init__(
+        self,
+        center: Sequence[float] | None = None,
+        radius: float = 1.0,
+        *,
+        axes: Sequence[str] | None = None,
+        **coordinates: float,
+    ):
+        axes, origin = read_center("Disk", center, axes, coordinates, dimension=2)
+        object.__setattr__(self, "axes", axes)
+        object.__setattr__(self, "origin", origin)
+        object.__setattr__(self, "radius", positive("radius", radius))
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """The square around the disk, (2, 2)."""
+        return _around(self.origin, self.radius)
+
+    def level(self, points: np.ndarray) -> np.ndarray:
+        """The signed distance to the circle."""
+        return np.linalg.norm(points - np.array(self.origin), axis=1) - self.radius
+
+    @property
+    def centroid(self) -> np.ndarray:
+        """The center, (m,)."""
+        return np.array(self.origin)
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The circle."""
+        return (_sphere(self, np.array(self.origin), self.radius),)
+
+    def __repr__(self) -> str:
+        return f"Disk({center_text(self.axes, self.origin)}, radius={number_text(self.radius)})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Ball(AbstractDomain):
+    """A ball, |x − c| < radius, in any dimension: a region, or a set of initial states.
+
+    Args:
+        center: The center, when it is not given by keywords: `Ball((0.2, 0.2, 0.6), 0.15)`.
+        radius: The radius.
+        axes: Names of the axes, when not given by keywords; x, y, z up to three dimensions, x1, x2, … beyond.
+        coordinates: The center by axis name: `Ball(x=0, y=0, z=0, radius=1)`.
+    """
+
+    axes: tuple[str, ...]
+    origin: tuple[float, ...]
+    radius: float
+
+    def __init__(
+        self,
+        center: Sequence[float] | None = None,
+        radius: float = 1.0,
+        *,
+        axes: Sequence[str] | None = None,
+        **coordinates: float,
+    ):
+        axes, origin = read_center("Ball", center, axes, coordinates, dimension=None)
+        object.__setattr__(self, "axes", axes)
+        object.__setattr__(self, "origin", origin)
+        object.__setattr__(self, "radius", positive("radius", radius))
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """The cube around the ball, (m, 2)."""
+        return _around(self.origin, self.radius)
+
+    def level(self, points: np.ndarray) -> np.ndarray:
+        """The signed distance to the sphere."""
+        return np.linalg.norm(points - np.array(self.origin), axis=1) - self.radius
+
+    @property
+    def centroid(self) -> np.ndarray:
+        """The center, (m,)."""
+        return np.array(self.origin)
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The sphere; in one dimension, the two end points."""
+        if len(self.axes) == 1:
+            return Box(**{self.axes[0]: tuple(self.bounds[0])}).pieces
+        return (_sphere(self, np.array(self.origin), self.radius),)
+
+    def __repr__(self) -> str:
+        return f"Ball({center_text(self.axes, self.origin)}, radius={number_text(self.radius)})"
+
+
+def _sphere(owner: AbstractDomain, center: np.ndarray, radius: float) -> Piece:
+    """The sphere as one piece. Area-preserving charts: the angle (m = 2), height and angle (m = 3, Archimedes),
+    normalized Gaussians beyond.
+    """
+    from scipy.special import gamma, ndtri
+
+    m = len(center)
+
+    def chart(unit):
+        if m == 2:
+            angle = 2.0 * np.pi * unit[:, 0]
+            normals = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        elif m == 3:
+            height, angle = 1.0 - 2.0 * unit[:, 0], 2.0 * np.pi * unit[:, 1]
+            ring = np.sqrt((1.0 - height) * (1.0 + height))
+            normals = np.stack([ring * np.cos(angle), ring * np.sin(angle), height], axis=1)
+        else:
+            normals = ndtri(unit)
+        normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+        return center + radius * normals, normals
+
+    # |S^(m−1)| = 2 π^(m/2) / Γ(m/2)
+    measure = 2.0 * np.pi ** (m / 2) / gamma(m / 2) * radius ** (m - 1)
+    ends = (False,) * (m - 1 if m <= 3 else m)
+    return Piece(repr(owner), owner.axes, m - 1, (Patch(chart, ends, float(measure)),), owner=owner)
+
+
+def _around(origin: Sequence[float], radius: float) -> np.ndarray:
+    bounds = np.array(origin)[:, None] + radius * np.array([-1.0, 1.0])
+    bounds.setflags(write=False)
+    return bounds
+
+
+def read_center(
+    shape: str, center: Any, axes: Sequence[str] | None, coordinates: dict[str, float], dimension: int | None
+) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Axes and center of a shape, from a sequence or from keywords."""
+    if center is not None and coordinates:
+        raise ValueError(
+            f"`center` must be given once, as a sequence or by axis names; got both, with {', '.join(coordinates)}."
+        )
+    if coordinates:
+        axes, center = tuple(coordinates), tuple(coordinates.values())
+    elif center is None:
+        center = (0.0,) * (dimension or 3)
+    try:
+        origin = tuple(float(value) for value in center)
+    except (TypeError, ValueError):
+        raise ValueError(f"`center` must be numbers, one for each axis; got {center!r}.") from None
+    if not np.all(np.isfinite(origin)) or not origin:
+        raise ValueError(f"`center` must be finite numbers, one for each axis; got {center!r}.")
+    if dimension is not None and len(origin) != dimension:
+        raise ValueError(
+            f"`{shape}` must have {dimension} axes; got {len(origin)}"
+            + (f" ({', '.join(coordinates)})." if coordinates else ".")
+        )
+    if axes is None:
+        axes = ("x", "y", "z")[: len(origin)] if len(origin) <= 3 else [f"x{j + 1}" for j in range(len(origin))]
+    if len(axes) != len(origin):
+        raise ValueError(f"`axes` must be {len(origin)} names, one for each coordinate; got {', '.join(axes)}.")
+    return check_axes(axes), origin
+
+
+def positive(name: str, value: float) -> float:
+    """`value` as a float, refused unless finite and positive."""
+    if not isinstance(value, int | float | np.number) or not (np.isfinite(value) and value > 0):
+        raise ValueError(f"`{name}` must be a positive number; got {value!r}.")
+    return float(value)
+
+
+def center_text(axes: Sequence[str], origin: Sequence[float]) -> str:
+    """ "x=0, y=0.5"."""
+    return ", ".join(f"{axis}={number_text(value)}" for axis, value in zip(axes, origin, strict=True))

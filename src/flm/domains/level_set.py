@@ -1,0 +1,230 @@
+"""Regions given by a level function, negative inside."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from flm.domains.base import AbstractDomain
+from flm.domains.box import Box
+from flm.domains.evaluate import check_arguments, compile_rows
+from flm.domains.piece import Patch, Piece
+from flm.domains.polygon import centroid_of, signed_area
+from flm.domains.sequences import sobol
+
+_NEWTON_STEPS = 12  # quadratic from a start h² away: four are needed, the rest only meet kinks
+_POOL = 2**14  # points of a surface pool in three dimensions and more
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Region(AbstractDomain):
+    """The set where a level function is negative: `Region(lambda x, y: x**4 + y**4 - 1, bounds=Box(…))`.
+
+    In the plane the boundary is traced on a grid (contourpy) and every sample is moved onto the zero set by Newton
+    steps along the gradient, p ← p − φ∇φ/|∇φ|². In space, points of a thin shell around the zero set are moved onto it.
+
+    Args:
+        function: The level function of the axes by name; elementwise and written with jax.numpy.
+        bounds: A box that contains the region with room to spare on every side.
+        resolution: Grid cells per axis when looking for the boundary; parts smaller than a cell are missed.
+            256 in the plane, 48 in space by default.
+
+    Raises:
+        ValueError: The level is nowhere negative, is not positive on all of the bounds' faces, is not finite, or cannot
+            be differentiated.
+    """
+
+    function: Callable[..., Any]
+    box: Box
+    resolution: int
+
+    def __init__(self, function: Callable[..., Any], bounds: Box, *, resolution: int | None = None):
+        if not isinstance(bounds, Box) or len(bounds) < 2:
+            raise ValueError(f"`bounds` must be a Box with two or more axes; got {bounds!r}.")
+        object.__setattr__(self, "function", function)
+        object.__setattr__(self, "box", bounds)
+        object.__setattr__(self, "resolution", resolution or (256 if len(bounds) == 2 else 48))
+        values = self._grid_values
+        if not np.all(np.isfinite(values)):
+            raise ValueError(
+                f"`function` must be finite in its bounds; got {int(np.sum(~np.isfinite(values)))} values that are not."
+            )
+        if not np.any(values < 0.0):
+            raise ValueError(
+                f"`function` must be negative somewhere in {bounds!r}; got {values.min():.3g} or more: an empty region."
+            )
+        for index, axis in enumerate(bounds):
+            faces = np.take(values, [0, -1], axis=index)
+            if np.any(faces <= 0.0):
+                side = "min" if np.any(np.take(faces, 0, axis=index) <= 0.0) else "max"
+                raise ValueError(
+                    f"`bounds` must contain the region with room on every side; got one that touches {axis}={side}. "
+                    "Enlarge the bounds, or intersect with a Box that cuts it on purpose."
+                )
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of the bounds."""
+        return self.box.axes
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """The bounds, (m, 2)."""
+        return self.box.bounds
+
+    def level(self, points: np.ndarray) -> np.ndarray:
+        """The level function, scaled to be of the size of a distance."""
+        return self._raw(points)[0] * self._scale
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The whole boundary as one piece; in the plane one patch for each closed line."""
+        if len(self.axes) == 2:
+            patches = tuple(self._line_patch(line) for line in self._lines)
+        else:
+            patches = (self._surface_patch(),)
+        return (Piece(repr(self), self.axes, len(self.axes) - 1, patches, owner=self),)
+
+    @cached_property
+    def centroid(self) -> np.ndarray:
+        """The center of mass of the largest part of a planar region, holes filled, (2,)."""
+        if len(self.axes) != 2:
+            return super().centroid
+        return centroid_of(max(self._lines, key=lambda line: abs(signed_area(line))))
+
+    @cached_property
+    def holes(self) -> np.ndarray:
+        """Centroids of the holes of a planar region, (H, 2)."""
+        if len(self.axes) != 2:
+            return np.zeros((0, len(self.axes)))
+        holes = []
+        for line in self._lines:
+            tangent = np.roll(line, -1, axis=0) - line
+            _, normals = self._project(0.5 * (np.roll(line, -1, axis=0) + line))
+            # Outward of the enclosed polygon; a hole is where the region's outward normal points the other way.
+            outward = np.stack([tangent[:, 1], -tangent[:, 0]], axis=1) * np.sign(signed_area(line))
+            if np.sum(outward * normals) < 0.0:
+                holes.append(centroid_of(line))
+        return np.array(holes).reshape(-1, 2)
+
+    @cached_property
+    def _raw(self) -> Callable[[np.ndarray], list[np.ndarray]]:
+        return _differentiate(self.function, self.box)
+
+    @cached_property
+    def _grid_values(self) -> np.ndarray:
+        shape = (self.resolution + 1,) * len(self.axes)
+        return self._raw(self.box.grid(shape))[0].reshape(shape)
+
+    @cached_property
+    def _scale(self) -> float:
+        return float(self.width.max() / np.abs(self._grid_values).max())
+
+    @cached_property
+    def _lines(self) -> list[np.ndarray]:
+        """The closed lines of the boundary in the plane, vertices on the zero set, first not repeated."""
+        from contourpy import contour_generator
+
+        x, y = (np.linspace(low, high, self.resolution + 1) for low, high in self.bounds)
+        traced = contour_generator(x=x, y=y, z=self._grid_values.T).lines(0.0)
+        lines = [self._project(np.asarray(line)[:-1])[0] for line in traced if len(line) > 3]
+        if not lines:
+            raise ValueError(
+                "`function` must be negative on more than a grid cell; got a region that is too small for "
+                f"resolution={self.resolution}. Tighten the bounds or raise `resolution`."
+            )
+        return lines
+
+    def _project(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Points moved onto the zero set, and the unit gradients there; no step is longer than a grid cell."""
+        cell = float(np.linalg.norm(self.width)) / self.resolution
+        best, (value, gradient) = points, self._raw(points)
+        for _ in range(_NEWTON_STEPS):
+            slope = np.linalg.norm(gradient, axis=0)
+            step = value / np.where(slope > 0.0, slope, 1.0)
+            moved = best - (np.clip(step, -cell, cell) * gradient / np.where(slope > 0.0, slope, 1.0)).T
+            new_value, new_gradient = self._raw(moved)
+            better = np.abs(new_value) < np.abs(value)
+            if not better.any():
+                break
+            best = np.where(better[:, None], moved, best)
+            value = np.where(better, new_value, value)
+            gradient = np.where(better, new_gradient, gradient)
+        slope = np.linalg.norm(gradient, axis=0)
+        if not np.all(np.isfinite(slope)) or np.any(slope * self._scale < 1e-9):
+            raise ValueError(
+                "`function` must cross zero with a slope; got a gradient that vanishes or is not finite on the "
+                "boundary. Use a level function that changes sign like a distance."
+            )
+        return best, (gradient / slope).T
+
+    def _line_patch(self, line: np.ndarray) -> Patch:
+        closed = np.concatenate([line, line[:1]])
+        length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(closed, axis=0), axis=1))])
+
+        def chart(unit):
+            along = unit[:, 0] * length[-1]
+            return self._project(np.stack([np.interp(along, length, column) for column in closed.T], axis=1))
+
+        return Patch(chart, ends=(False,), measure=float(length[-1]))
+
+    def _surface_patch(self) -> Patch:
+        """The surface as a pool of points spread evenly by area, in the order of a space-filling curve.
+
+        A point p of the shell |φ|/|∇φ| < δ is uniform in volume, so its projection is uniform in area up to O(δ²).
+        """
+        m = len(self.axes)
+        shell = float(self.width.max()) / 128.0
+        found, tried = np.zeros((0, m)), 0
+        for block in range(64):
+            points = self.bounds[:, 0] + self.width * sobol(2**16, m, seed=block)
+            value, gradient = self._raw(points)
+            near = np.abs(value) < shell * np.linalg.norm(gradient, axis=0)
+            found, tried = np.concatenate([found, points[near]]), tried + len(points)
+            if len(found) >= _POOL:
+                break
+        if len(found) < 64:
+            raise ValueError("`bounds` must fit the region more tightly; got hardly any points near its boundary.")
+        measure = float(np.prod(self.width)) * len(found) / tried / (2.0 * shell)
+        pool, normals = self._project(found)
+        order = _morton((pool - self.bounds[:, 0]) / self.width)
+        pool, normals = pool[order], normals[order]
+
+        def chart(unit):
+            index = (unit[:, 0] * len(pool)).astype(int)
+            return pool[index], normals[index]
+
+        return Patch(chart, ends=(False,), measure=measure)
+
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__name__", "function")
+        return f"Region({'level' if name == '<lambda>' else name}, bounds={self.box!r})"
+
+
+def _differentiate(function: Callable[..., Any], bounds: Box) -> Callable[[np.ndarray], list[np.ndarray]]:
+    """points (P, m) → level (P,), gradient (m, P)."""
+    import jax
+    import jax.numpy as jnp
+
+    columns = [bounds.axes.index(name) for name in check_arguments(function, bounds.axes, "function")]
+
+    def level(coordinates):
+        return jnp.broadcast_to(function(*(coordinates[column] for column in columns)), coordinates.shape[1:])
+
+    def value_and_gradient(coordinates):
+        value, back = jax.vjp(level, coordinates)
+        return value, back(jnp.ones_like(value))[0]
+
+    return compile_rows(value_and_gradient, len(bounds), "function")
+
+
+def _morton(unit: np.ndarray) -> np.ndarray:
+    """Indices that sort points of the unit cube along the Z-order curve, ten bits per axis."""
+    cells = np.clip((unit * 1024).astype(np.int64), 0, 1023)
+    key = np.zeros(len(unit), np.int64)
+    for bit in range(10):
+        for column in range(min(unit.shape[1], 6)):
+            key |= ((cells[:, column] >> bit) & 1) << (bit * min(unit.shape[1], 6) + column)
+    return np.argsort(key, kind="stable")

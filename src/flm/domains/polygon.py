@@ -1,0 +1,193 @@
+"""Polygons, and the planar geometry that other shapes use."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from flm.domains.base import AbstractDomain, check_axes
+from flm.domains.piece import Patch, Piece
+from flm.domains.where import number_text
+
+
+@dataclass(frozen=True)
+class Corner:
+    """A corner of a planar boundary.
+
+    Args:
+        vertex: Where it is.
+        angle: The interior angle ω in (0, 2π): solutions behave like r^(kπ/ω) there.
+        bisector: The unit vector that halves the angle, pointing inside.
+    """
+
+    vertex: tuple[float, float]
+    angle: float
+    bisector: tuple[float, float]
+
+    def complement(self) -> "Corner":
+        """The same corner seen from the other side of the boundary."""
+        return Corner(self.vertex, 2.0 * np.pi - self.angle, (-self.bisector[0], -self.bisector[1]))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Polygon(AbstractDomain):
+    """A simple polygon: `Polygon(x=[0, 1, 1], y=[0, 0, 1])`.
+
+    Args:
+        vertices: The vertices (V, 2), when they are not given by keywords; either direction, not closed.
+        axes: Names of the axes, when they are not given by keywords; x and y by default.
+        coordinates: The vertices by axis name.
+
+    Raises:
+        ValueError: Fewer than three vertices, repeated ones, no area, or sides that cross.
+    """
+
+    axes: tuple[str, ...]
+    vertices: tuple[tuple[float, float], ...]
+
+    def __init__(
+        self,
+        vertices: Sequence[Sequence[float]] | None = None,
+        *,
+        axes: Sequence[str] = ("x", "y"),
+        **coordinates: Sequence[float],
+    ):
+        if (vertices is None) == (not coordinates):
+            raise ValueError("`Polygon` must be given its vertices once: Polygon(x=[...], y=[...]) or (V, 2) numbers.")
+        if coordinates:
+            axes = tuple(coordinates)
+            lengths = {name: len(values) for name, values in coordinates.items()}
+            if len(set(lengths.values())) != 1:
+                raise ValueError(f"`Polygon` must have as many coordinates in each axis; got {lengths}.")
+            vertices = list(zip(*coordinates.values(), strict=True))
+        array = np.array(vertices, float)
+        if array.ndim != 2 or array.shape[1] != 2 or len(axes) != 2:
+            raise ValueError(f"`Polygon` must have two axes; got vertices of shape {array.shape}.")
+        if len(array) > 1 and np.array_equal(array[0], array[-1]):
+            array = array[:-1]
+        if len(array) < 3 or not np.all(np.isfinite(array)):
+            raise ValueError(f"`Polygon` must have at least three finite vertices; got {len(array)}.")
+        size = np.ptp(array, axis=0).max()
+        sides = np.linalg.norm(np.roll(array, -1, axis=0) - array, axis=1)
+        if sides.min() <= 1e-12 * size:
+            index = int(sides.argmin())
+            raise ValueError(f"`Polygon` must not repeat a vertex; got {tuple(array[index].tolist())} twice in a row.")
+        if crosses_itself(array):
+            raise ValueError("`Polygon` must not cross itself; got sides that do. Check the order of the vertices.")
+        area = signed_area(array)
+        if abs(area) <= 1e-12 * size**2:
+            raise ValueError(f"`Polygon` must have an area; got vertices with area {area:.3g}.")
+        array = array if area > 0 else array[::-1]
+        object.__setattr__(self, "axes", check_axes(axes))
+        object.__setattr__(self, "vertices", tuple(map(tuple, array.tolist())))
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """The rectangle around the polygon, (2, 2)."""
+        array = np.array(self.vertices)
+        return np.stack([array.min(axis=0), array.max(axis=0)], axis=1)
+
+    @property
+    def area(self) -> float:
+        """The area."""
+        return signed_area(np.array(self.vertices))
+
+    def level(self, points: np.ndarray) -> np.ndarray:
+        """The signed distance to the nearest side."""
+        array = np.array(self.vertices)
+        distance = np.full(len(points), np.inf)
+        for start, end in zip(array, np.roll(array, -1, axis=0), strict=True):
+            side = end - start
+            along = np.clip((points - start) @ side / (side @ side), 0.0, 1.0)
+            distance = np.minimum(distance, np.linalg.norm(points - start - along[:, None] * side, axis=1))
+        return np.where(winds_around(array, points), -distance, distance)
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The whole boundary as one piece, one patch for each side."""
+        array = np.array(self.vertices)
+        patches = tuple(_side(start, end) for start, end in zip(array, np.roll(array, -1, axis=0), strict=True))
+        return (Piece(repr(self), self.axes, 1, patches, owner=self),)
+
+    @property
+    def centroid(self) -> np.ndarray:
+        """The center of mass, (2,)."""
+        return centroid_of(np.array(self.vertices))
+
+    @cached_property
+    def corners(self) -> tuple[Corner, ...]:
+        """The vertices with their interior angles and bisectors; straight angles are left out."""
+        return corners_of(np.array(self.vertices))
+
+    def __repr__(self) -> str:
+        columns = [", ".join(map(number_text, values)) for values in zip(*self.vertices, strict=True)]
+        return f"Polygon({', '.join(f'{axis}=[{text}]' for axis, text in zip(self.axes, columns, strict=True))})"
+
+
+def _side(start: np.ndarray, end: np.ndarray) -> Patch:
+    length = float(np.linalg.norm(end - start))
+    normal = np.array([end[1] - start[1], start[0] - end[0]]) / length
+
+    def chart(unit):
+        return start + unit * (end - start), np.tile(normal, (len(unit), 1))
+
+    return Patch(chart, ends=(True,), measure=length)
+
+
+def corners_of(vertices: np.ndarray) -> tuple[Corner, ...]:
+    """The corners of a counterclockwise polygon (V, 2)."""
+    corners = []
+    for index, vertex in enumerate(vertices):
+        before, after = vertices[index - 1], vertices[(index + 1) % len(vertices)]
+        out, back = np.arctan2(*(after - vertex)[::-1]), np.arctan2(*(before - vertex)[::-1])
+        angle = (back - out) % (2.0 * np.pi)
+        if abs(angle - np.pi) > 1e-9:
+            half = out + 0.5 * angle
+            corners.append(Corner(tuple(vertex.tolist()), float(angle), (float(np.cos(half)), float(np.sin(half)))))
+    return tuple(corners)
+
+
+def signed_area(vertices: np.ndarray) -> float:
+    """½ Σ x_i y_{i+1} − x_{i+1} y_i: positive counterclockwise. Taken about the mean, for accuracy far from 0."""
+    x, y = (vertices - vertices.mean(axis=0)).T
+    return 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))
+
+
+def centroid_of(vertices: np.ndarray) -> np.ndarray:
+    """The center of mass of a polygon (V, 2)."""
+    middle = vertices.mean(axis=0)
+    here = vertices - middle
+    there = np.roll(here, -1, axis=0)
+    cross = here[:, 0] * there[:, 1] - there[:, 0] * here[:, 1]
+    return middle + ((here + there) * cross[:, None]).sum(axis=0) / (3.0 * cross.sum())
+
+
+def winds_around(vertices: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Whether a ray from each point crosses the polygon an odd number of times, (P,)."""
+    inside = np.zeros(len(points), bool)
+    x, y = points.T
+    for (x0, y0), (x1, y1) in zip(vertices, np.roll(vertices, -1, axis=0), strict=True):
+        if y0 == y1:
+            continue
+        inside ^= ((y0 > y) != (y1 > y)) & (x < x0 + (y - y0) * ((x1 - x0) / (y1 - y0)))
+    return inside
+
+
+def crosses_itself(vertices: np.ndarray) -> bool:
+    """Whether two sides that are not neighbors meet."""
+    a, b = vertices, np.roll(vertices, -1, axis=0)  # side i runs from a_i to b_i
+
+    def turn(p, q, r):
+        return (q[..., 0] - p[..., 0]) * (r[..., 1] - p[..., 1]) - (q[..., 1] - p[..., 1]) * (r[..., 0] - p[..., 0])
+
+    first, second = np.triu_indices(len(a), 2)
+    apart = ~((first == 0) & (second == len(a) - 1))
+    i, j = first[apart], second[apart]
+    slack = 1e-14 * np.ptp(vertices, axis=0).max() ** 2
+    straddle_i = turn(a[i], b[i], a[j]) * turn(a[i], b[i], b[j]) <= slack**2
+    straddle_j = turn(a[j], b[j], a[i]) * turn(a[j], b[j], b[i]) <= slack**2
+    overlap = np.all(
+        (np.minimum(a[i], b[i]) <= np.maximum(a[j], b[j])) & (np.minimum(a[j], b[j]) <= np.maximum(a[i], b[i])), axis=1
+    )
+    return bool(np.any(straddle_i & straddle_j & overlap))

@@ -1,0 +1,124 @@
+"""Products of domains with different axes, such as a region times an interval of time."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from flm.domains.base import AbstractDomain
+from flm.domains.boolean import Combination
+from flm.domains.box import Box
+from flm.domains.piece import Patch, Piece, join
+
+
+@dataclass(frozen=True, repr=False)
+class Product(AbstractDomain):
+    """{(x, t): x in left, t in right}, axes of `left` first.
+
+    Pieces: the boundary of `left` times `right` (lateral), then `left` times the boundary of `right` (time faces).
+    "boundary" is the boundary of the curved factor alone: conditions in time are written on "t=0".
+    """
+
+    left: AbstractDomain
+    right: AbstractDomain
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of `left`, then those of `right`."""
+        return self.left.axes + self.right.axes
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """The product of the bounds, (m, 2)."""
+        return np.concatenate([self.left.bounds, self.right.bounds])
+
+    def level(self, points: np.ndarray) -> np.ndarray:
+        """The larger of the factors' levels."""
+        cut = len(self.left.axes)
+        return np.maximum(self.left.level(points[:, :cut]), self.right.level(points[:, cut:]))
+
+    def contains(self, points) -> np.ndarray:
+        """Whether each point (P, m) is in both factors, each with its own tolerance."""
+        points, cut = self.as_points(points), len(self.left.axes)
+        return self.left.contains(points[:, :cut]) & self.right.contains(points[:, cut:])
+
+    @property
+    def leaves(self) -> tuple[AbstractDomain, ...]:
+        """The factors' shapes."""
+        return self.left.leaves + self.right.leaves
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Lateral pieces, then time faces; each keeps its name and owner."""
+        return self._lateral + self._ends
+
+    @cached_property
+    def _lateral(self) -> tuple[Piece, ...]:
+        solid = _solid(self.right)
+        return tuple(self._times(piece, [_pair(patch, solid) for patch in piece.patches]) for piece in self.left.pieces)
+
+    @cached_property
+    def _ends(self) -> tuple[Piece, ...]:
+        solid = _solid(self.left)
+        return tuple(
+            self._times(piece, [_pair(solid, patch) for patch in piece.patches]) for piece in self.right.pieces
+        )
+
+    def _times(self, piece: Piece, patches: list[Patch]) -> Piece:
+        dimension = piece.dimension + len(self.axes) - len(piece.axes)
+        return replace(piece, axes=self.axes, dimension=dimension, patches=tuple(patches))
+
+    def _boundary(self) -> Piece:
+        if isinstance(self.right, Box):
+            return join("boundary", self._lateral)
+        return join("boundary", self._ends if isinstance(self.left, Box) else self.pieces)
+
+    def __repr__(self) -> str:
+        def text(part):
+            return f"({part!r})" if isinstance(part, Combination) else repr(part)
+
+        return f"{text(self.left)} * {text(self.right)}"
+
+
+def multiply(left: AbstractDomain, right: AbstractDomain) -> AbstractDomain:
+    """left × right: a Box when both are, else a Product."""
+    if shared := sorted(set(left.axes) & set(right.axes)):
+        raise ValueError(f"`*` must join domains without common axes; got {', '.join(shared)} in both.")
+    if isinstance(left, Box) and isinstance(right, Box):
+        return Box(**dict(left), **dict(right))
+    return Product(left, right)
+
+
+def _solid(domain: AbstractDomain) -> Patch:
+    """A domain's inside as a patch over its bounds, without normals."""
+    low, width = domain.bounds[:, 0], domain.width
+
+    def chart(unit):
+        points = low + width * unit
+        return points, np.zeros_like(points)
+
+    if isinstance(domain, Box):
+        return Patch(chart, (True,) * len(low), float(np.prod(width)))
+    volume = float(np.prod(width)) * domain._filling
+    return Patch(chart, (True,) * len(low), volume, keep=lambda points, normals: domain.level(points) < 0.0)
+
+
+def _pair(first: Patch, second: Patch) -> Patch:
+    """The product of two patches: coordinates, points and normals side by side."""
+    split = len(first.ends)
+
+    def chart(unit):
+        (p, u), (q, v) = first.chart(unit[:, :split]), second.chart(unit[:, split:])
+        return np.concatenate([p, q], axis=1), np.concatenate([u, v], axis=1)
+
+    width = first.chart(np.full((1, split), 0.5))[0].shape[1]
+
+    def keep(points, normals):
+        kept = np.ones(len(points), bool)
+        for patch, part in ((first, slice(None, width)), (second, slice(width, None))):
+            if patch.keep is not None:
+                kept &= patch.keep(points[:, part], normals[:, part])
+        return kept
+
+    whole = first.keep is None and second.keep is None
+    return Patch(chart, first.ends + second.ends, first.measure * second.measure, None if whole else keep)
