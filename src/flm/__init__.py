@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from flm.domains import Ball, Box, Curve, Disk, Ellipse, Polygon, Region
     from flm.files import load, save
     from flm.models import FLM, MLP, Siren
+    from flm.problems import PDE, Learn, data, dirichlet, initial, neumann, on, periodic, robin
     from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries, lattice, sign_matrix
+    from flm.solution import Solution
 
 # Where each public name lives. Sorted; every name is documented (tests/test_design.py).
 _HOMES = {
@@ -25,18 +27,31 @@ _HOMES = {
     "Ellipse": "flm.domains",
     "ExponentialSeries": "flm.series",
     "FLM": "flm.models",
+    "Learn": "flm.problems",
     "MLP": "flm.models",
+    "PDE": "flm.problems",
     "PhaseSeries": "flm.series",
     "Polygon": "flm.domains",
     "Region": "flm.domains",
     "SeparableSeries": "flm.series",
     "Siren": "flm.models",
+    "Solution": "flm.solution",
+    "data": "flm.problems",
+    "dirichlet": "flm.problems",
+    "initial": "flm.problems",
     "lattice": "flm.series",
     "load": "flm.files",
+    "neumann": "flm.problems",
+    "on": "flm.problems",
+    "periodic": "flm.problems",
+    "robin": "flm.problems",
     "save": "flm.files",
     "sign_matrix": "flm.series",
 }
-_MODULES = ("models",)
+_MODULES = (
+    "models",
+    "problems",
+)
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
 

@@ -28,9 +28,12 @@ KINDS = {
     "FLM": "flm.models",
     "InputMap": "flm.models.base",
     "MLP": "flm.models",
+    "Parameter": "flm.solution",
     "PhaseSeries": "flm.series",
+    "Piece": "flm.solution",
     "SeparableSeries": "flm.series",
     "Siren": "flm.models",
+    "Solution": "flm.solution",
 }
 
 

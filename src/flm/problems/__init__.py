@@ -1,1 +1,31 @@
-"""To be filled."""
+"""What to solve: equations, conditions and a catalogue of named problems."""
+
+from flm.problems.catalogue import acoustics as acoustics
+from flm.problems.catalogue import advection as advection
+from flm.problems.catalogue import allen_cahn as allen_cahn
+from flm.problems.catalogue import biharmonic as biharmonic
+from flm.problems.catalogue import black_scholes as black_scholes
+from flm.problems.catalogue import convection_diffusion as convection_diffusion
+from flm.problems.catalogue import heat as heat
+from flm.problems.catalogue import helmholtz as helmholtz
+from flm.problems.catalogue import klein_gordon as klein_gordon
+from flm.problems.catalogue import oscillator as oscillator
+from flm.problems.catalogue import poisson as poisson
+from flm.problems.catalogue import poisson_3d as poisson_3d
+from flm.problems.catalogue import poisson_5d as poisson_5d
+from flm.problems.catalogue import reaction_diffusion as reaction_diffusion
+from flm.problems.catalogue import stiff as stiff
+from flm.problems.catalogue import viscous_burgers as viscous_burgers
+from flm.problems.catalogue import wave as wave
+from flm.problems.conditions import Condition as Condition
+from flm.problems.conditions import Data as Data
+from flm.problems.conditions import Learn as Learn
+from flm.problems.conditions import Periodic as Periodic
+from flm.problems.conditions import data as data
+from flm.problems.conditions import dirichlet as dirichlet
+from flm.problems.conditions import initial as initial
+from flm.problems.conditions import neumann as neumann
+from flm.problems.conditions import on as on
+from flm.problems.conditions import periodic as periodic
+from flm.problems.conditions import robin as robin
+from flm.problems.pde import PDE as PDE

@@ -1,0 +1,239 @@
+"""Named differential equations with their exact solutions: the paper's and those that users meet first."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from flm.domains import Box
+from flm.problems.conditions import dirichlet, initial, neumann, periodic
+from flm.problems.pde import PDE
+from flm.references.cole_hopf import viscous_burgers as cole_hopf
+
+sin, cos, exp, tanh, sqrt, pi = jnp.sin, jnp.cos, jnp.exp, jnp.tanh, jnp.sqrt, np.pi
+
+
+def heat(alpha: float = 0.1) -> PDE:
+    """The heat equation of the paper: u_t = alpha u_xx on the unit square, u(x, 0) = sin(pi x), zero at both ends."""
+    return PDE(
+        Box(x=(0, 1), t=(0, 1)),
+        lambda u_t, u_xx, alpha: u_t - alpha * u_xx,
+        [initial(lambda x: sin(pi * x)), dirichlet("x=0"), dirichlet("x=1")],
+        parameters={"alpha": alpha},
+        exact=lambda x, t, alpha: sin(pi * x) * exp(-alpha * pi**2 * t),
+    )
+
+
+def poisson() -> PDE:
+    """Poisson's equation of the paper: u_xx + u_yy = -2 pi^2 sin(pi x) sin(pi y), zero on the unit square's boundary."""
+    return PDE(
+        Box(x=(0, 1), y=(0, 1)),
+        lambda x, y, u_xx, u_yy: u_xx + u_yy + 2 * pi**2 * sin(pi * x) * sin(pi * y),
+        [dirichlet("boundary")],
+        exact=lambda x, y: sin(pi * x) * sin(pi * y),
+    )
+
+
+def black_scholes() -> PDE:
+    """The generalized Black-Scholes equation of the paper, with solution exp(x - t) on [-2, 2] x [0, 1]."""
+
+    def equation(x, t, u, u_t, u_x, u_xx):
+        e = exp(x)
+        a = 0.08 * (2 + (1 - t) * sin(e)) ** 2
+        b = 0.06 * (1 + t * exp(-e)) - 0.02 * exp(-t - e) - a
+        c = -0.06 * (1 + t * exp(-e))
+        d = 0.02 * exp(x - e - 2 * t) - exp(x - t)
+        return u_t - (a * u_xx + b * u_x + c * u + d)
+
+    return PDE(
+        Box(x=(-2, 2), t=(0, 1)),
+        equation,
+        [
+            initial(lambda x: exp(x)),
+            dirichlet("x=-2", lambda t: exp(-2 - t)),
+            dirichlet("x=2", lambda t: exp(2 - t)),
+        ],
+        exact=lambda x, t: exp(x - t),
+    )
+
+
+def advection(speed: float = 1.0) -> PDE:
+    """Linear advection u_t + c u_x = 0 of exp(sin 2 pi x) around a periodic unit interval."""
+    return PDE(
+        Box(x=(0, 1), t=(0, 1)),
+        lambda u_t, u_x, c: u_t + c * u_x,
+        [initial(lambda x: exp(sin(2 * pi * x))), periodic("x")],
+        parameters={"c": speed},
+        exact=lambda x, t, c: exp(sin(2 * pi * (x - c * t))),
+    )
+
+
+def wave(speed: float = 1.0) -> PDE:
+    """A vibrating string: u_tt = c^2 u_xx with fixed ends, plucked in its first and fourth modes."""
+    return PDE(
+        Box(x=(0, 1), t=(0, 1)),
+        lambda u_tt, u_xx, c: u_tt - c**2 * u_xx,
+        [initial(lambda x: sin(pi * x) + 0.5 * sin(4 * pi * x), velocity=0.0), dirichlet("x=0"), dirichlet("x=1")],
+        parameters={"c": speed},
+        exact=lambda x, t, c: sin(pi * x) * cos(pi * c * t) + 0.5 * sin(4 * pi * x) * cos(4 * pi * c * t),
+    )
+
+
+def helmholtz(wavenumber: float = 10.0, angle: float = 0.6) -> PDE:
+    """Helmholtz's equation u_xx + u_yy + k^2 u = 0 on the unit square, whose solution is a plane wave at an angle."""
+    kx, ky = wavenumber * np.cos(angle), wavenumber * np.sin(angle)
+    plane = lambda x, y: sin(kx * x + ky * y)
+    return PDE(
+        Box(x=(0, 1), y=(0, 1)),
+        lambda u, u_xx, u_yy, k: u_xx + u_yy + k**2 * u,
+        [dirichlet("boundary", plane)],
+        parameters={"k": wavenumber},
+        exact=plane,
+    )
+
+
+def convection_diffusion(epsilon: float = 0.05) -> PDE:
+    """Convection and diffusion -eps (u_xx + u_yy) + u_x = f with a boundary layer of width eps at x = 1."""
+    layer = lambda x, e: x - (exp((x - 1) / e) - exp(-1 / e)) / (1 - exp(-1 / e))  # -e v'' + v' = 1
+    return PDE(
+        Box(x=(0, 1), y=(0, 1)),
+        lambda x, y, u_x, u_xx, u_yy, e: -e * (u_xx + u_yy) + u_x - (1 + e * pi**2 * layer(x, e)) * sin(pi * y),
+        [dirichlet("boundary")],
+        parameters={"e": epsilon},
+        exact=lambda x, y, e: layer(x, e) * sin(pi * y),
+    )
+
+
+def reaction_diffusion() -> PDE:
+    """Fisher's equation u_t = u_xx + u (1 - u) with its traveling front of speed 5 / sqrt 6."""
+    front = lambda x, t: (1 + exp((x - 5 * t / sqrt(6.0)) / sqrt(6.0))) ** -2
+    return PDE(
+        Box(x=(-5, 5), t=(0, 1)),
+        lambda u, u_t, u_xx: u_t - u_xx - u * (1 - u),
+        [
+            initial(lambda x: front(x, 0.0)),
+            dirichlet("x=-5", lambda t: front(-5.0, t)),
+            dirichlet("x=5", lambda t: front(5.0, t)),
+        ],
+        exact=front,
+    )
+
+
+def klein_gordon() -> PDE:
+    """A nonlinear Klein-Gordon equation u_tt - u_xx + u + u^3 = f with solution x cos 2t."""
+    truth = lambda x, t: x * cos(2 * t)
+    return PDE(
+        Box(x=(-1, 1), t=(0, 1)),
+        lambda x, t, u, u_tt, u_xx: u_tt - u_xx + u + u**3 + 3 * truth(x, t) - truth(x, t) ** 3,
+        [
+            initial(lambda x: x, velocity=0.0),
+            dirichlet("x=-1", lambda t: -cos(2 * t)),
+            dirichlet("x=1", lambda t: cos(2 * t)),
+        ],
+        exact=truth,
+    )
+
+
+def allen_cahn() -> PDE:
+    """The Allen-Cahn equation u_t = u_xx + u - u^3 with its traveling kink."""
+    kink = lambda x, t: 0.5 * (1 + tanh(x / (2 * sqrt(2.0)) + 0.75 * t))
+    return PDE(
+        Box(x=(-5, 5), t=(0, 1)),
+        lambda u, u_t, u_xx: u_t - u_xx - u + u**3,
+        [
+            initial(lambda x: kink(x, 0.0)),
+            dirichlet("x=-5", lambda t: kink(-5.0, t)),
+            dirichlet("x=5", lambda t: kink(5.0, t)),
+        ],
+        exact=kink,
+    )
+
+
+def viscous_burgers(viscosity: float = 0.1) -> PDE:
+    """Burgers' equation u_t + u u_x = nu u_xx from -sin(pi x); exact by the Cole-Hopf transform."""
+    return PDE(
+        Box(x=(-1, 1), t=(0, 1)),
+        lambda u, u_t, u_x, u_xx, nu: u_t + u * u_x - nu * u_xx,
+        [initial(lambda x: -sin(pi * x)), dirichlet("x=-1"), dirichlet("x=1")],
+        parameters={"nu": viscosity},
+        exact=lambda x, t, nu: cole_hopf(x, t, viscosity),
+    )
+
+
+def biharmonic() -> PDE:
+    """A clamped square plate: the squared Laplacian of u is a load, u = u_n = 0; solution sin^2(pi x) sin^2(pi y)."""
+    load = lambda x, y: (
+        8
+        * pi**4
+        * (cos(2 * pi * x) * cos(2 * pi * y) - cos(2 * pi * x) * sin(pi * y) ** 2 - cos(2 * pi * y) * sin(pi * x) ** 2)
+    )
+    return PDE(
+        Box(x=(0, 1), y=(0, 1)),
+        lambda x, y, u_xxxx, u_xxyy, u_yyyy: u_xxxx + 2 * u_xxyy + u_yyyy - load(x, y),
+        [dirichlet("boundary"), neumann("boundary")],
+        exact=lambda x, y: sin(pi * x) ** 2 * sin(pi * y) ** 2,
+    )
+
+
+def acoustics() -> PDE:
+    """A linear system: pressure and velocity of sound, u_t + v_x = 0 and v_t + u_x = 0, in a closed tube."""
+    return PDE(
+        Box(x=(0, 1), t=(0, 1)),
+        [lambda u_t, v_x: u_t + v_x, lambda v_t, u_x: v_t + u_x],
+        [
+            initial(lambda x: exp(cos(pi * x))),
+            initial(0.0, unknown="v"),
+            dirichlet("x=0", unknown="v"),
+            dirichlet("x=1", unknown="v"),
+        ],
+        unknowns=("u", "v"),
+        exact={  # d'Alembert: (f(x - t) +- f(x + t)) / 2 with f even and 2-periodic
+            "u": lambda x, t: (exp(cos(pi * (x - t))) + exp(cos(pi * (x + t)))) / 2,
+            "v": lambda x, t: (exp(cos(pi * (x - t))) - exp(cos(pi * (x + t)))) / 2,
+        },
+    )
+
+
+def poisson_3d() -> PDE:
+    """Poisson's equation in the unit cube with solution exp(x) sin(2y) cos z."""
+    truth = lambda x, y, z: exp(x) * sin(2 * y) * cos(z)
+    return PDE(
+        Box(x=(0, 1), y=(0, 1), z=(0, 1)),
+        lambda x, y, z, u_xx, u_yy, u_zz: u_xx + u_yy + u_zz + 4 * truth(x, y, z),
+        [dirichlet("boundary", truth)],
+        exact=truth,
+    )
+
+
+def poisson_5d() -> PDE:
+    """Poisson's equation in the five-dimensional unit cube with solution prod sin(pi x_i)."""
+    truth = lambda a, b, c, d, e: sin(pi * a) * sin(pi * b) * sin(pi * c) * sin(pi * d) * sin(pi * e)
+    return PDE(
+        Box(a=(0, 1), b=(0, 1), c=(0, 1), d=(0, 1), e=(0, 1)),
+        lambda a, b, c, d, e, u_aa, u_bb, u_cc, u_dd, u_ee: (
+            u_aa + u_bb + u_cc + u_dd + u_ee + 5 * pi**2 * truth(a, b, c, d, e)
+        ),
+        [dirichlet("boundary")],
+        exact=truth,
+    )
+
+
+def oscillator(frequency: float = 5.0, damping: float = 0.1) -> PDE:
+    """A damped harmonic oscillator u'' + 2 d w u' + w^2 u = 0, u(0) = 1, u'(0) = 0, over [0, 6]."""
+    fast = frequency * np.sqrt(1 - damping**2)
+    return PDE(
+        Box(t=(0, 6)),
+        lambda u, u_t, u_tt, w, d: u_tt + 2 * d * w * u_t + w**2 * u,
+        [initial(1.0, velocity=0.0)],
+        parameters={"w": frequency, "d": damping},
+        exact=lambda t, w, d: exp(-d * w * t) * (cos(fast * t) + d * w / fast * sin(fast * t)),
+    )
+
+
+def stiff(rate: float = 1000.0) -> PDE:
+    """A stiff ODE, u' = -k (u - cos t) - sin t with u(0) = 1, whose smooth solution is cos t (Prothero and Robinson)."""
+    return PDE(
+        Box(t=(0, 10)),
+        lambda t, u, u_t, k: u_t + k * (u - cos(t)) + sin(t),
+        [initial(1.0)],
+        parameters={"k": rate},
+        exact=lambda t: cos(t),
+    )

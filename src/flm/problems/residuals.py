@@ -1,0 +1,275 @@
+"""Residuals: functions whose argument names say which derivatives, coordinates and parameters they need.
+
+`lambda x, u, u_xx, alpha: ...` asks for the coordinate x, the unknown u, its second derivative and the parameter alpha.
+A residual is elementwise; its derivatives by the unknown and its partial derivatives come from one forward pass each.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flm.domains.where import did_you_mean
+
+Jet = tuple[int, tuple[int, ...]]  # (which unknown, how often differentiated along each axis)
+CHUNK = 2048  # points per compiled call: one shape, so one compilation per residual
+
+
+@dataclass(frozen=True)
+class Names:
+    """What arguments may be called in one problem."""
+
+    axes: tuple[str, ...]
+    unknowns: tuple[str, ...]
+    parameters: tuple[str, ...] = ()
+    normals: bool = False  # whether u_n and nx, ny, ... are known: on the boundary only
+
+    def resolve(self, name: str, where: str) -> Reference:
+        """What the name stands for; refused when nothing or more than one thing fits."""
+        found = [
+            *(Reference("axis", self.axes.index(name), ()) for _ in range(name in self.axes)),
+            *(Reference("parameter", self.parameters.index(name), ()) for _ in range(name in self.parameters)),
+        ]
+        for index, unknown in enumerate(self.unknowns):
+            if name == unknown:
+                found.append(Reference("jet", index, (0,) * len(self.axes)))
+            elif name.startswith(f"{unknown}_"):
+                suffix = name[len(unknown) + 1 :]
+                found += [Reference("jet", index, alpha) for alpha in sorted(splits(suffix, self.axes))]
+                if self.normals and suffix == "n":
+                    found.append(Reference("normal derivative", index, ()))
+        if self.normals and name[:1] == "n" and name[1:] in self.axes:
+            found.append(Reference("normal", self.axes.index(name[1:]), ()))
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise ValueError(
+                f"the argument {name!r} of {where} must have one meaning; got {len(found)}: "
+                f"{', '.join(sorted({r.kind for r in found}))}. Rename an axis, an unknown or a parameter."
+            )
+        raise ValueError(
+            f"the argument {name!r} of {where} must be one of {self.known()}; it is none of these."
+            f"{did_you_mean(name, self.vocabulary())}"
+        )
+
+    def known(self) -> str:
+        """The known names as a sentence."""
+        example = f"{self.unknowns[0]}_{self.axes[0]}"
+        parts = [
+            f"an axis ({', '.join(self.axes)})",
+            f"an unknown ({', '.join(self.unknowns)}) or a derivative of one (such as {example})",
+            *([f"a parameter ({', '.join(self.parameters)})"] if self.parameters else ["a parameter (none declared)"]),
+            *([f"a normal ({self.unknowns[0]}_n, n{self.axes[0]})"] if self.normals else []),
+        ]
+        return ", ".join(parts[:-1]) + " or " + parts[-1]
+
+    def vocabulary(self) -> list[str]:
+        """Names that a near miss may have meant."""
+        derivatives = [f"{u}_{a}{b}" for u in self.unknowns for a in self.axes for b in ("", *self.axes)]
+        return [*self.axes, *self.unknowns, *self.parameters, *derivatives]
+
+
+class Reference(NamedTuple):
+    """What one argument stands for: kind, index of the axis, parameter or unknown, and multi-index of a derivative."""
+
+    kind: str
+    index: int
+    alpha: tuple[int, ...]
+
+
+def splits(suffix: str, axes: tuple[str, ...]) -> set[tuple[int, ...]]:
+    """All multi-indices that a derivative suffix can mean: "xxy" over axes x, y is {(2, 1)}."""
+    if not suffix:
+        return {(0,) * len(axes)}
+    found = set()
+    for j, axis in enumerate(axes):
+        if suffix.startswith(axis):
+            rest = splits(suffix[len(axis) :], axes) if suffix != axis else {(0,) * len(axes)}
+            found |= {(*alpha[:j], alpha[j] + 1, *alpha[j + 1 :]) for alpha in rest}
+    return found
+
+
+@dataclass(frozen=True)
+class Named:
+    """A function with explicit argument names, for functions that are built rather than written."""
+
+    function: Callable[..., Any]
+    names: tuple[str, ...]
+
+
+def argument_names(function: Any, where: str) -> tuple[str, ...]:
+    """Names of the arguments without defaults."""
+    if isinstance(function, Named):
+        return function.names
+    if not callable(function):
+        raise TypeError(
+            f"{where} must be a function of named arguments, such as `lambda u, u_x: ...`; got {function!r}."
+        )
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        raise ValueError(f"{where} must name its arguments one by one; got `*args` or `**kwargs`.")
+    return tuple(p.name for p in parameters if p.default is p.empty)
+
+
+def as_named(value: Any, where: str) -> Named:
+    """A number, array-free constant or function of names as a Named function."""
+    if isinstance(value, Named):
+        return value
+    if callable(value):
+        return Named(value, argument_names(value, where))
+    if isinstance(value, int | float | np.number):
+        return Named(lambda: float(value), ())
+    raise TypeError(f"{where} must be a number or a function of named arguments; got {value!r}.")
+
+
+class Linearized(NamedTuple):
+    """A residual at points and its derivatives: value (P,), by_jet (A, P), by_parameter (Q, P)."""
+
+    value: np.ndarray
+    by_jet: np.ndarray
+    by_parameter: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Residual:
+    """A user's function bound to the names of a problem.
+
+    Attributes:
+        jets: the (unknown, multi-index) pairs that it needs; arrays of jets are stacked in this order.
+        parameters: names of all parameters of the problem, in order.
+    """
+
+    function: Callable[..., Any]
+    references: tuple[Reference, ...]
+    names: Names
+    label: str
+
+    @classmethod
+    def bind(cls, function: Any, names: Names, label: str) -> Residual:
+        """Resolve every argument name, or say which one cannot be."""
+        references = tuple(names.resolve(n, label) for n in argument_names(function, label))
+        return cls(function.function if isinstance(function, Named) else function, references, names, label)
+
+    @cached_property
+    def jets(self) -> tuple[Jet, ...]:
+        """The derivatives that the function needs, without repetition."""
+        m = len(self.names.axes)
+        wanted: dict[Jet, None] = {}
+        for r in self.references:
+            if r.kind == "jet":
+                wanted[(r.index, r.alpha)] = None
+            elif r.kind == "normal derivative":
+                wanted |= {(r.index, tuple(int(i == j) for i in range(m))): None for j in range(m)}
+        return tuple(wanted)
+
+    def __call__(self, points: Any, jets: Any, parameters: Any = (), normals: Any = None) -> Any:
+        """The residual (P,) from points (P, m), jets (A, P), parameter values (Q,) and normals (P, m)."""
+        place = {jet: i for i, jet in enumerate(self.jets)}
+        m = len(self.names.axes)
+        arguments = []
+        for r in self.references:
+            if r.kind == "axis":
+                arguments.append(points[:, r.index])
+            elif r.kind == "parameter":
+                arguments.append(parameters[r.index])
+            elif r.kind == "jet":
+                arguments.append(jets[place[(r.index, r.alpha)]])
+            elif r.kind == "normal":
+                arguments.append(normals[:, r.index])
+            else:
+                unit = [tuple(int(i == j) for i in range(m)) for j in range(m)]
+                arguments.append(sum(normals[:, j] * jets[place[(r.index, unit[j])]] for j in range(m)))
+        value = self.function(*arguments)
+        if (
+            isinstance(value, tuple | list)
+            or jnp.ndim(value) > 1
+            or (jnp.ndim(value) == 1 and len(value) != len(points))
+        ):
+            shape = f"{len(value)} values" if isinstance(value, tuple | list) else f"shape {jnp.shape(value)}"
+            raise ValueError(
+                f"{self.label} must return one number per point, shape ({len(points)},); got {shape}. "
+                "Several equations go in a list of functions."
+            )
+        return jnp.broadcast_to(value, (len(points),))
+
+    def _pass(self, points: Any, jets: Any, parameters: Any, normals: Any) -> tuple[Any, Any, Any]:
+        """Value and pointwise derivatives: the function is elementwise, so one tangent of ones serves all points."""
+        call = lambda j, q: self(points, j, q, normals)
+        by_jet = [jax.jvp(lambda j: call(j, parameters), (jets,), (_one_row(jets, a),))[1] for a in range(len(jets))]
+        by_parameter = [
+            jax.jvp(lambda q: call(jets, q), (parameters,), (_one_row(parameters, a),))[1]
+            for a in range(len(parameters))
+        ]
+        stack = lambda rows: jnp.stack(rows) if rows else jnp.zeros((0, len(points)))
+        return call(jets, parameters), stack(by_jet), stack(by_parameter)
+
+    @cached_property
+    def _compiled(self) -> Callable[..., Any]:
+        return jax.jit(self._pass) if self.traceable else self._pass
+
+    @cached_property
+    def traceable(self) -> bool:
+        """Whether the coordinates may be traced; a function that uses NumPy on them gets concrete arrays instead."""
+        m, a = len(self.names.axes), len(self.jets)
+        zeros = jnp.zeros
+        try:
+            jax.eval_shape(
+                lambda p, n: self(p, zeros((a, 3)), zeros(len(self.names.parameters)), n), zeros((3, m)), zeros((3, m))
+            )
+        except jax.errors.TracerArrayConversionError:
+            return False
+        return True
+
+    def linearize(self, points: np.ndarray, jets: np.ndarray, parameters: Any, normals: Any = None) -> Linearized:
+        """Value and derivatives at any number of points, in chunks of one compiled shape."""
+        parameters = np.asarray(parameters, float)
+        normals = np.zeros_like(points) if normals is None else normals
+        count = len(points)
+        pad = -count % CHUNK
+        widen = lambda v, axis: np.concatenate([v, np.repeat(np.take(v, [-1], axis), pad, axis)], axis) if pad else v
+        points, normals, jets = widen(points, 0), widen(normals, 0), widen(np.asarray(jets, float), 1)
+        parts = [
+            self._compiled(points[i : i + CHUNK], jets[:, i : i + CHUNK], parameters, normals[i : i + CHUNK])
+            for i in range(0, count + pad, CHUNK)
+        ]
+        value, by_jet, by_parameter = (np.concatenate([np.asarray(p[i]) for p in parts], axis=-1) for i in range(3))
+        return Linearized(value[:count], by_jet[:, :count], by_parameter[:, :count])
+
+    def check(self, points: np.ndarray, parameters: np.ndarray, normals: np.ndarray) -> None:
+        """Try the function on a few interior points with unit jets; refuse it with a sentence when it cannot work."""
+        jets = np.ones((len(self.jets), len(points)))
+        try:
+            value, by_jet, _ = self.linearize(points, jets, parameters, normals)
+        except jax.errors.TracerArrayConversionError:
+            raise TypeError(
+                f"{self.label} must use jax.numpy on the unknown and its derivatives; got a NumPy function. "
+                "Write `import jax.numpy as jnp` and use jnp.sin, jnp.exp, ..."
+            ) from None
+        except TypeError as error:
+            raise TypeError(f"{self.label} must work elementwise on arrays; it failed with: {error}") from None
+        if not (np.isfinite(value).all() and np.isfinite(by_jet).all()):
+            raise ValueError(
+                f"{self.label} must be finite at interior points when the unknown and its derivatives are 1; got "
+                f"{value[~np.isfinite(value)][0] if not np.isfinite(value).all() else 'a derivative that is not'}."
+            )
+
+
+def _one_row(array: Any, row: int) -> Any:
+    return jnp.zeros_like(array).at[row].set(1.0)
+
+
+def parameter_values(parameters: Mapping[str, Any]) -> np.ndarray:
+    """Numbers, with the starting values of parameters that are to be learned."""
+    return np.array([getattr(value, "start", value) for value in parameters.values()], float)
+
+
+def unique_jets(residuals: Iterable[Residual]) -> tuple[Jet, ...]:
+    """All derivatives that any of the residuals needs."""
+    return tuple(dict.fromkeys(jet for residual in residuals for jet in residual.jets))
