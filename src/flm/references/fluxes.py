@@ -1,0 +1,82 @@
+"""Scalar fluxes on NumPy arrays: their values, derivatives and turning points."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_STEP = 1e-30  # complex step: no subtraction, hence no rounding
+
+
+def on_arrays(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """An elementwise function of one variable, NumPy or jax.numpy, as one from float64 arrays to float64 arrays."""
+
+    def values(u: np.ndarray) -> np.ndarray:
+        u = np.asarray(u, float)
+        return np.broadcast_to(np.asarray(function(u), float), u.shape)
+
+    return values
+
+
+def derivative(flux: Callable[[Any], Any], low: float, high: float) -> Callable[[np.ndarray], np.ndarray]:
+    """f′ to rounding: the complex step Im f(u + ih)/h where f is analytic, automatic differentiation otherwise.
+
+    Args:
+        flux: f, elementwise, NumPy or jax.numpy.
+        low: Lower end of the values of interest.
+        high: Upper end.
+
+    Raises:
+        ValueError: Neither way agrees with divided differences, as for a flux that is not smooth.
+    """
+    u = np.linspace(low, high, 65)[1:-1]
+    step = 1e-5 * max(high - low, 1e-300)
+    rough = (on_arrays(flux)(u + step) - on_arrays(flux)(u - step)) / (2.0 * step)
+    size = np.abs(rough).max() + np.abs(on_arrays(flux)(u)).max() * 1e-9 / max(high - low, 1e-300)
+    for candidate in (_complex_step(flux), _automatic(flux)):
+        try:
+            fits = np.abs(candidate(u) - rough).max() <= 1e-4 * size
+        except Exception:  # whatever the user's function raises on complex or traced numbers
+            continue
+        if fits:
+            return candidate
+    raise ValueError(
+        f"`flux` must be smooth on [{low:.6g}, {high:.6g}], elementwise, and differentiable; got one whose derivative "
+        "disagrees with divided differences. Write it with jax.numpy."
+    )
+
+
+def _complex_step(flux):
+    def slope(u):
+        u = np.asarray(u, float)
+        return np.broadcast_to(np.imag(np.asarray(flux(u + 1j * _STEP))) / _STEP, u.shape)
+
+    return slope
+
+
+def _automatic(flux):
+    def slope(u):
+        import jax  # imported here: only fluxes without a complex step need it
+
+        u = np.asarray(u, float)
+        return np.asarray(jax.jvp(lambda v: flux(v) + 0.0 * v, (u,), (np.ones_like(u),))[1])
+
+    return slope
+
+
+def turning_points(flux: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> np.ndarray:
+    """Where f has its local minima and maxima in (low, high), to √rounding, so that f there is exact to rounding."""
+    u = np.linspace(low, high, 4097)
+    f = flux(u)
+    inner = np.arange(1, len(u) - 1)
+    rise, fall = f[inner] - f[inner - 1], f[inner + 1] - f[inner]
+    found = []
+    for i in inner[(rise * fall < 0.0) | ((rise == 0.0) & (fall != 0.0))]:
+        sign = 1.0 if f[i] <= min(f[i - 1], f[i + 1]) else -1.0
+        a, b = u[i - 1], u[i + 1]
+        for _ in range(60):  # ternary search
+            left, right = a + (b - a) / 3.0, b - (b - a) / 3.0
+            fl, fr = sign * flux(np.array([left, right]))
+            a, b = (a, right) if fl <= fr else (left, b)
+        found.append(0.5 * (a + b))
+    return np.array(found)
