@@ -20,7 +20,6 @@ import numpy as np
 from flm._version import __version__
 
 FORMAT = 1
-_MAX_HEADER = 1 << 26
 
 # What can be saved, and where it lives.
 KINDS = {
@@ -70,7 +69,7 @@ def save(obj: Any, path: Any) -> None:
     """
     from safetensors.numpy import save as to_bytes
 
-    if type(obj).__name__ not in KINDS:
+    if not _is_registered(obj):
         raise TypeError(f"`obj` must be one of {', '.join(sorted(KINDS))}; got {type(obj).__name__}.")
     arrays: dict[str, np.ndarray] = {}
     tree = _encode(obj, "root", arrays)
@@ -103,27 +102,36 @@ def load(path: Any) -> Any:
         ) from None
 
 
+def _class(kind: str) -> Any:
+    return getattr(importlib.import_module(KINDS[kind]), kind)
+
+
+def _is_registered(value: Any) -> bool:
+    kind = type(value).__name__
+    return kind in KINDS and _class(kind) is type(value)
+
+
 def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
         return value.item()
     kind = type(value).__name__
-    if kind in KINDS:
-        if hasattr(value, "_pack"):
-            named = value._pack()
-        else:
-            named = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if _is_registered(value):
+        by_field = lambda: {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        named = value._pack() if hasattr(value, "_pack") else by_field()
         return {"kind": kind, "fields": {k: _encode(v, f"{place}.{k}", arrays) for k, v in named.items()}}
     if isinstance(value, tuple | list):
         return {"tuple": [_encode(v, f"{place}.{i}", arrays) for i, v in enumerate(value)]}
     if isinstance(value, dict):
-        return {"dict": [[k, _encode(v, f"{place}.{k}", arrays)] for k, v in value.items()]}
+        return {"dict": [[_encode(k, place, arrays), _encode(v, f"{place}.{k}", arrays)] for k, v in value.items()]}
     array = np.asarray(value)
     if array.dtype.kind not in "biufc":
         raise TypeError(f"`obj` must hold numbers, names and arrays only; got {kind} at {place}.")
+    while place in arrays:  # a dict key may hold a dot
+        place += "'"
     if array.dtype.kind == "c":  # safetensors has no complex128: real and imaginary parts on a last axis
-        arrays[place] = np.ascontiguousarray(np.stack([array.real, array.imag], axis=-1))
+        arrays[place] = np.ascontiguousarray(np.stack([np.real(array), np.imag(array)], axis=-1))
         return {"complex": place}
     arrays[place] = np.ascontiguousarray(array).reshape(array.shape)
     return {"array": place}
@@ -140,8 +148,8 @@ def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
     if "tuple" in node:
         return tuple(_decode(v, arrays) for v in node["tuple"])
     if "dict" in node:
-        return {k: _decode(v, arrays) for k, v in node["dict"]}
-    kind = getattr(importlib.import_module(KINDS[node["kind"]]), node["kind"])
+        return {_decode(k, arrays): _decode(v, arrays) for k, v in node["dict"]}
+    kind = _class(node["kind"])
     fields = {k: _decode(v, arrays) for k, v in node["fields"].items()}
     if hasattr(kind, "_unpack"):
         return kind._unpack(fields)

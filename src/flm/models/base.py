@@ -22,6 +22,13 @@ class InputMap(eqx.Module):
     scale: tuple[float, ...] = eqx.field(static=True)
     axes: tuple[str, ...] | None = eqx.field(static=True)
 
+    def __check_init__(self):
+        numbers = (*self.center, *self.scale)
+        if len(self.center) != len(self.scale) or not all(isinstance(v, float) and np.isfinite(v) for v in numbers):
+            raise ValueError(f"an input map must have one center and one scale per axis; got {self!r}.")
+        if self.axes is not None and len(self.axes) != len(self.center):
+            raise ValueError(f"an input map must have one axis name per center; got {self!r}.")
+
     def __call__(self, points: Float[Array, "P m"]) -> Float[Array, "P m"]:
         """Mapped points, in the points' precision."""
         return (points - jnp.asarray(self.center, points.dtype)) * jnp.asarray(self.scale, points.dtype)
@@ -52,8 +59,9 @@ def random_key(key: Any) -> Array:
     """A JAX key from an integer seed or a key."""
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         return jax.random.key(int(key))
-    if isinstance(key, jax.Array) and (jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape == (2,)):
-        return key
+    raw = isinstance(key, jax.Array | np.ndarray) and key.dtype == np.uint32 and key.shape == (2,)
+    if raw or (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0):
+        return jnp.asarray(key)
     raise ValueError(f"`key` must be an integer or a JAX key; got {key!r}.")
 
 

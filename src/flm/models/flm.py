@@ -83,10 +83,13 @@ class FLM(AbstractLinearModel):
 
     def __check_init__(self):
         n, m = self.frequencies.shape
-        if self.amplitudes.shape[:2] != (n, 2 ** (m - 1)) or self.phases.shape != self.amplitudes.shape:
+        if len(self.map.center) != m:
+            raise ValueError(f"`frequencies` must have {len(self.map.center)} columns, one per input; got {m}.")
+        shape = (n, 2 ** (m - 1)) if self.num_outputs == 1 else (n, 2 ** (m - 1), self.num_outputs)
+        if self.amplitudes.shape != shape or self.phases.shape != shape:
             raise ValueError(
-                f"`amplitudes` and `phases` must both start with shape ({n}, {2 ** (m - 1)}); got "
-                f"{self.amplitudes.shape} and {self.phases.shape}."
+                f"`amplitudes` and `phases` must have shape {shape}; got {self.amplitudes.shape} and "
+                f"{self.phases.shape}."
             )
 
     def _linear(self) -> tuple[Array, Array, Array]:
@@ -116,7 +119,7 @@ class FLM(AbstractLinearModel):
         scaled = k * jnp.asarray(self.map.scale, k.dtype)
         blocks = []
         for alpha in self._orders(orders):
-            factor = jnp.reshape(monomial(scaled, alpha) * jnp.ones(len(k)), (-1, 1))
+            factor = jnp.reshape(monomial(scaled, alpha) * jnp.ones(len(k), k.dtype), (-1, 1))
             # of C cos + S sin, the column of C is its derivative at C = 1, S = 0, and likewise for S
             (cc, cs), (sc, ss) = quarter_turn(1.0, 0.0, sum(alpha)), quarter_turn(0.0, 1.0, sum(alpha))
             of_C, of_S = cc * cosine + cs * sine, sc * cosine + ss * sine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -26,6 +27,17 @@ def _sizes(name: str, m: int, width: int, depth: int, num_outputs: int) -> list[
 
 def _uniform(key: Array, shape: tuple[int, ...], bound: float) -> Array:
     return jax.random.uniform(key, shape, jnp.result_type(float), -bound, bound)
+
+
+def _check_layers(model: MLP | Siren) -> None:
+    """Refuse layers that do not fit together (a damaged file could hold such)."""
+    sizes = [model.num_inputs, *(weight.shape[0] for weight in model.weights)]
+    fits = len(model.weights) == len(model.biases) > 0 and sizes[-1] == model.num_outputs
+    for i, o, weight, bias in zip(sizes[:-1], sizes[1:], model.weights, model.biases, strict=fits):
+        fits = fits and weight.shape == (o, i) and bias.shape == (o,)
+    if not fits:
+        shapes = [weight.shape for weight in model.weights]
+        raise ValueError(f"`weights` must lead from {model.num_inputs} inputs to {model.num_outputs}; got {shapes}.")
 
 
 class MLP(AbstractModel):
@@ -58,16 +70,21 @@ class MLP(AbstractModel):
         activation: str = "tanh",
         num_outputs: int = 1,
     ):
-        if activation not in _ACTIVATIONS:
-            raise ValueError(f"`activation` must be one of {', '.join(map(repr, _ACTIVATIONS))}; got {activation!r}.")
         self.map = input_map(num_inputs, 2.0)
         sizes = _sizes("MLP", len(self.map.center), width, depth, num_outputs)
         keys = jax.random.split(random_key(key), 2 * len(sizes) - 2)
-        pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
+        pairs = list(itertools.pairwise(sizes))
         self.weights = tuple(_uniform(k, (o, i), 1 / math.sqrt(i)) for k, (i, o) in zip(keys[::2], pairs, strict=True))
         self.biases = tuple(_uniform(k, (o,), 1 / math.sqrt(i)) for k, (i, o) in zip(keys[1::2], pairs, strict=True))
         self.num_outputs = int(num_outputs)
         self.activation = activation
+
+    def __check_init__(self):
+        _check_layers(self)
+        if self.activation not in _ACTIVATIONS:
+            raise ValueError(
+                f"`activation` must be one of {', '.join(map(repr, _ACTIVATIONS))}; got {self.activation!r}."
+            )
 
     def _values(self, points: Array) -> Array:
         y = self.map(points)
@@ -109,12 +126,10 @@ class Siren(AbstractModel):
         omega: float = 1.0,
         num_outputs: int = 1,
     ):
-        if not (math.isfinite(omega) and omega > 0):
-            raise ValueError(f"`omega` must be a positive number; got {omega!r}.")
         self.map = input_map(num_inputs, 2.0)
         sizes = _sizes("Siren", len(self.map.center), width, depth, num_outputs)
         keys = jax.random.split(random_key(key), 2 * len(sizes) - 2)
-        pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
+        pairs = list(itertools.pairwise(sizes))
         bounds = [1 / sizes[0], *(math.sqrt(6 / i) for i in sizes[1:-1])]
         self.weights = tuple(
             _uniform(k, (o, i), bound) for k, (i, o), bound in zip(keys[::2], pairs, bounds, strict=True)
@@ -122,6 +137,11 @@ class Siren(AbstractModel):
         self.biases = tuple(_uniform(k, (o,), 1 / math.sqrt(i)) for k, (i, o) in zip(keys[1::2], pairs, strict=True))
         self.num_outputs = int(num_outputs)
         self.omega = float(omega)
+
+    def __check_init__(self):
+        _check_layers(self)
+        if not (math.isfinite(self.omega) and self.omega > 0):
+            raise ValueError(f"`omega` must be a positive number; got {self.omega!r}.")
 
     def _values(self, points: Array) -> Array:
         y = jnp.sin(self.omega * (self.map(points) @ self.weights[0].T) + self.biases[0])

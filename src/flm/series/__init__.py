@@ -2,7 +2,7 @@
 
 from flm.series.calculus import AbstractSeries as AbstractSeries
 from flm.series.calculus import Term as Term
-from flm.series.forms import ExponentialSeries as ExponentialSeries
+from flm.series.exponential import ExponentialSeries as ExponentialSeries
 from flm.series.forms import PhaseSeries as PhaseSeries
 from flm.series.forms import SeparableSeries as SeparableSeries
 from flm.series.lattices import lattice as lattice

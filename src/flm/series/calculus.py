@@ -43,6 +43,13 @@ class AbstractSeries(eqx.Module):
     def _plus(self, other: Any) -> Any:
         raise NotImplementedError
 
+    def _constant(self, value: Any) -> Any:
+        raise NotImplementedError
+
+    @property
+    def _outputs(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
     def phase(self) -> Any:
         """The phase form of the same function."""
         raise NotImplementedError
@@ -54,6 +61,11 @@ class AbstractSeries(eqx.Module):
     def exponential(self) -> Any:
         """The exponential form of the same function."""
         raise NotImplementedError
+
+    @classmethod
+    def _unpack(cls, fields: dict[str, Any]) -> Any:
+        """From the fields of a saved file, checked as any other arguments are."""
+        return cls(**fields)
 
     @property
     def num_inputs(self) -> int:
@@ -95,19 +107,15 @@ class AbstractSeries(eqx.Module):
 
     # --- algebra ---------------------------------------------------------------------------------------------------
 
-    def _constant(self, value: Any) -> AbstractSeries:
-        from flm.series.forms import ExponentialSeries
-
-        outputs = jnp.shape(self._waves()[1])[1:]
-        c = jnp.broadcast_to(jnp.asarray(value), (1, *outputs))
-        return ExponentialSeries(jnp.zeros((1, self.num_inputs)), c, self.axes)
-
     def _match(self, other: AbstractSeries) -> AbstractSeries:
         if other.num_inputs != self.num_inputs or (self.axes and other.axes and self.axes != other.axes):
             raise ValueError(
                 f"series must share their inputs; got {self.num_inputs} {self.axes or ''} and "
                 f"{other.num_inputs} {other.axes or ''}."
             )
+        if other._outputs != self._outputs:
+            count = lambda series: series._outputs[0] if series._outputs else "one"
+            raise ValueError(f"series must have equally many outputs; got {count(self)} and {count(other)}.")
         return other
 
     def __add__(self, other: Any) -> Any:
@@ -134,7 +142,7 @@ class AbstractSeries(eqx.Module):
             return self._scaled(other)
         if not isinstance(other, AbstractSeries):
             return NotImplemented
-        left, right = self.exponential(), self._match(other).exponential()
+        left, right = self.exponential().nonzero(), self._match(other).exponential().nonzero()
         k = left.frequencies[:, None, :] + right.frequencies[None, :, :]
         c = left.coefficients[:, None] * right.coefficients[None, :]
         product = type(left)(k.reshape(-1, self.num_inputs), c.reshape(-1, *c.shape[2:]), self.axes).merged()
@@ -165,26 +173,29 @@ class AbstractSeries(eqx.Module):
             raise ValueError(f"`box` must give finite (lower, upper) for {self.num_inputs} axes; got {box!r}.")
         return bounds.reshape(self.num_inputs, 2)
 
+    def _centered(self, center: np.ndarray) -> tuple[Array, Array, Array]:
+        """The waves of y -> f(center + y)."""
+        k, C, S = self._waves()
+        sine, cosine = (v.reshape(-1, *(1,) * (C.ndim - 1)) for v in sincos(k @ jnp.asarray(center, k.dtype)))
+        return k, C * cosine + S * sine, S * cosine - C * sine
+
     def integrate(self, box: Any) -> Array:
         """The definite integral over a box."""
         bounds = self._box(box)
-        k, C, S = self._waves()
-        center, width = bounds.mean(axis=1), bounds[:, 1] - bounds[:, 0]
-        mean = jnp.prod(jnp.sinc(k * width / (2 * np.pi)), axis=1)  # numpy's sinc: sin(pi x) / (pi x)
-        sine, cosine = sincos(k @ center)
-        return np.prod(width) * ((mean * cosine) @ C + (mean * sine) @ S)
+        k, C, _ = self._centered(bounds.mean(axis=1))
+        return jnp.tensordot(_box_integral(k, bounds[:, 1] - bounds[:, 0]), C, 1)
 
     def inner(self, other: AbstractSeries, box: Any) -> Array:
         """The inner product over a box: the integral of f times the conjugate of g, output by output."""
         bounds = self._box(box)
-        left, right = self.exponential(), self._match(other).exponential()
         center, width = bounds.mean(axis=1), bounds[:, 1] - bounds[:, 0]
-        k = left.frequencies[:, None, :] - right.frequencies[None, :, :]
-        gram = jnp.prod(width * jnp.sinc(k * width / (2 * np.pi)), axis=2)
-        turn = lambda series: jnp.exp(1j * (series.frequencies @ center))
-        c, d = (jnp.einsum("t,t...->t...", turn(s), s.coefficients) for s in (left, right))
-        value = jnp.einsum("s...,st,t...->...", c, gram, d.conj())
-        return value.real if left.is_real and right.is_real else value
+        k, C, S = self._centered(center)
+        q, D, T = self._match(other)._centered(center)
+        # 2 cos a cos b = cos(a - b) + cos(a + b), 2 sin a sin b = cos(a - b) - cos(a + b); odd products integrate to 0
+        minus = _box_integral(k[:, None] - q[None, :], width)
+        plus = _box_integral(k[:, None] + q[None, :], width)
+        pair = lambda left, gram, right: jnp.einsum("s...,st,t...->...", left, gram, right.conj())
+        return (pair(C, minus + plus, D) + pair(S, minus - plus, T)) / 2
 
     def norm(self, box: Any) -> Array:
         """The L2 norm over a box."""
@@ -194,17 +205,16 @@ class AbstractSeries(eqx.Module):
 
     def terms(self, n: int | None = None) -> list[Term]:
         """The n largest cosines (all by default) of a real series with one output, equal waves merged."""
-        series = self.exponential()
+        series = self.exponential().merged()
         if not series.is_real or series.coefficients.ndim > 1:
             raise ValueError("`terms` needs a real series with one output; take one output or the real part first.")
-        k, c = np.asarray(series.frequencies), np.asarray(series.coefficients)
-        lead = k[np.arange(len(k)), (k != 0).argmax(axis=1)] if len(k) else k[:, 0]
-        k, c = k[lead >= 0], c[lead >= 0]
+        rows = upper_half(np.asarray(series.frequencies))
+        k, c = np.asarray(series.frequencies)[rows], np.asarray(series.coefficients)[rows]
         amplitude = np.abs(c) * np.where((k != 0).any(axis=1), 2.0, 1.0)
         order = [i for i in np.argsort(-amplitude, kind="stable")[:n] if amplitude[i] > 0]
         with np.errstate(divide="ignore"):
             periods = 2 * np.pi / np.abs(k)
-        phase = np.arctan2(0.0 - c.imag, c.real)  # 0.0 - 0.0 is +0.0: a negative constant has phase +pi
+        phase = np.arctan2(0.0 - np.imag(c), np.real(c))  # 0.0 - 0.0 is +0.0: a negative constant has phase +pi
         return [Term(float(amplitude[i]), float(phase[i]), k[i], periods[i]) for i in order]
 
     def describe(self, n: int = 5) -> str:
@@ -230,6 +240,33 @@ class AbstractSeries(eqx.Module):
 
 def _is_scalar(value: Any) -> bool:
     return isinstance(value, numbers.Number) or (hasattr(value, "ndim") and value.ndim == 0)
+
+
+def _box_integral(k: Float[Array, "... m"], width: np.ndarray) -> Float[Array, "..."]:
+    """The integral of cos(k . y) over the box of those widths around 0: prod_j w_j sinc(k_j w_j / 2)."""
+    value = jnp.asarray(np.prod(width), k.dtype)
+    for j, w in enumerate(width):
+        value = value * jnp.sinc(k[..., j] * (w / (2 * np.pi)))  # numpy's sinc: sin(pi x) / (pi x)
+    return value
+
+
+def as_floats(name: str, value: Any, ndim: tuple[int, ...], *, may_be_complex: bool = False) -> Array:
+    """That argument as an array of floats, its own precision kept."""
+    value = jnp.asarray(value)
+    if jnp.iscomplexobj(value) and not may_be_complex:
+        raise ValueError(f"`{name}` must be real; got {value.dtype}.")
+    if not jnp.issubdtype(value.dtype, jnp.inexact):
+        value = value.astype(jnp.result_type(float))
+    if value.ndim not in ndim:
+        raise ValueError(f"`{name}` must have {' or '.join(map(str, ndim))} axes; got shape {value.shape}.")
+    return value
+
+
+def upper_half(k: np.ndarray) -> np.ndarray:
+    """One of each pair (k, -k): the rows that are zero or whose first nonzero component is positive."""
+    if not len(k):
+        return np.zeros(0, bool)
+    return k[np.arange(len(k)), (k != 0).argmax(axis=1)] >= 0
 
 
 def axis_indices(series: AbstractSeries, axes: Any) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The three forms of a nonharmonic Fourier series, and the exact conversions between them.
+"""The phase and separable forms of a nonharmonic Fourier series: sub-networks that share a frequency vector.
 
 Conventions (N sub-networks, m inputs, l = 2^(m-1) cosines per sub-network, K outputs when there is a last axis):
 
@@ -6,80 +6,35 @@ Conventions (N sub-networks, m inputs, l = 2^(m-1) cosines per sub-network, K ou
     linear       A cos(theta - phi) = C cos theta + S sin theta,  C = A cos phi,  S = A sin phi
     separable    sum_n sum_k a_k prod_{p not in I_k} cos(n_p x_p) prod_{q in I_k} sin(n_q x_q);
                  k - 1 in m bits, leftmost bit = input 1, bit 1 = sine
-    exponential  sum_k c_k exp(i k . x),  real when c_{-k} is the conjugate of c_k
-
-Expanding exp(i theta_i) = prod_j (cos n_j x_j + i e_ij sin n_j x_j) gives the paper's relation
-a_k = Re[i^|I_k| sum_i s_ik (C_i - i S_i)], s_ik = prod_{j in I_k} e_ij: a Walsh-Hadamard transform over i, O(m 2^m).
+    exponential  sum_k c_k exp(i k . x),  real when c_{-k} is the conjugate of c_k  (flm.series.exponential)
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Float
 
-from flm.series.calculus import AbstractSeries, axis_indices
+from flm.series.calculus import AbstractSeries, as_floats, axis_indices
 from flm.series.signs import sign_matrix
+from flm.series.transforms import linear_from_separable, separable_from_linear
+
+if TYPE_CHECKING:
+    from flm.series.exponential import ExponentialSeries
 
 MAX_INPUTS = 12  # a sub-network of m inputs has 2^(m-1) cosines
 
 
-def _check_inputs(m: int) -> None:
+def check_inputs(m: int) -> None:
+    """Refuse forms whose size, exponential in m, is out of reach."""
     if m > MAX_INPUTS:
         raise ValueError(
-            f"the phase and separable forms must have at most {MAX_INPUTS} inputs; got m={m}, where one sub-network has "
-            f"2^{m - 1} = {2 ** (m - 1)} cosines. Use an ExponentialSeries."
+            f"the phase and separable forms must have at most {MAX_INPUTS} inputs; got m={m}, where one sub-network "
+            f"has 2^{m - 1} = {2 ** (m - 1)} cosines. Use an ExponentialSeries."
         )
-
-
-def _as_floats(name: str, value: Any, ndim: tuple[int, ...]) -> Array:
-    value = jnp.asarray(value)
-    if not jnp.issubdtype(value.dtype, jnp.inexact):
-        value = value.astype(jnp.result_type(float))
-    if value.ndim not in ndim:
-        raise ValueError(f"`{name}` must have {' or '.join(map(str, ndim))} axes; got shape {value.shape}.")
-    return value
-
-
-def _hadamard(values: Float[Array, "N l ..."]) -> Array:
-    """Sum_i s_ib values_i for every subset b of inputs 2..m (bit 1 = in the subset): its own inverse times l."""
-    shape = values.shape
-    depth = shape[1].bit_length() - 1
-    values = values.reshape(shape[0], *(2,) * depth, -1)
-    for axis in range(1, depth + 1):
-        plus, minus = jnp.split(values, 2, axis=axis)
-        values = jnp.concatenate([plus + minus, plus - minus], axis=axis)
-    return values.reshape(shape)
-
-
-def _sine_counts(m: int) -> np.ndarray:
-    return np.array([int(k).bit_count() for k in range(2**m)])
-
-
-def separable_from_linear(C: Float[Array, "N l ..."], S: Float[Array, "N l ..."]) -> Float[Array, "N 2l ..."]:
-    """Coefficients a_k of products of sines and cosines from those of cos theta_i and sin theta_i."""
-    m = C.shape[1].bit_length()
-    hat = jnp.stack([_hadamard(C), _hadamard(S)])  # (2, N, l, ...)
-    counts = _sine_counts(m)
-    sign = np.where(counts % 4 < 2, 1.0, -1.0).reshape(-1, *(1,) * (C.ndim - 2))
-    subset = np.arange(2**m) % C.shape[1]  # the bits of inputs 2..m
-    return sign * jnp.moveaxis(hat[counts % 2, :, subset], 0, 1)
-
-
-def linear_from_separable(a: Float[Array, "N 2l ..."]) -> tuple[Array, Array]:
-    """The inverse of `separable_from_linear`."""
-    l = a.shape[1] // 2
-    m = a.shape[1].bit_length() - 1
-    counts = _sine_counts(m)
-    sign = np.where(counts % 4 < 2, 1.0, -1.0).reshape(-1, *(1,) * (a.ndim - 2))
-    signed = (sign * a).reshape(a.shape[0], 2, l, *a.shape[2:])  # (N, bit of input 1, subset, ...)
-    even = (counts[:l] % 2 == 0).reshape(-1, *(1,) * (a.ndim - 2))
-    C = jnp.where(even, signed[:, 0], signed[:, 1])
-    S = jnp.where(even, signed[:, 1], signed[:, 0])
-    return _hadamard(C) / l, _hadamard(S) / l
 
 
 class PhaseSeries(AbstractSeries):
@@ -103,16 +58,17 @@ class PhaseSeries(AbstractSeries):
     axes: tuple[str, ...] | None = eqx.field(static=True)
 
     def __init__(self, frequencies: Any, amplitudes: Any, phases: Any, axes: Any = None):
-        self.frequencies = _as_floats("frequencies", frequencies, (2,))
-        self.amplitudes = _as_floats("amplitudes", amplitudes, (2, 3))
-        self.phases = _as_floats("phases", phases, (2, 3))
+        self.frequencies = as_floats("frequencies", frequencies, (2,))
+        self.amplitudes = as_floats("amplitudes", amplitudes, (2, 3))
+        self.phases = as_floats("phases", phases, (2, 3))
         n, m = self.frequencies.shape
-        _check_inputs(m)
+        check_inputs(m)
+        l = 2 ** (m - 1)
         for name, value in (("amplitudes", self.amplitudes), ("phases", self.phases)):
-            if value.shape[:2] != (n, 2 ** (m - 1)):
+            if value.shape[:2] != (n, l):
                 raise ValueError(
-                    f"`{name}` must have shape ({n}, {2 ** (m - 1)}) or ({n}, {2 ** (m - 1)}, K) to match frequencies of "
-                    f"shape ({n}, {m}); got {value.shape}."
+                    f"`{name}` must have shape ({n}, {l}) or ({n}, {l}, K) to match frequencies of shape ({n}, {m}); "
+                    f"got {value.shape}."
                 )
         if self.amplitudes.shape != self.phases.shape:
             raise ValueError(
@@ -136,6 +92,16 @@ class PhaseSeries(AbstractSeries):
         C, S = self.linear()
         return k, C.reshape(len(k), *C.shape[2:]), S.reshape(len(k), *S.shape[2:])
 
+    @property
+    def _outputs(self) -> tuple[int, ...]:
+        return self.amplitudes.shape[2:]
+
+    def _constant(self, value: Any) -> PhaseSeries:
+        value = as_floats("constant", value, (0,))
+        amplitudes = jnp.zeros((1, *self.amplitudes.shape[1:]), self.amplitudes.dtype).at[:, 0].set(value)
+        zero = jnp.zeros((1, self.num_inputs), self.frequencies.dtype)
+        return PhaseSeries(zero, amplitudes, jnp.zeros_like(amplitudes), self.axes)
+
     def normalized(self) -> PhaseSeries:
         """The same function with amplitudes >= 0 and phases in (-pi, pi]."""
         return PhaseSeries.from_linear(self.frequencies, *self.linear(), self.axes)
@@ -149,7 +115,9 @@ class PhaseSeries(AbstractSeries):
         return SeparableSeries(self.frequencies, separable_from_linear(*self.linear()), self.axes)
 
     def exponential(self) -> ExponentialSeries:
-        """The same function in complex exponentials, equal frequency vectors merged."""
+        """The same function in complex exponentials, equal frequency vectors merged (not inside `jit`)."""
+        from flm.series.exponential import ExponentialSeries
+
         k, C, S = (np.asarray(v) for v in self._waves())
         half = (C - 1j * S) / 2
         return ExponentialSeries(np.concatenate([k, -k]), np.concatenate([half, half.conj()]), self.axes).merged()
@@ -168,7 +136,7 @@ class PhaseSeries(AbstractSeries):
     def _scaled(self, factor: Any) -> PhaseSeries:
         return PhaseSeries(self.frequencies, self.amplitudes * factor, self.phases, self.axes)
 
-    def _plus(self, other: AbstractSeries) -> PhaseSeries:
+    def _plus(self, other: Any) -> PhaseSeries:
         other = other.phase()
         return PhaseSeries(
             jnp.concatenate([self.frequencies, other.frequencies]),
@@ -186,7 +154,8 @@ class PhaseSeries(AbstractSeries):
 
     def rescale(self, factors: Any) -> PhaseSeries:
         """The function x -> f(factors * x), one factor per axis or one for all."""
-        return PhaseSeries(self.frequencies * jnp.asarray(factors), self.amplitudes, self.phases, self.axes)
+        n = self.frequencies * jnp.asarray(factors, self.frequencies.dtype)
+        return PhaseSeries(n, self.amplitudes, self.phases, self.axes)
 
     def truncate(self, n: int) -> PhaseSeries:
         """The n largest cosines; sub-networks that lose all of theirs are dropped."""
@@ -221,10 +190,10 @@ class SeparableSeries(AbstractSeries):
     axes: tuple[str, ...] | None = eqx.field(static=True)
 
     def __init__(self, frequencies: Any, coefficients: Any, axes: Any = None):
-        self.frequencies = _as_floats("frequencies", frequencies, (2,))
-        self.coefficients = _as_floats("coefficients", coefficients, (2, 3))
+        self.frequencies = as_floats("frequencies", frequencies, (2,))
+        self.coefficients = as_floats("coefficients", coefficients, (2, 3))
         n, m = self.frequencies.shape
-        _check_inputs(m)
+        check_inputs(m)
         if self.coefficients.shape[:2] != (n, 2**m):
             raise ValueError(
                 f"`coefficients` must have shape ({n}, {2**m}) or ({n}, {2**m}, K) to match frequencies of shape "
@@ -235,6 +204,15 @@ class SeparableSeries(AbstractSeries):
     def _waves(self) -> tuple[Array, Array, Array]:
         return self.phase()._waves()
 
+    @property
+    def _outputs(self) -> tuple[int, ...]:
+        return self.coefficients.shape[2:]
+
+    def _constant(self, value: Any) -> SeparableSeries:
+        value = as_floats("constant", value, (0,))
+        a = jnp.zeros((1, *self.coefficients.shape[1:]), self.coefficients.dtype).at[:, 0].set(value)
+        return SeparableSeries(jnp.zeros((1, self.num_inputs), self.frequencies.dtype), a, self.axes)
+
     def phase(self) -> PhaseSeries:
         """The same function as phase-shifted cosines."""
         return PhaseSeries.from_linear(self.frequencies, *linear_from_separable(self.coefficients), self.axes)
@@ -244,7 +222,7 @@ class SeparableSeries(AbstractSeries):
         return self
 
     def exponential(self) -> ExponentialSeries:
-        """The same function in complex exponentials, equal frequency vectors merged."""
+        """The same function in complex exponentials, equal frequency vectors merged (not inside `jit`)."""
         return self.phase().exponential()
 
     def d(self, axes: Any) -> SeparableSeries:
@@ -261,7 +239,7 @@ class SeparableSeries(AbstractSeries):
     def _scaled(self, factor: Any) -> SeparableSeries:
         return SeparableSeries(self.frequencies, self.coefficients * factor, self.axes)
 
-    def _plus(self, other: AbstractSeries) -> SeparableSeries:
+    def _plus(self, other: Any) -> SeparableSeries:
         other = other.separable()
         return SeparableSeries(
             jnp.concatenate([self.frequencies, other.frequencies]),
@@ -275,7 +253,8 @@ class SeparableSeries(AbstractSeries):
 
     def rescale(self, factors: Any) -> SeparableSeries:
         """The function x -> f(factors * x), one factor per axis or one for all."""
-        return SeparableSeries(self.frequencies * jnp.asarray(factors), self.coefficients, self.axes)
+        n = self.frequencies * jnp.asarray(factors, self.frequencies.dtype)
+        return SeparableSeries(n, self.coefficients, self.axes)
 
     def truncate(self, n: int) -> SeparableSeries:
         """The n largest products; sub-networks that lose all of theirs are dropped."""
@@ -283,183 +262,3 @@ class SeparableSeries(AbstractSeries):
         keep, rows = _largest(size, n)
         mask = keep[rows].reshape(keep[rows].shape + (1,) * (self.coefficients.ndim - 2))
         return SeparableSeries(self.frequencies[rows], jnp.where(mask, self.coefficients[rows], 0.0), self.axes)
-
-
-class ExponentialSeries(AbstractSeries):
-    """The complex exponential form: sum_k c_k exp(i k . x) (paper, Eq. 4).
-
-    A series whose coefficients come in conjugate pairs is real, and so are its values.
-
-    Args:
-        frequencies: one row of m components per term, in radians per unit of x.
-        coefficients: complex; a last axis holds several outputs.
-        axes: names of the inputs.
-        is_real: whether the coefficients come in conjugate pairs; found out when not given (inside `jit`, give it).
-    """
-
-    frequencies: Float[Array, "T m"]
-    coefficients: Complex[Array, "T *K"]
-    axes: tuple[str, ...] | None = eqx.field(static=True)
-    is_real: bool = eqx.field(static=True)
-
-    def __init__(self, frequencies: Any, coefficients: Any, axes: Any = None, *, is_real: bool | None = None):
-        self.frequencies = _as_floats("frequencies", frequencies, (2,))
-        coefficients = _as_floats("coefficients", coefficients, (1, 2))
-        self.coefficients = coefficients.astype(jnp.result_type(coefficients.dtype, jnp.complex64))
-        if len(self.frequencies) != len(self.coefficients):
-            raise ValueError(
-                f"`coefficients` must have one row per frequency; got {self.coefficients.shape} for frequencies of "
-                f"shape {self.frequencies.shape}."
-            )
-        self.axes = self._checked_axes(axes)
-        if is_real is None:
-            is_real = _is_real(np.asarray(self.frequencies), np.asarray(self.coefficients))
-        self.is_real = is_real
-
-    def _waves(self) -> tuple[Array, Array, Array]:
-        c = self.coefficients
-        if self.is_real:  # the pairs' imaginary parts cancel: Re[c exp(i theta)] = Re c cos theta - Im c sin theta
-            return self.frequencies, c.real, -c.imag
-        return self.frequencies, c, 1j * c
-
-    def merged(self) -> ExponentialSeries:
-        """The same function with equal frequency vectors merged, sorted, zeros kept."""
-        k, c = _merge(np.asarray(self.frequencies), np.asarray(self.coefficients))
-        return ExponentialSeries(k, c, self.axes)
-
-    def phase(self) -> PhaseSeries:
-        """The same (real) function as phase-shifted cosines, one sub-network per vector of absolute frequencies."""
-        m = self.num_inputs
-        _check_inputs(m)
-        if not self.is_real:
-            raise ValueError("the series must be real to have a phase form: c(-k) = conj c(k); got one that is not.")
-        k, c = _merge(np.asarray(self.frequencies), np.asarray(self.coefficients))
-        rows = _upper_half(k)
-        k, c = k[rows], c[rows]
-        n, group = np.unique(np.abs(k), axis=0, return_inverse=True)
-        # Row of the sign matrix with e * n = k: here k_1 >= 0, and a zero component leaves its sign free: +1.
-        row = (k[:, 1:] < 0) @ 2 ** np.arange(m - 1)[::-1]
-        double = np.where((k == 0).all(axis=1), 1.0, 2.0).reshape(-1, *(1,) * (c.ndim - 1))
-        C = np.zeros((len(n), 2 ** (m - 1), *c.shape[1:]))
-        S = np.zeros_like(C)
-        C[group.ravel(), row] = double * c.real
-        S[group.ravel(), row] = -double * c.imag
-        return PhaseSeries.from_linear(n, C, S, self.axes)
-
-    def separable(self) -> SeparableSeries:
-        """The same (real) function in products of sines and cosines."""
-        return self.phase().separable()
-
-    def exponential(self) -> ExponentialSeries:
-        """This series."""
-        return self
-
-    def d(self, axes: Any) -> ExponentialSeries:
-        """The partial derivative along the given axes: `.d("xx")`, `.d((0, 0))`."""
-        c = self.coefficients
-        for j in axis_indices(self, axes):
-            c = c * (1j * self.frequencies[:, j]).reshape(-1, *(1,) * (c.ndim - 1))
-        return ExponentialSeries(self.frequencies, c, self.axes, is_real=self.is_real)
-
-    def _scaled(self, factor: Any) -> ExponentialSeries:
-        real = self.is_real and not jnp.iscomplexobj(factor)
-        return ExponentialSeries(self.frequencies, self.coefficients * factor, self.axes, is_real=real)
-
-    def _plus(self, other: AbstractSeries) -> ExponentialSeries:
-        other = other.exponential()
-        return ExponentialSeries(
-            jnp.concatenate([self.frequencies, other.frequencies]),
-            jnp.concatenate([self.coefficients, other.coefficients]),
-            self.axes,
-            is_real=True if self.is_real and other.is_real else None,
-        )
-
-    def shift(self, offset: Any) -> ExponentialSeries:
-        """The function x -> f(x - offset)."""
-        turn = jnp.exp(-1j * (self.frequencies @ jnp.broadcast_to(jnp.asarray(offset), (self.num_inputs,))))
-        c = self.coefficients * turn.reshape(-1, *(1,) * (self.coefficients.ndim - 1))
-        return ExponentialSeries(self.frequencies, c, self.axes, is_real=self.is_real)
-
-    def rescale(self, factors: Any) -> ExponentialSeries:
-        """The function x -> f(factors * x), one factor per axis or one for all."""
-        k = self.frequencies * jnp.asarray(factors)
-        return ExponentialSeries(k, self.coefficients, self.axes, is_real=self.is_real)
-
-    def truncate(self, n: int) -> ExponentialSeries:
-        """The n largest waves: of a real series, n conjugate pairs."""
-        k, c = _merge(np.asarray(self.frequencies), np.asarray(self.coefficients))
-        if self.is_real:
-            rows = _upper_half(k)
-            k, c = k[rows], c[rows]
-        weight = np.abs(c).reshape(len(c), -1).max(axis=1) * np.where((k == 0).all(axis=1), 0.5, 1.0)
-        rows = np.argsort(-weight, kind="stable")[: max(int(n), 0)]
-        k, c = k[rows], c[rows]
-        if self.is_real:
-            pair = (k != 0).any(axis=1)
-            k, c = np.concatenate([k, -k[pair]]), np.concatenate([c, c[pair].conj()])
-        return ExponentialSeries(k, c, self.axes)
-
-    @classmethod
-    def from_fft(cls, coefficients: Any, bounds: Any, axes: Any = None) -> ExponentialSeries:
-        """The trigonometric interpolant whose samples have the given `numpy.fft.fftn`.
-
-        Sample j of an axis with n points on (lower, upper) stands at lower + (upper - lower) j / n. The Nyquist term of
-        an even n is shared by +n/2 and -n/2, so that the interpolant of real samples is real.
-        """
-        c = np.asarray(coefficients, complex)
-        bounds = np.asarray(bounds, float).reshape(c.ndim, 2)
-        c = c / c.size
-        k = []
-        for axis, ((lower, upper), n) in enumerate(zip(bounds, c.shape, strict=True)):
-            c = np.fft.fftshift(c, axes=axis)
-            if n % 2 == 0:
-                nyquist = np.take(c, [0], axis=axis) / 2
-                rest = np.take(c, np.arange(1, n), axis=axis)
-                c = np.concatenate([nyquist, rest, nyquist], axis=axis)
-            integers = np.arange(c.shape[axis]) - n // 2
-            k.append(2 * np.pi / (upper - lower) * integers)
-            turn = np.exp(-1j * k[-1] * lower)
-            c = c * turn.reshape([-1 if a == axis else 1 for a in range(c.ndim)])
-        frequencies = np.stack([g.ravel() for g in np.meshgrid(*k, indexing="ij")], axis=1)
-        return cls(frequencies, c.ravel(), axes)
-
-    def to_fft(self, shape: Any, bounds: Any) -> np.ndarray:
-        """`numpy.fft.fftn` of the samples of this harmonic series on the grid of `from_fft`."""
-        shape = tuple(np.atleast_1d(shape).astype(int))
-        bounds = np.asarray(bounds, float).reshape(self.num_inputs, 2)
-        k = np.asarray(self.frequencies) * (bounds[:, 1] - bounds[:, 0]) / (2 * np.pi)
-        integers = np.rint(k)
-        if np.abs(k - integers).max(initial=0) > 1e-9 * max(1.0, np.abs(k).max(initial=0)):
-            raise ValueError(
-                "the series must be harmonic on `bounds`: its frequencies are not multiples of 2 pi / width."
-            )
-        if (2 * np.abs(integers) > np.array(shape)).any():
-            raise ValueError(
-                f"`shape` must hold twice the highest harmonic; got {shape} for {np.abs(integers).max(0)}."
-            )
-        turned = np.asarray(self.coefficients) * np.exp(1j * np.asarray(self.frequencies) @ bounds[:, 0])
-        out = np.zeros(shape, complex)
-        np.add.at(out, tuple(integers.astype(int).T), turned * out.size)
-        return out
-
-
-def _merge(k: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Equal frequency vectors added up; rows sorted lexicographically."""
-    unique, group = np.unique(k + 0.0, axis=0, return_inverse=True)  # + 0.0: no negative zeros
-    total = np.zeros((len(unique), *c.shape[1:]), c.dtype)
-    np.add.at(total, group.ravel(), c)
-    return unique, total
-
-
-def _upper_half(k: np.ndarray) -> np.ndarray:
-    """One of each pair (k, -k): the rows that are zero or whose first nonzero component is positive."""
-    if not len(k):
-        return np.zeros(0, bool)
-    lead = k[np.arange(len(k)), (k != 0).argmax(axis=1)]
-    return lead >= 0
-
-
-def _is_real(k: np.ndarray, c: np.ndarray) -> bool:
-    """Whether c(-k) is the conjugate of c(k) to rounding."""
-    _, difference = _merge(np.concatenate([k, -k]), np.concatenate([c, -c.conj()]))
-    return bool((np.abs(difference) <= 100 * np.finfo(c.dtype).eps * np.abs(c).max(initial=0)).all())

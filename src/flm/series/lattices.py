@@ -34,7 +34,8 @@ def lattice(m: int, n: int, order: str = "euclid") -> np.ndarray:
     # Best-first search. The parent of a point is the point less one in its last nonzero component: it is never larger
     # and is lexicographically smaller, so points leave the heap in the wanted order and each enters it once.
     origin = (0,) * m
-    heap, points = [(key(origin), origin)], []
+    heap: list[tuple[int, tuple[int, ...]]] = [(key(origin), origin)]
+    points: list[tuple[int, ...]] = []
     while len(points) < n:
         _, k = heapq.heappop(heap)
         points.append(k)

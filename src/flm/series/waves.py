@@ -1,7 +1,7 @@
 """Partial derivatives of plane waves from one sine-cosine table.
 
 A derivative is a quarter-turn per order times a product of frequency components:
-D^alpha [C cos theta + S sin theta] = k^alpha [C cos(theta + |alpha| pi/2) + S sin(theta + |alpha| pi/2)], theta = k . x,
+D^alpha [C cos theta + S sin theta] = k^alpha [C cos(theta + |alpha| pi/2) + S sin(theta + |alpha| pi/2)], theta = k.x,
 so a whole jet is the table (cos theta, sin theta) times one small matrix of turned coefficients.
 """
 

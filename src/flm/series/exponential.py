@@ -1,0 +1,199 @@
+"""The exponential form of a nonharmonic Fourier series, its merging of equal waves, and numpy's FFT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Complex, Float
+
+from flm.series.calculus import AbstractSeries, as_floats, axis_indices, upper_half
+from flm.series.forms import PhaseSeries, SeparableSeries, check_inputs
+
+
+class ExponentialSeries(AbstractSeries):
+    """The complex exponential form: sum_k c_k exp(i k . x) (paper, Eq. 4).
+
+    A series whose coefficients come in conjugate pairs is real, and so are its values.
+
+    Args:
+        frequencies: one row of m components per term, in radians per unit of x.
+        coefficients: complex; a last axis holds several outputs.
+        axes: names of the inputs.
+        is_real: whether the coefficients come in conjugate pairs; found out when not given (inside `jit`, give it).
+    """
+
+    frequencies: Float[Array, "T m"]
+    coefficients: Complex[Array, "T *K"]
+    axes: tuple[str, ...] | None = eqx.field(static=True)
+    is_real: bool = eqx.field(static=True)
+
+    def __init__(self, frequencies: Any, coefficients: Any, axes: Any = None, *, is_real: bool | None = None):
+        self.frequencies = as_floats("frequencies", frequencies, (2,))
+        coefficients = as_floats("coefficients", coefficients, (1, 2), may_be_complex=True)
+        self.coefficients = coefficients.astype(jnp.result_type(coefficients.dtype, jnp.complex64))
+        if len(self.frequencies) != len(self.coefficients):
+            raise ValueError(
+                f"`coefficients` must have one row per frequency; got {self.coefficients.shape} for frequencies of "
+                f"shape {self.frequencies.shape}."
+            )
+        self.axes = self._checked_axes(axes)
+        if is_real is None:
+            is_real = _is_real(np.asarray(self.frequencies), np.asarray(self.coefficients))
+        self.is_real = is_real
+
+    def _waves(self) -> tuple[Array, Array, Array]:
+        c = self.coefficients
+        if self.is_real:  # the pairs' imaginary parts cancel: Re[c exp(i theta)] = Re c cos theta - Im c sin theta
+            return self.frequencies, c.real, -c.imag
+        return self.frequencies, c, 1j * c
+
+    @property
+    def _outputs(self) -> tuple[int, ...]:
+        return self.coefficients.shape[1:]
+
+    def _constant(self, value: Any) -> ExponentialSeries:
+        c = jnp.full((1, *self._outputs), value, self.coefficients.dtype)
+        zero = jnp.zeros((1, self.num_inputs), self.frequencies.dtype)
+        return ExponentialSeries(zero, c, self.axes, is_real=not jnp.iscomplexobj(value))
+
+    def merged(self) -> ExponentialSeries:
+        """The same function with equal frequency vectors merged, sorted, zeros kept."""
+        k, c = _merge(np.asarray(self.frequencies), np.asarray(self.coefficients))
+        return ExponentialSeries(k, c, self.axes)
+
+    def nonzero(self) -> ExponentialSeries:
+        """The same function without the waves whose coefficients vanish."""
+        rows = (np.asarray(self.coefficients).reshape(len(self.frequencies), -1) != 0).any(axis=1)
+        return ExponentialSeries(self.frequencies[rows], self.coefficients[rows], self.axes, is_real=self.is_real)
+
+    def phase(self) -> PhaseSeries:
+        """The same (real) function as phase-shifted cosines, one sub-network per vector of absolute frequencies."""
+        m = self.num_inputs
+        check_inputs(m)
+        if not self.is_real:
+            raise ValueError("the series must be real to have a phase form: c(-k) = conj c(k); got one that is not.")
+        k, c = _merge(np.asarray(self.frequencies), np.asarray(self.coefficients))
+        rows = upper_half(k)
+        k, c = k[rows], c[rows]
+        n, group = np.unique(np.abs(k), axis=0, return_inverse=True)
+        # Row of the sign matrix with e * n = k: here k_1 >= 0, and a zero component leaves its sign free: +1.
+        row = (k[:, 1:] < 0) @ 2 ** np.arange(m - 1)[::-1]
+        double = np.where((k == 0).all(axis=1), 1, 2).reshape(-1, *(1,) * (c.ndim - 1))
+        C = np.zeros((len(n), 2 ** (m - 1), *c.shape[1:]), np.finfo(c.dtype).dtype)
+        S = np.zeros_like(C)
+        C[group.ravel(), row] = double * np.real(c)
+        S[group.ravel(), row] = -double * np.imag(c)
+        return PhaseSeries.from_linear(n, C, S, self.axes)
+
+    def separable(self) -> SeparableSeries:
+        """The same (real) function in products of sines and cosines."""
+        return self.phase().separable()
+
+    def exponential(self) -> ExponentialSeries:
+        """This series."""
+        return self
+
+    def d(self, axes: Any) -> ExponentialSeries:
+        """The partial derivative along the given axes: `.d("xx")`, `.d((0, 0))`."""
+        c = self.coefficients
+        for j in axis_indices(self, axes):
+            c = c * (1j * self.frequencies[:, j]).reshape(-1, *(1,) * (c.ndim - 1))
+        return ExponentialSeries(self.frequencies, c, self.axes, is_real=self.is_real)
+
+    def _scaled(self, factor: Any) -> ExponentialSeries:
+        real = self.is_real and not jnp.iscomplexobj(factor)
+        return ExponentialSeries(self.frequencies, self.coefficients * factor, self.axes, is_real=real)
+
+    def _plus(self, other: Any) -> ExponentialSeries:
+        other = other.exponential()
+        return ExponentialSeries(
+            jnp.concatenate([self.frequencies, other.frequencies]),
+            jnp.concatenate([self.coefficients, other.coefficients]),
+            self.axes,
+            is_real=True if self.is_real and other.is_real else None,
+        )
+
+    def shift(self, offset: Any) -> ExponentialSeries:
+        """The function x -> f(x - offset)."""
+        turn = jnp.exp(-1j * jnp.sum(self.frequencies * jnp.asarray(offset, self.frequencies.dtype), axis=1))
+        c = self.coefficients * turn.reshape(-1, *(1,) * (self.coefficients.ndim - 1))
+        return ExponentialSeries(self.frequencies, c, self.axes, is_real=self.is_real)
+
+    def rescale(self, factors: Any) -> ExponentialSeries:
+        """The function x -> f(factors * x), one factor per axis or one for all."""
+        k = self.frequencies * jnp.asarray(factors, self.frequencies.dtype)
+        return ExponentialSeries(k, self.coefficients, self.axes, is_real=self.is_real)
+
+    def truncate(self, n: int) -> ExponentialSeries:
+        """The n largest waves: of a real series, n conjugate pairs."""
+        k, c = _merge(np.asarray(self.frequencies), np.asarray(self.coefficients))
+        if self.is_real:
+            rows = upper_half(k)
+            k, c = k[rows], c[rows]
+        weight = np.abs(c).reshape(len(c), -1).max(axis=1) * np.where((k == 0).all(axis=1), 0.5, 1.0)
+        rows = np.argsort(-weight, kind="stable")[: max(int(n), 0)]
+        k, c = k[rows], c[rows]
+        if self.is_real:
+            pair = (k != 0).any(axis=1)
+            k, c = np.concatenate([k, -k[pair]]), np.concatenate([c, c[pair].conj()])
+        return ExponentialSeries(k, c, self.axes)
+
+    @classmethod
+    def from_fft(cls, coefficients: Any, bounds: Any, axes: Any = None) -> ExponentialSeries:
+        """The trigonometric interpolant whose samples have the given `numpy.fft.fftn`.
+
+        Sample j of an axis with n points on (lower, upper) stands at lower + (upper - lower) j / n. The Nyquist term of
+        an even n is shared by +n/2 and -n/2, so that the interpolant of real samples is real.
+        """
+        c = np.asarray(coefficients, complex)
+        bounds = np.asarray(bounds, float).reshape(c.ndim, 2)
+        c = c / c.size
+        k = []
+        for axis, ((lower, upper), n) in enumerate(zip(bounds, c.shape, strict=True)):
+            c = np.fft.fftshift(c, axes=axis)
+            if n % 2 == 0:
+                nyquist = np.take(c, [0], axis=axis) / 2
+                rest = np.take(c, np.arange(1, n), axis=axis)
+                c = np.concatenate([nyquist, rest, nyquist], axis=axis)
+            integers = np.arange(c.shape[axis]) - n // 2
+            k.append(2 * np.pi / (upper - lower) * integers)
+            turn = np.exp(-1j * k[-1] * lower)
+            c = c * turn.reshape([-1 if a == axis else 1 for a in range(c.ndim)])
+        frequencies = np.stack([g.ravel() for g in np.meshgrid(*k, indexing="ij")], axis=1)
+        return cls(frequencies, c.ravel(), axes)
+
+    def to_fft(self, shape: Any, bounds: Any) -> np.ndarray:
+        """`numpy.fft.fftn` of the samples of this harmonic series on the grid of `from_fft`."""
+        shape = tuple(np.atleast_1d(shape).astype(int))
+        bounds = np.asarray(bounds, float).reshape(self.num_inputs, 2)
+        k = np.asarray(self.frequencies) * (bounds[:, 1] - bounds[:, 0]) / (2 * np.pi)
+        integers = np.rint(k)
+        if np.abs(k - integers).max(initial=0) > 1e-9 * max(1.0, np.abs(k).max(initial=0)):
+            raise ValueError(
+                "the series must be harmonic on `bounds`: its frequencies are not multiples of 2 pi / width."
+            )
+        if (2 * np.abs(integers) > np.array(shape)).any():
+            raise ValueError(
+                f"`shape` must hold twice the highest harmonic; got {shape} for {np.abs(integers).max(0)}."
+            )
+        turned = np.asarray(self.coefficients) * np.exp(1j * np.asarray(self.frequencies) @ bounds[:, 0])
+        out = np.zeros(shape, complex)
+        np.add.at(out, tuple(integers.astype(int).T), turned * out.size)
+        return out
+
+
+def _merge(k: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Equal frequency vectors added up; rows sorted lexicographically."""
+    unique, group = np.unique(k + 0.0, axis=0, return_inverse=True)  # + 0.0: no negative zeros
+    total = np.zeros((len(unique), *c.shape[1:]), c.dtype)
+    np.add.at(total, group.ravel(), c)
+    return unique, total
+
+
+def _is_real(k: np.ndarray, c: np.ndarray) -> bool:
+    """Whether c(-k) is the conjugate of c(k) to rounding."""
+    _, difference = _merge(np.concatenate([k, -k]), np.concatenate([c, -c.conj()]))
+    return bool((np.abs(difference) <= 100 * np.finfo(c.dtype).eps * np.abs(c).max(initial=0)).all())
