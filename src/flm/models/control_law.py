@@ -1,0 +1,127 @@
+"""A control law as a nonharmonic Fourier series in (time, initial state)."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from flm.series import PhaseSeries, SeparableSeries
+
+
+@dataclass(frozen=True, eq=False)
+class ControlLaw:
+    """u(t; x0) = clip(offset + Σ_n Σ_k a_nk Π cos/sin(n_p ζ_p), lower, upper), ζ = (s, z): normalized time and start.
+
+    s = t/T in [0, 1], z = (v - center)/scale in [-1, 1]^d, with v the start's independent coordinates; d = 0 when the
+    law is for one start. Because time is the first input and the sign matrix's first column is +1, a grid of times and
+    starts splits into two matrix products:
+
+        u(s, z) = Σ_n cos(ω_n s) α_n(z) + sin(ω_n s) β_n(z).
+
+    Args:
+        frequencies: (N, 1 + d), radians per unit of (s, z).
+        coefficients: Separable form, (N, 2, 2^d, K): cosine or sine in time, the 2^d products in z, the K controls.
+        offset: What the zero series stands for, (K,).
+        lower: Bounds, (K,), infinite where there is none.
+        upper: Likewise.
+        center: (d,).
+        scale: (d,).
+        horizon: T, or the factor of exp(...) when it is free.
+        duration_frequencies: (D, d), for a free horizon.
+        duration_coefficients: (D, 2^d): T = horizon exp(Σ ...); None when the horizon is fixed.
+    """
+
+    frequencies: np.ndarray
+    coefficients: np.ndarray
+    offset: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    center: np.ndarray
+    scale: np.ndarray
+    horizon: float
+    duration_frequencies: np.ndarray | None = None
+    duration_coefficients: np.ndarray | None = None
+
+    @property
+    def num_subnets(self) -> int:
+        """N."""
+        return len(self.frequencies)
+
+    @property
+    def num_columns(self) -> int:
+        """The number of linear unknowns."""
+        return self.coefficients.size + (0 if self.duration_coefficients is None else self.duration_coefficients.size)
+
+    @property
+    def num_parameters(self) -> int:
+        """Frequencies and, in phase form, amplitudes and phases."""
+        return self.frequencies.size + self.num_columns
+
+    def normalize(self, v: np.ndarray) -> np.ndarray:
+        """z (P, d) of coordinates v (P, ...)."""
+        d = len(self.center)
+        return (v[:, :d] - self.center) / self.scale
+
+    def amplitudes(self, v: np.ndarray) -> np.ndarray:
+        """The series in time of each start, (P, 2N, K): α_n, β_n in turn."""
+        products = space_products(self.normalize(v), self.frequencies[:, 1:])  # (P, N, 2^d)
+        result = np.einsum("pni,ntik->pntk", products, self.coefficients, optimize=True)
+        return result.reshape(len(v), -1, self.coefficients.shape[-1])
+
+    def raw(self, s: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Controls before squashing, (P, R, K), at s (R,) for all starts or (P, R) for each its own."""
+        amplitudes = self.amplitudes(v)
+        angle = np.asarray(s, float)[..., None] * self.frequencies[:, 0]
+        table = np.stack([np.cos(angle), np.sin(angle)], axis=-1).reshape(*np.shape(s), -1)  # (..., R, 2N)
+        return self.offset + table @ amplitudes
+
+    def controls(self, s: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Controls (P, R, K), within their bounds."""
+        return np.clip(self.raw(s, v), self.lower, self.upper)
+
+    def duration(self, v: np.ndarray) -> np.ndarray:
+        """T for each start, (P,)."""
+        if self.duration_coefficients is None:
+            return np.full(len(v), self.horizon)
+        products = space_products(self.normalize(v), self.duration_frequencies)
+        return self.horizon * np.exp(np.einsum("pni,ni->p", products, self.duration_coefficients))
+
+    def series(self, axes: tuple[str, ...]) -> PhaseSeries:
+        """The series before squashing, in physical units: radians per unit of time (of s, when T is free) and state."""
+        n, m = self.frequencies.shape
+        frequencies, coefficients = self.frequencies, self.coefficients.reshape(n, 2**m, -1)
+        if self.offset.any():
+            constant = np.zeros((1, 2**m, len(self.offset)))
+            constant[0, 0] = self.offset
+            frequencies = np.concatenate([np.zeros((1, m)), frequencies])
+            coefficients = np.concatenate([constant, coefficients])
+        if coefficients.shape[-1] == 1:
+            coefficients = coefficients[..., 0]
+        time = 1.0 if self.duration_coefficients is not None else self.horizon
+        units = np.array([time, *self.scale])
+        plain = SeparableSeries(frequencies, coefficients, axes).phase().rescale(1.0 / units)
+        return plain.shift(np.array([0.0, *self.center]))
+
+    def duration_series(self, axes: tuple[str, ...]) -> PhaseSeries | None:
+        """log T as a series in the start, physical units; None when T is fixed or there is a single start."""
+        if self.duration_coefficients is None or not len(self.center):
+            return None
+        constant = np.zeros((1, 2 ** len(self.center)))
+        constant[0, 0] = np.log(self.horizon)
+        frequencies = np.concatenate([np.zeros((1, len(self.center))), self.duration_frequencies])
+        coefficients = np.concatenate([constant, self.duration_coefficients])
+        series = SeparableSeries(frequencies, coefficients, axes).phase().rescale(1.0 / self.scale)
+        return series.shift(self.center)
+
+    def with_arrays(self, **changes: np.ndarray) -> "ControlLaw":
+        """This law with some arrays replaced."""
+        return replace(self, **changes)
+
+
+def space_products(z: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
+    """Products of cos(k_p z_p) and sin(k_p z_p), (P, N, 2^d), leftmost bit the first coordinate, bit 1 = sine."""
+    products = np.ones((len(z), len(frequencies), 1))
+    for p in range(z.shape[1]):
+        angle = z[:, p, None] * frequencies[:, p]
+        pair = np.stack([np.cos(angle), np.sin(angle)], axis=-1)  # (P, N, 2)
+        products = (products[..., :, None] * pair[..., None, :]).reshape(len(z), len(frequencies), -1)
+    return products
