@@ -15,6 +15,7 @@ def remez(function, weight, degree, upper):
     count = degree + 2
     nodes = [upper * (1 - mp.cos(mp.pi * (2 * i + 1) / (2 * count))) / 2 for i in range(count)]
     grid = [upper * (1 - mp.cos(mp.pi * (i + mp.mpf(1) / 2) / 2000)) / 2 for i in range(2000)]
+    exact = [(function(z), weight(z)) for z in grid]
     for _ in range(12):
         system = mp.matrix(count, count)
         right = mp.matrix(count, 1)
@@ -24,7 +25,8 @@ def remez(function, weight, degree, upper):
             system[i, degree + 1] = (-1) ** i / weight(z)
             right[i] = function(z)
         coefficients = mp.lu_solve(system, right)[: degree + 1]
-        error = [weight(z) * (mp.polyval(list(coefficients)[::-1], z) - function(z)) for z in grid]
+        descending = list(coefficients)[::-1]
+        error = [w * (mp.polyval(descending, z) - f) for z, (f, w) in zip(grid, exact, strict=True)]
         extrema, start = [], 0
         for i in range(1, len(grid) + 1):
             if i == len(grid) or error[i] * error[start] < 0:
@@ -46,23 +48,19 @@ def pieces(bits):
     return out
 
 
-def report(name, sin_degree, cos_degree):
+def polynomials(sin_degree, cos_degree):
+    """(P, its largest error) and (Q, its largest error)."""
     upper = (mp.pi / 4) ** 2
-    P, sin_error = remez(
-        lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z,
-        lambda z: z * mp.sqrt(z) / mp.sin(mp.sqrt(z)),
-        sin_degree,
-        upper,
+    root = mp.sqrt
+    sine = remez(
+        lambda z: (mp.sin(root(z)) / root(z) - 1) / z, lambda z: z * root(z) / mp.sin(root(z)), sin_degree, upper
     )
-    Q, cos_error = remez(
-        lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, lambda z: z**2 / mp.cos(mp.sqrt(z)), cos_degree, upper
-    )
-    print(f"{name}: sin {mp.nstr(sin_error, 3)}", [float(c).hex() for c in P])
-    print(f"{name}: cos {mp.nstr(cos_error, 3)}", [float(c).hex() for c in Q])
+    cosine = remez(lambda z: (mp.cos(root(z)) - 1 + z / 2) / z**2, lambda z: z**2 / mp.cos(root(z)), cos_degree, upper)
+    return sine, cosine
 
 
 if __name__ == "__main__":
-    report("float64", 5, 5)
-    report("float32", 2, 2)
-    print("pi/2 float64:", [p.hex() for p in pieces([36, 36, 53])])
-    print("pi/2 float32:", [p.hex() for p in pieces([13, 13, 13, 24])])
+    for name, degree, bits in (("float64", 5, (36, 36, 53)), ("float32", 2, (13, 13, 13, 24))):
+        for function, (coefficients, error) in zip(("sin", "cos"), polynomials(degree, degree), strict=True):
+            print(f"{name}: {function}, error {mp.nstr(error, 3)}:", [float(c).hex() for c in coefficients])
+        print(f"{name}: pi/2:", [p.hex() for p in pieces(bits)])

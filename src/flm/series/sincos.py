@@ -4,8 +4,9 @@ x = k pi/2 + r with k = round(2x/pi) and |r| <= pi/4 (Cody and Waite: pi/2 in pi
 is exact), then minimax polynomials for sin r and cos r, then a quarter-turn by k mod 4.
 
 Range: |x| <= 2^17 pi/2 (about 2.0e5) in float64, |x| <= 2^10 pi/2 (about 1.6e3) in float32: within 2 units in the last
-place there. If any element lies outside, or is not finite, the whole array goes to jnp.sin and jnp.cos instead.
-Accelerators have fast native functions and use those. All constants come from scripts/sincos_constants.py.
+place there, subnormal numbers counting as zero. If any element lies outside, or is not finite, the whole array goes to
+jnp.sin and jnp.cos instead. Accelerators have fast native functions and use those. All constants come from
+scripts/sincos_constants.py.
 """
 
 from functools import reduce
@@ -70,12 +71,18 @@ def _native(x: Array) -> tuple[Array, Array]:
     return jnp.sin(x), jnp.cos(x)
 
 
+def _on_cpu(x: Array) -> tuple[Array, Array]:
+    return jax.lax.cond(jnp.max(jnp.abs(x), initial=0) <= RANGE[x.dtype.itemsize], _polynomial, _native, x)
+
+
+@jax.jit  # outside of a larger program too, compile once per shape and not per call
+def _dispatch(x: Array) -> tuple[Array, Array]:
+    return jax.lax.platform_dependent(x, cpu=_on_cpu, default=_native)
+
+
 @jax.custom_batching.custom_vmap
 def _sincos(x: Array) -> tuple[Array, Array]:
-    def on_cpu(x):
-        return jax.lax.cond(jnp.max(jnp.abs(x), initial=0) <= RANGE[x.dtype.itemsize], _polynomial, _native, x)
-
-    return jax.lax.platform_dependent(x, cpu=on_cpu, default=_native)
+    return _dispatch(x)
 
 
 @_sincos.def_vmap
