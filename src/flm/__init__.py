@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flm.problems import PDE, Learn, data, dirichlet, initial, neumann, on, periodic, robin
     from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries, lattice, sign_matrix
     from flm.solution import Solution
+    from flm.solvers.train import train
 
 # Where each public name lives. Sorted; every name is documented (tests/test_design.py).
 _HOMES = {
@@ -47,6 +48,7 @@ _HOMES = {
     "robin": "flm.problems",
     "save": "flm.files",
     "sign_matrix": "flm.series",
+    "train": "flm.solvers.train",
 }
 _MODULES = (
     "models",

@@ -31,6 +31,7 @@ KINDS = {
     "PhaseSeries": "flm.series",
     "Piece": "flm.solution",
     "SeparableSeries": "flm.series",
+    "SideBySide": "flm.models.side_by_side",
     "Siren": "flm.models",
     "Solution": "flm.solution",
 }

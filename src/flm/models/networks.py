@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from flm.domains import AbstractDomain
 from flm.models.base import AbstractModel, InputMap, input_map, random_key
+from flm.series import sincos
 
 _ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "leaky_relu": jax.nn.leaky_relu}
 
@@ -144,8 +145,8 @@ class Siren(AbstractModel):
             raise ValueError(f"`omega` must be a positive number; got {self.omega!r}.")
 
     def _values(self, points: Array) -> Array:
-        y = jnp.sin(self.omega * (self.map(points) @ self.weights[0].T) + self.biases[0])
+        y = sincos(self.omega * (self.map(points) @ self.weights[0].T) + self.biases[0])[0]
         for weight, bias in zip(self.weights[1:-1], self.biases[1:-1], strict=True):
-            y = jnp.sin(y @ weight.T + bias)
+            y = sincos(y @ weight.T + bias)[0]
         y = y @ self.weights[-1].T + self.biases[-1]
         return y[:, 0] if self.num_outputs == 1 else y
