@@ -12,11 +12,13 @@ from flm._version import __version__
 
 if TYPE_CHECKING:
     from flm.domains import Ball, Box, Curve, Disk, Ellipse, Polygon, Region
+    from flm.estimators import FLMImputer, FLMRegressor
     from flm.files import load, save
     from flm.models import FLM, MLP, Siren
     from flm.problems import PDE, Learn, data, dirichlet, initial, neumann, on, periodic, robin
     from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries, lattice, sign_matrix
     from flm.solution import Solution
+    from flm.solvers import solve
     from flm.solvers.train import train
 
 # Where each public name lives. Sorted; every name is documented (tests/test_design.py).
@@ -28,6 +30,8 @@ _HOMES = {
     "Ellipse": "flm.domains",
     "ExponentialSeries": "flm.series",
     "FLM": "flm.models",
+    "FLMImputer": "flm.estimators",
+    "FLMRegressor": "flm.estimators",
     "Learn": "flm.problems",
     "MLP": "flm.models",
     "PDE": "flm.problems",

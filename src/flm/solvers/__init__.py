@@ -1,1 +1,6 @@
-"""To be filled."""
+"""How problems are solved: `solve` to a tolerance, `train` by gradient descent, `distill` to fewer sub-networks.
+
+Importing a kind's module registers it with `solve`.
+"""
+
+from flm.solvers.solve import solve as solve

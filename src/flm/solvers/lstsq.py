@@ -1,0 +1,77 @@
+"""Linear least squares for ill-conditioned but harmless bases.
+
+Rows and columns are scaled to unit norm, then min |A c - b|^2 + mu^2 |c|^2 is solved by one QR factorization of
+[A b; mu I 0] that keeps R alone: the last columns of R are Q^T b, so Q is never formed. No rank decision is taken.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+from threadpoolctl import ThreadpoolController
+
+RIDGE = 1e-15  # relative to unit columns; larger loses digits, smaller lets coefficients explode
+ONE_THREAD = 2000  # below so many columns a second BLAS thread costs more than it brings on a busy machine
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+class LeastSquares(NamedTuple):
+    """Coefficients (C, r), the norm of each residual (r,), and the triangular factor R of the scaled matrix (C, C)."""
+
+    coefficients: np.ndarray
+    residual: np.ndarray
+    triangle: np.ndarray
+    column_norms: np.ndarray
+
+
+class Rows:
+    """A growing stack of weighted equations, stored so that LAPACK factors it in place.
+
+    The buffer is the transpose of [A b; mu I 0]: C-ordered (columns, rows) is Fortran-ordered (rows, columns).
+    """
+
+    def __init__(self, num_columns: int, num_rows: int, num_sides: int = 1):
+        self.num_columns, self.num_sides = num_columns, num_sides
+        self.buffer = np.empty((num_columns + num_sides, num_rows + num_columns))
+        self.used = 0
+
+    def take(self, count: int) -> np.ndarray:
+        """A view (columns + sides, count) of fresh rows to be filled."""
+        view = self.buffer[:, self.used : self.used + count]
+        self.used += count
+        return view
+
+    def scale_rows(self, start: int, weight: float = 1.0) -> np.ndarray:
+        """Scale the rows from `start` on so that their coefficients have norm `weight`; returns the factors."""
+        view = self.buffer[:, start : self.used]
+        norms = np.sqrt(np.einsum("ij,ij->j", view[: self.num_columns], view[: self.num_columns]))
+        factors = weight / np.where(norms > 0, norms, 1.0)
+        view *= factors
+        return factors
+
+    def solve(self, ridge: float = RIDGE) -> LeastSquares:
+        """Factor and solve; the buffer is overwritten."""
+        columns, sides, used = self.num_columns, self.num_sides, self.used
+        system = self.buffer[:, : used + columns]
+        norms = np.sqrt(np.einsum("ij,ij->i", system[:columns, :used], system[:columns, :used]))
+        norms[norms <= 1e-150] = 1.0  # a dead column: the ridge alone sets its coefficient, to zero
+        system[:columns, :used] /= norms[:, None]
+        system[:, used:] = 0.0
+        np.fill_diagonal(system[:columns, used:], ridge)
+        with _threads().limit(limits=1 if columns < ONE_THREAD else None):
+            lwork = int(lapack.dgeqrf_lwork(used + columns, columns + sides)[0])
+            factor, _, _, info = lapack.dgeqrf(np.asfortranarray(system.T), lwork=lwork, overwrite_a=True)
+            if info != 0:
+                raise np.linalg.LinAlgError(f"QR factorization failed with code {info}")
+            triangle = np.triu(factor[:columns, :columns])
+            solution = solve_triangular(triangle, factor[:columns, columns:], check_finite=False)
+        tail = np.tril(factor[columns : columns + sides, columns:].T).T  # upper triangle of the trailing block
+        residual = np.sqrt((tail**2).sum(axis=0))
+        return LeastSquares(solution / norms[:, None], residual, triangle, norms)

@@ -1,0 +1,117 @@
+"""`solve`: one verb for every kind of problem."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any
+
+import jax
+import numpy as np
+
+from flm.problems import PDE
+from flm.solution import Parameter, Solution, Status
+from flm.solvers.growth import Growth
+
+
+def solve(
+    problem: Any,
+    tol: float = 1e-8,
+    *,
+    num_subnets: int | None = None,
+    method: str | None = None,
+    max_columns: int = 3000,
+    seed: int = 0,
+    progress: bool | Callable[..., None] = False,
+) -> Any:
+    """Solve a problem to a tolerance; the answer is a series with an error estimate.
+
+    Args:
+        problem: a `PDE`, a `ConservationLaw` or an `OptimalControl`.
+        tol: relative L2 error over the domain, worst unknown (conservation laws: relative L1; optimal control: relative
+            excess of the simulated cost).
+        num_subnets: the best series of exactly this many sub-networks instead of the smallest that meets `tol`.
+        method: how; None chooses. See the documentation of each kind of problem.
+        max_columns: the largest least-squares problem that may be built.
+        seed: governs all points and random starts.
+        progress: True for a line per step, or a function that is called with a dict per step.
+
+    Returns:
+        A `Solution`. `solution.status` says in a sentence how it ended; the best answer is returned even when the
+        tolerance was not met, also after Ctrl-C.
+
+    Example:
+        >>> import flm
+        >>> solution = flm.solve(flm.problems.heat(), tol=1e-10)
+        >>> solution.converged
+        True
+    """
+    if not (isinstance(tol, int | float | np.number) and np.isfinite(tol) and tol > 0):
+        raise ValueError(f"`tol` must be a positive number; got {tol!r}.")
+    if tol < 1e-5 and not jax.config.jax_enable_x64:
+        raise ValueError(
+            f"`tol` must be at least 1e-5 in 32-bit mode; got {tol!r}. Unset JAX_ENABLE_X64 or set it to 1 to go further."
+        )
+    for name, value, least in (("num_subnets", num_subnets, 1), ("max_columns", max_columns, 1)):
+        if value is not None and not (isinstance(value, int | np.integer) and value >= least):
+            raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
+    report = progress if callable(progress) else (_print_step if progress else (lambda step: None))
+    return solve_problem(
+        problem, tol, num_subnets=num_subnets, method=method, max_columns=max_columns, seed=seed, progress=report
+    )
+
+
+def _print_step(step: dict[str, Any]) -> None:
+    print(", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in step.items()), flush=True)
+
+
+@singledispatch
+def solve_problem(problem: Any, tol: float, **options: Any) -> Any:
+    """Solve one kind of problem; kinds register themselves here."""
+    raise TypeError(f"`problem` must be a PDE, a ConservationLaw or an OptimalControl; got {type(problem).__name__}.")
+
+
+@solve_problem.register
+def _(
+    problem: PDE,
+    tol: float,
+    *,
+    num_subnets: int | None,
+    method: str | None,
+    max_columns: int,
+    seed: int,
+    progress: Callable[..., None],
+) -> Solution:
+    began = time.perf_counter()
+    growth = Growth(problem, tol=tol, max_columns=max_columns, seed=seed, progress=progress)
+    try:
+        search = growth.run()
+    except KeyboardInterrupt:
+        search = growth.search
+        if search.best is None:
+            raise
+        search.status = Status(
+            "interrupted", f"interrupted; the best answer so far has the error estimate {search.bar:.1e}."
+        )
+    best = search.best
+    assert best is not None
+    names = list(problem.parameters)
+    errors = np.sqrt(np.diag(best.covariance)) if best.covariance.size else np.zeros(0)
+    parameters = {
+        names[q]: Parameter(float(best.parameters[q]), float(errors[i])) for i, q in enumerate(problem.learned)
+    }
+    return Solution(
+        model=best.basis.model(best.coefficients),
+        axes=problem.axes,
+        unknowns=problem.unknowns,
+        bounds=problem.domain.bounds,
+        status=search.status,
+        error_estimate=float(search.bar),
+        parameters=parameters,
+        history={k: np.asarray(v) for k, v in search.history.items()},
+        num_columns=best.basis.num_columns * len(problem.unknowns),
+        seconds=time.perf_counter() - began,
+        domain=problem.domain,
+        exact=problem.exact_values if problem.exact is not None else None,
+    )
