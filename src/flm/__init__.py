@@ -52,6 +52,7 @@ _HOMES = {
     "robin": "flm.problems",
     "save": "flm.files",
     "sign_matrix": "flm.series",
+    "solve": "flm.solvers",
     "train": "flm.solvers.train",
 }
 _MODULES = (

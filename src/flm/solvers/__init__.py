@@ -3,4 +3,4 @@
 Importing a kind's module registers it with `solve`.
 """
 
-from flm.solvers.solve import solve as solve
+from flm.solvers.dispatch import solve as solve

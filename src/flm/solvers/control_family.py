@@ -13,7 +13,7 @@ import scipy.linalg
 
 from flm.models.control_law import ControlLaw, space_products
 from flm.problems.control import OptimalControl
-from flm.problems.control_simulation import Multipliers
+from flm.problems.control_simulation import Followed, Multipliers
 from flm.solvers.control_variation import TimeBasis, Transcription, control_offset
 
 SPACE_UNIT = np.pi / 8  # the lowest wave repeats after eight widths: a Fourier extension, without zero components
@@ -112,6 +112,11 @@ def fit_family(
         X, c, run = trial, trial_c, trial_run
         report(f"mean cost {run.cost.mean():.10g}")
     return X
+
+
+def follow_law(problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> Followed:
+    """The trajectories under a law from starts v0 (P, d) inside its set, tightly integrated."""
+    return problem.follow(law.inputs_at(v0), problem.starts.lift(v0), law.breaks(v0))
 
 
 def start_weights(cost: np.ndarray) -> np.ndarray:

@@ -19,20 +19,21 @@ from flm.solvers.control_family import convex, start_weights
 from flm.solvers.control_variation import TimeBasis, Transcription
 
 
-def learn_frequencies(
+def fit_law(
     problem: OptimalControl,
     law: ControlLaw,
     v0: np.ndarray,
     *,
     num_elements: int,
+    frequencies: bool = True,
     steps: int = 40,
     rtol: float = 1e-12,
     report: Callable[[str], None] = lambda text: None,
 ) -> ControlLaw:
-    """The law with frequencies and amplitudes that minimize the mean relative cost over the starts v0 (P, d).
+    """The law with amplitudes, and `frequencies`, that minimize the mean relative cost over the starts v0 (P, d).
 
     Levenberg–Marquardt with columns scaled to unit length: the damping is lowered after a good step and raised after a bad
-    one. The best law met is returned.
+    one. The frequencies need not form a product lattice. For problems with a fixed horizon and without constraints.
     """
     transcription = _transcribe(problem, law, v0, num_elements)
     c, jacobian = _coordinates(law, v0)
@@ -43,6 +44,9 @@ def learn_frequencies(
         current = transcription.derivatives(run, c)
         before = float(weight @ transcription.merit(run, c, current))
         gradient, matrix = _assemble(current.gradient, convex(current.hessian), jacobian, weight)
+        if not frequencies:
+            fixed = _frequency_columns(law)
+            gradient[fixed], matrix[fixed], matrix[:, fixed] = 0.0, 0.0, 0.0
         size = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
         size = np.maximum(size, 1e-8 * size.max())
         scaled = matrix / size[:, None] / size
@@ -75,8 +79,8 @@ def learn_frequencies(
 
 def _transcribe(problem: OptimalControl, law: ControlLaw, v0: np.ndarray, num_elements: int) -> Transcription:
     """The problem on the four time functions of each sub-network."""
-    edges = np.linspace(0.0, 1.0, num_elements + 1)
-    s = grid(edges, 1)[0][:, 0]  # (E, q)
+    edges = np.linspace(0.0, 1.0, num_elements + 1)[:, None]
+    s = grid(edges, 1)[0]  # (E, 1, q)
     angle = s[..., None] * law.frequencies[:, 0]
     cos, sin = np.cos(angle), np.sin(angle)
     nodes = np.stack([cos, sin, s[..., None] * cos, s[..., None] * sin], axis=-1).reshape(*s.shape, -1)
@@ -126,6 +130,12 @@ def _assemble(gradient: np.ndarray, hessian: np.ndarray, jacobian: np.ndarray, w
         left = np.swapaxes(flat[:, i], 1, 2)[:, None] @ h[:, i].transpose(0, 2, 1, 3)[:, :, :, :]  # (P, N, R, 4k)
         matrix[i] = np.einsum("pnra,pnas->rns", left, flat, optimize=True)
     return total, matrix.reshape(n * r, n * r)
+
+
+def _frequency_columns(law: ControlLaw) -> np.ndarray:
+    """Which parameters are frequencies."""
+    amplitudes = law.coefficients[0].size
+    return np.tile(np.arange(amplitudes + law.frequencies.shape[1]) >= amplitudes, law.num_subnets)
 
 
 def _moved(law: ControlLaw, step: np.ndarray) -> ControlLaw:

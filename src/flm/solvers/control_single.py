@@ -56,14 +56,15 @@ def newton(
         accepted = after <= before + noise
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = (before - after) / np.maximum(predicted, 1e-300)
-        damping = np.where(accepted, np.where(ratio > 0.5, damping / 8, np.where(ratio < 0.1, 2 * damping, damping)), np.maximum(4 * damping, 1e-4))
+        adjusted = np.where(ratio > 0.5, damping / 8, np.where(ratio < 0.1, 2 * damping, damping))
+        damping = np.where(accepted, adjusted, np.maximum(4 * damping, 1e-4))
         damping = np.where(damping < 1e-8, 0.0, damping)
         if not accepted.any():
             if damping.min() > 1e6:
                 break
             continue
         c = np.where(accepted[:, None], trial, c)
-        run = trial_run if accepted.all() else problem.run(c, multipliers)
+        run = trial_run if accepted.all() else run.mixed(trial_run, accepted)
         current = problem.derivatives(run, c, multipliers)
     return Batch(c, current, used)
 

@@ -12,17 +12,20 @@ bound the cost does not see it; there w is drawn, with a small weight, to the un
 u - h_u / h_uu, which is beyond the bound exactly when the bound should stay active.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from flm.models.control_law import crossings
 from flm.problems.control import OptimalControl
 from flm.problems.control_simulation import (
     NODES,
     Adjoint,
+    Followed,
     Multipliers,
     Simulated,
     adjoint,
+    follow,
     gauss,
     grid,
     hamiltonian_hessian,
@@ -30,14 +33,16 @@ from flm.problems.control_simulation import (
     stage_solve,
 )
 
+_EVEN = 8  # elements besides those that end at a bound
 PULL = 1e-2  # weight of the pull on squashed controls, relative to the Hamiltonian's own curvature
 
 
 @dataclass(frozen=True, eq=False)
 class TimeBasis:
-    """Orthonormal combinations of cos(omega s), sin(omega s) on a collocation grid.
+    """Combinations of cos(omega s), sin(omega s), orthonormal over [0, 1], on a collocation grid.
 
-    `nodes` (E, q, m) are their values, `transform` (2A, m) their coefficients in (cos, sin) pairs, frequency by frequency.
+    `edges` (E + 1, 1) or (E + 1, P) when each start has elements of its own; `nodes` (E, 1 or P, q, m) are the values,
+    `transform` (2A, m) the coefficients in (cos, sin) pairs, frequency by frequency.
     """
 
     frequencies: np.ndarray
@@ -48,14 +53,18 @@ class TimeBasis:
     @classmethod
     def make(cls, frequencies: np.ndarray, num_elements: int, *, rcond: float = 1e-11) -> "TimeBasis":
         """The basis spanned by the given frequencies, directions below `rcond` dropped."""
-        edges = np.linspace(0.0, 1.0, num_elements + 1)
+        edges = np.linspace(0.0, 1.0, num_elements + 1)[:, None]
         s, width = grid(edges, 1)
         root = np.sqrt(width[..., None] * gauss().weights).reshape(-1)
-        values = waves(s.reshape(-1), frequencies)
-        left, size, right = np.linalg.svd(root[:, None] * values, full_matrices=False)
+        left, size, right = np.linalg.svd(root[:, None] * waves(s.reshape(-1), frequencies), full_matrices=False)
         keep = size > rcond * size[0]
         transform = right[keep].T / size[keep]
-        return cls(frequencies, edges, (left[:, keep] / root[:, None]).reshape(num_elements, NODES, -1), transform)
+        return cls(frequencies, edges, (left[:, keep] / root[:, None]).reshape(num_elements, 1, NODES, -1), transform)
+
+    def on(self, edges: np.ndarray) -> "TimeBasis":
+        """The same functions on other elements, edges (E + 1, P)."""
+        s = grid(edges, edges.shape[1])[0]
+        return TimeBasis(self.frequencies, edges, waves(s, self.frequencies) @ self.transform, self.transform)
 
     @property
     def size(self) -> int:
@@ -64,8 +73,8 @@ class TimeBasis:
 
     @property
     def weights(self) -> np.ndarray:
-        """Quadrature weights of the nodes, (E, q)."""
-        return np.diff(self.edges)[:, None] * gauss().weights
+        """Quadrature weights of the nodes, (E, 1 or P, q)."""
+        return np.diff(self.edges, axis=0)[..., None] * gauss().weights
 
 
 def waves(s: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
@@ -117,19 +126,49 @@ class Transcription:
     def raw(self, c: np.ndarray) -> np.ndarray:
         """Controls before squashing, (E, P, q, k)."""
         k, m = self.num_controls, self.basis.size
-        return np.einsum("eqm,pkm->epqk", self.basis.nodes, c[:, : k * m].reshape(-1, k, m)) + self.middle
+        return self.basis.nodes @ np.swapaxes(c[:, : k * m].reshape(-1, k, m), 1, 2) + self.middle
 
     def inputs(self, c: np.ndarray) -> np.ndarray:
         """Controls after squashing and log T, (E, P, q, k)."""
-        u = np.clip(self.raw(c), self.problem.lower, self.problem.upper)
+        return self._complete(self.raw(c), c)
+
+    def _complete(self, raw: np.ndarray, c: np.ndarray) -> np.ndarray:
+        u = np.clip(raw, self.problem.lower, self.problem.upper)
         if not self.problem.free:
             return u
         log_duration = np.log(self.problem.numbers[-1]) + c[:, -1]
         return np.concatenate([u, np.broadcast_to(log_duration[:, None, None], (*u.shape[:3], 1))], axis=-1)
 
+    def raw_at(self, c: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """Controls before squashing, (P, R, k), at any times s (R,) or (P, R)."""
+        k, m = self.num_controls, self.basis.size
+        series = np.einsum("am,pkm->pak", self.basis.transform, c[:, : k * m].reshape(-1, k, m))
+        return waves(np.asarray(s, float), self.basis.frequencies) @ series + self.middle
+
+    def aligned(self, c: np.ndarray) -> "Transcription":
+        """The same problem with elements' edges where the controls c meet their bounds."""
+        problem = self.problem
+        breaks = crossings(lambda s: self.raw_at(c, s), problem.lower, problem.upper, len(c))
+        even = np.linspace(0.0, 1.0, _EVEN + 1)[:, None] * np.ones(len(c))
+        edges = np.sort(np.concatenate([even, np.where(np.isnan(breaks), 1.0, breaks).T]), axis=0)
+        return replace(self, basis=self.basis.on(edges))
+
+    def followed(self, c: np.ndarray) -> Followed:
+        """The trajectories under c, tightly integrated."""
+        problem = self.problem
+        breaks = crossings(lambda s: self.raw_at(c, s), problem.lower, problem.upper, len(c)) if problem.bounded else None
+
+        def inputs(s, part):
+            flat = s.transpose(1, 0, 2).reshape(s.shape[1], -1)  # (P, E q)
+            raw = self.raw_at(c[part], flat).reshape(s.shape[1], s.shape[0], s.shape[2], -1).transpose(1, 0, 2, 3)
+            return self._complete(raw, c[part])
+
+        return follow(problem.equations, problem.numbers, self.v0, inputs, breaks)
+
     def coordinates(self, raw: np.ndarray, log_ratio: np.ndarray | None = None) -> np.ndarray:
         """c (P, M) of the controls (E, P, q, k) nearest to the given ones."""
-        c = np.einsum("eq,eqm,epqk->pkm", self.basis.weights, self.basis.nodes, raw - self.middle)
+        weighted = np.swapaxes(self.basis.weights[..., None] * self.basis.nodes, -1, -2)  # (E, P, m, q)
+        c = np.swapaxes((weighted @ (raw - self.middle)).sum(axis=0), 1, 2)
         c = c.reshape(len(self.v0), -1)
         return np.hstack([c, log_ratio[:, None]]) if log_ratio is not None else c
 
@@ -145,7 +184,7 @@ class Transcription:
         if derivatives is None or not self.problem.bounded:
             return run.lagrangian
         gap = self.raw(c) - derivatives.target
-        return run.lagrangian + 0.5 * np.einsum("eq,epqk->p", self.basis.weights, derivatives.pull * gap**2)
+        return run.lagrangian + 0.5 * (self.basis.weights[..., None] * derivatives.pull * gap**2).sum(axis=(0, 2, 3))
 
     def derivatives(self, run: Simulated, c: np.ndarray, multipliers: Multipliers | None = None) -> Derivatives:
         """Gradient and Hessian at c."""
@@ -159,37 +198,45 @@ class Transcription:
 
         tangent = np.zeros((num_elements, num_starts, q, k + problem.free, self.size))
         for i in range(k):
-            tangent[..., i, i * m : (i + 1) * m] = self.basis.nodes[:, None] * inside[..., i, None]
+            tangent[..., i, i * m : (i + 1) * m] = self.basis.nodes * inside[..., i, None]
         if problem.free:
             tangent[..., k, -1] = 1.0
         weights = run.width[..., None] * gauss(q).weights
-        gradient = np.einsum("epq,epqk,epqkm->pm", weights, costates.h_w, tangent)
-        hessian = np.zeros((num_starts, self.size, self.size))
-        edge = np.zeros((num_starts, d, self.size))
-        for e in range(num_elements):
-            h = run.width[e][:, None, None]
-            forced = run.F_z[e][..., d:] @ tangent[e]  # (P, q, d, M)
-            right = edge[:, None] + h[..., None] * np.einsum("ij,pjdm->pidm", gauss(q).matrix, forced)
-            stage = stage_solve(gauss(q).matrix, h, run.F_z[e][..., :d], right)
-            both = np.concatenate([stage, tangent[e]], axis=2)  # (P, q, d + k, M)
-            curved = (weights[e][..., None, None] * h_zz[e]) @ both
-            flat = (num_starts, -1, self.size)
-            hessian += np.swapaxes(both.reshape(flat), 1, 2) @ curved.reshape(flat)
-            slope = run.F_z[e][..., :d] @ stage + forced
-            edge = edge + h * np.einsum("q,pqdm->pdm", gauss(q).weights, slope)
-        last = np.concatenate([edge, tangent[-1, :, -1]], axis=1)
-        hessian += np.swapaxes(last, 1, 2) @ run.phi_zz @ last
+        gradient = np.einsum("epqk,epqkm->pm", weights[..., None] * costates.h_w, tangent, optimize=True)
         gradient += np.einsum("pk,pkm->pm", run.phi_z[:, d:], tangent[-1, :, -1])
+        hessian = self._second_variation(run, weights[..., None, None] * h_zz, tangent)
         if problem.free:
             excess = excess + 0.5 * gradient[:, -1] ** 2 / np.maximum(hessian[:, -1, -1], 1e-300)
         if problem.bounded:
-            gap = pull * (self.raw(c) - target)
+            weighted = (self.basis.weights[..., None] * pull)[..., None]  # (E, P, q, k, 1)
+            gap = self.raw(c) - target
             for i in range(k):
                 part = slice(i * m, (i + 1) * m)
-                gradient[:, part] += np.einsum("eq,epq,eqm->pm", self.basis.weights, gap[..., i], self.basis.nodes)
-                scaled = np.einsum("eq,epq,eqm->pmeq", self.basis.weights, pull[..., i], self.basis.nodes)
-                hessian[:, part, part] += scaled.reshape(num_starts, m, -1) @ self.basis.nodes.reshape(-1, m)
+                scaled = np.swapaxes(weighted[..., i, :] * self.basis.nodes, -1, -2)  # (E, P, m, q)
+                gradient[:, part] += (scaled @ gap[..., i, None]).sum(axis=0)[..., 0]
+                hessian[:, part, part] += (scaled @ self.basis.nodes).sum(axis=0)
         return Derivatives(gradient, hessian, excess, run, costates, pull, target)
+
+    def _second_variation(self, run: Simulated, curvature: np.ndarray, tangent: np.ndarray) -> np.ndarray:
+        """Hessians (P, M, M) from weighted h_zz (E, P, q, d + k, d + k) and the inputs' tangents (E, P, q, k, M)."""
+        num_elements, num_starts, q, d = run.stages.shape
+        scheme = gauss(q)
+        F_v, forced = run.F_z[..., :d], run.F_z[..., d:] @ tangent  # (E, P, q, d, M)
+        driven = run.width[..., None, None, None] * np.einsum("ij,epjdm->epidm", scheme.matrix, forced, optimize=True)
+        unit = np.broadcast_to(np.eye(d), (num_elements, num_starts, q, d, d))
+        both = stage_solve(scheme.matrix, run.width, F_v, np.concatenate([driven, unit], axis=-1))
+        own, response = both[..., :-d], both[..., -d:]
+        hessian = np.zeros((num_starts, self.size, self.size))
+        edge = np.zeros((num_starts, d, self.size))
+        flat = (num_starts, -1, self.size)
+        for e in range(num_elements):
+            stage = own[e] + response[e] @ edge[:, None]
+            moved = np.concatenate([stage, tangent[e]], axis=2)  # (P, q, d + k, M)
+            hessian += np.swapaxes(moved.reshape(flat), 1, 2) @ (curvature[e] @ moved).reshape(flat)
+            slope = F_v[e] @ stage + forced[e]
+            edge = edge + run.width[e][:, None, None] * np.einsum("q,pqdm->pdm", scheme.weights, slope, optimize=True)
+        last = np.concatenate([edge, tangent[-1, :, -1]], axis=1)
+        return hessian + np.swapaxes(last, 1, 2) @ run.phi_zz @ last
 
     def _squashing(self, run: Simulated, c: np.ndarray, costates: Adjoint, h_ww: np.ndarray) -> tuple[np.ndarray, ...]:
         """Where controls are inside their bounds, and elsewhere the pull's weight and target, (E, P, q, k)."""

@@ -249,12 +249,8 @@ class Fitter:
             scale = sum(rms(t) for t in terms) + rms(line.value - terms.sum(axis=0))
             if batch.block.kind == "equation":
                 typical |= {jet: rms(j) for jet, j in zip(batch.block.residual.jets, jets, strict=True)}
-            else:  # a condition is judged against the size of the unknown inside, however small it is on the boundary
-                value = np.sqrt(np.mean(inside**2, axis=0))
-                width = self.problem.domain.width
-                size = lambda jet: typical.get(jet, value[jet[0]] / np.prod(width ** np.array(jet[1])))
-                floor = sum(rms(c) * size(jet) for c, jet in zip(line.by_jet, batch.block.residual.jets, strict=True))
-                scale = max(scale, floor)
+            else:
+                scale = max(scale, self._floor(batch, line, typical, inside))
             estimate = rms(line.value) / scale if scale > 0 else 0.0
             name = (
                 f"{batch.block.name}" if batch.block.name not in by_block else f"{batch.block.name} ({len(by_block)})"
@@ -275,6 +271,16 @@ class Fitter:
             finite,
             steps,
         )
+
+    def _floor(self, batch: Batch, line: Linearized, typical: dict[Any, float], inside: np.ndarray) -> float:
+        """What a condition is judged against however small the unknown is on the boundary: its size inside."""
+        size = np.sqrt(np.mean(inside**2, axis=0))
+        width = self.problem.domain.width
+        total = 0.0
+        for factor, jet in zip(line.by_jet, batch.block.residual.jets, strict=True):
+            unknown, alpha = jet
+            total += np.sqrt(np.mean(factor**2)) * typical.get(jet, size[unknown] / np.prod(width ** np.array(alpha)))
+        return float(total)
 
     def _data_misfit(
         self, basis: Any, coefficients: Any, parameters: Any, answer: Any, batches: Any

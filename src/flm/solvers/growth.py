@@ -39,7 +39,7 @@ class Search:
 
     best: Fit | None = None
     bar: float = np.inf
-    status: Status = Status("running", "running")
+    status: Status = field(default_factory=lambda: Status("running", "running"))
     history: dict[str, list[Any]] = field(
         default_factory=lambda: {k: [] for k in ("columns", "periods", "estimate", "error_estimate", "seconds")}
     )

@@ -133,8 +133,6 @@ def _stored_gradient(optimizer_state: Any) -> tuple[Array, Any] | None:
 def _settled(tree: Any) -> Any:
     """Leaves as plain device arrays without weak types, so that a restored state equals a fresh one to the compiler."""
     return jax.tree.map(
-        lambda leaf: (
-            leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else jax.device_put(np.asarray(leaf))
-        ),
+        lambda leaf: leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else jax.device_put(np.asarray(leaf)),
         jax.tree.map(jnp.asarray, tree),
     )

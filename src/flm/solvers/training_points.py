@@ -47,7 +47,7 @@ def checked_counts(points: Any, problem: PDE) -> dict[str, int]:
     """The counts by term, or a sentence about what is wrong with them."""
     if not isinstance(points, Mapping):
         raise ValueError(
-            '`points` must be a dict such as {"equation": 1000, "initial": 200, "boundary": 200}; ' f"got {points!r}."
+            f'`points` must be a dict such as {{"equation": 1000, "initial": 200, "boundary": 200}}; got {points!r}.'
         )
     for name, count in points.items():
         if name not in COUNTED:
