@@ -1,5 +1,6 @@
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -49,6 +50,5 @@ def test_nothing_and_high_dimensions():
     ],
 )
 def test_bad_calls(arguments, message):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         flm.lattice(*arguments)
-    assert str(caught.value) == message

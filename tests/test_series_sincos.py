@@ -66,7 +66,9 @@ def test_near_multiples_of_a_quarter_turn(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_against_mpmath_where_cancellation_is_worst(dtype):
     # The floats nearest to multiples of pi/2: there the reduced argument has the fewest correct digits.
-    k = np.concatenate([np.arange(1, 60), TURNS[dtype] - np.arange(60), np.geomspace(60, TURNS[dtype] - 60, 60).round()])
+    k = np.concatenate(
+        [np.arange(1, 60), TURNS[dtype] - np.arange(60), np.geomspace(60, TURNS[dtype] - 60, 60).round()]
+    )
     x = (k * np.pi / 2).astype(dtype)
     x = x[x <= bound(dtype)]
     sine, cosine = jax.jit(sincos)(x)

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from flm.domains import AbstractDomain
+from flm.series.arrays import device, host
 from flm.series.waves import Orders
 
 
@@ -89,8 +90,7 @@ class AbstractModel(eqx.Module):
             points: (P, m).
             orders: multi-indices; ((0, 0), (2, 0)) is the value and the second derivative along the first input.
         """
-        points = self._checked(points)
-        return jnp.stack([_derivative(self._values, points, alpha) for alpha in self._orders(orders)])
+        return _autodiff_jets(self, self._checked(points), self._orders(orders))
 
     def trainable(self) -> Any:
         """A pytree of booleans shaped like the model: which leaves training may change."""
@@ -107,14 +107,14 @@ class AbstractModel(eqx.Module):
         return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(self, self.trainable())))
 
     def _checked(self, points: Any) -> Array:
-        points = jnp.asarray(points)
+        _, points = host(points)
         if self.num_inputs == 1 and points.ndim == 1:
             points = points[:, None]
         if points.ndim != 2 or points.shape[1] != self.num_inputs:
             raise ValueError(f"`points` must have shape (P, {self.num_inputs}); got {points.shape}.")
         if not jnp.issubdtype(points.dtype, jnp.floating):
             points = points.astype(jnp.result_type(float))
-        return points
+        return device(points)
 
     def _orders(self, orders: Sequence[Sequence[int]]) -> Orders:
         checked = tuple(tuple(int(o) for o in alpha) for alpha in orders)
@@ -140,6 +140,11 @@ class AbstractLinearModel(AbstractModel):
     def with_coefficients(self, coefficients: Any) -> Any:
         """The model with other amplitudes, frequencies kept."""
         raise NotImplementedError
+
+
+@eqx.filter_jit  # called outside of a larger program, compile once per shape
+def _autodiff_jets(model: AbstractModel, points: Array, orders: Orders) -> Array:
+    return jnp.stack([_derivative(model._values, points, alpha) for alpha in orders])
 
 
 def _derivative(function: Any, points: Array, alpha: tuple[int, ...]) -> Array:

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from flm.domains import AbstractDomain
 from flm.models.base import AbstractLinearModel, InputMap, input_map, random_key
 from flm.series import PhaseSeries, lattice, sign_matrix, sincos
+from flm.series.arrays import device, host
 from flm.series.forms import MAX_INPUTS
 from flm.series.waves import Orders, monomial, quarter_turn, turned_coefficients
 
@@ -100,43 +101,29 @@ class FLM(AbstractLinearModel):
         shape = (len(k), *self.amplitudes.shape[2:])
         return k, (self.amplitudes * cosine).reshape(shape), (self.amplitudes * sine).reshape(shape)
 
-    def _table(self, points: Any, k: Array) -> tuple[Array, Array]:
-        """(sin, cos) of k . z, neuron-major (M, P): the layout in which XLA runs fastest."""
-        return sincos(k @ self.map(self._checked(points)).T)
-
     def jets(self, points: Any, orders: Orders) -> Array:
         """Values and derivatives from one table: (A, P) or (A, P, K). See `AbstractModel.jets`."""
-        k, C, S = self._linear()
-        sine, cosine = self._table(points, k)
-        scaled = k * jnp.asarray(self.map.scale, k.dtype)  # the chain rule of the input map
-        C, S = turned_coefficients(scaled, C, S, self._orders(orders))
-        return jnp.einsum("am...,mp->ap...", C, cosine) + jnp.einsum("am...,mp->ap...", S, sine)
+        return _jets(self, self._checked(points), self._orders(orders))
 
     def basis(self, points: Any, orders: Orders) -> Float[Array, "A P columns"]:
         """Columns cos(k . z) then sin(k . z) of all M = N l waves, and their derivatives."""
-        k, _, _ = self._linear()
-        sine, cosine = self._table(points, k)
-        scaled = k * jnp.asarray(self.map.scale, k.dtype)
-        blocks = []
-        for alpha in self._orders(orders):
-            factor = jnp.reshape(monomial(scaled, alpha) * jnp.ones(len(k), k.dtype), (-1, 1))
-            # of C cos + S sin, the column of C is its derivative at C = 1, S = 0, and likewise for S
-            (cc, cs), (sc, ss) = quarter_turn(1.0, 0.0, sum(alpha)), quarter_turn(0.0, 1.0, sum(alpha))
-            of_C, of_S = cc * cosine + cs * sine, sc * cosine + ss * sine
-            blocks.append(jnp.concatenate([factor * of_C, factor * of_S]))
-        return jnp.swapaxes(jnp.stack(blocks), 1, 2)
+        return _basis(self, self._checked(points), self._orders(orders))
 
     @property
     def coefficients(self) -> Float[Array, "2M *K"]:
         """C of every wave, then S."""
-        _, C, S = self._linear()
-        return jnp.concatenate([C, S])
+        xp, A, phi = host(self.amplitudes, self.phases)
+        C, S = A * xp.cos(phi), A * xp.sin(phi)
+        return device(xp.concatenate([C.reshape(-1, *C.shape[2:]), S.reshape(-1, *S.shape[2:])]))
 
     def with_coefficients(self, coefficients: Any) -> FLM:
         """The model with A = |C + iS| and phi = arg(C + iS), frequencies kept."""
-        C, S = jnp.split(jnp.asarray(coefficients, self.amplitudes.dtype), 2)
-        C, S = C.reshape(self.amplitudes.shape), S.reshape(self.amplitudes.shape)
-        return eqx.tree_at(lambda f: (f.amplitudes, f.phases), self, (jnp.hypot(C, S), jnp.arctan2(S, C)))
+        xp, values = host(coefficients)
+        shape = self.amplitudes.shape
+        if values.shape != (expected := (2 * shape[0] * shape[1], *shape[2:])):
+            raise ValueError(f"`coefficients` must have shape {expected}; got {values.shape}.")
+        C, S = (v.reshape(shape) for v in xp.split(values.astype(self.amplitudes.dtype), 2))
+        return eqx.tree_at(lambda f: (f.amplitudes, f.phases), self, (device(xp.hypot(C, S)), device(xp.arctan2(S, C))))
 
     def trainable(self) -> Any:
         """Everything, or all but the frequencies when they are hardwired."""
@@ -151,5 +138,34 @@ class FLM(AbstractLinearModel):
     @property
     def series(self) -> PhaseSeries:
         """The same function as a series in physical units."""
-        scale = jnp.asarray(self.map.scale, self.frequencies.dtype)
-        return PhaseSeries(self.frequencies * scale, self.amplitudes, self.phases, self.map.axes).shift(self.map.center)
+        mapped = PhaseSeries(self.frequencies, self.amplitudes, self.phases, self.map.axes)
+        return mapped.rescale(self.map.scale).shift(self.map.center)
+
+
+def _table(model: FLM, points: Array, k: Array) -> tuple[Array, Array]:
+    """(sin, cos) of k . z, neuron-major (M, P): the layout in which XLA runs fastest."""
+    return sincos(k @ model.map(points).T)
+
+
+@eqx.filter_jit  # called outside of a larger program, compile once per shape
+def _jets(model: FLM, points: Array, orders: Orders) -> Array:
+    k, C, S = model._linear()
+    sine, cosine = _table(model, points, k)
+    scaled = k * jnp.asarray(model.map.scale, k.dtype)  # the chain rule of the input map
+    C, S = turned_coefficients(scaled, C, S, orders)
+    return jnp.einsum("am...,mp->ap...", C, cosine) + jnp.einsum("am...,mp->ap...", S, sine)
+
+
+@eqx.filter_jit
+def _basis(model: FLM, points: Array, orders: Orders) -> Array:
+    k, _, _ = model._linear()
+    sine, cosine = _table(model, points, k)
+    scaled = k * jnp.asarray(model.map.scale, k.dtype)
+    blocks = []
+    for alpha in orders:
+        factor = jnp.reshape(monomial(scaled, alpha) * jnp.ones(len(k), k.dtype), (-1, 1))
+        # of C cos + S sin, the column of C is its derivative at C = 1, S = 0, and likewise for S
+        (cc, cs), (sc, ss) = quarter_turn(1.0, 0.0, sum(alpha)), quarter_turn(0.0, 1.0, sum(alpha))
+        of_C, of_S = cc * cosine + cs * sine, sc * cosine + ss * sine
+        blocks.append(jnp.concatenate([factor * of_C, factor * of_S]))
+    return jnp.swapaxes(jnp.stack(blocks), 1, 2)

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from flm.series.arrays import device, host, per_row
 from flm.series.sincos import sincos
 
 
@@ -89,10 +91,11 @@ class AbstractSeries(eqx.Module):
                 raise ValueError(
                     f"call with points (..., {m}) or with every axis by name ({known}); got {sorted(named)}."
                 )
-            return jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(named[a], float) for a in self.axes)), axis=-1)
+            xp, *columns = host(*(named[a] for a in self.axes))
+            return xp.stack(xp.broadcast_arrays(*columns), axis=-1).astype(jnp.result_type(float))
         if points is None:
             raise ValueError(f"call with points (..., {m}) or with every axis by name; got nothing.")
-        points = jnp.asarray(points)
+        _, points = host(points)
         if m == 1 and (points.ndim == 0 or points.shape[-1] != 1):
             points = points[..., None]
         if points.ndim == 0 or points.shape[-1] != m:
@@ -101,9 +104,7 @@ class AbstractSeries(eqx.Module):
 
     def __call__(self, points: Any = None, /, **named: Any) -> Array:
         """Values at points (..., m) (m = 1: also (...,)), or at named coordinates that broadcast together."""
-        k, C, S = self._waves()
-        sine, cosine = sincos(self._points(points, named) @ k.T)
-        return cosine @ C + sine @ S
+        return _evaluate(self._points(points, named), *self._waves())
 
     # --- algebra ---------------------------------------------------------------------------------------------------
 
@@ -143,8 +144,8 @@ class AbstractSeries(eqx.Module):
         if not isinstance(other, AbstractSeries):
             return NotImplemented
         left, right = self.exponential().nonzero(), self._match(other).exponential().nonzero()
-        k = left.frequencies[:, None, :] + right.frequencies[None, :, :]
-        c = left.coefficients[:, None] * right.coefficients[None, :]
+        k = np.asarray(left.frequencies)[:, None, :] + np.asarray(right.frequencies)[None, :, :]
+        c = np.asarray(left.coefficients)[:, None] * np.asarray(right.coefficients)[None, :]
         product = type(left)(k.reshape(-1, self.num_inputs), c.reshape(-1, *c.shape[2:]), self.axes).merged()
         return self._like(product)
 
@@ -175,15 +176,16 @@ class AbstractSeries(eqx.Module):
 
     def _centered(self, center: np.ndarray) -> tuple[Array, Array, Array]:
         """The waves of y -> f(center + y)."""
-        k, C, S = self._waves()
-        sine, cosine = (v.reshape(-1, *(1,) * (C.ndim - 1)) for v in sincos(k @ jnp.asarray(center, k.dtype)))
+        xp, k, C, S = host(*self._waves())
+        turn = k @ center.astype(k.dtype)
+        sine, cosine = per_row(xp.sin(turn), C), per_row(xp.cos(turn), C)
         return k, C * cosine + S * sine, S * cosine - C * sine
 
     def integrate(self, box: Any) -> Array:
         """The definite integral over a box."""
         bounds = self._box(box)
         k, C, _ = self._centered(bounds.mean(axis=1))
-        return jnp.tensordot(_box_integral(k, bounds[:, 1] - bounds[:, 0]), C, 1)
+        return device(_box_integral(k, bounds[:, 1] - bounds[:, 0]) @ C)
 
     def inner(self, other: AbstractSeries, box: Any) -> Array:
         """The inner product over a box: the integral of f times the conjugate of g, output by output."""
@@ -194,12 +196,13 @@ class AbstractSeries(eqx.Module):
         # 2 cos a cos b = cos(a - b) + cos(a + b), 2 sin a sin b = cos(a - b) - cos(a + b); odd products integrate to 0
         minus = _box_integral(k[:, None] - q[None, :], width)
         plus = _box_integral(k[:, None] + q[None, :], width)
-        pair = lambda left, gram, right: jnp.einsum("s...,st,t...->...", left, gram, right.conj())
-        return (pair(C, minus + plus, D) + pair(S, minus - plus, T)) / 2
+        pair = lambda left, gram, right: (left * (gram @ right.conj())).sum(axis=0)
+        return device((pair(C, minus + plus, D) + pair(S, minus - plus, T)) / 2)
 
     def norm(self, box: Any) -> Array:
         """The L2 norm over a box."""
-        return jnp.sqrt(jnp.maximum(self.inner(self, box).real, 0.0))
+        xp, square = host(self.inner(self, box))
+        return device(xp.sqrt(xp.maximum(xp.real(square), 0.0)))
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -238,27 +241,22 @@ class AbstractSeries(eqx.Module):
         return self.describe()
 
 
+@jax.jit
+def _evaluate(points: Array, k: Array, C: Array, S: Array) -> Array:
+    sine, cosine = sincos(points @ k.T)
+    return cosine @ C + sine @ S
+
+
 def _is_scalar(value: Any) -> bool:
     return isinstance(value, numbers.Number) or (hasattr(value, "ndim") and value.ndim == 0)
 
 
 def _box_integral(k: Float[Array, "... m"], width: np.ndarray) -> Float[Array, "..."]:
     """The integral of cos(k . y) over the box of those widths around 0: prod_j w_j sinc(k_j w_j / 2)."""
-    value = jnp.asarray(np.prod(width), k.dtype)
+    xp, k = host(k)
+    value: Any = float(np.prod(width))
     for j, w in enumerate(width):
-        value = value * jnp.sinc(k[..., j] * (w / (2 * np.pi)))  # numpy's sinc: sin(pi x) / (pi x)
-    return value
-
-
-def as_floats(name: str, value: Any, ndim: tuple[int, ...], *, may_be_complex: bool = False) -> Array:
-    """That argument as an array of floats, its own precision kept."""
-    value = jnp.asarray(value)
-    if jnp.iscomplexobj(value) and not may_be_complex:
-        raise ValueError(f"`{name}` must be real; got {value.dtype}.")
-    if not jnp.issubdtype(value.dtype, jnp.inexact):
-        value = value.astype(jnp.result_type(float))
-    if value.ndim not in ndim:
-        raise ValueError(f"`{name}` must have {' or '.join(map(str, ndim))} axes; got shape {value.shape}.")
+        value = value * xp.sinc(k[..., j] * float(w / (2 * np.pi)))  # numpy's sinc: sin(pi x) / (pi x)
     return value
 
 

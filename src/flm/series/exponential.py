@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
 
-from flm.series.calculus import AbstractSeries, as_floats, axis_indices, upper_half
+from flm.series.arrays import as_floats, device, host, joined, per_row
+from flm.series.calculus import AbstractSeries, axis_indices, upper_half
 from flm.series.forms import PhaseSeries, SeparableSeries, check_inputs
 
 
@@ -32,8 +33,8 @@ class ExponentialSeries(AbstractSeries):
 
     def __init__(self, frequencies: Any, coefficients: Any, axes: Any = None, *, is_real: bool | None = None):
         self.frequencies = as_floats("frequencies", frequencies, (2,))
-        coefficients = as_floats("coefficients", coefficients, (1, 2), may_be_complex=True)
-        self.coefficients = coefficients.astype(jnp.result_type(coefficients.dtype, jnp.complex64))
+        _, c = host(as_floats("coefficients", coefficients, (1, 2), may_be_complex=True))
+        self.coefficients = device(c.astype(jnp.result_type(c.dtype, jnp.complex64)))
         if len(self.frequencies) != len(self.coefficients):
             raise ValueError(
                 f"`coefficients` must have one row per frequency; got {self.coefficients.shape} for frequencies of "
@@ -45,19 +46,20 @@ class ExponentialSeries(AbstractSeries):
         self.is_real = is_real
 
     def _waves(self) -> tuple[Array, Array, Array]:
-        c = self.coefficients
+        xp, k, c = host(self.frequencies, self.coefficients)
         if self.is_real:  # the pairs' imaginary parts cancel: Re[c exp(i theta)] = Re c cos theta - Im c sin theta
-            return self.frequencies, c.real, -c.imag
-        return self.frequencies, c, 1j * c
+            return k, xp.real(c), -xp.imag(c)
+        return k, c, 1j * c
 
     @property
     def _outputs(self) -> tuple[int, ...]:
         return self.coefficients.shape[1:]
 
     def _constant(self, value: Any) -> ExponentialSeries:
-        c = jnp.full((1, *self._outputs), value, self.coefficients.dtype)
-        zero = jnp.zeros((1, self.num_inputs), self.frequencies.dtype)
-        return ExponentialSeries(zero, c, self.axes, is_real=not jnp.iscomplexobj(value))
+        xp, value = host(value)
+        c = xp.full((1, *self._outputs), value, self.coefficients.dtype)
+        zero = np.zeros((1, self.num_inputs), self.frequencies.dtype)
+        return ExponentialSeries(zero, c, self.axes, is_real=not np.iscomplexobj(value))
 
     def merged(self) -> ExponentialSeries:
         """The same function with equal frequency vectors merged, sorted, zeros kept."""
@@ -66,8 +68,9 @@ class ExponentialSeries(AbstractSeries):
 
     def nonzero(self) -> ExponentialSeries:
         """The same function without the waves whose coefficients vanish."""
-        rows = (np.asarray(self.coefficients).reshape(len(self.frequencies), -1) != 0).any(axis=1)
-        return ExponentialSeries(self.frequencies[rows], self.coefficients[rows], self.axes, is_real=self.is_real)
+        k, c = np.asarray(self.frequencies), np.asarray(self.coefficients)
+        rows = (c.reshape(len(c), -1) != 0).any(axis=1)
+        return ExponentialSeries(k[rows], c[rows], self.axes, is_real=self.is_real)
 
     def phase(self) -> PhaseSeries:
         """The same (real) function as phase-shifted cosines, one sub-network per vector of absolute frequencies."""
@@ -81,7 +84,7 @@ class ExponentialSeries(AbstractSeries):
         n, group = np.unique(np.abs(k), axis=0, return_inverse=True)
         # Row of the sign matrix with e * n = k: here k_1 >= 0, and a zero component leaves its sign free: +1.
         row = (k[:, 1:] < 0) @ 2 ** np.arange(m - 1)[::-1]
-        double = np.where((k == 0).all(axis=1), 1, 2).reshape(-1, *(1,) * (c.ndim - 1))
+        double = per_row(np.where((k == 0).all(axis=1), 1, 2), c)
         C = np.zeros((len(n), 2 ** (m - 1), *c.shape[1:]), np.finfo(c.dtype).dtype)
         S = np.zeros_like(C)
         C[group.ravel(), row] = double * np.real(c)
@@ -98,34 +101,35 @@ class ExponentialSeries(AbstractSeries):
 
     def d(self, axes: Any) -> ExponentialSeries:
         """The partial derivative along the given axes: `.d("xx")`, `.d((0, 0))`."""
-        c = self.coefficients
+        _, k, c = host(self.frequencies, self.coefficients)
         for j in axis_indices(self, axes):
-            c = c * (1j * self.frequencies[:, j]).reshape(-1, *(1,) * (c.ndim - 1))
+            c = c * per_row(1j * k[:, j], c)
         return ExponentialSeries(self.frequencies, c, self.axes, is_real=self.is_real)
 
     def _scaled(self, factor: Any) -> ExponentialSeries:
-        real = self.is_real and not jnp.iscomplexobj(factor)
-        return ExponentialSeries(self.frequencies, self.coefficients * factor, self.axes, is_real=real)
+        _, c, factor = host(self.coefficients, factor)
+        real = self.is_real and not np.iscomplexobj(factor)
+        return ExponentialSeries(self.frequencies, c * factor.astype(c.dtype), self.axes, is_real=real)
 
     def _plus(self, other: Any) -> ExponentialSeries:
         other = other.exponential()
         return ExponentialSeries(
-            jnp.concatenate([self.frequencies, other.frequencies]),
-            jnp.concatenate([self.coefficients, other.coefficients]),
+            joined(self.frequencies, other.frequencies),
+            joined(self.coefficients, other.coefficients),
             self.axes,
             is_real=True if self.is_real and other.is_real else None,
         )
 
     def shift(self, offset: Any) -> ExponentialSeries:
         """The function x -> f(x - offset)."""
-        turn = jnp.exp(-1j * jnp.sum(self.frequencies * jnp.asarray(offset, self.frequencies.dtype), axis=1))
-        c = self.coefficients * turn.reshape(-1, *(1,) * (self.coefficients.ndim - 1))
-        return ExponentialSeries(self.frequencies, c, self.axes, is_real=self.is_real)
+        xp, k, c, offset = host(self.frequencies, self.coefficients, offset)
+        turn = xp.exp(-1j * (k * offset.astype(k.dtype)).sum(axis=1))
+        return ExponentialSeries(self.frequencies, c * per_row(turn, c), self.axes, is_real=self.is_real)
 
     def rescale(self, factors: Any) -> ExponentialSeries:
         """The function x -> f(factors * x), one factor per axis or one for all."""
-        k = self.frequencies * jnp.asarray(factors, self.frequencies.dtype)
-        return ExponentialSeries(k, self.coefficients, self.axes, is_real=self.is_real)
+        _, k, factors = host(self.frequencies, factors)
+        return ExponentialSeries(k * factors.astype(k.dtype), self.coefficients, self.axes, is_real=self.is_real)
 
     def truncate(self, n: int) -> ExponentialSeries:
         """The n largest waves: of a real series, n conjugate pairs."""

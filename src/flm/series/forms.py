@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from flm.series.calculus import AbstractSeries, as_floats, axis_indices
+from flm.series.arrays import as_floats, host, joined, per_row
+from flm.series.calculus import AbstractSeries, axis_indices
 from flm.series.signs import sign_matrix
 from flm.series.transforms import linear_from_separable, separable_from_linear
 
@@ -79,16 +79,20 @@ class PhaseSeries(AbstractSeries):
     @classmethod
     def from_linear(cls, frequencies: Any, C: Any, S: Any, axes: Any = None) -> PhaseSeries:
         """The series sum C cos theta + S sin theta; amplitudes come out nonnegative, phases in (-pi, pi]."""
-        C, S = jnp.asarray(C), jnp.asarray(S)
-        return cls(frequencies, jnp.hypot(C, S), jnp.arctan2(S, C), axes)
+        xp, C, S = host(C, S)
+        return cls(frequencies, xp.hypot(C, S), xp.arctan2(S, C), axes)
 
     def linear(self) -> tuple[Array, Array]:
         """(C, S) with A cos(theta - phi) = C cos theta + S sin theta."""
-        return self.amplitudes * jnp.cos(self.phases), self.amplitudes * jnp.sin(self.phases)
+        xp, A, phi = host(self.amplitudes, self.phases)
+        return A * xp.cos(phi), A * xp.sin(phi)
+
+    def _signs(self) -> np.ndarray:
+        return sign_matrix(self.num_inputs).astype(self.frequencies.dtype)
 
     def _waves(self) -> tuple[Array, Array, Array]:
-        signs = jnp.asarray(sign_matrix(self.num_inputs), self.frequencies.dtype)
-        k = (self.frequencies[:, None, :] * signs).reshape(-1, self.num_inputs)
+        _, n = host(self.frequencies)
+        k = (n[:, None, :] * self._signs()).reshape(-1, self.num_inputs)
         C, S = self.linear()
         return k, C.reshape(len(k), *C.shape[2:]), S.reshape(len(k), *S.shape[2:])
 
@@ -97,10 +101,10 @@ class PhaseSeries(AbstractSeries):
         return self.amplitudes.shape[2:]
 
     def _constant(self, value: Any) -> PhaseSeries:
-        value = as_floats("constant", value, (0,))
-        amplitudes = jnp.zeros((1, *self.amplitudes.shape[1:]), self.amplitudes.dtype).at[:, 0].set(value)
-        zero = jnp.zeros((1, self.num_inputs), self.frequencies.dtype)
-        return PhaseSeries(zero, amplitudes, jnp.zeros_like(amplitudes), self.axes)
+        _, value = host(as_floats("constant", value, (0,)))
+        amplitudes = value.astype(self.amplitudes.dtype) * _first(self.amplitudes)
+        zero = np.zeros((1, self.num_inputs), self.frequencies.dtype)
+        return PhaseSeries(zero, amplitudes, np.zeros_like(_first(self.amplitudes)), self.axes)
 
     def normalized(self) -> PhaseSeries:
         """The same function with amplitudes >= 0 and phases in (-pi, pi]."""
@@ -124,55 +128,59 @@ class PhaseSeries(AbstractSeries):
 
     def d(self, axes: Any) -> PhaseSeries:
         """The partial derivative along the given axes: `.d("xx")`, `.d((0, 0))`."""
-        signs = jnp.asarray(sign_matrix(self.num_inputs), self.frequencies.dtype)
-        amplitudes, phases = self.amplitudes, self.phases
+        _, n, A, phi = host(self.frequencies, self.amplitudes, self.phases)
         for j in axis_indices(self, axes):
             # d/dx_j A cos(theta - phi) = A k_j cos(theta - phi + pi/2)
-            k = self.frequencies[:, j, None] * signs[:, j]  # (N, l)
-            amplitudes = amplitudes * k.reshape(k.shape + (1,) * (amplitudes.ndim - 2))
-            phases = phases - np.pi / 2
-        return PhaseSeries(self.frequencies, amplitudes, phases, self.axes)
+            k = n[:, j, None] * self._signs()[:, j]  # (N, l)
+            A = A * per_row(k, A)
+            phi = phi - np.pi / 2
+        return PhaseSeries(self.frequencies, A, phi, self.axes)
 
     def _scaled(self, factor: Any) -> PhaseSeries:
-        return PhaseSeries(self.frequencies, self.amplitudes * factor, self.phases, self.axes)
+        _, A, factor = host(self.amplitudes, as_floats("factor", factor, (0,)))
+        return PhaseSeries(self.frequencies, A * factor.astype(A.dtype), self.phases, self.axes)
 
     def _plus(self, other: Any) -> PhaseSeries:
         other = other.phase()
         return PhaseSeries(
-            jnp.concatenate([self.frequencies, other.frequencies]),
-            jnp.concatenate([self.amplitudes, other.amplitudes]),
-            jnp.concatenate([self.phases, other.phases]),
+            joined(self.frequencies, other.frequencies),
+            joined(self.amplitudes, other.amplitudes),
+            joined(self.phases, other.phases),
             self.axes,
         )
 
     def shift(self, offset: Any) -> PhaseSeries:
         """The function x -> f(x - offset)."""
-        signs = jnp.asarray(sign_matrix(self.num_inputs), self.frequencies.dtype)
-        turn = (self.frequencies * jnp.asarray(offset, self.frequencies.dtype)) @ signs.T  # (N, l): k . offset
-        phases = self.phases + turn.reshape(turn.shape + (1,) * (self.phases.ndim - 2))
-        return PhaseSeries(self.frequencies, self.amplitudes, phases, self.axes)
+        _, n, phi, offset = host(self.frequencies, self.phases, offset)
+        turn = (n * offset.astype(n.dtype)) @ self._signs().T  # (N, l): k . offset
+        return PhaseSeries(self.frequencies, self.amplitudes, phi + per_row(turn, phi), self.axes)
 
     def rescale(self, factors: Any) -> PhaseSeries:
         """The function x -> f(factors * x), one factor per axis or one for all."""
-        n = self.frequencies * jnp.asarray(factors, self.frequencies.dtype)
-        return PhaseSeries(n, self.amplitudes, self.phases, self.axes)
+        _, n, factors = host(self.frequencies, factors)
+        return PhaseSeries(n * factors.astype(n.dtype), self.amplitudes, self.phases, self.axes)
 
     def truncate(self, n: int) -> PhaseSeries:
         """The n largest cosines; sub-networks that lose all of theirs are dropped."""
-        size = np.abs(np.asarray(self.amplitudes)).reshape(*self.amplitudes.shape[:2], -1).max(axis=2)
-        keep, rows = _largest(size, n)
-        mask = keep[rows].reshape(keep[rows].shape + (1,) * (self.amplitudes.ndim - 2))
-        return PhaseSeries(
-            self.frequencies[rows], jnp.where(mask, self.amplitudes[rows], 0.0), self.phases[rows], self.axes
-        )
+        A, rows = _largest(np.asarray(self.amplitudes), n)
+        return PhaseSeries(np.asarray(self.frequencies)[rows], A, np.asarray(self.phases)[rows], self.axes)
 
 
-def _largest(size: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mask of the n largest nonzero entries of a matrix, and the rows that hold any of them."""
+def _first(like: Array) -> np.ndarray:
+    """One row shaped like those of an array, 1 in its first place (per output) and 0 in the others."""
+    row = np.zeros((1, *like.shape[1:]), like.dtype)
+    row[:, 0] = 1
+    return row
+
+
+def _largest(values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The n largest nonzero entries (N, l[, K]), others zero, and the numbers of the rows that hold any of them."""
+    size = np.abs(values).reshape(*values.shape[:2], -1).max(axis=2, initial=0)
     keep = np.zeros(size.size, bool)
     keep[np.argsort(-size.ravel(), kind="stable")[: max(int(n), 0)]] = True
     keep = keep.reshape(size.shape) & (size > 0)
-    return keep, np.flatnonzero(keep.any(axis=1))
+    rows = np.flatnonzero(keep.any(axis=1))
+    return np.where(per_row(keep[rows], values), values[rows], np.zeros((), values.dtype)), rows
 
 
 class SeparableSeries(AbstractSeries):
@@ -209,9 +217,9 @@ class SeparableSeries(AbstractSeries):
         return self.coefficients.shape[2:]
 
     def _constant(self, value: Any) -> SeparableSeries:
-        value = as_floats("constant", value, (0,))
-        a = jnp.zeros((1, *self.coefficients.shape[1:]), self.coefficients.dtype).at[:, 0].set(value)
-        return SeparableSeries(jnp.zeros((1, self.num_inputs), self.frequencies.dtype), a, self.axes)
+        _, value = host(as_floats("constant", value, (0,)))
+        a = value.astype(self.coefficients.dtype) * _first(self.coefficients)
+        return SeparableSeries(np.zeros((1, self.num_inputs), self.frequencies.dtype), a, self.axes)
 
     def phase(self) -> PhaseSeries:
         """The same function as phase-shifted cosines."""
@@ -228,22 +236,23 @@ class SeparableSeries(AbstractSeries):
     def d(self, axes: Any) -> SeparableSeries:
         """The partial derivative along the given axes: `.d("xx")`, `.d((0, 0))`."""
         m = self.num_inputs
-        a = self.coefficients
+        xp, n, a = host(self.frequencies, self.coefficients)
         for j in axis_indices(self, axes):
-            split = a.reshape(a.shape[0], *(2,) * m, -1)
-            cosines, sines = jnp.split(split, 2, axis=j + 1)
-            n = self.frequencies[:, j].reshape(-1, *(1,) * (m + 1))
-            a = jnp.concatenate([n * sines, -n * cosines], axis=j + 1).reshape(a.shape)
+            split = a.reshape(a.shape[0], *(2,) * m, *a.shape[2:])
+            cosines, sines = xp.split(split, 2, axis=j + 1)
+            factor = per_row(n[:, j], split)
+            a = xp.concatenate([factor * sines, -factor * cosines], axis=j + 1).reshape(a.shape)
         return SeparableSeries(self.frequencies, a, self.axes)
 
     def _scaled(self, factor: Any) -> SeparableSeries:
-        return SeparableSeries(self.frequencies, self.coefficients * factor, self.axes)
+        _, a, factor = host(self.coefficients, as_floats("factor", factor, (0,)))
+        return SeparableSeries(self.frequencies, a * factor.astype(a.dtype), self.axes)
 
     def _plus(self, other: Any) -> SeparableSeries:
         other = other.separable()
         return SeparableSeries(
-            jnp.concatenate([self.frequencies, other.frequencies]),
-            jnp.concatenate([self.coefficients, other.coefficients]),
+            joined(self.frequencies, other.frequencies),
+            joined(self.coefficients, other.coefficients),
             self.axes,
         )
 
@@ -253,12 +262,10 @@ class SeparableSeries(AbstractSeries):
 
     def rescale(self, factors: Any) -> SeparableSeries:
         """The function x -> f(factors * x), one factor per axis or one for all."""
-        n = self.frequencies * jnp.asarray(factors, self.frequencies.dtype)
-        return SeparableSeries(n, self.coefficients, self.axes)
+        _, n, factors = host(self.frequencies, factors)
+        return SeparableSeries(n * factors.astype(n.dtype), self.coefficients, self.axes)
 
     def truncate(self, n: int) -> SeparableSeries:
         """The n largest products; sub-networks that lose all of theirs are dropped."""
-        size = np.abs(np.asarray(self.coefficients)).reshape(*self.coefficients.shape[:2], -1).max(axis=2)
-        keep, rows = _largest(size, n)
-        mask = keep[rows].reshape(keep[rows].shape + (1,) * (self.coefficients.ndim - 2))
-        return SeparableSeries(self.frequencies[rows], jnp.where(mask, self.coefficients[rows], 0.0), self.axes)
+        a, rows = _largest(np.asarray(self.coefficients), n)
+        return SeparableSeries(np.asarray(self.frequencies)[rows], a, self.axes)
