@@ -17,6 +17,8 @@ from flm.problems.catalogue import reaction_diffusion as reaction_diffusion
 from flm.problems.catalogue import stiff as stiff
 from flm.problems.catalogue import viscous_burgers as viscous_burgers
 from flm.problems.catalogue import wave as wave
+from flm.problems.catalogue_conservation import buckley_leverett as buckley_leverett
+from flm.problems.catalogue_conservation import burgers as burgers
 from flm.problems.conditions import Condition as Condition
 from flm.problems.conditions import Data as Data
 from flm.problems.conditions import Learn as Learn
@@ -28,4 +30,5 @@ from flm.problems.conditions import neumann as neumann
 from flm.problems.conditions import on as on
 from flm.problems.conditions import periodic as periodic
 from flm.problems.conditions import robin as robin
+from flm.problems.conservation import ConservationLaw as ConservationLaw
 from flm.problems.pde import PDE as PDE
