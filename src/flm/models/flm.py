@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -13,7 +14,7 @@ from jaxtyping import Array, Float
 from flm.domains import AbstractDomain
 from flm.models.base import AbstractLinearModel, InputMap, input_map, random_key
 from flm.series import PhaseSeries, lattice, sign_matrix, sincos
-from flm.series.arrays import device, host
+from flm.series.arrays import as_floats, device, host
 from flm.series.forms import MAX_INPUTS
 from flm.series.waves import Orders, monomial, quarter_turn, turned_coefficients
 
@@ -73,11 +74,11 @@ class FLM(AbstractLinearModel):
             )
         dtype = jnp.result_type(float)
         start = lattice(m, n) if frequencies is None else frequencies
-        self.frequencies = jnp.asarray(start, dtype)
+        self.frequencies = as_floats("frequencies", start, (2,)).astype(dtype)
         if self.frequencies.shape != (n, m):
             raise ValueError(f"`frequencies` must have shape ({n}, {m}); got {self.frequencies.shape}.")
         shape = (n, 2 ** (m - 1)) if num_outputs == 1 else (n, 2 ** (m - 1), num_outputs)
-        self.amplitudes = jnp.zeros(shape, dtype)
+        self.amplitudes = device(np.zeros(shape, dtype))
         self.phases = jax.random.normal(random_key(key), shape, dtype) * (np.pi / 3)
         self.num_outputs = int(num_outputs)
         self.train_frequencies = bool(train_frequencies)
@@ -93,21 +94,19 @@ class FLM(AbstractLinearModel):
                 f"{self.phases.shape}."
             )
 
-    def _linear(self) -> tuple[Array, Array, Array]:
-        """Wave vectors k (M, m) on mapped inputs and coefficients C, S (M, *K) of cos and sin."""
-        signs = jnp.asarray(sign_matrix(self.num_inputs), self.frequencies.dtype)
-        k = (self.frequencies[:, None, :] * signs).reshape(-1, self.num_inputs)
-        sine, cosine = sincos(self.phases)
-        shape = (len(k), *self.amplitudes.shape[2:])
-        return k, (self.amplitudes * cosine).reshape(shape), (self.amplitudes * sine).reshape(shape)
-
     def jets(self, points: Any, orders: Orders) -> Array:
         """Values and derivatives from one table: (A, P) or (A, P, K). See `AbstractModel.jets`."""
-        return _jets(self, self._checked(points), self._orders(orders))
+        return _jets(*self._arrays(), self._checked(points), self._orders(orders))
 
     def basis(self, points: Any, orders: Orders) -> Float[Array, "A P columns"]:
         """Columns cos(k . z) then sin(k . z) of all M = N l waves, and their derivatives."""
-        return _basis(self, self._checked(points), self._orders(orders))
+        n, _, _, *mapping = self._arrays()
+        return _basis(n, *mapping, self._checked(points), self._orders(orders))
+
+    def _arrays(self) -> tuple[Any, ...]:
+        """Parameters and input map: all arguments of the compiled programs, so that another domain compiles nothing."""
+        center, scale = (np.asarray(v, self.frequencies.dtype) for v in (self.map.center, self.map.scale))
+        return self.frequencies, self.amplitudes, self.phases, center, scale
 
     @property
     def coefficients(self) -> Float[Array, "2M *K"]:
@@ -142,28 +141,30 @@ class FLM(AbstractLinearModel):
         return mapped.rescale(self.map.scale).shift(self.map.center)
 
 
-def _table(model: FLM, points: Array, k: Array) -> tuple[Array, Array]:
-    """(sin, cos) of k . z, neuron-major (M, P): the layout in which XLA runs fastest."""
-    return sincos(k @ model.map(points).T)
+def _table(n: Array, center: Array, scale: Array, points: Array) -> tuple[Array, Array, Array]:
+    """Physical wave vectors k (M, m), and sin and cos of their angles, neuron-major (M, P): XLA's fastest layout."""
+    signs = sign_matrix(n.shape[1]).astype(n.dtype)
+    k = (n[:, None, :] * signs).reshape(-1, n.shape[1])
+    z = (points - center.astype(points.dtype)) * scale.astype(points.dtype)
+    sine, cosine = sincos(k @ z.T)
+    return k * scale, sine, cosine
 
 
-@eqx.filter_jit  # called outside of a larger program, compile once per shape
-def _jets(model: FLM, points: Array, orders: Orders) -> Array:
-    k, C, S = model._linear()
-    sine, cosine = _table(model, points, k)
-    scaled = k * jnp.asarray(model.map.scale, k.dtype)  # the chain rule of the input map
-    C, S = turned_coefficients(scaled, C, S, orders)
+@partial(jax.jit, static_argnames="orders")  # called outside of a larger program, compile once per shape
+def _jets(n: Array, A: Array, phi: Array, center: Array, scale: Array, points: Array, orders: Orders) -> Array:
+    k, sine, cosine = _table(n, center, scale, points)
+    sin_phi, cos_phi = sincos(phi)
+    C, S = ((A * v).reshape(len(k), *A.shape[2:]) for v in (cos_phi, sin_phi))
+    C, S = turned_coefficients(k, C, S, orders)
     return jnp.einsum("am...,mp->ap...", C, cosine) + jnp.einsum("am...,mp->ap...", S, sine)
 
 
-@eqx.filter_jit
-def _basis(model: FLM, points: Array, orders: Orders) -> Array:
-    k, _, _ = model._linear()
-    sine, cosine = _table(model, points, k)
-    scaled = k * jnp.asarray(model.map.scale, k.dtype)
+@partial(jax.jit, static_argnames="orders")
+def _basis(n: Array, center: Array, scale: Array, points: Array, orders: Orders) -> Array:
+    k, sine, cosine = _table(n, center, scale, points)
     blocks = []
     for alpha in orders:
-        factor = jnp.reshape(monomial(scaled, alpha) * jnp.ones(len(k), k.dtype), (-1, 1))
+        factor = jnp.reshape(monomial(k, alpha) * jnp.ones(len(k), k.dtype), (-1, 1))
         # of C cos + S sin, the column of C is its derivative at C = 1, S = 0, and likewise for S
         (cc, cs), (sc, ss) = quarter_turn(1.0, 0.0, sum(alpha)), quarter_turn(0.0, 1.0, sum(alpha))
         of_C, of_S = cc * cosine + cs * sine, sc * cosine + ss * sine
