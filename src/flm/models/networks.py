@@ -16,7 +16,7 @@ from flm.domains import AbstractDomain
 from flm.models.base import AbstractModel, InputMap, input_map, random_key
 from flm.series import sincos
 
-_ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "leaky_relu": jax.nn.leaky_relu}
+_ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "leaky_relu": jax.nn.leaky_relu, "sigmoid": jax.nn.sigmoid}
 
 
 def _sizes(name: str, m: int, width: int, depth: int, num_outputs: int) -> list[int]:
@@ -51,7 +51,7 @@ class MLP(AbstractModel):
         width: neurons per hidden layer.
         depth: number of hidden layers.
         key: an integer or a JAX key.
-        activation: "tanh", "relu" or "leaky_relu".
+        activation: "tanh", "relu", "leaky_relu" or "sigmoid".
         num_outputs: K.
     """
 

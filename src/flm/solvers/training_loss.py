@@ -69,7 +69,7 @@ class TrainingLoss:
         for orders, members in self._groups.items():
             places = [self._partner[i] if far else self._points[i] for i, far in members]
             if not orders:  # a residual without the unknown: constant, but a legal one
-                found |= dict.fromkeys(members, {})
+                found |= {member: {} for member in members}
                 continue
             stacked = model.jets(np.concatenate(places), orders)
             stacked = stacked[..., None] if stacked.ndim == 2 else stacked  # (A, P, K)

@@ -48,7 +48,8 @@ def reporter(progress: bool | Report) -> Iterator[Report]:
 
 @contextlib.contextmanager
 def _bar() -> Iterator[Report]:
-    from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
 
     columns = (
         TextColumn("epoch {task.completed:,.0f} of {task.total:,.0f}"),

@@ -1,0 +1,75 @@
+"""The paper's Table 2, filled row by row: python benchmarks/paper_training.py RESULTS.jsonl [--problems ...] [--models ...]
+
+Each finished run is one line of RESULTS.jsonl; runs that are there already are not repeated, so it may be stopped at any time.
+`--table` prints the file as the table of docs/paper.md.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+import flm
+from flm.solvers import paper_protocol as paper
+
+
+def rows(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def problem_of(name: str):
+    return getattr(flm.problems, name)()
+
+
+def measured(problem, solution) -> np.ndarray:
+    """Absolute errors on an even grid: 101 x 101, and for a conservation law 251 x 101 beside the shock."""
+    points = problem.test_points() if hasattr(problem, "test_points") else solution.test_points()
+    return np.abs(np.asarray(solution(points)) - np.asarray(problem.exact_values(points)))
+
+
+def run(path: Path, kind: str, problem: str, model: str, size: int, rate: float, seed: int) -> None:
+    key = {"kind": kind, "problem": problem, "model": model, "size": size, "rate": rate, "seed": seed}
+    if any(all(row[k] == v for k, v in key.items()) for row in rows(path)):
+        return
+    began = time.monotonic()
+    chosen = paper.select_run if kind == "selection" else paper.final_run
+    solution = chosen(problem_of(problem), model, size, rate, seed=seed)
+    errors = measured(problem_of(problem), solution)
+    row = key | {
+        "parameters": solution.model.num_parameters,
+        "points": paper.POINTS,
+        "status": solution.status.word,
+        "epochs": len(solution.history["loss"]),
+        "loss": float(solution.history["loss"].min()),
+        "mse": float(np.mean(errors**2)),
+        "mae": float(np.mean(errors)),
+        "max_error": float(np.max(errors)),
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    with path.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    print(json.dumps(row), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--kind", choices=("selection", "final"), default="final")
+    parser.add_argument("--problems", nargs="+", default=list(paper.REPORTED))
+    parser.add_argument("--models", nargs="+", default=None)
+    parser.add_argument("--sizes", nargs="+", type=int, default=None, help="default: the paper's")
+    parser.add_argument("--rates", nargs="+", type=float, default=list(paper.RATES))
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(paper.SEEDS))
+    options = parser.parse_args()
+    for seed in options.seeds:
+        for problem in options.problems:
+            for model in options.models or list(paper.REPORTED[problem]):
+                for size in options.sizes or paper.SIZES[model]:
+                    for rate in options.rates:
+                        run(options.results, options.kind, problem, model, size, rate, seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""Linear models fitted to values at points."""
+
+from typing import Any
+
+import numpy as np
+
+from flm.models.base import AbstractLinearModel
+
+
+def least_squares(model: AbstractLinearModel, points: Any, values: Any) -> Any:
+    """The model with the output weights of least squared error at points (and of least norm among those).
+
+    Args:
+        model: a model that is linear in its amplitudes; everything else of it is kept.
+        points: (P, m).
+        values: (P,) or (P, K).
+    """
+    if not isinstance(model, AbstractLinearModel):
+        raise TypeError(f"`model` must be linear in its amplitudes; got {type(model).__name__}. Use flm.train.")
+    columns = np.asarray(model.basis(points, ((0,) * model.num_inputs,))[0])
+    values = np.asarray(values, float)
+    expected = (len(columns),) if model.num_outputs == 1 else (len(columns), model.num_outputs)
+    if values.shape != expected:
+        raise ValueError(f"`values` must have shape {expected}, one row per point; got {values.shape}.")
+    return model.with_coefficients(np.linalg.lstsq(columns, values, rcond=1e-14)[0])

@@ -1,0 +1,203 @@
+"""Fourier series networks with fixed integer frequencies: only output weights are trained, by linear least squares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from flm.domains import AbstractDomain
+from flm.models.base import AbstractLinearModel, InputMap, input_map
+from flm.series import PhaseSeries, SeparableSeries, lattice, sign_matrix, sincos
+from flm.series.waves import Orders, quarter_turn
+
+
+def wave_vectors(m: int, count: int) -> np.ndarray:
+    """The first `count` nonzero integer wave vectors, one of each pair k, -k: lattice points with all their signs."""
+    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
+        raise ValueError(f"`num_terms` must be an integer of at least 1; got {count!r}.")
+    found: list[np.ndarray] = []
+    size = 1
+    while len(found) < count:
+        size *= 2
+        every = (lattice(m, size)[:, None, :] * sign_matrix(m)).reshape(-1, m)
+        found = []
+        seen = set()
+        for k in every.astype(int):
+            first = k[np.flatnonzero(k)[0]] if k.any() else 0
+            k = k * (1 if first >= 0 else -1)
+            if k.any() and tuple(k) not in seen:
+                seen.add(tuple(k))
+                found.append(k)
+    return np.array(found[:count], float)
+
+
+class AbstractFixedLattice(AbstractLinearModel):
+    """What both networks share: the map to [-pi, pi]^m, integer frequencies that are not trained, linear weights."""
+
+    weights: eqx.AbstractVar[Array]
+
+    def trainable(self) -> Any:
+        """The output weights."""
+        spec = jax.tree.map(lambda _: False, self)
+        return eqx.tree_at(lambda f: f.weights, spec, True)
+
+
+class FourierSeriesNetwork(AbstractFixedLattice):
+    """The Fourier series network ZP95: product nodes over fixed integer frequencies, a linear output layer.
+
+    f(x) = sum_n sum_k a_nk prod_p c_kp(n_p z_p),  c_kp = cos or sin,  n in {0, ..., order}^m,  z in [-pi, pi]^m:
+
+    the classical Fourier series in separable form. Training is linear least squares (`flm.models.least_squares`); on a full
+    grid the weights are a discrete Fourier transform (H08, `from_grid`).
+
+    Args:
+        num_inputs: m, or a domain, whose extent is mapped to [-pi, pi]^m.
+        order: the highest frequency along each axis.
+        key: accepted for a uniform call; the start is zero.
+        num_outputs: K.
+    """
+
+    frequencies: Float[Array, "N m"]
+    weights: Float[Array, "N 2**m *K"]
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+
+    def __init__(self, num_inputs: int | AbstractDomain, order: int, *, key: Any = None, num_outputs: int = 1):
+        self.map = input_map(num_inputs, 2 * np.pi)
+        m = len(self.map.center)
+        if not isinstance(order, int | np.integer) or order < 0:
+            raise ValueError(f"`order` must be an integer of at least 0; got {order!r}.")
+        size = (int(order) + 1) ** m * 2**m
+        if size > 200_000:
+            raise ValueError(f"`order` must leave at most 200,000 product nodes; got {size} for {m} inputs.")
+        dtype = jnp.result_type(float)
+        grids = np.meshgrid(*[np.arange(order + 1)] * m, indexing="ij")
+        self.frequencies = jnp.asarray(np.stack([g.ravel() for g in grids], axis=1), dtype)
+        shape = (len(self.frequencies), 2**m)
+        self.weights = jnp.zeros(shape if num_outputs == 1 else (*shape, num_outputs), dtype)
+        self.num_outputs = int(num_outputs)
+
+    def basis(self, points: Any, orders: Orders) -> Float[Array, "A P columns"]:
+        """The product nodes and their derivatives, of frequency n and product k, k fastest; bit 1 is a sine."""
+        z = self.map(self._checked(points))  # (P, m)
+        n = self.frequencies.astype(z.dtype)
+        sine, cosine = sincos(z[:, None, :] * n)  # (P, N, m)
+        blocks = []
+        for alpha in self._orders(orders):
+            product = jnp.ones((*sine.shape[:2], 1), z.dtype)
+            for p, order in enumerate(alpha):
+                (cc, cs), (sc, ss) = quarter_turn(1.0, 0.0, order), quarter_turn(0.0, 1.0, order)
+                factor = (n[:, p] * self.map.scale[p]) ** order
+                c, s = cosine[..., p], sine[..., p]
+                pair = jnp.stack([cc * c + cs * s, sc * c + ss * s], axis=-1) * factor[:, None]  # (P, N, 2)
+                product = (product[..., :, None] * pair[..., None, :]).reshape(*sine.shape[:2], -1)
+            blocks.append(product.reshape(len(z), -1))
+        return jnp.stack(blocks)
+
+    def jets(self, points: Any, orders: Orders) -> Array:
+        """Values and derivatives: basis times weights."""
+        return self.basis(points, orders) @ self.coefficients
+
+    @property
+    def coefficients(self) -> Float[Array, "columns *K"]:
+        """The output weights, one per product node."""
+        return self.weights.reshape(-1, *self.weights.shape[2:])
+
+    def with_coefficients(self, coefficients: Any) -> FourierSeriesNetwork:
+        """The network with other output weights."""
+        new = jnp.asarray(coefficients, self.weights.dtype).reshape(self.weights.shape)
+        return eqx.tree_at(lambda f: f.weights, self, new)
+
+    @classmethod
+    def from_grid(cls, values: Any, num_inputs: int | AbstractDomain | None = None) -> FourierSeriesNetwork:
+        """The network whose weights are the discrete Fourier transform of values on a full periodic grid (H08).
+
+        Args:
+            values: (n, ..., n) with n odd, at z_i = -pi + 2 pi i / n along each axis (the last point is not repeated).
+            num_inputs: a domain whose extent is [-pi, pi]^m; default: the cube itself.
+        """
+        values = np.asarray(values, float)
+        m, n = values.ndim, values.shape[0] if values.ndim else 0
+        if m < 1 or len(set(values.shape)) != 1 or n % 2 == 0:
+            raise ValueError(
+                f"`values` must be a full grid with an equal, odd number of points per axis; got {values.shape}."
+            )
+        order = (n - 1) // 2
+        network = cls(m if num_inputs is None else num_inputs, order)
+        if network.num_inputs != m:
+            raise ValueError(f"`values` must have one axis per input ({network.num_inputs}); got {m}.")
+        transform = values
+        for axis in range(m):  # f = sum_n a_n cos(n z) + b_n sin(n z) along one axis; the pair becomes a last axis
+            spectrum = np.fft.rfft(transform, axis=axis) / n
+            k = np.arange(order + 1).reshape(-1, *(1,) * (spectrum.ndim - axis - 1))
+            spectrum = spectrum * np.where(k == 0, 1, 2) * (-1.0) ** k  # z starts at -pi
+            transform = np.stack([spectrum.real, -spectrum.imag], axis=-1)
+        return network.with_coefficients(transform.reshape(len(network.frequencies), -1))
+
+    @property
+    def series(self) -> PhaseSeries:
+        """The same function as a series in physical units."""
+        scale = jnp.asarray(self.map.scale, self.weights.dtype)
+        separable = SeparableSeries(self.frequencies * scale, self.weights, self.map.axes)
+        return separable.phase().shift(self.map.center)
+
+
+class SharedBasisNetwork(AbstractFixedLattice):
+    """The network YDS03: one input, many outputs, each its own finite Fourier series over the same basis.
+
+    f_k(x) = a_0k + sum_(n=1..order) a_nk cos(n z) + b_nk sin(n z),  z in [-pi, pi].
+
+    Args:
+        num_inputs: 1, or a domain with one axis.
+        order: the highest frequency.
+        key: accepted for a uniform call; the start is zero.
+        num_outputs: K.
+    """
+
+    weights: Float[Array, "2*order+1 *K"]
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+
+    def __init__(self, num_inputs: int | AbstractDomain, order: int, *, key: Any = None, num_outputs: int = 1):
+        self.map = input_map(num_inputs, 2 * np.pi)
+        if len(self.map.center) != 1:
+            raise ValueError(
+                f"`num_inputs` of SharedBasisNetwork must be 1, by its construction; got {self.num_inputs}."
+            )
+        if not isinstance(order, int | np.integer) or order < 0:
+            raise ValueError(f"`order` must be an integer of at least 0; got {order!r}.")
+        shape = (2 * int(order) + 1,)
+        self.weights = jnp.zeros(shape if num_outputs == 1 else (*shape, num_outputs), jnp.result_type(float))
+        self.num_outputs = int(num_outputs)
+
+    def basis(self, points: Any, orders: Orders) -> Float[Array, "A P columns"]:
+        """1, cos z, ..., cos(order z), sin z, ..., sin(order z) and their derivatives."""
+        z = self.map(self._checked(points))
+        k = jnp.arange(len(self.weights) // 2 + 1, dtype=z.dtype)
+        sine, cosine = sincos(z * k)
+        blocks = []
+        for (order,) in self._orders(orders):
+            (cc, cs), (sc, ss) = quarter_turn(1.0, 0.0, order), quarter_turn(0.0, 1.0, order)
+            factor = (k * self.map.scale[0]) ** order
+            both = [factor * (cc * cosine + cs * sine), (factor * (sc * cosine + ss * sine))[:, 1:]]
+            blocks.append(jnp.concatenate(both, axis=1))
+        return jnp.stack(blocks)
+
+    def jets(self, points: Any, orders: Orders) -> Array:
+        """Values and derivatives: basis times weights."""
+        return self.basis(points, orders) @ self.weights
+
+    @property
+    def coefficients(self) -> Float[Array, "columns *K"]:
+        """The output weights."""
+        return self.weights
+
+    def with_coefficients(self, coefficients: Any) -> SharedBasisNetwork:
+        """The network with other output weights."""
+        new = jnp.asarray(coefficients, self.weights.dtype).reshape(self.weights.shape)
+        return eqx.tree_at(lambda f: f.weights, self, new)

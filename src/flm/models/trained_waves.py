@@ -1,0 +1,218 @@
+"""Older Fourier networks whose frequencies are trained: products of cosines, separate sines and cosines, one input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from flm.domains import AbstractDomain
+from flm.models.base import AbstractModel, InputMap, input_map, random_key
+from flm.models.networks import Siren
+from flm.series import PhaseSeries, lattice, sign_matrix, sincos
+from flm.series.waves import Orders, turned_coefficients
+
+
+def _count(name: str, value: Any) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"`{name}` must be an integer of at least 1; got {value!r}.")
+    return int(value)
+
+
+class Silvescu(AbstractModel):
+    """The Fourier neural network S99: products of phase-shifted cosines, optionally squeezed through a sigmoid.
+
+    f(x) = sigma( sum_i c_i prod_j cos(w_ij z_j + phi_ij) ),  z in [-pi, pi]^m.
+
+    A classical Fourier series when w is integer and each phi is 0 or -pi/2; with all phi = 0 it is even in every input.
+
+    Args:
+        num_inputs: m, or a domain, whose extent is mapped to [-pi, pi]^m.
+        num_terms: how many products.
+        key: for the phases, normal with standard deviation pi/3, and the weights, normal with 1/sqrt(num_terms).
+        sigmoid: whether the sum is squeezed into (0, 1).
+    """
+
+    frequencies: Float[Array, "terms m"]
+    phases: Float[Array, "terms m"]
+    weights: Float[Array, "terms"]
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+    sigmoid: bool = eqx.field(static=True)
+
+    def __init__(self, num_inputs: int | AbstractDomain, num_terms: int, *, key: Any, sigmoid: bool = False):
+        self.map = input_map(num_inputs, 2 * np.pi)
+        m, n = len(self.map.center), _count("num_terms", num_terms)
+        dtype = jnp.result_type(float)
+        first, second = jax.random.split(random_key(key))
+        self.frequencies = jnp.asarray(lattice(m, n), dtype)
+        self.phases = jax.random.normal(first, (n, m), dtype) * (np.pi / 3)
+        self.weights = jax.random.normal(second, (n,), dtype) / np.sqrt(n)
+        self.num_outputs = 1
+        self.sigmoid = bool(sigmoid)
+
+    def _values(self, points: Array) -> Array:
+        z = self.map(points)
+        product = jnp.ones((len(z), len(self.weights)), z.dtype)
+        for j in range(self.num_inputs):
+            product = product * sincos(z[:, j, None] * self.frequencies[:, j] + self.phases[:, j])[1]
+        total = product @ self.weights
+        return jax.nn.sigmoid(total) if self.sigmoid else total
+
+    @property
+    def series(self) -> PhaseSeries:
+        """The same function as a series: a product of cosines is a sub-network with 2^(1-m) c_i in every cosine."""
+        if self.sigmoid:
+            raise AttributeError(
+                "a Silvescu network with a sigmoid is not a Fourier series; distill it with flm.distill."
+            )
+        signs = jnp.asarray(sign_matrix(self.num_inputs), self.phases.dtype)
+        amplitudes = jnp.outer(self.weights, jnp.ones(len(signs))) / len(signs)
+        scale = jnp.asarray(self.map.scale, self.phases.dtype)
+        series = PhaseSeries(self.frequencies * scale, amplitudes, -self.phases @ signs.T, self.map.axes)
+        return series.shift(self.map.center)
+
+
+class LiuNetwork(AbstractModel):
+    """The Fourier neural network L13: sines and cosines, each with frequencies of its own.
+
+    f(x) = sum_i a_i sin(c_i . z) + b_i cos(d_i . z),  z in [-1, 1]^m as for a SIREN.
+
+    With c_i = d_i it is SIREN-1 with omega = 1, since v sin(w . z + b) = v cos b sin(w . z) + v sin b cos(w . z); otherwise
+    it is a trigonometric expansion, but not a nonharmonic Fourier series.
+
+    Args:
+        num_inputs: m, or a domain, whose extent is mapped to [-1, 1]^m.
+        num_terms: N.
+        key: frequencies start uniform in +-pi per component, amplitudes normal with standard deviation 1/sqrt(N).
+    """
+
+    sine_frequencies: Float[Array, "N m"]
+    cosine_frequencies: Float[Array, "N m"]
+    sine_amplitudes: Float[Array, "N"]
+    cosine_amplitudes: Float[Array, "N"]
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+
+    def __init__(self, num_inputs: int | AbstractDomain, num_terms: int, *, key: Any):
+        self.map = input_map(num_inputs, 2.0)
+        m, n = len(self.map.center), _count("num_terms", num_terms)
+        dtype = jnp.result_type(float)
+        keys = jax.random.split(random_key(key), 4)
+        self.sine_frequencies = jax.random.uniform(keys[0], (n, m), dtype, -np.pi, np.pi)
+        self.cosine_frequencies = jax.random.uniform(keys[1], (n, m), dtype, -np.pi, np.pi)
+        self.sine_amplitudes = jax.random.normal(keys[2], (n,), dtype) / np.sqrt(n)
+        self.cosine_amplitudes = jax.random.normal(keys[3], (n,), dtype) / np.sqrt(n)
+        self.num_outputs = 1
+
+    @classmethod
+    def from_siren(cls, siren: Siren) -> LiuNetwork:
+        """The same function as a SIREN-1: equal frequencies, and one constant term for the output bias."""
+        if len(siren.weights) != 2 or siren.num_outputs != 1:
+            raise ValueError(
+                f"`siren` must have one hidden layer and one output; got {len(siren.weights) - 1} layers and "
+                f"{siren.num_outputs} outputs."
+            )
+        w, v = siren.omega * siren.weights[0], siren.weights[1][0]
+        sine, cosine = sincos(siren.biases[0])
+        zero = jnp.zeros(1, w.dtype)
+        frequencies = jnp.concatenate([w, jnp.zeros((1, w.shape[1]), w.dtype)])
+        made = cls(siren.num_inputs, len(frequencies), key=0)
+        return eqx.tree_at(
+            lambda f: (f.map, f.sine_frequencies, f.cosine_frequencies, f.sine_amplitudes, f.cosine_amplitudes),
+            made,
+            (
+                siren.map,
+                frequencies,
+                frequencies,
+                jnp.concatenate([v * cosine, zero]),
+                jnp.concatenate([v * sine, siren.biases[1]]),
+            ),
+            is_leaf=lambda leaf: isinstance(leaf, InputMap),
+        )
+
+    def jets(self, points: Any, orders: Orders) -> Array:
+        """Values and derivatives in closed form; see `AbstractModel.jets`."""
+        z = self.map(self._checked(points))
+        k = jnp.concatenate([self.sine_frequencies, self.cosine_frequencies])
+        none = jnp.zeros_like(self.sine_amplitudes)
+        scaled = k * jnp.asarray(self.map.scale, k.dtype)
+        C, S = turned_coefficients(
+            scaled,
+            jnp.concatenate([none, self.cosine_amplitudes]),
+            jnp.concatenate([self.sine_amplitudes, none]),
+            self._orders(orders),
+        )
+        sine, cosine = sincos(k @ z.T)
+        return C @ cosine + S @ sine
+
+    @property
+    def series(self) -> PhaseSeries:
+        """The nonharmonic series, when the frequencies of sines and cosines coincide."""
+        if not np.array_equal(self.sine_frequencies, self.cosine_frequencies):
+            raise AttributeError(
+                "a LiuNetwork is a Fourier series only when its sine and cosine frequencies are equal; they differ."
+            )
+        n, m = self.sine_frequencies.shape
+        wide = lambda column: jnp.zeros((n, 2 ** (m - 1)), column.dtype).at[:, 0].set(column)
+        amplitudes = jnp.hypot(self.sine_amplitudes, self.cosine_amplitudes)
+        phases = jnp.arctan2(self.sine_amplitudes, self.cosine_amplitudes)
+        scale = jnp.asarray(self.map.scale, amplitudes.dtype)
+        series = PhaseSeries(self.sine_frequencies * scale, wide(amplitudes), wide(phases), self.map.axes)
+        return series.shift(self.map.center)
+
+
+class NonharmonicNetwork(AbstractModel):
+    """The network NM21: a nonharmonic Fourier series of one variable, frequencies trained.
+
+    f(x) = a_0 + sum_i a_i cos(w_i z + phi_i),  z in [-pi, pi].
+
+    Args:
+        num_inputs: 1, or a domain with one axis.
+        num_terms: N; frequencies start at 1, ..., N, phases normal with standard deviation pi/3, amplitudes zero.
+        key: for the phases.
+    """
+
+    frequencies: Float[Array, "N"]
+    phases: Float[Array, "N"]
+    amplitudes: Float[Array, "N"]
+    constant: Float[Array, ""]
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+
+    def __init__(self, num_inputs: int | AbstractDomain, num_terms: int, *, key: Any):
+        self.map = input_map(num_inputs, 2 * np.pi)
+        if len(self.map.center) != 1:
+            raise ValueError(
+                f"`num_inputs` of NonharmonicNetwork must be 1, by its construction; got {len(self.map.center)}. "
+                "flm.FLM is its extension to several inputs."
+            )
+        n, dtype = _count("num_terms", num_terms), jnp.result_type(float)
+        self.frequencies = jnp.arange(1, n + 1, dtype=dtype)
+        self.phases = jax.random.normal(random_key(key), (n,), dtype) * (np.pi / 3)
+        self.amplitudes, self.constant = jnp.zeros(n, dtype), jnp.zeros((), dtype)
+        self.num_outputs = 1
+
+    def jets(self, points: Any, orders: Orders) -> Array:
+        """Values and derivatives in closed form; see `AbstractModel.jets`."""
+        z = self.map(self._checked(points))
+        k = self.frequencies[:, None]
+        turn, hold = sincos(self.phases)  # A cos(theta + phi) = A cos phi cos theta - A sin phi sin theta
+        scaled = k * jnp.asarray(self.map.scale, k.dtype)
+        checked = self._orders(orders)
+        C, S = turned_coefficients(scaled, self.amplitudes * hold, -self.amplitudes * turn, checked)
+        sine, cosine = sincos(k @ z.T)
+        still = jnp.asarray([float(order == 0) for (order,) in checked], z.dtype) * self.constant
+        return C @ cosine + S @ sine + still[:, None]
+
+    @property
+    def series(self) -> PhaseSeries:
+        """The same function as a series in physical units."""
+        frequencies = jnp.concatenate([jnp.zeros(1), self.frequencies * self.map.scale[0]])[:, None]
+        amplitudes = jnp.concatenate([self.constant[None], self.amplitudes])[:, None]
+        phases = jnp.concatenate([jnp.zeros(1), -self.phases])[:, None]
+        return PhaseSeries(frequencies, amplitudes, phases, self.map.axes).shift(self.map.center)

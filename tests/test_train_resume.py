@@ -1,0 +1,140 @@
+"""Checkpoints of `flm.train`: a resumed run is the run, bit for bit."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+import flm
+from flm.solvers import train as train_module
+
+HEAT = flm.problems.heat()
+POINTS = {"equation": 120, "initial": 30, "boundary": 40}
+NOISY = optax.chain(optax.scale_by_adam(), optax.add_noise(1e-3, 0.5, 7), optax.scale(-1e-2))  # keys in its state
+OPTIMIZERS = {
+    "adam": (optax.adam(1e-2), 90),
+    "decay": (optax.adam(optax.cosine_decay_schedule(1e-2, 90)), 90),
+    "noise": (NOISY, 90),
+    "stages": ([(optax.adam(1e-2), 60), (optax.lbfgs(), 30)], None),
+}
+
+
+def small(key):
+    return flm.FLM(HEAT.domain, 6, key=key)
+
+
+def bits(solution):
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves((solution.model, solution.history))]
+
+
+def stop_at(epoch):
+    def press(progress):
+        if progress.epoch >= epoch:
+            raise KeyboardInterrupt
+
+    return press
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_interrupted_run_resumes_bit_for_bit(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(train_module, "SECONDS_PER_CALL", 0.003)  # many short calls, cut at accidental places
+    optimizer, epochs = OPTIMIZERS[name]
+    path, seed = tmp_path / "run.safetensors", 4
+    whole = flm.train(HEAT, small, optimizer, epochs, points=POINTS, seed=seed)
+    for stop in (11, 37, 70):
+        part = flm.train(
+            HEAT, small, optimizer, epochs, points=POINTS, seed=seed, checkpoint=path, progress=stop_at(stop)
+        )
+        assert part.status.word == "interrupted"
+        assert len(part.history["loss"]) < 90
+    resumed = flm.train(HEAT, small, optimizer, epochs, points=POINTS, seed=seed, checkpoint=path)
+    assert bits(resumed) == bits(whole)
+    assert resumed.status == whole.status
+    finished = flm.train(HEAT, small, optimizer, epochs, points=POINTS, seed=seed, checkpoint=path)
+    assert bits(finished) == bits(whole)
+
+
+def test_more_epochs_continue_a_finished_run(tmp_path):
+    path = tmp_path / "run.safetensors"
+    flm.train(HEAT, small, optax.adam(1e-2), 40, points=POINTS, checkpoint=path)
+    more = flm.train(HEAT, small, optax.adam(1e-2), 100, points=POINTS, checkpoint=path)
+    assert bits(more) == bits(flm.train(HEAT, small, optax.adam(1e-2), 100, points=POINTS))
+
+
+SCRIPT = """
+import sys, flm, optax
+from flm.solvers import train as module
+module.SECONDS_PER_CHECKPOINT = 0.0
+module.SECONDS_PER_CALL = 0.01
+heat = flm.problems.heat()
+make = lambda key: flm.FLM(heat.domain, 6, key=key)
+points = {"equation": 120, "initial": 30, "boundary": 40}
+s = flm.train(heat, make, optax.adam(1e-2), 20000, points=points, seed=1, checkpoint=sys.argv[1])
+s.save(sys.argv[2])
+"""
+
+
+def test_a_killed_process_resumes_bit_for_bit(tmp_path):
+    path, end, straight = (tmp_path / name for name in ("run.safetensors", "end.safetensors", "straight.safetensors"))
+    command = lambda *names: [sys.executable, "-c", SCRIPT, *map(str, names)]
+    victim = subprocess.Popen(command(path, end))
+    deadline = time.monotonic() + 60
+    while not path.exists() and victim.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(np.random.default_rng(time.time_ns()).uniform(0.0, 0.4))
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.wait()
+    assert path.exists()
+    assert not end.exists(), "the run was over before it was killed: give it more epochs"
+    subprocess.run(command(path, end), check=True)
+    subprocess.run(command(tmp_path / "other.safetensors", straight), check=True)
+    assert bits(flm.load(end)) == bits(flm.load(straight))
+
+
+OTHER = {
+    "another problem": {"problem": flm.problems.heat(alpha=0.2)},
+    "another model": {"model": lambda key: flm.FLM(HEAT.domain, 7, key=key)},
+    "another start": {"model": flm.FLM(HEAT.domain, 6, key=99)},
+    "another rate": {"optimizer": optax.adam(2e-2)},
+    "another seed": {"seed": 1},
+    "other points": {"points": POINTS | {"initial": 31}},
+    "other weights": {"weights": {"initial": 2.0}},
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_a_checkpoint_of_another_run_is_refused(name, tmp_path):
+    path = tmp_path / "run.safetensors"
+    call = {
+        "problem": HEAT,
+        "model": small,
+        "optimizer": optax.adam(1e-2),
+        "epochs": 5,
+        "points": POINTS,
+        "checkpoint": path,
+    }
+    run = lambda c: flm.train(c["problem"], c["model"], **{k: v for k, v in c.items() if k not in ("problem", "model")})
+    run(call)
+    with pytest.raises(ValueError, match="`checkpoint` must belong to this run"):
+        run(call | OTHER[name])
+
+
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"\x08" + bytes(40)])
+def test_a_damaged_checkpoint_is_refused(content, tmp_path):
+    path = tmp_path / "run.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="`checkpoint` must be an undamaged checkpoint"):
+        flm.train(HEAT, small, optax.adam(1e-2), 5, points=POINTS, checkpoint=path)
+
+
+def test_a_saved_model_is_not_a_checkpoint(tmp_path):
+    path = tmp_path / "model.safetensors"
+    flm.save(small(0), path)
+    with pytest.raises(ValueError, match="undamaged checkpoint"):
+        flm.train(HEAT, small, optax.adam(1e-2), 5, points=POINTS, checkpoint=path)

@@ -1,0 +1,263 @@
+"""`flm.train`: what it minimizes, what it keeps, and how it ends."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import flm
+from flm.solvers import train as train_module
+from flm.solvers.training_loss import TrainingLoss
+from flm.solvers.training_points import draw
+
+POINTS = {"equation": 120, "initial": 30, "boundary": 40}
+HEAT = flm.problems.heat()
+ADAM = optax.adam(1e-2)
+
+
+def small(key):
+    return flm.FLM(HEAT.domain, 9, key=key)
+
+
+def busy(problem, key=3):
+    """An FLM whose amplitudes are not zero."""
+    model = flm.FLM(problem.domain, 5, key=key, num_outputs=len(problem.unknowns))
+    return eqx.tree_at(lambda f: f.amplitudes, model, jax.random.normal(jax.random.key(key), model.amplitudes.shape))
+
+
+def loss_of(problem, counts=POINTS, seed=0, **weights):
+    return TrainingLoss(problem, draw(problem, counts, seed), weights, jnp.float64)
+
+
+def test_loss_is_the_sum_of_mean_squares_of_the_paper():
+    model, sets = busy(HEAT), draw(HEAT, POINTS, 0)
+    terms = loss_of(HEAT).by_term(model, jnp.array([0.1]))
+    u = lambda p: model(p[None])[0]
+    slopes, curves = jax.jit(jax.vmap(jax.grad(u))), jax.jit(jax.vmap(jax.hessian(u)))
+    by_hand = {"equation": [], "initial": [], "boundary": []}
+    for s in sets:
+        p = s.points
+        if s.term == "equation":
+            by_hand[s.term] += list(slopes(p)[:, 1] - 0.1 * curves(p)[:, 0, 0])
+        else:
+            by_hand[s.term] += list(model(p) - np.sin(np.pi * p[:, 0]) * (s.term == "initial"))
+    expected = [np.mean(np.square(v)) for v in by_hand.values()]
+    np.testing.assert_allclose(terms, expected, rtol=1e-11)
+    assert {k: len(v) for k, v in by_hand.items()} == POINTS
+
+
+def test_points_are_uniform_random_in_place_and_shared_among_faces():
+    counts = {"equation": 4000, "initial": 500, "boundary": 301}
+    inside, start, left, right = draw(HEAT, counts, 7)
+    assert [len(s.points) for s in (inside, start, left, right)] == [4000, 500, 151, 150]
+    assert (start.points[:, 1] == 0).all()
+    assert (left.points[:, 0] == 0).all()
+    assert (right.points[:, 0] == 1).all()
+    counts_in_cells = np.histogramdd(inside.points, bins=(10, 10))[0]
+    # random, not even: the chi-square of 100 cells is near 99, far from the 0 of a grid
+    assert 50 < np.sum((counts_in_cells - 40) ** 2 / 40) < 160
+    again, other = draw(HEAT, counts, 7), draw(HEAT, counts, 8)
+    assert np.array_equal(again[0].points, inside.points)
+    assert not np.array_equal(other[0].points, inside.points)
+
+
+def test_conditions_at_one_place_share_their_points():
+    wave = flm.problems.wave()
+    sets = draw(wave, POINTS, 0)
+    assert [(s.term, len(s.blocks), len(s.points)) for s in sets] == [
+        ("equation", 1, 120),
+        ("initial", 2, 30),  # value and velocity
+        ("boundary", 1, 20),
+        ("boundary", 1, 20),
+    ]
+
+
+def test_periodic_pairs_compare_opposite_points():
+    problem = flm.problems.advection()
+    (pair,) = [s for s in draw(problem, POINTS, 0) if s.partner is not None]
+    np.testing.assert_array_equal(pair.points[:, 1], pair.partner[:, 1])
+    assert (pair.points[:, 0] == 0).all()
+    assert (pair.partner[:, 0] == 1).all()
+    exactly = eqx.tree_at(lambda f: f.amplitudes, busy(problem), jnp.ones((5, 2)))  # integer waves are periodic
+    assert loss_of(problem).by_term(exactly, jnp.array([1.0]))[2] < 1e-25
+
+
+@pytest.mark.parametrize("name", ["heat", "poisson", "wave", "acoustics", "oscillator", "viscous_burgers", "advection"])
+def test_every_kind_of_problem_trains(name):
+    problem = getattr(flm.problems, name)()
+    model = lambda key: flm.FLM(problem.domain, 4, key=key, num_outputs=len(problem.unknowns))
+    solution = flm.train(problem, model, ADAM, 60, points=POINTS)
+    losses = solution.history["loss"]
+    assert losses[-1] < losses[0]
+    assert solution.errors().mse < 1e3
+
+
+def test_history_has_every_term_and_the_best_parameters_are_kept():
+    solution = flm.train(HEAT, small, optax.adam(0.3), 150, points=POINTS, weights={"boundary": 3.0}, seed=2)
+    history = solution.history
+    assert set(history) == {"loss", "equation", "initial", "boundary"}
+    assert all(len(v) == 150 for v in history.values())
+    np.testing.assert_allclose(
+        history["loss"], history["equation"] + history["initial"] + 3 * history["boundary"], rtol=1e-12
+    )
+    lowest = np.argmin(history["loss"])
+    assert lowest < 149, "choose a rate at which the last epoch is not the best"
+    weighted = TrainingLoss(HEAT, draw(HEAT, POINTS, 2), {"boundary": 3.0}, jnp.float64)
+    np.testing.assert_allclose(weighted.total(solution.model, jnp.array([0.1])), history["loss"][lowest], rtol=1e-9)
+    assert f"epoch {lowest + 1:,}" in str(solution.status)
+
+
+def test_stops_at_the_first_loss_within_the_tolerance():
+    long = flm.train(HEAT, small, ADAM, 200, points=POINTS)
+    tolerance = long.history["loss"][120]
+    short = flm.train(HEAT, small, ADAM, 200, points=POINTS, loss_tol=tolerance)
+    first = np.argmax(long.history["loss"] <= tolerance)
+    assert short.converged
+    assert len(short.history["loss"]) == first + 1
+    np.testing.assert_array_equal(short.history["loss"], long.history["loss"][: first + 1])
+
+
+def test_a_diverged_run_ends_with_a_status_and_finite_parameters():
+    explode = flm.PDE(flm.Box(t=(0, 1)), lambda u, u_t: u_t - jnp.exp(u * 50), [flm.initial(1.0)])
+    counts = {"equation": 20, "initial": 1}
+    solution = flm.train(explode, lambda key: flm.FLM(explode.domain, 3, key=key), optax.sgd(10.0), 400, points=counts)
+    assert solution.status.word == "diverged"
+    assert "no longer finite" in str(solution.status)
+    assert len(solution.history["loss"]) < 400
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(solution.model))
+
+
+def test_ctrl_c_returns_the_best_so_far():
+    calls = []
+
+    def press(progress):
+        calls.append(progress)
+        if progress.epoch >= 9:
+            raise KeyboardInterrupt
+
+    solution = flm.train(HEAT, small, ADAM, 10**6, points=POINTS, progress=press)
+    assert solution.status.word == "interrupted"
+    assert len(solution.history["loss"]) == calls[-1].epoch >= 9
+    assert calls[-1].epochs == 10**6
+    assert calls[-1].best_loss == solution.history["loss"].min()
+
+
+def test_one_compiled_program_per_run():
+    with jax.log_compiles(False):
+        traces = []
+        problem = flm.PDE(
+            flm.Box(t=(0, 1)), lambda u, u_t: traces.append(1) or (u_t + u), [flm.initial(1.0)]
+        )  # appends at every trace of the equation
+        before = len(traces)
+        flm.train(problem, lambda key: flm.FLM(problem.domain, 3, key=key), ADAM, 500, points=POINTS)
+    assert len(traces) - before <= 2, "the loss was traced again for another number of epochs"
+
+
+def test_lbfgs_and_stages_go_far_below_adam():
+    stages = [(optax.adam(1e-2), 100), (optax.lbfgs(), 60)]
+    both = flm.train(HEAT, small, stages, points=POINTS)
+    alone = flm.train(HEAT, small, ADAM, 160, points=POINTS)
+    assert len(both.history["loss"]) == 160
+    np.testing.assert_array_equal(both.history["loss"][:100], alone.history["loss"][:100])
+    assert both.history["loss"].min() < alone.history["loss"].min() / 20
+    assert both.errors().mse < 1e-5
+
+
+def test_float32_models_train_in_float32():
+    cast = lambda key: jax.tree.map(lambda leaf: leaf.astype(jnp.float32), small(key))
+    single = flm.train(HEAT, cast, ADAM, 100, points=POINTS)
+    double = flm.train(HEAT, small, ADAM, 100, points=POINTS)
+    assert {leaf.dtype for leaf in jax.tree.leaves(single.model)} == {np.dtype("float32")}
+    assert single.history["loss"].dtype == np.float32
+    np.testing.assert_allclose(single.history["loss"], double.history["loss"], rtol=2e-3)
+
+
+@pytest.mark.parametrize("name", list(flm.models.NAMED))
+def test_every_named_model_trains(name):
+    problem = flm.problems.oscillator() if name in ("yds03", "nm21") else HEAT  # networks of one variable
+    model = lambda key: flm.models.named_model(name, problem.domain, 4, key=key)
+    solution = flm.train(problem, model, ADAM, 40, points=POINTS)
+    assert solution.history["loss"][-1] < solution.history["loss"][0]
+    assert np.isfinite(solution.errors().mse)
+
+
+def test_one_model_per_unknown():
+    problem = flm.problems.acoustics()
+    models = {"u": lambda key: flm.FLM(problem.domain, 6, key=key), "v": flm.MLP(problem.domain, 5, key=1)}
+    solution = flm.train(problem, models, ADAM, 80, points=POINTS)
+    assert solution.history["loss"][-1] < solution.history["loss"][0]
+    assert solution(x=0.2, t=0.3).shape == (2,)
+    assert solution["v"](x=0.2, t=0.3).shape == ()
+
+
+def test_learned_parameters_stay_within_their_bounds_and_are_found():
+    t = np.linspace(0, 1, 30)
+    problem = flm.PDE(
+        flm.Box(t=(0, 1)),
+        lambda u, u_t, k: u_t + k * u,
+        [flm.initial(1.0), flm.data(t, np.exp(-1.7 * t))],
+        parameters={"k": flm.Learn(0.5, lower=0.0, upper=4.0)},
+    )
+    model = lambda key: flm.FLM(problem.domain, 4, key=key, period=4.0)
+    solution = flm.train(problem, model, [(ADAM, 300), (optax.lbfgs(), 100)], points=POINTS)
+    assert abs(solution.parameters["k"].value - 1.7) < 1e-3
+    assert "data" in solution.history
+
+
+def test_numpy_on_coordinates_works():
+    problem = flm.PDE(flm.Box(x=(0, 1)), lambda x, u_x: u_x - np.cos(x), [flm.dirichlet("x=0")])
+    solution = flm.train(problem, lambda key: flm.FLM(problem.domain, 3, key=key), ADAM, 30, points=POINTS)
+    assert solution.history["loss"][-1] < solution.history["loss"][0]
+
+
+def test_a_trained_solution_survives_its_file(tmp_path):
+    solution = flm.train(HEAT, small, ADAM, 20, points=POINTS)
+    solution.save(tmp_path / "heat.safetensors")
+    again = flm.load(tmp_path / "heat.safetensors")
+    np.testing.assert_array_equal(again(x=0.3, t=0.4), solution(x=0.3, t=0.4))
+    np.testing.assert_array_equal(again.history["loss"], solution.history["loss"])
+
+
+BAD = [
+    ({"points": {"equation": 10, "initial": 5}}, "got no count for boundary"),
+    ({"points": {"equation": 10, "initial": 5, "boundry": 5}}, "got 'boundry'. Did you mean 'boundary'?"),
+    (
+        {"points": {"equation": 0, "initial": 5, "boundary": 5}},
+        "`points['equation']` must be an integer of at least 1",
+    ),
+    ({"points": 100}, "`points` must be a dict"),
+    ({"optimizer": "adam"}, "`optimizer` must be an optax optimizer"),
+    ({"epochs": 0}, "`epochs` must be an integer of at least 1; got 0."),
+    ({"optimizer": [(ADAM, 5)]}, "`epochs` must not be given with stages"),
+    ({"optimizer": [(ADAM, 5.5)], "epochs": None}, "`epochs` must be an integer of at least 1; got 5.5."),
+    ({"weights": {"inital": 2.0}}, "got 'inital'. Did you mean 'initial'?"),
+    ({"weights": {"initial": -1.0}}, "`weights['initial']` must be a number of at least 0; got -1.0."),
+    ({"loss_tol": -1.0}, "`loss_tol` must be a number of at least 0; got -1.0."),
+    ({"seed": -3}, "`seed` must be an integer of at least 0; got -3."),
+    (
+        {"model": lambda key: flm.FLM(1, 3, key=key)},
+        "`model` must have 2 inputs (x, t) and 1 outputs (u); got 1 and 1.",
+    ),
+    ({"model": {"v": small}}, "`model` must have one entry per unknown (u); got v."),
+    ({"model": lambda key: 3}, "`model` must be a model, a function key -> model, or a dict of these; got 3."),
+    ({"model": lambda key: flm.FLM(flm.Box(x=(0, 1), y=(0, 1)), 3, key=key)}, "built on the problem's axes (x, t)"),
+    ({"problem": 3}, "`problem` must be a flm.PDE or offer its strong residual; got int."),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), BAD)
+def test_bad_calls_are_refused_in_a_sentence(change, sentence):
+    call = {"problem": HEAT, "model": small, "optimizer": ADAM, "epochs": 5, "points": POINTS} | change
+    with pytest.raises((ValueError, TypeError)) as caught:
+        flm.train(call.pop("problem"), call.pop("model"), call.pop("optimizer"), call.pop("epochs"), **call)
+    assert sentence in str(caught.value)
+
+
+def test_seconds_per_call_bounds_the_wait(monkeypatch):
+    monkeypatch.setattr(train_module, "SECONDS_PER_CALL", 0.01)
+    sizes = []
+    flm.train(HEAT, small, ADAM, 300, points=POINTS, progress=lambda p: sizes.append(p.epoch))
+    assert len(sizes) > 5
+    assert sizes[-1] == 300
