@@ -104,13 +104,15 @@ def load(path: Any) -> Any:
                 f"`path` must be of format {FORMAT} or older; got {header['format']} in {str(path)!r}. Upgrade flm."
             )
         tree = header["tree"]
+        if "kind" not in tree:
+            raise KeyError("kind")
     except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise ValueError(f"`path` must be an undamaged file written by flm.save; got {str(path)!r}.") from None
     try:
         return _decode(tree, arrays)
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise ValueError(
-            f"`path` must be an undamaged file written by flm.save; got {str(path)!r} ({error})."
+            f"`path` must be an undamaged file written by flm.save; got {str(path)!r} ({' '.join(str(error).split())})."
         ) from None
 
 

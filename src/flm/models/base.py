@@ -26,9 +26,11 @@ class InputMap(eqx.Module):
     def __check_init__(self):
         numbers = (*self.center, *self.scale)
         if len(self.center) != len(self.scale) or not all(isinstance(v, float) and np.isfinite(v) for v in numbers):
-            raise ValueError(f"an input map must have one center and one scale per axis; got {self!r}.")
+            raise ValueError(
+                f"an input map must have one center and one scale per axis; got {self.center}, {self.scale}."
+            )
         if self.axes is not None and len(self.axes) != len(self.center):
-            raise ValueError(f"an input map must have one axis name per center; got {self!r}.")
+            raise ValueError(f"an input map must have {len(self.center)} axis names; got {self.axes}.")
 
     def __call__(self, points: Float[Array, "P m"]) -> Float[Array, "P m"]:
         """Mapped points, in the points' precision."""

@@ -1,0 +1,222 @@
+"""Saved files come back equal; damaged, foreign and hostile ones are refused in one sentence; writes are atomic."""
+
+import json
+import os
+import stat
+import struct
+import tempfile
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+from series_cases import parts, phase_series
+
+import flm
+from flm import files
+
+BOX = flm.Box(x=(0, 1), t=(0, 2))
+SAVABLE = {
+    "phase": lambda: flm.PhaseSeries(*parts(2, 3), axes=("x", "t")),
+    "phase float32": lambda: flm.PhaseSeries(*(v.astype(np.float32) for v in parts(2, 3))),
+    "phase outputs": lambda: phase_series(3, 2, 4),
+    "phase empty": lambda: phase_series(2, 3).truncate(0),
+    "separable": lambda: phase_series(2, 3).separable(),
+    "exponential": lambda: phase_series(2, 3).exponential(),
+    "exponential complex": lambda: flm.ExponentialSeries([[1.0, 2.0]], [1 + 2j]),
+    "FLM": lambda: flm.FLM(BOX, 3, key=0, period=(2, 3)),
+    "FLM hardwired": lambda: flm.FLM(2, 3, key=0, num_outputs=2, train_frequencies=False),
+    "MLP": lambda: flm.MLP(BOX, 4, 2, key=0, activation="relu"),
+    "Siren": lambda: flm.Siren(3, 4, 1, key=0, omega=30.0, num_outputs=2),
+}
+
+
+@pytest.mark.parametrize("name", SAVABLE)
+def test_round_trip(name, tmp_path):
+    obj = SAVABLE[name]()
+    path = tmp_path / "object.safetensors"
+    flm.save(obj, path)
+    back = flm.load(str(path))
+    assert type(back) is type(obj)
+    assert jax.tree.structure(back) == jax.tree.structure(obj)  # static fields are part of the structure
+    for got, want in zip(jax.tree.leaves(back), jax.tree.leaves(obj), strict=True):
+        assert isinstance(got, jax.Array)
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+    assert os.listdir(tmp_path) == ["object.safetensors"]
+
+
+def test_header_says_what_it_is(tmp_path):
+    path = tmp_path / "a.safetensors"
+    flm.save(SAVABLE["phase"](), path)
+    raw = path.read_bytes()
+    (length,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(json.loads(raw[8 : 8 + length])["__metadata__"]["flm"])
+    assert (header["format"], header["kind"], header["version"]) == (1, "PhaseSeries", flm.__version__)
+    assert header["tree"]["fields"]["axes"] == {"tuple": ["x", "t"]}
+
+
+def refused(path):
+    with pytest.raises(ValueError, match=r"^`path` must be an undamaged file written by flm\.save; got '.*") as caught:
+        flm.load(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "model.safetensors"
+    flm.save(SAVABLE["FLM"](), path)
+    return path
+
+
+@pytest.mark.parametrize("keep", [0, 1, 7, 8, 9, 100, -1, -8])
+def test_truncated_files(saved, keep):
+    saved.write_bytes(saved.read_bytes()[:keep])
+    refused(saved)
+
+
+def test_foreign_files(tmp_path):
+    path = tmp_path / "other"
+    for content in (b"not a model", b"\x80\x04\x95pickle", b"\x00" * 64, b"\xff" * 64, os.urandom(300)):
+        path.write_bytes(content)
+        refused(path)
+    save_file({"a": np.ones(3)}, path)  # safetensors, but not ours
+    refused(path)
+    save_file({"a": np.ones(3)}, path, metadata={"flm": "{"})
+    refused(path)
+    with pytest.raises(FileNotFoundError, match=r"^`path` must be a file written by flm\.save; got '.*missing', which"):
+        flm.load(tmp_path / "missing")
+    with pytest.raises(FileNotFoundError):
+        flm.load(tmp_path)
+
+
+@given(st.data())
+def test_damaged_bytes_are_refused_or_harmless(data):
+    """Any single changed byte: a sentence, or an object of the right kind (the byte was in a number)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a"
+        flm.save(SAVABLE["phase"](), path)
+        raw = bytearray(path.read_bytes())
+        place = data.draw(st.integers(0, len(raw) - 1))
+        raw[place] ^= data.draw(st.integers(1, 255))
+        path.write_bytes(raw)
+        try:
+            outcome = flm.load(path)
+        except ValueError as error:
+            outcome = str(error)
+        assert isinstance(outcome, flm.PhaseSeries) or outcome.startswith("`path` must be")
+
+
+def with_header(path, change):
+    """The file with its JSON header changed."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="numpy") as file:
+        header = json.loads(file.metadata()["flm"])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    change(header, arrays)
+    save_file(arrays, path, metadata={"flm": json.dumps(header)})
+
+
+HOSTILE = {
+    "a module as kind": lambda h, a: h["tree"].update(kind="os.system"),
+    "an unregistered name": lambda h, a: h["tree"].update(kind="Path"),
+    "a kind that is not text": lambda h, a: h["tree"].update(kind=["FLM"]),
+    "another registered kind": lambda h, a: h["tree"].update(kind="PhaseSeries"),
+    "a missing field": lambda h, a: h["tree"]["fields"].pop("phases"),
+    "an extra field": lambda h, a: h["tree"]["fields"].update(extra=1),
+    "a method's name": lambda h, a: h["tree"]["fields"].update(jets=1),
+    "a missing array": lambda h, a: h["tree"]["fields"].update(phases={"array": "nowhere"}),
+    "text for an array": lambda h, a: h["tree"]["fields"].update(phases="text"),
+    "a wrong shape": lambda h, a: a.update({"root.phases": np.zeros((2, 2))}),
+    "another number of outputs": lambda h, a: h["tree"]["fields"].update(num_outputs=2),
+    "a map that is none": lambda h, a: h["tree"]["fields"].update(map=None),
+    "a map of another size": lambda h, a: h["tree"]["fields"]["map"]["fields"].update(center={"tuple": [0.0]}),
+    "a map of text": lambda h, a: h["tree"]["fields"]["map"]["fields"].update(scale={"tuple": ["1", "2"]}),
+    "a list for a tree": lambda h, a: h.update(tree=[1, 2]),
+    "no tree": lambda h, a: h.pop("tree"),
+    "a tree without fields": lambda h, a: h.update(tree={"kind": "FLM"}),
+    "a format that is not a number": lambda h, a: h.update(format="new"),
+}
+
+
+@pytest.mark.parametrize("attack", HOSTILE)
+def test_hostile_headers(saved, attack):
+    with_header(saved, HOSTILE[attack])
+    refused(saved)
+
+
+@pytest.mark.parametrize("depth", [300, 100_000])
+def test_endless_trees(tmp_path, depth):
+    tree = '{"kind": "FLM", "fields": {"map": ' + '{"tuple": [' * depth + "1" + "]}" * depth + "}}"
+    path = tmp_path / "a"
+    save_file({"a": np.ones(3)}, path, metadata={"flm": '{"format": 1, "kind": "FLM", "tree": ' + tree + "}"})
+    refused(path)
+
+
+def test_files_of_a_later_format(saved):
+    with_header(saved, lambda h, a: h.update(format=2))
+    with pytest.raises(ValueError, match=r"^`path` must be of format 1 or older; got 2 in '.*'\. Upgrade flm\.$"):
+        flm.load(saved)
+
+
+def test_what_cannot_be_saved(tmp_path):
+    path = tmp_path / "a"
+    for obj in (1.0, {"a": 1}, lambda x: x, BOX, type("FLM", (), {})()):
+        with pytest.raises(TypeError, match=r"^`obj` must be one of ExponentialSeries, FLM, .*; got "):
+            flm.save(obj, path)
+    odd = eqx.tree_at(lambda f: f.phases, SAVABLE["FLM"](), jnp.zeros)
+    with pytest.raises(TypeError, match=r"^`obj` must hold numbers, names and arrays only; got .* at root\.phases\.$"):
+        flm.save(odd, path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_encoding_of_trees():
+    arrays = {}
+    tree = {
+        "a": {"b": np.arange(3)},
+        "a.b": np.ones(2),
+        3: (None, True, 1.5, "x", np.float64(2)),
+        (1, "t"): 1 + np.zeros(()),
+    }
+    back = files._decode(json.loads(json.dumps(files._encode(tree, "root", arrays))), arrays)
+    assert list(back) == list(tree)
+    np.testing.assert_array_equal(back["a"]["b"], [0, 1, 2])
+    np.testing.assert_array_equal(back["a.b"], [1, 1])
+    assert back[3] == (None, True, 1.5, "x", 2.0)
+
+
+def test_atomic_write_keeps_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    files.write_atomic(path, b"old")
+
+    def broken(*_):
+        raise OSError("disk full")
+
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, broken)
+            with pytest.raises(OSError, match="disk full"):
+                files.write_atomic(path, b"new")
+        assert path.read_bytes() == b"old"
+        assert os.listdir(tmp_path) == ["a"]
+    files.write_atomic(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_files_have_ordinary_permissions(tmp_path):
+    (tmp_path / "plain").write_bytes(b"")
+    files.write_atomic(tmp_path / "atomic", b"")
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "atomic")]
+    assert modes[0] == modes[1]
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(OSError, match=r"^`path` must be in a folder that can be written; got '.*' \(No such file"):
+        flm.save(SAVABLE["phase"](), tmp_path / "missing" / "a")
