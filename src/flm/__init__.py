@@ -15,16 +15,17 @@ if TYPE_CHECKING:
     from flm.estimators import FLMImputer, FLMRegressor
     from flm.files import load, save
     from flm.models import FLM, MLP, Siren
-    from flm.problems import PDE, Learn, data, dirichlet, initial, neumann, on, periodic, robin
+    from flm.problems import PDE, ConservationLaw, Learn, data, dirichlet, initial, neumann, on, periodic, robin
     from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries, lattice, sign_matrix
     from flm.solution import Solution
-    from flm.solvers import solve
+    from flm.solvers import distill, solve
     from flm.solvers.train import train
 
 # Where each public name lives. Sorted; every name is documented (tests/test_design.py).
 _HOMES = {
     "Ball": "flm.domains",
     "Box": "flm.domains",
+    "ConservationLaw": "flm.problems",
     "Curve": "flm.domains",
     "Disk": "flm.domains",
     "Ellipse": "flm.domains",
@@ -43,6 +44,7 @@ _HOMES = {
     "Solution": "flm.solution",
     "data": "flm.problems",
     "dirichlet": "flm.problems",
+    "distill": "flm.solvers",
     "initial": "flm.problems",
     "lattice": "flm.series",
     "load": "flm.files",
@@ -55,12 +57,9 @@ _HOMES = {
     "solve": "flm.solvers",
     "train": "flm.solvers.train",
 }
-_MODULES = (
-    "models",
-    "problems",
-)
+_MODULES = ("models", "problems", "references", "series", "torch")
 
-__all__ = ["__version__", *_HOMES, *_MODULES]
+__all__ = ["__version__", *_HOMES, *(name for name in _MODULES if name != "torch")]  # torch is an extra
 
 
 def _enable_float64() -> None:
@@ -82,7 +81,11 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _MODULES:
         return importlib.import_module(f"flm.{name}")
-    raise AttributeError(f"module 'flm' has no attribute {name!r}")
+    import difflib
+
+    near = difflib.get_close_matches(name, [*_HOMES, *_MODULES], 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise AttributeError(f"module 'flm' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

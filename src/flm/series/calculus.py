@@ -100,7 +100,8 @@ class AbstractSeries(eqx.Module):
             points = points[..., None]
         if points.ndim == 0 or points.shape[-1] != m:
             raise ValueError(f"`points` must have {m} columns, one per input; got shape {points.shape}.")
-        return points.astype(jnp.result_type(points.dtype, self.frequencies.dtype))
+        dtype = self.frequencies.dtype
+        return points.astype(np.promote_types(points.dtype, dtype) if points.dtype.kind in "fc" else dtype)
 
     def __call__(self, points: Any = None, /, **named: Any) -> Array:
         """Values at points (..., m) (m = 1: also (...,)), or at named coordinates that broadcast together."""
