@@ -89,6 +89,12 @@ class Solution:
     alpha: tuple[int, ...] | None = None
     domain: AbstractDomain | None = field(default=None, repr=False)
     exact: Callable[[np.ndarray], np.ndarray] | None = field(default=None, repr=False)
+    error_points: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def frame(self) -> float:
+        """The speed of the moving frame in which sub-networks are counted (conservation laws); 0 at rest."""
+        return float(getattr(self.model, "speed", 0.0))
 
     @property
     def converged(self) -> bool:
@@ -182,7 +188,12 @@ class Solution:
     # --- how good it is --------------------------------------------------------------------------------------------
 
     def test_points(self) -> np.ndarray:
-        """An even grid over the domain: 101 points per axis up to two axes, 31 for three, 20,000 Sobol points beyond."""
+        """An even grid over the domain: 101 points per axis up to two axes, 31 for three, 20,000 Sobol points beyond.
+
+        Conservation laws bring their own, 251 × 101 off the shock.
+        """
+        if self.error_points is not None:
+            return self.error_points
         domain = self.domain or Box(**{a: tuple(b) for a, b in zip(self.axes, self.bounds, strict=True)})
         m = len(self.axes)
         if m > 3:
@@ -252,7 +263,8 @@ class Solution:
         save(self, path)
 
     def _pack(self) -> dict[str, Any]:
-        stored = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("domain", "exact")}
+        code = ("domain", "exact", "error_points")
+        stored = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in code}
         return stored | {"status": tuple(self.status)}
 
     @classmethod

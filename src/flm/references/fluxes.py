@@ -9,13 +9,38 @@ _STEP = 1e-30  # complex step: no subtraction, hence no rounding
 
 
 def on_arrays(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """An elementwise function of one variable, NumPy or jax.numpy, as one from float64 arrays to float64 arrays."""
+    """An elementwise function of one variable, NumPy or jax.numpy, as one from float64 arrays to float64 arrays.
+
+    Complex arrays stay complex, so that the complex step works through it.
+    """
+    call = _few_shapes(function)
 
     def values(u: np.ndarray) -> np.ndarray:
-        u = np.asarray(u, float)
-        return np.broadcast_to(np.asarray(function(u), float), u.shape)
+        if np.iscomplexobj(u):
+            return call(np.asarray(u))
+        return np.asarray(call(np.asarray(u, float)), float)
 
     return values
+
+
+def _few_shapes(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """An elementwise function that meets few shapes when it runs on jax, where each new one compiles: 256 · 4^j."""
+    on_numpy: list[bool] = []
+
+    def call(u: np.ndarray) -> np.ndarray:
+        if on_numpy:
+            return np.broadcast_to(function(u), u.shape)
+        size = 256
+        while size < u.size:
+            size *= 4
+        padded = np.full(size, u.flat[0] if u.size else 0.0, u.dtype)
+        padded[: u.size] = u.ravel()
+        found = function(padded)
+        if isinstance(found, np.ndarray | float | int):
+            on_numpy.append(True)
+        return np.broadcast_to(np.asarray(found), padded.shape)[: u.size].reshape(u.shape)
+
+    return call
 
 
 def derivative(flux: Callable[[Any], Any], low: float, high: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -47,21 +72,21 @@ def derivative(flux: Callable[[Any], Any], low: float, high: float) -> Callable[
 
 
 def _complex_step(flux):
+    call = _few_shapes(flux)
+
     def slope(u):
-        u = np.asarray(u, float)
-        return np.broadcast_to(np.imag(np.asarray(flux(u + 1j * _STEP))) / _STEP, u.shape)
+        return np.imag(call(np.asarray(u, float) + 1j * _STEP)) / _STEP
 
     return slope
 
 
 def _automatic(flux):
-    def slope(u):
+    def tangent(u):
         import jax  # imported here: only fluxes without a complex step need it
 
-        u = np.asarray(u, float)
-        return np.asarray(jax.jvp(lambda v: flux(v) + 0.0 * v, (u,), (np.ones_like(u),))[1])
+        return jax.jvp(lambda v: flux(v) + 0.0 * v, (u,), (np.ones_like(u),))[1]
 
-    return slope
+    return on_arrays(tangent)
 
 
 def turning_points(flux: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> np.ndarray:

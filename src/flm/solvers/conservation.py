@@ -23,6 +23,7 @@ from flm.series import sign_matrix
 from flm.solution import Solution, Status
 from flm.solvers.dispatch import solve_problem
 from flm.solvers.harmonics import distill_harmonics
+from flm.solvers.lstsq import one_thread
 from flm.solvers.moving import MovingSeries
 from flm.solvers.potential import Law
 from flm.solvers.shock_growth import ShockGrowth
@@ -112,7 +113,8 @@ def solve_conservation(
     )
     if num_subnets is None:
         return base
-    return _distilled(base, problem, tol, num_subnets, method)
+    with one_thread(0):  # many small factorizations
+        return _distilled(base, problem, tol, num_subnets, method)
 
 
 def _distilled(
@@ -201,4 +203,5 @@ def _(problem: ConservationLaw, tol: float, *, method: str | None, **options: An
         seconds=time.perf_counter() - began,
         domain=problem.domain,
         exact=problem.exact_values if problem.exact is not None else None,
+        error_points=problem.test_points(),
     )

@@ -58,10 +58,15 @@ def distill_harmonics(
         A series of `num_subnets` sub-networks, or fewer when the large solution has no more harmonics to give.
     """
     budget = num_subnets - (series.mean != 0.0)
-    count = min(int(series.wavenumbers.max(initial=0)), max(budget, 0), max_harmonics or max(budget, 0))
+    harmonics = np.unique(series.wavenumbers)
+    harmonics = harmonics[harmonics <= (max_harmonics or harmonics.max(initial=0))]
+    # Each harmonic that is used takes a sub-network: only the strongest can be.
+    coarse = series.start + horizon * (np.arange(64) + 0.5) / 64
+    energy = np.sum(np.abs(series.amplitudes(coarse, int(harmonics.max(initial=0)))[harmonics - 1]) ** 2, axis=1)
+    harmonics = np.sort(harmonics[np.argsort(energy, kind="stable")[::-1][: max(budget, 0)]])
     drift = 2.0 * np.pi / series.period * (series.speed - speed)  # z_k turns by −k · drift in the new frame
     clocks, targets = [], []
-    for k in range(1, count + 1):
+    for k in harmonics:
         mine = series.wavenumbers == k
         clock = Clock.make(horizon, float(series.frequencies[mine].max(initial=0.0)) + k * abs(drift))
         z = replace(
@@ -77,12 +82,12 @@ def distill_harmonics(
     queue: list[tuple[float, int, int, Tones]] = []
 
     def push(index):
-        more = add_tone(clocks[index], targets[index], fits[index], (index + 1) * abs(drift))
+        more = add_tone(clocks[index], targets[index], fits[index], float(harmonics[index] * abs(drift)))
         if more.error < fits[index].error:
             heapq.heappush(queue, (more.error - fits[index].error, index, len(more.frequencies), more))
 
     # A harmonic can gain at most its own energy: the smaller ones are fitted only when their turn can come.
-    waiting = sorted(range(count), key=lambda index: fits[index].error)
+    waiting = sorted(range(len(harmonics)), key=lambda index: fits[index].error)
     used = 0
     while used < budget:
         while waiting and (not queue or fits[waiting[-1]].error > -queue[0][0]):
@@ -92,7 +97,7 @@ def distill_harmonics(
         _, index, _, fits[index] = heapq.heappop(queue)
         used += 1
         push(index)
-    return _collect(series, fits, speed)
+    return _collect(series, harmonics, fits, speed)
 
 
 def add_tone(clock: Clock, target: np.ndarray, fit: Tones, center: float) -> Tones:
@@ -174,12 +179,12 @@ def _tones(times: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
     return np.hstack([np.cos(angle), np.sin(angle)])
 
 
-def _collect(series: MovingSeries, fits: list[Tones], speed: float) -> MovingSeries:
+def _collect(series: MovingSeries, harmonics: np.ndarray, fits: list[Tones], speed: float) -> MovingSeries:
     wavenumbers, frequencies, coefficients = [], [], []
-    for index, fit in enumerate(fits):
+    for k, fit in zip(harmonics, fits, strict=True):
         count = len(fit.frequencies)
         for j in range(count):
-            wavenumbers.append(index + 1)
+            wavenumbers.append(k)
             frequencies.append(fit.frequencies[j])
             # rows cos κkξ and sin κkξ, columns cos wτ and sin wτ
             coefficients.append(np.stack([fit.coefficients[j], fit.coefficients[count + j]], axis=1))

@@ -19,6 +19,8 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
+from flm.solvers.lstsq import one_thread
+
 SPACING = 2.5  # of the time frequencies
 INITIAL_WEIGHT = 10.0  # of the initial condition against the residual; 1 to 100 made no difference
 COMPRESSION_WEIGHT = 10.0  # how strongly rows in a shock are discounted
@@ -188,6 +190,11 @@ def minimize(
         steps: At most this many.
         stop: Stop when a step lowers the cost by less than this share.
     """
+    with one_thread(bank.num_columns):
+        return _minimize(bank, inner, viscosity, weights, steps, stop)
+
+
+def _minimize(bank, inner, viscosity, weights, steps, stop) -> Minimum:
     law, (value, slope, integral), (phi, phi_s, phi_0) = bank.law, bank.waves, bank.clock
     count, half = value.shape
     scale = np.sqrt(bank.times[1] / count) / (law.oscillation * law.amplitude)
