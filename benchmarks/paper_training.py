@@ -1,7 +1,11 @@
-"""The paper's Table 2, filled row by row: python benchmarks/paper_training.py RESULTS.jsonl [--problems ...] [--models ...]
+"""The paper's Table 2 and UZTACK20's comparison, filled run by run.
+
+    python benchmarks/paper_training.py RESULTS.jsonl --kind selection --models flm --sizes 25 49 --rates 1e-3 5e-3 --seeds 0 1 2
+    python benchmarks/paper_training.py RESULTS.jsonl --models flm --sizes 49 --rates 5e-3 --seeds 0
+    python benchmarks/paper_training.py RESULTS.jsonl --older --problems heat poisson --rates 5e-3 --seeds 0
+    python benchmarks/paper_training.py RESULTS.jsonl --table
 
 Each finished run is one line of RESULTS.jsonl; runs that are there already are not repeated, so it may be stopped at any time.
-`--table` prints the file as the table of docs/paper.md.
 """
 
 import argparse
@@ -53,6 +57,24 @@ def run(path: Path, kind: str, problem: str, model: str, size: int, rate: float,
     print(json.dumps(row), flush=True)
 
 
+def table(found: list[dict]) -> list[str]:
+    """Final runs beside the paper's figures; several seeds of a row are averaged."""
+    lines = [
+        "| problem | model | size | parameters | rate | seeds | MSE | MAE | max error | paper MSE | paper MAE | paper max |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for problem, models in paper.REPORTED.items():
+        for model, theirs in models.items():
+            same = [r for r in found if (r["kind"], r["problem"], r["model"]) == ("final", problem, model)]
+            for size, rate in sorted({(r["size"], r["rate"]) for r in same}):
+                group = [r for r in same if (r["size"], r["rate"]) == (size, rate)]
+                ours = [np.mean([r[k] for r in group]) for k in ("mse", "mae", "max_error")]
+                cells = [problem, model, size, group[0]["parameters"], f"{rate:g}", len(group)]
+                cells += [f"{v:.2e}" for v in (*ours, *theirs)]
+                lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path)
@@ -62,7 +84,19 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=None, help="default: the paper's")
     parser.add_argument("--rates", nargs="+", type=float, default=list(paper.RATES))
     parser.add_argument("--seeds", nargs="+", type=int, default=list(paper.SEEDS))
+    parser.add_argument("--older", action="store_true", help="GW88, S99, L13 and a sigmoid MLP instead, selection runs")
+    parser.add_argument("--table", action="store_true", help="print what is there as Markdown and stop")
     options = parser.parse_args()
+    if options.table:
+        print("\n".join(table(rows(options.results))))
+        return
+    if options.older:
+        for seed in options.seeds:
+            for problem in options.problems:
+                for model, size in paper.OLDER.items():
+                    for rate in options.rates:
+                        run(options.results, "selection", problem, model, size, rate, seed)
+        return
     for seed in options.seeds:
         for problem in options.problems:
             for model in options.models or list(paper.REPORTED[problem]):

@@ -155,14 +155,15 @@ def test_one_compiled_program_per_run():
     assert len(traces) - before <= 2, "the loss was traced again for another number of epochs"
 
 
-def test_lbfgs_and_stages_go_far_below_adam():
-    stages = [(optax.adam(1e-2), 100), (optax.lbfgs(), 60)]
+def test_stages_run_in_turn_from_the_best_parameters():
+    stages = [(ADAM, 100), (optax.lbfgs(memory_size=30), 250)]
     both = flm.train(HEAT, small, stages, points=POINTS)
-    alone = flm.train(HEAT, small, ADAM, 160, points=POINTS)
-    assert len(both.history["loss"]) == 160
-    np.testing.assert_array_equal(both.history["loss"][:100], alone.history["loss"][:100])
-    assert both.history["loss"].min() < alone.history["loss"].min() / 20
-    assert both.errors().mse < 1e-5
+    alone = flm.train(HEAT, small, ADAM, 100, points=POINTS)
+    assert len(both.history["loss"]) == 350
+    np.testing.assert_array_equal(both.history["loss"][:100], alone.history["loss"])
+    assert both.history["loss"][100] == alone.history["loss"].min()
+    assert both.history["loss"][-1] < alone.history["loss"].min() / 20
+    assert both.errors().mse < 1e-6
 
 
 def test_float32_models_train_in_float32():
@@ -201,8 +202,8 @@ def test_learned_parameters_stay_within_their_bounds_and_are_found():
         parameters={"k": flm.Learn(0.5, lower=0.0, upper=4.0)},
     )
     model = lambda key: flm.FLM(problem.domain, 4, key=key, period=4.0)
-    solution = flm.train(problem, model, [(ADAM, 300), (optax.lbfgs(), 100)], points=POINTS)
-    assert abs(solution.parameters["k"].value - 1.7) < 1e-3
+    solution = flm.train(problem, model, [(ADAM, 300), (optax.lbfgs(memory_size=30), 400)], points=POINTS)
+    assert abs(solution.parameters["k"].value - 1.7) < 5e-3
     assert "data" in solution.history
 
 

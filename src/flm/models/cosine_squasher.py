@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from flm.domains import AbstractDomain
@@ -95,7 +96,7 @@ class GallantWhite(AbstractModel):
 
     def jets(self, points: Any, orders: Any) -> Array:
         """Values and derivatives of the clumps; see `AbstractModel.jets`."""
-        if self.check and not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((self, points))):
+        if self.check and not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((self, points))):
             outside = ~self.covered(points)
             if outside.any():
                 raise ValueError(

@@ -71,5 +71,7 @@ def named_model(name: str, inputs: Any, size: int, *, key: Any, num_outputs: int
         149
     """
     if name not in NAMED:
-        raise ValueError(f"`name` must be one of {', '.join(NAMED)}; got {name!r}.{did_you_mean(str(name), NAMED)}")
+        raise ValueError(
+            f"`name` must be one of {', '.join(NAMED)}; got {name!r}.{did_you_mean(str(name), list(NAMED))}"
+        )
     return NAMED[name](inputs, size, key, num_outputs)

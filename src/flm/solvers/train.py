@@ -104,7 +104,7 @@ def train(
         status=status,
         error_estimate=float("nan"),
         parameters={names[i]: Parameter(float(values[i]), float("nan")) for i in unknowns.learned},
-        history={"loss": history @ loss.weights, **{t: history[:, i] for i, t in enumerate(loss.terms)}},
+        history={name: history[:, i] for i, name in enumerate(("loss", *loss.terms))},
         num_columns=start.num_parameters,
         seconds=seconds,
         domain=problem.domain,
@@ -184,7 +184,7 @@ class _Run:
         return int(state.epoch) == 0 or bool(np.isfinite(state.loss) and state.loss > self.tolerance)
 
     def _joined(self, blocks: list[np.ndarray]) -> np.ndarray:
-        return np.concatenate(blocks) if blocks else np.zeros((0, self.terms), self.dtype)
+        return np.concatenate(blocks) if blocks else np.zeros((0, 1 + self.terms), self.dtype)
 
     def _progress(self, state: Any, seconds: float, per_epoch: float) -> Progress:
         epoch, total = int(state.epoch), int(self.ends[-1])

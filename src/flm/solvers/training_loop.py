@@ -60,7 +60,9 @@ def enter_stage(state: TrainingState, stage: Stage) -> TrainingState:
 
 
 def build_chunk(terms: Callable[[Any], Array], weights: np.ndarray, stage: Stage) -> Callable[..., Any]:
-    """The function (state, epochs, tolerance) -> (state, losses by term) of one call, to be compiled.
+    """The function (state, epochs, tolerance) -> (state, history, epochs done) of one call, to be compiled.
+
+    A row of the history is the loss and its unweighted terms.
 
     Args:
         terms: the unweighted loss terms (T,) of a pytree of free parameters.
@@ -100,10 +102,10 @@ def build_chunk(terms: Callable[[Any], Array], weights: np.ndarray, stage: Stage
             state.epoch + 1,
             value,
         )
-        return new, values
+        return new, jnp.concatenate([value[None], values])
 
     def chunk(state: TrainingState, epochs: Array, tolerance: Array):
-        history = jnp.zeros((MAX_EPOCHS_PER_CALL, len(weights)), weights.dtype)
+        history = jnp.zeros((MAX_EPOCHS_PER_CALL, 1 + len(weights)), weights.dtype)
 
         def running(carry):
             state, _, done = carry

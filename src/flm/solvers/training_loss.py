@@ -41,9 +41,10 @@ class TrainingLoss:
         self._groups: dict[tuple[tuple[int, ...], ...], list[tuple[int, bool]]] = {}
         for i, s in enumerate(self.sets):
             orders = tuple(sorted({alpha for _, alpha in unique_jets(b.residual for b in s.blocks)}))
-            self._groups.setdefault(orders, []).extend((i, far) for far in (False, True) if not far or _has_partner(s))
+            both = (False,) if s.partner is None else (False, True)
+            self._groups.setdefault(orders, []).extend((i, far) for far in both)
         self._points = [np.asarray(s.points, self.dtype) for s in self.sets]
-        self._partner = [None if s.partner is None else np.asarray(s.partner, self.dtype) for s in self.sets]
+        self._partner = {i: np.asarray(s.partner, self.dtype) for i, s in enumerate(sets) if s.partner is not None}
         self._normals = [np.asarray(s.normals, self.dtype) for s in self.sets]
 
     def total(self, model: AbstractModel, parameters: Float[Array, "Q"]) -> Array:
@@ -61,7 +62,7 @@ class TrainingLoss:
 
     def constants(self) -> list[np.ndarray]:
         """Everything that the loss knows apart from its code: for telling one run from another."""
-        return [*self._points, *(p for p in self._partner if p is not None), *self._normals, self.weights]
+        return [*self._points, *self._partner.values(), *self._normals, self.weights]
 
     def _jets(self, model: AbstractModel) -> dict[tuple[int, bool], dict[tuple[int, tuple[int, ...]], Array]]:
         """The derivatives of every unknown at every set (and at its periodic partner)."""
@@ -91,10 +92,6 @@ class TrainingLoss:
             misfit = value - np.asarray(block.data.values, self.dtype)
             return misfit if block.data.sigma is None else misfit * _relative_precision(block.data, self.dtype)
         return value
-
-
-def _has_partner(s: PointSet) -> bool:
-    return s.partner is not None
 
 
 def _relative_precision(data: Any, dtype: np.dtype) -> np.ndarray:
