@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from flm.domains import AbstractDomain, Box, Piece
+from flm.domains.piece import join
 from flm.problems.conditions import Condition, Data, Learn, Periodic
 from flm.problems.residuals import Named, Names, Residual, as_named, parameter_values, unique_jets
 
@@ -22,6 +23,8 @@ class Block:
         kind: "equation", "initial", "boundary", "periodic" or "data".
         piece: where; None is the inside of the domain.
         partner: for a periodic pair, the opposite face: the residual is the jet here less the jet there.
+        data: the readings of a data block.
+        parts: the faces that "boundary" stands for.
     """
 
     name: str
@@ -31,6 +34,12 @@ class Block:
     piece: Piece | None = None
     partner: Piece | None = None
     data: Data | None = None
+    parts: tuple[Piece, ...] = ()
+
+    @property
+    def faces(self) -> tuple[Piece, ...]:
+        """The natural pieces that `piece` is made of."""
+        return self.parts or ((self.piece,) if self.piece is not None else ())
 
     def sample(self, n: int, *, seed: int, warp: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Points and outward normals, both (P, m); normals are zero inside. Data blocks give their own points."""
@@ -87,9 +96,12 @@ class PDE:
             Block(f"equation {i + 1}" if len(bound) > 1 else "equation", "equation", r, domain)
             for i, r in enumerate(bound)
         )
-        self.conditions = tuple(
-            block for i, c in enumerate(_flatten(conditions)) for block in self._blocks(c, f"`conditions[{i}]`")
-        )
+        flat = _flatten(conditions)
+        self.source = {"equation": equation, "conditions": flat}
+        found = [self._blocks(c, f"`conditions[{i}]`") for i, c in enumerate(flat)]
+        named = [block for blocks in found for block in blocks]
+        self.condition_blocks = tuple(zip(flat, found, strict=True))
+        self.conditions = tuple(self._unclaimed(block, named) for block in named)
         self._check_values()
         self.exact = self._bind_exact(exact)
 
@@ -168,6 +180,25 @@ class PDE:
         start = {"t": float(self.domain.bounds[self.axes.index("t"), 0])} if "t" in self.axes else None
         kind = "initial" if start is not None and piece.fixed == start else "boundary"
         return [Block(piece.name, kind, residual, self.domain, piece)]
+
+    def _unclaimed(self, block: Block, others: list[Block]) -> Block:
+        """A condition on "boundary" keeps the pieces that no other condition on the same unknowns names.
+
+        Where one axis is time, "boundary" means the spatial boundary.
+        """
+        if block.piece is None or block.piece.name != "boundary":
+            return block
+        unknowns = {unknown for unknown, _ in block.residual.jets}
+        claimed = {b.piece.name for b in others if b.piece is not None and unknowns & {u for u, _ in b.residual.jets}}
+        pieces = self.domain.pieces
+        if len(self.axes) > 1:
+            pieces = tuple(p for p in pieces if "t" not in p.fixed)
+        left = [p for p in pieces if p.name not in claimed]
+        if not left:
+            raise ValueError(
+                'a condition on "boundary" must have some of it left; got one with every piece named elsewhere.'
+            )
+        return replace(block, piece=join("boundary", left), parts=tuple(left))
 
     def _periodic_blocks(self, condition: Periodic, label: str) -> list[Block]:
         axis = condition.axis

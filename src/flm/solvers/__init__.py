@@ -5,3 +5,4 @@ Importing a kind's module registers it with `solve`.
 
 from flm.solvers.conservation import solve_conservation as solve_conservation
 from flm.solvers.dispatch import solve as solve
+from flm.solvers.distill import distill as distill

@@ -11,8 +11,10 @@ import jax
 import numpy as np
 
 from flm.problems import PDE
-from flm.solution import Parameter, Solution, Status
-from flm.solvers.growth import Growth
+from flm.solution import Parameter, Solution
+from flm.solvers.fixed_size import best_of_size
+from flm.solvers.growth import Search
+from flm.solvers.tolerance import METHODS, solve_to_tolerance
 
 
 def solve(
@@ -84,20 +86,22 @@ def _(
     progress: Callable[..., None],
 ) -> Solution:
     began = time.perf_counter()
-    growth = Growth(problem, tol=tol, max_columns=max_columns, seed=seed, progress=progress)
-    try:
-        search = growth.run()
-    except KeyboardInterrupt:
-        search = growth.search
-        if search.best is None:
-            raise
-        search.status = Status(
-            "interrupted", f"interrupted; the best answer so far has the error estimate {search.bar:.1e}."
-        )
+    if method not in (None, *METHODS):
+        raise ValueError(f"`method` must be None or one of {', '.join(map(repr, METHODS))} for a PDE; got {method!r}.")
+    if num_subnets is not None:
+        search = best_of_size(problem, num_subnets, tol=tol, seed=seed, progress=progress)
+    else:
+        search = solve_to_tolerance(problem, tol, method=method, max_columns=max_columns, seed=seed, progress=progress)
+    return to_solution(problem, search, began)
+
+
+def to_solution(problem: PDE, search: Search, began: float, exact: Any = None) -> Solution:
+    """The answer of a search as a solution."""
     best = search.best
-    assert best is not None
+    if best is None:
+        raise ValueError(f"`max_columns` must leave room for the smallest lattice. {search.status.sentence}")
     names = list(problem.parameters)
-    errors = np.sqrt(np.diag(best.covariance)) if best.covariance.size else np.zeros(0)
+    errors = np.sqrt(np.diag(best.covariance)) if best.covariance.size else np.full(len(problem.learned), np.nan)
     parameters = {
         names[q]: Parameter(float(best.parameters[q]), float(errors[i])) for i, q in enumerate(problem.learned)
     }
@@ -109,9 +113,11 @@ def _(
         status=search.status,
         error_estimate=float(search.bar),
         parameters=parameters,
-        history={k: np.asarray(v) for k, v in search.history.items()},
+        history={k: list(v) for k, v in search.history.items()},
         num_columns=best.basis.num_columns * len(problem.unknowns),
         seconds=time.perf_counter() - began,
+        windows=search.windows,
+        window_axis=search.window_axis,
         domain=problem.domain,
-        exact=problem.exact_values if problem.exact is not None else None,
+        exact=exact or (problem.exact_values if problem.exact is not None else None),
     )

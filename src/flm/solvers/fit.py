@@ -15,7 +15,7 @@ import numpy as np
 
 from flm.problems import PDE
 from flm.problems.residuals import Linearized
-from flm.solvers.lstsq import Rows
+from flm.solvers.lstsq import RIDGE, Rows
 from flm.solvers.sampling import Batch, Sampler
 
 DATA_WEIGHT = 1e-6  # of measured rows against unit rows of the equation: the equation is then a near-exact constraint
@@ -145,7 +145,13 @@ class Fitter:
         return self._gain / sigma
 
     def solve(
-        self, basis: Any, batches: tuple[Batch, ...], jets: list[np.ndarray], parameters: np.ndarray, frozen: Any = None
+        self,
+        basis: Any,
+        batches: tuple[Batch, ...],
+        jets: list[np.ndarray],
+        parameters: np.ndarray,
+        frozen: Any = None,
+        ridge: float = RIDGE,
     ) -> tuple[np.ndarray, np.ndarray, Any, list[np.ndarray]]:
         """Coefficients (C, K), parameters, the raw solve, and the row factors used."""
         learned = self.problem.learned
@@ -163,7 +169,7 @@ class Fitter:
                 factors.append(self._weights(basis, batch, rows, start))
             else:
                 view *= frozen[i]
-        answer = rows.solve()
+        answer = rows.solve(ridge)
         coefficients = answer.coefficients[:columns, 0].reshape(self.num_unknowns, -1).T
         found = parameters.copy()
         found[list(learned)] = answer.coefficients[columns:, 0]
@@ -299,7 +305,7 @@ class Fitter:
             squares += float(np.sum((value / _sigma(batch)) ** 2))
             count += batch.size
         variance = squares / max(count - learned, 1)
-        if not learned:
+        if not learned or answer is None:
             return float(np.sqrt(variance)), np.zeros((0, 0))
         # R of the scaled system ends in the learned parameters: that block alone inverts to their covariance. A reading
         # has standard deviation gain * sqrt(variance) in the units of its scaled row.

@@ -17,9 +17,10 @@ import numpy as np
 
 from flm.domains import Box
 from flm.problems import PDE
-from flm.solution import Status
+from flm.solution import Piece, Status
 from flm.solvers.fit import Fit, Fitter
 from flm.solvers.lattice_basis import LatticeBasis, lattice_set
+from flm.solvers.learn_frequencies import FrequencyLearner
 from flm.solvers.sampling import ROWS_PER_COLUMN
 
 Periods = tuple[float, ...]
@@ -27,6 +28,8 @@ PERIODS = (1.0, 1.15, 1.3, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.5, 8.0)
 GROWTH = 1.4
 SLOW_GROWTH = 1.2  # of a radius, where the number of columns grows with a higher power of it
 ROUNDING = 1e-15  # no bar is smaller
+PROBE = {1: 8, 2: 16, 3: 16, 4: 8}  # sub-networks of the probe for a short sum of sinusoids, by number of axes
+PROBE_STARTS, PROBE_STEPS = 4, 40
 START = {1: 8.0, 2: 4.0}  # lattice points per axis at first; 3 beyond two axes
 UNRESOLVED = 0.03  # above this estimate a solution has not been met yet: no verdict on its convergence
 PATIENCE = 3  # levels without halving the bar
@@ -39,6 +42,8 @@ class Search:
 
     best: Fit | None = None
     bar: float = np.inf
+    windows: tuple[Piece, ...] = ()
+    window_axis: int = -1
     status: Status = field(default_factory=lambda: Status("running", "running"))
     history: dict[str, list[Any]] = field(
         default_factory=lambda: {k: [] for k in ("columns", "periods", "estimate", "error_estimate", "seconds")}
@@ -58,6 +63,10 @@ class Growth:
         self.search = Search()
         self.began = time.perf_counter()
         self._fits: dict[tuple[Any, ...], Fit] = {}
+        self._probed = False
+        self.seed = seed
+        self.sizes: list[float] | None = None
+        self.periods: Periods | None = None
 
     # --- one size --------------------------------------------------------------------------------------------------
 
@@ -115,6 +124,8 @@ class Growth:
         ]
         second = min(others, key=lambda f: f.estimate, default=None)
         bar = self.bar_between(fit, second) if second is not None else np.inf
+        if start is not None and (second is None or second.estimate > FAR * fit.estimate):
+            bar = min(bar, self.bar_between(fit, start))  # the last, smaller lattice
         if fit.estimate <= self.tol < bar:
             # The second opinion is the worse one. Where it is far worse (a solution that repeats after `best` widths has
             # no second period), compare with another size; otherwise look between the two for a closer match.
@@ -147,15 +158,26 @@ class Growth:
 
     # --- growth ----------------------------------------------------------------------------------------------------
 
-    def run(self) -> Search:
-        """Grow until the bar meets the tolerance, the size limit is reached or nothing helps any more."""
+    def zero(self) -> Search:
+        """The zero function on the smallest lattice."""
+        basis = LatticeBasis(self.problem.domain, np.zeros((1, self.m), int), (1.0,) * self.m)
+        coefficients = np.zeros((1, self.fitter.num_unknowns))
+        self.search.best = self.fitter.judge(basis, coefficients, self.problem.parameter_start, None, (), steps=0)
+        self.search.bar = 0.0
+        return self.search
+
+    def run(self, sizes: list[float] | None = None, periods: Periods | None = None) -> Search:
+        """Grow until the bar meets the tolerance, the size limit is reached or nothing helps any more.
+
+        Args:
+            sizes: where to begin; small by default.
+            periods: likewise; found by a scan by default.
+        """
         search = self.search
-        resolved = False
-        sizes = [START.get(self.m, 3.0)] * self.m
-        if not np.isinf(self.power):
-            sizes = [s + 1.0 if self.m == 2 else s for s in sizes]
+        resolved, idle = periods is not None, 0
         start: Fit | None = None
-        periods, idle = None, 0
+        if sizes is None:
+            sizes = [START.get(self.m, 3.0) + (1.0 if self.m == 2 and not np.isinf(self.power) else 0.0)] * self.m
         while True:
             if self.columns(sizes) > self.max_columns:
                 self._finish("size", f"stopped at the size limit of {self.max_columns} columns")
@@ -163,6 +185,7 @@ class Growth:
             if periods is None or (self._is_cheap(sizes) and not resolved):
                 periods = self._scan(sizes, start)
             fit, periods, bar = self.level(sizes, periods, start)
+            self.sizes, self.periods = sizes, periods
             improved = self._record(fit, periods, bar)
             if bar <= self.tol:
                 self._finish(
@@ -174,9 +197,43 @@ class Growth:
             if idle >= PATIENCE:
                 self._finish("stalled", "stalled: larger lattices no longer improve the answer")
                 return search
+            if not self._probed and (len(search.history["columns"]) >= 2 or self.m >= 4):
+                self._probed = True
+                if self._probe(sizes, periods):
+                    return search
             self._fits = {k: f for k, f in self._fits.items() if k[: self.m] != tuple(np.round(sizes, 6))}
-            start = fit if fit.finite and fit.estimate < 1.0 else None
+            start = fit if fit.finite else None
             sizes = self._next(sizes, periods, fit, resolved)
+
+    def _probe(self, sizes: Sequence[float], periods: Periods) -> bool:
+        """Whether the answer is a short sum of sinusoids: two random starts of learned frequencies find the same one.
+
+        Starts reach as far as the lattice does and stay away from zero, where the objective has no slope.
+        """
+        if self.problem.learned or self.fitter.num_unknowns * PROBE[min(self.m, 4)] * 2**self.m > 600:
+            return False
+        count = PROBE[min(self.m, 4)]
+        learner = FrequencyLearner(self.fitter, count)
+        reach = np.clip(1.5 * np.pi * (np.array(sizes) - 1) / np.array(periods), 3.0, 60.0)
+        rng = np.random.default_rng(self.seed)
+        found: list[Fit] = []
+        for _ in range(PROBE_STARTS):
+            start = rng.uniform(0.2, np.maximum(reach, 0.4), (count, self.m))
+            fit = learner.run(start, max_steps=PROBE_STEPS)
+            good = fit.estimate <= self.tol
+            if not good and not found:
+                break  # the first start says whether it is worth while
+            found += [fit] if good else []
+            if len(found) == 2:
+                bar = self.bar_between(*sorted(found, key=lambda f: f.estimate))
+                self._record(found[0], (0.0,) * self.m, bar)
+                if bar <= self.tol:
+                    self._finish(
+                        "converged", f"converged with {count} learned frequencies: the error estimate is {bar:.1e}"
+                    )
+                    return True
+                break
+        return False
 
     def _next(self, sizes: list[float], periods: Periods, fit: Fit, resolved: bool) -> list[float]:
         """Grow all axes, or one axis alone where that buys more digits per column."""
@@ -215,8 +272,19 @@ class Growth:
         self.progress({name: column[-1] for name, column in search.history.items()})
         return halved
 
+    def _undetermined(self) -> str:
+        """Unknowns that only enter by their derivatives in a linear problem: any constant may be added to them."""
+        if not self.fitter.is_linear:
+            return ""
+        zero = (0,) * self.m
+        seen = {u for b in self.problem.blocks if b.kind != "periodic" for u, alpha in b.residual.jets if alpha == zero}
+        return ", ".join(name for k, name in enumerate(self.problem.unknowns) if k not in seen)
+
     def _finish(self, word: str, sentence: str) -> None:
         search = self.search
+        free = self._undetermined()
+        if word == "converged" and free:
+            sentence += f"; nothing fixes the constant in {free}, so the smallest was taken"
         if word != "converged":
             if search.best is None:
                 sentence += "; no lattice fits within it: raise `max_columns`"

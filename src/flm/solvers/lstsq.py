@@ -6,8 +6,9 @@ Rows and columns are scaled to unit norm, then min |A c - b|^2 + mu^2 |c|^2 is s
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -20,6 +21,11 @@ ONE_THREAD = 2000  # below so many columns a second BLAS thread costs more than 
 @cache
 def _threads() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def one_thread(num_columns: int) -> Any:
+    """A context in which a small factorization keeps to one BLAS thread."""
+    return _threads().limit(limits=1) if num_columns < ONE_THREAD else nullcontext()
 
 
 class LeastSquares(NamedTuple):
@@ -65,7 +71,7 @@ class Rows:
         system[:columns, :used] /= norms[:, None]
         system[:, used:] = 0.0
         np.fill_diagonal(system[:columns, used:], ridge)
-        with _threads().limit(limits=1 if columns < ONE_THREAD else None):
+        with one_thread(columns):
             lwork = int(lapack.dgeqrf_lwork(used + columns, columns + sides)[0])
             factor, _, _, info = lapack.dgeqrf(np.asfortranarray(system.T), lwork=lwork, overwrite_a=True)
             if info != 0:

@@ -1,0 +1,103 @@
+"""The best series of exactly N sub-networks: a lattice where one fits, learned frequencies where they do better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flm.problems import PDE
+from flm.series import lattice
+from flm.solution import Status
+from flm.solvers.fit import Fit, Fitter
+from flm.solvers.growth import PERIODS, ROUNDING, Search
+from flm.solvers.lattice_basis import LatticeBasis
+from flm.solvers.learn_frequencies import FrequencyLearner
+
+ORDERS = ("euclid", "box", "total")
+RANGES = (3.0, 6.0, 12.0)  # of random starts, in radians per half-width
+LEAST = 0.2  # the projected objective is even in each component: its slope vanishes at zero, so never start there
+STARTS = 2  # per range
+LARGEST = 200  # columns beyond which learning frequencies costs minutes and a lattice does as well
+
+
+def best_of_size(
+    problem: PDE,
+    num_subnets: int,
+    *,
+    tol: float,
+    seed: int,
+    progress: Callable[..., None],
+    residual_is_error: bool = False,
+) -> Search:
+    """The fit with the least held-out residual among lattices and learned frequencies, N sub-networks each.
+
+    Where the equation is u - f = 0 the residual is the error itself; otherwise a second answer must agree.
+    """
+    fitter = Fitter(problem, seed=seed)
+    search = Search()
+    fits: list[Fit] = []
+
+    def keep(fit: Fit, how: str) -> None:
+        fits.append(fit)
+        fits.sort(key=lambda f: f.estimate)
+        del fits[6:]
+        search.best = fits[0]
+        search.bar = max(fits[0].estimate, ROUNDING) if residual_is_error else _bar(fits)
+        for name, value in zip(
+            search.history, (fit.basis.num_columns, how, fit.estimate, search.bar, fit.steps), strict=True
+        ):
+            search.history[name].append(value)
+        progress({"start": how, "estimate": fit.estimate, "best": fits[0].estimate})
+
+    m = len(problem.axes)
+    try:
+        frozen = []
+        for order in ORDERS if m > 1 else ORDERS[:1]:
+            points = lattice(m, num_subnets, order)
+            for period in PERIODS:
+                periods = np.where(problem.periodic_axes, 1.0, period)
+                fit = fitter.fit(LatticeBasis(problem.domain, points, periods))
+                frozen.append(fit)
+                keep(fit, f"{order} lattice, period {period:g}")
+        columns = num_subnets * 2**m * fitter.num_unknowns
+        if search.bar > max(tol, 10 * ROUNDING) and columns <= LARGEST and not problem.learned:
+            learner = FrequencyLearner(fitter, num_subnets)
+            frozen.sort(key=lambda f: f.estimate)
+            rng = np.random.default_rng(seed)
+            starts: list[tuple[str, Any]] = [
+                (
+                    f"half a cell from period {f.basis.periods}",
+                    (f.basis.lattice + 0.5) * np.pi / np.array(f.basis.periods),
+                )
+                for f in frozen[:2]
+            ]
+            starts += [
+                (f"random up to {r:g}", rng.uniform(LEAST, r, (num_subnets, m))) for r in RANGES for _ in range(STARTS)
+            ]
+            for how, start in starts:
+                keep(learner.run(start), f"learned, {how}")
+                if search.bar <= max(tol, 10 * ROUNDING):
+                    break
+        word, verb = ("converged", "met") if search.bar <= tol else ("size", "not met")
+        search.status = Status(
+            word,
+            f"the best of {num_subnets} sub-networks: the error estimate is {search.bar:.1e}, the tolerance {tol:.1e} is {verb}.",
+        )
+    except KeyboardInterrupt:
+        if search.best is None:
+            raise
+        search.status = Status(
+            "interrupted", f"interrupted; the best answer so far has the error estimate {search.bar:.1e}."
+        )
+    return search
+
+
+def _bar(fits: list[Fit]) -> float:
+    """The residual, and the difference to the closest runner-up whose residual is comparable."""
+    best = fits[0]
+    others = [best.difference(f) for f in fits[1:] if f.finite]
+    if not best.finite or not others:
+        return np.inf if not best.finite else max(best.estimate, ROUNDING)
+    return max(best.estimate, min(others), ROUNDING)
