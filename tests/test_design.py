@@ -45,7 +45,8 @@ def imports(tree):
                 found.extend((alias.name, local, typing) for alias in child.names)
             elif isinstance(child, ast.ImportFrom):
                 assert child.level == 0, "imports are absolute"
-                found.append((child.module, local, typing))
+                names = [f"flm.{a.name}" for a in child.names] if child.module == "flm" else [child.module]
+                found.extend((name, local, typing) for name in names)
             inside = local or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             checking = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
             walk(child, inside, typing or checking)

@@ -35,6 +35,8 @@ class AbstractSeries(eqx.Module):
     frequencies: eqx.AbstractVar[Float[Array, "N m"]]
     axes: eqx.AbstractVar[tuple[str, ...] | None]
 
+    __array_ufunc__ = None  # numpy scalars and arrays leave + - * / to the series
+
     # Each form gives its waves (k (M, m), C (M, ...), S (M, ...)) and what depends on how it stores them.
     def _waves(self) -> tuple[Array, Array, Array]:
         raise NotImplementedError
@@ -170,10 +172,7 @@ class AbstractSeries(eqx.Module):
             if self.axes is None or set(box) != set(self.axes):
                 raise ValueError(f"`box` must name the axes {self.axes}; got {sorted(box)}.")
             box = [box[a] for a in self.axes]
-        bounds = np.asarray(box, float)
-        if bounds.size != 2 * self.num_inputs or not np.isfinite(bounds).all():
-            raise ValueError(f"`box` must give finite (lower, upper) for {self.num_inputs} axes; got {box!r}.")
-        return bounds.reshape(self.num_inputs, 2)
+        return as_box(box, self.num_inputs, "box")
 
     def _centered(self, center: np.ndarray) -> tuple[Array, Array, Array]:
         """The waves of y -> f(center + y)."""
@@ -259,6 +258,14 @@ def _box_integral(k: Float[Array, "... m"], width: np.ndarray) -> Float[Array, "
     for j, w in enumerate(width):
         value = value * xp.sinc(k[..., j] * float(w / (2 * np.pi)))  # numpy's sinc: sin(pi x) / (pi x)
     return value
+
+
+def as_box(box: Any, m: int, name: str) -> np.ndarray:
+    """Bounds (m, 2) from that argument."""
+    bounds = np.asarray(box, float)
+    if bounds.size != 2 * m or not np.isfinite(bounds).all():
+        raise ValueError(f"`{name}` must give finite (lower, upper) for {m} axes; got {box!r}.")
+    return bounds.reshape(m, 2)
 
 
 def upper_half(k: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Float
 
 from flm.series.arrays import as_floats, device, host, joined, per_row
-from flm.series.calculus import AbstractSeries, axis_indices, upper_half
+from flm.series.calculus import AbstractSeries, as_box, axis_indices, upper_half
 from flm.series.forms import PhaseSeries, SeparableSeries, check_inputs
 
 
@@ -153,7 +153,7 @@ class ExponentialSeries(AbstractSeries):
         an even n is shared by +n/2 and -n/2, so that the interpolant of real samples is real.
         """
         c = np.asarray(coefficients, complex)
-        bounds = np.asarray(bounds, float).reshape(c.ndim, 2)
+        bounds = as_box(bounds, c.ndim, "bounds")
         c = c / c.size
         k = []
         for axis, ((lower, upper), n) in enumerate(zip(bounds, c.shape, strict=True)):
@@ -171,20 +171,23 @@ class ExponentialSeries(AbstractSeries):
 
     def to_fft(self, shape: Any, bounds: Any) -> np.ndarray:
         """`numpy.fft.fftn` of the samples of this harmonic series on the grid of `from_fft`."""
-        shape = tuple(np.atleast_1d(shape).astype(int))
-        bounds = np.asarray(bounds, float).reshape(self.num_inputs, 2)
+        if self._outputs:
+            raise ValueError(f"`to_fft` needs a series with one output; got {self._outputs[0]}.")
+        counts = tuple(int(n) for n in np.atleast_1d(shape))
+        if len(counts) != self.num_inputs:
+            raise ValueError(f"`shape` must give a number of points for {self.num_inputs} axes; got {shape!r}.")
+        bounds = as_box(bounds, self.num_inputs, "bounds")
         k = np.asarray(self.frequencies) * (bounds[:, 1] - bounds[:, 0]) / (2 * np.pi)
         integers = np.rint(k)
         if np.abs(k - integers).max(initial=0) > 1e-9 * max(1.0, np.abs(k).max(initial=0)):
             raise ValueError(
                 "the series must be harmonic on `bounds`: its frequencies are not multiples of 2 pi / width."
             )
-        if (2 * np.abs(integers) > np.array(shape)).any():
-            raise ValueError(
-                f"`shape` must hold twice the highest harmonic; got {shape} for {np.abs(integers).max(0)}."
-            )
+        highest = np.abs(integers).max(axis=0, initial=0).astype(int)
+        if (2 * highest > np.array(counts)).any():
+            raise ValueError(f"`shape` must hold twice the highest harmonic; got {counts} for {highest}.")
         turned = np.asarray(self.coefficients) * np.exp(1j * np.asarray(self.frequencies) @ bounds[:, 0])
-        out = np.zeros(shape, complex)
+        out = np.zeros(counts, complex)
         np.add.at(out, tuple(integers.astype(int).T), turned * out.size)
         return out
 
