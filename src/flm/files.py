@@ -23,6 +23,7 @@ FORMAT = 1
 
 # What can be saved, and where it lives.
 KINDS = {
+    "EnrichedFLM": "flm.models.enriched",
     "ExponentialSeries": "flm.series",
     "FLM": "flm.models",
     "FLMImputer": "flm.estimators",
@@ -43,6 +44,7 @@ KINDS = {
     "SharedBasisNetwork": "flm.models",
     "SideBySide": "flm.models.side_by_side",
     "Silvescu": "flm.models",
+    "SingularFunctions": "flm.models.enriched",
     "Siren": "flm.models",
     "Solution": "flm.solution",
 }

@@ -1,9 +1,10 @@
 """The paper's training protocol: what it says, and in one place what it leaves open (docs/paper.md).
 
 Said: 10,000 epochs of Adam to a training loss of 1e-4 for the selection, 30,000 additional epochs to 1e-8 for the chosen
-configuration, 10 seeds, the sizes of the appendix's table of parameters, losses averaged over random initial, boundary and interior points.
+configuration, 10 seeds, the sizes of the appendix's table of parameters, losses averaged over random initial, boundary
+and interior points.
 
-Left open, chosen here: how many points, which rates were tried, the precision, and from what the additional epochs start.
+Left open, chosen here: how many points, which rates were tried, and from what the additional epochs start.
 """
 
 from __future__ import annotations
@@ -77,7 +78,11 @@ OLDER = {"gw88": 50, "s99": 20, "l13": 17, "sigmoid": 6}
 
 # Left open by the paper ----------------------------------------------------------------------------------------------
 POINTS = {"equation": 1000, "initial": 200, "boundary": 200}
-RATES = (1e-3, 5e-3, 1e-2)  # 1e-3 is PyTorch's default, named in a caption of the appendix; the other rates were not given
+RATES = (
+    1e-3,
+    5e-3,
+    1e-2,
+)  # 1e-3 is PyTorch's default, named in a caption of the appendix; the other rates were not given
 
 
 def optimizer(rate: float) -> optax.GradientTransformation:

@@ -48,19 +48,26 @@ def reporter(progress: bool | Report) -> Iterator[Report]:
 
 @contextlib.contextmanager
 def _bar() -> Iterator[Report]:
+    from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     columns = (
-        TextColumn("epoch {task.completed:,.0f} of {task.total:,.0f}"),
+        TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("loss {task.fields[loss]:.2e}, lowest {task.fields[best]:.2e}"),
+        TextColumn("{task.fields[losses]}"),
         TimeRemainingColumn(),
     )
-    with Bar(*columns) as bar:
-        task = bar.add_task("", total=None, loss=float("nan"), best=float("nan"))
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("compiling", total=None, losses="")
 
         def report(p: Progress) -> None:
-            bar.update(task, total=p.epochs, completed=p.epoch, loss=p.loss, best=p.best_loss)
+            bar.update(
+                task,
+                description=f"epoch {p.epoch:,} of {p.epochs:,}",
+                total=p.epochs,
+                completed=p.epoch,
+                losses=f"loss {p.loss:.2e}, lowest {p.best_loss:.2e}",
+            )
 
         yield report
