@@ -81,10 +81,8 @@ class Region(AbstractDomain):
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """The whole boundary as one piece; in the plane one patch for each closed line."""
-        if len(self.axes) == 2:
-            patches = tuple(self._line_patch(line) for line in self._lines)
-        else:
-            patches = (self._surface_patch(),)
+        planar = len(self.axes) == 2
+        patches = tuple(map(self._line_patch, self._lines)) if planar else (self._surface_patch(),)
         return (Piece(repr(self), self.axes, len(self.axes) - 1, patches, owner=self),)
 
     @cached_property

@@ -107,7 +107,7 @@ class ConservationLaw:
     def breaking_time(self) -> float:
         """How long the solution stays smooth, −1 / min (f′(u0))_x; infinite when no characteristics meet."""
         waves = self.speed(self.initial(self._fine()))
-        steepest = float(np.min(np.roll(waves, -1) - waves)) / (self._fine()[1] - self._fine()[0])
+        steepest = float(np.min(np.roll(waves, -1) - waves) / (self._fine()[1] - self._fine()[0]))
         return -1.0 / steepest if steepest < -1e-12 * (np.abs(waves).max() + 1e-300) else np.inf
 
     def strong(self) -> PDE:

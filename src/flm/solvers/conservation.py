@@ -138,7 +138,8 @@ def _distilled(
         method or "", "in the moving frame"
     )
     word = "converged" if estimate <= tol else "size"
-    sentence = f"{series.num_subnets} sub-networks {kind}: the error estimate is {estimate:.1e} (relative L1)."
+    count = "1 sub-network" if series.num_subnets == 1 else f"{series.num_subnets} sub-networks"
+    sentence = f"{count} {kind}: the error estimate is {estimate:.1e} (relative L1)."
     return replace(base, series=series, status=Status(word, sentence), error_estimate=estimate, completed=completed)
 
 
