@@ -173,7 +173,14 @@ class Solution:
     def _series_of(self, model: AbstractModel) -> AbstractSeries:
         series = getattr(model, "series", None)
         if series is None:
-            raise AttributeError(f"a {type(model).__name__} is not a Fourier series; distill it with flm.distill.")
+            extra = (
+                " beside singular functions: see `.model.flm` and `.model.singular`"
+                if hasattr(model, "singular")
+                else ""
+            )
+            raise AttributeError(
+                f"a {type(model).__name__} is not a plain Fourier series{extra}; distill it with flm.distill."
+            )
         if self.component is not None and model.num_outputs > 1:
             series = type(series)(
                 series.frequencies,

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from flm.domains import Box
+from flm.models.enriched import SingularFunctions
 from flm.problems import PDE
 from flm.solution import Piece, Status
+from flm.solvers.enriched_basis import EnrichedBasis
 from flm.solvers.fit import Fit, Fitter
 from flm.solvers.lattice_basis import LatticeBasis, lattice_set
 from flm.solvers.learn_frequencies import FrequencyLearner
@@ -53,7 +55,16 @@ class Search:
 class Growth:
     """Grows the lattice of one problem; every choice is blind to the exact solution."""
 
-    def __init__(self, problem: PDE, *, tol: float, max_columns: int, seed: int, progress: Callable[..., None]):
+    def __init__(
+        self,
+        problem: PDE,
+        *,
+        tol: float,
+        max_columns: int,
+        seed: int,
+        progress: Callable[..., None],
+        singular: SingularFunctions | None = None,
+    ):
         self.problem, self.tol, self.progress = problem, tol, progress
         self.max_columns = min(max_columns, _columns_in_memory())
         self.fitter = Fitter(problem, seed=seed)
@@ -63,7 +74,8 @@ class Growth:
         self.search = Search()
         self.began = time.perf_counter()
         self._fits: dict[tuple[Any, ...], Fit] = {}
-        self._probed = False
+        self._probed = singular is not None
+        self.singular = singular
         self.seed = seed
         self.sizes: list[float] | None = None
         self.periods: Periods | None = None
@@ -74,13 +86,16 @@ class Growth:
         """Linear unknowns at these sizes."""
         lattice = lattice_set(sizes, self.power)
         per_point = 2 ** (lattice > 0).sum(axis=1)
-        return int(per_point.sum()) * self.fitter.num_unknowns + len(self.problem.learned)
+        extra = 0 if self.singular is None else self.singular.count
+        return (int(per_point.sum()) + extra) * self.fitter.num_unknowns + len(self.problem.learned)
 
     def fit(self, sizes: Sequence[float], periods: Periods, start: Fit | None) -> Fit:
         """The fit at one size and one choice of periods, computed once."""
         key = (*np.round(sizes, 6), *periods)
         if key not in self._fits:
-            basis = LatticeBasis(self.problem.domain, lattice_set(sizes, self.power), periods)
+            basis: Any = LatticeBasis(self.problem.domain, lattice_set(sizes, self.power), periods)
+            if self.singular is not None:
+                basis = EnrichedBasis(basis, self.singular)
             self._fits[key] = self.fitter.fit(basis, start)
         return self._fits[key]
 

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from flm.models.enriched import SingularFunctions
 from flm.problems import PDE
 from flm.problems.pde import Block
 from flm.solution import Status
 from flm.solvers.growth import Growth, Search
 from flm.solvers.windows import can_window, solve_in_windows
 
-METHODS = ("lattice", "windows")
+METHODS = ("lattice", "windows", "enriched")
 SINGLE_WINDOW = 1000  # columns of a nonlinear problem beyond which time windows are cheaper
 
 
@@ -21,14 +22,16 @@ def solve_to_tolerance(
 ) -> Search:
     """The smallest lattice, short sum of sinusoids or sequence of windows that meets the tolerance.
 
-    Methods: None chooses; "lattice" is one series on a growing lattice only; "windows" marches in time from the start.
+    Methods: None chooses; "lattice" is one series on a growing lattice only; "windows" marches in time from the start;
+    "enriched" adds singular functions at the corners and holes of a planar region, and is then no plain series.
     """
     if method == "windows" and not can_window(problem):
         raise ValueError(
             "`method` must not be 'windows' for this problem: it needs a box with an axis t, initial conditions, no "
             "conditions at the final time and no parameters to learn."
         )
-    growth = Growth(problem, tol=tol, max_columns=max_columns, seed=seed, progress=progress)
+    singular = SingularFunctions.of(problem.domain) if method == "enriched" else None
+    growth = Growth(problem, tol=tol, max_columns=max_columns, seed=seed, progress=progress, singular=singular)
     marches = method is None and can_window(problem)
     if marches and not growth.fitter.is_linear:
         growth.max_columns = min(growth.max_columns, SINGLE_WINDOW)
