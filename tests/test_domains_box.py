@@ -4,6 +4,7 @@ import pytest
 import flm
 from flm.domains import Box
 from flm.domains.sequences import split, unit_points
+from flm.domains.sobol import MAX_DIMENSION, sobol
 from flm.domains.where import parse_value
 
 
@@ -211,6 +212,26 @@ def test_product_of_boxes_is_a_box():
     assert Box(x=(0, 1)) * Box(t=(0, 2)) == Box(x=(0, 1), t=(0, 2))
     with pytest.raises(ValueError, match="without common axes; got x in both"):
         Box(x=(0, 1)) * Box(x=(0, 2))
+
+
+def test_sobol_is_scipys_and_scrambling_keeps_its_balance():
+    import warnings
+
+    from scipy.stats import qmc
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = qmc.Sobol(MAX_DIMENSION, scramble=False).random(777)
+    np.testing.assert_array_equal(sobol(777, MAX_DIMENSION, seed=None) - 2.0**-31, expected)
+    points = sobol(1024, 6, seed=3)
+    assert not np.array_equal(points, sobol(1024, 6, seed=4))
+    for j in range(6):
+        # one point in each of 1024 slices of every axis
+        assert len(np.unique((points[:, j] * 1024).astype(int))) == 1024
+    # and one in each elementary box of the first two: 2^5 × 2^5
+    assert len(np.unique((points[:, :2] * 32).astype(int), axis=0)) == 1024
+    with pytest.raises(ValueError, match="`dimension` must be between 1 and 13; got 14"):
+        sobol(4, 14, seed=0)
 
 
 def test_sequences():

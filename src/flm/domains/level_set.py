@@ -12,7 +12,7 @@ from flm.domains.box import Box
 from flm.domains.evaluate import check_arguments, compile_rows
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import centroid_of, signed_area
-from flm.domains.sequences import sobol
+from flm.domains.sobol import sobol
 
 _NEWTON_STEPS = 12  # quadratic from a start h² away: four are needed, the rest only meet kinks
 _POOL = 2**14  # points of a surface pool in three dimensions and more

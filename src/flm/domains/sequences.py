@@ -7,10 +7,11 @@
 Coordinates that have ends can be *warped*: s → sin²(πs/2), the arcsine density of Chebyshev points.
 """
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
+
+from flm.domains.sobol import sobol
 
 _GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
@@ -25,6 +26,8 @@ def unit_points(n: int, ends: Sequence[bool], *, seed: int, warp: bool) -> np.nd
         warp: Whether coordinates with ends get denser towards them.
     """
     dimension = len(ends)
+    if dimension == 0:
+        return np.zeros((n, 0))
     if dimension == 1:
         unit = ((np.arange(n) + _offset(seed)) / max(n, 1))[:, None]
     elif dimension == 2 and not any(ends):
@@ -36,18 +39,6 @@ def unit_points(n: int, ends: Sequence[bool], *, seed: int, warp: bool) -> np.nd
         columns = np.flatnonzero(ends)
         unit[:, columns] = np.sin(0.5 * np.pi * unit[:, columns]) ** 2
     return unit
-
-
-def sobol(n: int, dimension: int, *, seed: int) -> np.ndarray:
-    """The first `n` points of a scrambled Sobol sequence, (n, dimension), strictly inside the unit cube."""
-    from scipy.stats import qmc  # imported here: scipy.stats takes a second to load
-
-    sampler = qmc.Sobol(dimension, scramble=True, rng=np.random.default_rng(seed))
-    with warnings.catch_warnings():
-        # The balance properties of n = 2^k do not matter to least squares.
-        warnings.filterwarnings("ignore", message="The balance properties of Sobol")
-        points = sampler.random(n)
-    return points + 2.0**-31  # half of the generator's resolution 2^-30
 
 
 def _offset(seed: int) -> float:
