@@ -23,33 +23,23 @@ def rows(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def problem_of(name: str):
-    return getattr(flm.problems, name)()
-
-
-def measured(problem, solution) -> np.ndarray:
-    """Absolute errors on an even grid: 101 x 101, and for a conservation law 251 x 101 beside the shock."""
-    points = problem.test_points() if hasattr(problem, "test_points") else solution.test_points()
-    return np.abs(np.asarray(solution(points)) - np.asarray(problem.exact_values(points)))
-
-
 def run(path: Path, kind: str, problem: str, model: str, size: int, rate: float, seed: int) -> None:
     key = {"kind": kind, "problem": problem, "model": model, "size": size, "rate": rate, "seed": seed}
     if any(all(row[k] == v for k, v in key.items()) for row in rows(path)):
         return
     began = time.monotonic()
     chosen = paper.select_run if kind == "selection" else paper.final_run
-    solution = chosen(problem_of(problem), model, size, rate, seed=seed)
-    errors = measured(problem_of(problem), solution)
+    solution = chosen(getattr(flm.problems, problem)(), model, size, rate, seed=seed)
+    errors = solution.errors()
     row = key | {
         "parameters": solution.model.num_parameters,
         "points": paper.POINTS,
         "status": solution.status.word,
         "epochs": len(solution.history["loss"]),
         "loss": float(solution.history["loss"].min()),
-        "mse": float(np.mean(errors**2)),
-        "mae": float(np.mean(errors)),
-        "max_error": float(np.max(errors)),
+        "mse": errors.mse,
+        "mae": errors.mae,
+        "max_error": errors.max_error,
         "seconds": round(time.monotonic() - began, 1),
     }
     with path.open("a") as file:

@@ -84,7 +84,7 @@ def test_periodic_pairs_compare_opposite_points():
     assert loss_of(problem).by_term(exactly, jnp.array([1.0]))[2] < 1e-25
 
 
-@pytest.mark.parametrize("name", ["heat", "poisson", "wave", "acoustics", "oscillator", "viscous_burgers", "advection"])
+@pytest.mark.parametrize("name", ["heat", "poisson", "wave", "acoustics", "oscillator", "burgers", "advection"])
 def test_every_kind_of_problem_trains(name):
     problem = getattr(flm.problems, name)()
     model = lambda key: flm.FLM(problem.domain, 4, key=key, num_outputs=len(problem.unknowns))

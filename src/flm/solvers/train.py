@@ -73,6 +73,7 @@ def train(
         >>> len(solution.history["loss"])
         50
     """
+    error_points = problem.test_points() if hasattr(problem, "test_points") else None
     problem = strong_form(problem)
     stages = _stages(optimizer, epochs)
     counts = checked_counts(points, problem)
@@ -109,6 +110,7 @@ def train(
         seconds=seconds,
         domain=problem.domain,
         exact=None if problem.exact is None else problem.exact_values,
+        error_points=error_points,
     )
 
 
