@@ -1,0 +1,1 @@
+"""Many runs: a specification, a store that survives anything, execution on all cores, and honest selection."""

@@ -1,0 +1,197 @@
+"""The paper's hierarchical selection of a configuration (appendix "Numerical Results for Hyperparameter Selection").
+
+    for each metric in order (MSE, MAE, largest error, epochs):
+        test the configurations that are left (flm.study.statistics)
+        keep those that are not different from the best
+    among those left after the last metric: the smallest network
+
+The paper does not say what decides between configurations of one size; here: the lower mean of the first metric, then
+the one listed first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from flm.study.statistics import ANOVA, EQUAL, FRIEDMAN, WILCOXON, Comparison, compare
+
+METRICS = ("mse", "mae", "max_error", "epochs")
+WORDS = {"mse": "MSE", "mae": "MAE", "max_error": "max error", "epochs": "epochs"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One metric's decision: who was compared, the tests, who went on."""
+
+    metric: str
+    candidates: tuple[int, ...]
+    comparison: Comparison
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Indices of the configurations that went on."""
+        return tuple(c for c, k in zip(self.candidates, self.comparison.kept, strict=True) if k)
+
+    @property
+    def best(self) -> int:
+        """Index of the best configuration in this metric."""
+        return self.candidates[self.comparison.best]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The chosen configuration with every test on the way to it.
+
+    Attributes:
+        labels: names of the configurations, in the order given.
+        sizes: their numbers of parameters.
+        steps: one per metric tested; fewer than the metrics when one configuration was left early.
+        winner: index of the chosen configuration.
+        reason: the sentence that says what decided.
+        left_out: configurations without any run, by index.
+        alpha: the level of significance.
+        num_seeds: columns of the score tables.
+    """
+
+    labels: tuple[str, ...]
+    sizes: tuple[float, ...]
+    steps: tuple[Step, ...]
+    winner: int
+    reason: str
+    left_out: tuple[int, ...]
+    alpha: float
+    num_seeds: int
+
+    @property
+    def label(self) -> str:
+        """The chosen configuration's name."""
+        return self.labels[self.winner]
+
+    @property
+    def finalists(self) -> tuple[int, ...]:
+        """Indices of the configurations left after the last metric."""
+        if self.steps:
+            return self.steps[-1].kept
+        return tuple(i for i in range(len(self.labels)) if i not in self.left_out)
+
+    def explain(self) -> str:
+        """The whole decision in prose, one paragraph per metric."""
+        count = len(self.labels) - len(self.left_out)
+        lines = [f"{count} configurations, {self.num_seeds} seeds, significance level {self.alpha:g}."]
+        if self.left_out:
+            lines.append(f"Left out, because none of their runs is there: {self._names(self.left_out)}.")
+        lines += [self._paragraph(step) for step in self.steps]
+        return "\n".join([*lines, self.reason])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain numbers, lists and strings, for JSON; NaN as None."""
+        record = asdict(self) | {"label": self.label, "finalists": list(self.finalists)}
+        for step, found in zip(record["steps"], self.steps, strict=True):
+            step |= {"kept": list(found.kept), "best": found.best}
+        return _plain(record)
+
+    def _names(self, indices: Sequence[int]) -> str:
+        return ", ".join(self.labels[i] for i in indices)
+
+    def _paragraph(self, step: Step) -> str:
+        c, word = step.comparison, WORDS.get(step.metric, step.metric)
+        k = len(step.candidates)
+        odd = [i for i, p in zip(step.candidates, c.normality, strict=True) if not p > self.alpha]
+        if c.test == EQUAL:
+            return f"{word}: the {k} configurations have equal scores on every seed: no difference, all go on."
+        if c.test == ANOVA:
+            lowest = min(c.normality)
+            start = f"{word}: all {k} configurations pass Shapiro-Wilk (lowest p {_p(lowest)}), so one-way ANOVA: "
+            start += f"F = {c.statistic:.3g}, p {_p(c.p_value)}."
+            pairs, measure = "Tukey's HSD", "mean"
+        else:
+            shown = self._names(odd[:3]) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
+            name = {FRIEDMAN: "Friedman's test: chi-square", WILCOXON: "Wilcoxon's signed-rank test: W"}[c.test]
+            start = f"{word}: {len(odd)} of {k} configurations do not pass Shapiro-Wilk ({shown}), so {name} = "
+            start += f"{c.statistic:.3g}, p {_p(c.p_value)}"
+            missing = self.num_seeds - len(c.blocks)
+            start += f" on the {len(c.blocks)} seeds that all have." if missing else "."
+            pairs, measure = ("Nemenyi's test" if c.test == FRIEDMAN else "the same test"), "average rank"
+        if c.p_value > self.alpha:
+            return f"{start} No difference: all go on."
+        location = c.locations[c.best]
+        best = f"Lowest {measure}: {self.labels[step.best]} ({location:.3g})."
+        within = ""
+        if c.critical_difference == c.critical_difference:
+            within = f" (critical difference {c.critical_difference:.3g})"
+        others = [i for i in step.kept if i != step.best]
+        group = f"not different from it by {pairs}{within}: {self._names(others) if others else 'none'}"
+        return f"{start} {best} {group[0].upper()}{group[1:]}. {len(step.kept)} of {k} go on."
+
+
+def select(
+    scores: Mapping[str, Any], *, labels: Sequence[str], sizes: Sequence[float], alpha: float = 0.05
+) -> Selection:
+    """Choose a configuration by the paper's hierarchical procedure.
+
+    Args:
+        scores: for each metric, in the order of testing, a table (configurations, seeds), lower is better; +inf for a
+            run that failed, NaN for one that is not there.
+        labels: a name per configuration.
+        sizes: a number of parameters per configuration; the smallest wins a tie.
+        alpha: the level of significance.
+
+    Example:
+        >>> import numpy as np
+        >>> mse = np.random.default_rng(0).normal([[1.0], [1.0], [5.0]], 0.2, (3, 10))
+        >>> select({"mse": mse}, labels=["big", "small", "bad"], sizes=[294, 24, 6]).label
+        'small'
+    """
+    labels, sizes = tuple(map(str, labels)), tuple(float(s) for s in sizes)
+    tables = {name: np.asarray(table, dtype=float) for name, table in scores.items()}
+    if not tables:
+        raise ValueError("`scores` must have at least one metric; got none.")
+    shape = (len(labels), next(iter(tables.values())).shape[-1])
+    for name, table in tables.items():
+        if table.shape != shape:
+            raise ValueError(
+                f"`scores[{name!r}]` must have shape (configurations, seeds) = {shape}; got {table.shape}."
+            )
+    if len(sizes) != len(labels):
+        raise ValueError(f"`sizes` must have one entry per configuration, {len(labels)}; got {len(sizes)}.")
+    first = next(iter(tables.values()))
+    there = ~np.all([np.isnan(t).all(axis=1) for t in tables.values()], axis=0)
+    left = tuple(np.flatnonzero(there).tolist())
+    if not left:
+        raise ValueError("`scores` must have at least one run; got none. Run the study first.")
+    steps: list[Step] = []
+    for metric, table in tables.items():
+        if len(left) == 1:
+            break
+        steps.append(Step(metric, left, compare(table[list(left)], alpha)))
+        left = steps[-1].kept
+    means = [float(np.mean(row[~np.isnan(row)])) if not np.isnan(row).all() else np.inf for row in first]
+    winner = min(left, key=lambda i: (sizes[i], means[i], i))
+    smallest = [i for i in left if sizes[i] == sizes[winner]]
+    if len(left) == 1:
+        reason = f"Chosen: {labels[winner]}, the only one left."
+    else:
+        reason = f"{len(left)} are equivalent in every metric; chosen: {labels[winner]}, the smallest network"
+        reason += f" ({sizes[winner]:g} parameters)"
+        lower = WORDS.get(next(iter(tables)), next(iter(tables)))
+        reason += (
+            f", of {len(smallest)} of that size the one with the lowest mean {lower}." if len(smallest) > 1 else "."
+        )
+    absent = tuple(np.flatnonzero(~there).tolist())
+    return Selection(labels, sizes, tuple(steps), winner, reason, absent, alpha, shape[1])
+
+
+def _p(value: float) -> str:
+    return "< 0.0001" if value < 1e-4 else f"= {value:.4f}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return None if isinstance(value, float) and value != value else value
