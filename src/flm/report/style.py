@@ -1,0 +1,86 @@
+"""The look of figures: colors, fonts and small helpers that every figure of the package shares."""
+
+from __future__ import annotations
+
+import base64
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+# Okabe and Ito's colors, which stay apart for the color-blind; black is left to axes and text.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#5F5F5F")
+FIELD, SIGNED, ERROR = "viridis", "RdBu_r", "magma"  # color maps of a field, of one that changes sign, of an error
+
+_SETTINGS = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": "#444444",
+    "axes.grid": True,
+    "axes.labelsize": 9,
+    "axes.prop_cycle": mpl.cycler(color=COLORS),
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "figure.dpi": 110,
+    "figure.facecolor": "white",
+    "font.size": 9,
+    "grid.color": "#e3e3e3",
+    "grid.linewidth": 0.6,
+    "image.cmap": FIELD,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "savefig.bbox": "tight",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "flm",  # equal figures give equal files
+}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Settings that hold while a figure is drawn; the user's own come back afterwards."""
+    with mpl.rc_context(_SETTINGS):
+        yield
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, in inches; one of pyplot's, so that `plt.show()` finds it, where pyplot is in use already."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    make: Any = Figure if pyplot is None else pyplot.figure
+    return make(figsize=(width, height), layout="constrained")
+
+
+def limits(values: Any) -> dict[str, Any]:
+    """Color map and range for a field: symmetric about zero when it changes sign by more than a tenth, else plain."""
+    import numpy as np
+
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    if low < 0 < high and min(-low, high) > 0.1 * max(-low, high):
+        top = max(-low, high)
+        return {"cmap": SIGNED, "vmin": -top, "vmax": top}
+    return {"cmap": FIELD, "vmin": low, "vmax": high if high > low else low + 1.0}
+
+
+def to_svg(figure: Figure) -> str:
+    """The figure as an `<svg>` element for a page: text stays text, no prolog, no date."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def to_png(figure: Figure, dpi: int = 150) -> bytes:
+    """The figure as a PNG file."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi)
+    return buffer.getvalue()
+
+
+def to_data_url(figure: Figure, dpi: int = 150) -> str:
+    """The figure as a `data:` address, for an `<img>` that needs no second file."""
+    return "data:image/png;base64," + base64.b64encode(to_png(figure, dpi)).decode()
