@@ -1,0 +1,303 @@
+"""An append-only record of runs in one SQLite file, which survives a kill at any moment.
+
+A run is known by the SHA-256 of what defines it, as JSON with sorted keys. A row is written once, in a transaction, and
+never changed: triggers refuse it. Write-ahead logging keeps readers out of the writer's way; it needs a local disk.
+One driver writes. It holds an exclusive SQLite lock on a file beside the store, which the operating system releases
+with the process, however that ends: there are no stale locks.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import importlib
+import json
+import math
+import os
+import platform
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+DONE, DIVERGED, FAILED = "done", "diverged", "failed"
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('done', 'diverged', 'failed')),
+    definition TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    finished REAL NOT NULL,
+    checksum TEXT NOT NULL,
+    UNIQUE (key, attempt)
+);
+CREATE UNIQUE INDEX IF NOT EXISTS once ON runs (key) WHERE status != 'failed';
+CREATE TABLE IF NOT EXISTS drivers (started REAL NOT NULL, host TEXT NOT NULL, process INTEGER NOT NULL);
+CREATE TRIGGER IF NOT EXISTS no_update BEFORE UPDATE ON runs BEGIN SELECT RAISE(ABORT, 'the store is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON runs BEGIN SELECT RAISE(ABORT, 'the store is append-only'); END;
+"""
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys and no spaces: equal for equal values."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def run_key(definition: Mapping[str, Any]) -> str:
+    """What identifies a run: the SHA-256 of its definition.
+
+    Example:
+        >>> run_key({"seed": 1, "size": 4}) == run_key({"size": 4, "seed": 1})
+        True
+    """
+    return hashlib.sha256(canonical(definition).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One stored run: what defined it, how it ended, and what it measured."""
+
+    key: str
+    status: str
+    definition: dict[str, Any]
+    outcome: dict[str, Any]
+    finished: float
+    attempt: int = 1
+
+    @property
+    def seconds(self) -> float:
+        """How long the run took; NaN where that is not known."""
+        return float(self.outcome.get("seconds", math.nan))
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What a check of a store found."""
+
+    rows: int
+    done: int
+    diverged: int
+    failed: int
+    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        counts = f"{self.rows} rows: {self.done} done, {self.diverged} diverged, {self.failed} failed."
+        return (
+            counts
+            + (" Nothing is damaged, and no run was stored twice." if self.sound else "")
+            + "".join(f"\n{p}" for p in self.problems)
+        )
+
+
+class Store:
+    """The runs of a study on disk.
+
+    Args:
+        path: the SQLite file.
+        write: take the driver's lock and create the file where there is none; otherwise open it for reading.
+
+    Raises:
+        RuntimeError: another driver is writing, or the disk does not support write-ahead logging.
+        FileNotFoundError: nothing to read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, write: bool = False):
+        self.path = Path(path)
+        self._lock: sqlite3.Connection | None = None
+        if write:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._acquire()
+        elif not self.path.exists():
+            raise FileNotFoundError(
+                f"There are no runs yet: {self.path} does not exist. Start with: flm study run SPEC.toml"
+            )
+        self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+        if write:
+            self._prepare()
+
+    def _acquire(self) -> None:
+        lock = sqlite3.connect(self.path.with_name(self.path.name + ".lock"), timeout=0, isolation_level=None)
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError:
+            lock.close()
+            raise RuntimeError(
+                f"{self.path} is being written by another driver{self._holder()}. One driver writes at a time; "
+                "watch it with: flm study status"
+            ) from None
+        self._lock = lock
+
+    def _holder(self) -> str:
+        try:
+            with sqlite3.connect(self.path, timeout=1) as connection:
+                row = connection.execute("SELECT host, process, started FROM drivers ORDER BY rowid DESC").fetchone()
+        except sqlite3.Error:
+            return ""
+        if row is None:
+            return ""
+        started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row[2]))
+        return f" (process {row[1]} on {row[0]}, since {started})"
+
+    def _prepare(self) -> None:
+        try:
+            mode = self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.executescript(_SCHEMA)
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise RuntimeError(
+                f"{self.path} is not a store of runs: {error}. Move it away, or name another file."
+            ) from None
+        if mode != "wal":
+            self.close()
+            raise RuntimeError(
+                f"{self.path} must be on a local disk: this one does not support write-ahead logging. Name another file."
+            )
+        self._connection.execute("INSERT INTO drivers VALUES (?, ?, ?)", (time.time(), platform.node(), os.getpid()))
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file and give the driver's lock back."""
+        self._connection.close()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def add(self, runs: Iterable[tuple[Mapping[str, Any], str, Mapping[str, Any]]]) -> int:
+        """Append runs, (definition, status, outcome) each, in one transaction; returns how many were new.
+
+        A run that is stored as done or diverged is not stored again. A failed one may be followed by a later attempt.
+        """
+        if self._lock is None:
+            raise RuntimeError(f"{self.path} was opened for reading. Open it with write=True.")
+        added = 0
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            for definition, status, outcome in runs:
+                key = run_key(definition)
+                before = self._connection.execute("SELECT status FROM runs WHERE key = ?", (key,)).fetchall()
+                if any(row[0] != FAILED for row in before):
+                    continue
+                text, result, now = canonical(definition), canonical(_finite(outcome)), time.time()
+                values = (key, len(before) + 1, status, text, result, now)
+                self._connection.execute(
+                    "INSERT INTO runs (key, attempt, status, definition, outcome, finished, checksum) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (*values, _checksum(values)),
+                )
+                added += 1
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        return added
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def rows(self, *, latest: bool = True) -> Iterator[Row]:
+        """Every run in the order of finishing; the last attempt of each, or all attempts."""
+        which = "WHERE number IN (SELECT MAX(number) FROM runs GROUP BY key) " if latest else ""
+        query = f"SELECT key, status, definition, outcome, finished, attempt FROM runs {which}ORDER BY number"
+        for key, status, definition, outcome, finished, attempt in self._connection.execute(query):
+            yield Row(key, status, json.loads(definition), json.loads(outcome), finished, attempt)
+
+    def keys(self, *, failed: bool = True) -> set[str]:
+        """Keys of the runs that need not be done again; with or without those that failed."""
+        query = "SELECT DISTINCT key FROM runs" + ("" if failed else " WHERE status != 'failed'")
+        return {row[0] for row in self._connection.execute(query)}
+
+    def audit(self) -> Audit:
+        """Check the file, every row's key and checksum, the numbering, and that no run was stored twice."""
+        problems = []
+        check = self._connection.execute("PRAGMA integrity_check").fetchone()[0]
+        if check != "ok":
+            problems.append(f"SQLite finds the file damaged: {check}")
+        counts, finals, attempts = dict.fromkeys((DONE, DIVERGED, FAILED), 0), {}, {}
+        number = 0
+        columns = "number, key, attempt, status, definition, outcome, finished, checksum"
+        for number, (stored, *values, checksum) in enumerate(
+            self._connection.execute(f"SELECT {columns} FROM runs ORDER BY number"), 1
+        ):
+            key, attempt, status, definition = values[:4]
+            counts[status] += 1
+            attempts[key] = attempts.get(key, 0) + 1
+            finals[key] = finals.get(key, 0) + (status != FAILED)
+            if stored != number:
+                problems.append(f"Row {number} is missing: the next one has number {stored}.")
+                break
+            if attempt != attempts[key]:
+                problems.append(f"Row {stored}: attempt {attempt} where {attempts[key]} was due.")
+            if key != run_key(json.loads(definition)):
+                problems.append(f"Row {stored}: its key is not that of its definition.")
+            if checksum != _checksum(tuple(values)):
+                problems.append(f"Row {stored}: its contents were changed.")
+        problems += [f"Run {key[:12]} was stored {n} times." for key, n in finals.items() if n > 1]
+        return Audit(number, counts[DONE], counts[DIVERGED], counts[FAILED], tuple(problems))
+
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write one line per run to a `.csv` or `.parquet` file (Parquet needs pyarrow); nested keys joined by dots."""
+        path = Path(path)
+        table = [
+            {"key": r.key, "status": r.status, "attempt": r.attempt, "finished": r.finished}
+            | _flat("", r.definition)
+            | _flat("", {k: v for k, v in r.outcome.items() if k != "history"})
+            for r in self.rows(latest=False)
+        ]
+        columns = list(dict.fromkeys(name for row in table for name in row))
+        if path.suffix == ".csv":
+            temporary = path.with_name(path.name + ".part")
+            with temporary.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, columns)
+                writer.writeheader()
+                writer.writerows(table)
+            temporary.replace(path)
+        elif path.suffix == ".parquet":
+            try:
+                arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+            except ImportError:
+                raise ImportError(
+                    "Parquet needs pyarrow. Run: pip install pyarrow, or export to a .csv file."
+                ) from None
+            parquet.write_table(arrow.table({c: [row.get(c) for row in table] for c in columns}), path)
+        else:
+            raise ValueError(f"`path` must end in .csv or .parquet; got {path.name!r}.")
+        return path
+
+
+def _checksum(values: tuple[Any, ...]) -> str:
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
+
+
+def _finite(value: Any) -> Any:
+    """The same with the strings "inf", "-inf", "nan" for numbers that JSON lacks."""
+    if isinstance(value, Mapping):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def _flat(prefix: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, entry in value.items():
+        flat |= _flat(f"{prefix}{name}.", entry) if isinstance(entry, Mapping) else {prefix + name: entry}
+    return flat
