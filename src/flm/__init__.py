@@ -11,11 +11,25 @@ from typing import TYPE_CHECKING, Any
 from flm._version import __version__
 
 if TYPE_CHECKING:
+    from flm.control_solution import ControlSolution
     from flm.domains import Ball, Box, Curve, Disk, Ellipse, Polygon, Region
     from flm.estimators import FLMImputer, FLMRegressor
     from flm.files import load, save
     from flm.models import FLM, MLP, Siren
-    from flm.problems import PDE, ConservationLaw, Learn, data, dirichlet, initial, neumann, on, periodic, robin
+    from flm.problems import (
+        PDE,
+        ConservationLaw,
+        Free,
+        Learn,
+        OptimalControl,
+        data,
+        dirichlet,
+        initial,
+        neumann,
+        on,
+        periodic,
+        robin,
+    )
     from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries, lattice, sign_matrix
     from flm.solution import Solution
     from flm.solvers import distill, solve
@@ -26,6 +40,7 @@ _HOMES = {
     "Ball": "flm.domains",
     "Box": "flm.domains",
     "ConservationLaw": "flm.problems",
+    "ControlSolution": "flm.control_solution",
     "Curve": "flm.domains",
     "Disk": "flm.domains",
     "Ellipse": "flm.domains",
@@ -33,8 +48,10 @@ _HOMES = {
     "FLM": "flm.models",
     "FLMImputer": "flm.estimators",
     "FLMRegressor": "flm.estimators",
+    "Free": "flm.problems",
     "Learn": "flm.problems",
     "MLP": "flm.models",
+    "OptimalControl": "flm.problems",
     "PDE": "flm.problems",
     "PhaseSeries": "flm.series",
     "Polygon": "flm.domains",
@@ -57,7 +74,7 @@ _HOMES = {
     "solve": "flm.solvers",
     "train": "flm.solvers.train",
 }
-_MODULES = ("models", "problems", "references", "series", "torch")
+_MODULES = ("models", "problems", "references", "series", "solvers", "torch")
 
 __all__ = ["__version__", *_HOMES, *(name for name in _MODULES if name != "torch")]  # torch is an extra
 

@@ -232,12 +232,12 @@ class Growth:
         reach = np.clip(1.5 * np.pi * (np.array(sizes) - 1) / np.array(periods), 3.0, 60.0)
         rng = np.random.default_rng(self.seed)
         found: list[Fit] = []
-        for _ in range(PROBE_STARTS):
+        for tried in range(PROBE_STARTS):
             start = rng.uniform(0.2, np.maximum(reach, 0.4), (count, self.m))
             fit = learner.run(start, max_steps=PROBE_STEPS)
             good = fit.estimate <= self.tol
-            if not good and not found:
-                break  # the first start says whether it is worth while
+            if not good and not found and tried == PROBE_STARTS // 2 - 1:
+                break  # half of the starts say whether it is worth while
             found += [fit] if good else []
             if len(found) == 2:
                 bar = self.bar_between(*sorted(found, key=lambda f: f.estimate))

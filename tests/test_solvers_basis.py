@@ -1,0 +1,104 @@
+"""Least squares and the two bases: against numpy, autodiff and finite differences."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import flm
+from flm.solvers.free_basis import FreeBasis
+from flm.solvers.lattice_basis import LatticeBasis, lattice_set
+from flm.solvers.lstsq import Rows
+
+
+def test_least_squares_agrees_with_numpy():
+    rng = np.random.default_rng(0)
+    rows = Rows(20, 70)
+    view = rows.take(70)
+    view[...] = rng.normal(size=view.shape)
+    A, b = view[:20].T.copy(), view[20].copy()
+    answer = rows.solve()
+    expected, *_ = np.linalg.lstsq(A, b, rcond=None)
+    np.testing.assert_allclose(answer.coefficients[:, 0], expected, rtol=1e-12)
+    np.testing.assert_allclose(answer.residual[0], np.linalg.norm(A @ expected - b), rtol=1e-12)
+
+
+def test_rank_deficient_and_dead_columns_stay_small():
+    rng = np.random.default_rng(1)
+    rows = Rows(6, 30)
+    view = rows.take(30)
+    view[:3] = rng.normal(size=(3, 30))
+    view[3] = view[0]  # a repeated column
+    view[4] = 0.0  # a dead one
+    view[5] = 1.0
+    view[6] = view[0] + 2 * view[1]
+    answer = rows.solve().coefficients[:, 0]
+    assert answer[4] == 0
+    assert np.abs(answer).max() < 10
+    np.testing.assert_allclose(answer[0] + answer[3], 1, atol=1e-8)
+
+
+def test_scaled_rows_have_unit_norm():
+    rows = Rows(5, 10)
+    view = rows.take(10)
+    view[...] = np.random.default_rng(2).normal(size=view.shape) * 1e6
+    rows.scale_rows(0, 0.1)
+    np.testing.assert_allclose(np.linalg.norm(rows.buffer[:5, :10], axis=0), 0.1)
+
+
+@pytest.mark.parametrize("power", [np.inf, 2.0, 1.0])
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_lattice_basis_equals_its_model(m, power):
+    rng = np.random.default_rng(m)
+    box = flm.Box(**{"xyz"[j]: (-j, 1 + j) for j in range(m)})
+    basis = LatticeBasis(box, lattice_set([3.0, 4.0, 2.0][:m], power), [2.0, 1.3, 5.0][:m])
+    assert len({tuple(f) for f in basis.functions}) == basis.num_columns
+    coefficients = rng.normal(size=(basis.num_columns, 2))
+    points = box.interior(20, seed=0)
+    orders = tuple(itertools.product(range(3), repeat=m))
+    tables = basis.tables(points)
+    jets = np.asarray(basis.model(coefficients).jets(points, orders))
+    scale = np.abs(jets).max(axis=(1, 2), keepdims=True)
+    assert np.abs(basis.evaluate(tables, coefficients, orders) - jets).max() <= 1e-12 * scale.max()
+    weights = {alpha: rng.normal(size=20) for alpha in orders}
+    out = np.empty((basis.num_columns, 20))
+    basis.combine(tables, weights, out)
+    expected = sum(weights[a][:, None] * jets[i] for i, a in enumerate(orders))
+    np.testing.assert_allclose(out.T @ coefficients, expected, rtol=1e-11, atol=1e-11 * np.abs(expected).max())
+
+
+def test_lattice_sets_contain_axes_and_are_ordered_by_power():
+    sizes = (5.0, 4.0)
+    sets = [{tuple(k) for k in lattice_set(sizes, p)} for p in (1.0, 2.0, np.inf)]
+    assert sets[0] < sets[1] < sets[2]
+    for points in sets:
+        assert {(k, 0) for k in range(5)} | {(0, k) for k in range(4)} <= points
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_free_basis_equals_its_model_and_its_slopes_are_derivatives(m):
+    rng = np.random.default_rng(m)
+    box = flm.Box(**{"xyz"[j]: (-j, 1 + j) for j in range(m)})
+    frequencies = rng.uniform(0.3, 4, (3, m))
+    basis = FreeBasis(box, frequencies)
+    coefficients = rng.normal(size=(basis.num_columns, 1))
+    points = box.interior(9, seed=0)
+    orders = tuple(itertools.product(range(3), repeat=m))
+    jets = np.asarray(basis.model(coefficients).jets(points, orders))
+    np.testing.assert_allclose(
+        basis.evaluate(basis.tables(points), coefficients, orders)[..., 0], jets, rtol=1e-10, atol=1e-9
+    )
+    weights = {alpha: rng.normal(size=9) for alpha in orders}
+
+    def value(n):
+        moved = FreeBasis(box, n)
+        found = moved.evaluate(moved.tables(points), coefficients, orders)[..., 0]
+        return sum(weights[a] * found[i] for i, a in enumerate(orders))
+
+    out = np.zeros((frequencies.size, 9))
+    basis.slopes(basis.tables(points), coefficients[:, 0], weights, out)
+    h = 1e-5
+    for i, unit in enumerate(np.eye(frequencies.size)):
+        step = h * unit.reshape(frequencies.shape)
+        numeric = (value(frequencies + step) - value(frequencies - step)) / (2 * h)
+        np.testing.assert_allclose(out[i], numeric, rtol=1e-5, atol=1e-6 * np.abs(out).max())

@@ -1,0 +1,287 @@
+"""Tolerance in, series out: accuracy against exact solutions, and error bars that do not flatter."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import flm
+from flm.solvers.fit import Fitter
+from flm.solvers.lattice_basis import LatticeBasis, lattice_set
+
+SMOOTH = [
+    "heat",
+    "poisson",
+    "black_scholes",
+    "advection",
+    "wave",
+    "helmholtz",
+    "convection_diffusion",
+    "reaction_diffusion",
+    "klein_gordon",
+    "allen_cahn",
+    "biharmonic",
+    "acoustics",
+    "oscillator",
+    "stiff",
+]
+
+
+@pytest.mark.parametrize("name", [*SMOOTH, pytest.param("poisson_3d", marks=pytest.mark.slow), "poisson_5d"])
+def test_catalogue_converges_to_the_tolerance_with_an_honest_bar(name):
+    solution = flm.solve(getattr(flm.problems, name)(), tol=1e-8)
+    error = solution.errors().relative_l2
+    assert solution.converged, solution.status
+    assert error <= 1e-8
+    assert solution.error_estimate >= error / 2
+
+
+@pytest.mark.slow
+def test_viscous_burgers_marches_in_windows_with_an_honest_bar():
+    solution = flm.solve(flm.problems.viscous_burgers(), tol=1e-4, method="windows")
+    assert solution.converged
+    assert len(solution.pieces) == len(solution.windows) > 1
+    assert solution.errors().relative_l2 <= solution.error_estimate
+    with pytest.raises(AttributeError, match=r"\.pieces"):
+        _ = solution.series
+
+
+@pytest.mark.parametrize(
+    ("name", "num_subnets", "mse"),
+    [
+        ("heat", 16, 1e-15),
+        ("heat", 64, 1e-24),
+        ("poisson", 4, 1e-28),
+        ("black_scholes", 16, 1e-10),
+        ("black_scholes", 64, 1e-18),
+    ],
+)
+def test_paper_problems_at_the_paper_sizes(name, num_subnets, mse):
+    solution = flm.solve(getattr(flm.problems, name)(), tol=1e-9, num_subnets=num_subnets)
+    assert solution.model.num_subnets == num_subnets
+    assert solution.errors().mse <= mse
+    if name == "poisson":
+        term = solution.series.terms(1)[0]
+        np.testing.assert_allclose(np.abs(term.frequency), np.pi, rtol=1e-12)
+
+
+def test_poisson_is_found_by_learned_frequencies_too():
+    from flm.solvers.learn_frequencies import FrequencyLearner
+
+    problem = flm.problems.poisson()
+    start = np.random.default_rng(3).uniform(0.3, 3.0, (4, 2))
+    fit = FrequencyLearner(Fitter(problem), 4).run(start)
+    assert fit.estimate < 1e-13
+    biggest = np.abs(fit.coefficients).reshape(2, 4, 2).max(axis=(0, 2)).argmax()
+    # z = 2x - 1 on the unit square: frequency pi in x is pi/2 in z
+    np.testing.assert_allclose(np.abs(fit.basis.frequencies[biggest]), np.pi / 2, rtol=1e-12)
+
+
+def off_lattice_wave():
+    truth = lambda x, t: jnp.sin(3.7 * jnp.pi * x) * jnp.cos(3.7 * jnp.pi * t) + 0.5 * jnp.cos(26 * x) * jnp.cos(26 * t)
+    return flm.PDE(
+        flm.Box(x=(0, 1), t=(0, 1)),
+        lambda u_tt, u_xx: u_tt - u_xx,
+        [flm.initial(lambda x: truth(x, 0.0), velocity=0.0), flm.dirichlet("boundary", truth)],
+        exact=truth,
+    )
+
+
+def test_a_short_sum_of_sinusoids_is_found_exactly():
+    solution = flm.solve(off_lattice_wave(), tol=1e-10)
+    assert "learned frequencies" in solution.status.sentence
+    assert solution.errors().relative_l2 < 1e-12
+    found = {round(float(abs(t.frequency[0])), 6) for t in solution.series.terms(4)}
+    assert found == {round(3.7 * np.pi, 6), 26.0}
+
+
+@pytest.mark.parametrize("axis", ["x", "t", "u"])
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+def test_rescaling_costs_no_digits(axis, factor):
+    sx, st, su = (factor if axis == a else 1.0 for a in ("x", "t", "u"))
+    problem = flm.PDE(
+        flm.Box(x=(0, sx), t=(0, st)),
+        lambda u_t, u_xx: st * u_t - 0.1 * sx**2 * u_xx,
+        [flm.initial(lambda x: su * jnp.sin(jnp.pi * x / sx)), flm.dirichlet("boundary")],
+        exact=lambda x, t: su * jnp.sin(jnp.pi * x / sx) * jnp.exp(-0.1 * jnp.pi**2 * t / st),
+    )
+    solution = flm.solve(problem, tol=1e-10)
+    assert solution.converged
+    assert solution.errors().relative_l2 < 1e-10
+
+
+def smooth_on(domain):
+    truth = lambda x, y: jnp.exp(x) * jnp.sin(2 * y) + x * y
+    return flm.PDE(
+        domain,
+        lambda x, y, u_xx, u_yy: u_xx + u_yy + 3 * jnp.exp(x) * jnp.sin(2 * y),
+        [flm.dirichlet("boundary", truth)],
+        exact=truth,
+    )
+
+
+FLOWER = flm.Region(
+    lambda x, y: jnp.sqrt(x**2 + y**2) - 1 - 0.3 * jnp.cos(5 * jnp.arctan2(y, x)),
+    bounds=flm.Box(x=(-1.4, 1.4), y=(-1.4, 1.4)),
+)
+L_SHAPE = flm.Polygon(x=[0, 1, 1, -1, -1, 0], y=[0, 0, 1, 1, -1, -1])
+
+
+@pytest.mark.parametrize("domain", [flm.Disk(x=0, y=0, radius=1), L_SHAPE, FLOWER], ids=["disk", "L", "flower"])
+def test_poisson_on_regions(domain):
+    solution = flm.solve(smooth_on(domain), tol=1e-11)
+    assert solution.converged
+    assert solution.errors().relative_l2 <= 1e-11
+
+
+def test_heat_on_a_disk_in_time():
+    # exp(-2 k t) (sin x + 1) ... sin x decays at rate k: a solution that is not shaped by the disk
+    k = 0.1
+    truth = lambda x, y, t: jnp.exp(-2 * k * t) * jnp.sin(x) * jnp.cos(y) + 1.0
+    problem = flm.PDE(
+        flm.Disk(x=0, y=0, radius=1) * flm.Box(t=(0, 1)),
+        lambda u_t, u_xx, u_yy: u_t - k * (u_xx + u_yy),
+        [flm.initial(lambda x, y: truth(x, y, 0.0)), flm.dirichlet("boundary", truth)],
+        exact=truth,
+    )
+    solution = flm.solve(problem, tol=1e-7)
+    assert solution.converged
+    assert solution.errors().relative_l2 <= 1e-7
+
+
+def corner_singularity():
+    def truth(x, y):
+        angle = jnp.arctan2(y, x)
+        angle = jnp.where(angle < -1e-12, angle + 2 * jnp.pi, angle)
+        return (x**2 + y**2 + 1e-300) ** (1 / 3) * jnp.sin(2 * angle / 3)
+
+    return flm.PDE(L_SHAPE, lambda u_xx, u_yy: u_xx + u_yy, [flm.dirichlet("boundary", truth)], exact=truth)
+
+
+def test_corner_has_an_honest_bar_and_enrichment_removes_it():
+    plain = flm.solve(corner_singularity(), tol=1e-8, max_columns=500)
+    assert not plain.converged
+    assert plain.error_estimate >= plain.errors().relative_l2 / 2
+    rich = flm.solve(corner_singularity(), tol=1e-8, method="enriched", max_columns=500)
+    assert rich.converged
+    assert rich.errors().relative_l2 <= 1e-8
+    with pytest.raises(AttributeError, match="not a plain Fourier series"):
+        _ = rich.series
+
+
+def test_hole_enrichment():
+    truth = lambda x, y: jnp.log(x**2 + y**2) / 2 + x
+    ring = flm.Disk(x=0, y=0, radius=1) - flm.Disk(x=0, y=0, radius=0.3)
+    problem = flm.PDE(ring, lambda u_xx, u_yy: u_xx + u_yy, [flm.dirichlet("boundary", truth)], exact=truth)
+    assert flm.solve(problem, tol=1e-8, method="enriched").errors().relative_l2 <= 1e-8
+
+
+def test_nonlinear_ridge_on_the_iterate_reaches_rounding():
+    truth = lambda x, y: jnp.exp(x * y) / 3
+    problem = flm.PDE(
+        flm.Box(x=(0, 1), y=(0, 1)),
+        lambda x, y, u, u_xx, u_yy: -u_xx - u_yy - jnp.exp(u) + (x**2 + y**2) * truth(x, y) + jnp.exp(truth(x, y)),
+        [flm.dirichlet("boundary", truth)],
+        exact=truth,
+    )
+    solution = flm.solve(problem, tol=1e-12)
+    assert solution.converged
+    assert solution.errors().relative_l2 < 1e-12
+
+
+def test_statuses_say_what_happened():
+    box = flm.Box(x=(0, 1), y=(0, 1))
+    trivial = flm.solve(flm.PDE(box, lambda u, u_xx, u_yy: u_xx + u_yy + u, [flm.dirichlet("boundary")]))
+    assert trivial.status.word == "trivial"
+    assert float(trivial(x=0.3, y=0.2)) == 0.0
+
+    clash = flm.solve(
+        flm.PDE(
+            flm.Box(x=(0, 1), t=(0, 1)), lambda u_t, u_xx: u_t - u_xx, [flm.initial(1.0), flm.dirichlet("boundary")]
+        ),
+        tol=1e-6,
+        max_columns=300,
+        method="lattice",
+    )
+    assert clash.status.word == "inconsistent"
+    assert "'t=0'" in clash.status.sentence
+    assert clash.error_estimate > 1e-3
+
+    small = flm.solve(flm.problems.helmholtz(), tol=1e-10, max_columns=60)
+    assert small.status.word == "size"
+    assert small.error_estimate > 1e-3
+
+    source = lambda x, u_xx, u_yy: u_xx + u_yy + jnp.pi**2 * jnp.cos(jnp.pi * x)
+    free = flm.solve(flm.PDE(box, source, [flm.neumann("boundary")]))
+    assert "constant" in free.status.sentence
+    pinned = flm.solve(flm.PDE(box, source, [flm.neumann("boundary"), flm.dirichlet("x=0, y=0", 5.0)]))
+    assert "constant" not in pinned.status.sentence
+    assert abs(float(pinned(x=0.5, y=0.5)) - 4.0) < 1e-7  # cos(pi x) + 4
+
+
+def test_interrupt_returns_the_best_so_far():
+    steps = []
+
+    def progress(step):
+        steps.append(step)
+        if len(steps) == 2:
+            raise KeyboardInterrupt
+
+    solution = flm.solve(flm.problems.black_scholes(), tol=1e-12, progress=progress)
+    assert solution.status.word == "interrupted"
+    assert solution.errors().relative_l2 < 1
+
+
+def test_same_seed_same_answer():
+    first, second = (flm.solve(flm.problems.heat(), tol=1e-9, seed=5) for _ in range(2))
+    np.testing.assert_array_equal(np.asarray(first.model.amplitudes), np.asarray(second.model.amplitudes))
+
+
+def inverse_heat(seed):
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(size=(200, 2))
+    clean = np.sin(np.pi * points[:, 0]) * np.exp(-0.1 * np.pi**2 * points[:, 1])
+    readings = clean + 0.01 * rng.normal(size=200)
+    return flm.PDE(
+        flm.Box(x=(0, 1), t=(0, 1)),
+        lambda u_t, u_xx, alpha: u_t - alpha * u_xx,
+        [flm.initial(lambda x: jnp.sin(jnp.pi * x)), flm.dirichlet("boundary"), flm.data(points, readings)],
+        parameters={"alpha": flm.Learn(0.5, lower=0.0)},
+    )
+
+
+def test_diffusivity_from_noisy_readings():
+    solution = flm.solve(inverse_heat(0), tol=1e-6)
+    alpha = solution.parameters["alpha"]
+    assert solution.converged
+    assert abs(alpha.value - 0.1) <= 0.001
+    assert abs(alpha.value - 0.1) <= 3 * alpha.standard_error
+
+
+@pytest.mark.slow
+def test_two_standard_errors_cover_the_diffusivity():
+    covered, worst = 0, 0.0
+    lattice = lattice_set((6, 6), np.inf)
+    for seed in range(100):
+        problem = inverse_heat(seed)
+        fit = Fitter(problem).fit(LatticeBasis(problem.domain, lattice, (2.0, 6.5)))
+        error = abs(fit.parameters[0] - 0.1)
+        covered += error <= 2 * np.sqrt(fit.covariance[0, 0])
+        worst = max(worst, error)
+        jax.clear_caches()
+    assert covered >= 90
+    assert worst <= 0.0015  # 1 % of 0.1 is three standard errors of 200 readings
+
+
+def test_distill_shortens_a_solution():
+    solution = flm.solve(flm.problems.heat(), tol=1e-9)
+    small = flm.distill(solution, 9)
+    assert small.model.num_subnets == 9
+    assert small.errors().relative_l2 < 1e-5
+    assert small.error_estimate >= small.errors().relative_l2 / 3
+
+
+def test_distill_finds_the_frequency_of_a_function():
+    small = flm.distill(lambda p: np.sin(3.3 * p[:, 0]), 2, domain=flm.Box(x=(0, 1)))
+    assert small.converged
+    np.testing.assert_allclose(np.abs(small.series.terms(1)[0].frequency), 3.3, rtol=1e-9)
