@@ -14,7 +14,7 @@ import flm
 
 SOURCE = Path(flm.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
-NUMERICS = {"series", "domains", "references", "models", "problems", "solution", "solvers"}
+NUMERICS = {"series", "domains", "references", "models", "problems", "solution", "control_solution", "solvers"}
 # Which parts of the package a part may import, itself aside; `files` and `_version` are open to all.
 ALLOWED = {
     "series": set(),
@@ -23,6 +23,7 @@ ALLOWED = {
     "models": {"series", "domains"},
     "problems": {"domains", "references"},
     "solution": {"series", "domains", "models"},
+    "control_solution": {"series", "domains", "models", "solution"},
     "solvers": NUMERICS - {"solvers"},
     "estimators": NUMERICS,
     "study": NUMERICS,

@@ -23,6 +23,8 @@ FORMAT = 1
 
 # What can be saved, and where it lives.
 KINDS = {
+    "ControlLaw": "flm.models.control_law",
+    "ControlSolution": "flm.control_solution",
     "EnrichedFLM": "flm.models.enriched",
     "ExponentialSeries": "flm.series",
     "FLM": "flm.models",
@@ -47,6 +49,9 @@ KINDS = {
     "SingularFunctions": "flm.models.enriched",
     "Siren": "flm.models",
     "Solution": "flm.solution",
+    "Starts": "flm.problems.control_starts",
+    "StateNetworks": "flm.models.control_networks",
+    "Symmetry": "flm.problems.control_symmetry",
 }
 
 

@@ -1,5 +1,6 @@
 """A control law as a nonharmonic Fourier series in (time, initial state)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -82,8 +83,28 @@ class ControlLaw:
         """T for each start, (P,)."""
         if self.duration_coefficients is None:
             return np.full(len(v), self.horizon)
+        assert self.duration_frequencies is not None
         products = space_products(self.normalize(v), self.duration_frequencies)
         return self.horizon * np.exp(np.einsum("pni,ni->p", products, self.duration_coefficients))
+
+    def inputs_at(self, v: np.ndarray) -> Callable[[np.ndarray, slice], np.ndarray]:
+        """A function of times s (E, P, q) and a slice of the starts v: controls, and log T when it is free."""
+
+        def inputs(s, part):
+            flat = s.transpose(1, 0, 2).reshape(s.shape[1], -1)  # (P, E q)
+            u = self.controls(flat, v[part]).reshape(s.shape[1], s.shape[0], s.shape[2], -1).transpose(1, 0, 2, 3)
+            if self.duration_coefficients is None:
+                return u
+            log_duration = np.log(self.duration(v[part]))[:, None]
+            return np.concatenate([u, np.broadcast_to(log_duration, s.shape)[..., None]], axis=-1)
+
+        return inputs
+
+    def breaks(self, v: np.ndarray) -> np.ndarray | None:
+        """Normalized times (P, B) at which the controls of each start have corners."""
+        if not (np.isfinite(self.lower).any() or np.isfinite(self.upper).any()):
+            return None
+        return crossings(lambda s: self.raw(s, v), self.lower, self.upper, len(v))
 
     def series(self, axes: tuple[str, ...]) -> PhaseSeries:
         """The series before squashing, in physical units: radians per unit of time (of s, when T is free) and state."""
@@ -105,12 +126,17 @@ class ControlLaw:
         """log T as a series in the start, physical units; None when T is fixed or there is a single start."""
         if self.duration_coefficients is None or not len(self.center):
             return None
+        assert self.duration_frequencies is not None
         constant = np.zeros((1, 2 ** len(self.center)))
         constant[0, 0] = np.log(self.horizon)
         frequencies = np.concatenate([np.zeros((1, len(self.center))), self.duration_frequencies])
         coefficients = np.concatenate([constant, self.duration_coefficients])
         series = SeparableSeries(frequencies, coefficients, axes).phase().rescale(1.0 / self.scale)
         return series.shift(self.center)
+
+    @classmethod
+    def _unpack(cls, fields: dict) -> "ControlLaw":
+        return cls(**fields)
 
     def with_arrays(self, **changes: np.ndarray) -> "ControlLaw":
         """This law with some arrays replaced."""
@@ -125,3 +151,46 @@ def space_products(z: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
         pair = np.stack([np.cos(angle), np.sin(angle)], axis=-1)  # (P, N, 2)
         products = (products[..., :, None] * pair[..., None, :]).reshape(len(z), len(frequencies), -1)
     return products
+
+
+def crossings(
+    raw: Callable[[np.ndarray], np.ndarray],
+    lower: np.ndarray,
+    upper: np.ndarray,
+    num_starts: int,
+    *,
+    samples: int = 401,
+) -> np.ndarray:
+    """Normalized times at which controls meet their bounds, (P, B), nan where a start has fewer: corners of clip(w).
+
+    Args:
+        raw: Controls before squashing, (P, R, K), at times s (R,) or (P, R).
+        lower: Bounds (K,).
+        upper: Bounds (K,).
+        num_starts: P.
+        samples: Times that are searched for changes of sign.
+    """
+    bounds = [
+        (k, bound) for k, pair in enumerate(zip(lower, upper, strict=True)) for bound in pair if np.isfinite(bound)
+    ]
+    if not bounds:
+        return np.zeros((num_starts, 0))
+    index, level = np.array([k for k, _ in bounds]), np.array([bound for _, bound in bounds])
+    s = np.linspace(0.0, 1.0, samples)
+    above = raw(s)[..., index] > level  # (P, samples, bounds)
+    start, place, which = np.nonzero(above[:, 1:] != above[:, :-1])
+    order = np.argsort(start, kind="stable")
+    start, place, which = start[order], place[order], which[order]
+    counts = np.bincount(start, minlength=num_starts)
+    column = np.arange(len(start)) - np.repeat(np.cumsum(counts) - counts, counts)
+    low = np.full((num_starts, counts.max(initial=0)), np.nan)
+    high, bound = low.copy(), np.zeros(low.shape, int)
+    low[start, column], high[start, column], bound[start, column] = s[place], s[place + 1], which
+    rising = np.zeros(low.shape, bool)
+    rising[start, column] = above[start, place + 1, which]
+    for _ in range(34 if low.size else 0):
+        middle = 0.5 * (low + high)
+        values = np.take_along_axis(raw(np.nan_to_num(middle)), index[bound][..., None], axis=-1)[..., 0]
+        late = (values > level[bound]) == rising
+        low, high = np.where(late, low, middle), np.where(late, middle, high)
+    return 0.5 * (low + high)

@@ -19,6 +19,13 @@ from flm.problems.catalogue import viscous_burgers as viscous_burgers
 from flm.problems.catalogue import wave as wave
 from flm.problems.catalogue_conservation import buckley_leverett as buckley_leverett
 from flm.problems.catalogue_conservation import burgers as burgers
+from flm.problems.catalogue_control import double_integrator as double_integrator
+from flm.problems.catalogue_control import linear_quadratic as linear_quadratic
+from flm.problems.catalogue_control import minimum_time as minimum_time
+from flm.problems.catalogue_control import pendulum as pendulum
+from flm.problems.catalogue_control import rock_paper_scissors as rock_paper_scissors
+from flm.problems.catalogue_control import rpssl as rpssl
+from flm.problems.catalogue_control import van_der_pol as van_der_pol
 from flm.problems.conditions import Condition as Condition
 from flm.problems.conditions import Data as Data
 from flm.problems.conditions import Learn as Learn
@@ -31,4 +38,6 @@ from flm.problems.conditions import on as on
 from flm.problems.conditions import periodic as periodic
 from flm.problems.conditions import robin as robin
 from flm.problems.conservation import ConservationLaw as ConservationLaw
+from flm.problems.control import Free as Free
+from flm.problems.control import OptimalControl as OptimalControl
 from flm.problems.pde import PDE as PDE

@@ -5,14 +5,15 @@ a control gamma that changes the payoffs pushes a population towards equal share
 integral of |u - u_eq|^2 / 2 + r gamma^2 / 2.
 """
 
-import inspect
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from flm.problems.control import Free, OptimalControl
+from flm.problems.residuals import Named
 
 
 def rock_paper_scissors(initial: Any = (0.2, 0.2, 0.6), *, horizon: float = 6.0, r: float = 0.2) -> OptimalControl:
@@ -39,9 +40,7 @@ def rock_paper_scissors(initial: Any = (0.2, 0.2, 0.6), *, horizon: float = 6.0,
     )
 
 
-def rpssl(
-    initial: Any = (0.11, 0.11, 0.11, 0.11, 0.56), *, horizon: float = 6.0, r: float = 0.2
-) -> OptimalControl:
+def rpssl(initial: Any = (0.11, 0.11, 0.11, 0.11, 0.56), *, horizon: float = 6.0, r: float = 0.2) -> OptimalControl:
     """Rock–Paper–Scissors–Spock–Lizard: five strategies.
 
     Args:
@@ -89,31 +88,22 @@ def linear_quadratic(
     n, k = B.shape
     shapes = {"A": (A, (n, n)), "Q": (Q, (n, n)), "R": (R, (k, k))}
     if S is not None:
-        shapes["S"] = (np.atleast_2d(np.asarray(S, float)), (n, n))
+        S = np.atleast_2d(np.asarray(S, float))
+        shapes["S"] = (S, (n, n))
     for role, (matrix, shape) in shapes.items():
         if matrix.shape != shape:
             raise ValueError(f"`{role}` must have shape {shape} to match B of shape {B.shape}; got {matrix.shape}.")
     states, controls = tuple(f"x{i + 1}" for i in range(n)), tuple(f"u{i + 1}" for i in range(k))
-
-    def dynamics(*values):
-        x, u = values[:n], values[n:]
-        return tuple(_dot(A[i], x) + _dot(B[i], u) for i in range(n))
-
-    def running_cost(*values):
-        x, u = values[:n], values[n:]
-        return 0.5 * (_form(Q, x) + _form(R, u))
-
-    def terminal_cost(*x):
-        return 0.5 * _form(shapes["S"][0], x)
-
+    entries = [None if matrix is None else tuple(map(tuple, matrix.tolist())) for matrix in (A, B, Q, R, S)]
+    dynamics, running_cost, terminal_cost = _linear_quadratic(*entries)
     return OptimalControl(
-        dynamics=_with_names(dynamics, states + controls),
-        running_cost=_with_names(running_cost, states + controls),
+        dynamics=Named(dynamics, states + controls),
+        running_cost=Named(running_cost, states + controls),
         horizon=horizon,
         states=states,
         controls=controls,
         initial=initial,
-        terminal_cost=None if S is None else _with_names(terminal_cost, states),
+        terminal_cost=None if S is None else Named(terminal_cost, states),
     )
 
 
@@ -128,8 +118,8 @@ def van_der_pol(
         bounds: Of the control, or None.
     """
     return OptimalControl(
-        dynamics=lambda x1, x2, u: ((1 - x2**2) * x1 - x2 + u, x1),
-        running_cost=lambda x1, x2, u: x1**2 + x2**2 + u**2,
+        dynamics=_van_der_pol,
+        running_cost=_squares,
         horizon=horizon,
         states=("x1", "x2"),
         controls=("u",),
@@ -153,13 +143,13 @@ def double_integrator(
         largest: The bound on |u|, or None.
     """
     return OptimalControl(
-        dynamics=lambda v, u: (v, u),
-        running_cost=lambda u: 0.5 * u**2,
+        dynamics=_mass,
+        running_cost=_effort,
         horizon=horizon,
         states=("x", "v"),
         controls=("u",),
         initial=initial,
-        terminal=lambda x, v: (x, v),
+        terminal=_at_rest,
         bounds=None if largest is None else (-largest, largest),
         symmetries=((("-x", "-v"), ("-u",)),),
     )
@@ -176,8 +166,8 @@ def pendulum(initial: Any = (0.0, 0.0), *, horizon: float = 8.0, largest: float 
         largest: The bound on |u|.
     """
     return OptimalControl(
-        dynamics=lambda theta, omega, u: (omega, -jnp.sin(theta) + u),
-        running_cost=lambda theta, omega, u: 1 + jnp.cos(theta) + 0.1 * omega**2 + 0.1 * u**2,
+        dynamics=_pendulum,
+        running_cost=_upright,
         horizon=horizon,
         states=("theta", "omega"),
         controls=("u",),
@@ -197,14 +187,14 @@ def minimum_time(initial: Any = (1.0, 0.0), *, effort: float = 0.1, guess: float
         guess: Where the search for T starts.
     """
     return OptimalControl(
-        dynamics=lambda v, u: (v, u),
-        running_cost=lambda u, effort: 1.0 + 0.5 * effort * u**2,
+        dynamics=_mass,
+        running_cost=_time_and_effort,
         horizon=Free(guess),
         states=("x", "v"),
         controls=("u",),
         initial=initial,
         parameters={"effort": effort},
-        terminal=lambda x, v: (x, v),
+        terminal=_at_rest,
         symmetries=((("-x", "-v"), ("-u",)),),
     )
 
@@ -247,16 +237,59 @@ def _rpssl_cost(u1, u2, u3, u4, u5, gamma, r):
     return 0.5 * sum((u - 0.2) ** 2 for u in (u1, u2, u3, u4, u5)) + 0.5 * r * gamma**2
 
 
-def _dot(row: np.ndarray, values: Sequence):
-    return sum(float(a) * value for a, value in zip(row, values, strict=True))
+@lru_cache(maxsize=32)
+def _linear_quadratic(A, B, Q, R, S) -> tuple[Callable, Callable, Callable]:
+    """The functions for given matrices: the same objects for the same numbers, so that nothing is compiled twice."""
+    n = len(A)
+
+    def dynamics(*values):
+        x, u = values[:n], values[n:]
+        return tuple(_dot(A[i], x) + _dot(B[i], u) for i in range(n))
+
+    def running_cost(*values):
+        return 0.5 * (_form(Q, values[:n]) + _form(R, values[n:]))
+
+    def terminal_cost(*x):
+        return 0.5 * _form(S, x)
+
+    return dynamics, running_cost, terminal_cost
 
 
-def _form(matrix: np.ndarray, values: Sequence):
+def _van_der_pol(x1, x2, u):
+    return (1 - x2**2) * x1 - x2 + u, x1
+
+
+def _squares(x1, x2, u):
+    return x1**2 + x2**2 + u**2
+
+
+def _mass(v, u):
+    return v, u
+
+
+def _effort(u):
+    return 0.5 * u**2
+
+
+def _time_and_effort(u, effort):
+    return 1.0 + 0.5 * effort * u**2
+
+
+def _at_rest(x, v):
+    return x, v
+
+
+def _pendulum(theta, omega, u):
+    return omega, -jnp.sin(theta) + u
+
+
+def _upright(theta, omega, u):
+    return 1 + jnp.cos(theta) + 0.1 * omega**2 + 0.1 * u**2
+
+
+def _dot(row: Sequence, values: Sequence):
+    return sum(a * value for a, value in zip(row, values, strict=True))
+
+
+def _form(matrix: Sequence, values: Sequence):
     return sum(value * _dot(row, values) for row, value in zip(matrix, values, strict=True))
-
-
-def _with_names(function: Callable, names: Sequence[str]) -> Callable:
-    """`function(*values)` with a signature that names its arguments."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    function.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
-    return function

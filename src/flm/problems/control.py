@@ -1,17 +1,21 @@
 """Optimal control problems, written by argument name."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from flm.domains.where import did_you_mean
-from flm.problems.control_equations import Equations, Named, by_name, count_values
-from flm.problems.control_starts import Starts, as_coordinates, make_starts
-from flm.problems.control_symmetry import Symmetry, check_symmetries, make_group
+from flm.problems.control_equations import Equations, by_name, call, count_values, stack
+from flm.problems.control_following import Followed, follow
+from flm.problems.control_kernels import evaluate, evaluate_end
+from flm.problems.control_starts import Starts, make_starts
+from flm.problems.control_symmetry import check_symmetries, make_group
+from flm.problems.residuals import Named
 
 
 @dataclass(frozen=True)
@@ -68,14 +72,14 @@ class OptimalControl:
         ... )
     """
 
-    dynamics: Callable
-    running_cost: Callable
+    dynamics: Any
+    running_cost: Any
     horizon: float | Free
-    states: Sequence[str]
-    controls: Sequence[str]
+    states: tuple[str, ...]
+    controls: tuple[str, ...]
     _: KW_ONLY
     initial: Any
-    terminal_cost: Callable | None = None
+    terminal_cost: Any = None
     bounds: Any = None
     parameters: Mapping[str, float] = field(default_factory=dict)
     path: Any = None
@@ -94,18 +98,17 @@ class OptimalControl:
         if self.on_simplex and len(self.states) < 2:
             raise ValueError(f"`states` must be at least two on the simplex; got {', '.join(self.states)}.")
         put("equations", self._make_equations())
-        put("starts", make_starts(self.initial, self.states, self.on_simplex))
         lower, upper = _bounds(self.bounds, self.controls)
         put("lower", lower)
         put("upper", upper)
-        put("group", make_group(self.symmetries, self.states, self.controls))
+        group = make_group(self.symmetries, self.states, self.controls)
+        put("starts", make_starts(self.initial, self.states, self.on_simplex, group))
         self._check_invariances()
 
     equations: Equations = field(init=False, repr=False)
     starts: Starts = field(init=False, repr=False)
     lower: np.ndarray = field(init=False, repr=False)
     upper: np.ndarray = field(init=False, repr=False)
-    group: tuple[Symmetry, ...] = field(init=False, repr=False)
 
     @property
     def free(self) -> bool:
@@ -128,40 +131,69 @@ class OptimalControl:
         horizon = self.horizon.guess if isinstance(self.horizon, Free) else float(self.horizon)
         return np.array([*self.parameters.values(), horizon])
 
-    def coordinates(self, x0: Any) -> np.ndarray:
-        """Independent coordinates (P, d) of one state or several."""
-        return as_coordinates("x0", x0, self.states, self.on_simplex)
+    def sample(self, n: int, *, seed: int, image: int = 0) -> np.ndarray:
+        """`n` random initial states, uniform over `initial` or its `image`-th symmetric image, (n, number of states)."""
+        x = self.starts.lift(self.starts.sample(n, seed=seed))
+        return x @ self.starts.group[image].states
 
-    def lift(self, v: np.ndarray) -> np.ndarray:
-        """All states (..., n) from independent coordinates (..., d)."""
-        return np.concatenate([v, 1.0 - v.sum(axis=-1, keepdims=True)], axis=-1) if self.on_simplex else v
+    def follow(
+        self, inputs: Callable[[np.ndarray, slice], np.ndarray], x0: Any, breaks: np.ndarray | None = None
+    ) -> Followed:
+        """The trajectories from x0 under given inputs, tightly integrated.
 
-    def locate(self, x0: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Where a law made for `initial` is to be asked about given starts.
-
-        Returns:
-            Coordinates (P, d) of the images inside `initial`, and the index of the symmetry that maps each start there.
-
-        Raises:
-            ValueError: A start is outside `initial` and its images under `symmetries`.
+        Args:
+            inputs: Controls (and log T when it is free), (E, P, q, k), at normalized times s = t/T of shape (E, P, q) for a
+                slice of the starts.
+            x0: One initial state or several.
+            breaks: Normalized times (P, B) at which the inputs are not smooth; nan for none.
         """
-        v = self.coordinates(x0)
-        x, image, which = self.lift(v), v.copy(), np.full(len(v), -1)
-        for index, member in enumerate(self.group):
-            moved = (x @ member.states.T)[:, : v.shape[1]]
-            new = (which < 0) & self.starts.contains(moved)
-            image[new], which[new] = moved[new], index
-        if (which < 0).any():
-            raise ValueError(
-                f"`x0` must be in `initial`{' or one of its symmetric images' if len(self.group) > 1 else ''}, "
-                f"{self.initial!r}; got {np.round(x[which < 0][0], 12).tolist()}. "
-                "Solve the problem for a set of initial states that contains it."
-            )
-        return image, which
+        return follow(self.equations, self.numbers, self.starts.coordinates(x0), inputs, breaks)
 
-    def sample(self, n: int, *, seed: int) -> np.ndarray:
-        """`n` random initial states, uniform over `initial`, (n, number of states)."""
-        return self.lift(self.starts.sample(n, seed=seed))
+    def evaluate(self, s: np.ndarray, v: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rates of the coordinates (P, R, d) and running cost (P, R), per unit of normalized time, at s (R,)."""
+        every = np.broadcast_to(s, v.shape[:2])
+        rates, _, running, *_ = evaluate(self.equations, self.numbers, every, v, u)
+        return rates, running
+
+    def evaluate_end(self, v: np.ndarray) -> np.ndarray:
+        """The terminal cost (P,) of final coordinates v (P, d); zero when there is none."""
+        return evaluate_end(self.equations, self.numbers, v)
+
+    def simulate(self, control: Callable[[np.ndarray], Any], x0: Any) -> Followed:
+        """The trajectories from x0 under `control(t)`, a function of arrays of times: one array per control.
+
+        Example:
+            >>> from flm.problems import rock_paper_scissors
+            >>> problem = rock_paper_scissors()
+            >>> float(problem.simulate(lambda t: 0.0 * t, (0.2, 0.2, 0.6)).cost[0])  # doctest: +ELLIPSIS
+            0.257182...
+        """
+        if self.free:
+            raise ValueError(
+                "`simulate` must have a fixed horizon; got flm.Free. Build the problem with the T that you want."
+            )
+        horizon, k = float(self.numbers[-1]), len(self.controls)
+
+        def inputs(s, part):
+            values = control(s * horizon)
+            values = values if isinstance(values, tuple | list) else (values,)
+            if len(values) != k:
+                raise ValueError(
+                    f"`control` must return one array for each of {', '.join(self.controls)}; got {len(values)}."
+                )
+            return np.stack([np.broadcast_to(np.asarray(value, float), s.shape) for value in values], axis=-1)
+
+        return self.follow(inputs, x0)
+
+    def optimal_costs(self, x0: Any, method: str = "pontryagin", **options: Any) -> np.ndarray:
+        """Costs from an independent reference, (P,): "pontryagin" or "collocation" (flm.references), one solve a start."""
+        from flm import references
+
+        if method not in ("pontryagin", "collocation"):
+            raise ValueError(f"`method` must be 'pontryagin' or 'collocation'; got {method!r}.")
+        solve = references.pontryagin if method == "pontryagin" else references.collocation
+        x = self.starts.lift(self.starts.coordinates(x0))
+        return np.array([solve(self, state, **options).cost for state in x])
 
     def _make_equations(self) -> Equations:
         states, controls, parameters = self.states, self.controls, tuple(self.parameters)
@@ -202,7 +234,7 @@ class OptimalControl:
 
     def _check_invariances(self) -> None:
         """Refuse dynamics that leave the simplex, and symmetries that are none, at a few random points."""
-        if not self.on_simplex and len(self.group) == 1:
+        if not self.on_simplex and len(self.starts.group) == 1:
             return
         rng = np.random.default_rng(0)
         n, k = len(self.states), len(self.controls)
@@ -219,26 +251,25 @@ class OptimalControl:
                 "`dynamics` must keep the states on the simplex, their derivatives summing to zero; "
                 f"got a sum of {rates.sum(axis=1)[np.abs(rates.sum(axis=1)).argmax()]:.3g}."
             )
-        if broken := check_symmetries(self.group, describe, x, u):
-            raise ValueError(f"`symmetries` must leave the problem unchanged; got {self.symmetries!r}, which {broken} breaks.")
+        if broken := check_symmetries(self.starts.group, describe, x, u):
+            raise ValueError(
+                f"`symmetries` must leave the problem unchanged; got {self.symmetries!r}, which {broken} breaks."
+            )
 
 
 @partial(jax.jit, static_argnums=0)
 def _describe(equations: Equations, x, u, numbers):
     """The dynamics (P, n) and everything that a symmetry must not change (P, q), at states x (P, n), controls u (P, k)."""
-    import jax.numpy as jnp
-
-    from flm.problems.control_equations import stack
 
     def at(x, u):
         known = dict(zip(equations.parameters, numbers, strict=False)) | {"t": 0.37 * numbers[-1]}
         known |= dict(zip(equations.states, x, strict=True)) | dict(zip(equations.controls, u, strict=True))
-        rates = equations.dynamics(known)
-        same = [equations.running_cost(known)]
+        rates = call(equations.dynamics, known)
+        same = [call(equations.running_cost, known)]
         if equations.terminal_cost is not None:
-            same.append(equations.terminal_cost(known))
+            same.append(call(equations.terminal_cost, known))
         for named in (*equations.path, *equations.terminal):
-            value = named(known)
+            value = call(named, known)
             # Constraints may be exchanged among themselves.
             same.append(jnp.sum(stack(value if isinstance(value, tuple | list) else (value,)) ** 2))
         return stack(rates if isinstance(rates, tuple | list) else (rates,)), stack(same)
@@ -285,7 +316,7 @@ def _bounds(bounds: Any, controls: tuple[str, ...]) -> tuple[np.ndarray, np.ndar
     if not isinstance(bounds, Mapping):
         if len(controls) > 1:
             raise ValueError(f"`bounds` must be a dict with an interval for each bounded control; got {bounds!r}.")
-        bounds = {controls[0]: bounds}
+        bounds = dict.fromkeys(controls, bounds)
     for name, interval in bounds.items():
         if name not in controls:
             raise ValueError(

@@ -13,48 +13,36 @@ terminal constraints h = 0 with multipliers nu,
 Everything here is for one point; `flm.problems.control_simulation` batches.
 """
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from flm.domains.where import did_you_mean
+from flm.problems.residuals import Named, argument_names
 
 
-@dataclass(frozen=True)
-class Named:
-    """A function together with the names of the arguments that it is given."""
-
-    function: Callable
-    names: tuple[str, ...]
-
-    def __call__(self, known: dict):
-        return self.function(*(known[name] for name in self.names))
-
-
-def by_name(role: str, function: Callable, known: Sequence[str]) -> Named:
+def by_name(role: str, function: Any, known: Sequence[str]) -> Named:
     """`function` with its argument names checked against `known`; arguments with defaults are left alone.
 
     Raises:
-        TypeError: It is not callable, or takes arguments that cannot be passed by position.
+        TypeError: It is not a function of named arguments.
         ValueError: An argument is not known; the message lists those that are.
     """
-    if not callable(function):
-        raise TypeError(f"`{role}` must be a function whose arguments are among {', '.join(known)}; got {function!r}.")
-    names = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.default is not parameter.empty:
-            continue
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            raise TypeError(f"`{role}` must take its arguments by position; got the keyword-only argument {name!r}.")
+    names = argument_names(function, f"`{role}`")
+    for name in names:
         if name not in known:
             raise ValueError(
                 f"`{role}` must only use the names {', '.join(known)}; got {name!r}.{did_you_mean(name, known)}"
             )
-        names.append(name)
-    return Named(function, tuple(names))
+    return Named(function.function if isinstance(function, Named) else function, names)
+
+
+def call(named: Named, known: Mapping[str, Any]) -> Any:
+    """The function's value, its arguments picked by name."""
+    return named.function(*(known[name] for name in named.names))
 
 
 @dataclass(frozen=True)
@@ -115,13 +103,13 @@ class Equations:
 
     def rates(self, s, v, w, numbers):
         """F: the coordinates' derivative with respect to normalized time."""
-        values = self.dynamics(self.known(s, v, w, numbers))
+        values = call(self.dynamics, self.known(s, v, w, numbers))
         values = values if isinstance(values, tuple | list) else (values,)
         return self.duration(w, numbers) * stack(values[: self.num_coordinates])
 
     def running(self, s, v, w, numbers):
         """l: the running cost per unit of normalized time."""
-        return self.duration(w, numbers) * jnp.asarray(self.running_cost(self.known(s, v, w, numbers)), float)
+        return self.duration(w, numbers) * jnp.asarray(call(self.running_cost, self.known(s, v, w, numbers)), float)
 
     def path_values(self, s, v, w, numbers):
         """All path constraints g."""
@@ -131,7 +119,7 @@ class Equations:
         """phi, zero when there is no terminal cost."""
         if self.terminal_cost is None:
             return jnp.zeros(())
-        return jnp.asarray(self.terminal_cost(self.known(1.0, v, w, numbers)), float)
+        return jnp.asarray(call(self.terminal_cost, self.known(1.0, v, w, numbers)), float)
 
     def terminal_values(self, v, w, numbers):
         """All terminal constraints h."""
@@ -156,7 +144,7 @@ class Equations:
     def _all(self, functions: tuple[Named, ...], known: dict):
         values = []
         for function in functions:
-            value = function(known)
+            value = call(function, known)
             values.extend(value if isinstance(value, tuple | list) else (value,))
         return stack(values) if values else jnp.zeros((0,))
 
@@ -175,9 +163,13 @@ def count_values(role: str, named: Named, expected: str) -> int:
     """
     point = {name: jax.ShapeDtypeStruct((), jnp.result_type(float)) for name in named.names}
     try:
-        result = jax.eval_shape(named, point)
+        result = jax.eval_shape(lambda known: call(named, known), point)
     except (jax.errors.TracerArrayConversionError, jax.errors.TracerBoolConversionError) as error:
-        use = "not numpy: jnp.sin(x), not np.sin(x)" if "Array" in type(error).__name__ else "not `if`: jnp.where(a, b, c)"
+        use = (
+            "not numpy: jnp.sin(x), not np.sin(x)"
+            if "Array" in type(error).__name__
+            else "not `if`: jnp.where(a, b, c)"
+        )
         raise TypeError(f"`{role}` must use jax.numpy, {use}, so that it can be differentiated.") from None
     values = result if isinstance(result, tuple | list) else (result,)
     shapes = [getattr(value, "shape", ()) for value in values]

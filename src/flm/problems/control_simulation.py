@@ -15,19 +15,17 @@ so gradients are exact for the discrete problem and of high order for the contin
 Arrays are (E, P, q, ...): elements, starts, nodes.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from dataclasses import dataclass, fields
+from functools import lru_cache
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from flm.problems.control_equations import Equations
+from flm.problems.control_kernels import Multipliers, Points, finish
 
 NODES = 8  # order 16 at the edges, 9 in between
 _NEWTON_STEPS = 14
-_CHUNK = 256  # starts simulated together
+_SOLVED = 1e-9  # largest relative residual of the stage equations that counts as solved
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,15 +56,6 @@ def integrals(q: int, ends: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Multipliers:
-    """Augmented-Lagrangian multipliers: path (E, P, q, G), terminal (P, H), and the penalty weight."""
-
-    path: np.ndarray
-    terminal: np.ndarray
-    weight: float
-
-
-@dataclass(frozen=True, eq=False)
 class Simulated:
     """Trajectories on a collocation grid.
 
@@ -90,11 +79,22 @@ class Simulated:
     path: np.ndarray
     terminal: np.ndarray
 
+    def mixed(self, other: "Simulated", mask: np.ndarray) -> "Simulated":
+        """This run with the starts under `mask` (P,) taken from another one on the same grid."""
+        by_start = ("cost", "lagrangian", "phi_z", "phi_zz", "terminal")
+
+        def pick(name):
+            mine, theirs, axis = getattr(self, name), getattr(other, name), int(name not in by_start)
+            shape = (*(1,) * axis, -1, *(1,) * (mine.ndim - axis - 1))
+            return np.where(mask.reshape(shape), theirs, mine)
+
+        return Simulated(**{field.name: pick(field.name) for field in fields(self)})
+
 
 def grid(edges: np.ndarray, num_starts: int, q: int = NODES) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes (E, P, q) and widths (E, P) of elements with edges (E + 1,) or (E + 1, P)."""
+    """Nodes (E, P, q) and widths (E, P) of elements with edges (E + 1,), (E + 1, 1) or (E + 1, P)."""
     edges = np.asarray(edges, float)
-    edges = edges[:, None] * np.ones(num_starts) if edges.ndim == 1 else edges
+    edges = (edges[:, None] if edges.ndim == 1 else edges) * np.ones(num_starts)
     width = np.diff(edges, axis=0)
     return edges[:-1, :, None] + width[..., None] * gauss(q).nodes, width
 
@@ -120,38 +120,19 @@ def simulate(
         guess: Stages (E, P, q, d) to start Newton's iteration from.
         multipliers: For the constraints' augmented Lagrangian.
     """
-    num_elements, num_starts, q, k = inputs.shape
-    d = v0.shape[1]
+    num_starts, q = inputs.shape[1:3]
     scheme = gauss(q)
     s, width = grid(edges, num_starts, q)
-    shape = (num_elements, num_starts, q)
-    stages, rates = np.empty((*shape, d)), np.empty((*shape, d))
-    F_z, l_z = np.empty((*shape, d, d + k)), np.empty((*shape, d + k))
-    running, lagrangian = np.empty(shape), np.empty(shape)
-    path = np.empty((*shape, 0)) if multipliers is None else np.empty_like(multipliers.path)
-    ends = np.empty((num_elements + 1, num_starts, d))
-    ends[0] = v0
-    for e in range(num_elements):
-        h = width[e][:, None, None]  # (P, 1, 1)
-        lam = None if multipliers is None else multipliers.path[e]
-        rho = 1.0 if multipliers is None else multipliers.weight
-        V = np.repeat(ends[e][:, None, :], q, axis=1) if guess is None else guess[e]
-        before = np.inf
-        for _ in range(_NEWTON_STEPS):
-            first = _evaluate(equations, s[e], V, inputs[e], numbers, lam, rho)
-            residual = V - ends[e][:, None, :] - h * (scheme.matrix @ first[0])
-            size = np.abs(residual).reshape(num_starts, -1).max(axis=1) / (1.0 + np.abs(V).reshape(num_starts, -1).max(axis=1))
-            worst = np.nanmax(size) if np.isfinite(size).any() else 0.0
-            if worst < 1e-15 or (worst < 1e-13 and worst > 0.3 * before):
-                break
-            before = worst
-            V = V - stage_solve(scheme.matrix, h, first[1][..., :d], residual)
-        good = size < 1e-9
-        V = np.where(good[:, None, None], V, np.nan)
-        stages[e], rates[e], F_z[e], running[e], lagrangian[e], l_z[e] = V, *first[:5]
-        path[e] = first[5]
-        ends[e + 1] = ends[e] + h[..., 0] * np.einsum("j,pjd->pd", scheme.weights, rates[e])
-    phi, phi_al, phi_z, phi_zz, terminal = _finish(equations, ends[-1], inputs[-1, :, -1], numbers, multipliers)
+    points = Points(equations, s, inputs, numbers, multipliers)
+    with np.errstate(invalid="ignore", over="ignore"):  # starts that run away become nan, and cost infinity
+        stages = (
+            _march(points, scheme, width, v0) if guess is None else _march_together(points, scheme, width, v0, guess)
+        )
+        rates, F_z, running, lagrangian, l_z, path = points.first(stages)
+    ends = np.concatenate(
+        [v0[None], v0 + np.cumsum(width[..., None] * np.einsum("q,epqd->epd", scheme.weights, rates), axis=0)]
+    )
+    phi, phi_al, phi_z, phi_zz, terminal = finish(equations, ends[-1], inputs[-1, :, -1], numbers, multipliers)
     weights = width[..., None] * scheme.weights
 
     def total(density, final):
@@ -178,210 +159,117 @@ def adjoint(run: Simulated) -> Adjoint:
     num_elements, num_starts, q, d = run.stages.shape
     scheme = gauss(q)
     mixed = (scheme.matrix * scheme.weights[:, None] / scheme.weights).T  # (i, j): A_ji b_j / b_i
-    costates = np.empty_like(run.stages)
-    p = run.phi_z[:, :d]
+    transposed = np.swapaxes(run.F_z[..., :d], -1, -2)
+    # P = base + response p_{e+1}: one solve for all elements, then a sweep from the end.
+    base = run.width[..., None, None] * (mixed @ run.l_z[..., :d])
+    response = np.broadcast_to(np.eye(d), (num_elements, num_starts, q, d, d))
+    both = stage_solve(mixed, run.width, transposed, np.concatenate([base[..., None], response], axis=-1))
+    costates, p = np.empty_like(run.stages), run.phi_z[:, :d]
     for e in reversed(range(num_elements)):
-        h = run.width[e][:, None, None]
-        transposed = np.swapaxes(run.F_z[e][..., :d], -1, -2)
-        right = p[:, None, :] + h * (mixed @ run.l_z[e][..., :d])
-        costates[e] = stage_solve(mixed, h, transposed, right)
-        slope = run.l_z[e][..., :d] + np.einsum("pqij,pqj->pqi", transposed, costates[e])
-        p = p + h[..., 0] * np.einsum("q,pqd->pd", scheme.weights, slope)
-    h_w = run.l_z[..., d:] + np.einsum("epqij,epqi->epqj", run.F_z[..., d:], costates)
+        costates[e] = both[e, ..., 0] + (both[e, ..., 1:] @ p[:, None, :, None])[..., 0]
+        slope = run.l_z[e][..., :d] + (transposed[e] @ costates[e][..., None])[..., 0]
+        p = p + run.width[e][:, None] * np.einsum("q,pqd->pd", scheme.weights, slope)
+    h_w = run.l_z[..., d:] + (np.swapaxes(run.F_z[..., d:], -1, -2) @ costates[..., None])[..., 0]
     return Adjoint(costates, p, h_w)
 
 
 def hamiltonian_hessian(
-    equations: Equations, numbers: np.ndarray, run: Simulated, costates: np.ndarray, multipliers: Multipliers | None = None
-) -> np.ndarray:
-    """Second derivatives of l + p.F with respect to (v, w), (E, P, q, d + k, d + k)."""
-    num_elements = len(run.stages)
-    hessians = []
-    for e in range(num_elements):
-        lam = None if multipliers is None else multipliers.path[e]
-        rho = 1.0 if multipliers is None else multipliers.weight
-        rows = _rows(equations, run.s[e], run.stages[e], run.inputs[e], lam)
-        p = _padded(costates[e].reshape(-1, costates.shape[-1]), len(rows[0]))
-        values = np.asarray(_second(equations, *rows[:3], p, numbers, rows[3], rho))
-        hessians.append(values[: run.s[e].size].reshape(*run.s[e].shape, *values.shape[1:]))
-    return np.stack(hessians)
-
-
-def interpolate(run: Simulated, s: np.ndarray) -> np.ndarray:
-    """Coordinates (P, R, d) at normalized times s (R,) or (P, R), by the collocation polynomials."""
-    num_elements, num_starts, q, d = run.stages.shape
-    s = np.broadcast_to(np.asarray(s, float), (num_starts, np.shape(s)[-1]))
-    left = run.s[:, :, 0] - run.width * gauss(q).nodes[0]  # (E, P)
-    result = np.empty((*s.shape, d))
-    for p in range(num_starts):
-        e = np.clip(np.searchsorted(left[:, p], s[p], side="right") - 1, 0, num_elements - 1)
-        width = run.width[e, p]
-        inside = np.clip((s[p] - left[e, p]) / np.where(width > 0, width, 1.0), 0.0, 1.0)
-        result[p] = run.edges[e, p] + width[:, None] * np.einsum("rj,rjd->rd", integrals(q, inside), run.rates[e, p])
-    return result
-
-
-def simulate_tightly(
     equations: Equations,
     numbers: np.ndarray,
-    v0: np.ndarray,
-    inputs: Callable[[np.ndarray, slice], np.ndarray],
-    *,
-    breaks: np.ndarray | None = None,
-    tol: float = 1e-12,
-    multipliers: bool = False,
-) -> list[Simulated]:
-    """The dynamics from v0 (P, d), refined until halving the elements changes cost and final state by less than `tol`.
+    run: Simulated,
+    costates: np.ndarray,
+    multipliers: Multipliers | None = None,
+) -> np.ndarray:
+    """Second derivatives of l + p.F with respect to (v, w), (E, P, q, d + k, d + k)."""
+    return Points(equations, run.s, run.inputs, numbers, multipliers).second(run.stages, costates)
+
+
+def stage_solve(matrix: np.ndarray, width: np.ndarray, jacobian: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Solve X_i - width sum_j M_ij D_j X_j = R_i for the stages X of many elements at once.
 
     Args:
-        equations: The problem's functions.
-        numbers: Its parameters and horizon.
-        v0: Initial coordinates.
-        inputs: Controls (and log T), (E, P, q, k), at times s (E, P, q) for a slice of the starts.
-        breaks: Times (P, B) at which the inputs are not smooth, elements' edges there; nan for none.
-        tol: Relative change to stop at. Refinement ends too when it no longer helps.
-        multipliers: Whether to record the constraints' values.
-
-    Returns:
-        One result for each chunk of starts.
+        matrix: M, (q, q).
+        width: (...).
+        jacobian: D, (..., q, d, d).
+        right: R, (..., q, d, m).
     """
-    results = []
-    for start in range(0, len(v0), _CHUNK):
-        part = slice(start, min(start + _CHUNK, len(v0)))
-        size = part.stop - part.start
-        previous, change = None, np.inf
-        for num_elements in (6, 12, 24, 48, 96, 192):
-            edges = np.linspace(0.0, 1.0, num_elements + 1)[:, None] * np.ones(size)
-            if breaks is not None and breaks.shape[1]:
-                own = np.where(np.isnan(breaks[part]), 1.0, breaks[part]).T
-                edges = np.sort(np.concatenate([edges, own]), axis=0)
-            s, _ = grid(edges, size)
-            marks = _no_multipliers(equations, s) if multipliers else None
-            run = simulate(equations, numbers, v0[part], inputs(s, part), edges, multipliers=marks)
-            if previous is not None:
-                finite = np.isfinite(run.cost) & np.isfinite(previous.cost)
-                last, change = change, _change(run, previous, finite)
-                if finite.all() and (change < tol or (change < 1e-9 and change > 0.3 * last)):
-                    break
-            previous = run
-        results.append(run)
-    return results
-
-
-def _change(run: Simulated, previous: Simulated, finite: np.ndarray) -> float:
-    if not finite.any():
-        return np.inf
-    cost = np.abs(run.cost - previous.cost)[finite] / (np.abs(run.cost[finite]) + 1e-300)
-    state = np.abs(run.edges[-1] - previous.edges[-1])[finite].max(axis=1) / (1.0 + np.abs(run.edges[-1])[finite].max(axis=1))
-    return float(max(np.minimum(cost, np.abs(run.cost - previous.cost)[finite] * 1e3).max(), state.max()))
-
-
-def _no_multipliers(equations: Equations, s: np.ndarray) -> Multipliers:
-    num_path, num_terminal = constraint_counts(equations)
-    return Multipliers(np.zeros((*s.shape, num_path)), np.zeros((s.shape[1], num_terminal)), 1e-12)
-
-
-@lru_cache(maxsize=64)
-def constraint_counts(equations: Equations) -> tuple[int, int]:
-    """The numbers of path and terminal constraints."""
-    v, w = jnp.zeros(equations.num_coordinates), jnp.zeros(equations.num_inputs)
-    numbers = jnp.ones(len(equations.parameters) + 1)
-    path = jax.eval_shape(equations.path_values, 0.5, v, w, numbers)
-    terminal = jax.eval_shape(equations.terminal_values, v, w, numbers)
-    return path.shape[0], terminal.shape[0]
-
-
-def stage_solve(matrix: np.ndarray, h: np.ndarray, jacobian: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve X_i - h sum_j M_ij D_j X_j = R_i for stages X; D (P, q, d, d), R (P, q, d) or (P, q, d, m)."""
-    num_starts, q, d = right.shape[:3]
-    system = -h[..., None, None] * matrix[:, None, :, None] * np.swapaxes(jacobian, 1, 2)[:, None]  # (P, i, a, j, b)
-    system = system.reshape(num_starts, q * d, q * d)
+    *batch, q, d, m = right.shape
+    system = (-width[..., None, None, None, None] * matrix[:, None, :, None]) * np.swapaxes(jacobian, -3, -2)[
+        ..., None, :, :, :
+    ]
+    system = system.reshape(-1, q * d, q * d)
     system[:, np.arange(q * d), np.arange(q * d)] += 1.0
     good = np.isfinite(system).all(axis=(1, 2))
-    system[~good] = np.eye(q * d)
-    solved = np.linalg.solve(system, right.reshape(num_starts, q * d, -1))
+    if not good.all():
+        system[~good] = np.eye(q * d)
+    try:
+        solved = np.linalg.solve(system, right.reshape(-1, q * d, m))
+    except np.linalg.LinAlgError:
+        solved = np.full((len(system), q * d, m), np.nan)
     solved[~good] = np.nan
-    return solved.reshape(right.shape)
+    return solved.reshape(*batch, q, d, m)
 
 
-def _rows(equations: Equations, s, v, w, lam) -> tuple[np.ndarray, ...]:
-    """Points as padded rows: the number of rows is a power of two, so that few shapes are compiled."""
-    count = s.size
-    padded = max(8, 1 << (count - 1).bit_length())
-    num_path = constraint_counts(equations)[0]
-    lam = np.zeros((*s.shape, num_path)) if lam is None else lam
-    flat = (s.reshape(-1), v.reshape(count, -1), w.reshape(count, -1), lam.reshape(count, num_path))
-    return tuple(_padded(array, padded) for array in flat)
+def _march(points: Points, scheme: Scheme, width: np.ndarray, v0: np.ndarray) -> np.ndarray:
+    """Stages (E, P, q, d), element after element; nan for starts that fail."""
+    num_elements, num_starts = width.shape
+    q, d = len(scheme.nodes), v0.shape[1]
+    stages = np.full((num_elements, num_starts, q, d), np.nan)
+    edge = v0
+    for e in range(num_elements):
+        h = width[e]
+        V = np.repeat(edge[:, None, :], q, axis=1)
+        before = np.full(num_starts, np.inf)
+        for _ in range(_NEWTON_STEPS):
+            rates, F_z = points.first(V, e)[:2]
+            residual = V - edge[:, None, :] - h[:, None, None] * (scheme.matrix @ rates)
+            size = _relative(residual, V, axis=(1, 2))
+            if _settled(size, before):
+                break
+            before = size
+            V = V - stage_solve(scheme.matrix, h, F_z[..., :d], residual[..., None])[..., 0]
+        good = np.asarray(size < _SOLVED)
+        stages[e] = np.where(good[:, None, None], V, np.nan)
+        edge = edge + h[:, None] * np.einsum("q,pqd->pd", scheme.weights, np.where(np.isnan(stages[e]), np.nan, rates))
+    return stages
 
 
-def _padded(array: np.ndarray, size: int) -> np.ndarray:
-    if len(array) == size:
-        return array
-    return np.concatenate([array, np.repeat(array[:1], size - len(array), axis=0)])
+def _march_together(
+    points: Points, scheme: Scheme, width: np.ndarray, v0: np.ndarray, stages: np.ndarray
+) -> np.ndarray:
+    """Stages (E, P, q, d) by Newton's method on all elements together, from a guess; nan for starts that fail."""
+    num_elements, num_starts, q, d = stages.shape
+    h = width[..., None, None]
+    unit = np.broadcast_to(np.eye(d), (num_elements, num_starts, q, d, d))
+    before = np.full(num_starts, np.inf)
+    for _ in range(_NEWTON_STEPS):
+        rates, F_z = points.first(stages)[:2]
+        moved = np.cumsum(h[..., 0] * np.einsum("q,epqd->epd", scheme.weights, rates), axis=0)
+        edges = np.concatenate([v0[None], v0 + moved[:-1]])
+        residual = stages - edges[:, :, None, :] - h * (scheme.matrix @ rates)
+        size = _relative(residual, stages, axis=(0, 2, 3))
+        if _settled(size, before):
+            break
+        before = size
+        # New stages are base + response (new edge), and so is the next edge.
+        defect = stages - h * (scheme.matrix @ rates)
+        both = stage_solve(scheme.matrix, width, F_z[..., :d], np.concatenate([defect[..., None], unit], axis=-1))
+        base, response = stages - both[..., 0], both[..., 1:]
+        new, edge = np.empty_like(stages), v0
+        for e in range(num_elements):
+            new[e] = base[e] + (response[e] @ edge[:, None, :, None])[..., 0]
+            slope = rates[e] + (F_z[e][..., :d] @ (new[e] - stages[e])[..., None])[..., 0]
+            edge = edge + width[e][:, None] * np.einsum("q,pqd->pd", scheme.weights, slope)
+        stages = new
+    good = np.asarray(size < _SOLVED)
+    return np.where(good[:, None, None], stages, np.nan)
 
 
-def _evaluate(equations: Equations, s, v, w, numbers, lam, rho) -> list[np.ndarray]:
-    """(F, F_z, running, Lagrangian, l_z, g) at points of shape (P, q)."""
-    values = _first(equations, *(rows := _rows(equations, s, v, w, lam))[:3], numbers, rows[3], rho)
-    return [np.asarray(value)[: s.size].reshape(*s.shape, *value.shape[1:]) for value in values]
+def _relative(residual: np.ndarray, values: np.ndarray, axis: tuple[int, ...]) -> np.ndarray:
+    """The largest residual of each start relative to its values, (P,)."""
+    return np.abs(residual).max(axis=axis) / (1.0 + np.abs(values).max(axis=axis))
 
 
-def _finish(equations: Equations, v, w, numbers, multipliers) -> tuple[np.ndarray, ...]:
-    """(phi, Lagrangian, phi_z, phi_zz, h) at the final states v (P, d)."""
-    count, d = v.shape
-    size = d + w.shape[1]
-    num_terminal = constraint_counts(equations)[1]
-    if equations.terminal_cost is None and not num_terminal:
-        zero = np.where(np.isfinite(v).all(axis=1), 0.0, np.nan)
-        return zero, zero, np.zeros((count, size)), np.zeros((count, size, size)), np.zeros((count, 0))
-    nu = np.zeros((count, num_terminal)) if multipliers is None else multipliers.terminal
-    rho = 1e-12 if multipliers is None else multipliers.weight
-    padded = max(1, 1 << (count - 1).bit_length())
-    values = _last(equations, *(_padded(a, padded) for a in (v, w)), numbers, _padded(nu, padded), rho)
-    return tuple(np.asarray(value)[:count] for value in values)
-
-
-@partial(jax.jit, static_argnums=0)
-def _first(equations: Equations, s, v, w, numbers, lam, rho):
-    d = equations.num_coordinates
-
-    def both(z, s, lam):
-        v, w = z[:d], z[d:]
-        value = equations.running_lagrangian(s, v, w, numbers, lam, rho)
-        return jnp.concatenate([equations.rates(s, v, w, numbers), value[None]])
-
-    def at(s, v, w, lam):
-        z = jnp.concatenate([v, w])
-        slopes = jax.jacfwd(both)(z, s, lam)
-        values = both(z, s, lam)
-        running = equations.running(s, v, w, numbers)
-        g = equations.path_values(s, v, w, numbers)
-        return values[:d], slopes[:d], running, values[d], slopes[d], g
-
-    return jax.vmap(at)(s, v, w, lam)
-
-
-@partial(jax.jit, static_argnums=0)
-def _second(equations: Equations, s, v, w, p, numbers, lam, rho):
-    d = equations.num_coordinates
-
-    def hamiltonian(z, s, p, lam):
-        v, w = z[:d], z[d:]
-        return equations.running_lagrangian(s, v, w, numbers, lam, rho) + p @ equations.rates(s, v, w, numbers)
-
-    return jax.vmap(lambda s, v, w, p, lam: jax.hessian(hamiltonian)(jnp.concatenate([v, w]), s, p, lam))(s, v, w, p, lam)
-
-
-@partial(jax.jit, static_argnums=0)
-def _last(equations: Equations, v, w, numbers, nu, rho):
-    d = equations.num_coordinates
-
-    def value(z, nu):
-        return equations.final_lagrangian(z[:d], z[d:], numbers, nu, rho)
-
-    def at(v, w, nu):
-        z = jnp.concatenate([v, w])
-        h = equations.terminal_values(v, w, numbers)
-        return equations.final_cost(v, w, numbers), value(z, nu), jax.grad(value)(z, nu), jax.hessian(value)(z, nu), h
-
-    return jax.vmap(at)(v, w, nu)
+def _settled(size: np.ndarray, before: np.ndarray) -> bool:
+    """Whether every start is solved to rounding, no longer improving at that level, or lost."""
+    return bool(np.all((size < 1e-15) | ((size < 1e-12) & (size > 0.3 * before)) | ~np.isfinite(size)))

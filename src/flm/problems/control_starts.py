@@ -1,4 +1,4 @@
-"""The set of initial states of a control problem: a point, a ball, a box, or a disk in the plane of the simplex.
+"""The initial states that a control law is made for: a point, a ball, a box or a disk on the simplex, and its images.
 
 Coordinates: a state x (n,) has independent coordinates v (d,), d = n, or d = n - 1 on the simplex where
 x_n = 1 - sum v. A disk on the simplex is {x : sum x = 1, |x - c|_2 <= radius}, the Euclidean norm of R^n.
@@ -12,20 +12,23 @@ import numpy as np
 
 from flm.domains.sequences import unit_points
 from flm.domains.where import did_you_mean
+from flm.problems.control_symmetry import Symmetry
 
 _SLACK = 1e-9  # how far outside, relative to the size, a start still counts as inside
 
 
 @dataclass(frozen=True, eq=False)
 class Starts:
-    """The initial states that a control law is made for.
+    """A set of initial states and its images under symmetries.
 
     Args:
         kind: "point", "ball" or "box".
         center: Coordinates of the middle, (d,).
         scale: Half widths of the coordinates, (d,); zeros for a point.
         radius: Of the ball; zero otherwise.
-        on_simplex: Whether the ball is a disk in the plane of the simplex.
+        on_simplex: Whether the last state is one minus the sum of the others.
+        states: Names.
+        group: Symmetries, the identity first.
     """
 
     kind: str
@@ -33,24 +36,56 @@ class Starts:
     scale: np.ndarray
     radius: float
     on_simplex: bool
+    states: tuple[str, ...]
+    group: tuple[Symmetry, ...]
 
     @property
     def dimension(self) -> int:
         """The number of varying coordinates: zero for a point."""
         return 0 if self.kind == "point" else len(self.center)
 
+    def coordinates(self, x0: Any) -> np.ndarray:
+        """Independent coordinates (P, d) of one state or several."""
+        return as_coordinates("x0", x0, self.states, self.on_simplex)
+
+    def lift(self, v: np.ndarray) -> np.ndarray:
+        """All states (..., n) from independent coordinates (..., d)."""
+        return np.concatenate([v, 1.0 - v.sum(axis=-1, keepdims=True)], axis=-1) if self.on_simplex else v
+
     def normalize(self, v: np.ndarray) -> np.ndarray:
         """z (P, dimension) of coordinates v (P, d)."""
         return (v - self.center)[:, : self.dimension] / np.where(self.scale > 0, self.scale, 1.0)[: self.dimension]
 
     def contains(self, v: np.ndarray) -> np.ndarray:
-        """Whether each start v (P, d) belongs to the set, up to rounding, (P,)."""
+        """Whether each start v (P, d) belongs to the set itself, up to rounding, (P,)."""
         offset = v - self.center
         if self.kind == "point":
             return np.abs(offset).max(axis=1) <= _SLACK * np.maximum(1.0, np.abs(self.center).max())
         if self.kind == "box":
             return np.all(np.abs(offset) <= self.scale * (1 + _SLACK), axis=1)
         return np.linalg.norm(self._full(offset), axis=1) <= self.radius * (1 + _SLACK)
+
+    def locate(self, x0: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Where a law made for the set is to be asked about given starts.
+
+        Returns:
+            Coordinates (P, d) of the images inside the set, and the index of the symmetry that maps each start there.
+
+        Raises:
+            ValueError: A start is outside the set and its images.
+        """
+        v = self.coordinates(x0)
+        x, image, which = self.lift(v), v.copy(), np.full(len(v), -1)
+        for index, member in enumerate(self.group):
+            moved = (x @ member.states.T)[:, : v.shape[1]]
+            new = (which < 0) & self.contains(moved)
+            image[new], which[new] = moved[new], index
+        if (which < 0).any():
+            raise ValueError(
+                f"`x0` must be in {self}{' or one of its symmetric images' if len(self.group) > 1 else ''}; "
+                f"got {np.round(x[which < 0][0], 12).tolist()}. Solve the problem for initial states that contain it."
+            )
+        return image, which
 
     def sample(self, n: int, *, seed: int) -> np.ndarray:
         """`n` random starts, uniform over the set, (n, d)."""
@@ -74,6 +109,19 @@ class Starts:
         # sin(pi U^(1/d) / 2): the arcsine density in the radius.
         return self._from_ball(direction * np.sin(0.5 * np.pi * unit[:, d:] ** (1 / d)))
 
+    def __str__(self) -> str:
+        center = [float(f"{value:.12g}") for value in self.lift(self.center)]
+        if self.kind == "point":
+            return f"the initial state {center}"
+        if self.kind == "ball":
+            return f"the ball of radius {self.radius:.12g} around {center}"
+        sides = zip(self.states, self.center - self.scale, self.center + self.scale, strict=False)
+        return "the box " + ", ".join(f"{low:.12g} <= {name} <= {high:.12g}" for name, low, high in sides)
+
+    @classmethod
+    def _unpack(cls, fields: dict) -> "Starts":
+        return cls(**fields)
+
     def _full(self, offset: np.ndarray) -> np.ndarray:
         """Offsets of all states from offsets of the coordinates."""
         return np.hstack([offset, -offset.sum(axis=1, keepdims=True)]) if self.on_simplex else offset
@@ -90,7 +138,7 @@ def plane_basis(n: int) -> np.ndarray:
     return np.linalg.qr(np.eye(n)[:, :-1] - 1.0 / n)[0]
 
 
-def make_starts(initial: Any, states: tuple[str, ...], on_simplex: bool) -> Starts:
+def make_starts(initial: Any, states: tuple[str, ...], on_simplex: bool, group: tuple[Symmetry, ...]) -> Starts:
     """`initial` as a set of starts.
 
     Raises:
@@ -102,28 +150,20 @@ def make_starts(initial: Any, states: tuple[str, ...], on_simplex: bool) -> Star
         radius = float(initial.radius)
         # On the simplex a coordinate's largest offset is |Q' e_i| radius = sqrt(1 - 1/n) radius.
         reach = radius * (np.sqrt(1 - 1 / n) if on_simplex else 1.0)
-        _inside_simplex("initial", center, reach, on_simplex)
-        return Starts("ball", center, np.full(d, reach), radius, on_simplex)
-    if hasattr(initial, "axes") and hasattr(initial, "bounds"):
-        needed = states[:d]
-        for axis in initial.axes:
-            if axis not in needed:
-                raise ValueError(
-                    f"`initial` must be a box over {', '.join(needed)}; got the axis {axis!r}."
-                    + (" On the simplex the last state's start is implied." if axis == states[-1] else "")
-                    + did_you_mean(axis, needed)
-                )
-        if missing := [name for name in needed if name not in initial.axes]:
-            raise ValueError(f"`initial` must be a box over {', '.join(needed)}; got no interval for {missing[0]!r}.")
-        bounds = np.asarray(initial.bounds, float)[[initial.axes.index(name) for name in needed]]
+        _check_inside_simplex(center, reach, on_simplex)
+        return Starts("ball", center, np.full(d, reach), radius, on_simplex, states, group)
+    if hasattr(initial, "axes") and hasattr(initial, "intervals"):
+        bounds = _box_bounds(initial, states, d)
         if on_simplex and (bounds.min() < 0 or bounds[:, 1].sum() > 1):
             raise ValueError(f"`initial` must be a box inside the simplex; got {initial!r}.")
-        return Starts("box", bounds.mean(axis=1), np.diff(bounds, axis=1)[:, 0] / 2, 0.0, on_simplex)
+        return Starts("box", bounds.mean(axis=1), np.diff(bounds, axis=1)[:, 0] / 2, 0.0, on_simplex, states, group)
+    if hasattr(initial, "axes"):
+        raise ValueError(f"`initial` must be a state, an flm.Ball or an flm.Box; got {initial!r}.")
     center = as_coordinates("initial", initial, states, on_simplex)
     if len(center) != 1:
-        raise ValueError(f"`initial` must be one state, a Ball or a Box; got {len(center)} states.")
-    _inside_simplex("initial", center[0], 0.0, on_simplex)
-    return Starts("point", center[0], np.zeros(d), 0.0, on_simplex)
+        raise ValueError(f"`initial` must be one state, an flm.Ball or an flm.Box; got {len(center)} states.")
+    _check_inside_simplex(center[0], 0.0, on_simplex)
+    return Starts("point", center[0], np.zeros(d), 0.0, on_simplex, states, group)
 
 
 def as_coordinates(role: str, x0: Any, states: tuple[str, ...], on_simplex: bool) -> np.ndarray:
@@ -133,7 +173,10 @@ def as_coordinates(role: str, x0: Any, states: tuple[str, ...], on_simplex: bool
         ValueError: The shape does not fit the states, a value is not finite, or a state's entries do not sum to one.
     """
     n = len(states)
-    array = np.atleast_2d(np.asarray(x0, float))
+    try:
+        array = np.atleast_2d(np.asarray(x0, float))
+    except (TypeError, ValueError):
+        raise ValueError(f"`{role}` must be numbers, one for each state {', '.join(states)}; got {x0!r}.") from None
     allowed = (n, n - 1) if on_simplex else (n,)
     if array.ndim != 2 or array.shape[1] not in allowed:
         raise ValueError(
@@ -141,7 +184,7 @@ def as_coordinates(role: str, x0: Any, states: tuple[str, ...], on_simplex: bool
             f"got shape {np.shape(x0)}."
         )
     if not np.isfinite(array).all():
-        raise ValueError(f"`{role}` must be finite; got {x0!r}.")
+        raise ValueError(f"`{role}` must be finite; got {array[~np.isfinite(array).all(axis=1)][0].tolist()}.")
     if on_simplex and array.shape[1] == n:
         total = array.sum(axis=1)
         worst = int(np.argmax(np.abs(total - 1)))
@@ -151,13 +194,26 @@ def as_coordinates(role: str, x0: Any, states: tuple[str, ...], on_simplex: bool
     return array
 
 
-def _inside_simplex(role: str, center: np.ndarray, reach: float, on_simplex: bool) -> None:
+def _box_bounds(initial: Any, states: tuple[str, ...], d: int) -> np.ndarray:
+    needed = states[:d]
+    for axis in initial.axes:
+        if axis not in needed:
+            implied = " On the simplex the last state's start is implied." if axis in states else ""
+            raise ValueError(
+                f"`initial` must be a box over {', '.join(needed)}; got the axis {axis!r}.{implied}"
+                + did_you_mean(axis, needed)
+            )
+    for name in needed:
+        if name not in initial.axes:
+            raise ValueError(f"`initial` must be a box over {', '.join(needed)}; got no interval for {name!r}.")
+    return np.asarray(initial.bounds, float)[[initial.axes.index(name) for name in needed]]
+
+
+def _check_inside_simplex(center: np.ndarray, reach: float, on_simplex: bool) -> None:
     if on_simplex and min(center.min(), 1 - center.sum()) < reach - 1e-12:
-        state = [*center.tolist(), float(1 - center.sum())]
-        raise ValueError(
-            f"`{role}` must be inside the simplex; got the center {np.round(state, 12).tolist()}"
-            + (f", from which it reaches {reach:.3g} in each state." if reach else ".")
-        )
+        state = [float(f"{value:.12g}") for value in (*center, 1 - center.sum())]
+        reaches = f", from which it reaches {reach:.3g} in each state" if reach else ""
+        raise ValueError(f"`initial` must be inside the simplex; got the center {state}{reaches}.")
 
 
 def _gaussian(unit: np.ndarray) -> np.ndarray:

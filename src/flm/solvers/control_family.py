@@ -7,14 +7,15 @@ coefficients, the generalized Gauss–Newton matrix is Σ_j w_j H_j ⊗ ψ(z_j) 
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from flm.models.control_law import ControlLaw, space_products
 from flm.problems.control import OptimalControl
-from flm.problems.control_simulation import Followed, Multipliers
-from flm.solvers.control_variation import TimeBasis, Transcription, control_offset
+from flm.problems.control_following import Followed
+from flm.solvers.control_variation import TimeBasis, control_offset
 
 SPACE_UNIT = np.pi / 8  # the lowest wave repeats after eight widths: a Fourier extension, without zero components
 
@@ -46,45 +47,50 @@ def space_lattice(dimension: int, level: int) -> np.ndarray:
     return SPACE_UNIT * (1.0 + np.array(points, float).reshape(len(points), dimension))
 
 
+def lattice_series(
+    basis: TimeBasis, space: SpaceBasis | None, coordinates: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Frequencies (N, 1 + d) and separable coefficients (N, 2, 2^d, K) of Σ X_kab θ_a ψ_b, for X (K, m, B)."""
+    A, waves = len(basis.frequencies), np.zeros((1, 0)) if space is None else space.frequencies
+    n, d = waves.shape
+    outer = np.ones((1, 1)) if space is None else space.transform
+    a = np.einsum("tm,kmb,ib->tik", basis.transform, coordinates, outer, optimize=True)  # (2A, n 2^d, K)
+    a = a.reshape(A, 2, n, 2**d, -1).transpose(0, 2, 1, 3, 4).reshape(A * n, 2, 2**d, -1)
+    return np.hstack([np.repeat(basis.frequencies, n)[:, None], np.tile(waves, (A, 1))]), a
+
+
 def make_law(
     problem: OptimalControl, basis: TimeBasis, space: SpaceBasis | None, coordinates: np.ndarray
 ) -> ControlLaw:
     """The law with coordinates X (M, B) on a product lattice, or (M, 1) for a single start (`space` None)."""
-    d = problem.starts.dimension
-    k, m, A = len(problem.controls), basis.size, len(basis.frequencies)
-    n = 1 if space is None else len(space.frequencies)
-    outer = np.ones((1, 1)) if space is None else space.transform
-    controls = coordinates[: k * m].reshape(k, m, -1)
-    a = np.einsum("tm,kmb,ib->tik", basis.transform, controls, outer)  # (2A, n 2^d, k)
-    a = a.reshape(A, 2, n, 2**d, k).transpose(0, 2, 1, 3, 4).reshape(A * n, 2, 2**d, k)
-    waves = np.zeros((1, 0)) if space is None else space.frequencies
-    frequencies = np.hstack([np.repeat(basis.frequencies, n)[:, None], np.tile(waves, (A, 1))])
-    duration = (outer @ coordinates[-1]).reshape(n, 2**d) if problem.free else None
+    d, k = problem.starts.dimension, len(problem.controls)
+    frequencies, coefficients = lattice_series(basis, space, coordinates[: k * basis.size].reshape(k, basis.size, -1))
+    waves, duration = None, None
+    if problem.free:
+        waves = np.zeros((1, 0)) if space is None else space.frequencies
+        outer = np.ones((1, 1)) if space is None else space.transform
+        duration = (outer @ coordinates[-1]).reshape(len(waves), 2**d)
+    starts = problem.starts
     return ControlLaw(
-        frequencies,
-        a,
-        control_offset(problem),
-        problem.lower,
-        problem.upper,
-        problem.starts.center[:d],
-        problem.starts.scale[:d],
-        float(problem.numbers[-1]),
-        waves if problem.free else None,
-        duration,
-    )
+        frequencies, coefficients, control_offset(problem), problem.lower, problem.upper,
+        starts.center[:d], starts.scale[:d], float(problem.numbers[-1]), waves, duration,
+    )  # fmt: skip
 
 
 def fit_family(
-    problem: Transcription,
+    problem: Any,
     space: SpaceBasis,
     X: np.ndarray,
     *,
-    multipliers: Multipliers | None = None,
+    multipliers: Any = None,
     steps: int = 20,
     rtol: float = 1e-10,
     report: Callable[[str], None] = lambda text: None,
 ) -> np.ndarray:
-    """Minimize the mean relative cost over the training starts; X (M, B) to start from, the minimizer returned."""
+    """Minimize the mean relative cost over the training starts; X (M, B) to start from, the minimizer returned.
+
+    `problem` is a `Transcription` or `FullTranscription` of the training starts.
+    """
     psi = space.values
     c = psi @ X.T
     run = problem.run(c, multipliers)
@@ -112,6 +118,14 @@ def fit_family(
         X, c, run = trial, trial_c, trial_run
         report(f"mean cost {run.cost.mean():.10g}")
     return X
+
+
+def fit_coordinates(c: np.ndarray, hessian: np.ndarray, weight: np.ndarray, space: SpaceBasis) -> np.ndarray:
+    """X (M, B) that minimizes Σ_j w_j (X ψ_j - c_j)' H_j (X ψ_j - c_j), for solutions c (P, M) with Hessians H."""
+    weighted = convex(hessian) * weight[:, None, None]
+    right = (weighted @ c[..., None])[..., 0].T @ space.values
+    matrix = _kronecker_sum(weighted, space.values)
+    return -_damped_solve(matrix, right.reshape(-1), 0.0).reshape(right.shape)
 
 
 def follow_law(problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> Followed:

@@ -14,7 +14,7 @@ import scipy.linalg
 
 from flm.models.control_law import ControlLaw, space_products
 from flm.problems.control import OptimalControl
-from flm.problems.control_simulation import gauss, grid
+from flm.problems.control_simulation import grid
 from flm.solvers.control_family import convex, start_weights
 from flm.solvers.control_variation import TimeBasis, Transcription
 

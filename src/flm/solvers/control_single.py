@@ -1,11 +1,9 @@
 """Independent solves for a batch of starts: Newton's method on each start's own time coefficients."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-
-from flm.problems.control_simulation import Multipliers
-from flm.solvers.control_variation import Derivatives, Transcription
 
 
 @dataclass(frozen=True, eq=False)
@@ -13,7 +11,7 @@ class Batch:
     """The outcome for each start: coefficients c (P, M), costs (P,), estimated excess costs (P,)."""
 
     c: np.ndarray
-    derivatives: Derivatives
+    derivatives: Any
     iterations: int
 
     @property
@@ -23,14 +21,16 @@ class Batch:
 
 
 def newton(
-    problem: Transcription,
+    problem: Any,
     c: np.ndarray,
     *,
-    multipliers: Multipliers | None = None,
+    multipliers: Any = None,
     steps: int = 60,
     rtol: float = 1e-13,
 ) -> Batch:
     """Minimize each start's Lagrangian by a damped, saddle-free Newton method.
+
+    `problem` is a `Transcription` or `FullTranscription`: something with `run`, `derivatives` and `merit`.
 
     The step is -V (V'g) / (|e| + damping), e and V the Hessian's eigenvalues and vectors; the damping of a start follows
     the ratio of its actual and predicted decrease.
@@ -38,8 +38,9 @@ def newton(
     run = problem.run(c, multipliers)
     current = problem.derivatives(run, c, multipliers)
     damping = np.zeros(len(c))
-    used = 0
-    for used in range(1, steps + 1):
+    iterations = 0
+    while iterations < steps:
+        iterations += 1
         values, vectors = np.linalg.eigh(_finite(current.hessian))
         scale = np.abs(values).max(axis=1)
         along = np.einsum("pim,pi->pm", vectors, np.nan_to_num(current.gradient))
@@ -66,9 +67,9 @@ def newton(
         c = np.where(accepted[:, None], trial, c)
         run = trial_run if accepted.all() else run.mixed(trial_run, accepted)
         current = problem.derivatives(run, c, multipliers)
-    return Batch(c, current, used)
+    return Batch(c, current, iterations)
 
 
 def _finite(hessian: np.ndarray) -> np.ndarray:
-    bad = ~np.isfinite(hessian).all(axis=(1, 2))
-    return np.where(bad[:, None, None], np.eye(hessian.shape[1]), hessian)
+    good = np.isfinite(hessian).all(axis=(1, 2), keepdims=True)
+    return np.where(good, hessian, np.eye(hessian.shape[1]))

@@ -18,14 +18,13 @@ import numpy as np
 
 from flm.models.control_law import crossings
 from flm.problems.control import OptimalControl
+from flm.problems.control_following import Followed, follow
+from flm.problems.control_kernels import Multipliers
 from flm.problems.control_simulation import (
     NODES,
     Adjoint,
-    Followed,
-    Multipliers,
     Simulated,
     adjoint,
-    follow,
     gauss,
     grid,
     hamiltonian_hessian,
@@ -156,7 +155,9 @@ class Transcription:
     def followed(self, c: np.ndarray) -> Followed:
         """The trajectories under c, tightly integrated."""
         problem = self.problem
-        breaks = crossings(lambda s: self.raw_at(c, s), problem.lower, problem.upper, len(c)) if problem.bounded else None
+        breaks = (
+            crossings(lambda s: self.raw_at(c, s), problem.lower, problem.upper, len(c)) if problem.bounded else None
+        )
 
         def inputs(s, part):
             flat = s.transpose(1, 0, 2).reshape(s.shape[1], -1)  # (P, E q)
@@ -176,7 +177,13 @@ class Transcription:
         """The trajectories under c."""
         problem = self.problem
         return simulate(
-            problem.equations, problem.numbers, self.v0, self.inputs(c), self.basis.edges, guess=guess, multipliers=multipliers
+            problem.equations,
+            problem.numbers,
+            self.v0,
+            self.inputs(c),
+            self.basis.edges,
+            guess=guess,
+            multipliers=multipliers,
         )
 
     def merit(self, run: Simulated, c: np.ndarray, derivatives: Derivatives | None) -> np.ndarray:
