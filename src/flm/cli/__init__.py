@@ -1,6 +1,16 @@
-"""The `flm` command: parse, call, print."""
+"""The `flm` command: parse, call, print.
+
+Exit codes: 0 done, 1 a run that did not reach what was asked (or was interrupted), 2 bad input.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
 
 
-def main() -> None:
-    """Run the command line."""
-    raise SystemExit(0)
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    from flm.cli.run import run
+
+    raise SystemExit(run(list(sys.argv[1:] if arguments is None else arguments)))

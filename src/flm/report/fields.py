@@ -73,14 +73,25 @@ def plot_spectrum(solution: Any) -> Figure:
     return figure
 
 
+def plot_series(labeled: list[tuple[str, Any]]) -> Figure:
+    """The amplitudes of series, given as (label, series)."""
+    with house_style():
+        figure = new_figure(4.6, 3.2)
+        _stems(figure.subplots(), labeled, "")
+    return figure
+
+
 def draw_spectrum(panel: Any, solution: Any) -> None:
     """Amplitude against |frequency| (against frequency for one axis), one mark for each wave; windows by color."""
-    pieces = _series(solution)
+    _stems(panel, _series(solution), f"windows of {solution.axes[solution.window_axis]}")
+
+
+def _stems(panel: Any, pieces: list[tuple[str, Any]], legend: str) -> None:
     if not pieces:
         panel.text(0.5, 0.5, "not a plain Fourier series", ha="center", va="center", transform=panel.transAxes)
         panel.set_axis_off()
         return
-    single = len(solution.axes) == 1
+    single = pieces[0][1].num_inputs == 1
     for i, (label, series) in enumerate(pieces[: len(COLORS)]):
         waves, cosine, sine = (np.asarray(v) for v in series._waves())
         size = np.hypot(cosine, sine)
@@ -95,7 +106,7 @@ def draw_spectrum(panel: Any, solution: Any) -> None:
     low, high = panel.get_ylim()
     panel.set_ylim(max(low, high * 1e-18), high)
     if len(pieces) > 1:
-        panel.legend(title=f"windows of {solution.axes[solution.window_axis]}", ncols=2)
+        panel.legend(title=legend or None, ncols=2)
 
 
 def _series(solution: Any) -> list[tuple[str, Any]]:

@@ -1,0 +1,197 @@
+"""`flm fit`, `flm impute`, `flm predict`: tables in CSV files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flm.cli.output import folder, number, say, say_json
+
+Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with a header.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def fit(
+    table: Table,
+    target: Annotated[str, typer.Option(help="The column to explain.")],
+    features: Annotated[
+        str | None, typer.Option(help="Columns to explain it by, a,b,c; all others by default.")
+    ] = None,
+    subnets: Annotated[int | None, typer.Option(help="Number of frequency vectors; by evidence.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the model, predictions and a figure here.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Fit a series with error bars to a table.
+
+    Example: flm fit tides.csv --target height --features hour --out fit
+    """
+    import numpy as np
+
+    import flm
+    from flm.cli.csv_table import read_csv
+
+    found = read_csv(table)
+    found.column(target, role="--target")
+    names = [n for n in found.names if n != target] if features is None else [n.strip() for n in features.split(",")]
+    for name in names:
+        found.column(name, role="--features")
+    X, y = found.numbers(names), found.numbers([target])[:, 0]
+    model = flm.FLMRegressor(subnets).fit(_frame(X, names), y)
+    mean, std = model.predict(_frame(X, names), return_std=True)
+    score = float(1.0 - np.sum((y - mean) ** 2) / max(np.sum((y - y.mean()) ** 2), np.finfo(float).tiny))
+    if out is not None:
+        from flm.cli.solve import write_csv
+        from flm.files import write_atomic
+        from flm.report.style import to_png
+
+        path = folder(out)
+        flm.save(model, path / "model.safetensors")
+        headers = [*names, target, "fitted", "standard_deviation"]
+        write_csv(path / "fitted.csv", headers, np.column_stack([X, y, mean, std]))
+        if len(names) == 1:
+            write_atomic(path / "fit.png", to_png(model.plot(_frame(X, names), y)))
+    if json:
+        frequencies = model.frequencies_
+        say_json(
+            {
+                "target": target,
+                "features": names,
+                "kind": model.kind_,
+                "noise": model.noise_,
+                "r2": score,
+                "rows": len(y),
+                "frequencies": frequencies,
+            }
+        )
+        return
+    say(
+        f"{target} by {', '.join(names)}: {len(y):,} rows, {len(model.frequencies_)} frequency vectors ({model.kind_})",
+        style="bold",
+    )
+    say(f"  noise           {number(model.noise_)}")
+    say(f"  explained       {100 * score:.4g} % of the variance, in sample")
+    say(f"\n{model.spectrum_}")
+    if out is not None:
+        say(f"\nWritten to {out}")
+
+
+def impute(
+    table: Table,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The filled table, a CSV file.")],
+    time: Annotated[
+        str | None, typer.Option(help="The column with the clock, numbers or dates; the row number by default.")
+    ] = None,
+    window: Annotated[int | None, typer.Option(help="Samples per window of the coupled model.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Columns to fill, a,b,c; all but the clock by default.")] = None,
+    deviations: Annotated[
+        bool, typer.Option("--deviations", help="Add a column of standard deviations for each.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Fill the holes of a table over time. Other columns and observed cells are kept as they were written.
+
+    Example: flm impute series.csv --time hour --out filled.csv
+    """
+    import csv
+    import io
+
+    import numpy as np
+
+    import flm
+    from flm.cli.csv_table import read_csv
+    from flm.files import write_atomic
+
+    found = read_csv(table)
+    if time is not None:
+        found.column(time, role="--time")
+    names = [n for n in found.names if n != time] if columns is None else [n.strip() for n in columns.split(",")]
+    for name in names:
+        found.column(name, role="--columns")
+    head = [time] if time is not None else []
+    X = found.numbers([*head, *names], missing=True, dates=time)
+    imputer = flm.FLMImputer(window=window, time=0 if time is not None else None).fit(X)
+    values, std = (np.asarray(v) for v in imputer.impute(X))
+    values, std = (v[:, -len(names) :] for v in (values, std))
+    holes = np.isnan(X[:, len(head) :])
+    cells = [list(row) for row in found.cells]
+    for i, j in zip(*np.nonzero(holes), strict=True):
+        cells[i][found.names.index(names[j])] = f"{values[i, j]:.10g}"
+    headers = list(found.names)
+    if deviations:
+        headers += [f"{name}_standard_deviation" for name in names]
+        cells = [row + [f"{v:.6g}" for v in extra] for row, extra in zip(cells, std, strict=True)]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([headers, *cells])
+    write_atomic(out, text.getvalue().encode())
+    counts = {name: int(holes[:, j].sum()) for j, name in enumerate(names)}
+    if json:
+        say_json({"filled": counts, "rows": len(X), "out": str(out)})
+        return
+    say(f"{table.name}: {sum(counts.values()):,} of {holes.size:,} cells filled", style="bold")
+    for name, count in counts.items():
+        if count:
+            j = names.index(name)
+            say(f"  {name}: {count:,} filled, standard deviation about {number(float(np.median(std[holes[:, j], j])))}")
+    say(f"Written to {out}")
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.safetensors", help="A model, solution or fitted estimator.")],
+    table: Table,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a CSV file instead of printing.")] = None,
+    json: Json = False,
+) -> None:
+    """Evaluate a saved model at the rows of a table: columns by the names of its inputs.
+
+    Example: flm predict fit/model.safetensors points.csv --out values.csv
+    """
+    import numpy as np
+
+    import flm
+    from flm.cli.csv_table import read_csv
+    from flm.cli.solve import write_csv
+
+    found, points = flm.load(model), read_csv(table)
+    names = _inputs(found) or list(points.names)
+    for name in names:
+        points.column(name, role="inputs of the model")
+    X = points.numbers(names)
+    if hasattr(found, "predict"):
+        mean, std = found.predict(_frame(X, names), return_std=True)
+        columns = {"value": mean, "standard_deviation": std}
+    elif callable(found):
+        values = np.asarray(found(X))
+        outputs = getattr(found, "unknowns", ("value",))
+        columns = dict(zip(outputs, values.reshape(len(X), -1).T, strict=False))
+    else:
+        raise ValueError(f"`MODEL` must be something that can be evaluated; got a {type(found).__name__}.")
+    if json:
+        say_json({name: np.asarray(values) for name, values in columns.items()})
+        return
+    headers, rows = [*names, *columns], np.column_stack([X, *columns.values()])
+    if out is None:
+        print(",".join(headers))
+        for row in rows:
+            print(",".join(f"{v:.10g}" for v in row))
+    else:
+        write_csv(out, headers, rows)
+        say(f"{len(rows):,} rows written to {out}")
+
+
+def _inputs(found: Any) -> list[str] | None:
+    names = getattr(found, "feature_names_in_", None)
+    names = getattr(found, "axes", None) if names is None else names
+    return None if names is None else [str(name) for name in names]
+
+
+def _frame(X: Any, names: list[str]) -> Any:
+    """The table with its names where pandas is installed, so that a fitted estimator remembers them."""
+    try:
+        import pandas as pd
+    except ImportError:
+        return X
+    return pd.DataFrame(X, columns=names)

@@ -1,0 +1,35 @@
+"""`flm demo`: the tour, about a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flm.cli.output import folder, say, say_json, table, to_json
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the page and the record go.")] = Path("flm-demo"),
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Solve the paper's problems, compare with its numbers and write a page; about a minute on two cores.
+
+    Example: flm demo --out flm-demo
+    """
+    from flm.files import write_atomic
+    from flm.report.demo import HEADERS, run_demo
+
+    path = folder(out)
+    tour = run_demo(lambda text: None if json else say(text))
+    write_atomic(path / "demo.json", to_json(tour.record()).encode())
+    page = tour.page().write(path / "index.html")
+    if json:
+        say_json(tour.record())
+    else:
+        say()
+        say(table(HEADERS, [stop.row() for stop in tour.stops], left=2))
+        say(f"\n{tour.seconds:.0f} s in all. The page: {page}")
+    if not tour.converged:
+        raise typer.Exit(1)

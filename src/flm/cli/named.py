@@ -1,0 +1,71 @@
+"""Problems by the name or the file that a command line gives."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Asked(NamedTuple):
+    """A problem, its name, and the text or call that made it."""
+
+    problem: Any
+    name: str
+    text: str
+
+
+def find_problem(what: str, settings: list[str] | None = None) -> Asked:
+    """A problem of the catalogue, or one written in a TOML file.
+
+    Args:
+        what: A name such as "heat", or the path of a file that ends in .toml.
+        settings: "name=value" texts: arguments of the catalogue's function, or parameters of the file.
+    """
+    numbers = dict(_setting(text) for text in settings or [])
+    if what.endswith(".toml") or Path(what).is_file():
+        from flm.problems.text import read_problem
+
+        path = Path(what)
+        return Asked(read_problem(path, parameters=numbers), path.stem, path.read_text(encoding="utf-8"))
+    makers = catalogue()
+    if what not in makers:
+        near = difflib.get_close_matches(what.replace("-", "_"), makers, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"the problem must be a .toml file or one of {', '.join(makers)}; got {what!r}.{hint}")
+    known = inspect.signature(makers[what]).parameters
+    for name in numbers:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            takes = f"one of {', '.join(known)}" if known else "left out: there are none"
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"`--set` for {what} must be {takes}; got {name!r}.{hint}")
+    call = ", ".join(f"{k}={v!r}" for k, v in numbers.items())
+    document = (inspect.getdoc(makers[what]) or "").splitlines()[:1]
+    return Asked(makers[what](**numbers), what, "\n".join([f"flm.problems.{what}({call})", *document]))
+
+
+def catalogue() -> dict[str, Any]:
+    """Functions of `flm.problems` that make a problem without further help, by name."""
+    import flm.problems
+
+    found = {}
+    for name, value in sorted(vars(flm.problems).items()):
+        if inspect.isfunction(value) and not name.startswith("_") and "catalogue" in value.__module__:
+            parameters = inspect.signature(value).parameters.values()
+            if all(p.default is not p.empty for p in parameters):
+                found[name] = value
+    return found
+
+
+def _setting(text: str) -> tuple[str, float]:
+    name, equals, value = text.partition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not equals or not name.strip().isidentifier() or not math.isfinite(number):
+        raise ValueError(f"`--set` must be name=number; got {text!r}.")
+    return name.strip(), number

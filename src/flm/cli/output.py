@@ -1,0 +1,119 @@
+"""What commands print: plain text in pipes, a little color and a progress bar in a terminal, JSON for machines."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+QUIET: ContextVar[bool] = ContextVar("quiet", default=False)  # set by `run` for one command line
+
+
+def say(text: str = "", *, style: str | None = None) -> None:
+    """A line for people on stdout; nothing under `--quiet`."""
+    if QUIET.get():
+        return
+    if style is None or not sys.stdout.isatty():
+        print(text)
+        return
+    from rich.console import Console
+
+    Console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def say_json(record: dict[str, Any]) -> None:
+    """A JSON object on stdout, also under `--quiet`."""
+    print(to_json(record))
+
+
+def to_json(record: Any) -> str:
+    """JSON with NumPy numbers as numbers, and what is not finite as null."""
+    return json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int | bool) else str(value)
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
+    """Columns of text; the first `left` align left, the others right."""
+    cells = [list(map(str, headers)), *(list(map(str, row)) for row in rows)]
+    widths = [max(len(row[j]) for row in cells) for j in range(len(headers))]
+    line = lambda row: "  ".join(
+        c.ljust(w) if j < left else c.rjust(w) for j, (c, w) in enumerate(zip(row, widths, strict=True))
+    )
+    rule = "  ".join("─" * w for w in widths)
+    return "\n".join([line(cells[0]).rstrip(), rule, *(line(row).rstrip() for row in cells[1:])])
+
+
+def number(value: float) -> str:
+    """A measured number in three digits; a dash for what is not known."""
+    return (
+        "–"
+        if value is None or not math.isfinite(value)
+        else f"{value:.3g}"
+        if 1e-3 <= abs(value) < 1e5 or value == 0
+        else f"{value:.2e}"
+    )
+
+
+def folder(out: Any) -> Path:
+    """The folder for files, made where it is missing."""
+    path = Path(out)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"`--out` must be a folder; got {str(path)!r}, which is a file.")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@contextlib.contextmanager
+def progress_to(tol: float, what: str) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A bar of the digits gained towards a tolerance, on stderr in a terminal; appears after two seconds."""
+    if QUIET.get() or not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    began, first = time.perf_counter(), [math.nan]
+    task = bar.add_task(what, total=1.0, state="")
+
+    def report(step: dict[str, Any]) -> None:
+        estimate = next(
+            (float(step[k]) for k in ("bar", "best", "error_estimate", "estimate", "error") if k in step), math.nan
+        )
+        if not first[0] > 0 and estimate > 0:
+            first[0] = estimate
+        if time.perf_counter() - began > 2.0 and not bar.live.is_started:
+            bar.start()
+        gained = (
+            math.log(first[0] / estimate) / math.log(first[0] / tol) if 0 < tol < first[0] and estimate > 0 else 0.0
+        )
+        bar.update(task, completed=min(max(gained, 0.0), 1.0), state=f"error about {estimate:.1e}")
+
+    try:
+        yield report
+    finally:
+        bar.stop()

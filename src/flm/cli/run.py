@@ -1,0 +1,71 @@
+"""Running a command: options that may stand anywhere, exit codes, errors in one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from flm.cli.output import QUIET
+
+BAD_INPUT = (ValueError, TypeError, KeyError, OSError, ImportError, AttributeError)
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code of one command line."""
+    debug = _take(arguments, "--debug")
+    QUIET.set(_take(arguments, "--quiet", "-q"))
+    try:
+        from flm.cli.app import app
+
+        code = app(args=arguments, standalone_mode=False, prog_name="flm")
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except BrokenPipeError:  # `flm … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return _say("interrupted.", 1)
+    except SystemExit as leave:
+        return leave.code if isinstance(leave.code, int) else 1
+    except Exception as error:
+        if debug:
+            raise
+        return _explain(error)
+
+
+def _take(arguments: list[str], *spellings: str) -> bool:
+    """Remove an option that may stand anywhere; whether it was there."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    found = [i for i, argument in enumerate(arguments[:end]) if argument in spellings]
+    for i in reversed(found):
+        del arguments[i]
+    return bool(found)
+
+
+def _explain(error: Any) -> int:
+    if hasattr(error, "format_message"):  # the parser's own errors
+        return _usage(error)
+    if type(error).__name__ == "Abort":
+        return _say("interrupted.", 1)
+    if isinstance(error, MemoryError):
+        return _say("out of memory; ask for less accuracy or a smaller grid.", 1)
+    if isinstance(error, BAD_INPUT):
+        text = error.args[0] if isinstance(error, KeyError) and error.args else error
+        return _say(str(text), 2)
+    return _say(f"{type(error).__name__}: {error} Run again with --debug for the traceback.", 1)
+
+
+def _usage(error: Any) -> int:
+    text = error.format_message()
+    context = getattr(error, "ctx", None)
+    if not text:  # a group without a command: its help
+        print(context.get_help() if context is not None else "")
+        return 2
+    command = context.command_path if context is not None else "flm"
+    return _say(f"{text if text.endswith(('.', '?')) else text + '.'} Try: {command} --help", 2)
+
+
+def _say(text: str, code: int) -> int:
+    print(f"flm: {' '.join(text.split())}", file=sys.stderr)
+    return code

@@ -1,0 +1,163 @@
+"""`flm solve`: a problem by name or file, to a tolerance."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flm.cli.output import folder, number, progress_to, say, say_json, to_json
+
+Name = Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="A problem of the catalogue, or a file.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write model, record, CSV, figures and a page here.")]
+Json = Annotated[bool, typer.Option("--json", help="Print a JSON record instead of text.")]
+Setting = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=NUMBER", help="Set a parameter.")]
+
+
+def solve(
+    problem: Name,
+    tol: Annotated[
+        float | None, typer.Option(help="Relative error to reach; 1e-8, 1e-2 for conservation laws, 1e-4 for control.")
+    ] = None,
+    subnets: Annotated[int | None, typer.Option(help="The best series of this many sub-networks instead.")] = None,
+    method: Annotated[str | None, typer.Option(help="How; chosen by itself.")] = None,
+    max_columns: Annotated[int, typer.Option(help="Largest least-squares problem.")] = 3000,
+    seed: Annotated[int, typer.Option(help="Governs all random points.")] = 0,
+    settings: Setting = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Solve a problem to a tolerance: PDEs, conservation laws, optimal control.
+
+    Example: flm solve heat --tol 1e-10
+    """
+    import flm
+    from flm.cli.named import find_problem
+
+    asked = find_problem(problem, settings)
+    tol = default_tolerance(asked.problem) if tol is None else tol
+    with progress_to(tol, asked.name) as report:
+        solution = flm.solve(
+            asked.problem, tol, num_subnets=subnets, method=method, max_columns=max_columns, seed=seed, progress=report
+        )
+    if out is not None:
+        write_solution(solution, asked, folder(out))
+    if json:
+        say_json(record(solution, asked.name))
+    else:
+        print_solution(solution, asked.name)
+        if out is not None:
+            say(f"\nWritten to {out}: {', '.join(sorted(p.name for p in Path(out).iterdir() if p.is_file()))}")
+    if not (solution.converged or subnets is not None):
+        raise typer.Exit(1)
+
+
+def default_tolerance(problem: Any) -> float:
+    """A tolerance that each kind of problem reaches in seconds."""
+    return {"ConservationLaw": 1e-2, "OptimalControl": 1e-4}.get(type(problem).__name__, 1e-8)
+
+
+def record(solution: Any, name: str) -> dict[str, Any]:
+    """What a machine wants to know of a solution."""
+    found = {
+        "problem": name,
+        "status": solution.status.word,
+        "sentence": solution.status.sentence,
+        "converged": solution.converged,
+        "error_estimate": solution.error_estimate,
+        "num_columns": solution.num_columns,
+        "seconds": solution.seconds,
+    }
+    if hasattr(solution, "axes"):
+        found |= {"axes": list(solution.axes), "unknowns": list(solution.unknowns), "bounds": solution.bounds}
+        found["terms"] = {u: [t._asdict() for t in terms] for u, terms in largest_terms(solution).items()}
+    if getattr(solution, "exact", None) is not None:
+        found["errors"] = asdict(solution.errors())
+    if solution.parameters:
+        found["parameters"] = {k: asdict(p) for k, p in solution.parameters.items()}
+    return found
+
+
+def largest_terms(solution: Any, count: int = 5) -> dict[str, list[Any]]:
+    """The largest cosines of each unknown (of its first time window); empty for what is no plain series."""
+    found = {}
+    for unknown in solution.unknowns:
+        one = solution[unknown] if len(solution.unknowns) > 1 else solution
+        try:
+            found[unknown] = one.pieces[0][1].terms(count)
+        except AttributeError:
+            found[unknown] = []
+    return found
+
+
+def print_solution(solution: Any, name: str) -> None:
+    """The summary that people read."""
+    good = solution.converged
+    say(f"{name}: {solution.status.sentence}", style="bold green" if good else "bold yellow")
+    say(f"  error estimate  {number(solution.error_estimate)}")
+    say(f"  size            {solution.num_columns:,} columns")
+    say(f"  time            {solution.seconds:.2f} s")
+    for parameter, found in solution.parameters.items():
+        say(f"  {parameter:<14}  {found.value:.8g} ± {found.standard_error:.2g}")
+    if getattr(solution, "exact", None) is not None:
+        e = solution.errors()
+        say(
+            f"  against exact   relative L2 {number(e.relative_l2)}, MSE {number(e.mse)}, largest {number(e.max_error)}"
+        )
+    if not hasattr(solution, "axes"):
+        say(f"  sub-networks    {solution.num_subnets}")
+        if solution.starts.dimension == 0 and solution.problem is not None:
+            say(f"  cost            {solution.cost():.10g}")
+        return
+    for unknown, terms in largest_terms(solution).items():
+        if not terms:
+            continue
+        window = " in its first window" if solution.windows else ""
+        say(f"\n  The largest terms of {unknown}{window}:")
+        say(f"    {'amplitude':>12}  {'phase':>8}" + "".join(f"  {'period in ' + a:>14}" for a in solution.axes))
+        for t in terms:
+            say(f"    {t.amplitude:12.6g}  {t.phase:8.4f}" + "".join(f"  {p:14.6g}" for p in t.period))
+
+
+def write_solution(solution: Any, asked: Any, path: Path) -> None:
+    """The model, a record, the values on a grid, figures and a page."""
+    import numpy as np
+
+    from flm.files import write_atomic
+    from flm.report.style import to_png, to_svg
+
+    solution.save(path / "model.safetensors")
+    write_atomic(path / "record.json", to_json(record(solution, asked.name)).encode())
+    if hasattr(solution, "axes"):
+        from flm.report.fields import plot_spectrum
+        from flm.report.solution_page import solution_page
+
+        lines, values = solution.on_grid()
+        columns = [g.ravel() for g in np.meshgrid(*lines, indexing="ij")]
+        table = np.column_stack([*columns, values.reshape(len(columns[0]), -1)])
+        write_csv(path / "solution.csv", [*solution.axes, *solution.unknowns], table)
+        figures = {"solution": solution.plot(), "spectrum": plot_spectrum(solution)}
+        command = "flm " + shlex.join(sys.argv[1:])
+        page = solution_page(solution, title=asked.name.replace("_", " "), asked=asked.text, command=command)
+        page.write(path / "index.html")
+    else:
+        start = None if solution.starts.dimension == 0 else solution.starts.lift(solution.starts.center)
+        t = np.linspace(0.0, solution.horizon(start) if start is not None else solution.horizon(), 201)
+        x, u = solution.trajectory(t, start), solution.control(t, start).reshape(len(t), -1)
+        write_csv(path / "solution.csv", ["t", *solution.starts.states, *solution.controls], np.column_stack([t, x, u]))
+        figures = {"solution": solution.plot(start)}
+    for name, figure in figures.items():
+        write_atomic(path / f"{name}.png", to_png(figure))
+        write_atomic(path / f"{name}.svg", to_svg(figure).encode())
+
+
+def write_csv(path: Path, headers: list[str], rows: Any) -> None:
+    """A CSV file with all digits."""
+    from flm.files import write_atomic
+
+    lines = [",".join(headers), *(",".join(f"{v:.17g}" for v in row) for row in rows)]
+    write_atomic(path, ("\n".join(lines) + "\n").encode())
