@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -169,7 +170,7 @@ def _wilcoxon(first: np.ndarray, second: np.ndarray) -> tuple[float, float, int]
     with np.errstate(invalid="ignore"):
         distance = np.abs(pair[0] - pair[1])
     signed = np.sign(stats.rankdata(pair, axis=0)[0] - 1.5) * stats.rankdata(distance)
-    result = stats.wilcoxon(signed)
+    result: Any = stats.wilcoxon(signed)
     total = signed.sum()
     best = 1 if total > 0 else 0 if total < 0 else int(np.median(second) < np.median(first))
     return float(result.statistic), float(result.pvalue), best

@@ -1,0 +1,135 @@
+"""One run of a study, as a worker does it: from its definition to its scores."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from flm._version import __version__
+from flm.study.store import DIVERGED, DONE, FAILED
+
+HISTORY_POINTS = 100
+
+
+def run_one(definition: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """(status, outcome) of one run. An exception is an outcome too: "failed", with its reason."""
+    began = time.perf_counter()
+    try:
+        outcome = dict(named_object(definition["runner"])(definition))
+        status = outcome.pop("status", DONE)
+        if status not in (DONE, DIVERGED, FAILED):
+            raise ValueError(f"`status` must be of {DONE}, {DIVERGED}, {FAILED}; got {status!r}.")
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno})"
+        status, outcome = FAILED, {"reason": reason[:2000]}
+    return status, outcome | {"seconds": time.perf_counter() - began, "version": __version__}
+
+
+def train(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Train a model on a problem as the definition says, and measure its errors: the default runner.
+
+    Every leg starts from the best parameters of the one before, on the same points, with a fresh optimizer.
+    """
+    import numpy as np
+
+    from flm.solvers.train import strong_form
+    from flm.solvers.train import train as train_model
+
+    problem = named_problem(definition["problem"])
+    domain = strong_form(problem).domain
+    model: Any = lambda key: build_model(definition["model"], domain, definition["size"], key)
+    solution, losses, seconds = None, [], 0.0
+    for epochs, loss_tol in definition["training"]["legs"]:
+        solution = train_model(
+            problem,
+            model,
+            build_optimizer(definition["optimizer"]),
+            epochs,
+            points=definition["training"]["points"],
+            loss_tol=loss_tol,
+            seed=definition["seed"],
+        )
+        model = solution.model
+        losses.append(np.asarray(solution.history["loss"]))
+        seconds += solution.seconds
+    assert solution is not None
+    errors = solution.errors()
+    loss = np.concatenate(losses)
+    epochs = np.unique(np.geomspace(1, len(loss), HISTORY_POINTS).astype(int))
+    best = np.minimum.accumulate(np.where(np.isnan(loss), np.inf, loss))
+    found = {
+        "status": DIVERGED if solution.status.word == "diverged" else DONE,
+        "reason": solution.status.word,
+        "mse": errors.mse,
+        "mae": errors.mae,
+        "max_error": errors.max_error,
+        "relative_l2": errors.relative_l2,
+        "epochs": len(loss),
+        "loss": float(best[-1]),
+        "parameters": int(solution.model.num_parameters),
+        "training_seconds": float(seconds),
+        "history": {"epoch": epochs.tolist(), "loss": [float(f"{v:.4g}") for v in best[epochs - 1]]},
+    }
+    if not all(math.isfinite(found[k]) for k in ("mse", "mae", "max_error")):
+        found["status"] = DIVERGED
+    return found
+
+
+@lru_cache(maxsize=64)
+def named_problem(name: str) -> Any:
+    """A catalogue problem, a problem file's or the one that "module:function" returns."""
+    if name.endswith(".toml"):
+        from flm.problems.text import read_problem
+
+        return read_problem(name)
+    if ":" in name:
+        return named_object(name)()
+    return getattr(importlib.import_module("flm.problems"), name)()
+
+
+def catalogue() -> list[str]:
+    """Names of the problems that can be trained: the catalogue's PDEs and conservation laws."""
+    package = importlib.import_module("flm.problems")
+    homes = ("flm.problems.catalogue", "flm.problems.catalogue_conservation")
+    return sorted(
+        name for name, value in vars(package).items() if inspect.isfunction(value) and value.__module__ in homes
+    )
+
+
+def build_model(name: str, domain: Any, size: int, key: Any) -> Any:
+    """A model by name, or by "module:function" of (domain, size, key=...)."""
+    if ":" in name:
+        return named_object(name)(domain, size, key=key)
+    from flm.models.named import named_model
+
+    return named_model(name, domain, size, key=key)
+
+
+def build_optimizer(settings: Mapping[str, Any]) -> Any:
+    """The optax optimizer of a specification's settings (flm.study.spec.OPTIMIZERS)."""
+    import optax
+
+    options = {k: v for k, v in settings.items() if k != "name"}
+    if settings["name"] == "lbfgs":
+        return optax.lbfgs(memory_size=int(options.get("memory", 10)))
+    return getattr(optax, settings["name"])(options.pop("rate"), **options)
+
+
+def named_object(name: str) -> Callable[..., Any]:
+    """The function called "module:function"."""
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` must name a function, 'module:function', of a module that Python can import ({error}). "
+            "Set PYTHONPATH to the folder of the module, or install it."
+        ) from None

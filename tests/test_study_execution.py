@@ -1,0 +1,191 @@
+"""Execution: every run once, whatever dies."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from flm.study.execution import Live, dask, execute, local
+from flm.study.store import Store, run_key
+
+HERE = Path(__file__).parent
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills are sent by signal")
+
+DRIVER = """
+import sys
+from flm.study.execution import dask, execute, local
+from flm.study.store import Store
+from test_study_execution import definitions
+path, count, address, note = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+with Store(path, write=True) as store:
+    execute(definitions(count, sleep=0.01, note=note), store, workers=2, chunk_seconds=0.2,
+            make_executor=(lambda: dask(address)) if address else (lambda: local(2)),
+            progress=lambda live: print(live.done, flush=True))
+"""
+
+
+def definitions(count, runner="score", **training):
+    return [
+        {"runner": f"study_runners:{runner}", "problem": "p", "model": "m", "size": 1, "seed": i, "training": training}
+        for i in range(count)
+    ]
+
+
+def run(tmp_path, runs, **options):
+    with Store(tmp_path / "s.sqlite", write=True) as store:
+        live = execute(runs, store, make_executor=lambda: local(2), workers=2, **options)
+        return live, list(store.rows(latest=False)), store.audit()
+
+
+def killed_study(tmp_path, count, kills, address=""):
+    """Start drivers and kill them at random moments, then let one finish; returns the runs as the workers saw them."""
+    path, note = tmp_path / "runs.sqlite", tmp_path / "note.txt"
+    environment = os.environ | {"PYTHONPATH": str(HERE)}
+    command = [sys.executable, "-c", DRIVER, str(path), str(count), address, str(note)]
+    rng = random.Random(1)
+    for _ in range(kills):
+        driver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(rng.randrange(1, 4)):
+            driver.stdout.readline()
+        time.sleep(rng.random() * 0.05)
+        driver.kill()
+        driver.stdout.close()
+        driver.wait()
+        with Store(path) as store:
+            assert store.audit().sound
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+    with Store(path) as store:
+        audit = store.audit()
+        seeds = [row.definition["seed"] for row in store.rows(latest=False)]
+    assert audit.sound, str(audit)
+    assert audit.done == count
+    assert sorted(seeds) == list(range(count))
+    return note.read_text().splitlines()
+
+
+def test_killed_drivers_lose_only_what_was_in_flight(tmp_path):
+    executed = killed_study(tmp_path, 200, 4)
+    # Two workers, four chunks in flight of about 0.2 s = 20 runs each: no kill costs more.
+    assert 200 <= len(executed) <= 200 + 4 * 4 * 21
+
+
+@pytest.mark.slow
+def test_a_thousand_runs_and_twenty_kills(tmp_path):
+    executed = killed_study(tmp_path, 1000, 20)
+    assert 1000 <= len(executed) <= 1000 + 20 * 4 * 21
+
+
+def test_workers_end_with_their_driver(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    command = [sys.executable, "-c", DRIVER, str(path), "5000", "", str(tmp_path / "note.txt")]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(HERE)})
+    while int(driver.stdout.readline()) == 0:
+        pass
+    driver.kill()
+    driver.communicate(timeout=20)  # ends when the last process that has the driver's output open is gone
+
+
+def test_failures_are_rows_and_a_deadly_run_does_not_stop_the_others(tmp_path):
+    live, rows, audit = run(tmp_path, definitions(6, "troubled", sleep=0.2))
+    status = {row.definition["seed"]: row.status for row in rows}
+    assert status == {0: "done", 1: "failed", 2: "diverged", 3: "failed", 4: "done", 5: "done"}
+    reasons = {row.definition["seed"]: row.outcome.get("reason") for row in rows}
+    assert reasons[1].startswith("MemoryError: no room (study_runners.py, line ")
+    assert reasons[3].startswith("its worker ended 4 times: BrokenProcessPool")
+    assert audit.sound
+    assert (live.done, live.failed, live.total) == (4, 2, 6)
+
+
+def test_a_rerun_repeats_nothing_but_failures_when_asked(tmp_path):
+    note = tmp_path / "note.txt"
+    runs = definitions(10, note=str(note))
+    bad = {"runner": "study_runners:nothing", "problem": "p", "model": "m", "size": 1, "seed": 0, "training": {}}
+    run(tmp_path, [*runs[:7], bad])
+    live, _, audit = run(tmp_path, [*runs, bad])
+    assert (live.fresh, live.done, live.failed, audit.rows) == (3, 10, 1, 11)
+    assert len(note.read_text().splitlines()) == 10
+    live, rows, audit = run(tmp_path, [*runs, bad], retry_failed=True)
+    assert (live.fresh, audit.failed, rows[-1].attempt) == (1, 2, 2)
+    assert "must name a function" in rows[-1].outcome["reason"]
+
+
+def test_workers_are_spawned_with_one_thread(tmp_path):
+    before = dict(os.environ)
+    _, rows, _ = run(tmp_path, definitions(2, "threads"))
+    assert dict(os.environ) == before
+    for row in rows:
+        assert (
+            row.outcome["environment"]["OMP_NUM_THREADS"] == row.outcome["environment"]["OPENBLAS_NUM_THREADS"] == "1"
+        )
+        assert "--xla_cpu_multi_thread_eigen=false" in row.outcome["environment"]["XLA_FLAGS"]
+        assert row.outcome["start"] == "SpawnProcess"
+
+
+def test_progress_counts_up_to_the_whole(tmp_path):
+    seen = []
+    run(tmp_path, definitions(30), progress=seen.append)
+    assert [live.done for live in seen] == sorted(live.done for live in seen)
+    last = seen[-1]
+    assert (last.total, last.done, last.failed, last.running, last.fresh) == (30, 30, 0, 0, 30)
+    lowest, label = last.best["p", "m"]
+    assert 1 <= lowest < 2
+    assert label.startswith("1, seed ")
+    assert Live(10, 4, 1, 0, 2.0, 4).seconds_left == pytest.approx(2.5)
+
+
+@pytest.mark.slow
+def test_overhead_per_run(tmp_path):
+    run(tmp_path, definitions(1))
+    with Store(tmp_path / "many.sqlite", write=True) as store:
+        live = execute(definitions(2000), store, make_executor=lambda: local(1), workers=1)
+        spent = sum(row.seconds for row in store.rows())
+    assert (live.seconds - spent) / 2000 < 5e-3
+
+
+@pytest.fixture
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, worker_dashboard_address=None
+    ) as found:
+        yield found
+
+
+@pytest.mark.slow
+def test_dask_with_killed_workers_and_drivers(tmp_path, cluster, monkeypatch):
+    import threading
+
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    stop = threading.Event()
+    rng = random.Random(2)
+    killed = []
+
+    def kill_workers():
+        while not stop.wait(2.0 + rng.random()):
+            process = rng.choice(list(cluster.workers.values())).process
+            if process is not None and process.pid is not None:
+                os.kill(process.pid, signal.SIGKILL)  # the nanny starts another one
+                killed.append(process.pid)
+
+    thread = threading.Thread(target=kill_workers)
+    thread.start()
+    try:
+        executed = killed_study(tmp_path, 400, 5, cluster.scheduler_address)
+    finally:
+        stop.set()
+        thread.join()
+    assert killed
+    assert len(set(executed)) == 400
+
+
+def test_dask_runs_the_same_tasks(tmp_path, cluster):
+    runs = definitions(20)
+    with Store(tmp_path / "s.sqlite", write=True) as store:
+        live = execute(runs, store, make_executor=lambda: dask(cluster.scheduler_address), workers=2)
+        assert {row.key for row in store.rows()} == {run_key(d) for d in runs}
+    assert (live.done, live.failed) == (20, 0)
