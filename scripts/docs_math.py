@@ -1,0 +1,14 @@
+"""A hook for mkdocs: formulas between dollars become MathML while the pages are built, so that they need no script."""
+
+import html
+import re
+
+from latex2mathml.converter import convert
+
+_INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
+_DISPLAY = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
+
+
+def on_page_content(content, **_):
+    content = _DISPLAY.sub(lambda found: convert(html.unescape(found[1]).strip(), display="block"), content)
+    return _INLINE.sub(lambda found: convert(html.unescape(found[1]).strip()), content)

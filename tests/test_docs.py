@@ -1,0 +1,69 @@
+"""What the documentation shows is true: its code runs, its examples print what they say, its reference is complete."""
+
+import doctest
+import importlib
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import flm
+
+ROOT = Path(__file__).parents[1]
+SOURCE = Path(flm.__file__).parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page):
+    """Python blocks with their line numbers; a fence with more words than `python` is not run."""
+    text = page.read_text()
+    return [(text.count("\n", 0, found.start()) + 1, found[1]) for found in FENCE.finditer(text)]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(ROOT)))
+def test_code_of_a_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    namespace = {"__name__": "__main__"}
+    for line, source in blocks(page):
+        # the page's own line numbers in tracebacks
+        exec(compile("\n" * line + source, str(page), "exec"), namespace)
+
+
+def module_name(path):
+    return ".".join(("flm", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("name", [module_name(p) for p in sorted(SOURCE.rglob("*.py")) if ">>> " in p.read_text()])
+def test_examples_in_docstrings(name, tmp_path, monkeypatch):
+    if name == "flm.torch":
+        pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    result = doctest.testmod(importlib.import_module(name), optionflags=options)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_reference_has_every_public_name():
+    listed = re.findall(r"^::: flm\.(\w+)$", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(flm._HOMES)
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in [*PAGES, *ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md")]:
+        for target in re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+
+
+def test_version_is_said_once_more():
+    assert f"version: {flm.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert "## [Unreleased]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_target_of_the_makefile_is_said():
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    assert {"demo", "test", "quick", "lint", "bench", "paper", "docs"} <= set(targets)
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
