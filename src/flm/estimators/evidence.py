@@ -1,0 +1,145 @@
+"""Marginal likelihood of a linear model with Gaussian prior, from a triangular factor alone.
+
+y_k = Phi c_k + e_k,  c_k ~ N(0, sigma_k^2 diag(s)),  e_k ~ N(0, sigma_k^2 I): s is the prior variance in units of the
+noise variance. With Phi = Q R and y = Q z + (part outside the span, of energy `rest`), and A = I + R diag(s) R^T,
+
+    2 log p(y) = -n K log(2 pi) - sum_k [n log sigma_k^2 + (z_k^T A^-1 z_k + rest_k) / sigma_k^2] - K log det A,
+
+of size min(n, p) only; the best sigma_k^2 is (z_k^T A^-1 z_k + rest_k) / n in closed form. Rows with weight w count as w
+repeats: Phi and y are scaled by sqrt(w) and n is the sum of the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular, svd
+
+from flm.estimators.qr import RowAccumulator, block_rows, triangular_factor
+
+# Outputs have unit variance here. Noise is not taken below 1e-11 of it: a closer fit only amplifies rounding.
+NOISE_FLOOR = 1e-22
+
+
+@dataclass(frozen=True, eq=False)
+class Compressed:
+    """All that a least-squares fit needs to know of the data: R, z = Q^T y, the energy outside the span, the count."""
+
+    R: np.ndarray  # (r, p), r = min(n, p)
+    z: np.ndarray  # (r, K)
+    rest: np.ndarray  # (K,)
+    count: float
+
+    @classmethod
+    def of_factor(cls, factor: np.ndarray, num_outputs: int, count: float) -> Compressed:
+        """From the triangular factor of [Phi, y]."""
+        p = factor.shape[1] - num_outputs
+        return cls(factor[:p, :p], factor[:p, p:], (factor[p:, p:] ** 2).sum(axis=0), float(count))
+
+    @property
+    def num_outputs(self) -> int:
+        """K."""
+        return self.z.shape[1]
+
+
+def compress(
+    columns: Callable[[np.ndarray], np.ndarray], z: np.ndarray, y: np.ndarray, weights: np.ndarray, num_columns: int
+) -> np.ndarray:
+    """The triangular factor of sqrt(w) [Phi(z), y], a block of rows at a time."""
+    accumulator = RowAccumulator(num_columns + y.shape[1])
+    for rows in _blocks(len(z), block_rows(num_columns)):
+        root = np.sqrt(weights[rows])[:, None]
+        accumulator.add(np.concatenate([columns(z[rows]), y[rows]], axis=1) * root)
+    return accumulator.factor
+
+
+def _blocks(n: int, size: int) -> Iterable[slice]:
+    return (slice(start, start + size) for start in range(0, n, size))
+
+
+def noise_variance(energy: np.ndarray, count: float, known: np.ndarray | None) -> np.ndarray:
+    """sigma_k^2: the best one given the misfit energy, or the known one."""
+    return np.maximum(energy / count, NOISE_FLOOR) if known is None else known
+
+
+def log_evidence(
+    data: Compressed, s: np.ndarray, known_noise: np.ndarray | None = None, *, floor: float = NOISE_FLOOR
+) -> tuple[float, np.ndarray]:
+    """log p(y) and its gradient by log s.
+
+    Args:
+        data: the compressed rows.
+        s: prior variances of the columns, in units of the noise variance.
+        known_noise: variances (K,), or None for the best ones.
+        floor: a variance added to the noise: no gain from a closer fit.
+    """
+    RS = data.R * s
+    A = RS @ data.R.T
+    # Beyond a ratio of 1e15 the identity is below rounding; the jitter keeps the factorization possible.
+    A[np.diag_indices_from(A)] += 1.0 + 1e-15 * A.diagonal().max(initial=0.0)
+    L = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+    half = solve_triangular(L, np.concatenate([data.R, data.z], axis=1), lower=True, check_finite=False)
+    LR, Lz = half[:, : len(s)], half[:, len(s) :]
+    energy = (Lz**2).sum(axis=0) + data.rest + data.count * floor
+    variance = noise_variance(energy, data.count, known_noise)
+    fit = LR.T @ Lz  # R^T A^-1 z, (p, K)
+    K = data.num_outputs
+    value = (
+        -0.5 * (data.count * np.log(2 * np.pi * variance) + energy / variance).sum() - K * np.log(L.diagonal()).sum()
+    )
+    gradient = 0.5 * s * ((fit**2 / variance).sum(axis=1) - K * (LR**2).sum(axis=0))
+    return float(value), gradient
+
+
+def best_scale(
+    data: Compressed, s: np.ndarray, factors: np.ndarray, known_noise: np.ndarray | None = None
+) -> tuple[float, float]:
+    """The factor on s of largest evidence among `factors`, and that evidence.
+
+    One singular value decomposition of R diag(s)^1/2 serves all factors, and holds to ratios of 1e28, where forming
+    A would stop at 1e15: noise-free data need that.
+    """
+    U, sigma, _ = svd(data.R * np.sqrt(s), full_matrices=False, check_finite=False, lapack_driver="gesdd")
+    z2 = (U.T @ data.z) ** 2  # (r, K)
+    values = []
+    for factor in factors:
+        gain = 1.0 + factor * sigma**2
+        energy = (z2 / gain[:, None]).sum(axis=0) + data.rest  # U is square: r <= p
+        variance = noise_variance(energy, data.count, known_noise)
+        fit = data.count * np.log(2 * np.pi * variance) + energy / variance
+        values.append(-0.5 * fit.sum() - 0.5 * data.num_outputs * np.log(gain).sum())
+    best = int(np.argmax(values))
+    return float(factors[best]), float(values[best])
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Gaussian posterior of the coefficients: mean (p, K), covariance variance_k (T^T T)^-1, T upper triangular."""
+
+    mean: np.ndarray
+    factor: np.ndarray
+    variance: np.ndarray  # (K,) noise
+
+    @classmethod
+    def of(cls, data: Compressed, s: np.ndarray, known_noise: np.ndarray | None = None) -> Posterior:
+        """From the QR of [R z; diag(s)^-1/2 0], which keeps the digits that normal equations lose."""
+        p, K = len(s), data.num_outputs
+        stacked = np.zeros((len(data.R) + p, p + K), order="F")
+        stacked[: len(data.R), :p] = data.R
+        stacked[: len(data.R), p:] = data.z
+        stacked[len(data.R) :, :p] = np.diag(1 / np.sqrt(s))
+        T = triangular_factor(stacked, overwrite=True)
+        factor = T[:p, :p]
+        mean = solve_triangular(factor, T[:p, p:], check_finite=False)
+        energy = (T[p:, p:] ** 2).sum(axis=0) + data.rest
+        return cls(mean, factor, noise_variance(energy, data.count, known_noise))
+
+    def spread(self, columns: np.ndarray) -> np.ndarray:
+        """phi^T (T^T T)^-1 phi for every row phi of `columns` (P, p)."""
+        return (solve_triangular(self.factor, columns.T, trans="T", check_finite=False) ** 2).sum(axis=0)
+
+    def covariance(self) -> np.ndarray:
+        """(T^T T)^-1, to be multiplied by the noise variance of an output."""
+        return cho_solve((self.factor, False), np.eye(len(self.factor)))

@@ -1,0 +1,61 @@
+"""Tall-skinny QR: the triangular factor of a matrix that is seen a block of rows at a time.
+
+[R; B] = Q R'  so that  R'^T R' = R^T R + B^T B. Only R is kept: memory is p^2 numbers whatever the number of rows, and
+least squares from R has the accuracy of a QR of the whole matrix (normal equations would square its condition number).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.lapack import dgeqrf, dgeqrf_lwork
+
+# Rows per block: eight times the columns make the triangle on top of each block an eighth of the work.
+MIN_BLOCK, BLOCKS_PER_COLUMN, MAX_BLOCK_BYTES = 1024, 8, 1 << 26
+
+
+def block_rows(columns: int) -> int:
+    """Rows per block for a matrix of so many columns: tall enough to be fast, at most 64 MiB."""
+    return max(MIN_BLOCK, min(BLOCKS_PER_COLUMN * columns, MAX_BLOCK_BYTES // (8 * max(columns, 1))))
+
+
+def triangular_factor(matrix: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
+    """R of a QR factorization, (min(n, p), p); `matrix` is destroyed when `overwrite` and column-major."""
+    n, p = matrix.shape
+    if n == 0 or p == 0:
+        return np.zeros((min(n, p), p))
+    lwork = int(dgeqrf_lwork(n, p)[0].real)
+    factored, _, _, info = dgeqrf(matrix, lwork=lwork, overwrite_a=overwrite)
+    if info != 0:  # pragma: no cover (LAPACK reports illegal arguments only)
+        raise ValueError(f"LAPACK dgeqrf reported {info}.")
+    return np.triu(factored[: min(n, p)])
+
+
+class RowAccumulator:
+    """The triangular factor of all rows so far.
+
+    Args:
+        columns: p.
+        factor: the R of earlier rows, to go on from.
+
+    Example:
+        >>> import numpy as np
+        >>> rows = np.random.default_rng(0).normal(size=(1000, 3))
+        >>> accumulator = RowAccumulator(3)
+        >>> for block in np.array_split(rows, 7):
+        ...     accumulator.add(block)
+        >>> bool(np.allclose(accumulator.factor.T @ accumulator.factor, rows.T @ rows))
+        True
+    """
+
+    def __init__(self, columns: int, factor: np.ndarray | None = None):
+        self.factor = np.zeros((0, columns)) if factor is None else np.asarray(factor, float)
+
+    def add(self, rows: np.ndarray) -> None:
+        """Absorb a block of rows (b, p)."""
+        height, p = len(self.factor), self.factor.shape[1]
+        if rows.ndim != 2 or rows.shape[1] != p:
+            raise ValueError(f"`rows` must have {p} columns; got shape {rows.shape}.")
+        stacked = np.empty((height + len(rows), p), order="F")
+        stacked[:height] = self.factor
+        stacked[height:] = rows
+        self.factor = triangular_factor(stacked, overwrite=True)

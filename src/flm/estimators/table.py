@@ -1,0 +1,102 @@
+"""Reading a table with a clock: numpy or pandas in, times and channels out, and the way back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flm.estimators.periodogram import Clock
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Channels on a clock.
+
+    Args:
+        times: of the rows, in the clock's own unit (seconds for dates, rows without a clock), (n,).
+        values: (n, C), NaN where missing.
+        columns: positions of the channels among all columns of the input.
+        is_absolute: whether times of different tables are on one clock (dates or a time column).
+    """
+
+    times: np.ndarray
+    values: np.ndarray
+    columns: np.ndarray
+    is_absolute: bool
+
+    @property
+    def order(self) -> np.ndarray:
+        """Rows by time."""
+        return np.argsort(self.times, kind="stable")
+
+
+def numeric_copy(X: Any, time: Any) -> Any:
+    """X with a column of dates replaced by seconds, so that all of it is numbers; other inputs as they are."""
+    if time is None or not hasattr(X, "columns"):
+        return X
+    if time not in X.columns:
+        import difflib
+
+        names = [str(name) for name in X.columns]
+        close = difflib.get_close_matches(str(time), names, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"`time` must be one of the columns {', '.join(names)}; got {time!r}.{hint}")
+    column = X[time]
+    if column.dtype.kind in "OSU" or str(column.dtype) in ("string", "str"):
+        import pandas as pd
+
+        column = pd.to_datetime(column)
+    if column.dtype.kind == "M" or hasattr(column.dtype, "tz"):
+        X = X.copy()
+        X[time] = seconds(column)
+    return X
+
+
+def seconds(dates: Any) -> np.ndarray:
+    """Dates as seconds since 1970."""
+    import pandas as pd
+
+    index = pd.DatetimeIndex(dates)
+    return index.tz_localize(None).to_numpy("datetime64[ns]").astype("int64") / 1e9
+
+
+def read_table(X: Any, values: np.ndarray, time: Any) -> Table:
+    """The channels and their clock: the column `time`, else a DatetimeIndex, else the row number.
+
+    Args:
+        X: the input as it came.
+        values: its numbers, validated, all columns.
+        time: name or position of the clock's column.
+    """
+    columns = np.arange(values.shape[1])
+    if time is not None:
+        place = list(X.columns).index(time) if hasattr(X, "columns") else time
+        if not isinstance(place, int | np.integer) or not -values.shape[1] <= place < values.shape[1]:
+            raise ValueError(
+                f"`time` must be a column's position below {values.shape[1]} when X is an array; got {time!r}."
+            )
+        place = int(place) % values.shape[1]
+        times = values[:, place]
+        if np.isnan(times).any():
+            raise ValueError(
+                f"`time` must have no missing values; got {int(np.isnan(times).sum())} in column {time!r}."
+            )
+        columns = np.delete(columns, place)
+        if not len(columns):
+            raise ValueError("`X` must have a column besides `time`; got only that.")
+        return Table(times, values[:, columns], columns, True)
+    index = getattr(X, "index", None)
+    if index is not None and type(index).__name__ == "DatetimeIndex":
+        return Table(seconds(index), values, columns, True)
+    return Table(np.arange(len(values), dtype=float), values, columns, False)
+
+
+def clock_step(times: np.ndarray) -> float:
+    """The step of a regular clock, the median gap of an irregular one."""
+    clock = Clock.of(times)
+    if clock.step:
+        return clock.step
+    gaps = np.diff(np.unique(times))
+    return float(np.median(gaps)) if len(gaps) else 1.0

@@ -1,0 +1,165 @@
+"""Plane waves as columns: the linear part of every estimator here.
+
+Inputs are scaled to z = (x - center) / halfwidth, so that the data fill [-1, 1]^m. A sub-network with frequency vector n
+holds the distinct waves k = e * n over sign vectors e: 2^(q-1) of them when q components of n are nonzero, and each
+has the columns cos k.z and sin k.z (the zero wave only its cosine). Columns: all cosines, then all sines.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """The affine map z = (x - center) / halfwidth, per feature."""
+
+    center: np.ndarray  # (m,)
+    halfwidth: np.ndarray  # (m,)
+
+    @classmethod
+    def of(cls, lower: np.ndarray, upper: np.ndarray) -> Scale:
+        """The map of the box [lower, upper] to [-1, 1]^m; a feature without extent keeps its unit."""
+        width = (upper - lower) / 2
+        # A constant feature: any positive width will do.
+        return cls(lower + width, np.where(width > 0, width, 1.0))
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """z of points x, (P, m)."""
+        return (x - self.center) / self.halfwidth
+
+
+def subnet_signs(components: np.ndarray) -> list[np.ndarray]:
+    """Sign vectors e, one per distinct wave e * n of a sub-network: +1 on the first nonzero component and on zeros."""
+    nonzero = np.flatnonzero(components)
+    rows = []
+    for flips in itertools.product((1.0, -1.0), repeat=max(len(nonzero) - 1, 0)):
+        row = np.ones(len(components))
+        row[nonzero[1:]] = flips
+        rows.append(row)
+    return rows
+
+
+def columns_of(components: np.ndarray) -> np.ndarray:
+    """Columns of sub-networks with these frequency vectors (N, m): 2^q for q nonzero components (1 for the zero one)."""
+    return 2 ** np.count_nonzero(components, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Waves:
+    """All waves of a list of sub-networks.
+
+    Args:
+        subnets: frequency vectors on scaled inputs, (N, m).
+        signs: e of every wave, (M, m).
+        group: sub-network of every wave, (M,).
+        base, integers: on a lattice, subnets = base * integers; tables then cost one sine-cosine per axis.
+    """
+
+    subnets: np.ndarray
+    signs: np.ndarray
+    group: np.ndarray
+    base: np.ndarray | None = None  # (m,)
+    integers: np.ndarray | None = None  # (N, m)
+
+    @classmethod
+    def of(cls, subnets: np.ndarray) -> Waves:
+        """The waves of arbitrary frequency vectors."""
+        signs = [subnet_signs(n) for n in subnets]
+        group = np.repeat(np.arange(len(subnets)), [len(rows) for rows in signs])
+        return cls(subnets, np.array(list(itertools.chain(*signs))).reshape(len(group), subnets.shape[1]), group)
+
+    @classmethod
+    def on_lattice(cls, base: np.ndarray, integers: np.ndarray) -> Waves:
+        """The waves of the lattice points base * integers."""
+        plain = cls.of(base * integers)
+        return cls(plain.subnets, plain.signs, plain.group, base, integers.astype(int))
+
+    def moved(self, subnets: np.ndarray) -> Waves:
+        """The same waves with other frequencies."""
+        return Waves(subnets, self.signs, self.group)
+
+    @cached_property
+    def vectors(self) -> np.ndarray:
+        """k of every wave, (M, m)."""
+        return self.signs * self.subnets[self.group]
+
+    @cached_property
+    def has_sine(self) -> np.ndarray:
+        """Which waves have a sine column: all but the zero wave."""
+        return self.subnets[self.group].any(axis=1)
+
+    @property
+    def num_columns(self) -> int:
+        """Columns of the design matrix."""
+        return len(self.group) + int(self.has_sine.sum())
+
+    @cached_property
+    def column_subnet(self) -> np.ndarray:
+        """Sub-network of every column."""
+        return np.concatenate([self.group, self.group[self.has_sine]])
+
+    def split(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(C, S) of every wave from one coefficient per column, leading axis columns."""
+        M = len(self.group)
+        S = np.zeros((M, *coefficients.shape[1:]))
+        S[self.has_sine] = coefficients[M:]
+        return coefficients[:M], S
+
+    def _phasors(self, z: np.ndarray) -> np.ndarray:
+        """exp(i k.z), wave-major (M, P)."""
+        if self.base is None or self.integers is None:
+            theta = self.vectors @ z.T
+            out = np.empty(theta.shape, complex)
+            np.cos(theta, out=out.real)
+            np.sin(theta, out=out.imag)
+            return out
+        out = np.ones((len(self.group), len(z)), complex)
+        for j in range(z.shape[1]):
+            used = self.integers[self.group, j]
+            if not used.any():
+                continue
+            powers = _powers(self.base[j] * z[:, j], int(used.max()))
+            for flip, rows in ((False, self.signs[:, j] > 0), (True, self.signs[:, j] < 0)):
+                rows = np.flatnonzero(rows & (used > 0))
+                if len(rows):
+                    factor = powers[used[rows]]
+                    out[rows] *= factor.conj() if flip else factor
+        return out
+
+    def columns(self, z: np.ndarray) -> np.ndarray:
+        """The design matrix (P, columns), column-major."""
+        phasors = self._phasors(z)
+        return np.concatenate([phasors.real, phasors.imag[self.has_sine]]).T
+
+    def slopes(self, z: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+        """Derivatives of the fitted values by the frequencies, (P, K, N m), for coefficients (columns, K).
+
+        d/dn_gj sum C cos k.z + S sin k.z = sum_{waves of g} e_j z_j (S cos k.z - C sin k.z).
+        """
+        C, S = self.split(coefficients)  # (M, K)
+        phasors = self._phasors(z)
+        N, m = self.subnets.shape
+        out = np.empty((len(z), C.shape[1], N, m))
+        starts = np.searchsorted(self.group, np.arange(N))  # the waves of a sub-network are consecutive
+        for k in range(C.shape[1]):
+            turned = S[:, k, None] * phasors.real - C[:, k, None] * phasors.imag  # (M, P)
+            for j in range(m):
+                out[:, k, :, j] = np.add.reduceat(self.signs[:, j, None] * turned, starts, axis=0).T * z[:, j, None]
+        return out.reshape(len(z), C.shape[1], N * m)
+
+
+def _powers(theta: np.ndarray, highest: int) -> np.ndarray:
+    """exp(i k theta) for k = 0 ... highest, (highest + 1, P), by products of two nearly equal halves: log2(k) roundings."""
+    powers = np.empty((highest + 1, len(theta)), complex)
+    powers[0] = 1.0
+    if highest:
+        np.cos(theta, out=powers[1].real)
+        np.sin(theta, out=powers[1].imag)
+    for k in range(2, highest + 1):
+        np.multiply(powers[k // 2], powers[(k + 1) // 2], out=powers[k])
+    return powers
