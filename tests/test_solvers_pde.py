@@ -1,6 +1,7 @@
 """Tolerance in, series out: accuracy against exact solutions, and error bars that do not flatter."""
 
-import jax
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -237,15 +238,18 @@ def test_same_seed_same_answer():
     np.testing.assert_array_equal(np.asarray(first.model.amplitudes), np.asarray(second.model.amplitudes))
 
 
-def inverse_heat(seed):
+def readings(seed):
     rng = np.random.default_rng(seed)
     points = rng.uniform(size=(200, 2))
     clean = np.sin(np.pi * points[:, 0]) * np.exp(-0.1 * np.pi**2 * points[:, 1])
-    readings = clean + 0.01 * rng.normal(size=200)
+    return flm.data(points, clean + 0.01 * rng.normal(size=200))
+
+
+def inverse_heat(seed):
     return flm.PDE(
         flm.Box(x=(0, 1), t=(0, 1)),
         lambda u_t, u_xx, alpha: u_t - alpha * u_xx,
-        [flm.initial(lambda x: jnp.sin(jnp.pi * x)), flm.dirichlet("boundary"), flm.data(points, readings)],
+        [flm.initial(lambda x: jnp.sin(jnp.pi * x)), flm.dirichlet("boundary"), readings(seed)],
         parameters={"alpha": flm.Learn(0.5, lower=0.0)},
     )
 
@@ -258,19 +262,24 @@ def test_diffusivity_from_noisy_readings():
     assert abs(alpha.value - 0.1) <= 3 * alpha.standard_error
 
 
-@pytest.mark.slow
 def test_two_standard_errors_cover_the_diffusivity():
-    covered, worst = 0, 0.0
+    problem = inverse_heat(0)  # one problem, so that its residuals compile once; the readings are exchanged
+    *others, block = problem.conditions
     lattice = lattice_set((6, 6), np.inf)
+    errors, standard_errors = [], []
     for seed in range(100):
-        problem = inverse_heat(seed)
+        problem.conditions = (*others, replace(block, data=readings(seed)))
         fit = Fitter(problem).fit(LatticeBasis(problem.domain, lattice, (2.0, 6.5)))
-        error = abs(fit.parameters[0] - 0.1)
-        covered += error <= 2 * np.sqrt(fit.covariance[0, 0])
-        worst = max(worst, error)
-        jax.clear_caches()
-    assert covered >= 90
-    assert worst <= 0.0015  # 1 % of 0.1 is three standard errors of 200 readings
+        errors.append(abs(fit.parameters[0] - 0.1))
+        standard_errors.append(np.sqrt(fit.covariance[0, 0]))
+    assert np.mean(np.array(errors) <= 2 * np.array(standard_errors)) >= 0.9
+    assert np.mean(np.array(errors) <= 0.001) >= 0.95  # within 1 % of 0.1
+
+
+def test_converged_answers_have_amplitudes_of_their_own_size():
+    solution = flm.solve(flm.problems.heat(), tol=1e-7)
+    assert solution.converged
+    assert float(jnp.abs(solution.model.amplitudes).max()) <= 6
 
 
 def test_distill_shortens_a_solution():
@@ -285,3 +294,15 @@ def test_distill_finds_the_frequency_of_a_function():
     small = flm.distill(lambda p: np.sin(3.3 * p[:, 0]), 2, domain=flm.Box(x=(0, 1)))
     assert small.converged
     np.testing.assert_allclose(np.abs(small.series.terms(1)[0].frequency), 3.3, rtol=1e-9)
+
+
+def test_learned_frequencies_respect_periodic_conditions():
+    # sin(5 t) u(x) with a source: the equation alone leaves the periodic part free
+    problem = flm.PDE(
+        flm.Box(x=(0, 1), t=(0, 1)),
+        lambda x, t, u_t, u_x: u_t + u_x - 2.0,
+        [flm.initial(lambda x: jnp.sin(2 * jnp.pi * x)), flm.periodic("x")],
+        exact=lambda x, t: jnp.sin(2 * jnp.pi * (x - t)) + 2.0 * t,
+    )
+    solution = flm.solve(problem, tol=1e-7, num_subnets=6)
+    assert solution.errors().relative_l2 <= 2 * solution.error_estimate

@@ -54,9 +54,9 @@ class Fit:
 class Fitter:
     """Fits bases to one problem, sharing points and pointwise coefficients between them."""
 
-    def __init__(self, problem: PDE, *, seed: int = 0):
+    def __init__(self, problem: PDE, *, seed: int = 0, periodic_basis: bool = True):
         self.problem = problem
-        self.sampler = Sampler(problem, seed=seed)
+        self.sampler = Sampler(problem, seed=seed, periodic_basis=periodic_basis)
         self.num_unknowns = len(problem.unknowns)
         self._coefficients: dict[int, Linearized] = {}
         self._gain: float | None = None
@@ -181,7 +181,7 @@ class Fitter:
 
     # --- the whole fit ---------------------------------------------------------------------------------------------
 
-    def fit(self, basis: Any, start: Fit | None = None) -> Fit:
+    def fit(self, basis: Any, start: Fit | None = None, ridge: float = RIDGE) -> Fit:
         """The best coefficients of a basis; `start` is an earlier fit, in any basis, to linearize at first."""
         problem = self.problem
         batches = self.sampler.training(self.num_unknowns * basis.num_columns + len(problem.learned))
@@ -191,7 +191,7 @@ class Fitter:
             jets = [np.zeros((len(b.block.residual.jets), b.size)) for b in batches]
         else:
             jets = [self.jets(start.basis, start.coefficients, b) for b in batches]
-        coefficients, found, answer, factors = self.solve(basis, batches, jets, parameters)
+        coefficients, found, answer, factors = self.solve(basis, batches, jets, parameters, ridge=ridge)
         if self.is_linear:
             return self.judge(basis, coefficients, found, answer, batches, steps=1)
 
@@ -223,7 +223,7 @@ class Fitter:
             if steps > 1 and (settled or drop <= 0.02 * merit):
                 break
             frozen = None if steps <= 1 else factors
-            coefficients, found, answer, factors = self.solve(basis, batches, old_jets, old_parameters, frozen)
+            coefficients, found, answer, factors = self.solve(basis, batches, old_jets, old_parameters, frozen, ridge)
             if frozen is None:
                 merit = self._merit(batches, old_jets, old_parameters, factors)
         coefficients = old if old is not None else coefficients

@@ -63,7 +63,8 @@ def best_of_size(
                 keep(fit, f"{order} lattice, period {period:g}")
         columns = num_subnets * 2**m * fitter.num_unknowns
         if search.bar > max(tol, 10 * ROUNDING) and columns <= LARGEST and not problem.learned:
-            learner = FrequencyLearner(fitter, num_subnets)
+            free = Fitter(problem, seed=seed, periodic_basis=False) if any(problem.periodic_axes) else fitter
+            learner = FrequencyLearner(free, num_subnets)
             frozen.sort(key=lambda f: f.estimate)
             rng = np.random.default_rng(seed)
             starts: list[tuple[str, Any]] = [

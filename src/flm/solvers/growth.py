@@ -30,6 +30,8 @@ PERIODS = (1.0, 1.15, 1.3, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.5, 8.0)
 GROWTH = 1.4
 SLOW_GROWTH = 1.2  # of a radius, where the number of columns grows with a higher power of it
 ROUNDING = 1e-15  # no bar is smaller
+CALM = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7)  # ridges tried on a converged answer
+CALM_SIZE = 5.0  # largest coefficient, relative to the answer, that needs no calming
 PROBE = {1: 8, 2: 16, 3: 16, 4: 8}  # sub-networks of the probe for a short sum of sinusoids, by number of axes
 PROBE_STARTS, PROBE_STEPS = 4, 40
 START = {1: 8.0, 2: 4.0}  # lattice points per axis at first; 3 beyond two axes
@@ -203,6 +205,7 @@ class Growth:
             self.sizes, self.periods = sizes, periods
             improved = self._record(fit, periods, bar)
             if bar <= self.tol:
+                bar = self._calm()
                 self._finish(
                     "converged", f"converged: the error estimate {bar:.1e} is within the tolerance {self.tol:.1e}"
                 )
@@ -228,7 +231,8 @@ class Growth:
         if self.problem.learned or self.fitter.num_unknowns * PROBE[min(self.m, 4)] * 2**self.m > 600:
             return False
         count = PROBE[min(self.m, 4)]
-        learner = FrequencyLearner(self.fitter, count)
+        fitter = Fitter(self.problem, seed=self.seed, periodic_basis=False) if self.periodic.any() else self.fitter
+        learner = FrequencyLearner(fitter, count)
         reach = np.clip(1.5 * np.pi * (np.array(sizes) - 1) / np.array(periods), 3.0, 60.0)
         rng = np.random.default_rng(self.seed)
         found: list[Fit] = []
@@ -286,6 +290,27 @@ class Growth:
             search.history[name].append(value)
         self.progress({name: column[-1] for name, column in search.history.items()})
         return halved
+
+    def _calm(self) -> float:
+        """Trade accuracy beyond the tolerance for small amplitudes: raise the ridge until they are of the answer's size.
+
+        Neighboring waves of a long period nearly cancel, with amplitudes of thousands; a series is read more easily, and
+        stored in fewer digits, without that. The bar grows by the distance that the answer moves.
+        """
+        search = self.search
+        best, bar = search.best, search.bar
+        assert best is not None
+        for ridge in CALM:
+            if np.abs(best.coefficients).max() <= CALM_SIZE * np.abs(best.inside).max():
+                break
+            calm = self.fitter.fit(best.basis, search.best, ridge)
+            moved = max(bar + best.difference(calm), calm.estimate)
+            if not calm.finite or moved > self.tol:
+                break
+            best, bar = calm, moved
+            search.best, search.bar = best, bar
+        search.history["error_estimate"][-1] = search.bar
+        return search.bar
 
     def _undetermined(self) -> str:
         """Unknowns that only enter by their derivatives in a linear problem: any constant may be added to them."""

@@ -46,14 +46,6 @@ class ModelColumns:
         return np.asarray(self.model.basis(points, tuple(alphas))) @ coefficients
 
 
-def _fitter(problem: Any, seed: int) -> Fitter:
-    fitter = Fitter(problem, seed=seed)
-    if any(problem.periodic_axes):  # these columns are not periodic by themselves: the condition must be enforced
-        fitter.sampler.blocks = problem.blocks
-        del fitter.sampler._held
-    return fitter
-
-
 def solve_linear_model(problem: Any, model: AbstractLinearModel, *, seed: int = 0) -> Solution:
     """A model's output weights found by least squares on a problem: Gauss-Newton when the problem is nonlinear.
 
@@ -69,7 +61,7 @@ def solve_linear_model(problem: Any, model: AbstractLinearModel, *, seed: int = 
         raise TypeError(f"`model` must be linear in its amplitudes; got {type(model).__name__}. Use flm.train.")
     problem = strong_form(problem)
     began = time.monotonic()
-    fit = _fitter(problem, seed).fit(ModelColumns(model))
+    fit = Fitter(problem, seed=seed, periodic_basis=False).fit(ModelColumns(model))
     sentence = f"Least squares in {fit.basis.num_columns} columns; largest relative residual {fit.estimate:.1e}."
     return _solution(problem, fit, Status("solved", sentence), fit.estimate, {}, began)
 
@@ -89,7 +81,7 @@ def solve_extreme(problem: Any, tol: float = 1e-8, *, seed: int = 0, max_neurons
     if not tol > 0:
         raise ValueError(f"`tol` must be a positive number; got {tol!r}.")
     problem = strong_form(problem)
-    began, fitter = time.monotonic(), _fitter(problem, seed)
+    began, fitter = time.monotonic(), Fitter(problem, seed=seed, periodic_basis=False)
     history: dict[str, list[float]] = {"neurons": [], "scale": [], "estimate": []}
     best, bar = None, np.inf
     for size in [n for n in SIZES if n <= max_neurons] or [max_neurons]:

@@ -47,18 +47,21 @@ class Sampler:
     """Training and held-out batches of a problem, cached by size.
 
     Args:
-        problem: whose blocks are sampled; a periodic pair is left out where the basis is periodic itself.
+        problem: whose blocks are sampled.
         seed: governs all points.
+        periodic_basis: whether the basis repeats along periodic axes by itself, so that those pairs need no rows.
     """
 
-    def __init__(self, problem: PDE, *, seed: int):
+    def __init__(self, problem: PDE, *, seed: int, periodic_basis: bool = True):
         self.problem, self.seed = problem, seed
-        built_in = {axis for axis, joined in zip(problem.axes, problem.periodic_axes, strict=True) if joined}
+        joined = problem.periodic_axes if periodic_basis else ()
+        built_in = {axis for axis, periodic in zip(problem.axes, joined, strict=False) if periodic}
         self.blocks = tuple(
             b for b in problem.blocks if not (b.kind == "periodic" and b.piece and set(b.piece.fixed) <= built_in)
         )
         self.is_box = isinstance(problem.domain, Box)
         self._training: dict[int, tuple[Batch, ...]] = {}
+        self._held: tuple[Batch, ...] = ()
 
     def training(self, num_columns: int) -> tuple[Batch, ...]:
         """Batches with at least three rows per linear unknown."""
@@ -88,7 +91,7 @@ class Sampler:
 
     def held(self) -> tuple[Batch, ...]:
         """Batches that no solver is fitted to."""
-        if not hasattr(self, "_held"):
+        if not self._held:
             self._held = tuple(
                 self._batch(b, HELD_INSIDE if b.piece is None else HELD_FACE * _faces(b), self.seed + 7919, False, 1.0)
                 for b in self.blocks
