@@ -26,7 +26,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
 
     found: dict[str, Any] = {"flm": flm.__version__, "packages": _versions(PACKAGES), "extras": _versions(EXTRAS)}
     found["devices"] = [str(device) for device in jax.devices()]
-    found["precision"] = "float64" if jax.config.jax_enable_x64 else "float32"
+    found["precision"] = "float64" if jax.config.read("jax_enable_x64") else "float32"
     np.linalg.svd(np.eye(2))  # loads the BLAS that is asked about
     found["blas"] = [f"{i['internal_api']} {i.get('version')}, {i['num_threads']} threads" for i in threadpool_info()]
     began = time.perf_counter()
@@ -76,7 +76,7 @@ def _solve() -> None:
 
     import flm
 
-    tol = 1e-8 if jax.config.jax_enable_x64 else 1e-4
+    tol = 1e-8 if jax.config.read("jax_enable_x64") else 1e-4
     error = flm.solve(flm.problems.oscillator(), tol).errors().relative_l2
     if not error < 10 * tol:
         raise ArithmeticError(f"an oscillator solved to {error:.1e} instead of {tol:.0e}")

@@ -134,7 +134,7 @@ def _view(solution: Any, axes: Any, at: Any) -> tuple[tuple[str, ...], dict[str,
 def _grid(solution: Any, drawn: tuple[str, ...], cut: dict[str, float], shape: int) -> Any:
     bounds = dict(zip(solution.axes, np.asarray(solution.bounds), strict=True))
     count = 4 * shape if len(drawn) == 1 else shape
-    lines = [np.linspace(*bounds[a], count) for a in drawn]
+    lines = [np.linspace(bounds[a][0], bounds[a][1], count) for a in drawn]
     mesh = dict(zip(drawn, np.meshgrid(*lines, indexing="ij"), strict=True))
     full = (count,) * len(drawn)
     points = np.stack([np.broadcast_to(mesh.get(a, cut.get(a, 0.0)), full).ravel() for a in solution.axes], axis=1)

@@ -21,7 +21,7 @@ def solution_page(solution: Any, *, title: str, asked: str, command: str = "") -
         asked: The problem as text.
         command: What to type to get the same again.
     """
-    found = [Picture(plot_solution(solution, spectrum=True), "The solution, its error where known, and its spectrum.")]
+    found: list[Any] = [Picture(plot_solution(solution, spectrum=True), "The solution, its error where known, and its spectrum.")]
     found += _live(solution)
     if solution.parameters:
         rows = [[n, f"{p.value:.8g}", f"{p.standard_error:.2g}"] for n, p in solution.parameters.items()]

@@ -10,18 +10,19 @@ from contextlib import contextmanager
 from typing import Any
 
 import matplotlib as mpl
+from cycler import cycler
 from matplotlib.figure import Figure
 
 # Okabe and Ito's colors, which stay apart for the color-blind; black is left to axes and text.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#5F5F5F")
 FIELD, SIGNED, ERROR = "viridis", "RdBu_r", "magma"  # color maps of a field, of one that changes sign, of an error
 
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": "#444444",
     "axes.grid": True,
     "axes.labelsize": 9,
-    "axes.prop_cycle": mpl.cycler(color=COLORS),
+    "axes.prop_cycle": cycler(color=COLORS),
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlelocation": "left",

@@ -1,0 +1,305 @@
+"""Mathematical expressions as text, compiled to closures of jax.numpy operations. Nothing in a text is ever executed.
+
+Grammar: numbers, names, + - * / **, parentheses, calls of the functions below by position, and comparisons as the first
+argument of `where`. Python's parser reads it; every node that is not listed here is refused with its column.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from flm.domains.where import did_you_mean
+
+MAX_LENGTH, MAX_NODES, MAX_DEPTH, MAX_EXPONENT = 4000, 600, 60, 64
+
+# name -> (name in jax.numpy, least and largest number of arguments)
+FUNCTIONS = {
+    **{name: (name, 1, 1) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "expm1", "log", "log1p")},
+    **{name: (name, 1, 1) for name in ("log2", "log10", "sqrt", "cbrt", "abs", "sign", "floor", "square")},
+    **{name: (f"arc{name[1:]}", 1, 1) for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
+    **{name: (name, 1, 1) for name in ("arcsin", "arccos", "arctan")},
+    "atan2": ("arctan2", 2, 2),
+    "hypot": ("hypot", 2, 2),
+    "heaviside": ("heaviside", 2, 2),
+    "max": ("maximum", 2, 8),
+    "min": ("minimum", 2, 8),
+    "erf": ("erf", 1, 1),
+    "where": ("where", 3, 3),
+}
+CONSTANTS = {"pi": math.pi, "e": math.e}
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+}
+_COMPARE: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Lt: lambda a, b: a < b,
+    ast.LtE: lambda a, b: a <= b,
+    ast.Gt: lambda a, b: a > b,
+    ast.GtE: lambda a, b: a >= b,
+}
+_Closure = Callable[[dict[str, Any]], Any]
+
+
+class ExpressionError(ValueError):
+    """A text that is not an expression: what is wrong and the column (from 1) where."""
+
+    def __init__(self, message: str, column: int):
+        super().__init__(message)
+        self.column = column
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """A compiled text: a function of its names, in order of appearance, by position or by name.
+
+    Attributes:
+        text: As written.
+        names: The free names.
+        columns: Where each name first appears, from 1.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    columns: tuple[int, ...]
+    closure: _Closure
+
+    def __call__(self, *values: Any, **named: Any) -> Any:
+        """The value."""
+        known = dict(zip(self.names, values, strict=False)) | named
+        with np.errstate(all="ignore"):  # what is not finite is found by whoever asked
+            return self.closure(known)
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return inspect.Signature([inspect.Parameter(name, kind) for name in self.names])
+
+    def fix(self, values: dict[str, float]) -> Expression:
+        """The same with some names replaced by numbers."""
+        inner, fixed = self.closure, {name: np.float64(value) for name, value in values.items()}
+        left = [(n, c) for n, c in zip(self.names, self.columns, strict=True) if n not in values]
+        names, columns = tuple(n for n, _ in left), tuple(c for _, c in left)
+        return Expression(self.text, names, columns, lambda known: inner(fixed | known))
+
+    def constant(self) -> float:
+        """The value of an expression without names."""
+        if self.names:
+            raise ExpressionError(f"a plain number is wanted here; got the name {self.names[0]!r}", self.columns[0])
+        with np.errstate(all="ignore"):
+            value = float(self.closure({}))
+        if not math.isfinite(value):
+            raise ExpressionError(f"a finite number is wanted here; got {value}", 1)
+        return value
+
+
+def difference(left: Expression, right: Expression, text: str) -> Expression:
+    """left - right as one expression."""
+    pairs = dict(zip(right.names, right.columns, strict=True)) | dict(zip(left.names, left.columns, strict=True))
+    names = tuple(dict.fromkeys((*left.names, *right.names)))
+    return Expression(
+        text, names, tuple(pairs[n] for n in names), lambda known: left.closure(known) - right.closure(known)
+    )
+
+
+def together(expressions: Iterable[Expression]) -> Expression:
+    """Several expressions as one function that returns a tuple."""
+    every = tuple(expressions)
+    pairs = {n: c for e in reversed(every) for n, c in zip(e.names, e.columns, strict=True)}
+    text = ", ".join(e.text for e in every)
+    return Expression(text, tuple(pairs), tuple(pairs.values()), lambda known: tuple(e.closure(known) for e in every))
+
+
+def compile_expression(text: str, *, declared: Iterable[str] = (), offset: int = 0) -> Expression:
+    """Read one expression.
+
+    Args:
+        text: For example "sin(pi * x) * exp(-t)".
+        declared: Names that hide constants and functions of the same name.
+        offset: Added to columns in errors, for a text that is part of a longer one.
+
+    Raises:
+        ExpressionError: The text is no expression of the grammar above, or too large.
+    """
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"the text must have at most {MAX_LENGTH} characters; got {len(text)}", offset + 1)
+    flat = text.replace("\n", " ").replace("\r", " ").replace("\t", " ").replace("\f", " ")
+    lead = len(flat) - len(flat.lstrip())
+    if not flat.strip():
+        raise ExpressionError("an expression is missing", offset + 1)
+    if "#" in flat:
+        raise ExpressionError("'#' has no meaning in an expression", offset + flat.index("#") + 1)
+    try:
+        tree = ast.parse(flat.strip(), mode="eval")
+    except SyntaxError as error:
+        column = offset + lead + min(error.offset or 1, len(flat.strip()))
+        raise ExpressionError(f"this is no expression ({_lower(error.msg)})", column) from None
+    except (ValueError, MemoryError, RecursionError) as error:
+        raise ExpressionError(f"this is no expression ({_lower(str(error)) or 'too deep'})", offset + 1) from None
+    reader = _Reader(frozenset(declared), flat.strip(), offset + lead)
+    closure = reader.read(tree.body, 0)
+    return Expression(text, tuple(reader.names), tuple(reader.names.values()), closure)
+
+
+def _lower(message: str) -> str:
+    return message[:1].lower() + message[1:]
+
+
+class _Reader:
+    def __init__(self, declared: frozenset[str], text: str, offset: int):
+        self.declared, self.text, self.offset = declared, text, offset
+        self.names: dict[str, int] = {}
+        self.count = 0
+
+    def refuse(self, node: ast.AST, message: str) -> ExpressionError:
+        # ast counts bytes of UTF-8
+        start = len(self.text.encode()[: getattr(node, "col_offset", 0)].decode(errors="ignore"))
+        return ExpressionError(message, self.offset + start + 1)
+
+    def read(self, node: ast.expr, depth: int) -> _Closure:
+        self.count += 1
+        if self.count > MAX_NODES:
+            raise self.refuse(node, f"an expression must have at most {MAX_NODES} parts")
+        if depth > MAX_DEPTH:
+            raise self.refuse(node, f"an expression must be nested at most {MAX_DEPTH} deep")
+        if isinstance(node, ast.Constant):
+            return self.number(node)
+        if isinstance(node, ast.Name):
+            return self.name(node)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            inner = self.read(node.operand, depth + 1)
+            return (lambda known: -inner(known)) if isinstance(node.op, ast.USub) else inner
+        if isinstance(node, ast.BinOp):
+            return self.binary(node, depth)
+        if isinstance(node, ast.Call):
+            return self.call(node, depth)
+        if isinstance(node, ast.Compare):
+            raise self.refuse(node, "a comparison may only be the first argument of where(condition, yes, no)")
+        raise self.refuse(node, f"{_KINDS.get(type(node), 'this')} is not allowed in an expression")
+
+    def number(self, node: ast.Constant) -> _Closure:
+        if isinstance(node.value, bool) or not isinstance(node.value, int | float):
+            raise self.refuse(node, f"a number is wanted; got {str(node.value)[:40]!r}")
+        try:
+            value = np.float64(node.value)
+        except OverflowError:
+            value = np.float64(np.inf)
+        if not np.isfinite(value):
+            raise self.refuse(node, "the number is too large")
+        return lambda known: value
+
+    def name(self, node: ast.Name) -> _Closure:
+        name = node.id
+        if name in CONSTANTS and name not in self.declared:
+            value = np.float64(CONSTANTS[name])
+            return lambda known: value
+        if name in FUNCTIONS and name not in self.declared:
+            raise self.refuse(node, f"the function {name} needs its argument: {name}(…)")
+        self.names.setdefault(name, self._column(node))
+        return lambda known: known[name]
+
+    def _column(self, node: ast.expr) -> int:
+        return self.refuse(node, "").column
+
+    def binary(self, node: ast.BinOp, depth: int) -> _Closure:
+        if isinstance(node.op, ast.BitXor):
+            raise self.refuse(node, "'^' is not a power; write ** instead")
+        if not isinstance(node.op, ast.Pow) and type(node.op) not in _BINARY:
+            raise self.refuse(node, f"the operator {_OPERATORS.get(type(node.op), 'here')} is not allowed")
+        left = self.read(node.left, depth + 1)
+        if isinstance(node.op, ast.Pow):
+            return self.power(node, left, depth)
+        right, operate = self.read(node.right, depth + 1), _BINARY[type(node.op)]
+        return lambda known: operate(left(known), right(known))
+
+    def power(self, node: ast.BinOp, base: _Closure, depth: int) -> _Closure:
+        exponent = node.right
+        sign = 1
+        while isinstance(exponent, ast.UnaryOp) and isinstance(exponent.op, ast.USub | ast.UAdd):
+            sign = -sign if isinstance(exponent.op, ast.USub) else sign
+            exponent = exponent.operand
+        if isinstance(exponent, ast.Constant) and isinstance(exponent.value, int | float):
+            self.number(exponent)
+            value = sign * exponent.value
+            if abs(value) > MAX_EXPONENT:
+                raise self.refuse(exponent, f"an exponent must be at most {MAX_EXPONENT} in size; got {value:g}")
+            # A whole exponent stays an integer: x**2 is then differentiable everywhere.
+            whole = int(value) if float(value).is_integer() else np.float64(value)
+            return lambda known: base(known) ** whole
+        power = self.read(node.right, depth + 1)
+
+        def raised(known: dict[str, Any]) -> Any:
+            import jax.numpy as jnp
+
+            return jnp.power(base(known), power(known))
+
+        return raised
+
+    def call(self, node: ast.Call, depth: int) -> _Closure:
+        if not isinstance(node.func, ast.Name):
+            raise self.refuse(node, "only functions by their plain name may be called")
+        name = node.func.id
+        if name not in FUNCTIONS or name in self.declared:
+            near = did_you_mean(name, list(FUNCTIONS))
+            raise self.refuse(node.func, f"the function {name!r} is not known.{near}".rstrip("."))
+        if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
+            raise self.refuse(node, f"{name} takes its arguments by position")
+        target, least, most = FUNCTIONS[name]
+        if not least <= len(node.args) <= most:
+            wanted = f"{least}" if least == most else f"{least} to {most}"
+            raise self.refuse(node, f"{name} takes {wanted} argument{'s' if most > 1 else ''}; got {len(node.args)}")
+        first = [self.condition(node.args[0], depth + 1)] if name == "where" else []
+        arguments = first + [self.read(a, depth + 1) for a in node.args[len(first) :]]
+
+        def called(known: dict[str, Any]) -> Any:
+            values = [argument(known) for argument in arguments]
+            function = _function(target)
+            if len(values) > 2 and target != "where":
+                result = values[0]
+                for value in values[1:]:
+                    result = function(result, value)
+                return result
+            return function(*values)
+
+        return called
+
+    def condition(self, node: ast.expr, depth: int) -> _Closure:
+        if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in _COMPARE:
+            raise self.refuse(node, "the first argument of where must be one comparison such as x < 0.5")
+        left, right = self.read(node.left, depth + 1), self.read(node.comparators[0], depth + 1)
+        compare = _COMPARE[type(node.ops[0])]
+        return lambda known: compare(left(known), right(known))
+
+
+def _function(name: str) -> Callable[..., Any]:
+    if name == "erf":
+        from jax.scipy.special import erf
+
+        return erf
+    import jax.numpy as jnp
+
+    return getattr(jnp, name)
+
+
+_KINDS: dict[type, str] = {
+    ast.Attribute: "a dot",
+    ast.Subscript: "an index [ ]",
+    ast.Lambda: "a lambda",
+    ast.IfExp: "an if (write where(condition, yes, no))",
+    ast.BoolOp: "and/or",
+    ast.NamedExpr: "an assignment",
+    ast.Tuple: "a comma outside of a call",
+    ast.List: "a list",
+    ast.Dict: "a dict",
+    ast.JoinedStr: "a string",
+}
+_OPERATORS: dict[type, str] = {ast.Mod: "%", ast.FloorDiv: "//", ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|"}

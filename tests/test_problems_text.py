@@ -1,0 +1,347 @@
+"""Problems as text: what expressions mean, what is refused and where, and that every example is solved."""
+
+import math
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import flm
+from flm.problems.expressions import ExpressionError, compile_expression
+from flm.problems.text import ProblemError, parse_problem, read_outline, read_problem
+
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples" / "problems").glob("*.toml"))
+HEAT = next(p for p in EXAMPLES if p.stem == "heat").read_text()
+
+# --- expressions -------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def expressions(draw, depth=3):
+    """A text in x and y, and the same in Python's own arithmetic."""
+    if depth == 0 or draw(st.booleans()):
+        return draw(st.sampled_from(["x", "y", "2", "0.5", "pi", "1e-3"]))
+    a, b = draw(expressions(depth - 1)), draw(expressions(depth - 1))
+    shapes = [
+        "({a}) + ({b})",
+        "({a}) - ({b})",
+        "({a}) * ({b})",
+        "-({a})",
+        "sin({a})",
+        "cos({a})",
+        "tanh({a})",
+        "({a})**2",
+    ]
+    shapes += ["({a}) / (2 + ({b})**2)", "max({a}, {b})", "where(({a}) < ({b}), {a}, {b})", "exp(-abs({a}))"]
+    return draw(st.sampled_from(shapes)).format(a=a, b=b)
+
+
+@settings(max_examples=60, deadline=None)
+@given(expressions(), st.floats(-2, 2), st.floats(-2, 2))
+def test_expressions_mean_what_python_means(text, x, y):
+    known = {
+        "sin": math.sin,
+        "cos": math.cos,
+        "tanh": math.tanh,
+        "exp": math.exp,
+        "pi": math.pi,
+        "abs": abs,
+        "max": max,
+    }
+    known["where"] = lambda condition, yes, no: yes if condition else no
+    wanted = eval(text, {"__builtins__": {}}, known | {"x": x, "y": y})  # the test's own text
+    found = compile_expression(text)
+    value = found(**{name: {"x": x, "y": y}[name] for name in found.names})
+    assert float(value) == pytest.approx(wanted, rel=1e-12, abs=1e-12)
+
+
+def test_names_come_in_order_with_columns():
+    found = compile_expression("  u_t - alpha * u_xx + e")
+    assert found.names == ("u_t", "alpha", "u_xx")
+    assert found.columns == (3, 9, 17)
+    assert float(found(1.0, 2.0, 3.0)) == pytest.approx(1 - 6 + math.e)
+    assert compile_expression("e * x", declared=["e"]).names == ("e", "x")
+    assert float(compile_expression("a*x").fix({"a": 3.0})(x=2.0)) == 6.0
+
+
+def test_whole_powers_stay_smooth_at_zero():
+    import jax
+
+    assert float(jax.grad(lambda x: compile_expression("x**3 + x**-0 + x**1")(x))(0.0)) == 1.0
+    assert math.isnan(float(compile_expression("(-8) ** 0.5")()))  # not a complex number
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        ("u ^ 2", 1, "'^' is not a power; write ** instead"),
+        ("1 + x.real", 5, "a dot is not allowed in an expression"),
+        ("__import__('os')", 1, "the function '__import__' is not known"),
+        ("sine(x)", 1, "the function 'sine' is not known. Did you mean 'sin'?"),
+        ("(lambda: 0)()", 1, "only functions by their plain name may be called"),
+        ("x if x else 1", 1, "an if (write where(condition, yes, no)) is not allowed in an expression"),
+        ("[x for x in y]", 1, "this is not allowed in an expression"),
+        ("x < 1", 1, "a comparison may only be the first argument of where(condition, yes, no)"),
+        ("'text'", 1, "a number is wanted; got 'text'"),
+        ("1j * x", 1, "a number is wanted; got '1j'"),
+        ("True", 1, "a number is wanted; got 'True'"),
+        ("x ** 65", 6, "an exponent must be at most 64 in size; got 65"),
+        ("x + 1e999", 5, "the number is too large"),
+        ("sin", 1, "the function sin needs its argument: sin(…)"),
+        ("sin(x, y)", 1, "sin takes 1 argument; got 2"),
+        ("max(*x)", 1, "max takes its arguments by position"),
+        ("", 1, "an expression is missing"),
+        ("x # y", 3, "'#' has no meaning in an expression"),
+        ("where(x, 1, 2)", 7, "the first argument of where must be one comparison such as x < 0.5"),
+        ("x @ y", 1, "the operator @ is not allowed"),
+    ],
+)
+def test_what_is_no_expression_is_refused_with_its_column(text, column, message):
+    with pytest.raises(ExpressionError) as error:
+        compile_expression(text)
+    assert (str(error.value), error.value.column) == (message, column)
+
+
+@pytest.mark.parametrize(
+    "text", ["(" * 300 + "x" + ")" * 300, "-" * 3000 + "x", "+".join("x" * 1500), "x+" * 3000, "9" * 3900]
+)
+def test_large_expressions_are_refused(text):
+    with pytest.raises(ExpressionError):
+        compile_expression(text)
+
+
+# --- problems ----------------------------------------------------------------------------------------------------------
+
+TOLERANCES = {"burgers": 3e-2, "find_diffusivity": 1e-3, "rock_paper_scissors": 1e-3, "regulator": 1e-2}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_examples_are_solved(path):
+    problem, tol = read_problem(path), TOLERANCES.get(path.stem, 1e-3)
+    solution = flm.solve(problem, tol)
+    assert solution.converged
+    if getattr(solution, "exact", None) is not None:
+        assert solution.errors().relative_l2 < tol
+    if path.stem == "find_diffusivity":
+        alpha = solution.parameters["alpha"]
+        assert abs(alpha.value - 0.1) < 4 * alpha.standard_error < 0.01
+    if path.stem == "burgers":
+        exact = flm.problems.burgers().exact
+        assert solution.errors(lambda points: exact(*points.T)).relative_l2 < tol
+
+
+def test_there_are_a_dozen_examples_with_their_command():
+    assert len(EXAMPLES) >= 12
+    for path in EXAMPLES:
+        assert f"flm solve examples/problems/{path.name}" in path.read_text()
+
+
+def test_the_game_as_text_is_the_game_in_python():
+    found = read_problem(next(p for p in EXAMPLES if p.stem == "rock_paper_scissors"))
+    wanted = flm.problems.rock_paper_scissors()
+    for control in (lambda t: 0.0 * t, lambda t: np.sin(t)):
+        cost = [float(problem.simulate(control, (0.2, 0.2, 0.6)).cost[0]) for problem in (found, wanted)]
+        assert cost[0] == pytest.approx(cost[1], rel=1e-9)
+
+
+def test_parameters_can_be_set_from_outside():
+    path = next(p for p in EXAMPLES if p.stem == "heat")
+    assert read_problem(path, parameters={"alpha": 0.3}).parameters == {"alpha": 0.3}
+    with pytest.raises(ProblemError, match=r"the parameter 'alpa' is not declared\. Did you mean 'alpha'\?"):
+        read_problem(path, parameters={"alpa": 0.3})
+
+
+CONTROL = """[control]
+states = ["x"]
+controls = ["f"]
+horizon = 1
+running_cost = "x**2 + f**2"
+initial = [1]
+[dynamics]
+x = "f"
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (
+            "u_t = alpha",
+            "u_y = alpha",
+            "heat.toml, [equation] pde, column 1: the argument 'u_y' of the equation must be one of",
+        ),
+        (
+            "alpha * u_xx",
+            "alpa * u_xx",
+            "heat.toml, [equation] pde, column 7: the argument 'alpa' of the equation must be one of",
+        ),
+        (
+            '"u = sin(pi * x)"',
+            '"u = sinn(pi * x)"',
+            "heat.toml, [conditions] \"t=0\", column 5: the function 'sinn' is not known. Did you mean 'sin'?",
+        ),
+        (
+            '"u = sin(pi * x)"',
+            '"u sin(pi * x)"',
+            "heat.toml, [conditions] \"t=0\": an equation must have one '=', left = right",
+        ),
+        ('"u = 0"', '"u == 0"', "heat.toml, [conditions] \"x=0\", column 3: an equation has one '=', not two."),
+        ("x = [0, 1]", "x = [1, 0]", "heat.toml, [domain] x: an interval [low, high] is wanted; got [1, 0]."),
+        ("x = [0, 1]", "x = 3", "heat.toml, [domain] x: a list of numbers is wanted; got 3."),
+        (
+            "x = [0, 1]",
+            'x = [0, "two"]',
+            "heat.toml, [domain] x, column 1: a plain number is wanted here; got the name 'two'.",
+        ),
+        ('"x=1" =', '"y=1" =', 'heat.toml, [conditions] "y=1": `where` must name an axis of the domain (x, t)'),
+        ("[exact]\nu", "[exact]\nv", "heat.toml, [exact] v: the unknowns are u; got 'v'."),
+        ("[exact]", "[exactly]", "heat.toml: 'exactly' is not one of domain, parameters"),
+        (
+            "[equation]",
+            "[equations]",
+            "heat.toml: one of the tables [equation], [conservation] and [control] is wanted",
+        ),
+        ("alpha = 0.1", "alpha = true", "heat.toml, [parameters] alpha: a number is wanted; got True."),
+        (
+            "alpha = 0.1",
+            "alpha = {learn = 0.5}",
+            "heat.toml: `parameters` with flm.Learn must come with measured values",
+        ),
+        (
+            "alpha = 0.1",
+            "alpha = {start = 0.5}",
+            "heat.toml, [parameters] alpha: 'start' is not one of learn, lower, upper.",
+        ),
+        ("[domain]", "[domain", "heat.toml: not a TOML file: Expected ']'"),
+        ('pde = "u_t = alpha * u_xx"', "pde = 3", "heat.toml, [equation] pde: an equation in quotes such as"),
+    ],
+)
+def test_bad_files_are_refused_with_their_place(before, after, message):
+    assert before in HEAT
+    with pytest.raises(ProblemError) as error:
+        parse_problem(HEAT.replace(before, after, 1), name="heat.toml")
+    text = str(error.value)
+    assert text.startswith(message)
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('x = "f"', 'y = "f"', "p, [dynamics] y: the states are x; got 'y'."),
+        ("x**2 +", "z**2 +", "p, [control] running_cost, column 1: this may use t, x, f; got 'z'."),
+        ("horizon = 1", "", "p, [control]: horizon is missing."),
+        ("horizon = 1", "horizon = {free = -1}", "p, [control] horizon: a positive guess is wanted; got -1."),
+        ("horizon = 1", "horizon = 1\nbounds = {g = [0, 1]}", "p, [control] bounds: 'g' is not one of f."),
+        ("horizon = 1", 'horizon = 1\npath = "x"', "p, [control] path: a bound such as \"x <= 1\" is wanted; got 'x'."),
+        ("initial = [1]", "initial = [1, 2]", "p: "),
+    ],
+)
+def test_bad_control_problems_are_refused_with_their_place(before, after, message):
+    with pytest.raises(ProblemError) as error:
+        parse_problem(CONTROL.replace(before, after, 1), name="p")
+    assert str(error.value).startswith(message)
+
+
+def test_control_options_arrive():
+    text = CONTROL.replace(
+        "initial = [1]", 'initial = [1]\nradius = 0.2\nbounds = [-1, "inf"]\npath = "x <= 2"\nterminal = "x = 0"'
+    )
+    problem = parse_problem(text)
+    assert problem.starts.kind == "ball"
+    assert (problem.lower[0], problem.upper[0]) == (-1.0, np.inf)
+    assert problem.constrained
+    assert parse_problem(CONTROL.replace("horizon = 1", "horizon = {free = 2.0}")).free
+
+
+def test_shapes():
+    text = '[domain]\nshape = "{}"\n[equation]\np = "u_xx + u_yy = 0"\n[conditions]\nboundary = "u = x"\n'
+    domain = parse_problem(text.format("Box(x=(0, 2), y=(0, 2)) - Disk(x=1, y=1, radius=1/2)")).domain
+    assert domain.contains(np.array([[0.1, 0.1], [1.0, 1.0]])).tolist() == [True, False]
+    for shape, message in {
+        "Disc(x=0, y=0, radius=1)": "column 1: the shape 'Disc' is not one of Disk, Ellipse, Polygon, Box. Did you mean 'Disk'?",
+        "Disk(0, 0, 1)": "column 1: Disk takes its arguments by name",
+        "Disk(x=0, y=0, radius=-1)": "column 1: ",
+        "open('/etc/passwd')": "column 1: the shape 'open' is not one of",
+        "Disk.__class__": "column 1: a shape is wanted",
+    }.items():
+        with pytest.raises(ProblemError) as error:
+            read_outline(text.format(shape), name="p")
+        assert str(error.value).startswith(f"p, [domain] shape, {message}")
+
+
+# --- strangers' files ---------------------------------------------------------------------------------------------------
+
+
+def mutated(text: str, rng: random.Random) -> str:
+    """The text with a few characters, words or lines changed."""
+    words = [
+        "__import__('os')",
+        "eval",
+        "**",
+        "9" * 400,
+        "{}",
+        "[",
+        '"',
+        "=",
+        "\n",
+        "u_tttt",
+        "nan",
+        "é",
+        "\x00",
+        "(" * 80,
+        "-1",
+        "x.y",
+        "1e400",
+        "[control]",
+        "[data]\nfile = '/dev/null'\n",
+    ]
+    for _ in range(rng.randint(1, 4)):
+        i, j = sorted(rng.randrange(len(text) + 1) for _ in range(2))
+        j = min(j, i + rng.choice([0, 1, 3, 30]))
+        text = text[:i] + rng.choice([*words, "", text[i:j] * 2, chr(rng.randrange(32, 127))]) + text[j:]
+    return text
+
+
+def test_mutated_files_give_one_sentence_and_no_harm():
+    rng, began, messages = random.Random(0), time.perf_counter(), []
+    texts = [path.read_text() for path in EXAMPLES]
+    for _ in range(1500):
+        text = mutated(rng.choice(texts), rng)
+        try:
+            read_outline(text, name="p.toml", folder=EXAMPLES[0].parent)
+        except ProblemError as error:
+            messages.append(str(error))
+    assert len(messages) > 500
+    assert all("\n" not in message and len(message) < 1000 for message in messages)
+    assert time.perf_counter() - began < 60
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(st.text(max_size=60), st.text("xyu_t+-*/() .,0123456789esincoplw<=[]'\"", max_size=60)))
+def test_any_text_is_an_expression_or_refused(text):
+    refused, names = None, ()
+    try:
+        names = compile_expression(text).names
+    except ExpressionError as error:
+        refused = error
+    assert all(name.isidentifier() for name in names)
+    assert refused is None or (refused.column >= 1 and "\n" not in str(refused))
+
+
+def test_large_files_are_refused(tmp_path):
+    path = tmp_path / "large.toml"
+    path.write_text("# " + "x" * 70_000)
+    with pytest.raises(ProblemError, match="at most 65536 bytes"):
+        read_problem(path)
+    with pytest.raises(ProblemError, match="not a TOML file"):
+        read_outline("a = " + "[" * 20_000)
+    with pytest.raises(FileNotFoundError, match=r"cannot be read \(No such file or directory\)"):
+        read_problem(tmp_path / "none.toml")
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ProblemError, match="text in UTF-8"):
+        read_problem(path)
