@@ -13,7 +13,7 @@ import numpy as np
 from flm.problems import PDE
 from flm.solution import Parameter, Solution
 from flm.solvers.fixed_size import best_of_size
-from flm.solvers.growth import Search
+from flm.solvers.growth import ROUNDING, Search
 from flm.solvers.tolerance import METHODS, solve_to_tolerance
 
 
@@ -100,18 +100,19 @@ def to_solution(problem: PDE, search: Search, began: float, exact: Any = None) -
     best = search.best
     if best is None:
         raise ValueError(f"`max_columns` must leave room for the smallest lattice. {search.status.sentence}")
+    model = best.basis.model(best.coefficients)
     names = list(problem.parameters)
     errors = np.sqrt(np.diag(best.covariance)) if best.covariance.size else np.full(len(problem.learned), np.nan)
     parameters = {
         names[q]: Parameter(float(best.parameters[q]), float(errors[i])) for i, q in enumerate(problem.learned)
     }
     return Solution(
-        model=best.basis.model(best.coefficients),
+        model=model,
         axes=problem.axes,
         unknowns=problem.unknowns,
         bounds=problem.domain.bounds,
         status=search.status,
-        error_estimate=float(search.bar),
+        error_estimate=float(search.bar) + (0.0 if search.windows else _rounding(problem, search, model)),
         parameters=parameters,
         history={k: list(v) for k, v in search.history.items()},
         num_columns=best.basis.num_columns * len(problem.unknowns),
@@ -121,3 +122,16 @@ def to_solution(problem: PDE, search: Search, began: float, exact: Any = None) -
         domain=problem.domain,
         exact=exact or (problem.exact_values if problem.exact is not None else None),
     )
+
+
+def _rounding(problem: PDE, search: Search, model: Any) -> float:
+    """What rounding in the phase form costs: amplitudes much larger than the answer lose digits in their phases."""
+    best = search.best
+    assert best is not None
+    points = problem.domain.interior(64, seed=1, warp=False)
+    zero = (0,) * len(problem.axes)
+    expected = best.basis.evaluate(best.basis.tables(points), best.coefficients, (zero,))[0]
+    gap = np.asarray(model.jets(points, (zero,))[0]).reshape(expected.shape) - expected
+    size = np.sqrt(np.mean(expected**2, axis=0))
+    lost = float(np.max(np.sqrt(np.mean(gap**2, axis=0)) / np.where(size > 0, size, 1.0)))
+    return lost if lost > ROUNDING else 0.0

@@ -11,7 +11,8 @@ from flm.problems import PDE
 from flm.series import lattice
 from flm.solution import Status
 from flm.solvers.fit import Fit, Fitter
-from flm.solvers.growth import PERIODS, ROUNDING, Search
+from flm.solvers.free_basis import FreeBasis
+from flm.solvers.growth import PERIODS, ROUNDING, Search, calm
 from flm.solvers.lattice_basis import LatticeBasis
 from flm.solvers.learn_frequencies import FrequencyLearner
 
@@ -36,6 +37,7 @@ def best_of_size(
     Where the equation is u - f = 0 the residual is the error itself; otherwise a second answer must agree.
     """
     fitter = Fitter(problem, seed=seed)
+    free = Fitter(problem, seed=seed, periodic_basis=False) if any(problem.periodic_axes) else fitter
     search = Search()
     fits: list[Fit] = []
 
@@ -63,7 +65,6 @@ def best_of_size(
                 keep(fit, f"{order} lattice, period {period:g}")
         columns = num_subnets * 2**m * fitter.num_unknowns
         if search.bar > max(tol, 10 * ROUNDING) and columns <= LARGEST and not problem.learned:
-            free = Fitter(problem, seed=seed, periodic_basis=False) if any(problem.periodic_axes) else fitter
             learner = FrequencyLearner(free, num_subnets)
             frozen.sort(key=lambda f: f.estimate)
             rng = np.random.default_rng(seed)
@@ -81,6 +82,9 @@ def best_of_size(
                 keep(learner.run(start), f"learned, {how}")
                 if search.bar <= max(tol, 10 * ROUNDING):
                     break
+        if search.bar <= tol and search.best is not None:
+            own = free if isinstance(search.best.basis, FreeBasis) else fitter
+            calm(own, search, tol)
         word, verb = ("converged", "met") if search.bar <= tol else ("size", "not met")
         search.status = Status(
             word,

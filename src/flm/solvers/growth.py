@@ -205,7 +205,7 @@ class Growth:
             self.sizes, self.periods = sizes, periods
             improved = self._record(fit, periods, bar)
             if bar <= self.tol:
-                bar = self._calm()
+                bar = calm(self.fitter, search, self.tol)
                 self._finish(
                     "converged", f"converged: the error estimate {bar:.1e} is within the tolerance {self.tol:.1e}"
                 )
@@ -291,27 +291,6 @@ class Growth:
         self.progress({name: column[-1] for name, column in search.history.items()})
         return halved
 
-    def _calm(self) -> float:
-        """Trade accuracy beyond the tolerance for small amplitudes: raise the ridge until they are of the answer's size.
-
-        Neighboring waves of a long period nearly cancel, with amplitudes of thousands; a series is read more easily, and
-        stored in fewer digits, without that. The bar grows by the distance that the answer moves.
-        """
-        search = self.search
-        best, bar = search.best, search.bar
-        assert best is not None
-        for ridge in CALM:
-            if np.abs(best.coefficients).max() <= CALM_SIZE * np.abs(best.inside).max():
-                break
-            calm = self.fitter.fit(best.basis, search.best, ridge)
-            moved = max(bar + best.difference(calm), calm.estimate)
-            if not calm.finite or moved > self.tol:
-                break
-            best, bar = calm, moved
-            search.best, search.bar = best, bar
-        search.history["error_estimate"][-1] = search.bar
-        return search.bar
-
     def _undetermined(self) -> str:
         """Unknowns that only enter by their derivatives in a linear problem: any constant may be added to them."""
         if not self.fitter.is_linear:
@@ -338,6 +317,27 @@ class Growth:
             else:
                 sentence += f"; the error estimate is {search.bar:.1e}"
         search.status = Status(word, sentence + ".")
+
+
+def calm(fitter: Fitter, search: Search, tol: float) -> float:
+    """Trade accuracy beyond the tolerance for small amplitudes: raise the ridge until they are of the answer's size.
+
+    Neighboring waves of a long period nearly cancel, with amplitudes of thousands; a series is read more easily, and
+    stored in fewer digits, without that. The bar grows by the distance that the answer moves.
+    """
+    best, bar = search.best, search.bar
+    assert best is not None
+    for ridge in CALM:
+        if np.abs(best.coefficients).max() <= CALM_SIZE * np.abs(best.inside).max():
+            break
+        calmer = fitter.fit(best.basis, search.best, ridge)
+        moved = max(bar + best.difference(calmer), calmer.estimate)
+        if not calmer.finite or moved > tol:
+            break
+        best, bar = calmer, moved
+        search.best, search.bar = best, bar
+    search.history["error_estimate"][-1] = search.bar
+    return search.bar
 
 
 def _columns_in_memory() -> int:
