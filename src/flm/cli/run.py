@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Any
 
 from flm.cli.output import QUIET
@@ -15,10 +16,11 @@ def run(arguments: list[str]) -> int:
     """The exit code of one command line."""
     debug = _take(arguments, "--debug")
     QUIET.set(_take(arguments, "--quiet", "-q"))
+    warnings.showwarning = lambda message, *rest, **named: None if QUIET.get() else _warn(message)
     try:
         from flm.cli.app import app
 
-        code = app(args=arguments, standalone_mode=False, prog_name="flm")
+        code = app(args=arguments or ["--help"], standalone_mode=False, prog_name="flm")
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:  # `flm … | head`
@@ -59,11 +61,15 @@ def _explain(error: Any) -> int:
 def _usage(error: Any) -> int:
     text = error.format_message()
     context = getattr(error, "ctx", None)
-    if not text:  # a group without a command: its help
-        print(context.get_help() if context is not None else "")
+    if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: its help
+        print(text)
         return 2
     command = context.command_path if context is not None else "flm"
     return _say(f"{text if text.endswith(('.', '?')) else text + '.'} Try: {command} --help", 2)
+
+
+def _warn(message: Any) -> None:
+    _say(f"warning: {message}", 0)
 
 
 def _say(text: str, code: int) -> int:

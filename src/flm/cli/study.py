@@ -142,14 +142,23 @@ def select(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
     found = read_spec(spec)
     with Store(store or found.path.with_suffix(".sqlite")) as opened:
         rows = read_rows(opened)
-    chosen = [choose(found, rows, group) for group in found.groups]
+    groups = []
+    for group in found.groups:
+        record = {"problem": group.problem, "model": group.model}
+        try:
+            selection = choose(found, rows, group).selection
+            groups.append(record | selection.to_dict())
+            text = selection.explain()
+        except ValueError as error:  # too few runs yet
+            groups.append(record | {"label": None, "reason": str(error)})
+            text = f"Not decided: {error}"
+        if not json:
+            say(f"{problem_name(group.problem)}: {group.model}", style="bold")
+            say(text + "\n")
     if json:
-        groups = [{"problem": c.group.problem, "model": c.group.model} | c.selection.to_dict() for c in chosen]
         say_json({"groups": groups})
-        return
-    for one in chosen:
-        say(f"{problem_name(one.group.problem)}: {one.group.model}", style="bold")
-        say(one.selection.explain() + "\n")
+    if any(g["label"] is None for g in groups):
+        raise typer.Exit(1)
 
 
 @study_app.command()

@@ -26,6 +26,7 @@ for (const table of document.querySelectorAll("table")) {
 const COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
 const STOPS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]]; // viridis
 const show = (value) => (value === null || value === undefined ? "–" : Number(value.toPrecision(5)).toString());
+const tick = (value) => Number(value.toPrecision(3)).toString();
 const nearest = (line, value) => {
   let best = 0;
   line.forEach((at, i) => { if (Math.abs(at - value) < Math.abs(line[best] - value)) best = i; });
@@ -95,10 +96,10 @@ function live(figure) {
     c.lineWidth = 1;
     c.strokeRect(pad.left, pad.top, inner.w, inner.h);
     c.textAlign = "center";
-    for (const part of [0, 0.5, 1]) c.fillText(show(left + part * (right - left)), Math.min(px(left + part * (right - left)), width - 22), height - 16);
+    for (const part of [0, 0.5, 1]) c.fillText(tick(left + part * (right - left)), Math.min(px(left + part * (right - left)), width - 22), height - 16);
     c.fillText(map ? data.labels[0] : data.label, pad.left + inner.w / 4, height - 16);
     c.textAlign = "right";
-    for (const part of [0, 0.5, 1]) c.fillText(show(low + part * (high - low)), pad.left - 6, py(low + part * (high - low)) + (part === 1 ? 10 : part ? 4 : 0));
+    for (const part of [0, 0.5, 1]) c.fillText(tick(low + part * (high - low)), pad.left - 6, py(low + part * (high - low)) + (part === 1 ? 10 : part ? 4 : 0));
     if (map) c.fillText(data.labels[1], pad.left - 6, py(low + 0.25 * (high - low)));
     if (mark) {
       c.setLineDash([4, 3]);

@@ -1,0 +1,189 @@
+"""The command line as a user meets it: exit codes, one-line errors, plain output, files."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import flm
+from flm.cli.run import run
+
+HEAT = """
+[domain]
+t = [0, 1]
+[parameters]
+k = 1.0
+[equation]
+ode = "u_t = -k * u"
+[conditions]
+"t=0" = "u = 1"
+[exact]
+u = "exp(-k * t)"
+"""
+
+
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory):
+    """A folder with a solved problem and what `flm solve` printed."""
+    path = tmp_path_factory.mktemp("solved")
+    (path / "decay.toml").write_text(HEAT)
+    code = run(["solve", str(path / "decay.toml"), "--tol", "1e-6", "--out", str(path / "out"), "--quiet"])
+    assert code == 0
+    return path
+
+
+def command(*arguments, **environment):
+    """A cold `flm`, its output piped."""
+    env = os.environ | {"OMP_NUM_THREADS": "1"} | environment
+    return subprocess.run(
+        [sys.executable, "-m", "flm.cli", *arguments], capture_output=True, text=True, env=env, check=False, timeout=300
+    )
+
+
+def test_help_is_quick_and_imports_nothing_numerical():
+    code = (
+        "import sys, time; from flm.cli.run import run; began = time.process_time(); code = run(['--help'])\n"
+        "heavy = [m for m in ('jax', 'scipy', 'matplotlib', 'sklearn', 'pandas') if m in sys.modules]\n"
+        "print(code, heavy, time.process_time() - began < 1.0, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "0 [] True\n"
+    for verb in ("solve", "train", "fit", "impute", "predict", "show", "demo", "doctor"):
+        assert f"\n  {verb} " in done.stdout
+
+
+@pytest.mark.parametrize("verb", ["solve", "train", "fit", "impute", "predict", "show", "demo", "doctor"])
+def test_every_command_shows_an_example(verb, capsys):
+    assert run([verb, "--help"]) == 0
+    assert f"Example: flm {verb}" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["solve", "heatt"], "Did you mean 'heat'?"),
+        (["solve", "nowhere.toml"], "the problem file 'nowhere.toml' cannot be read"),
+        (["solve", "heat", "--tol", "-1"], "`tol` must be a positive number; got -1.0."),
+        (["solve", "heat", "--tol", "soon"], "Invalid value for '--tol'"),
+        (["solve", "heat", "--tal", "1"], "No such option: --tal"),
+        (
+            ["solve", "heat", "--set", "alpa=1"],
+            "`--set` for heat must be one of alpha; got 'alpa'. Did you mean 'alpha'?",
+        ),
+        (["solve", "heat", "--set", "alpha"], "`--set` must be name=number; got 'alpha'."),
+        (["solve", "heat", "--method", "magic"], "`method` must be None or one of"),
+        (["solv"], "No such command 'solv'."),
+        (["solve"], "Missing argument"),
+        (["show", "nothing.safetensors"], "`path` must be a file written by flm.save; got 'nothing.safetensors'"),
+        (["fit", "nothing.csv", "--target", "y"], "the file 'nothing.csv' does not exist."),
+        (["train", "heat", "--model", "flmm"], "`name` must be one of flm, siren-1"),
+        (["train", "heat", "--rate", "0"], "`--rate` must be positive; got 0."),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(arguments, message, capsys):
+    assert run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.startswith("flm: ")
+    assert err.count("\n") == 1
+
+
+def test_debug_shows_the_traceback():
+    with pytest.raises(ValueError, match="Did you mean 'heat'"):
+        run(["solve", "heatt", "--debug"])
+
+
+def test_version_and_bare_command(capsys):
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"flm {flm.__version__}\n"
+    assert run([]) == 0
+    assert "Usage: flm" in capsys.readouterr().out
+
+
+def test_solve_prints_plain_text_in_a_pipe(solved):
+    done = command("solve", str(solved / "decay.toml"), "--tol", "1e-6")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert done.stdout.startswith("decay: converged")
+    assert "\x1b" not in done.stdout
+    assert "The largest terms of u" in done.stdout
+
+
+def test_solve_writes_everything(solved):
+    out = solved / "out"
+    names = {
+        "model.safetensors",
+        "record.json",
+        "solution.csv",
+        "solution.png",
+        "solution.svg",
+        "spectrum.png",
+        "index.html",
+    }
+    assert names <= {p.name for p in out.iterdir()}
+    record = json.loads((out / "record.json").read_text())
+    assert record["converged"] is True
+    assert record["errors"]["relative_l2"] < 1e-6
+    table = np.loadtxt(out / "solution.csv", delimiter=",", skiprows=1)
+    np.testing.assert_allclose(table[:, 1], np.exp(-table[:, 0]), atol=1e-5)
+    model = flm.load(out / "model.safetensors")
+    assert float(model(t=0.5)) == pytest.approx(np.exp(-0.5), abs=1e-5)
+    page = (out / "index.html").read_text()
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "https://" not in page
+    assert "u_t = -k * u" in page
+
+
+def test_json_is_json_alone_and_quiet_is_silent(solved, capsys):
+    assert run(["solve", str(solved / "decay.toml"), "--tol", "1e-4", "--set", "k=2", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["status"] == "converged"
+    assert err == ""
+    assert run(["solve", str(solved / "decay.toml"), "--tol", "1e-4", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_tolerance_that_is_not_reached_is_exit_1(solved, capsys):
+    assert run(["solve", str(solved / "decay.toml"), "--tol", "1e-19", "--max-columns", "60"]) == 1
+    assert "error estimate" in capsys.readouterr().out
+
+
+def test_out_must_be_a_folder(solved, capsys):
+    assert run(["solve", str(solved / "decay.toml"), "--tol", "1e-2", "--out", str(solved / "decay.toml")]) == 2
+    assert "`--out` must be a folder" in capsys.readouterr().err
+
+
+def test_show_lists_terms(solved, tmp_path, capsys):
+    model = solved / "out" / "model.safetensors"
+    assert run(["show", str(model), "--terms", "3", "--out", str(tmp_path)]) == 0
+    assert "period t" in capsys.readouterr().out
+    assert (tmp_path / "spectrum.png").stat().st_size > 1000
+    assert run(["show", str(model), "--json", "--terms", "2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    terms = flm.load(model).series.terms(2)
+    assert [t["amplitude"] for t in found["terms"]["u"]] == [t.amplitude for t in terms]
+    flm.save(flm.PhaseSeries([[1.0]], [[2.0]], [[0.0]]), tmp_path / "series.safetensors")
+    assert run(["show", str(tmp_path / "series.safetensors"), "--out", str(tmp_path)]) == 0
+
+
+def test_predict_evaluates_a_solution(solved, tmp_path, capsys):
+    points = tmp_path / "points.csv"
+    points.write_text("other,t\n7,0.25\n8,0.5\n")
+    assert run(["predict", str(solved / "out" / "model.safetensors"), str(points)]) == 0
+    rows = np.array([line.split(",") for line in capsys.readouterr().out.split()[1:]], float)
+    np.testing.assert_allclose(rows, [[0.25, np.exp(-0.25)], [0.5, np.exp(-0.5)]], atol=1e-5)
+    points.write_text("s\n1\n")
+    assert run(["predict", str(solved / "out" / "model.safetensors"), str(points)]) == 2
+    assert "must be a column of points.csv (s); got 't'" in capsys.readouterr().err
+
+
+def test_train_runs_the_recipe(solved, tmp_path, capsys):
+    arguments = ["train", str(solved / "decay.toml"), "--size", "4", "--epochs", "30", "--json"]
+    assert run(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["model"] == "flm"
+    assert found["loss"] > 0
