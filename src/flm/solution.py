@@ -233,7 +233,7 @@ class Solution:
         m = len(self.axes)
         shape = (101 if m <= 2 else 21) if shape is None else shape
         shape = (shape,) * m if isinstance(shape, int) else tuple(shape)
-        lines = tuple(np.linspace(*b, n) for b, n in zip(self.bounds, shape, strict=True))
+        lines = tuple(np.linspace(low, high, n) for (low, high), n in zip(self.bounds, shape, strict=True))
         points = np.stack([g.ravel() for g in np.meshgrid(*lines, indexing="ij")], axis=1)
         values = np.array(self(points))
         if self.domain is not None and not isinstance(self.domain, Box):
@@ -276,7 +276,8 @@ class Solution:
 
     @classmethod
     def _unpack(cls, fields: dict[str, Any]) -> Solution:
-        return cls(**(fields | {"status": Status(*fields["status"])}))
+        named: dict[str, Any] = fields | {"status": Status(*fields["status"])}
+        return cls(**named)
 
     def __repr__(self) -> str:
         lines = [

@@ -51,7 +51,7 @@ def solve(
     """
     if not (isinstance(tol, int | float | np.number) and np.isfinite(tol) and tol > 0):
         raise ValueError(f"`tol` must be a positive number; got {tol!r}.")
-    if tol < 1e-5 and not jax.config.jax_enable_x64:
+    if tol < 1e-5 and not jax.config.read("jax_enable_x64"):
         raise ValueError(
             f"`tol` must be at least 1e-5 in 32-bit mode; got {tol!r}. Unset JAX_ENABLE_X64 or set it to 1 to go further."
         )

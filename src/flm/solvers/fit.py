@@ -59,7 +59,7 @@ class Fitter:
         self.sampler = Sampler(problem, seed=seed, periodic_basis=periodic_basis)
         self.num_unknowns = len(problem.unknowns)
         self._coefficients: dict[int, Linearized] = {}
-        self._gain: float | None = None
+        self._gain = 0.0  # of data rows; 0: not set yet
         self.is_linear = not problem.learned and all(self._is_linear(b) for b in self.sampler.held())
 
     # --- pointwise quantities --------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class Fitter:
             return rows.scale_rows(start, batch.weight)
         sigma = _sigma(batch)
         view = rows.buffer[:, start : rows.used]
-        if self._gain is None:  # one gain for all readings, so that they keep their weights relative to one another
+        if not self._gain:  # one gain for all readings, so that they keep their weights relative to one another
             count = self.num_unknowns * basis.num_columns
             typical = np.sqrt(np.mean(np.einsum("ij,ij->j", view[:count], view[:count])))
             self._gain = DATA_WEIGHT * float(np.sqrt(np.mean(sigma**2))) / max(typical, 1e-300)
@@ -159,7 +159,7 @@ class Fitter:
         rows = Rows(columns + len(learned), sum(b.size for b in batches))
         factors = []
         if frozen is None:
-            self._gain = None
+            self._gain = 0.0
         for i, batch in enumerate(batches):
             start = rows.used
             line = self._linearize(batch, jets[i], parameters)

@@ -60,7 +60,7 @@ def best_of_size(
             points = lattice(m, num_subnets, order)
             for period in PERIODS:
                 periods = np.where(problem.periodic_axes, 1.0, period)
-                fit = fitter.fit(LatticeBasis(problem.domain, points, periods))
+                fit = fitter.fit(LatticeBasis(problem.domain, points, tuple(periods)))
                 frozen.append(fit)
                 keep(fit, f"{order} lattice, period {period:g}")
         columns = num_subnets * 2**m * fitter.num_unknowns

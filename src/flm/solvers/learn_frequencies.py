@@ -8,15 +8,13 @@ small block, so that a rejected step costs no new factorization.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack
 
 from flm.solvers.fit import Fit, Fitter
 from flm.solvers.free_basis import FreeBasis
-from flm.solvers.lstsq import one_thread
+from flm.solvers.lstsq import triangular_factor
 
 RIDGE = 1e-14
 MAX_STEPS = 60
@@ -32,19 +30,12 @@ class FrequencyLearner:
         columns = num_subnets * 2 ** len(self.problem.axes) * fitter.num_unknowns
         self.batches = fitter.sampler.training(columns + num_subnets * len(self.problem.axes))
 
-    def run(
-        self,
-        frequencies: np.ndarray,
-        *,
-        max_steps: int = MAX_STEPS,
-        target: float = 0.0,
-        stop: Callable[[], bool] | None = None,
-    ) -> Fit:
-        """The fit after Levenberg-Marquardt from the given start; ends early once the objective is below `target`."""
+    def run(self, frequencies: np.ndarray, *, max_steps: int = MAX_STEPS) -> Fit:
+        """The fit after Levenberg-Marquardt from the given start."""
         state = _State(self, FreeBasis(self.problem.domain, frequencies), None, None)
-        damping, growth, rejected = 1e-2, 2.0, 0
+        damping, growth, rejected, small = 1e-2, 2.0, 0, False
         for _ in range(max_steps):
-            if not np.isfinite(state.merit) or state.merit <= target:
+            if not np.isfinite(state.merit) or state.merit == 0:
                 break
             block, side = state.projected()
             gram = np.max((block**2).sum(axis=0), initial=0.0)
@@ -67,7 +58,7 @@ class FrequencyLearner:
                 damping, growth, rejected = damping * growth, growth * 2, rejected + 1
                 if rejected >= MAX_REJECTIONS:
                     break
-            if rejected >= MAX_REJECTIONS or small or (stop is not None and stop()):
+            if rejected >= MAX_REJECTIONS or small:
                 break
         return self.fitter.judge(
             state.basis, state.coefficients, self.problem.parameter_start, None, self.batches, steps=1
@@ -127,8 +118,6 @@ class _State:
         norms = np.sqrt((system[:columns, :rows] ** 2).sum(axis=1))
         system[:columns, :rows] /= np.where(norms > 1e-150, norms, 1.0)[:, None]
         np.fill_diagonal(system[:columns, rows:], RIDGE)
-        with one_thread(columns):
-            lwork = int(lapack.dgeqrf_lwork(rows + columns, columns + count + 1)[0])
-            factor, *_ = lapack.dgeqrf(system.T, lwork=lwork, overwrite_a=True)
+        factor = triangular_factor(system)
         trailing = np.triu(factor[columns : columns + count, columns : columns + count])
         return trailing, factor[columns : columns + count, columns + count]

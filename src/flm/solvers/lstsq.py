@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import get_lapack_funcs, solve_triangular
 from threadpoolctl import ThreadpoolController
 
 RIDGE = 1e-15  # relative to unit columns; larger loses digits, smaller lets coefficients explode
@@ -26,6 +26,19 @@ def _threads() -> ThreadpoolController:
 def one_thread(num_columns: int) -> Any:
     """A context in which a small factorization keeps to one BLAS thread."""
     return _threads().limit(limits=1) if num_columns < ONE_THREAD else nullcontext()
+
+
+def triangular_factor(transposed: np.ndarray) -> np.ndarray:
+    """R of a QR factorization, below whose diagonal nothing is meant; the matrix is given transposed, and overwritten."""
+    geqrf, lwork = get_lapack_funcs(("geqrf", "geqrf_lwork"), (transposed,))
+    columns, rows = transposed.shape
+    with one_thread(columns):
+        factor, _, _, info = geqrf(
+            np.asfortranarray(transposed.T), lwork=int(lwork(rows, columns)[0]), overwrite_a=True
+        )
+    if info != 0:
+        raise np.linalg.LinAlgError(f"QR factorization failed with code {info}")
+    return factor
 
 
 class LeastSquares(NamedTuple):
@@ -71,13 +84,10 @@ class Rows:
         system[:columns, :used] /= norms[:, None]
         system[:, used:] = 0.0
         np.fill_diagonal(system[:columns, used:], ridge)
+        factor = triangular_factor(system)
+        triangle = np.triu(factor[:columns, :columns])
         with one_thread(columns):
-            lwork = int(lapack.dgeqrf_lwork(used + columns, columns + sides)[0])
-            factor, _, _, info = lapack.dgeqrf(np.asfortranarray(system.T), lwork=lwork, overwrite_a=True)
-            if info != 0:
-                raise np.linalg.LinAlgError(f"QR factorization failed with code {info}")
-            triangle = np.triu(factor[:columns, :columns])
             solution = solve_triangular(triangle, factor[:columns, columns:], check_finite=False)
-        tail = np.tril(factor[columns : columns + sides, columns:].T).T  # upper triangle of the trailing block
+        tail = np.triu(factor[columns : columns + sides, columns:])
         residual = np.sqrt((tail**2).sum(axis=0))
         return LeastSquares(solution / norms[:, None], residual, triangle, norms)
