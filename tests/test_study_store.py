@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from flm.study.store import Store, canonical, run_key
+from flm.study.store import Store, StoreError, canonical, run_key
 
 WRITER = """
 import sys
@@ -59,7 +59,7 @@ def test_a_second_driver_is_refused_and_a_reader_is_not(tmp_path):
     process.stdout.readline()
     try:
         with pytest.raises(
-            RuntimeError, match=rf"is being written by another driver \(process {process.pid} on .*, since "
+            StoreError, match=rf"is being written by another driver \(process {process.pid} on .*, since "
         ):
             Store(path, write=True)
         with Store(path) as store:
@@ -139,12 +139,13 @@ def test_a_reader_cannot_write_and_nothing_is_not_read(tmp_path):
     with pytest.raises(FileNotFoundError, match="There are no runs yet"):
         Store(tmp_path / "none.sqlite")
     Store(tmp_path / "s.sqlite", write=True).close()
-    with Store(tmp_path / "s.sqlite") as store, pytest.raises(RuntimeError, match="opened for reading"):
+    with Store(tmp_path / "s.sqlite") as store, pytest.raises(StoreError, match="opened for reading"):
         store.add([({"seed": 1}, "done", {})])
     other = tmp_path / "other.sqlite"
     other.write_text("a letter" * 1000)
-    with pytest.raises(RuntimeError, match="is not a store of runs"):
-        Store(other, write=True)
+    for write in (True, False):
+        with pytest.raises(StoreError, match="is not a store of runs"):
+            Store(other, write=write)
 
 
 def test_export(tmp_path):

@@ -44,8 +44,8 @@ def train(definition: Mapping[str, Any]) -> dict[str, Any]:
     from flm.solvers.train import train as train_model
 
     problem = named_problem(definition["problem"])
-    domain = strong_form(problem).domain
-    model: Any = lambda key: build_model(definition["model"], domain, definition["size"], key)
+    strong = strong_form(problem)
+    model: Any = lambda key: build_model(definition["model"], strong, definition["size"], key)
     solution, losses, seconds = None, [], 0.0
     for epochs, loss_tol in definition["training"]["legs"]:
         solution = train_model(
@@ -104,13 +104,13 @@ def catalogue() -> list[str]:
     )
 
 
-def build_model(name: str, domain: Any, size: int, key: Any) -> Any:
-    """A model by name, or by "module:function" of (domain, size, key=...)."""
+def build_model(name: str, problem: Any, size: int, key: Any) -> Any:
+    """A model by name, or by "module:function" of (domain, size, key=...), with one output per unknown."""
     if ":" in name:
-        return named_object(name)(domain, size, key=key)
+        return named_object(name)(problem.domain, size, key=key)
     from flm.models.named import named_model
 
-    return named_model(name, domain, size, key=key)
+    return named_model(name, problem.domain, size, key=key, num_outputs=len(problem.unknowns))
 
 
 def build_optimizer(settings: Mapping[str, Any]) -> Any:

@@ -43,6 +43,10 @@ CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON runs BEGIN SELECT RAISE(
 """
 
 
+class StoreError(OSError):
+    """A store that cannot be opened or written, and why."""
+
+
 def canonical(value: Any) -> str:
     """JSON with sorted keys and no spaces: equal for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -107,7 +111,7 @@ class Store:
         write: take the driver's lock and create the file where there is none; otherwise open it for reading.
 
     Raises:
-        RuntimeError: another driver is writing, or the disk does not support write-ahead logging.
+        StoreError: another driver is writing, or the disk does not support write-ahead logging.
         FileNotFoundError: nothing to read.
     """
 
@@ -124,6 +128,8 @@ class Store:
         self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
         if write:
             self._prepare()
+        else:
+            self._check()
 
     def _acquire(self) -> None:
         lock = sqlite3.connect(self.path.with_name(self.path.name + ".lock"), timeout=0, isolation_level=None)
@@ -131,7 +137,7 @@ class Store:
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError:
             lock.close()
-            raise RuntimeError(
+            raise StoreError(
                 f"{self.path} is being written by another driver{self._holder()}. One driver writes at a time; "
                 "watch it with: flm study status"
             ) from None
@@ -155,15 +161,22 @@ class Store:
             self._connection.executescript(_SCHEMA)
         except sqlite3.DatabaseError as error:
             self.close()
-            raise RuntimeError(
+            raise StoreError(
                 f"{self.path} is not a store of runs: {error}. Move it away, or name another file."
             ) from None
         if mode != "wal":
             self.close()
-            raise RuntimeError(
+            raise StoreError(
                 f"{self.path} must be on a local disk: this one does not support write-ahead logging. Name another file."
             )
         self._connection.execute("INSERT INTO drivers VALUES (?, ?, ?)", (time.time(), platform.node(), os.getpid()))
+
+    def _check(self) -> None:
+        try:
+            self._connection.execute("SELECT COUNT(*) FROM runs").fetchone()
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise StoreError(f"{self.path} is not a store of runs: {error}. Name another file.") from None
 
     def __enter__(self) -> Store:
         return self
@@ -186,7 +199,7 @@ class Store:
         A run that is stored as done or diverged is not stored again. A failed one may be followed by a later attempt.
         """
         if self._lock is None:
-            raise RuntimeError(f"{self.path} was opened for reading. Open it with write=True.")
+            raise StoreError(f"{self.path} was opened for reading. Open it with write=True.")
         added = 0
         self._connection.execute("BEGIN IMMEDIATE")
         try:

@@ -1,0 +1,254 @@
+"""A study's report: the tables of the paper's appendix, critical-difference diagrams, figures, and the paper beside ours."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from flm.files import write_atomic
+from flm.report.page import Page, Picture, Section, Table, Text
+from flm.report.style import COLORS, house_style, new_figure
+from flm.solvers.paper_protocol import REPORTED
+from flm.study.results import Chosen, choose, num_parameters, number
+from flm.study.selection import WORDS
+from flm.study.spec import Spec, problem_name
+from flm.study.statistics import FRIEDMAN, Comparison
+from flm.study.store import DONE, Row, run_key
+
+ERRORS = ("mse", "mae", "max_error")
+
+
+def mean_and_deviation(scores: Any) -> str:
+    """ "1.2e-05 ± 3e-06": mean and standard deviation over the runs that ended well, with their number where some did not."""
+    scores = np.asarray(scores, dtype=float)
+    there = scores[~np.isnan(scores)]
+    good = there[np.isfinite(there)]
+    if not len(good):
+        return "failed" if len(there) else "–"
+    spread = np.std(good, ddof=1) if len(good) > 1 else math.nan
+    mean = float(np.mean(good))
+    show = (lambda v: f"{v:,.0f}") if mean >= 100 else (lambda v: f"{v:.2e}")
+    text = show(mean) + (f" ± {show(spread)}" if spread == spread else "")
+    return text + (f" ({len(good)} of {len(there)} runs)" if len(good) < len(there) else "")
+
+
+def group_table(spec: Spec, rows: Mapping[str, Row], chosen: Chosen) -> Table:
+    """One table of the appendix: a model on a problem, mean ± standard deviation per configuration, the chosen one marked."""
+    metrics = list(spec.metrics)
+    lines = []
+    for i, configuration in enumerate(chosen.group.configurations):
+        mark = "★" if i == chosen.selection.winner else "=" if i in chosen.selection.finalists else ""
+        size = f"{num_parameters(spec, rows, configuration):g}"
+        cells = [mean_and_deviation(chosen.scores[m][i]) for m in metrics]
+        lines.append([mark, configuration.label, size, *cells])
+    note = f"Mean ± standard deviation over {len(spec.seeds)} seeds. ★ chosen; = not different from it in any metric."
+    return Table(["", "configuration", "parameters", *(WORDS.get(m, m) for m in metrics)], lines, left=2, note=note)
+
+
+def final_table(spec: Spec, chosen: Sequence[Chosen]) -> Table:
+    """The chosen configurations after their final training, beside the paper's Table 2 where it has the row."""
+    headers = ["problem", "model", "configuration", "runs", *(WORDS[m] for m in ERRORS)]
+    headers += [f"{a} {WORDS[m]}" for m in ERRORS for a in ("paper's", "ours / paper's")]
+    lines = []
+    for one in chosen:
+        rows = [r for r in one.final if r.status == DONE]
+        ours = [[number(r.outcome.get(m)) for r in rows] for m in ERRORS]
+        name = problem_name(one.group.problem)
+        theirs = REPORTED.get(name, {}).get(one.group.model)
+        cells = [name, one.group.model, one.selection.label, f"{len(rows)}", *map(mean_and_deviation, ours)]
+        for values, printed in zip(ours, theirs or (math.nan,) * 3, strict=True):
+            ratio = float(np.mean(values)) / printed if values else math.nan
+            cells += [f"{printed:.2e}" if printed == printed else "–", f"{ratio:.2g}" if ratio == ratio else "–"]
+        lines.append(cells)
+    return Table(
+        headers, lines, left=3, note="Runs that failed or diverged are left out of the means; their number is not."
+    )
+
+
+def critical_difference(comparison: Comparison, labels: Sequence[str], title: str = "") -> Figure:
+    """Demšar's diagram: average ranks on a line, a bar over those not different from the best by Nemenyi's test."""
+    if comparison.test != FRIEDMAN:
+        raise ValueError(f"`comparison` must be by {FRIEDMAN}; got one by {comparison.test}.")
+    ranks = list(comparison.locations)
+    k = len(ranks)
+    order = np.argsort(ranks, kind="stable").tolist()
+    left, right = order[: (k + 1) // 2], order[(k + 1) // 2 :][::-1]
+    with house_style():
+        figure = new_figure(8.0, 1.3 + 0.22 * len(left))
+        axes = figure.add_subplot()
+        axes.grid(False)
+        axes.set_axis_off()
+        axes.plot([1, k], [0, 0], color="#444444", lw=1)
+        for tick in np.unique(np.linspace(1, k, min(k, 10)).round()):
+            axes.plot([tick, tick], [0, 0.25], color="#444444", lw=1)
+            axes.text(tick, 0.35, f"{tick:g}", ha="center", va="bottom")
+        pad = 0.06 * (k - 1)
+        for side, members in ((1 - pad, left), (k + pad, right)):
+            for depth, i in enumerate(members):
+                color = COLORS[0] if comparison.kept[i] else "#777777"
+                y = -1.0 - 0.7 * depth
+                axes.plot([ranks[i], ranks[i], side], [0, y, y], color=color, lw=0.9)
+                text = f"{labels[i]}  ({ranks[i]:.2f})"
+                axes.text(side, y, text, ha="right" if side < 1 else "left", va="center", color=color, fontsize=8)
+        low = ranks[comparison.best]
+        high = max(r for r, kept in zip(ranks, comparison.kept, strict=True) if kept)
+        axes.plot([low, max(high, low + 0.02 * k)], [-0.4, -0.4], color=COLORS[0], lw=4, solid_capstyle="butt")
+        cd = comparison.critical_difference
+        axes.plot([1, min(1 + cd, k)], [1.6, 1.6], color=COLORS[1], lw=2)
+        axes.text(1, 1.75, f"critical difference {cd:.2f}", va="bottom", color=COLORS[1], fontsize=8)
+        axes.set_xlim(1 - 0.6 * (k - 1), k + 0.6 * (k - 1))
+        axes.set_ylim(-1.0 - 0.7 * len(left), 2.8)
+        axes.set_title(title)
+    return figure
+
+
+def size_figure(spec: Spec, chosen: Sequence[Chosen]) -> Figure:
+    """The MSE against the size, one panel per problem: at each size the optimizer with the lowest mean, ± its deviation."""
+    problems = list(dict.fromkeys(c.group.problem for c in chosen))
+    across = min(2, len(problems))
+    down = math.ceil(len(problems) / across)
+    with house_style():
+        figure = new_figure(4.2 * across, 2.9 * down)
+        for panel, problem in enumerate(problems, 1):
+            axes = figure.add_subplot(down, across, panel)
+            for color, one in zip(COLORS * 9, (c for c in chosen if c.group.problem == problem), strict=False):
+                sizes, means, spreads = _by_size(one)
+                axes.errorbar(
+                    sizes, means, yerr=_below(means, spreads), color=color, marker="o", ms=3, label=one.group.model
+                )
+            axes.set_yscale("log")
+            axes.set_xlabel("sub-networks or neurons per layer")
+            axes.set_ylabel("MSE")
+            axes.set_title(problem_name(problem))
+            axes.legend()
+    return figure
+
+
+def _by_size(one: Chosen) -> tuple[list[int], list[float], list[float]]:
+    best: dict[int, tuple[float, float]] = {}
+    for configuration, scores in zip(one.group.configurations, one.scores["mse"], strict=True):
+        good = scores[np.isfinite(scores)]
+        if len(good):
+            found = (float(good.mean()), float(good.std(ddof=1)) if len(good) > 1 else 0.0)
+            best[configuration.size] = min(found, best.get(configuration.size, (math.inf, 0.0)))
+    sizes = sorted(best)
+    return sizes, [best[s][0] for s in sizes], [best[s][1] for s in sizes]
+
+
+def _below(means: Sequence[float], spreads: Sequence[float]) -> Any:
+    """Error bars that stay above zero, for a logarithmic axis."""
+    return [np.minimum(spreads, 0.9 * np.asarray(means)), spreads]
+
+
+def convergence_figure(spec: Spec, rows: Mapping[str, Row], chosen: Sequence[Chosen]) -> Figure | None:
+    """The lowest loss so far against the epoch of the chosen configurations, every seed; None without histories."""
+    problems = list(dict.fromkeys(c.group.problem for c in chosen))
+    across = min(2, len(problems))
+    down = math.ceil(len(problems) / across)
+    drawn = False
+    with house_style():
+        figure = new_figure(4.2 * across, 2.9 * down)
+        for panel, problem in enumerate(problems, 1):
+            axes = figure.add_subplot(down, across, panel)
+            for color, one in zip(COLORS * 9, (c for c in chosen if c.group.problem == problem), strict=False):
+                selection = (rows.get(run_key(spec.definition(one.configuration, seed))) for seed in spec.seeds)
+                label = one.group.model
+                for row in one.final or [r for r in selection if r is not None]:
+                    if history := row.outcome.get("history"):
+                        losses = [number(v) for v in history["loss"]]
+                        axes.plot(history["epoch"], losses, color=color, lw=0.8, alpha=0.7, label=label)
+                        label, drawn = None, True
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.set_xlabel("epoch")
+            axes.set_ylabel("lowest loss so far")
+            axes.set_title(problem_name(problem))
+            if axes.get_legend_handles_labels()[0]:
+                axes.legend()
+    return figure if drawn else None
+
+
+def study_page(spec: Spec, rows: Mapping[str, Row]) -> Page:
+    """The whole report of what is stored; groups without any run are named and left out."""
+    chosen, empty = [], []
+    for group in spec.groups:
+        try:
+            chosen.append(choose(spec, rows, group))
+        except ValueError as error:
+            empty.append(f"{problem_name(group.problem)}, {group.model}: {error}")
+    if not chosen:
+        raise ValueError(
+            "There is nothing to report yet: no group has enough runs. Start with: flm study run SPEC.toml"
+        )
+    sections = []
+    if any(c.final for c in chosen):
+        sections.append(Section("Final training", [final_table(spec, chosen)]))
+    figures: list[Any] = []
+    if "mse" in spec.metrics:
+        figures.append(
+            Picture(size_figure(spec, chosen), "MSE against size; bars are standard deviations over the seeds.")
+        )
+    if (curves := convergence_figure(spec, rows, chosen)) is not None:
+        figures.append(Picture(curves, "Convergence of the chosen configurations, one line per seed."))
+    sections += [Section("Figures", figures)] if figures else []
+    for one in chosen:
+        sections.append(Section(f"{problem_name(one.group.problem)}: {one.group.model}", _group_items(spec, rows, one)))
+    if empty:
+        sections.append(Section("Left out", [Text(line) for line in empty]))
+    mine = {run_key(d) for d in spec.definitions()}
+    stored = sum(key in rows for key in mine)
+    facts = [("runs", f"{stored:,} of {len(mine):,}"), ("groups", f"{len(chosen)} of {len(spec.groups)}")]
+    facts += [("seeds", f"{len(spec.seeds)}"), ("significance level", f"{spec.alpha:g}")]
+    return Page(
+        spec.title, "Selection by the paper's hierarchical tests; every decision is explained.", facts, sections
+    )
+
+
+def _group_items(spec: Spec, rows: Mapping[str, Row], one: Chosen) -> list[Any]:
+    items: list[Any] = [group_table(spec, rows, one)]
+    items += [Text(line) for line in one.selection.explain().splitlines()]
+    for step in one.selection.steps:
+        if step.comparison.test == FRIEDMAN and step.comparison.p_value <= spec.alpha:
+            names = [one.selection.labels[i] for i in step.candidates]
+            word = WORDS.get(step.metric, step.metric)
+            items.append(Picture(critical_difference(step.comparison, names, word), f"Average ranks by {word}."))
+    return items
+
+
+def to_markdown(page: Page) -> str:
+    """The page's words and tables as Markdown; pictures are left to the HTML."""
+    lines = [f"# {page.title}", "", page.summary, ""]
+    lines += [f"- {name}: {value}" for name, value in page.facts]
+    for section in page.sections:
+        lines += ["", f"## {section.title}"]
+        for item in section.items:
+            if isinstance(item, Table):
+                lines += ["", "| " + " | ".join(item.headers) + " |", "|" + "---|" * len(item.headers)]
+                lines += ["| " + " | ".join(row) + " |" for row in item.rows]
+                lines += ["", item.note] if item.note else []
+            elif isinstance(item, Text):
+                lines += ["", item.text]
+    return "\n".join(lines) + "\n"
+
+
+def write_report(spec: Spec, rows: Mapping[str, Row], folder: Path) -> list[Path]:
+    """Write `report.html`, `report.md` and one CSV per table into `folder`; returns their paths."""
+    page = study_page(spec, rows)
+    written = [page.write(folder / "report.html"), folder / "report.md"]
+    write_atomic(written[1], to_markdown(page).encode())
+    for section in page.sections:
+        for item in section.items:
+            if isinstance(item, Table):
+                text = io.StringIO()
+                csv.writer(text, lineterminator="\n").writerows([item.headers, *item.rows])
+                name = "".join(c if c.isalnum() else "_" for c in section.title.lower()).replace("__", "_")
+                written.append(folder / f"{name}.csv")
+                write_atomic(written[-1], text.getvalue().encode())
+    return written

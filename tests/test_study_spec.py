@@ -1,0 +1,200 @@
+"""Specifications: what they expand to, how mistakes are told, and that the paper's protocols are the paper's."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flm.solvers import paper_protocol
+from flm.study.execution import local
+from flm.study.results import choose, duration, estimate, read_rows, run_study, score_tables, status
+from flm.study.runs import run_one
+from flm.study.spec import SpecError, parse_spec, protocol_names, read_spec
+from flm.study.store import Store, run_key
+
+SMALL = """
+problems = ["heat"]
+seeds = 3
+[training]
+epochs = 20
+loss_tol = 1e-9
+points = {equation = 50, initial = 10, boundary = 10}
+[final]
+epochs = 10
+[[models]]
+name = "flm"
+sizes = [4, 9]
+[[optimizers]]
+name = "adam"
+rate = 0.01
+"""
+QUICK = """
+runner = "study_runners:score"
+problems = ["p"]
+seeds = 10
+[selection]
+metrics = ["mse", "mae"]
+[[models]]
+name = "m"
+sizes = [1, 2, 4, 8]
+[[optimizers]]
+name = "adam"
+rate = 0.01
+"""
+
+
+def parse(text):
+    return parse_spec(text, file=Path("small.toml"))
+
+
+def test_definitions_are_the_product():
+    spec = parse(SMALL.replace('"heat"', '"heat", "poisson"') + '[[optimizers]]\nname = "lbfgs"\n')
+    runs = list(spec.definitions())
+    assert len(runs) == spec.num_runs == 2 * 2 * 2 * 3
+    assert len({run_key(r) for r in runs}) == len(runs)
+    assert [r["seed"] for r in runs[:4]] == [0, 1, 2, 0]
+    assert runs[0]["training"] == {"points": {"equation": 50, "initial": 10, "boundary": 10}, "legs": [[20, 1e-9]]}
+    final = spec.definition(spec.groups[0].configurations[0], 0, final=True)
+    assert final["training"]["legs"] == [[20, 1e-9], [10, 0.0]]
+    assert [c.label for c in spec.groups[0].configurations] == ["4, adam 0.01", "4, lbfgs", "9, adam 0.01", "9, lbfgs"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("epochs = 20", "epoch = 20", "small.toml [training]: `epochs` must be given: an integer of at least 1. Is that 'epoch'?"),
+        ("epochs = 20", "epochs = 0", "small.toml [training]: `epochs` must be an integer of at least 1; got 0."),
+        ("epochs = 20", "epochs = true", "small.toml [training]: `epochs` must be an integer of at least 1; got True."),
+        ("loss_tol", "losstol", "small.toml [training]: `losstol` is not a key of this table. Did you mean 'loss_tol'?"),
+        ("initial = 10", "inital = 10",
+         "small.toml [training] points: `inital` is not a key of this table. Did you mean 'initial'?"),
+        ("seeds = 3", "seeds = [1, 1]", "small.toml: `seeds` must be a number of at least 1 or a list of different integers"),
+        ("seeds = 3", "seeds = 3\nseed = 4", "small.toml: `seed` is not a key of this table. Did you mean 'seeds'?"),
+        ('"heat"', '"haet"', "got 'haet'. Did you mean 'heat'?"),
+        ('"heat"', '"none.toml"',
+         "small.toml: `problems` must name files that exist, relative to the specification; got 'none.toml'."),
+        ('"flm"', '"fml"', "small.toml [models 1]: `name` must be of flm, siren-1"),
+        ("sizes = [4, 9]", "sizes = [4, 0]", "small.toml [models 1]: `sizes` must be a list of different integers of at least 1"),
+        ('"adam"', '"adm"', "got 'adm'. Did you mean 'adam'?"),
+        ("rate = 0.01", "rate = -1", "small.toml [optimizers 1]: `rate` must be a positive number; got -1."),
+        ("rate = 0.01", "rate = 0.01\nmomentum = 0.9", "small.toml [optimizers 1]: `momentum` is not a key of this table."),
+        ("[final]", "[selection]\nmetrics = ['mse', 'mea']\n[final]",
+         "`metrics` must be of mse, mae, max_error, epochs; got 'mea'. Did you"),
+        ("[final]", "[selection]\nalpha = 5.0\n[final]",
+         "small.toml [selection]: `alpha` must be a number between 0 and 1; got 5.0."),
+        ("[final]", "[final", "small.toml: not valid TOML: "),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told_with_file_table_and_key(old, new, message):
+    assert old in SMALL
+    with pytest.raises(SpecError) as error:
+        parse(SMALL.replace(old, new, 1))
+    assert message in str(error.value)
+
+
+def test_unknown_protocols():
+    with pytest.raises(SpecError, match=r"must be a TOML file or one of .*got 'haet'\. Did you mean 'heat'\?"):
+        read_spec("haet")
+    with pytest.raises(SpecError, match=r"must be a TOML file that exists; got 'none\.toml'"):
+        read_spec("none.toml")
+
+
+@pytest.mark.parametrize("name", ["heat", "poisson", "black_scholes", "burgers"])
+def test_the_papers_protocols_are_the_papers(name):
+    spec = read_spec(name)
+    assert spec.problems == (name,)
+    assert spec.seeds == paper_protocol.SEEDS
+    assert (spec.training["epochs"], spec.training["loss_tol"]) == paper_protocol.SELECTION
+    assert (spec.final["epochs"], spec.final["loss_tol"]) == paper_protocol.FINAL
+    assert spec.training["points"] == paper_protocol.POINTS
+    assert dict(spec.models) == {m: paper_protocol.SIZES[m] for m in paper_protocol.REPORTED[name]}
+    assert {o["rate"] for o in spec.optimizers} == set(paper_protocol.RATES)
+    assert all(18 <= len(group.configurations) <= 27 for group in spec.groups)
+
+
+def test_every_protocol_is_valid():
+    assert {"heat", "poisson", "black_scholes", "burgers", "n_versus_mse", "quick"} == set(protocol_names())
+    for name in protocol_names():
+        assert read_spec(name).num_runs > 0
+
+
+def test_a_problem_file_and_a_function_are_problems(tmp_path):
+    (tmp_path / "mine.toml").write_text("""
+[domain]
+x = [0, 1]
+t = [0, 1]
+[equation]
+pde = "u_t = 0.1 * u_xx"
+[conditions]
+"t=0" = "u = sin(pi * x)"
+"x=0" = "u = 0"
+"x=1" = "u = 0"
+[exact]
+u = "sin(pi*x) * exp(-0.1 * pi**2 * t)"
+""")
+    text = SMALL.replace('"heat"', '"mine.toml", "flm.problems:heat"').replace("seeds = 3", "seeds = 1")
+    (tmp_path / "study.toml").write_text(text.replace("sizes = [4, 9]", "sizes = [4]"))
+    runs = list(read_spec(tmp_path / "study.toml").definitions())
+    before = run_key(runs[0])
+    scores = []
+    for run in runs:
+        word, outcome = run_one(run)
+        assert word == "done", outcome
+        scores.append(outcome["mse"])
+    assert scores[1] == pytest.approx(scores[0], rel=1e-6)  # one equation, written in two ways
+    (tmp_path / "mine.toml").write_text((tmp_path / "mine.toml").read_text() + "\n# changed\n")
+    assert run_key(next(read_spec(tmp_path / "study.toml").definitions())) != before
+
+
+def test_the_default_runner_is_the_papers_protocol():
+    spec = parse(SMALL)
+    configuration = spec.groups[0].configurations[0]
+    word, outcome = run_one(spec.definition(configuration, 1, final=True))
+    assert word == "done"
+    assert outcome["epochs"] == 30
+    assert outcome["parameters"] == 24
+    assert outcome["history"]["epoch"][-1] == 30
+    assert outcome["history"]["loss"] == sorted(outcome["history"]["loss"], reverse=True)
+    import optax
+
+    import flm
+
+    heat = flm.problems.heat()
+    points = {"equation": 50, "initial": 10, "boundary": 10}
+    first = flm.train(
+        heat, lambda key: flm.FLM(heat.domain, 4, key=key), optax.adam(0.01), 20, points=points, seed=1, loss_tol=1e-9
+    )
+    second = flm.train(heat, first.model, optax.adam(0.01), 10, points=points, seed=1)
+    assert outcome["mse"] == pytest.approx(second.errors().mse, rel=1e-12)
+
+
+def test_a_study_from_its_runs_to_its_choice(tmp_path):
+    spec = parse(QUICK)
+    with Store(tmp_path / "s.sqlite", write=True) as store:
+        empty = status(spec, store)
+        assert (empty.total, empty.done) == (40, 0)
+        assert math.isnan(empty.seconds_left)
+        run_study(spec, store, make_executor=lambda: local(2), workers=2)
+        rows = read_rows(store)
+        done = status(spec, store)
+    assert (done.done, done.seconds_left) == (40, 0)
+    (group,) = spec.groups
+    chosen = choose(spec, rows, group)
+    assert chosen.configuration.size == 8  # the score is about 1.5 / size
+    tables = score_tables(spec, rows, group)
+    assert list(tables) == ["mse", "mae"]
+    assert np.all(np.isfinite(tables["mse"]))
+    del rows[run_key(spec.definition(group.configurations[0], 4))]
+    assert np.isnan(score_tables(spec, rows, group)["mse"][0, 4])
+    assert str(estimate(spec, 2, list(rows))).startswith("1 runs of the selection, at most ")
+
+
+def test_durations():
+    assert [duration(s) for s in (40, 720, 12_240, 180_000, math.nan)] == [
+        "40 s",
+        "12 min",
+        "3.4 h",
+        "2.1 days",
+        "unknown",
+    ]
