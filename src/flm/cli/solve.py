@@ -130,6 +130,7 @@ def write_solution(solution: Any, asked: Any, path: Path) -> None:
     from flm.files import write_atomic
     from flm.report.style import to_png, to_svg
 
+    title, command = asked.name.replace("_", " "), "flm " + shlex.join(sys.argv[1:])
     solution.save(path / "model.safetensors")
     write_atomic(path / "record.json", to_json(record(solution, asked.name)).encode())
     if hasattr(solution, "axes"):
@@ -141,15 +142,17 @@ def write_solution(solution: Any, asked: Any, path: Path) -> None:
         table = np.column_stack([*columns, values.reshape(len(columns[0]), -1)])
         write_csv(path / "solution.csv", [*solution.axes, *solution.unknowns], table)
         figures = {"solution": solution.plot(), "spectrum": plot_spectrum(solution)}
-        command = "flm " + shlex.join(sys.argv[1:])
-        page = solution_page(solution, title=asked.name.replace("_", " "), asked=asked.text, command=command)
-        page.write(path / "index.html")
+        page = solution_page(solution, title=title, asked=asked.text, command=command)
     else:
-        start = None if solution.starts.dimension == 0 else solution.starts.lift(solution.starts.center)
-        t = np.linspace(0.0, solution.horizon(start) if start is not None else solution.horizon(), 201)
+        from flm.report.control_page import control_page
+
+        start = solution.starts.lift(solution.starts.center)
+        t = np.linspace(0.0, solution.horizon(start), 201)
         x, u = solution.trajectory(t, start), solution.control(t, start).reshape(len(t), -1)
         write_csv(path / "solution.csv", ["t", *solution.starts.states, *solution.controls], np.column_stack([t, x, u]))
-        figures = {"solution": solution.plot(start)}
+        figures = {"solution": solution.plot()}
+        page = control_page(solution, title=title, asked=asked.text, command=command)
+    page.write(path / "index.html")
     for name, figure in figures.items():
         write_atomic(path / f"{name}.png", to_png(figure))
         write_atomic(path / f"{name}.svg", to_svg(figure).encode())

@@ -1,0 +1,96 @@
+"""Tables on the command line: fit, predict and impute on generated series."""
+
+import json
+
+import numpy as np
+import pytest
+
+from flm.cli.csv_table import read_csv
+from flm.cli.run import run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(0)
+    hour = np.arange(240.0)
+    height = 3 + np.sin(2 * np.pi * hour / 12.42) + 0.01 * rng.standard_normal(240)
+    lines = [f"{h:g},{v:.6f},x" for h, v in zip(hour, height, strict=True)]
+    (path / "tides.csv").write_text("hour,height,note\n" + "\n".join(lines) + "\n")
+    holed = [
+        f"2024-01-{1 + int(h) // 24:02d} {int(h) % 24:02d}:00,{'' if h % 7 == 3 else f'{v:.6f}'},keep"
+        for h, v in zip(hour, height, strict=True)
+    ]
+    (path / "holes.csv").write_text("when,height,note\n" + "\n".join(holed) + "\n")
+    return path
+
+
+def test_fit_finds_the_tide_and_predicts_it(folder, capsys):
+    out = folder / "fit"
+    assert (
+        run(["fit", str(folder / "tides.csv"), "--target", "height", "--features", "hour", "--json", "--out", str(out)])
+        == 0
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert found["r2"] > 0.999
+    assert found["noise"] == pytest.approx(0.01, rel=0.3)
+    periods = [2 * np.pi / abs(f[0]) for f in found["frequencies"] if f[0]]
+    assert min(abs(p - 12.42) for p in periods) < 0.02
+    (folder / "later.csv").write_text("hour\n10.5\n100.25\n")
+    assert run(["predict", str(out / "model.safetensors"), str(folder / "later.csv"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    wanted = 3 + np.sin(2 * np.pi * np.array([10.5, 100.25]) / 12.42)
+    np.testing.assert_allclose(found["value"], wanted, atol=0.02)
+    assert all(0.005 < s < 0.05 for s in found["standard_deviation"])
+
+
+def test_impute_fills_holes_and_keeps_the_rest(folder, capsys):
+    out = folder / "filled.csv"
+    arguments = [
+        "impute",
+        str(folder / "holes.csv"),
+        "--time",
+        "when",
+        "--columns",
+        "height",
+        "--out",
+        str(out),
+        "--json",
+    ]
+    assert run(arguments) == 0
+    holes = [i for i in range(240) if i % 7 == 3]
+    assert json.loads(capsys.readouterr().out)["filled"] == {"height": len(holes)}
+    before, after = read_csv(folder / "holes.csv"), read_csv(out)
+    assert after.names == before.names
+    truth = 3 + np.sin(2 * np.pi * np.arange(240.0) / 12.42)
+    for i, (old, new) in enumerate(zip(before.cells, after.cells, strict=True)):
+        if i in holes:
+            assert float(new[1]) == pytest.approx(truth[i], abs=0.1)
+            assert (new[0], new[2]) == (old[0], old[2])
+        else:
+            assert new == old
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["fit", "tides.csv", "--target", "heigt"],
+            "`--target` must be a column of tides.csv (hour, height, note); got 'heigt'. Did you mean 'height'?",
+        ),
+        (["fit", "tides.csv", "--target", "height"], "tides.csv, line 2: column 'note' must be a number; got 'x'."),
+        (
+            ["fit", "holes.csv", "--target", "height", "--features", "height"],
+            "holes.csv, line 5: column 'height' is empty",
+        ),
+        (["fit", "empty.csv", "--target", "y"], "empty.csv must have a header and at least one row; got 1 lines."),
+        (["fit", "ragged.csv", "--target", "y"], "ragged.csv, line 3: 2 cells are wanted; got 1."),
+    ],
+)
+def test_bad_tables_are_one_line(folder, arguments, message, capsys):
+    (folder / "empty.csv").write_text("x,y\n")
+    (folder / "ragged.csv").write_text("x,y\n1,2\n3\n")
+    assert run([arguments[0], str(folder / arguments[1]), *arguments[2:]]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
