@@ -13,8 +13,8 @@ Shrinkage: the 2C x 2C block of a frequency towards its diagonal with the weight
 window (time of day), by W / (W + 2q) for q amplitudes. Both were chosen on hidden values of validation months of ETTh1.
 Amplitudes are ordered (channel, frequency, cos | sin), observations (channel, time).
 
-Volatility differs between windows, so error bars are scaled per window and channel by the leave-one-out residuals of
-the observed values, r_i^2 / var_i = (G y)_i^2 / G_ii with G their inverse covariance.
+Volatility differs from day to day, so error bars are scaled, per channel, by the leave-one-out residuals of observed
+values nearby: r_i^2 / var_i = (G y)_i^2 / G_ii with G their inverse covariance.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
-from scipy.linalg.lapack import dpotri
+from scipy.linalg import LinAlgError, cholesky, lapack, solve_triangular
 
 PERIOD = 1.5  # of the extension, in windows
 _FIRST_NOISE = 1e-3  # of the unit variance of a channel
 _LEAST_NOISE = 1e-6
 _CLOSING_ROUNDS = 3
-_SCALE_PRIOR = 3.0  # values' worth of belief that a window is as volatile as all
+_SCALE_PRIOR = 3.0  # values' worth of belief that every hour is as volatile as all
+_SCALE_REACH = 24.0  # steps within which observed values tell of the volatility
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,11 +128,13 @@ class Pattern:
         variance[missing] += np.maximum(self.covariance.diagonal()[missing] - (KG * K).sum(axis=1), 0.0)
         shape = window.observed.shape
         weights = G @ (window.values.ravel() - self.mean)[observed]
-        channel = observed // shape[1]
-        surprise = np.bincount(channel, weights**2 / G.diagonal(), shape[0])
-        scale = (_SCALE_PRIOR + surprise) / (_SCALE_PRIOR + np.bincount(channel, minlength=shape[0]))
+        surprise = np.zeros(len(mean))
+        surprise[observed] = weights**2 / G.diagonal()
+        near = np.exp(-0.5 * ((window.times[:, None] - window.times) / _SCALE_REACH) ** 2)
+        scale = _SCALE_PRIOR + surprise.reshape(shape) @ near
+        scale /= _SCALE_PRIOR + window.observed @ near
         mean[observed] = window.values.ravel()[observed]
-        return mean.reshape(shape), np.sqrt(variance.reshape(shape) * scale[:, None])
+        return mean.reshape(shape), np.sqrt(variance.reshape(shape) * scale)
 
 
 def _cholesky(matrix: np.ndarray) -> np.ndarray:
@@ -146,7 +148,7 @@ def _cholesky(matrix: np.ndarray) -> np.ndarray:
 def _inverse(matrix: np.ndarray) -> np.ndarray:
     if not len(matrix):
         return matrix
-    lower, _ = dpotri(_cholesky(matrix), lower=1, overwrite_c=1)
+    lower, _ = lapack.dpotri(_cholesky(matrix), lower=1, overwrite_c=1)  # pyright: ignore[reportAttributeAccessIssue]
     return np.tril(lower) + np.tril(lower, -1).T
 
 

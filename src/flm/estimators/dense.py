@@ -16,14 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len
+from scipy import fft
 from scipy.linalg import cho_factor, cho_solve
 from scipy.ndimage import median_filter
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import LinearOperator, cg
 
-from flm.estimators.nufft import NonuniformFFT
+from flm.estimators.nufft import NonuniformFFT, fast_length
 from flm.estimators.periodogram import Clock
 
 _NEIGHBOURS = 20  # before (preconditioner), and on each side (error bars)
@@ -86,12 +86,12 @@ class _Kernel:
         if ticks >= 2 * J - 0.5 and abs(ticks - round(ticks)) < 1e-6 * ticks / J:
             length = round(ticks)  # every lag is a point of the table
         else:
-            length = next_fast_len(2 * _TABLE * J, real=True)
+            length = fast_length(2 * _TABLE * J)
         half = np.zeros(length // 2 + 1, complex)
         half[: J + 1] = variances * (length / 2)
         if length == 2 * J:  # Nyquist's frequency stands alone
             half[J] *= 2
-        self._table = irfft(half, length)
+        self._table = np.asarray(fft.irfft(half, length))
         self._per_lag = length * step / (2 * np.pi)
         self.at_zero = float(variances.sum())
 
@@ -112,9 +112,7 @@ class _Kernel:
 
     def at(self, places: list[tuple[np.ndarray, np.ndarray | float]]) -> np.ndarray:
         """Values at lags whose places are known."""
-        return sum(
-            (weight * self._table[index] for index, weight in places[1:]), places[0][1] * self._table[places[0][0]]
-        )
+        return np.sum([np.multiply(weight, self._table[index]) for index, weight in places], axis=0)
 
     def __call__(self, lag: np.ndarray) -> np.ndarray:
         return self.at(self.places(lag))
@@ -231,11 +229,11 @@ class DenseSeries:
             count += 1
 
         alpha, _ = cg(
-            LinearOperator((n, n), covariance, dtype=float),
+            LinearOperator((n, n), covariance, dtype=float),  # pyright: ignore[reportCallIssue]
             centered,
             rtol=1e-8,
             maxiter=500,
-            M=LinearOperator((n, n), precondition, dtype=float),
+            M=LinearOperator((n, n), precondition, dtype=float),  # pyright: ignore[reportCallIssue]
             callback=counted,
         )
         return alpha, count

@@ -219,7 +219,7 @@ class _Options:
         if period.shape != (m,):
             raise ValueError(f"`period` must be one number or one per feature ({m}); got {options.period!r}.")
         return cls(
-            options.num_subnets,
+            None if options.num_subnets is None else int(options.num_subnets),
             frequencies,
             min(int(interactions), m),
             period,

@@ -138,7 +138,7 @@ class Posterior:
 
     def spread(self, columns: np.ndarray) -> np.ndarray:
         """phi^T (T^T T)^-1 phi for every row phi of `columns` (P, p)."""
-        return (solve_triangular(self.factor, columns.T, trans="T", check_finite=False) ** 2).sum(axis=0)
+        return (solve_triangular(self.factor, columns.T, trans=1, check_finite=False) ** 2).sum(axis=0)
 
     def covariance(self) -> np.ndarray:
         """(T^T T)^-1, to be multiplied by the noise variance of an output."""

@@ -56,6 +56,9 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         True
     """
 
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
     def __init__(
         self,
         window: int | None = None,
@@ -174,15 +177,17 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _all_values(self, X: Any) -> np.ndarray:
         frame = X.to_frame() if _is_series(X) else X
-        return validate_data(
-            self, numeric_copy(frame, self.time), reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
+        return np.asarray(
+            validate_data(
+                self, numeric_copy(frame, self.time), reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
+            )
         )
 
     def _read(self, X: Any, *, reset: bool) -> Table:
         frame = X.to_frame() if _is_series(X) else X
         numbers = numeric_copy(frame, self.time)
         values = validate_data(self, numbers, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
-        return read_table(frame, values, self.time)
+        return read_table(frame, np.asarray(values), self.time)
 
     def _labels(self, table: Table) -> list[str]:
         names = getattr(self, "feature_names_in_", None)

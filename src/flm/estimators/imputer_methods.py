@@ -30,8 +30,8 @@ class Coupled:
     """Windowed coupled model: one cross-spectrum per group of channels."""
 
     window: int
-    groups: tuple[np.ndarray, ...]
-    parts: tuple[Learned, ...]
+    groups: list[np.ndarray]
+    parts: list[Learned]
     calibration: Calibration
 
     @property
@@ -66,7 +66,7 @@ class Coupled:
                 )
             )
         calibration = Calibration.of(np.concatenate([part.scores for part in parts]))
-        return cls(window, groups, tuple(parts), calibration)
+        return cls(window, groups, parts, calibration)
 
     def fill(self, steps: np.ndarray, values: np.ndarray, options: Any) -> tuple[np.ndarray, np.ndarray]:
         """One linear solve per window."""
@@ -86,7 +86,7 @@ class Coupled:
         """Plain arrays and numbers."""
         return {
             "window": self.window,
-            "groups": list(self.groups),
+            "groups": self.groups,
             "calibration": _pack_calibration(self.calibration),
             "parts": [
                 {
@@ -108,21 +108,21 @@ class Coupled:
             Learned(CrossSpectrum(p["frequencies"], p["mean"], p["covariance"], p["noise"]), p["rounds"], p["scores"])
             for p in named["parts"]
         ]
-        return cls(named["window"], tuple(named["groups"]), tuple(parts), _unpack_calibration(named["calibration"]))
+        return cls(named["window"], list(named["groups"]), parts, _unpack_calibration(named["calibration"]))
 
 
-def _groups(values: np.ndarray) -> tuple[np.ndarray, ...]:
+def _groups(values: np.ndarray) -> list[np.ndarray]:
     """Channels in groups of at most 48, correlated ones together."""
     C = values.shape[1]
     if C <= _MAX_CHANNELS:
-        return (np.arange(C),)
+        return [np.arange(C)]
     filled = np.where(np.isnan(values), 0.0, values)
     covariance = filled.T @ filled
     size = np.sqrt(np.maximum(covariance.diagonal(), 1e-300))
     distance = 1 - np.abs(covariance) / size[:, None] / size
     np.fill_diagonal(distance, 0.0)
     order = leaves_list(linkage(squareform(np.maximum(distance, 0.0), checks=False), "average"))
-    return tuple(np.sort(part) for part in np.array_split(order, -(-C // _MAX_CHANNELS)))
+    return [np.sort(part) for part in np.array_split(order, -(-C // _MAX_CHANNELS))]
 
 
 @dataclass(frozen=True, eq=False)

@@ -109,7 +109,27 @@ def fit_lattice(
     data = Compressed.of_factor(fit.factor, y.shape[1], count)
     prior, _ = maximize_evidence(data, fit.waves, prior, iterations=_LAST_STEPS, known_noise=known_noise)
     log_s = prior.rounded().log_variances(fit.waves.subnets)[0]
-    return rescaled(replace(fit, log_s=log_s), data, known_noise)
+    fit = rescaled(replace(fit, log_s=log_s), data, known_noise)
+    # The search for the prior sees no noise below its floor; data without noise go on under the prior found.
+    while num_subnets is None and _is_noise_free(fit, data, known_noise) and fit.waves.num_columns < most:
+        budget = min(2 * fit.waves.num_columns, most)
+        base = np.pi / fit.half_periods
+        integers = choose_lattice(prior.rounded(), base, interactions, max_columns=budget, pair_bonus=bonus)
+        waves = Waves.on_lattice(base, integers)
+        if waves.num_columns <= fit.waves.num_columns:
+            break
+        factor = compress(waves.columns, z, y, weights, waves.num_columns)
+        data = Compressed.of_factor(factor, y.shape[1], count)
+        log_s = prior.rounded().log_variances(waves.subnets)[0]
+        larger = rescaled(LatticeFit(waves, log_s, fit.half_periods, factor, 0.0), data, known_noise)
+        if larger.evidence < fit.evidence + _ENOUGH:
+            break
+        fit = larger
+    return fit
+
+
+def _is_noise_free(fit: LatticeFit, data: Compressed, known_noise: np.ndarray | None) -> bool:
+    return known_noise is None and bool((Posterior.of(data, fit.s).variance < 1e-9).all())
 
 
 def rescaled(fit: LatticeFit, data: Compressed, known_noise: np.ndarray | None) -> LatticeFit:

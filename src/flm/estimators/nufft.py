@@ -8,7 +8,7 @@ window's parameter from Beatty et al. 2005). Relative error about 1e-11. The spr
 from __future__ import annotations
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len, rfft
+from scipy import fft
 from scipy.sparse import csr_matrix
 from scipy.special import i0
 
@@ -16,6 +16,11 @@ _TAPS = 12
 _OVERSAMPLING = 2.0
 # beta = pi sqrt((w / a)^2 (a - 1/2)^2 - 0.8), w taps, oversampling a
 _BETA = np.pi * np.sqrt((_TAPS / _OVERSAMPLING) ** 2 * (_OVERSAMPLING - 0.5) ** 2 - 0.8)
+
+
+def fast_length(n: int) -> int:
+    """The next length from n on at which a real FFT is fast."""
+    return int(fft.next_fast_len(n, real=True))  # pyright: ignore[reportArgumentType]
 
 
 class NonuniformFFT:
@@ -37,7 +42,7 @@ class NonuniformFFT:
 
     def __init__(self, times: np.ndarray, step: float, highest: int):
         self.highest = int(highest)
-        size = next_fast_len(max(int(np.ceil(_OVERSAMPLING * (2 * highest + 1))), 2 * _TAPS), real=True)
+        size = fast_length(max(int(np.ceil(_OVERSAMPLING * (2 * highest + 1))), 2 * _TAPS))
         self._size = size
         position = np.mod(np.asarray(times, float) * step, 2 * np.pi) * (size / (2 * np.pi))
         first = np.ceil(position - _TAPS / 2).astype(int)
@@ -53,7 +58,7 @@ class NonuniformFFT:
     def forward(self, values: np.ndarray) -> np.ndarray:
         """Sum_j v_j exp(-i omega_k t_j), (highest + 1, ...) complex, for real values (n, ...)."""
         grid = self._spread.T @ values
-        sums = rfft(grid, axis=0)[: self.highest + 1]
+        sums = np.asarray(fft.rfft(grid, axis=0))[: self.highest + 1]
         return sums * self._correction.reshape(-1, *(1,) * (sums.ndim - 1))
 
     def backward(self, coefficients: np.ndarray) -> np.ndarray:
@@ -61,4 +66,4 @@ class NonuniformFFT:
         half = np.zeros(self._size // 2 + 1, complex)
         half[: self.highest + 1] = coefficients * self._correction * (self._size / 2)
         half[0] *= 2
-        return self._spread @ irfft(half, self._size)
+        return self._spread @ np.asarray(fft.irfft(half, self._size))

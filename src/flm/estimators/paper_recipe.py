@@ -92,5 +92,5 @@ def train_paper_recipe(
 
     parameters, _, best, best_loss, best_step = run(start)
     kept = best if split < len(times) else parameters
-    n, A, phi = (np.asarray(v) for v in kept)
+    n, A, phi = jax.device_get(kept)
     return PaperFit(n, A, phi, float(center), float(period), int(best_step), float(best_loss))

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.fft import next_fast_len, rfft
+from scipy import fft
 
-from flm.estimators.nufft import NonuniformFFT
+from flm.estimators.nufft import NonuniformFFT, fast_length
 from flm.estimators.waves import _powers
 
 # Frequencies per resolution cell 2 pi / span: a peak is then at most 1/8 cell away, where it keeps 98 % of its height.
@@ -53,14 +53,14 @@ class Clock:
         return np.pi * max(self.num_times - 1, 1) / (self.span or 1.0)
 
 
-def _regular_sums(times: np.ndarray, clock: Clock, frequency_step: float) -> Callable[[np.ndarray, int], np.ndarray]:
+def _regular_sums(times: np.ndarray, step: float, frequency_step: float) -> Callable[[np.ndarray, int], np.ndarray]:
     """Sums by one FFT: 2 pi / (length * step) is the frequency step."""
-    tick = np.round((times - times.min()) / clock.step).astype(int)
-    length = round(2 * np.pi / (frequency_step * clock.step))
+    tick = np.round((times - times.min()) / step).astype(int)
+    length = round(2 * np.pi / (frequency_step * step))
 
     def sums(values: np.ndarray, highest: int) -> np.ndarray:
         grid = np.stack([np.bincount(tick, column, length) for column in values.T], axis=1)
-        half = rfft(grid, axis=0)
+        half = np.asarray(fft.rfft(grid, axis=0))
         full = np.concatenate([half, half[1 : (length + 1) // 2][::-1].conj()])  # twice Nyquist is needed for 2 omega
         return full[np.arange(highest + 1) % length]
 
@@ -102,9 +102,9 @@ class LombScargle:
         self.cell = 2 * np.pi / (clock.span or 1.0)
         top = clock.highest_frequency if highest is None else highest
         if clock.step:
-            length = next_fast_len(max(int(np.ceil(oversampling * clock.span / clock.step)), 8), real=True)
+            length = fast_length(max(int(np.ceil(oversampling * clock.span / clock.step)), 8))
             step = 2 * np.pi / (length * clock.step)
-            self._sums = _regular_sums(times, clock, step)
+            self._sums = _regular_sums(times, clock.step, step)
         else:
             step = self.cell / oversampling
             self._sums = _irregular_sums(times - times.min(), step)

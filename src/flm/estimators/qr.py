@@ -7,7 +7,7 @@ least squares from R has the accuracy of a QR of the whole matrix (normal equati
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.lapack import dgeqrf, dgeqrf_lwork
+from scipy.linalg import lapack
 
 # Rows per block: eight times the columns make the triangle on top of each block an eighth of the work.
 MIN_BLOCK, BLOCKS_PER_COLUMN, MAX_BLOCK_BYTES = 1024, 8, 1 << 26
@@ -23,8 +23,10 @@ def triangular_factor(matrix: np.ndarray, *, overwrite: bool = False) -> np.ndar
     n, p = matrix.shape
     if n == 0 or p == 0:
         return np.zeros((min(n, p), p))
-    lwork = int(dgeqrf_lwork(n, p)[0].real)
-    factored, _, _, info = dgeqrf(matrix, lwork=lwork, overwrite_a=overwrite)
+    lwork = int(lapack.dgeqrf_lwork(n, p)[0].real)  # pyright: ignore[reportAttributeAccessIssue]
+    factored, _, _, info = lapack.dgeqrf(  # pyright: ignore[reportAttributeAccessIssue]
+        matrix, lwork=lwork, overwrite_a=overwrite
+    )
     if info != 0:  # pragma: no cover (LAPACK reports illegal arguments only)
         raise ValueError(f"LAPACK dgeqrf reported {info}.")
     return np.triu(factored[: min(n, p)])

@@ -15,6 +15,7 @@ from flm.estimators.design import Design, fit_design
 from flm.estimators.evidence import compress
 from flm.estimators.qr import RowAccumulator
 from flm.estimators.spectrum import Spectrum
+from flm.estimators.threads import one_thread
 from flm.estimators.wave_fit import WaveFit
 
 
@@ -58,6 +59,9 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         3.0
     """
 
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
     def __init__(
         self,
         num_subnets: int | None = None,
@@ -94,19 +98,21 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             if chunks is not None:
                 return self._fit_chunks(chunks)
         X, y, weights = self._validated(X, y, sample_weight, reset=True)
-        self._begin(X, y, weights, streaming=False)
-        self._fit = self._design.solve(self._factor, self._count)
+        with one_thread():
+            self._begin(X, y, weights, streaming=False)
+            self._fit = self._design.solve(self._factor, self._count)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> FLMRegressor:
         """Absorb more rows; the first call fixes the scaling and the frequencies."""
         first = not hasattr(self, "_design")
         X, y, weights = self._validated(X, y, sample_weight, reset=first)
-        if first:
-            self._begin(X, y, weights, streaming=True)
-        else:
-            self._absorb(X, y, weights)
-        self._fit = self._design.solve(self._factor, self._count)
+        with one_thread():
+            if first:
+                self._begin(X, y, weights, streaming=True)
+            else:
+                self._absorb(X, y, weights)
+            self._fit = self._design.solve(self._factor, self._count)
         return self
 
     def _fit_chunks(self, chunks: Iterator[Any]) -> FLMRegressor:
@@ -119,17 +125,22 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                     f"{type(chunk).__name__} as item {index}."
                 )
             X, y, weights = self._validated(*chunk, *([None] * (3 - len(chunk))), reset=index == 0)
-            if index == 0:
-                self._begin(X, y, weights, streaming=True)
-            else:
-                self._absorb(X, y, weights)
+            with one_thread():
+                if index == 0:
+                    self._begin(X, y, weights, streaming=True)
+                else:
+                    self._absorb(X, y, weights)
         if not hasattr(self, "_design"):
             raise ValueError("`X` must hold at least one (X, y) chunk; got an empty iterable.")
-        self._fit = self._design.solve(self._factor, self._count)
+        with one_thread():
+            self._fit = self._design.solve(self._factor, self._count)
         return self
 
-    def _validated(self, X, y, sample_weight, *, reset: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        X, y = validate_data(self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True)
+    def _validated(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        checked: Any = validate_data(self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True)
+        X, y = checked
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if reset:
             self._y_ndim = y.ndim
@@ -172,8 +183,9 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self, "_fit")
         X = validate_data(self, X, reset=False, dtype=np.float64)
         fit: WaveFit = self._fit
-        mean = self._shaped(fit.mean(X))
-        return (mean, self._shaped(fit.std(X))) if return_std else mean
+        with one_thread():
+            mean = self._shaped(fit.mean(X))
+            return (mean, self._shaped(fit.std(X))) if return_std else mean
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
         return values[:, 0] if self._y_ndim == 1 else values

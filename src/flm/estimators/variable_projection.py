@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from flm.estimators.evidence import NOISE_FLOOR, compress
+from flm.estimators.qr import triangular_factor
 from flm.estimators.waves import Waves
 
 # Ridge on unit-norm columns: coalescing lines stay finite.
@@ -44,7 +45,7 @@ def _solve_factor(factor: np.ndarray, p: int) -> tuple[np.ndarray, np.ndarray]:
     K = factor.shape[1] - p
     norm = np.maximum(np.linalg.norm(factor[:, :p], axis=0), 1e-300)
     ridge = np.concatenate([np.diag(_RIDGE * norm), np.zeros((p, K))], axis=1)
-    R = np.linalg.qr(np.concatenate([factor, ridge]), mode="r")
+    R = triangular_factor(np.concatenate([factor, ridge]))
     return solve_triangular(R[:p, :p], R[:p, p:], check_finite=False), (R[p:, p:] ** 2).sum(axis=0)
 
 

@@ -61,7 +61,7 @@ class WaveFit:
         p, K = self.coefficients.shape
         if self.joint is None:
             assert self.factor is not None
-            solved = solve_triangular(self.factor, columns.T, trans="T", check_finite=False)
+            solved = solve_triangular(self.factor, columns.T, trans=1, check_finite=False)
             variances = (solved**2).sum(axis=0)[:, None] * self.variance
         else:
             slopes = self.waves.slopes(z, self.coefficients)  # (P, K, N m)

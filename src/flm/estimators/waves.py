@@ -91,7 +91,7 @@ class Waves:
     @cached_property
     def has_sine(self) -> np.ndarray:
         """Which waves have a sine column: all but the zero wave."""
-        return self.subnets[self.group].any(axis=1)
+        return np.asarray(self.subnets[self.group].any(axis=1))
 
     @property
     def num_columns(self) -> int:
@@ -113,11 +113,7 @@ class Waves:
     def _phasors(self, z: np.ndarray) -> np.ndarray:
         """exp(i k.z), wave-major (M, P)."""
         if self.base is None or self.integers is None:
-            theta = self.vectors @ z.T
-            out = np.empty(theta.shape, complex)
-            np.cos(theta, out=out.real)
-            np.sin(theta, out=out.imag)
-            return out
+            return _unit_phasors(self.vectors @ z.T)
         out = np.ones((len(self.group), len(z)), complex)
         for j in range(z.shape[1]):
             used = self.integers[self.group, j]
@@ -134,7 +130,7 @@ class Waves:
     def columns(self, z: np.ndarray) -> np.ndarray:
         """The design matrix (P, columns), column-major."""
         phasors = self._phasors(z)
-        return np.concatenate([phasors.real, phasors.imag[self.has_sine]]).T
+        return np.concatenate([np.real(phasors), np.imag(phasors)[self.has_sine]]).T
 
     def slopes(self, z: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
         """Derivatives of the fitted values by the frequencies, (P, K, N m), for coefficients (columns, K).
@@ -147,10 +143,18 @@ class Waves:
         out = np.empty((len(z), C.shape[1], N, m))
         starts = np.searchsorted(self.group, np.arange(N))  # the waves of a sub-network are consecutive
         for k in range(C.shape[1]):
-            turned = S[:, k, None] * phasors.real - C[:, k, None] * phasors.imag  # (M, P)
+            turned = S[:, k, None] * np.real(phasors) - C[:, k, None] * np.imag(phasors)  # (M, P)
             for j in range(m):
                 out[:, k, :, j] = np.add.reduceat(self.signs[:, j, None] * turned, starts, axis=0).T * z[:, j, None]
         return out.reshape(len(z), C.shape[1], N * m)
+
+
+def _unit_phasors(theta: np.ndarray) -> np.ndarray:
+    """exp(i theta) from real sines and cosines, three times as fast as a complex exponential."""
+    out = np.empty((*theta.shape, 2))
+    np.cos(theta, out=out[..., 0])
+    np.sin(theta, out=out[..., 1])
+    return out.view(complex)[..., 0]
 
 
 def _powers(theta: np.ndarray, highest: int) -> np.ndarray:
@@ -158,8 +162,7 @@ def _powers(theta: np.ndarray, highest: int) -> np.ndarray:
     powers = np.empty((highest + 1, len(theta)), complex)
     powers[0] = 1.0
     if highest:
-        np.cos(theta, out=powers[1].real)
-        np.sin(theta, out=powers[1].imag)
+        powers[1] = _unit_phasors(theta)
     for k in range(2, highest + 1):
         np.multiply(powers[k // 2], powers[(k + 1) // 2], out=powers[k])
     return powers
