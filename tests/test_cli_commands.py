@@ -2,8 +2,11 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -187,3 +190,36 @@ def test_train_runs_the_recipe(solved, tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["model"] == "flm"
     assert found["loss"] > 0
+
+
+def documented():
+    """Every `flm …` line of a shell block in docs/cli.md."""
+    text = (Path(__file__).parent.parent / "docs" / "cli.md").read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.S)
+    return [line for block in blocks for line in block.splitlines() if line.startswith("flm ")]
+
+
+@pytest.mark.parametrize("line", documented())
+def test_documented_commands_are_understood(line):
+    import typer
+
+    from flm.cli.app import app
+
+    words = shlex.split(line)[1:]
+    group = typer.main.get_command(app)
+    if words[0].startswith("-"):
+        assert any(
+            words[0] in p.opts
+            for p in [*group.params, group.get_help_option(group.make_context("flm", [], resilient_parsing=True))]
+        )
+    else:
+        assert group.commands[words[0]].make_context(words[0], words[1:]).params
+
+
+def test_documentation_names_every_command():
+    from flm.cli.app import app
+
+    lines = documented()
+    own = [c.name for c in app.registered_commands if c.callback.__module__ != "flm.cli.study"]
+    for name in own:
+        assert any(line.split()[1] == name for line in lines), name

@@ -26,7 +26,12 @@ for (const table of document.querySelectorAll("table")) {
 const COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
 const STOPS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]]; // viridis
 const show = (value) => (value === null || value === undefined ? "–" : Number(value.toPrecision(5)).toString());
-const tick = (value) => Number(value.toPrecision(3)).toString();
+// Three digits of the range, not of the value: 0.0000028 on a range of 0.6 is 0.
+const tick = (value, span) => {
+  const digits = Math.min(Math.max(2 - Math.floor(Math.log10(span)), 0), 20);
+  const rounded = Number(value.toFixed(digits));
+  return rounded !== 0 && (Math.abs(rounded) < 1e-3 || Math.abs(rounded) >= 1e5) ? rounded.toExponential(1) : rounded.toString();
+};
 const nearest = (line, value) => {
   let best = 0;
   line.forEach((at, i) => { if (Math.abs(at - value) < Math.abs(line[best] - value)) best = i; });
@@ -96,10 +101,19 @@ function live(figure) {
     c.lineWidth = 1;
     c.strokeRect(pad.left, pad.top, inner.w, inner.h);
     c.textAlign = "center";
-    for (const part of [0, 0.5, 1]) c.fillText(tick(left + part * (right - left)), Math.min(px(left + part * (right - left)), width - 22), height - 16);
+    for (const part of [0, 0.5, 1]) c.fillText(tick(left + part * (right - left), right - left), Math.min(px(left + part * (right - left)), width - 22), height - 16);
     c.fillText(map ? data.labels[0] : data.label, pad.left + inner.w / 4, height - 16);
     c.textAlign = "right";
-    for (const part of [0, 0.5, 1]) c.fillText(tick(low + part * (high - low)), pad.left - 6, py(low + part * (high - low)) + (part === 1 ? 10 : part ? 4 : 0));
+    for (const part of [0, 0.5, 1]) c.fillText(tick(low + part * (high - low), high - low), pad.left - 6, py(low + part * (high - low)) + (part === 1 ? 10 : part ? 4 : 0));
+    if (!map) {
+      let at = pad.left + inner.w - 8;
+      Object.keys(data.curves).map((name, i) => [name, COLORS[i % COLORS.length]]).reverse().forEach(([name, color]) => {
+        c.fillStyle = color;
+        c.fillText(name, at, pad.top + 16);
+        at -= c.measureText(name).width + 12;
+      });
+      c.fillStyle = style.color;
+    }
     if (map) c.fillText(data.labels[1], pad.left - 6, py(low + 0.25 * (high - low)));
     if (mark) {
       c.setLineDash([4, 3]);
