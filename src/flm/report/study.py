@@ -68,7 +68,7 @@ def final_table(spec: Spec, chosen: Sequence[Chosen]) -> Table:
             cells += [f"{printed:.2e}" if printed == printed else "–", f"{ratio:.2g}" if ratio == ratio else "–"]
         lines.append(cells)
     return Table(
-        headers, lines, left=3, note="Runs that failed or diverged are left out of the means; their number is not."
+        headers, lines, left=3, note="Means over the runs that neither failed nor diverged; their number is given."
     )
 
 
@@ -86,7 +86,7 @@ def critical_difference(comparison: Comparison, labels: Sequence[str], title: st
         axes.grid(False)
         axes.set_axis_off()
         axes.plot([1, k], [0, 0], color="#444444", lw=1)
-        for tick in np.unique(np.linspace(1, k, min(k, 10)).round()):
+        for tick in range(1, k + 1, math.ceil(k / 12)):
             axes.plot([tick, tick], [0, 0.25], color="#444444", lw=1)
             axes.text(tick, 0.35, f"{tick:g}", ha="center", va="bottom")
         pad = 0.06 * (k - 1)
@@ -96,7 +96,8 @@ def critical_difference(comparison: Comparison, labels: Sequence[str], title: st
                 y = -1.0 - 0.7 * depth
                 axes.plot([ranks[i], ranks[i], side], [0, y, y], color=color, lw=0.9)
                 text = f"{labels[i]}  ({ranks[i]:.2f})"
-                axes.text(side, y, text, ha="right" if side < 1 else "left", va="center", color=color, fontsize=8)
+                gap = 0.01 * (k - 1) * (-1 if side < 1 else 1)
+                axes.text(side + gap, y, text, ha="right" if side < 1 else "left", va="center", color=color, fontsize=8)
         low = ranks[comparison.best]
         high = max(r for r, kept in zip(ranks, comparison.kept, strict=True) if kept)
         axes.plot([low, max(high, low + 0.02 * k)], [-0.4, -0.4], color=COLORS[0], lw=4, solid_capstyle="butt")

@@ -95,7 +95,7 @@ class Selection:
         return _plain(record)
 
     def _names(self, indices: Sequence[int]) -> str:
-        return ", ".join(self.labels[i] for i in indices)
+        return "; ".join(self.labels[i] for i in indices)
 
     def _paragraph(self, step: Step) -> str:
         c, word = step.comparison, WORDS.get(step.metric, step.metric)
@@ -105,7 +105,8 @@ class Selection:
             return f"{word}: the {k} configurations have equal scores on every seed: no difference, all go on."
         if c.test == ANOVA:
             lowest = min(c.normality)
-            start = f"{word}: all {k} configurations pass Shapiro-Wilk (lowest p {_p(lowest)}), so one-way ANOVA: "
+            who = "both" if k == 2 else f"all {k}"
+            start = f"{word}: {who} configurations pass Shapiro-Wilk (lowest p {_p(lowest)}), so one-way ANOVA: "
             start += f"F = {c.statistic:.3g}, p {_p(c.p_value)}."
             pairs, measure = "Tukey's HSD", "mean"
         else:

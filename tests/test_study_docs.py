@@ -1,0 +1,26 @@
+"""The specification and the code that docs/studies.md shows."""
+
+import re
+from pathlib import Path
+
+from flm.study.spec import parse_spec
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "studies.md"
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_specification_is_valid():
+    (text,) = blocks("toml")
+    assert parse_spec(text, file=Path("heat.toml")).num_runs == 2 * 5 * 10
+
+
+def test_the_code_runs(capsys):
+    names = {}
+    for block in blocks("python"):
+        exec(compile(block, str(DOCUMENT), "exec"), names)
+    said = capsys.readouterr().out
+    assert names["chosen"].explain() in said
+    assert "no run was stored twice" in said
