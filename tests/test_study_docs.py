@@ -1,4 +1,4 @@
-"""The specification and the code that docs/studies.md shows."""
+"""The specification that docs/studies.md shows; its Python runs with that of the other pages."""
 
 import re
 from pathlib import Path
@@ -15,12 +15,3 @@ def blocks(language):
 def test_the_specification_is_valid():
     (text,) = blocks("toml")
     assert parse_spec(text, file=Path("heat.toml")).num_runs == 2 * 5 * 10
-
-
-def test_the_code_runs(capsys):
-    names = {}
-    for block in blocks("python"):
-        exec(compile(block, str(DOCUMENT), "exec"), names)
-    said = capsys.readouterr().out
-    assert names["chosen"].explain() in said
-    assert "no run was stored twice" in said

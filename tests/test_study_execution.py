@@ -166,7 +166,7 @@ def test_dask_with_killed_workers_and_drivers(tmp_path, cluster, monkeypatch):
     killed = []
 
     def kill_workers():
-        while not stop.wait(2.0 + rng.random()):
+        while len(killed) < 4 and not stop.wait(4.0 + rng.random()):
             process = rng.choice(list(cluster.workers.values())).process
             if process is not None and process.pid is not None:
                 os.kill(process.pid, signal.SIGKILL)  # the nanny starts another one
