@@ -34,6 +34,7 @@ def test_fit_finds_the_tide_and_predicts_it(folder, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["r2"] > 0.999
     assert found["noise"] == pytest.approx(0.01, rel=0.3)
+    assert "within 1.96 standard deviations" in (out / "index.html").read_text()
     periods = [2 * np.pi / abs(f[0]) for f in found["frequencies"] if f[0]]
     assert min(abs(p - 12.42) for p in periods) < 0.02
     (folder / "later.csv").write_text("hour\n10.5\n100.25\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +23,7 @@ def fit(
     ] = None,
     subnets: Annotated[int | None, typer.Option(help="Number of frequency vectors; by evidence.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the model, predictions and a figure here.")
+        Path | None, typer.Option("--out", "-o", help="Write the model, fitted values, a figure and a page here.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -46,9 +48,16 @@ def fit(
     if out is not None:
         from flm.cli.solve import write_csv
         from flm.files import write_atomic
+        from flm.report.fit_page import fit_page
         from flm.report.style import to_png
 
         path = folder(out)
+        asked = f"{target} by {', '.join(names)}, from {table.name}"
+        command = "flm " + shlex.join(sys.argv[1:])
+        page = fit_page(
+            model, _frame(X, names), y, title=f"{target} by {', '.join(names)}", asked=asked, command=command
+        )
+        page.write(path / "index.html")
         flm.save(model, path / "model.safetensors")
         headers = [*names, target, "fitted", "standard_deviation"]
         write_csv(path / "fitted.csv", headers, np.column_stack([X, y, mean, std]))
