@@ -168,7 +168,7 @@ def test_files_of_a_later_format(saved):
 def test_what_cannot_be_saved(tmp_path):
     path = tmp_path / "a"
     for obj in (1.0, {"a": 1}, lambda x: x, BOX, type("FLM", (), {})()):
-        with pytest.raises(TypeError, match=r"^`obj` must be one of ExponentialSeries, FLM, .*; got "):
+        with pytest.raises(TypeError, match=r"^`obj` must be a series, a model, a solution or .*; got "):
             flm.save(obj, path)
     odd = eqx.tree_at(lambda f: f.phases, SAVABLE["FLM"](), jnp.zeros)
     with pytest.raises(TypeError, match=r"^`obj` must hold numbers, names and arrays only; got .* at root\.phases\.$"):

@@ -89,7 +89,10 @@ def save(obj: Any, path: Any) -> None:
     from safetensors.numpy import save as to_bytes
 
     if not _is_registered(obj):
-        raise TypeError(f"`obj` must be one of {', '.join(sorted(KINDS))}; got {type(obj).__name__}.")
+        raise TypeError(
+            f"`obj` must be a series, a model, a solution or a fitted estimator; got {type(obj).__name__}. A problem is "
+            "code and is not stored."
+        )
     arrays: dict[str, np.ndarray] = {}
     tree = _encode(obj, "root", arrays)
     header = {"format": FORMAT, "kind": type(obj).__name__, "version": __version__, "tree": tree}
