@@ -44,12 +44,13 @@ def solve(
         solution = flm.solve(
             asked.problem, tol, num_subnets=subnets, method=method, max_columns=max_columns, seed=seed, progress=report
         )
+    found = record(solution, asked.name)
     if out is not None:
-        write_solution(solution, asked, folder(out))
+        write_solution(solution, asked, found, folder(out))
     if json:
-        say_json(record(solution, asked.name))
+        say_json(found)
     else:
-        print_solution(solution, asked.name)
+        print_solution(solution, found)
         if out is not None:
             say(f"\nWritten to {out}: {', '.join(sorted(p.name for p in Path(out).iterdir() if p.is_file()))}")
     if not (solution.converged or subnets is not None):
@@ -94,20 +95,18 @@ def largest_terms(solution: Any, count: int = 5) -> dict[str, list[Any]]:
     return found
 
 
-def print_solution(solution: Any, name: str) -> None:
+def print_solution(solution: Any, found: dict[str, Any]) -> None:
     """The summary that people read."""
     good = solution.converged
-    say(f"{name}: {solution.status.sentence}", style="bold green" if good else "bold yellow")
+    say(f"{found['problem']}: {solution.status.sentence}", style="bold green" if good else "bold yellow")
     say(f"  error estimate  {number(solution.error_estimate)}")
     say(f"  size            {solution.num_columns:,} columns")
     say(f"  time            {solution.seconds:.2f} s")
-    for parameter, found in solution.parameters.items():
-        say(f"  {parameter:<14}  {found.value:.8g} ± {found.standard_error:.2g}")
-    if getattr(solution, "exact", None) is not None:
-        e = solution.errors()
-        say(
-            f"  against exact   relative L2 {number(e.relative_l2)}, MSE {number(e.mse)}, largest {number(e.max_error)}"
-        )
+    for parameter, value in solution.parameters.items():
+        say(f"  {parameter:<14}  {value.value:.8g} ± {value.standard_error:.2g}")
+    if "errors" in found:
+        relative, mse, largest = (number(found["errors"][k]) for k in ("relative_l2", "mse", "max_error"))
+        say(f"  against exact   relative L2 {relative}, MSE {mse}, largest {largest}")
     if not hasattr(solution, "axes"):
         say(f"  sub-networks    {solution.num_subnets}")
         if solution.starts.dimension == 0 and solution.problem is not None:
@@ -123,7 +122,7 @@ def print_solution(solution: Any, name: str) -> None:
             say(f"    {t.amplitude:12.6g}  {t.phase:8.4f}" + "".join(f"  {p:14.6g}" for p in t.period))
 
 
-def write_solution(solution: Any, asked: Any, path: Path) -> None:
+def write_solution(solution: Any, asked: Any, found: dict[str, Any], path: Path) -> None:
     """The model, a record, the values on a grid, figures and a page."""
     import numpy as np
 
@@ -132,7 +131,7 @@ def write_solution(solution: Any, asked: Any, path: Path) -> None:
 
     title, command = asked.name.replace("_", " "), "flm " + shlex.join(sys.argv[1:])
     solution.save(path / "model.safetensors")
-    write_atomic(path / "record.json", to_json(record(solution, asked.name)).encode())
+    write_atomic(path / "record.json", to_json(found).encode())
     if hasattr(solution, "axes"):
         from flm.report.fields import plot_spectrum
         from flm.report.solution_page import solution_page
@@ -142,7 +141,7 @@ def write_solution(solution: Any, asked: Any, path: Path) -> None:
         table = np.column_stack([*columns, values.reshape(len(columns[0]), -1)])
         write_csv(path / "solution.csv", [*solution.axes, *solution.unknowns], table)
         figures = {"solution": solution.plot(), "spectrum": plot_spectrum(solution)}
-        page = solution_page(solution, title=title, asked=asked.text, command=command)
+        page = solution_page(solution, title=title, asked=asked.text, command=command, errors=found.get("errors"))
     else:
         from flm.report.control_page import control_page
 

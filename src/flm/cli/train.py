@@ -57,12 +57,13 @@ def train(
         seed=seed,
         progress=sys.stderr.isatty() and not QUIET.get(),
     )
+    found = record(solution, asked.name) | {"model": name, "loss": min(solution.history["loss"])}
     if out is not None:
-        write_solution(solution, asked, folder(out))
+        write_solution(solution, asked, found, folder(out))
     if json:
-        say_json(record(solution, asked.name) | {"model": name, "loss": min(solution.history["loss"])})
+        say_json(found)
     else:
-        print_solution(solution, asked.name)
+        print_solution(solution, found)
         say(f"  training loss   {min(solution.history['loss']):.3e} after {len(solution.history['loss']):,} epochs")
         if out is not None:
             say(f"\nWritten to {out}")

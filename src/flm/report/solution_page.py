@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from flm.report.page import Code, Curves, HeatMap, Page, Picture, Section, Table
 TERMS = 10
 
 
-def solution_page(solution: Any, *, title: str, asked: str, command: str = "") -> Page:
+def solution_page(
+    solution: Any, *, title: str, asked: str, command: str = "", errors: dict[str, float] | None = None
+) -> Page:
     """A page for a `Solution`.
 
     Args:
@@ -20,8 +23,13 @@ def solution_page(solution: Any, *, title: str, asked: str, command: str = "") -
         title: The page's title.
         asked: The problem as text.
         command: What to type to get the same again.
+        errors: The fields of `solution.errors()`, where they are at hand; computed when the exact solution is known.
     """
-    found: list[Any] = [Picture(plot_solution(solution, spectrum=True), "The solution, its error where known, and its spectrum.")]
+    if errors is None and solution.exact is not None:
+        errors = asdict(solution.errors())
+    found: list[Any] = [
+        Picture(plot_solution(solution, spectrum=True), "The solution, its error where known, and its spectrum.")
+    ]
     found += _live(solution)
     if solution.parameters:
         rows = [[n, f"{p.value:.8g}", f"{p.standard_error:.2g}"] for n, p in solution.parameters.items()]
@@ -30,18 +38,18 @@ def solution_page(solution: Any, *, title: str, asked: str, command: str = "") -
         Section("What was asked", [Code(asked)]),
         Section("What was found", found),
         Section("The series", _terms(solution)),
-        Section("How sure", _certainty(solution)),
+        Section("How sure", _certainty(solution, errors)),
     ]
     if command:
         sections.append(Section("How to reproduce it", [Code(command)]))
-    return Page(title, solution.status.sentence[:1].upper() + solution.status.sentence[1:], facts(solution), sections)
+    summary = solution.status.sentence[:1].upper() + solution.status.sentence[1:]
+    return Page(title, summary, _facts(solution, errors), sections)
 
 
-def facts(solution: Any) -> list[tuple[str, str]]:
-    """Key figures of a solution."""
+def _facts(solution: Any, errors: dict[str, float] | None) -> list[tuple[str, str]]:
     found = [("error estimate", _number(solution.error_estimate))]
-    if getattr(solution, "exact", None) is not None:
-        found.append(("relative L2 error", _number(solution.errors().relative_l2)))
+    if errors is not None:
+        found.append(("relative L2 error", _number(errors["relative_l2"])))
     return [*found, ("columns", f"{solution.num_columns:,}"), ("seconds", f"{solution.seconds:.2f}")]
 
 
@@ -77,11 +85,10 @@ def _terms(solution: Any) -> list[Any]:
     return items
 
 
-def _certainty(solution: Any) -> list[Any]:
+def _certainty(solution: Any, errors: dict[str, float] | None) -> list[Any]:
     items: list[Any] = [Text(f"Estimated relative error over the domain: {_number(solution.error_estimate)}.")]
-    if solution.exact is not None:
-        e = solution.errors()
-        row = [_number(v) for v in (e.mse, e.mae, e.max_error, e.relative_l2)]
+    if errors is not None:
+        row = [_number(errors[k]) for k in ("mse", "mae", "max_error", "relative_l2")]
         items.append(
             Table(["MSE", "MAE", "largest error", "relative L2"], [row], left=0, note="Against the exact solution.")
         )
