@@ -89,7 +89,7 @@ def execute(
     stored = {row.key: row for row in store.rows() if row.key in keys}
     skip = {k for k, row in stored.items() if not (retry_failed and row.status == FAILED)}
     pending = deque([definition] for key, definition in keys.items() if key not in skip)
-    state = _State(len(keys), [stored[k] for k in skip], workers, chunk_seconds)
+    state = Tally(len(keys), [stored[k] for k in skip], workers, chunk_seconds)
     while pending:
         with make_executor() as executor:
             broken = _drain(executor, pending, store, state, progress)
@@ -100,7 +100,7 @@ def execute(
 
 
 def _drain(
-    executor: futures.Executor, pending: deque, store: Store, state: _State, progress: Report | None
+    executor: futures.Executor, pending: deque, store: Store, state: Tally, progress: Report | None
 ) -> list[Any]:
     """Run until nothing is pending or the executor broke; returns the runs to be sent again."""
     flying: dict[futures.Future, list[Any]] = {}
@@ -140,7 +140,7 @@ def run_chunk(definitions: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[
     return [run_one(definition) for definition in definitions]
 
 
-class _State:
+class Tally:
     """Counts, times and the best so far."""
 
     def __init__(self, total: int, stored: Sequence[Any], workers: int, chunk_seconds: float):
@@ -181,6 +181,7 @@ class _State:
         return retry, dead
 
     def note(self, results: Sequence[Any]) -> None:
+        """Count runs that came back."""
         for definition, (status, outcome) in results:
             self.fresh += 1
             self.spent += float(outcome.get("seconds", 0.0))
@@ -197,6 +198,7 @@ class _State:
                 self.best[group] = (score, label)
 
     def live(self, running: int) -> Live:
+        """What there is to show."""
         seconds = time.monotonic() - self.began
         return Live(self.total, self.done, self.failed, running, seconds, self.fresh, dict(self.best))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flm.study.execution import Live, MakeExecutor, Report, _State, execute
+from flm.study.execution import Live, MakeExecutor, Report, Tally, execute
 from flm.study.runs import run_one
 from flm.study.selection import Selection, select
 from flm.study.spec import RUNNER, Configuration, Group, Spec
@@ -120,7 +120,7 @@ def status(spec: Spec, store: Store) -> Live:
     if spec.final is not None and keys <= rows.keys():
         keys |= {run_key(d) for d in final_definitions(spec, rows)}
     mine = [rows[k] for k in keys if k in rows]
-    state = _State(len(keys), mine, 1, 1.0)
+    state = Tally(len(keys), mine, 1, 1.0)
     now = time.time()
     recent = [r.finished for r in mine if now - r.finished < RECENT_SECONDS]
     seconds = now - min(recent) if recent else 0.0
