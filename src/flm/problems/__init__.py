@@ -41,3 +41,5 @@ from flm.problems.conservation import ConservationLaw as ConservationLaw
 from flm.problems.control import Free as Free
 from flm.problems.control import OptimalControl as OptimalControl
 from flm.problems.pde import PDE as PDE
+from flm.problems.text import parse_problem as parse_problem
+from flm.problems.text import read_problem as read_problem
