@@ -10,16 +10,16 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test quick lint format docs bench paper clean
+.PHONY: demo test quick soak lint format docs bench paper clean
 
 demo: $(VENV)/.installed ## a tour of about a minute
 	$(BIN)/flm demo
 
 test: $(VENV)/.installed-test ## everything but rivals and timings
-	$(PYTEST) -m "not bench"
+	$(PYTEST) -m "not bench and not soak"
 
 quick: $(VENV)/.installed-test ## the inner loop
-	$(PYTEST) -m "not bench and not slow"
+	$(PYTEST) -m "not bench and not soak and not slow"
 
 lint: $(VENV)/.installed-test-lint ## style and types
 	$(BIN)/ruff check .
@@ -32,6 +32,9 @@ format: $(VENV)/.installed-test-lint ## rewrite the code in the house style
 
 docs: $(VENV)/.installed-docs ## the pages, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+soak: $(VENV)/.installed-test-scale ## kills of processes and clusters
+	$(BIN)/python -m pytest -m soak
 
 bench: $(VENV)/.installed-test-bench ## ratios against rivals
 	$(BIN)/python benchmarks/series.py

@@ -74,7 +74,7 @@ def test_killed_drivers_lose_only_what_was_in_flight(tmp_path):
     assert 200 <= len(executed) <= 200 + 4 * 4 * 21
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_thousand_runs_and_twenty_kills(tmp_path):
     executed = killed_study(tmp_path, 1000, 20)
     assert 1000 <= len(executed) <= 1000 + 20 * 4 * 21
@@ -138,7 +138,7 @@ def test_progress_counts_up_to_the_whole(tmp_path):
     assert Live(10, 4, 1, 0, 2.0, 4).seconds_left == pytest.approx(2.5)
 
 
-@pytest.mark.slow
+@pytest.mark.bench
 def test_overhead_per_run(tmp_path):
     run(tmp_path, definitions(1))
     with Store(tmp_path / "many.sqlite", write=True) as store:
@@ -156,7 +156,7 @@ def cluster():
         yield found
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_dask_with_killed_workers_and_drivers(tmp_path, cluster, monkeypatch):
     import threading
 
