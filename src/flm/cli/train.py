@@ -44,6 +44,7 @@ def train(
     asked = find_problem(problem, settings)
     strong = strong_form(asked.problem)
     outputs = len(strong.unknowns)
+    kinds = {"boundary" if block.kind == "periodic" else block.kind for block in strong.blocks}
     if not rate > 0:
         raise ValueError(f"`--rate` must be positive; got {rate:g}.")
     name = {"siren": "siren-1", "mlp": "tanh"}.get(model, model)
@@ -52,7 +53,7 @@ def train(
         lambda key: named_model(name, strong.domain, size, key=key, num_outputs=outputs),
         optax.adam(rate),
         epochs,
-        points={k: v for k, v in POINTS.items() if any(b.kind == k for b in strong.blocks)},
+        points={k: v for k, v in POINTS.items() if k in kinds},
         loss_tol=loss_tol,
         seed=seed,
         progress=sys.stderr.isatty() and not QUIET.get(),
