@@ -94,9 +94,16 @@ def log_evidence(
 
 
 def best_scale(
-    data: Compressed, s: np.ndarray, factors: np.ndarray, known_noise: np.ndarray | None = None
+    data: Compressed,
+    s: np.ndarray,
+    factors: np.ndarray,
+    known_noise: np.ndarray | None = None,
+    *,
+    log_deviation: float = np.inf,
 ) -> tuple[float, float]:
     """The factor on s of largest evidence among `factors`, and that evidence.
+
+    `log_deviation`: of a weak Gaussian prior on the factor's logarithm, which decides where the data do not.
 
     One singular value decomposition of R diag(s)^1/2 serves all factors, and holds to ratios of 1e28, where forming
     A would stop at 1e15: noise-free data need that.
@@ -109,7 +116,8 @@ def best_scale(
         energy = (z2 / gain[:, None]).sum(axis=0) + data.rest  # U is square: r <= p
         variance = noise_variance(energy, data.count, known_noise)
         fit = data.count * np.log(2 * np.pi * variance) + energy / variance
-        values.append(-0.5 * fit.sum() - 0.5 * data.num_outputs * np.log(gain).sum())
+        prior = -0.5 * (np.log(factor) / log_deviation) ** 2
+        values.append(-0.5 * fit.sum() - 0.5 * data.num_outputs * np.log(gain).sum() + prior)
     best = int(np.argmax(values))
     return float(factors[best]), float(values[best])
 

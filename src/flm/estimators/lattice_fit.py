@@ -24,6 +24,7 @@ _PATIENCE = 2
 _STEPS, _LAST_STEPS = 30, 100  # of the search for the prior: while growing, and on the lattice kept
 # Factors on the prior variance for the last scan: noise-free data want ratios up to 1e26.
 _FACTORS = np.exp(np.arange(-8.0, 40.0 + STEP, 4 * STEP))
+_LOG_DEVIATION = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,7 @@ def _is_noise_free(fit: LatticeFit, data: Compressed, known_noise: np.ndarray | 
 
 def rescaled(fit: LatticeFit, data: Compressed, known_noise: np.ndarray | None) -> LatticeFit:
     """The same with all prior variances times the factor of largest evidence."""
-    factor, value = best_scale(data, fit.s, _FACTORS, known_noise)
+    factor, value = best_scale(data, fit.s, _FACTORS, known_noise, log_deviation=_LOG_DEVIATION)
     return LatticeFit(fit.waves, fit.log_s + np.log(factor), fit.half_periods, fit.factor, value)
 
 

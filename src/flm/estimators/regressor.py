@@ -47,7 +47,9 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         series_: the fitted function as a `PhaseSeries`, beyond six features as an `ExponentialSeries`.
         spectrum_: the lines with frequency, period, amplitude, phase and standard errors.
 
-    Sample weights act as repeats: a row of weight two counts as two equal rows. Memory is bounded by `max_columns`,
+    Sample weights act as repeats: a row of weight two counts as two equal rows. Where equal X always come with equal y,
+    repeats say nothing about the noise, and weights (and repeats) are taken as relative: otherwise a resampled or a
+    weighted table would look free of noise. Memory is bounded by `max_columns`,
     not by the number of rows: rows are absorbed into a triangular factor in blocks, through `fit`, `partial_fit`, or
     `fit` on an iterable of (X, y) or (X, y, sample_weight) chunks, whose first chunk fixes the frequencies.
 
@@ -147,19 +149,20 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         y = y.reshape(len(y), -1).astype(np.float64)
         if not reset and y.shape[1] != len(self._design.gain):
             raise ValueError(f"`y` must have {len(self._design.gain)} outputs, as before; got {y.shape[1]}.")
-        if not weights.any():
-            raise ValueError("`sample_weight` must be positive for at least one row; got zeros only.")
         # A row of weight zero is no row.
         if not weights.all():
             X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
         return X, y, weights
 
     def _begin(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, *, streaming: bool) -> None:
+        self._repeats = _mean_repeats(X, y, weights)
+        weights = weights / self._repeats
         self._design, self._factor = fit_design(X, y, weights, self, streaming=streaming)
         self._count = float(weights.sum())
 
     def _absorb(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
         design: Design = self._design
+        weights = weights / self._repeats
         z = design.scale(X)
         beyond = (np.abs(z) > design.reach).any(axis=0)
         if beyond.any():
@@ -249,6 +252,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "design": self._design.pack(),
             "factor": self._factor,
             "count": self._count,
+            "repeats": self._repeats,
             "fit": self._fit.pack(),
         }
 
@@ -260,9 +264,24 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self.feature_names_in_ = np.array(named["names"], dtype=object)
         self._y_ndim = named["y_ndim"]
         self._design = Design.unpack(named["design"])
-        self._factor, self._count = named["factor"], named["count"]
+        self._factor, self._count, self._repeats = named["factor"], named["count"], named["repeats"]
         self._fit = WaveFit.unpack(named["fit"])
         return self
+
+
+def _mean_repeats(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
+    """Weight per distinct row of X where repeats carry no noise: equal X with equal y throughout; else one.
+
+    Equal rows are found by one number each, a projection on a fixed direction with no rational relations.
+    """
+    direction = np.sqrt(np.arange(X.shape[1]) + 2.0) % 1 + 0.5
+    spread = np.ptp(X, axis=0)
+    key = ((X - X.min(axis=0)) / np.where(spread > 0, spread, 1.0)) @ direction
+    order = np.argsort(key, kind="stable")
+    same = np.diff(key[order]) == 0
+    if same.any() and (np.diff(y[order], axis=0)[same] != 0).any():
+        return 1.0
+    return float(weights.sum() / (len(key) - same.sum()))
 
 
 def _axes(names: tuple[str, ...]) -> tuple[str, ...] | None:

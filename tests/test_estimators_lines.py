@@ -1,0 +1,141 @@
+"""Spectral lines: found, refined to the digits that the data hold, with standard errors that mean something."""
+
+import numpy as np
+import pytest
+
+import flm
+from flm.estimators.lines import LineSearch
+from flm.estimators.variable_projection import linearize, refine
+from flm.estimators.waves import Waves
+
+# Five incommensurate frequencies, radians per step, no two in a rational ratio.
+FIVE = 2 * np.pi * np.array([0.01 * np.sqrt(2), 0.0247 * np.sqrt(3), 0.1 / np.sqrt(1.7), 0.06 * np.pi, 0.31 * np.sqrt(1.3)])
+
+
+def five_lines(seed, irregular=False, n=2000):
+    """Five sinusoids of equal power in white noise of the power of their sum: 0 dB."""
+    rng = np.random.default_rng(seed)
+    t = np.sort(rng.uniform(0, n, n)) if irregular else np.arange(float(n))
+    phases = rng.uniform(-np.pi, np.pi, 5)
+    signal = np.sqrt(2 / 5) * np.cos(np.outer(t, FIVE) - phases).sum(axis=1)
+    return t, signal + rng.normal(size=n), phases
+
+
+def scores(seeds, irregular):
+    found = []
+    for seed in seeds:
+        t, y, phases = five_lines(seed, irregular)
+        spectrum = flm.FLMRegressor(frequencies="lines").fit(t[:, None], y).spectrum_
+        assert len(spectrum) == 5, f"seed {seed}: {len(spectrum)} lines"
+        order = np.argsort(spectrum.frequency[:, 0])
+        turn = np.angle(np.exp(1j * (spectrum.phase[order] - phases)))
+        found.append(
+            [
+                (spectrum.frequency[order, 0] - FIVE) / spectrum.frequency_error[order, 0],
+                (spectrum.amplitude[order] - np.sqrt(2 / 5)) / spectrum.amplitude_error[order],
+                turn / spectrum.phase_error[order],
+            ]
+        )
+    return np.abs(np.array(found))  # (seeds, quantity, line)
+
+
+def test_five_lines_in_noise_over_a_hundred_seeds():
+    z = scores(range(100), irregular=False)
+    within_one = (z < 1).mean(axis=(0, 2))
+    assert np.abs(within_one[0] - 0.68) <= 0.05  # frequencies
+    assert np.abs(within_one[1:] - 0.68).max() <= 0.08  # amplitudes, and phases at t = 0
+    # 1 - 0.9973^5 = 1.3 % of seeds have one of five beyond three standard errors by chance alone: 4 of 100 at most
+    all_five = (z[:, 0] < 3).all(axis=1)
+    assert all_five.sum() >= 96
+    assert z[:, 0].max() < 5
+
+
+def test_five_lines_on_an_irregular_clock():
+    z = scores(range(20), irregular=True)
+    assert np.abs((z[:, 0] < 1).mean() - 0.68) <= 0.12
+    assert (z[:, 0] < 4).all()
+
+
+def test_default_finds_the_lines_too():
+    t, y, _ = five_lines(7)
+    model = flm.FLMRegressor().fit(t[:, None], y)
+    assert model.kind_ == "lines"
+    assert model.noise_ == pytest.approx(1.0, rel=0.05)
+    np.testing.assert_allclose(np.sort(model.spectrum_.frequency[:, 0]), FIVE, atol=3e-4)
+    np.testing.assert_allclose(model.spectrum_.period, 2 * np.pi / model.spectrum_.frequency)
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1.0, 1e6])
+def test_exact_lines_to_all_digits_in_any_unit(factor):
+    t = np.arange(300.0)
+    y = 3 + 2 * np.cos(0.7123 * t - 1) + 0.01 * np.cos(1.9 * t)
+    model = flm.FLMRegressor(frequencies="lines").fit(factor * t[:, None], y / factor)
+    np.testing.assert_allclose(model.spectrum_.frequency[:2, 0] * factor, [0.7123, 1.9], rtol=1e-10)
+    np.testing.assert_allclose(model.spectrum_.amplitude[:2] * factor, [2, 0.01], rtol=1e-8)
+    assert np.abs(model.predict(factor * t[:, None]) * factor - y).max() < 1e-10
+
+
+def test_noise_alone_has_no_lines():
+    spurious = 0
+    for seed in range(20):
+        y = np.random.default_rng(seed).normal(size=500)
+        spurious += len(flm.FLMRegressor(frequencies="lines").fit(np.arange(500.0)[:, None], y).spectrum_)
+    assert spurious <= 1
+
+
+def test_close_lines_are_separated():
+    t = np.arange(1000.0)
+    cell = 2 * np.pi / 1000
+    rng = np.random.default_rng(0)
+    y = np.cos(0.5 * t) + np.cos((0.5 + 1.5 * cell) * t + 1) + 0.1 * rng.normal(size=1000)
+    found = flm.FLMRegressor(frequencies="lines").fit(t[:, None], y)
+    assert len(found.spectrum_) == 2
+    z = (np.sort(found.spectrum_.frequency[:, 0]) - [0.5, 0.5 + 1.5 * cell]) / found.spectrum_.frequency_error[:, 0].max()
+    assert np.abs(z).max() < 4
+
+
+def test_two_inputs_and_two_outputs_share_frequencies():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0, 10, (600, 2))
+    waves = np.stack([np.cos(2.3 * X[:, 0] + 1.1 * X[:, 1]), np.sin(2.3 * X[:, 0] - 1.1 * X[:, 1])], axis=1)
+    y = waves + 0.1 * rng.normal(size=(600, 2))
+    model = flm.FLMRegressor(2, frequencies="lines").fit(X, y)
+    np.testing.assert_allclose(np.abs(model.frequencies_[1]), [2.3, 1.1], atol=5e-3)
+    mean, std = model.predict(X, return_std=True)
+    assert mean.shape == std.shape == (600, 2)
+    assert np.sqrt(((mean - waves) ** 2).mean()) < 0.02
+
+
+def test_linearization_is_that_of_the_projected_residual():
+    rng = np.random.default_rng(2)
+    z, y, w = rng.uniform(-1, 1, (50, 1)), rng.normal(size=(50, 2)), rng.uniform(0.5, 2, 50)
+    waves = Waves.of(np.array([[0.0], [3.0], [7.0]]))
+    system = linearize(waves, z, y, w)
+    # Kaufman's Jacobian gives the exact gradient of the projected misfit
+    gradient = -2 * np.einsum("rki,rk->i", system.jacobian, system.residual)
+    for i in (1, 2):
+        step = np.zeros((3, 1))
+        step[i] = 1e-6
+        ends = [linearize(waves.moved(waves.subnets + s * step), z, y, w).energy.sum() for s in (1, -1)]
+        assert gradient[i] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4, abs=1e-5)
+
+
+def test_refinement_lowers_the_misfit_and_stays_in_bounds():
+    t, y, _ = five_lines(3, n=500)
+    z = ((t - t.mean()) / (t.max() - t.mean()))[:, None]
+    start = Waves.of(np.array([[0.0], [40.0], [60.0]]))
+    before = linearize(start, z, y[:, None], np.ones(500)).energy.sum()
+    after = refine(start, z, y[:, None], np.ones(500), highest=700.0)
+    assert after.energy.sum() < before
+    assert np.abs(after.waves.subnets).max() <= 700
+    assert after.waves.subnets[0, 0] == 0
+
+
+def test_search_never_starts_near_zero_or_on_a_line():
+    t, y, _ = five_lines(0, n=400)
+    z = ((t - t.mean()) / (t.max() - t.mean()))[:, None]
+    search = LineSearch(z, y[:, None], np.ones(400))
+    taken = search.peaks(y[:, None], np.ones(1), np.zeros((0, 1)), 8)
+    again = search.peaks(y[:, None], np.ones(1), taken, 8)
+    assert (taken >= 0.5 * search.cell).all()
+    assert np.abs(again - taken.T).min() >= 0.7 * search.cell

@@ -1,0 +1,81 @@
+"""Tall-skinny QR: the same factor whatever the blocks, and memory that does not grow with the rows."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import flm
+from flm.estimators.qr import RowAccumulator, block_rows, triangular_factor
+
+
+@given(st.integers(1, 60), st.integers(1, 12), st.lists(st.integers(0, 60), max_size=4), st.integers(0, 99))
+def test_factor_does_not_depend_on_the_blocks(n, p, cuts, seed):
+    rows = np.random.default_rng(seed).normal(size=(n, p))
+    accumulator = RowAccumulator(p)
+    for block in np.split(rows, sorted(min(c, n) for c in cuts)):
+        accumulator.add(block)
+    R = accumulator.factor
+    assert R.shape == (min(n, p), p)
+    np.testing.assert_array_equal(R, np.triu(R))
+    np.testing.assert_allclose(R.T @ R, rows.T @ rows, atol=1e-12 * n)
+
+
+def test_factor_keeps_digits_that_normal_equations_lose():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(500, 6)) * 10.0 ** -np.arange(0, 12, 2)
+    A[:, 5] = A[:, 0] + 1e-9 * A[:, 5] / np.abs(A[:, 5]).max()
+    truth = np.ones(6)
+    R = triangular_factor(np.column_stack([A, A @ truth]))
+    c = np.linalg.lstsq(R[:6, :6], R[:6, 6], rcond=None)[0]
+    assert np.abs(A @ (c - truth)).max() < 1e-13
+    assert np.linalg.cond(A) > 1e9
+
+
+def test_blocks_are_bounded():
+    for columns in (1, 10, 500, 5000, 50000):
+        assert block_rows(columns) >= 1024
+        assert block_rows(columns) * columns * 8 <= max(1 << 26, 1024 * columns * 8)
+
+
+def test_wrong_width_is_said():
+    with pytest.raises(ValueError, match=r"`rows` must have 3 columns; got shape \(2, 4\)"):
+        RowAccumulator(3).add(np.zeros((2, 4)))
+
+
+def chunks(rows, per_chunk=5000):
+    """Generated on the fly: a stream has no beginning to go back to."""
+    for i in range(rows // per_chunk):
+        rng = np.random.default_rng(i)
+        X = rng.uniform(-1, 1, (per_chunk, 1))
+        yield X, np.sin(9 * X[:, 0]) + 0.1 * rng.normal(size=per_chunk)
+
+
+def peak(rows):
+    tracemalloc.start()
+    flm.FLMRegressor(33, frequencies="lattice", bounds=[[-1, 1]]).fit(chunks(rows))
+    top = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return top
+
+
+def test_memory_does_not_grow_with_the_rows():
+    small, large = peak(20_000), peak(120_000)
+    assert large < 1.1 * small
+    assert large < 120_000 * 66 * 8 / 2  # less than half of the matrix that was fitted
+
+
+def test_stream_gives_the_answer_of_memory():
+    X = np.concatenate([x for x, _ in chunks(20_000)])
+    y = np.concatenate([y for _, y in chunks(20_000)])
+    frequencies = np.pi / 2 * np.arange(40)[:, None]
+    whole = flm.FLMRegressor(frequencies=frequencies).fit(X, y)
+    # the first chunk scales inputs and outputs, and with them what a ridge means: a small one
+    stream = flm.FLMRegressor(frequencies=frequencies, ridge=1e-9).fit(chunks(20_000))
+    plain = flm.FLMRegressor(frequencies=frequencies, ridge=1e-9).fit(X, y)
+    grid = np.linspace(-1, 1, 500)[:, None]
+    assert np.abs(stream.predict(grid) - plain.predict(grid)).max() < 1e-8
+    assert stream.noise_ == pytest.approx(plain.noise_, rel=1e-8)
+    assert whole.noise_ == pytest.approx(0.1, rel=0.03)

@@ -1,0 +1,70 @@
+"""Waves as columns: tables, derivatives by frequency, and the series that they are."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import flm
+from flm.estimators.waves import Scale, Waves, columns_of
+
+SEEDS = st.integers(0, 1000)
+
+
+def direct(waves, z):
+    theta = z @ waves.vectors.T
+    return np.concatenate([np.cos(theta), np.sin(theta)[:, waves.has_sine]], axis=1)
+
+
+@given(st.integers(1, 4), st.integers(1, 6), SEEDS)
+def test_lattice_tables_are_the_direct_ones(m, n, seed):
+    rng = np.random.default_rng(seed)
+    integers = rng.integers(0, 9, (n, m))
+    base = rng.uniform(0.2, 3, m)
+    z = rng.uniform(-1, 1, (7, m))
+    fast, plain = Waves.on_lattice(base, integers), Waves.of(base * integers)
+    np.testing.assert_array_equal(fast.vectors, plain.vectors)
+    np.testing.assert_allclose(fast.columns(z), direct(plain, z), atol=1e-13)
+    np.testing.assert_allclose(plain.columns(z), direct(plain, z), atol=1e-13)
+    assert fast.num_columns == columns_of(integers).sum() == fast.columns(z).shape[1]
+
+
+def test_a_subnet_costs_two_to_the_number_of_its_features():
+    subnets = np.array([[0, 0, 0, 0], [0, 2, 0, 0], [1, 0, 0, 3], [1, 2, 3, 4.0]])
+    assert list(columns_of(subnets)) == [1, 2, 4, 16]
+    assert Waves.of(subnets).num_columns == 23
+
+
+@given(st.integers(1, 3), SEEDS)
+def test_slopes_are_derivatives_by_the_frequencies(m, seed):
+    rng = np.random.default_rng(seed)
+    waves = Waves.of(rng.uniform(0.5, 4, (3, m)))
+    z = rng.uniform(-1, 1, (5, m))
+    c = rng.normal(size=(waves.num_columns, 2))
+    slopes = waves.slopes(z, c)
+    h = 1e-6
+    for i in range(3 * m):
+        step = np.zeros(3 * m)
+        step[i] = h
+        ends = [waves.moved(waves.subnets + s * step.reshape(3, m)).columns(z) @ c for s in (1, -1)]
+        np.testing.assert_allclose(slopes[:, :, i], (ends[0] - ends[1]) / (2 * h), atol=1e-7)
+
+
+def test_scale_keeps_a_constant_feature():
+    scale = Scale.of(np.array([1.0, 5.0]), np.array([3.0, 5.0]))
+    np.testing.assert_array_equal(scale(np.array([[1.0, 5.0], [3.0, 5.0]])), [[-1, 0], [1, 0]])
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 7])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_series_is_the_prediction(m, outputs):
+    rng = np.random.default_rng(m)
+    X = 100 + 5 * rng.uniform(-1, 1, (80, m))
+    y = np.stack([np.sin(X[:, 0]), X[:, -1] + 0.1 * X[:, 0] ** 2], axis=1)[:, :outputs]
+    model = flm.FLMRegressor(max_columns=60, frequencies="lattice").fit(X, y[:, 0] if outputs == 1 else y)
+    kind = flm.ExponentialSeries if m > 6 else flm.PhaseSeries
+    assert isinstance(model.series_, kind)
+    np.testing.assert_allclose(np.asarray(model.series_(X)), model.predict(X), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        np.sort(np.abs(np.asarray(model.series_.frequencies)).max(axis=1))[-1], np.abs(model.frequencies_).max()
+    )
