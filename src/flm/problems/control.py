@@ -251,9 +251,17 @@ class OptimalControl:
                 "`dynamics` must keep the states on the simplex, their derivatives summing to zero; "
                 f"got a sum of {rates.sum(axis=1)[np.abs(rates.sum(axis=1)).argmax()]:.3g}."
             )
-        if broken := check_symmetries(self.starts.group, describe, x, u):
+        broken = check_symmetries(self.starts.group, describe, x, u)
+        for member in self.starts.group:
+            # Row i of Q is ± e_j: control i of the image is ± control j.
+            order, sign = np.abs(member.controls).argmax(axis=1), member.controls.sum(axis=1)
+            low, high = self.lower[order], self.upper[order]
+            turned = np.where(sign > 0, low, -high), np.where(sign > 0, high, -low)
+            if not (np.array_equal(turned[0], self.lower) and np.array_equal(turned[1], self.upper)):
+                broken = broken or "the bounds break"
+        if broken:
             raise ValueError(
-                f"`symmetries` must leave the problem unchanged; got {self.symmetries!r}, which {broken} breaks."
+                f"`symmetries` must leave the problem unchanged; got {self.symmetries!r}, which {broken}."
             )
 
 

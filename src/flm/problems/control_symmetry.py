@@ -104,7 +104,7 @@ def check_symmetries(
     for member in group[1:]:
         moved_rates, moved_invariants = describe(x @ member.states.T, u @ member.controls.T)
         if np.abs(moved_rates - rates @ member.states.T).max() > size_f:
-            return "the dynamics"
+            return "the dynamics break"
         if np.abs(moved_invariants - invariants).max() > size_c:
-            return "the cost"
+            return "the cost breaks"
     return None

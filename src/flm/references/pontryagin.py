@@ -67,7 +67,7 @@ def pontryagin(
     x0: Any = None,
     *,
     tol: float = 1e-8,
-    max_nodes: int = 20_000,
+    max_nodes: int = 5000,
     guesses: int = 6,
     compare_guesses: bool = False,
     seed: int = 0,
@@ -75,7 +75,8 @@ def pontryagin(
     """The optimal cost and trajectory of one initial state, independent of the solvers of this library.
 
     Several guesses are tried in turn until one converges: a straight line to the state of least cost, the initial state,
-    the uncontrolled trajectory, then random costates.
+    the uncontrolled trajectory, then random costates. Corners of bounded controls can keep the residual from `tol`: the
+    tolerance is then loosened by up to 100, and `residual` says what was reached.
 
     Args:
         problem: An `OptimalControl` without path constraints, whose Hamiltonian is smooth and strictly convex in the
@@ -129,12 +130,20 @@ def pontryagin(
     first = np.zeros(num_unknowns)
     if equations.free:
         first[-1] = np.log(numbers[-1])
+    if hamiltonian.is_linear(v0[0], first):
+        raise RuntimeError(
+            "Pontryagin's two-point problem needs a Hamiltonian that is strictly convex in the controls; got one that is "
+            "linear in some of them (bang-bang or singular arcs). Use flm.references.collocation, or add a small cost of control."
+        )
     for name, guess in _guesses(problem, v0[0], mesh, rates, first, guesses, seed):
-        with np.errstate(all="ignore"):
-            found = solve_bvp(
-                by_kind(rates), by_kind(ends), mesh, guess, p=first if num_unknowns else None,
-                fun_jac=by_kind(jacobian), tol=tol, max_nodes=max_nodes,
-            )  # fmt: skip
+        for loosened in (tol, 10 * tol, 100 * tol):
+            with np.errstate(all="ignore"):
+                found = solve_bvp(
+                    by_kind(rates), by_kind(ends), mesh, guess, p=first if num_unknowns else None,
+                    fun_jac=by_kind(jacobian), tol=loosened, max_nodes=max_nodes,
+                )  # fmt: skip
+            if found.status != 1 or not problem.bounded:
+                break
         if found.status != 0 or not np.isfinite(found.y).all():
             reasons.append(f"{name}: {found.message.lower().rstrip('.')}")
             continue
@@ -169,19 +178,27 @@ def _guesses(problem, v0, mesh, rates, first, count, seed):
     constant[:d] = v0[:, None]
     yield "straight line", line
     yield "constant state", constant
-    free = constant.copy()
-    for i in range(len(mesh) - 1):  # explicit midpoint steps with p = 0
-        step = mesh[i + 1] - mesh[i]
-        middle = free[:, i : i + 1] + 0.5 * step * rates(mesh[i : i + 1], free[:, i : i + 1], first)
-        free[:, i + 1] = (free[:, i : i + 1] + step * rates(mesh[i : i + 1] + 0.5 * step, middle, first))[:, 0]
-        free[d:, i + 1] = 0.0
-    if np.isfinite(free).all():
-        yield "uncontrolled trajectory", free
+    uncontrolled = _driven(rates, mesh, constant, first, d)
+    if np.isfinite(uncontrolled).all():
+        yield "uncontrolled trajectory", uncontrolled
     rng = np.random.default_rng(seed)
     for i in range(max(0, count - 3)):
-        random = line.copy()
-        random[d : 2 * d] = rng.standard_normal((d, 1)) * (1 - mesh) * 2.0 ** (i % 3)
-        yield f"random costates {i + 1}", random
+        random = constant.copy()
+        # Costates fall to zero, or stay as they are.
+        random[d : 2 * d] = 2.0 ** (i % 3) * rng.standard_normal((d, 1)) * ((1 - mesh) if i % 2 else 1.0)
+        driven = _driven(rates, mesh, random, first, d)
+        yield f"random costates {i + 1}", driven if np.isfinite(driven).all() else random
+
+
+def _driven(rates, mesh: np.ndarray, guess: np.ndarray, unknowns: np.ndarray, d: int) -> np.ndarray:
+    """The guess with its states replaced by those that its costates drive, by explicit midpoint steps."""
+    guess = guess.copy()
+    with np.errstate(all="ignore"):
+        for i in range(len(mesh) - 1):
+            step, y = mesh[i + 1] - mesh[i], guess[:, i : i + 1].copy()
+            y[:d] += 0.5 * step * rates(mesh[i : i + 1], y, unknowns)[:d]
+            guess[:d, i + 1] = guess[:d, i] + step * rates(mesh[i : i + 1] + 0.5 * step, y, unknowns)[:d, 0]
+    return guess
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,6 +274,15 @@ class _Hamiltonian:
         d = self.problem.equations.num_coordinates
         _, _, (running, _, gradient, _) = self.minimize(np.ones(1), end[:, None], unknowns)
         return float(running[0] + end[d : 2 * d] @ gradient[0, d : 2 * d])
+
+    def is_linear(self, v0: np.ndarray, unknowns: np.ndarray) -> bool:
+        """Whether h_uu vanishes in the direction of some control, near v0 and for random costates."""
+        d, k = len(v0), len(self.problem.controls)
+        rng = np.random.default_rng(0)
+        y = np.vstack([v0[:, None] + 0.1 * rng.standard_normal((d, 9)), rng.standard_normal((d, 9)), np.zeros((1, 9))])
+        u = np.clip(rng.standard_normal((9, k)), self.problem.lower, self.problem.upper)
+        hessian = self.derivatives(np.linspace(0.0, 1.0, 9), y, u, unknowns)[3]
+        return bool((np.abs(np.einsum("rkk->rk", hessian[:, 2 * d : 2 * d + k, 2 * d : 2 * d + k])).max(axis=0) < 1e-14).any())
 
     def convexity(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> float:
         """The smallest eigenvalue of h_uu over the mesh."""

@@ -34,7 +34,7 @@ class Reduced:
 
     learn_frequencies: bool | None = None
     num_starts: int | None = None
-    guesses: int = 4
+    guesses: int = 10
     adam: Adam | None = None
 
 

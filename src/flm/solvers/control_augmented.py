@@ -39,7 +39,7 @@ class AugmentedLagrangian:
 
     weight: float = 100.0
     rounds: int = 15
-    guesses: int = 4
+    guesses: int = 10
 
 
 @dataclass(frozen=True)

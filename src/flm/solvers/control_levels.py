@@ -85,10 +85,13 @@ def solve_level(transcription: Transcription, c: np.ndarray) -> Level:
         # Where u = clip(w) has corners, elements end: quadrature across a corner is of second order only.
         for _ in range(_ALIGNMENTS):
             before = batch.derivatives.run.lagrangian
-            transcription = transcription.aligned(batch.c)
-            batch, multipliers = _minimize(transcription, batch.c, multipliers)
-            change = np.abs(before - batch.derivatives.run.lagrangian)
-            if np.all(change <= 1e-11 * np.abs(before)) or batch.iterations == _STEPS:
+            aligned = transcription.aligned(batch.c)
+            trial, trial_multipliers = _minimize(aligned, batch.c, multipliers)
+            after = trial.derivatives.run.lagrangian
+            if not np.all(after <= before + 1e-4 * np.abs(before)):
+                break
+            transcription, batch, multipliers = aligned, trial, trial_multipliers
+            if np.all(np.abs(before - after) <= 1e-11 * np.abs(before)) or batch.iterations == _STEPS:
                 break
     followed = transcription.followed(batch.c)
     if problem.constrained or problem.free:
@@ -144,7 +147,7 @@ def explore(problem: OptimalControl, guesses: int, seed: int) -> Level:
     c = np.zeros((len(v0), transcription.size))
     c[1:, : k * m] = (rng.standard_normal((guesses, k, m)) * size[:, None] / np.sqrt(m)).reshape(guesses, k * m)
     multipliers = first_multipliers(problem.equations, transcription.run(c)) if problem.constrained else None
-    batch = newton(transcription, c, steps=15, multipliers=multipliers)
+    batch = newton(transcription, c, steps=25, multipliers=multipliers)
     # Zero is kept unless another guess is better by more than the accuracy of this look.
     lagrangian = batch.derivatives.run.lagrangian
     best = int(np.nanargmin(lagrangian)) if np.isfinite(lagrangian).any() else 0

@@ -62,7 +62,7 @@ class Penalty:
     nodes: int = 101
     num_starts: int = 250
     normalize: bool = True
-    polish: int = 60
+    polish: int = 200
 
     @classmethod
     def paper_fixed(cls, **changes: Any) -> "Penalty":

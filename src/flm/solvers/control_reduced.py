@@ -64,7 +64,7 @@ class Request:
     seed: int
     learn: bool | None = None
     num_starts: int | None = None
-    guesses: int = 4
+    guesses: int = 10
 
 
 def solve_point(problem: OptimalControl, request: Request, monitor: Monitor, best: list[Outcome]) -> Outcome:

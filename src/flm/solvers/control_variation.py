@@ -32,8 +32,8 @@ from flm.problems.control_simulation import (
     stage_solve,
 )
 
-_EVEN = 8  # elements besides those that end at a bound
-PULL = 1e-2  # weight of the pull on squashed controls, relative to the Hamiltonian's own curvature
+_EVEN = 8  # elements at least, besides those that end at a bound
+PULL = 1e-3  # weight of the pull on squashed controls, relative to the Hamiltonian's own curvature
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +148,8 @@ class Transcription:
         """The same problem with elements' edges where the controls c meet their bounds."""
         problem = self.problem
         breaks = crossings(lambda s: self.raw_at(c, s), problem.lower, problem.upper, len(c))
-        even = np.linspace(0.0, 1.0, _EVEN + 1)[:, None] * np.ones(len(c))
+        num_elements = max(_EVEN, len(self.basis.frequencies) // 2 + 2)
+        even = np.linspace(0.0, 1.0, num_elements + 1)[:, None] * np.ones(len(c))
         edges = np.sort(np.concatenate([even, np.where(np.isnan(breaks), 1.0, breaks).T]), axis=0)
         return replace(self, basis=self.basis.on(edges))
 
@@ -250,10 +251,14 @@ class Transcription:
         problem, k = self.problem, self.num_controls
         if not problem.bounded:
             return np.ones_like(run.inputs[..., :k]), np.zeros(()), np.zeros(())
-        raw = self.raw(c)
-        inside = (raw > problem.lower) & (raw < problem.upper)
+        raw, lower, upper = self.raw(c), problem.lower, problem.upper
+        inside = (raw > lower) & (raw < upper)
         curvature = np.maximum(np.einsum("epqkk->epqk", h_ww[..., :k, :k]), 1e-8)
         target = run.inputs[..., :k] - costates.h_w[..., :k] / curvature
+        # Far beyond a bound asinh keeps the target, and so the series, moderate.
+        size = np.where(np.isfinite(upper - lower), 0.5 * (upper - lower), 1.0)
+        near = np.clip(target, lower, upper)
+        target = near + size * np.arcsinh((target - near) / size)
         return inside.astype(float), np.where(inside, 0.0, PULL * curvature), target
 
 

@@ -1,0 +1,131 @@
+"""The references against each other, against closed forms, and their refusals."""
+
+import importlib.util
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import flm
+from flm.problems import double_integrator, linear_quadratic, minimum_time, rock_paper_scissors, van_der_pol
+from flm.references import collocation, pontryagin, riccati
+
+needs_casadi = pytest.mark.skipif(importlib.util.find_spec("casadi") is None, reason="extra `references` not installed")
+
+LQ = {"A": ((0.0, 1.0), (-1.0, 0.5)), "B": ((0.0,), (1.0,)), "Q": np.eye(2), "R": ((0.5,),), "S": ((1.0, 0.2), (0.2, 2.0))}
+
+
+def double_integrator_cost(largest, horizon=2.0):
+    """½∫u² for u = clip(k (t - T/2), -largest, largest) with k such that the mass moves by one."""
+    # Displacement of an odd clipped ramp with corner at distance a from the middle: -∫∫u = largest (T²/4 - a²/3).
+    a = np.sqrt(3 * (horizon**2 / 4 - 1 / largest))
+    return largest**2 * (horizon / 2 - a) + largest**2 * a / 3
+
+
+def test_riccati_in_closed_form():
+    """x' = u, cost (x² + u²)/2: P = tanh(T)."""
+    found = riccati([[0.0]], [[1.0]], [[1.0]], [[1.0]], None, 1.5, [[2.0], [1.0]])
+    np.testing.assert_allclose(found.cost, 0.5 * np.tanh(1.5) * np.array([4.0, 1.0]), rtol=1e-12)
+    np.testing.assert_allclose(found.gain(0.5), np.tanh([[1.0]]), rtol=1e-9)
+
+
+def test_pontryagin_agrees_with_riccati():
+    problem = linear_quadratic(**LQ, horizon=3.0)
+    found = pontryagin(problem)
+    truth = riccati(*LQ.values(), 3.0, (1.0, 0.0))
+    np.testing.assert_allclose(found.cost, truth.cost[0], rtol=1e-9)
+    x = found.states([0.0, 1.0])
+    np.testing.assert_allclose(x[0], [1.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(found.controls([1.0])[0], -truth.gain(1.0) @ x[1], atol=1e-7)
+
+
+def test_pontryagin_on_bounds_constraints_and_a_free_horizon():
+    np.testing.assert_allclose(pontryagin(double_integrator(largest=None)).cost, 0.75, rtol=1e-10)
+    bounded = pontryagin(double_integrator(largest=1.25))
+    np.testing.assert_allclose(bounded.cost, double_integrator_cost(1.25), rtol=1e-8)
+    assert np.abs(bounded.controls(np.linspace(0, 2, 101))).max() <= 1.25
+    soon = pontryagin(minimum_time())
+    np.testing.assert_allclose([soon.horizon, soon.cost], [1.8**0.25, 4 * 1.8**0.25 / 3], rtol=1e-9)
+
+
+def test_pontryagin_with_a_hamiltonian_that_is_not_quadratic():
+    """x' = u, cost ∫ cosh(u), x(1) = 0 from 1: u = -1, cost cosh(1)."""
+    problem = flm.OptimalControl(
+        lambda u: (u,), lambda u: jnp.cosh(u), 1.0, ("x",), ("u",), initial=[1.0], terminal=lambda x: x
+    )
+    np.testing.assert_allclose(pontryagin(problem).cost, np.cosh(1.0), rtol=1e-9)
+
+
+def test_cyclic_symmetry_of_the_reference_costs():
+    """The issue's bar: cyclic permutations of the start have the same cost to 1e-10."""
+    start = (0.12, 0.27, 0.61)
+    costs = [pontryagin(rock_paper_scissors(np.roll(start, k))).cost for k in range(3)]
+    assert np.ptp(costs) < 1e-10
+    swapped = pontryagin(rock_paper_scissors((0.27, 0.12, 0.61))).cost
+    assert abs(swapped - costs[0]) > 1e-3  # a transposition is no symmetry
+
+
+@needs_casadi
+@pytest.mark.parametrize(
+    ("problem", "rtol"),
+    [(rock_paper_scissors(), 2e-9), (minimum_time(), 1e-9), (double_integrator(), 1e-6), (van_der_pol(), 1e-6)],
+    ids=["game", "free horizon", "bounded", "oscillator"],
+)
+def test_direct_collocation_agrees_with_pontryagin(problem, rtol):
+    direct, indirect = collocation(problem), pontryagin(problem)
+    np.testing.assert_allclose(direct.cost, indirect.cost, rtol=rtol)
+    np.testing.assert_allclose(direct.horizon, indirect.horizon, rtol=1e-8)
+    np.testing.assert_allclose(direct.states, indirect.states(np.minimum(direct.times, indirect.horizon)), atol=1e-3)
+
+
+@needs_casadi
+def test_collocation_translates_what_jax_can_write():
+    problem = flm.OptimalControl(
+        lambda x, u: (jnp.where(x > 0, -x, jnp.tanh(x)) + u,),
+        lambda x, u: jnp.sqrt(1 + x**2) - 1 + jnp.maximum(u, 0.0) ** 2 + jnp.exp(-u) + u,
+        1.0, ("x",), ("u",), initial=[1.0],
+    )  # fmt: skip
+    assert np.isfinite(collocation(problem, elements=10).cost)
+    strange = flm.OptimalControl(
+        lambda x, u: (u,), lambda x, u: jnp.sort(jnp.stack([x, u]))[0] ** 2, 1.0, ("x",), ("u",), initial=[1.0]
+    )
+    with pytest.raises(NotImplementedError, match="cannot translate the operation 'sort'"):
+        collocation(strange)
+
+
+def test_a_missing_extra_names_its_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "casadi", None)
+    with pytest.raises(ImportError, match=r'Run: pip install "fourier-learning-machines\[references\]"$'):
+        collocation(rock_paper_scissors())
+
+
+def test_refusals():
+    path = flm.OptimalControl(lambda u: (u,), lambda u: u**2, 1.0, ("x",), ("u",), initial=[1.0], path=lambda x: x - 2)
+    with pytest.raises(ValueError, match=r"^`problem` must have no path constraints for Pontryagin's principle; use flm"):
+        pontryagin(path)
+    with pytest.raises(ValueError, match=r"^`x0` must be given for a problem with a set of initial states\.$"):
+        pontryagin(rock_paper_scissors(flm.Ball((0.2, 0.2, 0.6), 0.1)))
+    singular = flm.OptimalControl(
+        lambda u: (u,), lambda x: x**2, 1.0, ("x",), ("u",), initial=[1.0], bounds=(-1.0, 1.0)
+    )
+    with pytest.raises(RuntimeError, match=r"strictly convex in the controls; got one that is linear in some of them"):
+        pontryagin(singular)
+
+
+def test_a_failure_is_said_with_its_reasons():
+    """Infeasible: a unit move in two seconds needs a force of at least one."""
+    with pytest.raises(RuntimeError, match="was not solved from .* constant state: "):
+        pontryagin(double_integrator(largest=0.5), max_nodes=300, guesses=2)
+
+
+def test_the_cheapest_of_several_extremals():
+    """x' = u over a unit of time to the nearer of two wells: u is constant, and there are three stationary values."""
+    problem = flm.OptimalControl(
+        lambda u: (u,), lambda u: 0.5 * u**2, 1.0, ("x",), ("u",), initial=[-0.1], terminal_cost=lambda x: 4 * (x**2 - 1) ** 2
+    )
+    u = np.linspace(-3, 3, 600_001)
+    truth = np.min(0.5 * u**2 + 4 * ((u - 0.1) ** 2 - 1) ** 2)
+    best = pontryagin(problem, compare_guesses=True, guesses=9)
+    np.testing.assert_allclose(best.cost, truth, rtol=1e-8)
+    assert best.states([1.0])[0, 0] < 0

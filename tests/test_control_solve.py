@@ -1,0 +1,333 @@
+"""Solving control problems: the issue's acceptance figures, every kind of problem, statuses and interruption.
+
+Errors are of the simulated cost against Pontryagin's principle, on fresh random initial states that no solver has seen.
+The default tests use a few states; the slow ones the full counts.
+"""
+
+import importlib.util
+import time
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import flm
+from flm.problems import (
+    double_integrator,
+    linear_quadratic,
+    minimum_time,
+    pendulum,
+    rock_paper_scissors,
+    rpssl,
+    van_der_pol,
+)
+from flm.references import collocation, pontryagin, riccati
+from flm.solvers import Adam, AugmentedLagrangian, Penalty, Reduced
+
+DISK = flm.Ball((0.2, 0.2, 0.6), 0.15)
+HYPERDISK = flm.Ball((0.11, 0.11, 0.11, 0.11, 0.56), 0.045)
+# Shooting with DOP853 at rtol 1e-12 (research), an independent code from solve_bvp.
+SHOOTING = {(0.2, 0.2, 0.6): 0.232988434229, (0.1, 0.3, 0.6): 0.372353018597, (0.3, 0.15, 0.55): 0.215976312575}
+
+
+@pytest.fixture(scope="module")
+def family():
+    return flm.solve(rock_paper_scissors(DISK))
+
+
+@pytest.fixture(scope="module")
+def five():
+    return flm.solve(rpssl(HYPERDISK), tol=1e-6)
+
+
+# --- the paper's game -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", SHOOTING)
+def test_fixed_start_with_five_subnetworks(start):
+    """At most 1e-5 % in under two seconds warm (the paper: 0.34 to 0.47 %)."""
+    problem = rock_paper_scissors(start)
+    flm.solve(problem, num_subnets=5)
+    began = time.process_time()
+    solution = flm.solve(problem, num_subnets=5)
+    seconds = time.process_time() - began
+    assert solution.num_subnets == 5
+    excess = solution.cost() / SHOOTING[start] - 1
+    assert -1e-10 < excess <= 1e-7
+    assert abs(solution.error_estimate - excess) < 2e-10
+    assert solution.converged == (solution.error_estimate <= 1e-8)
+    assert seconds < 2.0
+
+
+def check_disks(solution, count, limit):
+    problem, errors = rock_paper_scissors(DISK), []
+    for image in range(3):
+        x0 = problem.sample(count, seed=100 + image, image=image)
+        comparison = solution.compare("pontryagin", x0)
+        assert comparison.mape <= limit
+        assert comparison.percentage_errors.min() > -1e-6  # an achievable cost is never below the optimum
+        errors.append(comparison)
+    return errors
+
+
+def test_the_disk_and_its_images(family):
+    """Mean at most 1e-3 % on each of the three disks (the paper: 0.81, 0.85, 0.72 %)."""
+    assert family.converged
+    for comparison in check_disks(family, 4, 1e-3):
+        assert comparison.worst <= 100 * family.error_estimate * 3 + 1e-6
+
+
+@pytest.mark.slow
+def test_the_disk_and_its_images_in_full():
+    began = time.process_time()
+    solution = flm.solve(rock_paper_scissors(DISK))
+    assert time.process_time() - began < 30
+    check_disks(solution, 100, 1e-3)
+
+
+def test_the_papers_size_with_learned_frequencies():
+    """N = 27 and learned frequencies: mean at most 1e-2 %."""
+    solution = flm.solve(rock_paper_scissors(DISK), num_subnets=27)
+    assert solution.num_subnets == 27
+    lattice = np.round(solution.law.frequencies / (np.pi / 8), 6)
+    assert np.abs(lattice - np.round(lattice)).max() > 1e-4  # the frequencies have moved off their lattice
+    check_disks(solution, 2, 1e-2)
+
+
+@pytest.mark.slow
+def test_the_papers_size_with_learned_frequencies_in_full():
+    check_disks(flm.solve(rock_paper_scissors(DISK), num_subnets=27), 100, 1e-2)
+
+
+def test_five_strategies(five):
+    """Mean at most 1e-3 % in the hyperdisk (the paper: 0.67 %)."""
+    comparison = five.compare("pontryagin", num_starts=3, seed=11)
+    assert comparison.mape <= 1e-3
+    assert five.converged
+
+
+@pytest.mark.slow
+def test_five_strategies_in_full():
+    began = time.process_time()
+    solution = flm.solve(rpssl(HYPERDISK), tol=1e-6)
+    assert time.process_time() - began < 60
+    assert solution.compare("pontryagin", num_starts=50, seed=12).mape <= 1e-3
+
+
+def test_the_papers_penalty_method():
+    """Network cost within 1 % of the optimum, and within 0.2 points of the bias law once converged."""
+    solution = flm.solve(rock_paper_scissors(), method=Penalty.paper_fixed(epochs=2000, normalize=False))
+    optimum = SHOOTING[0.2, 0.2, 0.6]
+    network = 100 * (solution.network_cost() / optimum - 1)
+    predicted = 100 * solution.predicted_bias() / optimum
+    assert abs(network) < 1.0
+    assert -0.7 < predicted < -0.5
+    assert abs(network - predicted) < 0.2
+    assert network < 0 < solution.cost() / optimum - 1  # the networks' own cost is below the optimum: it cannot be had
+    assert solution.dynamics_residual() < 1e-2
+    x = solution.network_trajectory(np.linspace(0, 6, 25))
+    np.testing.assert_allclose(x, solution.trajectory(np.linspace(0, 6, 25)), atol=5e-3)
+
+
+def test_the_penalty_method_takes_families_and_constraints():
+    """A small budget: it runs, improves on no control, and reports itself."""
+    problem = rock_paper_scissors(DISK)
+    solution = flm.solve(problem, method=Penalty.paper_family(epochs=400, num_starts=20, nodes=21, mu_dynamics=1e2, mu_initial=1e2))
+    assert solution.num_subnets == 27
+    assert solution.networks.frequencies.shape == (2, 27, 3)
+    assert solution.status.word == "size"
+    assert np.isfinite(solution.network_cost(problem.sample(2, seed=0))).all()
+    tied = flm.solve(double_integrator(largest=None), method=Penalty(epochs=500, polish=40))
+    assert np.abs(tied.network_trajectory([2.0])).max() < 0.05
+
+
+def test_the_augmented_lagrangian_leaves_no_bias():
+    solution = flm.solve(rock_paper_scissors(), tol=1e-7, method="augmented_lagrangian")
+    optimum = SHOOTING[0.2, 0.2, 0.6]
+    assert abs(solution.cost() / optimum - 1) < 1e-7
+    assert abs(solution.network_cost() / optimum - 1) < 1e-5
+    assert solution.predicted_bias() == 0.0
+    assert solution.network_trajectory(np.linspace(0, 6, 50)).min() > 0
+
+
+@pytest.mark.slow
+def test_the_augmented_lagrangian_on_a_family():
+    problem = rock_paper_scissors(flm.Ball((0.2, 0.2, 0.6), 0.05))
+    solution = flm.solve(problem, tol=1e-4, method=AugmentedLagrangian(rounds=6))
+    assert solution.converged
+    assert solution.compare("pontryagin", num_starts=3).worst < 0.02
+
+
+def test_adam_on_the_reduced_problem():
+    problem = rock_paper_scissors()
+    solution = flm.solve(problem, method=Reduced(adam=Adam(epochs=400)), num_subnets=5)
+    assert solution.cost() / SHOOTING[0.2, 0.2, 0.6] - 1 < 1e-3
+    family = flm.solve(rock_paper_scissors(DISK), method=Reduced(adam=Adam(epochs=200, steps=12, num_starts=40)), num_subnets=27)
+    assert family.error_estimate < 0.05
+    assert family.num_subnets == 27
+
+
+# --- problems with known answers --------------------------------------------------------------------------------------
+
+
+def test_linear_quadratic_against_riccati():
+    """Within 1e-8 of the Riccati cost, for one state and for a ball."""
+    problem = linear_quadratic()
+    matrices = ((0.0, 1.0), (-1.0, 0.5)), ((0.0,), (1.0,)), np.eye(2), ((0.5,),), None, 5.0
+    solution = flm.solve(problem, tol=1e-10)
+    np.testing.assert_allclose(solution.cost(), riccati(*matrices, (1.0, 0.0)).cost[0], rtol=1e-8)
+    ball = flm.solve(linear_quadratic(initial=flm.Ball((1.0, 0.5), 0.5)), tol=1e-8)
+    x0 = ball.problem.sample(20, seed=0)
+    np.testing.assert_allclose(ball.cost(x0), riccati(*matrices, x0).cost, rtol=1e-8)
+
+
+def test_two_controls_and_a_terminal_cost():
+    A, B = ((0.0, 1.0), (0.5, -0.2)), ((1.0, 0.0), (0.2, 1.0))
+    R, S = ((1.0, 0.1), (0.1, 2.0)), ((2.0, 0.3), (0.3, 1.0))
+    solution = flm.solve(linear_quadratic(A, B, np.eye(2), R, S, horizon=2.0))
+    assert solution.series.amplitudes.shape[-1] == 2
+    truth = riccati(A, B, np.eye(2), R, S, 2.0, (1.0, 0.0))
+    np.testing.assert_allclose(solution.cost(), truth.cost[0], rtol=1e-8)
+    np.testing.assert_allclose(solution.control(0.0), -truth.gain(0.0) @ [1.0, 0.0], atol=2e-3)
+
+
+def test_bounds_are_never_left_and_corners_are_exact():
+    """The double integrator: u = clip(k (t - T/2))."""
+    largest = 1.25
+    solution = flm.solve(double_integrator(largest=largest))
+    t = np.linspace(0, 2, 2001)
+    u = solution.control(t)
+    assert np.abs(u).max() <= largest
+    assert (np.abs(u) == largest).sum() > 100
+    a = np.sqrt(3 * (1 - 1 / largest))
+    np.testing.assert_allclose(u, np.clip(largest * (t - 1) / a, -largest, largest), atol=2e-4)
+    truth = largest**2 * (1 - a) + largest**2 * a / 3
+    np.testing.assert_allclose(solution.cost(), truth, rtol=1e-8)
+    assert solution.violation() < 1e-8
+    np.testing.assert_allclose(solution.trajectory(2.0), [0.0, 0.0], atol=1e-8)
+
+
+@pytest.mark.parametrize("bounds", [(-1.0, 1.0), (None, 0.5), (-0.2, None)])
+def test_one_and_two_sided_bounds(bounds):
+    problem = flm.OptimalControl(
+        van_der_pol().dynamics, van_der_pol().running_cost, 5.0, ("x1", "x2"), ("u",), initial=(0.0, 1.0), bounds=bounds
+    )
+    solution = flm.solve(problem, tol=1e-7)
+    u = solution.control(np.linspace(0, 5, 1001))
+    low, high = (-np.inf if bounds[0] is None else bounds[0]), (np.inf if bounds[1] is None else bounds[1])
+    assert u.min() >= low
+    assert u.max() <= high
+    np.testing.assert_allclose(solution.cost(), pontryagin(problem).cost, rtol=1e-6)
+
+
+def test_a_free_final_time():
+    """T⁴ = 18 effort x², cost 4T/3; for a set of starts the final time is a series of the start."""
+    solution = flm.solve(minimum_time())
+    np.testing.assert_allclose(solution.horizon(), 1.8**0.25, rtol=1e-5)
+    np.testing.assert_allclose(solution.cost(), 4 * 1.8**0.25 / 3, rtol=1e-8)
+    family = flm.solve(minimum_time(flm.Box(x=(0.9, 1.1), v=(-0.02, 0.02))), tol=1e-5)
+    x = np.array([0.92, 1.0, 1.07])
+    starts = np.column_stack([x, np.zeros(3)])
+    np.testing.assert_allclose(family.cost(starts), 4 * (1.8 * x**2) ** 0.25 / 3, rtol=2e-5)
+    np.testing.assert_allclose(family.horizon(starts), (1.8 * x**2) ** 0.25, rtol=1e-3)
+    assert family.violation(starts).max() < 1e-4
+
+
+def test_a_path_constraint():
+    """Follow sin(3t) but stay at or below one half: against direct collocation."""
+    problem = flm.OptimalControl(
+        lambda u: (u,), lambda t, x, u: 0.5 * u**2 + 4.0 * (x - jnp.sin(3 * t)) ** 2, 1.0, ("x",), ("u",), initial=[0.0],
+        path=lambda x: x - 0.5,
+    )  # fmt: skip
+    solution = flm.solve(problem, tol=1e-5)
+    assert solution.violation() < 1e-3
+    assert solution.trajectory(np.linspace(0, 1, 301)).max() < 0.501
+    assert flm.solve(flm.OptimalControl(**{**_fields(problem), "path": None})).trajectory(np.linspace(0, 1, 301)).max() > 0.6
+    if importlib.util.find_spec("casadi"):
+        np.testing.assert_allclose(solution.cost(), collocation(problem).cost, rtol=1e-4)
+
+
+def _fields(problem):
+    names = ("dynamics", "running_cost", "horizon", "states", "controls", "initial", "path")
+    return {name: getattr(problem, name) for name in names}
+
+
+def test_swinging_up_a_pendulum():
+    """Many corners and several extremals: the guesses find a swing that direct collocation from rest does not."""
+    solution = flm.solve(pendulum((1.0, 0.0)), tol=1e-6)
+    assert solution.converged
+    assert np.abs(solution.control(np.linspace(0, 8, 801))).max() <= 0.7
+    assert solution.cost() < 4.7505
+
+
+def test_bounded_families():
+    problem = van_der_pol(flm.Box(x1=(-0.05, 0.05), x2=(0.95, 1.05)), horizon=4.0)
+    solution = flm.solve(problem, tol=1e-5)
+    x0 = problem.sample(3, seed=4)
+    u = solution.control(np.linspace(0, 4, 401), x0)
+    assert np.abs(u).max() <= 1.0
+    assert solution.compare("pontryagin", x0).worst < 1e-2
+
+
+# --- tolerance, status, interruption ----------------------------------------------------------------------------------
+
+
+def test_the_tolerance_is_what_is_got():
+    for tol in (1e-3, 1e-6, 1e-10):
+        solution = flm.solve(rock_paper_scissors((0.1, 0.3, 0.6)), tol=tol)
+        excess = solution.cost() / SHOOTING[0.1, 0.3, 0.6] - 1
+        assert solution.converged
+        assert excess <= tol
+        assert solution.error_estimate <= tol
+        assert str(solution.status).startswith(f"The tolerance {tol:g} is met")
+
+
+def test_what_is_said_when_the_tolerance_is_not_met():
+    solution = flm.solve(rock_paper_scissors((0.1, 0.3, 0.6)), tol=1e-10, max_columns=12)
+    assert not solution.converged
+    assert str(solution.status).startswith("The tolerance 1e-10 is not met within the allowed columns")
+    with pytest.raises(ValueError, match=r"^`max_columns` must be at least 16 for 2 varying coordinates of the start and 1"):
+        flm.solve(rock_paper_scissors(DISK), max_columns=10)
+
+
+def test_methods_by_name_and_refusals():
+    with pytest.raises(ValueError, match=r"got 'reduce'\. Did you mean 'reduced'\?$"):
+        flm.solve(rock_paper_scissors(), method="reduce")
+    with pytest.raises(ValueError, match=r"^`method` must be 'reduced' for a free horizon; got penalty\.$"):
+        flm.solve(minimum_time(), method="penalty")
+    with pytest.raises(ValueError, match=r"^`method` must be a name or settings such as Reduced\(\); got 3\.$"):
+        flm.solve(rock_paper_scissors(), method=3)
+    with pytest.raises(ValueError, match=r"^`adam` must be used on problems with a fixed horizon"):
+        flm.solve(minimum_time(), method=Reduced(adam=Adam()))
+
+
+@pytest.mark.parametrize("method", ["reduced", "penalty"])
+def test_an_interruption_returns_the_best_so_far(method):
+    steps = []
+
+    def stop(entry):
+        steps.append(entry)
+        if len(steps) == 2:
+            raise KeyboardInterrupt
+
+    chosen = Penalty(epochs=3000, nodes=21) if method == "penalty" else method
+    solution = flm.solve(rock_paper_scissors((0.1, 0.3, 0.6)), tol=1e-13, method=chosen, progress=stop)
+    assert solution.status.word == "interrupted"
+    assert str(solution.status).startswith("Stopped by the user")
+    assert np.isfinite(solution.cost())
+
+
+def test_the_same_seed_gives_the_same_law():
+    a, b = (flm.solve(rock_paper_scissors(), tol=1e-6, seed=3) for _ in range(2))
+    np.testing.assert_array_equal(a.law.coefficients, b.law.coefficients)
+
+
+def test_history_has_lists_of_equal_length(family):
+    assert {len(values) for values in family.history.values()} == {len(family.history["stage"])}
+    assert family.history["seconds"] == sorted(family.history["seconds"])
+
+
+def test_linear_controls_without_bounds_are_said_to_be_singular():
+    problem = flm.OptimalControl(lambda u: (u,), lambda x, u: x**2 + 0.0 * u, 1.0, ("x",), ("u",), initial=[1.0])
+    solution = flm.solve(problem, tol=1e-6, max_columns=30)
+    assert not solution.converged
