@@ -1,6 +1,6 @@
 """`flm.solve` beside FastLSQ, DeepXDE and Chebyshev collocation: error and seconds on problems that suit us and that do not.
 
-    python benchmarks/pde.py                      the whole table (needs the extra `bench`; some 7 minutes of one core)
+    python benchmarks/pde.py                      the whole table (needs the extra `bench`; some 12 minutes of one core)
     python benchmarks/pde.py heat wave            some problems
     python benchmarks/pde.py --rivals chebyshev   some rivals
     python benchmarks/pde.py --speed              assembly, warm and cold times only (a minute)

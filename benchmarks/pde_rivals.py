@@ -150,7 +150,9 @@ def fastlsq_solve(problem, features=900, rules=("exact", "blind")):
         solver.beta = torch.zeros(solver.n_features, 1)
         derivative = lambda points, alpha, s=solver: s.basis.derivative(torch.as_tensor(points), alpha).numpy()
         batches = []
-        for i, block in enumerate(problem.blocks):  # uniform random points, as its own problems draw them
+        for i, block in enumerate(
+            problem.blocks
+        ):  # Sobol points in place of its uniform random ones, in its proportions
             size = count if block.piece is None else max(count // 5, 200)
             points, normals = block.sample(size, seed=100 + i, warp=False)
             partner = block.partner.sample(size, seed=100 + i, warp=False)[0] if block.partner else None
