@@ -46,7 +46,8 @@ def best_of_size(
         fits.sort(key=lambda f: f.estimate)
         del fits[6:]
         search.best = fits[0]
-        search.bar = max(fits[0].estimate, ROUNDING) if residual_is_error else _bar(fits)
+        # rms(u - f) is judged against rms(u) + rms(f): twice that is relative to f
+        search.bar = max(2 * fits[0].estimate, ROUNDING) if residual_is_error else _bar(fits)
         for name, value in zip(
             search.history, (fit.basis.num_columns, how, fit.estimate, search.bar, fit.steps), strict=True
         ):

@@ -99,29 +99,38 @@ class LatticeBasis:
 
     def combine(self, tables: Tables, weights: dict[Alpha, np.ndarray], out: np.ndarray) -> None:
         """out (C, P) = sum over alpha of weight_alpha * D^alpha column."""
-        first = True
-        for alpha, weight in weights.items():
-            if self._is_box:
-                block = self._outer(tables, alpha, weight)
-            else:
+        if not weights:
+            out[...] = 0.0
+        elif self._is_box:
+            self._combine_box(tables, weights, out)
+        else:
+            for i, (alpha, weight) in enumerate(weights.items()):
                 block = tables(0, alpha[0])[self.functions[:, 0]]
                 for j in range(1, len(alpha)):
                     block *= tables(j, alpha[j])[self.functions[:, j]]
                 block *= weight
-            if first:
-                out[...] = block
-                first = False
-            else:
-                out += block
-        if first:
-            out[...] = 0.0
+                np.add(out, block, out=out) if i else np.copyto(out, block)
 
-    def _outer(self, tables: Tables, alpha: Alpha, weight: np.ndarray) -> np.ndarray:
-        """All products at once; of a full box, the lexicographic order of `functions`."""
-        block = tables(len(alpha) - 1, alpha[-1]) * weight
-        for j in range(len(alpha) - 2, -1, -1):
-            block = (tables(j, alpha[j])[:, None, :] * block[None, :, :]).reshape(-1, block.shape[1])
-        return block
+    def _combine_box(self, tables: Tables, weights: dict[Alpha, np.ndarray], out: np.ndarray) -> None:
+        """All products of a full box, in the lexicographic order of `functions`, one function of the first axis at a time.
+
+        Terms that share their order along the first axis are added up before the products are formed, and one product
+        fits in the cache.
+        """
+        inner: dict[int, np.ndarray] = {}
+        for alpha, weight in weights.items():
+            block = tables(len(alpha) - 1, alpha[-1]) * weight
+            for j in range(len(alpha) - 2, 0, -1):
+                block = (tables(j, alpha[j])[:, None, :] * block[None, :, :]).reshape(-1, block.shape[1])
+            inner[alpha[0]] = inner[alpha[0]] + block if alpha[0] in inner else block
+        first, *rest = inner
+        size = len(inner[first])
+        product = np.empty_like(inner[first])
+        for f in range(2 * self.top[0] + 1):
+            view = out[f * size : (f + 1) * size]
+            np.multiply(inner[first], tables(0, first)[f], out=view)
+            for order in rest:
+                view += np.multiply(inner[order], tables(0, order)[f], out=product)
 
     def evaluate(self, tables: Tables, coefficients: np.ndarray, alphas: Sequence[Alpha]) -> np.ndarray:
         """D^alpha of the sum of coefficients (C, K) times columns: (A, P, K)."""

@@ -32,8 +32,8 @@ def solve_to_tolerance(
         )
     singular = SingularFunctions.of(problem.domain) if method == "enriched" else None
     growth = Growth(problem, tol=tol, max_columns=max_columns, seed=seed, progress=progress, singular=singular)
-    marches = method is None and can_window(problem)
-    if marches and not growth.fitter.is_linear:
+    marches = method is None and not growth.fitter.is_linear and can_window(problem)
+    if marches:
         growth.max_columns = min(growth.max_columns, SINGLE_WINDOW)
     if growth.fitter.is_linear and _is_homogeneous(growth):
         search = growth.zero()
