@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from flm.problems import PDE
-from flm.solution import Parameter, Solution
+from flm.solution import Parameter, Solution, Status
 from flm.solvers.fixed_size import best_of_size
 from flm.solvers.growth import ROUNDING, Search
 from flm.solvers.tolerance import METHODS, solve_to_tolerance
@@ -101,6 +101,7 @@ def to_solution(problem: PDE, search: Search, began: float, exact: Any = None) -
     if best is None:
         raise ValueError(f"`max_columns` must leave room for the smallest lattice. {search.status.sentence}")
     model = best.basis.model(best.coefficients)
+    bar = float(search.bar) + (0.0 if search.windows else _rounding(problem, search, model))
     names = list(problem.parameters)
     errors = np.sqrt(np.diag(best.covariance)) if best.covariance.size else np.full(len(problem.learned), np.nan)
     parameters = {
@@ -111,8 +112,8 @@ def to_solution(problem: PDE, search: Search, began: float, exact: Any = None) -
         axes=problem.axes,
         unknowns=problem.unknowns,
         bounds=problem.domain.bounds,
-        status=search.status,
-        error_estimate=float(search.bar) + (0.0 if search.windows else _rounding(problem, search, model)),
+        status=Status(search.status.word, search.status.sentence.replace(f"{search.bar:.1e}", f"{bar:.1e}")),
+        error_estimate=bar,
         parameters=parameters,
         history={k: list(v) for k, v in search.history.items()},
         num_columns=best.basis.num_columns * len(problem.unknowns),
