@@ -1,5 +1,7 @@
 """FLMRegressor: scikit-learn's contract whole, and what it promises beyond."""
 
+import re
+
 import joblib
 import numpy as np
 import pandas as pd
@@ -105,7 +107,9 @@ def test_many_features_with_interactions_of_two(m, n):
     assert relative < {10: 0.12, 30: 0.12}[m]  # of the function; the noise is 0.2 of its deviation
     assert model.noise_ == pytest.approx(1.0, rel=0.12)
     linear = np.linalg.lstsq(np.column_stack([X, np.ones(n)]), y, rcond=None)[0]
-    assert relative < 0.3 * np.sqrt(((np.column_stack([held, np.ones(2000)]) @ linear - truth) ** 2).mean()) / truth.std()
+    assert (
+        relative < 0.3 * np.sqrt(((np.column_stack([held, np.ones(2000)]) @ linear - truth) ** 2).mean()) / truth.std()
+    )
 
 
 def test_an_interaction_without_main_effects_is_found_among_thirty_features():
@@ -236,24 +240,26 @@ def test_round_trip(tmp_path, way, frequencies):
 
 X, Y = wiggle(np.random.default_rng(12), 50)
 CALLS = [
-    (dict(frequencies="line"), "`frequencies` must be one of ('auto', 'lines', 'lattice') or an array (N, 1); got 'line'."),
-    (dict(frequencies=np.ones((2, 3))), "`frequencies` must have shape (N, 1); got (2, 3)."),
-    (dict(interactions=0), "`interactions` must be an integer of at least 1; got 0."),
-    (dict(num_subnets=0), "`num_subnets` must be an integer of at least 1 or None; got 0."),
-    (dict(max_columns=1.5), "`max_columns` must be an integer of at least 1; got 1.5."),
-    (dict(ridge=-1), "`ridge` must be positive or None; got -1."),
-    (dict(noise=0.0), "`noise` must be positive or None; got 0.0."),
-    (dict(bounds=[[1, 0]]), "`bounds` must be 1 pairs (low, high), low < high; got [[1, 0]]."),
-    (dict(period=[1, 2]), "`period` must be one number or one per feature (1); got [1, 2]."),
-    (dict(period=0.5), "`period` must be at least the extent of the data; got 0.5 for feature 0, whose values span"),
+    (
+        {"frequencies": "line"},
+        "`frequencies` must be one of ('auto', 'lines', 'lattice') or an array (N, 1); got 'line'.",
+    ),
+    ({"frequencies": np.ones((2, 3))}, "`frequencies` must have shape (N, 1); got (2, 3)."),
+    ({"interactions": 0}, "`interactions` must be an integer of at least 1; got 0."),
+    ({"num_subnets": 0}, "`num_subnets` must be an integer of at least 1 or None; got 0."),
+    ({"max_columns": 1.5}, "`max_columns` must be an integer of at least 1; got 1.5."),
+    ({"ridge": -1}, "`ridge` must be positive or None; got -1."),
+    ({"noise": 0.0}, "`noise` must be positive or None; got 0.0."),
+    ({"bounds": [[1, 0]]}, "`bounds` must be 1 pairs (low, high), low < high; got [[1, 0]]."),
+    ({"period": [1, 2]}, "`period` must be one number or one per feature (1); got [1, 2]."),
+    ({"period": 0.5}, "`period` must be at least the extent of the data; got 0.5 for feature 0, whose values span"),
 ]
 
 
 @pytest.mark.parametrize(("options", "message"), CALLS, ids=[next(iter(o)) + str(i) for i, (o, _) in enumerate(CALLS)])
 def test_bad_options_are_said(options, message):
-    with pytest.raises(ValueError, match=".*") as error:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         flm.FLMRegressor(**options).fit(X, Y)
-    assert str(error.value).startswith(message)
 
 
 def test_bad_streams_are_said():

@@ -28,7 +28,6 @@ from scipy.linalg import LinAlgError, cholesky, lapack, solve_triangular
 PERIOD = 1.5  # of the extension, in windows
 _FIRST_NOISE = 1e-3  # of the unit variance of a channel
 _LEAST_NOISE = 1e-6
-_CLOSING_ROUNDS = 3
 _SCALE_PRIOR = 3.0  # values' worth of belief that every hour is as volatile as all
 _SCALE_REACH = 24.0  # steps within which observed values tell of the volatility
 
@@ -220,85 +219,98 @@ def _shrunk(covariance: np.ndarray, C: int, W: int, shrinkage: float) -> np.ndar
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A cross-spectrum, the number of rounds, and hidden values in units of their standard deviations (may be empty)."""
+    """A cross-spectrum, the number of rounds, and hidden values in units of their standard deviations (may be empty).
+
+    Args:
+        spectrum: learned from all windows.
+        rounds: of expectation maximization.
+        scores: hidden values of the windows that were learned from.
+        fresh_scores: of windows that were kept out of a second learning: what to expect of other tables.
+    """
 
     spectrum: CrossSpectrum
     rounds: int
     scores: np.ndarray
+    fresh_scores: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """A window to learn from, the observed values of it to hide, (C, n), and its part in cross-validation."""
+
+    window: Window
+    hidden: np.ndarray
+    role: str  # "kept", "held out", or "between": it shares values with both
+
+    @property
+    def masked(self) -> Window:
+        """The window without the hidden values."""
+        return replace(self.window, observed=self.window.observed & ~self.hidden)
 
 
 def learn(
-    windows: list[Window],
-    held_out: list[Window],
+    lessons: list[Lesson],
     window: float,
     *,
     shrinkage: float | None = None,
     max_rounds: int = 60,
-    seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Learned:
-    """Expectation maximization, stopped on values hidden in the held-out windows; then all windows for two rounds.
+    """Expectation maximization, stopped on hidden values; with fewer than twenty of them, eight rounds with all values.
+
+    No rounds with the hidden values afterwards: they would fit the windows closer than the error bars are calibrated for.
 
     Args:
-        windows: to learn from.
-        held_out: windows that share no values with those; may be empty: then eight rounds.
+        lessons: windows with values to hide.
         window: samples per window.
         shrinkage: see the top of this file.
         max_rounds: most rounds.
-        seed: for the hidden values.
         progress: called with a line per check.
     """
-    C = windows[0].values.shape[0]
-    spectrum = CrossSpectrum.start(window, C)
-    hidden, masked = _hide(held_out, seed)
-    if not hidden:
+    start = CrossSpectrum.start(window, lessons[0].window.values.shape[0])
+    spectrum = start
+    if sum(int(lesson.hidden.sum()) for lesson in lessons) < 20:
         rounds = min(8, max_rounds)
         for _ in range(rounds):
-            spectrum = expectation_maximization(spectrum, windows, shrinkage)
-        return Learned(spectrum, rounds, np.zeros(0))
+            spectrum = expectation_maximization(spectrum, [lesson.window for lesson in lessons], shrinkage)
+        return Learned(spectrum, rounds, np.zeros(0), np.zeros(0))
+    masked = [lesson.masked for lesson in lessons]
     best: tuple[float, CrossSpectrum, int, np.ndarray] | None = None
     failures = 0
     for round_ in range(1, max_rounds + 1):
-        spectrum = expectation_maximization(spectrum, windows, shrinkage)
-        if round_ % 2:
+        spectrum = expectation_maximization(spectrum, masked, shrinkage)
+        if round_ % 2 and round_ != max_rounds:
             continue
-        error, scores = _score(spectrum, masked, held_out, hidden)
+        error, scores = _score(spectrum, lessons)
         if progress:
             progress(f"round {round_}: mean absolute error of hidden values {error:.4f}")
+        # A gain below one in a thousand is no reason to go on.
+        failures = failures + 1 if best is not None and error > 0.999 * best[0] else 0
         if best is None or error < best[0]:
-            # A gain below one in a thousand is no reason to go on.
-            failures = failures + 1 if best is not None and error > 0.999 * best[0] else 0
             best = (error, spectrum, round_, scores)
-        else:
-            failures += 1
         if failures >= 2:
             break
     assert best is not None
     _, spectrum, rounds, scores = best
-    for _ in range(_CLOSING_ROUNDS):
-        spectrum = expectation_maximization(spectrum, windows + held_out, shrinkage)
-    return Learned(spectrum, rounds, scores)
+    fresh = [lesson for lesson in lessons if lesson.role == "held out"]
+    others = [lesson.masked for lesson in lessons if lesson.role == "kept"]
+    if sum(int(lesson.hidden.sum()) for lesson in fresh) < 20 or len(others) < len(lessons) / 2:
+        return Learned(spectrum, rounds, scores, np.zeros(0))
+    second = start
+    for _ in range(rounds):
+        second = expectation_maximization(second, others, shrinkage)
+    return Learned(spectrum, rounds, scores, _score(second, fresh)[1])
 
 
-def _hide(windows: list[Window], seed: int, share: float = 0.1) -> tuple[list[np.ndarray], list[Window]]:
-    """Hide a tenth of the observed values of every window."""
-    rng = np.random.default_rng(seed)
-    hidden = [(rng.random(w.observed.shape) < share) & w.observed for w in windows]
-    if sum(int(h.sum()) for h in hidden) < 20:
-        return [], []
-    return hidden, [replace(w, observed=w.observed & ~h) for w, h in zip(windows, hidden, strict=True)]
-
-
-def _score(
-    spectrum: CrossSpectrum, masked: list[Window], full: list[Window], hidden: list[np.ndarray]
-) -> tuple[float, np.ndarray]:
+def _score(spectrum: CrossSpectrum, lessons: list[Lesson]) -> tuple[float, np.ndarray]:
     """Mean absolute error over hidden values, and all of them in units of their standard deviations."""
     errors, deviations = [], []
-    for group in group_by_times(masked):
-        pattern = Pattern(spectrum, masked[group[0]].times, shared=len(group) > 2)
+    for group in group_by_times([lesson.window for lesson in lessons]):
+        pattern = Pattern(spectrum, lessons[group[0]].window.times, shared=len(group) > 2)
         for i in group:
-            mean, std = pattern.fill(masked[i])
-            errors.append((mean - full[i].values)[hidden[i]])
-            deviations.append(std[hidden[i]])
+            lesson = lessons[i]
+            mean, std = pattern.fill(lesson.masked)
+            errors.append((mean - lesson.window.values)[lesson.hidden])
+            deviations.append(std[lesson.hidden])
     error = np.concatenate(errors)
     return float(np.abs(error).mean()), error / np.concatenate(deviations)

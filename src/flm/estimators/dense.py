@@ -29,7 +29,7 @@ from flm.estimators.periodogram import Clock
 _NEIGHBOURS = 20  # before (preconditioner), and on each side (error bars)
 _CONDITIONALS, _BEFORE = 500, 12  # of the likelihood: a sample of one-step predictions, each from so many values before
 _TABLE = 8  # points of the kernel table per shortest half-period, irregular clocks
-_MAX_LINES = 24
+_MAX_LINES, _LINE_PASSES = 24, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,13 +147,14 @@ class DenseSeries:
         theta = np.array([0.0, np.log(4 * self.clock_cell / frequencies[-1]), 2.0, -5.0])
         theta = self._maximize(theta, frequencies, together, y)
         background = DenseSpectrum(step, _shape(theta, frequencies), np.zeros(0, int), 0.0, np.exp(theta[3]), 0.0)
-        found = self._lines(background, y)
-        if len(found):
+        for _ in range(_LINE_PASSES):
+            found = self._lines(background, y)
+            if not len(found):
+                break
             # A line between two harmonics is spread over its neighbours: free variance on three.
-            harmonics = np.unique(np.clip(np.add.outer(found, (-1, 0, 1)).ravel(), 1, J))
-            both = replace(background, lines=harmonics, line_variance=1.0)
-            without = y - self._line_part(both, y)
-            theta = self._maximize(theta, frequencies, together, without)
+            harmonics = np.clip(np.add.outer(found, (-1, 0, 1)).ravel(), 1, J)
+            both = replace(background, lines=np.union1d(background.lines, harmonics), line_variance=1.0)
+            theta = self._maximize(theta, frequencies, together, y - self._line_part(both, y))
             background = replace(both, background=_shape(theta, frequencies), noise=np.exp(theta[3]))
         return DenseSpectrum(
             step,
@@ -198,18 +199,23 @@ class DenseSeries:
         return found.x
 
     def _lines(self, spectrum: DenseSpectrum, y: np.ndarray) -> np.ndarray:
-        """Harmonics where the whitened series has a peak above 2.5 log n times its local median level."""
+        """Harmonics where the whitened series has a peak above 2.5 log n times its local median level.
+
+        Gaps give a strong peak weaker companions: only peaks of at least a third of the strongest count in one pass.
+        """
         alpha, _ = self.weights(spectrum, y)
         plan = NonuniformFFT(self.times - self.times[0], spectrum.step, len(spectrum.background) - 1)
         power = np.abs(plan.forward(alpha)) ** 2
         level = median_filter(power, size=min(201, 2 * (len(power) // 4) + 1), mode="nearest") / np.log(2)
         ratio = power / np.maximum(level, 1e-300)
         ratio[:3] = 0.0
+        least = max(2.5 * np.log(len(y)), ratio.max() / 3)
+        taken = list(spectrum.lines)
         found: list[int] = []
         for j in np.argsort(-ratio, kind="stable"):
-            if ratio[j] < 2.5 * np.log(len(y)) or len(found) == _MAX_LINES:
+            if ratio[j] < least or len(found) + len(taken) // 3 == _MAX_LINES:
                 break
-            if all(abs(int(j) - i) > 3 for i in found):
+            if all(abs(int(j) - i) > 3 for i in found) and all(abs(int(j) - i) > 2 for i in taken):
                 found.append(int(j))
         return np.array(sorted(found), int)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from typing import Any
 
@@ -38,7 +39,8 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Attributes:
         method_: the method used.
-        calibration_: factor on the error bars and weight of their tails, from hidden values.
+        calibration_: factor on the error bars of other tables and weight of their tails, from hidden values. (The table
+            that was fitted has its own: a model fits the windows that it learned from closer than others.)
         window_, cross_spectrum_: of the coupled model.
         spectra_: of the dense model, one per channel.
 
@@ -106,6 +108,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.method_ = ("coupled" if values.shape[1] > 1 else "dense") if self.method == "auto" else self.method
         with one_thread():
             self._model = methods.METHODS[self.method_].learn(steps, values, self)
+        self._fingerprint = _fingerprint(steps, values)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -120,15 +123,18 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         steps, values = self._standardized(table)
         mean, std = values.copy(), np.zeros(values.shape)
         missing = np.isnan(values)
+        calibration = self._model.calibration
+        if _fingerprint(steps, values) == self._fingerprint:
+            calibration = getattr(self._model, "own_calibration", calibration)
         if missing.any():
             with one_thread():
                 filled, deviation = self._model.fill(steps, values, self)
             mean = np.where(missing, filled, values)
-            std = np.where(missing, deviation, 0.0)
+            std = np.where(missing, calibration.factor * deviation, 0.0)
         outside = self._outside(steps, values, missing)
         back = np.empty(len(order), int)
         back[order] = np.arange(len(order))
-        full = self._all_values(X).copy()
+        full = table.everything.copy()
         found = (mean * self._spread + self._center)[back]
         full[:, table.columns] = np.where(np.isnan(table.values), found, table.values)
         deviations = np.zeros(full.shape)
@@ -139,11 +145,11 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             self._report(int(flags.sum()))
         holes = np.zeros(full.shape, bool)
         holes[:, table.columns] = np.isnan(table.values)
-        return Imputation.like(X, full, deviations, holes, flags, table, self._model.calibration)
+        return Imputation.like(X, full, deviations, holes, flags, table, calibration)
 
     @property
     def calibration_(self) -> Any:
-        """Factor and tails of the error bars."""
+        """Factor and tails of the error bars of other tables."""
         check_is_fitted(self, "_model")
         return self._model.calibration
 
@@ -174,14 +180,6 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int | np.integer) or value < least):
                 raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
-
-    def _all_values(self, X: Any) -> np.ndarray:
-        frame = X.to_frame() if _is_series(X) else X
-        return np.asarray(
-            validate_data(
-                self, numeric_copy(frame, self.time), reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
-            )
-        )
 
     def _read(self, X: Any, *, reset: bool) -> Table:
         frame = X.to_frame() if _is_series(X) else X
@@ -231,6 +229,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             "origin": self._origin,
             "center": self._center,
             "spread": self._spread,
+            "fingerprint": self._fingerprint,
             "model": self._model.pack(),
         }
 
@@ -243,8 +242,14 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.method_ = named["method"]
         self._step, self._origin = named["step"], named["origin"]
         self._center, self._spread = named["center"], named["spread"]
+        self._fingerprint = named["fingerprint"]
         self._model = methods.METHODS[self.method_].unpack(named["model"])
         return self
+
+
+def _fingerprint(steps: np.ndarray, values: np.ndarray) -> str:
+    """Tells the table that was fitted from others: its error bars are calibrated apart."""
+    return hashlib.sha256(steps.tobytes() + values.tobytes()).hexdigest()
 
 
 def _is_series(X: Any) -> bool:

@@ -1,7 +1,9 @@
 """The ways of filling a standardized table: coupled windows, dense and greedy series per channel, the paper's recipe.
 
 Each is a class with `learn(steps, values, options)`, `fill(steps, values, options)` -> (mean, std) of shape (n, C), `pack`
-and `unpack`. Steps are times in units of the clock's step, increasing; values have NaN where missing.
+and `unpack`. Steps are times in units of the clock's step, increasing; values have NaN where missing. Standard deviations
+are the model's own; the imputer multiplies them by the factor of `calibration`, or of `own_calibration` for the table that
+was learned from.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from flm.estimators.calibration import Calibration
 from flm.estimators.coupled import CrossSpectrum, Learned, Pattern, group_by_times, learn
 from flm.estimators.dense import DenseSeries, DenseSpectrum
 from flm.estimators.paper_recipe import PaperFit, train_paper_recipe
-from flm.estimators.windows import filling_windows, training_windows
+from flm.estimators.windows import filling_windows, lessons_of
 
 _WINDOW, _LEAST_WINDOW = 48, 8
 _MAX_VALUES = 2000  # in a window: beyond, a solve takes seconds
 _MAX_CHANNELS = 48  # coupled together; wider tables are split into groups of correlated channels
-_HIDDEN = 2000  # values hidden to calibrate the dense model
+_HIDDEN_SHARE = 0.1  # of the observed values, to stop the learning and to calibrate the error bars
+_HIDDEN = 2000  # most of them in the dense model
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +35,8 @@ class Coupled:
     window: int
     groups: list[np.ndarray]
     parts: list[Learned]
-    calibration: Calibration
+    calibration: Calibration  # of other tables
+    own_calibration: Calibration  # of the table that was learned from
 
     @property
     def learned(self) -> Learned:
@@ -52,21 +56,14 @@ class Coupled:
             window = max(min(_WINDOW, n // 4, _MAX_VALUES // widest), min(_LEAST_WINDOW, n))
         else:
             window = min(int(options.window), n)
+        hide = (_generator(options.seed).random(values.shape) < _HIDDEN_SHARE) & ~np.isnan(values)
         parts = []
         for group in groups:
-            train, held_out = training_windows(steps, values[:, group], float(window))
-            parts.append(
-                learn(
-                    train,
-                    held_out,
-                    float(window),
-                    shrinkage=options.shrinkage,
-                    max_rounds=options.max_rounds,
-                    seed=options.seed,
-                )
-            )
-        calibration = Calibration.of(np.concatenate([part.scores for part in parts]))
-        return cls(window, groups, parts, calibration)
+            lessons = lessons_of(steps, values[:, group], float(window), hide[:, group])
+            parts.append(learn(lessons, float(window), shrinkage=options.shrinkage, max_rounds=options.max_rounds))
+        own = Calibration.of(np.concatenate([part.scores for part in parts]))
+        fresh = np.concatenate([part.fresh_scores for part in parts])
+        return cls(window, groups, parts, Calibration.of(fresh) if len(fresh) else own, own)
 
     def fill(self, steps: np.ndarray, values: np.ndarray, options: Any) -> tuple[np.ndarray, np.ndarray]:
         """One linear solve per window."""
@@ -80,7 +77,7 @@ class Coupled:
                     m, s = pattern.fill(piece.window)
                     place = np.ix_(piece.rows[piece.targets], group)
                     mean[place], std[place] = m.T[piece.targets], s.T[piece.targets]
-        return mean, std * self.calibration.factor
+        return mean, std
 
     def pack(self) -> dict[str, Any]:
         """Plain arrays and numbers."""
@@ -88,10 +85,12 @@ class Coupled:
             "window": self.window,
             "groups": self.groups,
             "calibration": _pack_calibration(self.calibration),
+            "own_calibration": _pack_calibration(self.own_calibration),
             "parts": [
                 {
                     "rounds": part.rounds,
                     "scores": part.scores,
+                    "fresh_scores": part.fresh_scores,
                     "frequencies": part.spectrum.frequencies,
                     "mean": part.spectrum.mean,
                     "covariance": part.spectrum.covariance,
@@ -105,10 +104,16 @@ class Coupled:
     def unpack(cls, named: dict[str, Any]) -> Coupled:
         """The inverse of `pack`."""
         parts = [
-            Learned(CrossSpectrum(p["frequencies"], p["mean"], p["covariance"], p["noise"]), p["rounds"], p["scores"])
+            Learned(
+                CrossSpectrum(p["frequencies"], p["mean"], p["covariance"], p["noise"]),
+                p["rounds"],
+                p["scores"],
+                p["fresh_scores"],
+            )
             for p in named["parts"]
         ]
-        return cls(named["window"], list(named["groups"]), parts, _unpack_calibration(named["calibration"]))
+        calibrations = (_unpack_calibration(named[name]) for name in ("calibration", "own_calibration"))
+        return cls(named["window"], list(named["groups"]), parts, *calibrations)
 
 
 def _groups(values: np.ndarray) -> list[np.ndarray]:
@@ -136,7 +141,7 @@ class Dense:
     def learn(cls, steps: np.ndarray, values: np.ndarray, options: Any) -> Dense:
         """The prior of every channel; error bars calibrated on values hidden from it."""
         spectra, scores = [], []
-        rng = np.random.default_rng(options.seed)
+        rng = _generator(options.seed)
         for column in values.T:
             observed = np.flatnonzero(~np.isnan(column))
             spectrum = DenseSeries(steps[observed], column[observed]).learn(seed=options.seed)
@@ -161,7 +166,7 @@ class Dense:
                 continue
             series = DenseSeries(steps[observed], column[observed])
             mean[missing, c], std[missing, c] = series.fill(spectrum.stretched(steps), steps[missing])
-        return mean, std * self.calibration.factor
+        return mean, std
 
     def pack(self) -> dict[str, Any]:
         """Plain arrays and numbers."""
@@ -267,6 +272,11 @@ def _pack_calibration(calibration: Calibration) -> dict[str, float]:
 
 def _unpack_calibration(named: dict[str, float]) -> Calibration:
     return Calibration(named["factor"], named["tail"], named["unit"])
+
+
+def _generator(seed: int) -> np.random.Generator:
+    """A stream of its own: a user who hides values with the same seed must not have hidden ours."""
+    return np.random.default_rng([seed, 20240607])
 
 
 METHODS = {"coupled": Coupled, "dense": Dense, "greedy": Greedy, "paper": Paper}

@@ -17,12 +17,14 @@ class Table:
     Args:
         times: of the rows, in the clock's own unit (seconds for dates, rows without a clock), (n,).
         values: (n, C), NaN where missing.
-        columns: positions of the channels among all columns of the input.
+        everything: all columns of the input as numbers, the clock's too.
+        columns: positions of the channels among them.
         is_absolute: whether times of different tables are on one clock (dates or a time column).
     """
 
     times: np.ndarray
     values: np.ndarray
+    everything: np.ndarray
     columns: np.ndarray
     is_absolute: bool
 
@@ -86,11 +88,11 @@ def read_table(X: Any, values: np.ndarray, time: Any) -> Table:
         columns = np.delete(columns, place)
         if not len(columns):
             raise ValueError("`X` must have a column besides `time`; got only that.")
-        return Table(times, values[:, columns], columns, True)
+        return Table(times, values[:, columns], values, columns, True)
     index = getattr(X, "index", None)
     if index is not None and type(index).__name__ == "DatetimeIndex":
-        return Table(seconds(index), values, columns, True)
-    return Table(np.arange(len(values), dtype=float), values, columns, False)
+        return Table(seconds(index), values, values, columns, True)
+    return Table(np.arange(len(values), dtype=float), values, values, columns, False)
 
 
 def clock_step(times: np.ndarray) -> float:

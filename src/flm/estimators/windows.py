@@ -1,4 +1,4 @@
-"""Cutting a table into windows: to learn from, to hold out, to fill."""
+"""Cutting a table into windows: to learn from, to fill."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flm.estimators.coupled import Window
+from flm.estimators.coupled import Lesson, Window
 
-_BLOCK = 2  # windows per held-out block; every fifth block is held out
+_BLOCK = 2  # windows per block of cross-validation
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,28 +30,26 @@ def cut(steps: np.ndarray, values: np.ndarray, start: float, width: float) -> Cu
     return Cut(Window(times, np.where(observed, block, 0.0), observed), rows, np.ones(len(rows), bool))
 
 
-def training_windows(steps: np.ndarray, values: np.ndarray, width: float) -> tuple[list[Window], list[Window]]:
-    """Windows every half width to learn from, and windows of held-out blocks that share no rows with them.
+def lessons_of(steps: np.ndarray, values: np.ndarray, width: float, hide: np.ndarray) -> list[Lesson]:
+    """Windows every half width to learn from; every fifth block of two widths is held out in cross-validation.
 
-    A block is two windows long and every fifth one is held out; a table of fewer than five blocks holds out nothing.
+    Args:
+        steps: times in steps, increasing.
+        values: (n, C), NaN where missing.
+        width: of a window, in steps.
+        hide: observed values to hide, (n, C): the same in every window that covers them.
     """
-    end = steps[-1] + 1
-    last = max(end - width, steps[0])
-    starts = np.arange(steps[0], last + 1e-6, width / 2)
-    blocks = int((end - steps[0]) // (_BLOCK * width))
-    learn, held = [], []
-    for start in starts:
-        piece = cut(steps, values, start, width).window
-        if not piece.observed.any():
+    last = max(steps[-1] + 1 - width, steps[0])
+    lessons = []
+    for start in np.arange(steps[0], last + 1e-6, width / 2):
+        piece = cut(steps, values, start, width)
+        if not piece.window.observed.any():
             continue
-        first = int((start - steps[0] + 1e-6) // (_BLOCK * width))
-        final = int((start + width - steps[0] - 1e-6) // (_BLOCK * width))
-        out = [block % 5 == 4 and blocks >= 5 for block in (first, final)]
-        if all(out):
-            held.append(piece)
-        elif not any(out):
-            learn.append(piece)
-    return learn, held
+        ends = np.array([start + 1e-6, start + width - 1e-6]) - steps[0]
+        out = (ends // (_BLOCK * width)) % 5 == 4
+        role = "held out" if out.all() else "between" if out.any() else "kept"
+        lessons.append(Lesson(piece.window, hide[piece.rows].T, role))
+    return lessons
 
 
 def filling_windows(steps: np.ndarray, values: np.ndarray, width: float, phase: float, overlap: bool) -> list[Cut]:

@@ -1,0 +1,277 @@
+"""FLMImputer: scikit-learn's contract whole, tables in and out, gaps of every kind, error bars, clocks."""
+
+import re
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+import flm
+from flm.estimators import ExtrapolationWarning
+
+METHODS = ["coupled", "dense", "greedy"]
+
+
+def channels(n=600, C=3, seed=0, noise=0.1):
+    """A daily cycle and a slow wave in every channel, the channels related."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(float(n))
+    slow = np.convolve(rng.normal(size=n + 60), np.hanning(41) / 4, "valid")[:n]
+    columns = [
+        (1 + 0.3 * c) * np.sin(2 * np.pi * t / 24 + 0.4 * c) + (0.5 + c) * slow + noise * rng.normal(size=n)
+        for c in range(C)
+    ]
+    return np.stack(columns, axis=1) + 10 * np.arange(C)
+
+
+def holes(shape, kind, rng):
+    hidden = np.zeros(shape, bool)
+    if kind == "points":
+        hidden = rng.random(shape) < 0.2
+    elif kind == "blocks":
+        for c in range(shape[1]):
+            for start in rng.choice(np.arange(20, shape[0] - 40, 40), 4, replace=False):
+                hidden[start : start + 12, c] = True
+    else:  # the same stretch in all channels
+        for start in (100, 300, 450):
+            hidden[start : start + 18] = True
+    hidden[[0, -1]] = False
+    return hidden
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_check_estimator_passes_whole():
+    results = check_estimator(flm.FLMImputer(), on_fail=None)
+    assert len(results) > 40
+    assert {r["check_name"] for r in results if r["status"] == "skipped"} <= {"check_array_api_input"}
+    assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
+
+
+@pytest.mark.parametrize("kind", ["points", "blocks", "stretches"])
+@pytest.mark.parametrize("method", METHODS)
+def test_gaps_are_filled_better_than_by_interpolation(method, kind):
+    X = channels()
+    hidden = holes(X.shape, kind, np.random.default_rng(1))
+    holed = np.where(hidden, np.nan, X)
+    filled = flm.FLMImputer(method=method).fit_transform(holed)
+    assert np.isfinite(filled).all()
+    np.testing.assert_array_equal(filled[~hidden], X[~hidden])
+    linear = pd.DataFrame(holed).interpolate(limit_direction="both").to_numpy()
+    ours, theirs = (np.abs(v - X)[hidden].mean() for v in (filled, linear))
+    # a few lines cannot follow the slow wave from point to point; across gaps they still know the day
+    bound = (
+        {"points": 0.95, "blocks": 0.4, "stretches": 0.6}
+        if method != "greedy"
+        else {"points": 3, "blocks": 0.7, "stretches": 0.7}
+    )
+    assert ours < bound[kind] * theirs
+
+
+@pytest.mark.parametrize(("method", "C"), [("coupled", 3), ("dense", 1)])
+def test_error_bars_cover(method, C):
+    inside = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = channels(1500, C, seed, noise=0.2)
+        hidden = rng.random(X.shape) < 0.2
+        hidden[[0, -1]] = False
+        found = flm.FLMImputer(method=method).fit(np.where(hidden, np.nan, X)).impute(np.where(hidden, np.nan, X))
+        assert (found.std[hidden] > 0).all()
+        assert (found.std[~hidden] == 0).all()
+        error = np.abs(found.values - X)[hidden]
+        covered = [(error < k * found.std[hidden]).mean() for k in (1, 1.96)]
+        for level in (0.68, 0.95):
+            lower, upper = found.interval(level)
+            covered.append(((lower < X) & (upper > X))[hidden].mean())
+        inside.append(covered)
+    inside = np.mean(inside, axis=0)
+    assert np.abs(inside[[0, 2]] - 0.68).max() <= 0.03, inside
+    assert np.abs(inside[[1, 3]] - 0.95).max() <= 0.03, inside
+
+
+def test_pandas_in_pandas_out():
+    X = channels(300)
+    index = pd.date_range("2024-03-01", periods=300, freq="h", tz="UTC")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"], index=index)
+    holed = frame.copy()
+    holed.iloc[50:60, 1] = np.nan
+    imputer = flm.FLMImputer().fit(holed)
+    filled, std = imputer.impute(holed)
+    assert isinstance(filled, pd.DataFrame)
+    pd.testing.assert_index_equal(filled.index, index)
+    assert list(filled.columns) == list(std.columns) == ["a", "b", "c"]
+    pd.testing.assert_frame_equal(filled[["a", "c"]], frame[["a", "c"]])
+    assert (std["b"].iloc[50:60] > 0).all()
+    assert isinstance(imputer.transform(holed.to_numpy()), np.ndarray)
+    series = holed["b"]
+    one = flm.FLMImputer().fit(series).transform(series)
+    assert isinstance(one, pd.Series)
+    pd.testing.assert_index_equal(one.index, index)
+    assert one.notna().all()
+    lower, upper = imputer.impute(holed).interval(0.9)
+    assert (lower["b"].iloc[50:60] < upper["b"].iloc[50:60]).all()
+
+
+def test_a_time_column_is_the_clock_and_stays():
+    X = channels(300, 2)
+    dates = pd.date_range("2024-03-01", periods=300, freq="30min")
+    frame = pd.DataFrame({"when": dates, "a": X[:, 0], "b": X[:, 1]})
+    holed = frame.copy()
+    holed.loc[40:50, "a"] = np.nan
+    shuffled = holed.sample(frac=1, random_state=0)
+    filled = flm.FLMImputer(time="when").fit(holed).transform(holed)
+    pd.testing.assert_series_equal(filled["when"], frame["when"])
+    again = flm.FLMImputer(time="when").fit(shuffled).transform(shuffled)
+    pd.testing.assert_frame_equal(again.sort_index(), filled)
+    numbers = np.column_stack([np.arange(300.0), X])
+    numbers[40:51, 1] = np.nan
+    np.testing.assert_allclose(flm.FLMImputer(time=0).fit(numbers).transform(numbers)[:, 1], filled["a"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_irregular_clocks(method):
+    rng = np.random.default_rng(2)
+    t = np.sort(rng.uniform(0, 600, 600))
+    X = np.stack([t, np.sin(0.26 * t), 5 + np.cos(0.26 * t)], axis=1) + [0, 0.05, 0.05] * rng.normal(size=(600, 3))
+    hidden = rng.random(X.shape) < 0.2
+    hidden[:, 0] = False
+    hidden[[0, -1]] = False
+    filled = flm.FLMImputer(time=0, method=method).fit_transform(np.where(hidden, np.nan, X))
+    assert np.abs(filled - X)[hidden].mean() < 0.1
+    # the row number would be the wrong clock
+    blind = flm.FLMImputer(method=method).fit_transform(np.where(hidden, np.nan, X)[:, 1:])
+    assert np.abs(filled - X)[hidden].mean() < np.abs(blind - X[:, 1:])[hidden[:, 1:]].mean()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_fitted_on_one_table_and_applied_to_another(method):
+    X = channels(1000)
+    rng = np.random.default_rng(3)
+    hidden = rng.random(X.shape) < 0.2
+    hidden[[0, 699, 700, -1]] = False
+    holed = np.where(hidden, np.nan, X)
+    index = pd.date_range("2024-01-01", periods=1000, freq="h")
+    frame = pd.DataFrame(holed, index=index)
+    imputer = flm.FLMImputer(method=method).fit(frame.iloc[:700])
+    part = imputer.transform(frame.iloc[700:]).to_numpy()
+    assert np.abs(part - X[700:])[hidden[700:]].mean() < 0.45
+    complete = pd.DataFrame(X[700:], index=index[700:])
+    pd.testing.assert_frame_equal(imputer.transform(complete), complete)
+
+
+@pytest.mark.parametrize(("method", "columns"), [("coupled", 2), ("dense", 1), ("greedy", 1)])
+def test_forecasting_is_flagged_or_refused(method, columns):
+    X = channels(300, columns)
+    holed = X.copy()
+    holed[-10:] = np.nan
+    holed[100:105, 0] = np.nan
+    imputer = flm.FLMImputer(method=method).fit(holed)
+    with pytest.warns(ExtrapolationWarning, match=f"{10 * columns} missing values lie outside the time span"):
+        found = imputer.impute(holed)
+    assert found.extrapolated.sum() == 10 * columns
+    assert found.extrapolated[-10:].all()
+    assert found.filled.sum() == 10 * columns + 5
+    if method != "greedy":  # error bars grow
+        assert found.std[-1, 0] > found.std[-10, 0]
+    with pytest.raises(ValueError, match="`X` must have observed values on both sides of every hole"):
+        flm.FLMImputer(method=method, extrapolation="refuse").fit(holed).transform(holed)
+
+
+def test_a_channel_that_ends_early_is_no_forecast_when_others_go_on():
+    X = channels(300, 2)
+    holed = X.copy()
+    holed[-30:, 0] = np.nan
+    found = flm.FLMImputer().fit(holed).impute(holed)
+    assert not found.extrapolated.any()
+    assert np.abs(found.values - X)[-30:, 0].mean() < 0.4
+
+
+@pytest.mark.parametrize("way", ["joblib", "safetensors"])
+@pytest.mark.parametrize("method", [*METHODS, "paper"])
+def test_round_trip(tmp_path, way, method, monkeypatch):
+    monkeypatch.setattr("flm.estimators.paper_recipe.EPOCHS", 50)
+    X = channels(300, 2)
+    X[50:60, 0] = np.nan
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    imputer = flm.FLMImputer(method=method).fit(frame)
+    path = tmp_path / "imputer"
+    if way == "joblib":
+        joblib.dump(imputer, path)
+        back = joblib.load(path)
+    else:
+        flm.save(imputer, path)
+        back = flm.load(path)
+    assert back.get_params() == imputer.get_params()
+    for a, b in zip(back.impute(frame), imputer.impute(frame), strict=True):
+        pd.testing.assert_frame_equal(a, b)
+    assert list(back.get_feature_names_out()) == ["a", "b"]
+    assert back.calibration_ == imputer.calibration_
+
+
+def test_the_papers_recipe_is_there_and_labelled(monkeypatch):
+    monkeypatch.setattr("flm.estimators.paper_recipe.EPOCHS", 4000)
+    t = np.linspace(-np.pi, np.pi, 200)
+    X = (1 + np.cos(t) + 0.5 * np.sin(2 * t))[:, None]
+    holed = X.copy()
+    holed[40:50] = np.nan
+    holed[170:175] = np.nan
+    imputer = flm.FLMImputer(method="paper").fit(holed)
+    (fit,) = imputer._model.fits
+    assert fit.frequencies.shape == fit.amplitudes.shape == fit.phases.shape == (8,)
+    assert np.abs(fit.frequencies - np.arange(8)).max() < 1  # they hardly move
+    with pytest.warns(ExtrapolationWarning, match="5 missing"):  # beyond the three quarters that were trained on
+        found = imputer.impute(holed)
+    assert 0 < np.abs(found.values - X)[40:50].mean() < X.std()
+
+
+def test_wide_tables_are_coupled_in_groups():
+    rng = np.random.default_rng(4)
+    base = np.sin(2 * np.pi * np.arange(96) / 24)[:, None]
+    X = base * rng.choice([-1, 1], 60) + 0.1 * rng.normal(size=(96, 60))
+    hidden = rng.random(X.shape) < 0.1
+    imputer = flm.FLMImputer(window=16, max_rounds=4).fit(np.where(hidden, np.nan, X))
+    assert [len(group) for group in imputer._model.groups] == [30, 30]
+    filled = imputer.transform(np.where(hidden, np.nan, X))
+    assert np.abs(filled - X)[hidden].mean() < 0.2
+    with pytest.raises(AttributeError, match="2 groups"):
+        imputer.cross_spectrum_  # noqa: B018
+
+
+def test_in_a_pipeline():
+    X = channels(200)
+    y = X.sum(axis=1)
+    X[::9, 1] = np.nan
+    piped = make_pipeline(flm.FLMImputer(), flm.FLMRegressor(max_columns=64)).fit(X, y)
+    assert piped.score(X, y) > 0.98
+
+
+TABLE = channels(60, 2)
+CALLS = [
+    ({"method": "spline"}, "`method` must be one of 'auto', 'coupled', 'dense', 'greedy', 'paper'; got 'spline'."),
+    ({"extrapolation": "no"}, "`extrapolation` must be 'flag' or 'refuse'; got 'no'."),
+    ({"window": 2}, "`window` must be an integer of at least 4; got 2."),
+    ({"max_rounds": 0}, "`max_rounds` must be an integer of at least 1; got 0."),
+    ({"time": 7}, "`time` must be a column's position below 2 when X is an array; got 7."),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), CALLS, ids=[next(iter(o)) for o, _ in CALLS])
+def test_bad_options_are_said(options, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        flm.FLMImputer(**options).fit(TABLE)
+
+
+def test_bad_tables_are_said():
+    with pytest.raises(ValueError, match="`X` must have an observed value in every column; got none in column 1"):
+        flm.FLMImputer().fit(np.column_stack([TABLE[:, 0], np.full(60, np.nan)]))
+    frame = pd.DataFrame(TABLE, columns=["hour", "load"])
+    with pytest.raises(ValueError, match=r"got 'hours'\. Did you mean 'hour'"):
+        flm.FLMImputer(time="hours").fit(frame)
+    frame.loc[3, "hour"] = np.nan
+    with pytest.raises(ValueError, match="`time` must have no missing values; got 1 in column 'hour'"):
+        flm.FLMImputer(time="hour").fit(frame)
+    with pytest.raises(ValueError, match="`X` must have a column besides `time`"):
+        flm.FLMImputer(time=0).fit(TABLE[:, :1])
