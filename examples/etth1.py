@@ -108,7 +108,9 @@ def oil_temperature(frame, seed, rate, method="auto"):
     holed = series.mask(hidden)
     truth = series["OT"].to_numpy()[mask]
     start = time.perf_counter()
-    if method == "paper":  # fitted to the first 80 per cent (of which a quarter stops it), read off beyond: extrapolation
+    if (
+        method == "paper"
+    ):  # fitted to the first 80 per cent (of which a quarter stops it), read off beyond: extrapolation
         imputer = flm.FLMImputer(method="paper", seed=seed).fit(holed[~test])
         filled = imputer.impute(holed[test]).values["OT"].to_numpy()[hidden[test, 0]]
     else:
