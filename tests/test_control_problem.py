@@ -80,7 +80,11 @@ REFUSED = [
         TypeError,
         "`running_cost` must be a function of named arguments, such as `lambda u, u_x: ...`; got 3.0.",
     ),
-    (lambda: problem(states=("x", "t")), ValueError, "`states` must have names of their own; got 't', which is the time."),
+    (
+        lambda: problem(states=("x", "t")),
+        ValueError,
+        "`states` must have names of their own; got 't', which is the time.",
+    ),
     (
         lambda: problem(controls=("x",)),
         ValueError,
@@ -123,7 +127,11 @@ REFUSED = [
         ValueError,
         "`initial` must be a box over a, b; got the axis 'c'. On the simplex the last state's start is implied.",
     ),
-    (lambda: game(initial=(0.2, 0.3, 0.6)), ValueError, "`initial` must sum to one on the simplex; got [0.2, 0.3, 0.6]."),
+    (
+        lambda: game(initial=(0.2, 0.3, 0.6)),
+        ValueError,
+        "`initial` must sum to one on the simplex; got [0.2, 0.3, 0.6].",
+    ),
     (
         lambda: game(initial=flm.Ball((0.2, 0.3, 0.5), 0.3)),
         ValueError,
@@ -162,7 +170,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("call", "kind", "message"), REFUSED, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("call", "kind", "message"), REFUSED, ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_refused_with_a_sentence(call, kind, message):
     end = "" if message.endswith(" ") else "$"
     with pytest.raises(kind, match=f"^{re.escape(message)}{end}"):
@@ -223,7 +233,9 @@ def test_cyclic_images_are_found_and_strangers_refused():
             np.testing.assert_allclose((built.starts.group[index].states @ start)[:2], found, atol=1e-15)
     centers = {tuple(np.round(built.sample(200, seed=0, image=i).mean(axis=0), 1)) for i in range(3)}
     assert centers == {(0.2, 0.2, 0.6), (0.2, 0.6, 0.2), (0.6, 0.2, 0.2)}
-    with pytest.raises(ValueError, match=r"^`x0` must be in the ball of radius 0.15 around \[0.2, 0.2, 0.6\] or one of its"):
+    with pytest.raises(
+        ValueError, match=r"^`x0` must be in the ball of radius 0.15 around \[0.2, 0.2, 0.6\] or one of its"
+    ):
         built.starts.locate((0.4, 0.4, 0.2))
 
 

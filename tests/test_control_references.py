@@ -13,7 +13,13 @@ from flm.references import collocation, pontryagin, riccati
 
 needs_casadi = pytest.mark.skipif(importlib.util.find_spec("casadi") is None, reason="extra `references` not installed")
 
-LQ = {"A": ((0.0, 1.0), (-1.0, 0.5)), "B": ((0.0,), (1.0,)), "Q": np.eye(2), "R": ((0.5,),), "S": ((1.0, 0.2), (0.2, 2.0))}
+LQ = {
+    "A": ((0.0, 1.0), (-1.0, 0.5)),
+    "B": ((0.0,), (1.0,)),
+    "Q": np.eye(2),
+    "R": ((0.5,),),
+    "S": ((1.0, 0.2), (0.2, 2.0)),
+}
 
 
 def double_integrator_cost(largest, horizon=2.0):
@@ -102,7 +108,9 @@ def test_a_missing_extra_names_its_install(monkeypatch):
 
 def test_refusals():
     path = flm.OptimalControl(lambda u: (u,), lambda u: u**2, 1.0, ("x",), ("u",), initial=[1.0], path=lambda x: x - 2)
-    with pytest.raises(ValueError, match=r"^`problem` must have no path constraints for Pontryagin's principle; use flm"):
+    with pytest.raises(
+        ValueError, match=r"^`problem` must have no path constraints for Pontryagin's principle; use flm"
+    ):
         pontryagin(path)
     with pytest.raises(ValueError, match=r"^`x0` must be given for a problem with a set of initial states\.$"):
         pontryagin(rock_paper_scissors(flm.Ball((0.2, 0.2, 0.6), 0.1)))
@@ -115,14 +123,20 @@ def test_refusals():
 
 def test_a_failure_is_said_with_its_reasons():
     """Infeasible: a unit move in two seconds needs a force of at least one."""
-    with pytest.raises(RuntimeError, match="was not solved from .* constant state: "):
+    with pytest.raises(RuntimeError, match=r"was not solved from .* constant state: "):
         pontryagin(double_integrator(largest=0.5), max_nodes=300, guesses=2)
 
 
 def test_the_cheapest_of_several_extremals():
     """x' = u over a unit of time to the nearer of two wells: u is constant, and there are three stationary values."""
     problem = flm.OptimalControl(
-        lambda u: (u,), lambda u: 0.5 * u**2, 1.0, ("x",), ("u",), initial=[-0.1], terminal_cost=lambda x: 4 * (x**2 - 1) ** 2
+        lambda u: (u,),
+        lambda u: 0.5 * u**2,
+        1.0,
+        ("x",),
+        ("u",),
+        initial=[-0.1],
+        terminal_cost=lambda x: 4 * (x**2 - 1) ** 2,
     )
     u = np.linspace(-3, 3, 600_001)
     truth = np.min(0.5 * u**2 + 4 * ((u - 0.1) ** 2 - 1) ** 2)

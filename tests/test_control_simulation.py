@@ -110,7 +110,9 @@ def test_gradient_and_hessian_are_exact_for_the_discrete_problem(name):
     step = 1e-5
     for i in range(transcription.size):
         shift = step * np.eye(transcription.size)[i]
-        slope = (transcription.run(c + shift, multipliers).lagrangian - transcription.run(c - shift, multipliers).lagrangian)
+        slope = (
+            transcription.run(c + shift, multipliers).lagrangian - transcription.run(c - shift, multipliers).lagrangian
+        )
         np.testing.assert_allclose(found.gradient[0, i], slope[0] / (2 * step), rtol=1e-5, atol=1e-7)
         if name != "path":  # max(0, ...)^2 has a discontinuous second derivative
             row = (gradient(c + shift) - gradient(c - shift)) / (2 * step)
@@ -126,7 +128,9 @@ def test_costates_converge_to_the_continuous_ones():
 
 
 def test_a_start_that_runs_away_costs_infinity_and_spares_the_others():
-    problem = flm.OptimalControl(lambda x, u: (x**2 + u,), lambda x: x**2, 2.0, ("x",), ("u",), initial=flm.Box(x=(-2, 2)))
+    problem = flm.OptimalControl(
+        lambda x, u: (x**2 + u,), lambda x: x**2, 2.0, ("x",), ("u",), initial=flm.Box(x=(-2, 2))
+    )
     followed = problem.simulate(lambda t: 0.0 * t, [[-1.0], [2.0]])
     assert np.isfinite(followed.cost[0])
     assert followed.cost[1] == np.inf
@@ -135,7 +139,9 @@ def test_a_start_that_runs_away_costs_infinity_and_spares_the_others():
 
 
 def test_crossings_are_where_the_control_meets_its_bounds():
-    found = crossings(lambda s: np.sin(2 * np.pi * np.atleast_2d(s))[..., None] * [[[1.0]], [[0.2]]], np.array([-0.5]), np.array([0.5]), 2)
+    sizes = np.array([1.0, 0.2])[:, None]
+    raw = lambda s: (sizes * np.sin(2 * np.pi * np.atleast_2d(s)))[..., None]
+    found = crossings(raw, np.array([-0.5]), np.array([0.5]), 2)
     np.testing.assert_allclose(np.sort(found[0]), [1 / 12, 5 / 12, 7 / 12, 11 / 12], atol=1e-10)
     assert np.isnan(found[1]).all()
 

@@ -85,7 +85,9 @@ def test_states_stay_on_the_simplex(family):
 def test_refusals(family, single):
     with pytest.raises(ValueError, match=r"^`x0` must be in the ball of radius 0.15 .* got \[0.4, 0.4, 0.2\]"):
         family.cost((0.4, 0.4, 0.2))
-    with pytest.raises(ValueError, match=r"^`x0` must be in the initial state \[0.2, 0.2, 0.6\] or one of its symmetric"):
+    with pytest.raises(
+        ValueError, match=r"^`x0` must be in the initial state \[0.2, 0.2, 0.6\] or one of its symmetric"
+    ):
         single.control(0.0, (0.3, 0.3, 0.4))
     with pytest.raises(ValueError, match=r"^`x0` must be given: the law is for the ball"):
         family.control(0.0)
@@ -136,7 +138,9 @@ def test_frames(family, single):
 
 def test_what_is_printed(single):
     text = repr(single)
-    assert text.startswith("ControlSolution gamma(t): The best law of this size, 3 sub-networks, has an estimated excess")
+    assert text.startswith(
+        "ControlSolution gamma(t): The best law of this size, 3 sub-networks, has an estimated excess"
+    )
     assert "<pre>" in single._repr_html_()
     assert not single.converged
 

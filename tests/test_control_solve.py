@@ -6,6 +6,7 @@ The default tests use a few states; the slow ones the full counts.
 
 import importlib.util
 import time
+from functools import lru_cache
 
 import jax.numpy as jnp
 import numpy as np
@@ -59,11 +60,18 @@ def test_fixed_start_with_five_subnetworks(start):
     assert seconds < 2.0
 
 
+@lru_cache
+def on_disks(count):
+    """Fresh random states on each of the three disks, with their optimal costs."""
+    problem = rock_paper_scissors(DISK)
+    starts = [problem.sample(count, seed=100 + image, image=image) for image in range(3)]
+    return [(x0, problem.optimal_costs(x0)) for x0 in starts]
+
+
 def check_disks(solution, count, limit):
-    problem, errors = rock_paper_scissors(DISK), []
-    for image in range(3):
-        x0 = problem.sample(count, seed=100 + image, image=image)
-        comparison = solution.compare("pontryagin", x0)
+    errors = []
+    for x0, truth in on_disks(count):
+        comparison = solution.compare(truth, x0)
         assert comparison.mape <= limit
         assert comparison.percentage_errors.min() > -1e-6  # an achievable cost is never below the optimum
         errors.append(comparison)
@@ -91,7 +99,7 @@ def test_the_papers_size_with_learned_frequencies():
     assert solution.num_subnets == 27
     lattice = np.round(solution.law.frequencies / (np.pi / 8), 6)
     assert np.abs(lattice - np.round(lattice)).max() > 1e-4  # the frequencies have moved off their lattice
-    check_disks(solution, 2, 1e-2)
+    check_disks(solution, 4, 1e-2)
 
 
 @pytest.mark.slow
@@ -129,14 +137,29 @@ def test_the_papers_penalty_method():
     np.testing.assert_allclose(x, solution.trajectory(np.linspace(0, 6, 25)), atol=5e-3)
 
 
-def test_the_penalty_method_takes_families_and_constraints():
-    """A small budget: it runs, improves on no control, and reports itself."""
-    problem = rock_paper_scissors(DISK)
-    solution = flm.solve(problem, method=Penalty.paper_family(epochs=400, num_starts=20, nodes=21, mu_dynamics=1e2, mu_initial=1e2))
-    assert solution.num_subnets == 27
-    assert solution.networks.frequencies.shape == (2, 27, 3)
+def test_the_papers_settings_have_names():
+    family, five = Penalty.paper_family(), Penalty.paper_rpssl(epochs=10)
+    assert (family.state_subnets, family.control_subnets, family.num_starts) == (27, 27, 250)
+    assert (family.learning_rate, family.betas) == (5e-4, (0.95, 0.97))
+    assert (five.state_subnets, five.control_subnets, five.learning_rate, five.epochs) == (16, 32, 1e-4, 10)
+
+
+def test_the_penalty_method_on_a_family():
+    """A small budget: the loss falls, the networks come out as asked for, and the status says how far it is."""
+    problem, losses = rock_paper_scissors(DISK), []
+    method = Penalty.paper_family(
+        state_subnets=4, control_subnets=8, epochs=1000, num_starts=20, nodes=21, mu_dynamics=1e2, polish=0
+    )
+    solution = flm.solve(problem, method=method, progress=lambda entry: losses.append(entry.get("loss", np.inf)))
+    assert losses[1] < losses[0]
+    assert solution.num_subnets == 8
+    assert solution.networks.frequencies.shape == (2, 4, 3)
     assert solution.status.word == "size"
     assert np.isfinite(solution.network_cost(problem.sample(2, seed=0))).all()
+
+
+@pytest.mark.slow
+def test_the_penalty_method_keeps_terminal_constraints():
     tied = flm.solve(double_integrator(largest=None), method=Penalty(epochs=500, polish=40))
     assert np.abs(tied.network_trajectory([2.0])).max() < 0.05
 
@@ -159,12 +182,16 @@ def test_the_augmented_lagrangian_on_a_family():
 
 
 def test_adam_on_the_reduced_problem():
-    problem = rock_paper_scissors()
-    solution = flm.solve(problem, method=Reduced(adam=Adam(epochs=400)), num_subnets=5)
+    solution = flm.solve(rock_paper_scissors(), method=Reduced(adam=Adam(epochs=400)), num_subnets=5)
     assert solution.cost() / SHOOTING[0.2, 0.2, 0.6] - 1 < 1e-3
-    family = flm.solve(rock_paper_scissors(DISK), method=Reduced(adam=Adam(epochs=200, steps=12, num_starts=40)), num_subnets=27)
-    assert family.error_estimate < 0.05
-    assert family.num_subnets == 27
+
+
+@pytest.mark.slow
+def test_adam_on_a_family():
+    """The paper's size in 1,000 epochs: mean at most 1e-2 %."""
+    solution = flm.solve(rock_paper_scissors(DISK), method=Reduced(adam=Adam()), num_subnets=27)
+    assert solution.num_subnets == 27
+    check_disks(solution, 4, 1e-2)
 
 
 # --- problems with known answers --------------------------------------------------------------------------------------
@@ -239,10 +266,13 @@ def test_a_path_constraint():
         lambda u: (u,), lambda t, x, u: 0.5 * u**2 + 4.0 * (x - jnp.sin(3 * t)) ** 2, 1.0, ("x",), ("u",), initial=[0.0],
         path=lambda x: x - 0.5,
     )  # fmt: skip
-    solution = flm.solve(problem, tol=1e-5)
+    solution = flm.solve(problem, tol=1e-4)
     assert solution.violation() < 1e-3
     assert solution.trajectory(np.linspace(0, 1, 301)).max() < 0.501
-    assert flm.solve(flm.OptimalControl(**{**_fields(problem), "path": None})).trajectory(np.linspace(0, 1, 301)).max() > 0.6
+    assert (
+        flm.solve(flm.OptimalControl(**{**_fields(problem), "path": None})).trajectory(np.linspace(0, 1, 301)).max()
+        > 0.6
+    )
     if importlib.util.find_spec("casadi"):
         np.testing.assert_allclose(solution.cost(), collocation(problem).cost, rtol=1e-4)
 
@@ -286,7 +316,9 @@ def test_what_is_said_when_the_tolerance_is_not_met():
     solution = flm.solve(rock_paper_scissors((0.1, 0.3, 0.6)), tol=1e-10, max_columns=12)
     assert not solution.converged
     assert str(solution.status).startswith("The tolerance 1e-10 is not met within the allowed columns")
-    with pytest.raises(ValueError, match=r"^`max_columns` must be at least 16 for 2 varying coordinates of the start and 1"):
+    with pytest.raises(
+        ValueError, match=r"^`max_columns` must be at least 32 for 2 varying coordinates of the start and 1"
+    ):
         flm.solve(rock_paper_scissors(DISK), max_columns=10)
 
 
@@ -315,6 +347,17 @@ def test_an_interruption_returns_the_best_so_far(method):
     assert solution.status.word == "interrupted"
     assert str(solution.status).startswith("Stopped by the user")
     assert np.isfinite(solution.cost())
+
+
+def test_an_interrupted_family_still_has_a_law():
+    def stop(entry):
+        raise KeyboardInterrupt
+
+    solution = flm.solve(rock_paper_scissors(DISK), progress=stop)
+    assert solution.status.word == "interrupted"
+    assert solution.error_estimate == np.inf
+    # The middle start's own control, rough but sensible for its neighbors.
+    assert solution.cost((0.2, 0.2, 0.6)) / SHOOTING[0.2, 0.2, 0.6] - 1 < 0.05
 
 
 def test_the_same_seed_gives_the_same_law():

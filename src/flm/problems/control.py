@@ -260,9 +260,7 @@ class OptimalControl:
             if not (np.array_equal(turned[0], self.lower) and np.array_equal(turned[1], self.upper)):
                 broken = broken or "the bounds break"
         if broken:
-            raise ValueError(
-                f"`symmetries` must leave the problem unchanged; got {self.symmetries!r}, which {broken}."
-            )
+            raise ValueError(f"`symmetries` must leave the problem unchanged; got {self.symmetries!r}, which {broken}.")
 
 
 @partial(jax.jit, static_argnums=0)

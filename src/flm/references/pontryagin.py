@@ -282,7 +282,9 @@ class _Hamiltonian:
         y = np.vstack([v0[:, None] + 0.1 * rng.standard_normal((d, 9)), rng.standard_normal((d, 9)), np.zeros((1, 9))])
         u = np.clip(rng.standard_normal((9, k)), self.problem.lower, self.problem.upper)
         hessian = self.derivatives(np.linspace(0.0, 1.0, 9), y, u, unknowns)[3]
-        return bool((np.abs(np.einsum("rkk->rk", hessian[:, 2 * d : 2 * d + k, 2 * d : 2 * d + k])).max(axis=0) < 1e-14).any())
+        return bool(
+            (np.abs(np.einsum("rkk->rk", hessian[:, 2 * d : 2 * d + k, 2 * d : 2 * d + k])).max(axis=0) < 1e-14).any()
+        )
 
     def convexity(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> float:
         """The smallest eigenvalue of h_uu over the mesh."""

@@ -150,5 +150,5 @@ def _frame(axis: Axes, names: Any) -> None:
     axis.plot(*ternary(np.full(3, 1 / 3)), "+", color="#444444", markersize=7, zorder=0)
     for corner, name, (dx, dy) in zip(_CORNERS, names, [(-0.04, -0.06), (0.04, -0.06), (0.0, 0.04)], strict=True):
         axis.annotate(name, (corner[0] + dx, corner[1] + dy), ha="center", va="center")
-    axis.set_aspect("equal")
+    axis.set(aspect="equal", xlim=(-0.12, 1.12), ylim=(-0.13, 0.97))
     axis.set_axis_off()

@@ -52,7 +52,11 @@ def fit_law(
         scaled = matrix / size[:, None] / size
         improved = False
         while damping < 1e8 and not improved:
-            factor = scipy.linalg.cho_factor(scaled + (damping + 1e-13) * np.eye(len(scaled)), check_finite=False)
+            try:
+                factor = scipy.linalg.cho_factor(scaled + (damping + 1e-13) * np.eye(len(scaled)), check_finite=False)
+            except scipy.linalg.LinAlgError:
+                damping = 10 * max(damping, 1e-13)
+                continue
             step = -scipy.linalg.cho_solve(factor, gradient / size, check_finite=False)
             predicted = -(step @ (gradient / size)) - 0.5 * step @ scaled @ step
             trial = _moved(law, step / size)

@@ -4,8 +4,9 @@ Time frequencies are π(k + ½) in normalized time, amplitudes by Newton's metho
 is the estimated excess cost, ½∫h_u²/h_uu, plus the change from the level before.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -153,13 +154,10 @@ def explore(problem: OptimalControl, guesses: int, seed: int) -> Level:
     best = int(np.nanargmin(lagrangian)) if np.isfinite(lagrangian).any() else 0
     if lagrangian[best] > lagrangian[0] - 1e-3 * abs(lagrangian[0]):
         best = 0
-    one = transcribe(problem, v0[:1], _FIRST)
-    chosen = replace(
-        batch,
-        c=batch.c[best : best + 1],
-        derivatives=one.derivatives(run := one.run(batch.c[best : best + 1]), batch.c[best : best + 1]),
-    )
-    return Level(one, chosen, None, run.cost, chosen.derivatives.excess)
+    one, chosen = transcribe(problem, v0[:1], _FIRST), batch.c[best : best + 1]
+    run = one.run(chosen)
+    derivatives = one.derivatives(run, chosen)
+    return Level(one, Batch(chosen, derivatives, batch.iterations), None, run.cost, derivatives.excess)
 
 
 def growing(problem: OptimalControl, v0: np.ndarray, first: Level, max_columns: int) -> Iterator[Level]:
@@ -175,11 +173,17 @@ def growing(problem: OptimalControl, v0: np.ndarray, first: Level, max_columns: 
 
 
 def solve_starts(
-    problem: OptimalControl, v0: np.ndarray, first: Level, tol: float, max_columns: int, monitor: Monitor
+    problem: OptimalControl,
+    v0: np.ndarray,
+    first: Level,
+    tol: float,
+    max_columns: int,
+    monitor: Monitor,
+    keep: Callable[[Level, float], Any] = lambda level, error: None,
 ) -> tuple[list[Level], list[float], str]:
     """Solve each start on its own until its error is below `tol`: the levels, their errors, and why it ended.
 
-    A level's error is the worst start's (estimated excess + change from the level before) / cost.
+    A level's error is the worst start's (estimated excess + change from the level before) / cost; `keep` is told of each.
     """
     levels, errors = [], []
     reason = "columns"
@@ -189,6 +193,7 @@ def solve_starts(
         error = float(np.max((level.excess + change) / scale)) if np.isfinite(level.cost).all() else np.inf
         levels.append(level)
         errors.append(error)
+        keep(level, error)
         monitor.record(
             "starts" if len(v0) > 1 else "start", 2 * level.count * len(problem.controls), level.cost.mean(), error
         )

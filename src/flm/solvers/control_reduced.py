@@ -7,7 +7,7 @@ time frequencies that it needs; then one law is fitted to training starts, its l
 the law's excess cost on the held-out starts is below the tolerance.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,10 +43,7 @@ _HELD_OUT = 32
 
 @dataclass(frozen=True)
 class Outcome:
-    """A law, its estimated relative excess cost, and why the search ended: "converged", "columns", "stalled", ….
-
-    `fixed` tells whether the user asked for this size.
-    """
+    """A law, its estimated relative excess cost, and why the search ended: "converged", "columns", "stalled", …."""
 
     law: ControlLaw
     error: float
@@ -73,11 +70,10 @@ def solve_point(problem: OptimalControl, request: Request, monitor: Monitor, bes
     first = explore(problem, request.guesses, request.seed)
     best.append(Outcome(_law(first), float((first.excess / cost_scale(first.cost))[0]), "interrupted", first.violation))
     if request.num_subnets is None:
-        levels, errors, reason = solve_starts(problem, v0, first, request.tol, request.max_columns, monitor)
-        if reason != "converged":
-            index = int(np.argmin(errors))
-            return Outcome(_law(levels[index]), errors[index], reason, levels[index].violation)
-        return Outcome(_law(levels[-1]), errors[-1], reason, levels[-1].violation)
+        keep = lambda level, error: best.append(Outcome(_law(level), error, "interrupted", level.violation))
+        levels, errors, reason = solve_starts(problem, v0, first, request.tol, request.max_columns, monitor, keep)
+        index = -1 if reason == "converged" else int(np.argmin(errors))
+        return Outcome(_law(levels[index]), errors[index], reason, levels[index].violation)
     transcription = transcribe(problem, v0, request.num_subnets)
     level = solve_level(transcription, first.seed(transcription))
     law, cost, excess = _law(level), level.cost[0], level.excess[0]
@@ -98,9 +94,19 @@ def _law(level: Level) -> ControlLaw:
     return make_law(level.transcription.problem, level.transcription.basis, None, level.batch.c[:1].T)
 
 
+def _same_for_all(level: Level) -> ControlLaw:
+    """The control of the middle start as the law of all starts."""
+    problem, starts = level.transcription.problem, level.transcription.problem.starts
+    v0 = starts.spread(4 * 2**starts.dimension, seed=0)
+    space = SpaceBasis.make(space_lattice(starts.dimension, 1), starts.normalize(v0))
+    X = np.repeat(level.batch.c, len(v0), axis=0).T @ space.values / len(v0)
+    return make_law(problem, level.transcription.basis, space, X)
+
+
 def solve_family(problem: OptimalControl, request: Request, monitor: Monitor, best: list[Outcome]) -> Outcome:
     """One law for all of `initial`. Laws found on the way are put into `best`."""
     first = explore(problem, request.guesses, request.seed)
+    best.append(Outcome(_same_for_all(first), np.inf, "interrupted"))
     held_out = problem.starts.spread(_HELD_OUT, seed=request.seed + 1)
     levels, errors, _ = solve_starts(problem, held_out, first, 0.25 * request.tol, request.max_columns, monitor)
     judge = Judge(problem, levels[-1], errors[-1])
@@ -168,7 +174,7 @@ class FamilyFit:
             level += 1
         if not errors:
             raise ValueError(
-                f"`max_columns` must be at least {columns(2, 1)} for {d} varying coordinates of the start and "
+                f"`max_columns` must be at least {columns(min(counts), 1)} for {d} varying coordinates of the start and "
                 f"{k} control{'s' if k > 1 else ''}; got {max_columns}."
             )
         return self.conclude(reason)
@@ -193,11 +199,7 @@ class FamilyFit:
             law = fit_law(self.problem, law, v0, num_elements=elements, frequencies=learn is not False, steps=steps)
             self.note(law)
         outcome = self.conclude("size")
-        return (
-            outcome
-            if outcome.error > self.request.tol
-            else Outcome(outcome.law, outcome.error, "converged", outcome.violation)
-        )
+        return replace(outcome, reason="converged") if outcome.error <= self.request.tol else outcome
 
     def fit(self, count: int, level: int, before: ControlLaw | None) -> ControlLaw:
         """The law on `count` time frequencies and the start lattice of the given level."""
@@ -237,8 +239,7 @@ class FamilyFit:
 
     def conclude(self, reason: str) -> Outcome:
         """The best law met."""
-        outcome = min(self.best, key=lambda entry: entry.error)
-        return Outcome(outcome.law, outcome.error, reason, outcome.violation)
+        return replace(min(self.best, key=lambda entry: entry.error), reason=reason)
 
 
 def _widened(law: ControlLaw, num_subnets: int, dimension: int, level: int) -> ControlLaw:
