@@ -95,7 +95,8 @@ def test_every_kind_of_problem_trains(name):
 
 
 def test_history_has_every_term_and_the_best_parameters_are_kept():
-    solution = flm.train(HEAT, small, optax.adam(0.3), 150, points=POINTS, weights={"boundary": 3.0}, seed=2)
+    rate = optax.piecewise_constant_schedule(0.03, {140: 60.0})  # the last epochs spoil what the others found
+    solution = flm.train(HEAT, small, optax.adam(rate), 150, points=POINTS, weights={"boundary": 3.0}, seed=2)
     history = solution.history
     assert set(history) == {"loss", "equation", "initial", "boundary"}
     assert all(len(v) == 150 for v in history.values())
