@@ -9,7 +9,11 @@ from flm.estimators.variable_projection import linearize, refine
 from flm.estimators.waves import Waves
 
 # Five incommensurate frequencies, radians per step, no two in a rational ratio.
-FIVE = 2 * np.pi * np.array([0.01 * np.sqrt(2), 0.0247 * np.sqrt(3), 0.1 / np.sqrt(1.7), 0.06 * np.pi, 0.31 * np.sqrt(1.3)])
+FIVE = (
+    2
+    * np.pi
+    * np.array([0.01 * np.sqrt(2), 0.0247 * np.sqrt(3), 0.1 / np.sqrt(1.7), 0.06 * np.pi, 0.31 * np.sqrt(1.3)])
+)
 
 
 def five_lines(seed, irregular=False, n=2000):
@@ -90,7 +94,9 @@ def test_close_lines_are_separated():
     y = np.cos(0.5 * t) + np.cos((0.5 + 1.5 * cell) * t + 1) + 0.1 * rng.normal(size=1000)
     found = flm.FLMRegressor(frequencies="lines").fit(t[:, None], y)
     assert len(found.spectrum_) == 2
-    z = (np.sort(found.spectrum_.frequency[:, 0]) - [0.5, 0.5 + 1.5 * cell]) / found.spectrum_.frequency_error[:, 0].max()
+    z = (np.sort(found.spectrum_.frequency[:, 0]) - [0.5, 0.5 + 1.5 * cell]) / found.spectrum_.frequency_error[
+        :, 0
+    ].max()
     assert np.abs(z).max() < 4
 
 
