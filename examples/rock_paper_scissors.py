@@ -2,7 +2,7 @@
 
     u_i' = u_i ((e_i - u)' (L + gamma M) u),   minimize integral of |u - 1/3|^2 / 2 + gamma^2 / 10 over [0, 6]
 
-    python examples/rock_paper_scissors.py              10 CPU seconds
+    python examples/rock_paper_scissors.py              20 CPU seconds
 
 The problem is written out here; `flm.problems.rock_paper_scissors` has it ready.
 """

@@ -18,6 +18,7 @@ from flm.solvers.control_monitor import Monitor
 from flm.solvers.control_penalty import Penalty, Trained, train_penalty
 from flm.solvers.control_reduced import Outcome, Request, solve_family, solve_point
 from flm.solvers.dispatch import solve_problem
+from flm.solvers.lstsq import one_thread
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def solve_control(
     if problem.free and not isinstance(method, Reduced):
         raise ValueError("`method` must be 'reduced' for a free horizon; got " + _name(method) + ".")
     monitor = Monitor(progress)
-    return _SOLVERS[type(method)](problem, method, tol, num_subnets, max_columns, seed, monitor)
+    with one_thread(0):  # many small factorizations
+        return _SOLVERS[type(method)](problem, method, tol, num_subnets, max_columns, seed, monitor)
 
 
 def _method(method: Any) -> Any:
