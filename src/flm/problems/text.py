@@ -34,7 +34,10 @@ def read_problem(path: Any, *, parameters: Mapping[str, float] | None = None) ->
         ProblemError: With file, table, key and column.
 
     Example:
-        >>> heat = read_problem("examples/problems/heat.toml")  # doctest: +SKIP
+        >>> from pathlib import Path
+        >>> text = '[domain]\\nt = [0, 1]\\n[equation]\\node = "u_t = -u"\\n[conditions]\\n"t=0" = "u = 1"\\n'
+        >>> _ = Path("decay.toml").write_text(text)
+        >>> decay = read_problem("decay.toml")
     """
     path = Path(path)
     try:
