@@ -1,5 +1,6 @@
 """A control problem's functions as CasADi functions, read from their JAX traces."""
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,11 @@ import numpy as np
 def import_casadi() -> Any:
     """The module, or a sentence that says how to install it."""
     try:
-        import casadi
+        return importlib.import_module("casadi")
     except ImportError:
         raise ImportError(
             'casadi is not installed: direct collocation needs it. Run: pip install "fourier-learning-machines[references]"'
         ) from None
-    return casadi
 
 
 class CasadiFunctions:
