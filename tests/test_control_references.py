@@ -64,7 +64,7 @@ def test_pontryagin_with_a_hamiltonian_that_is_not_quadratic():
 
 
 def test_cyclic_symmetry_of_the_reference_costs():
-    """The issue's bar: cyclic permutations of the start have the same cost to 1e-10."""
+    """Cyclic permutations of the start have the same cost to 1e-10."""
     start = (0.12, 0.27, 0.61)
     costs = [pontryagin(rock_paper_scissors(np.roll(start, k))).cost for k in range(3)]
     assert np.ptp(costs) < 1e-10
