@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,57 +11,6 @@ from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.box import Box
 from flm.domains.piece import Patch, Piece
 from flm.domains.where import number_text
-
-
-@dataclass(frozen=True, init=False, repr=False)
-class Disk(AbstractDomain):
-    """A disk, |x − c| < radius, in the plane.
-
-    Args:
-        center: The center, when it is not given by keywords.
-        radius: The radius.
-        axes: Names of the two axes, when they are not given by keywords; x and y by default.
-        coordinates: The center by axis name: `Disk(x=0, y=0, radius=1)`.
-    """
-
-    axes: tuple[str, ...]
-    origin: tuple[float, ...]
-    radius: float
-
-    def __init__(
-        self,
-        center: Sequence[float] | None = None,
-        radius: float = 1.0,
-        *,
-        axes: Sequence[str] | None = None,
-        **coordinates: float,
-    ):
-        axes, origin = read_center("Disk", center, axes, coordinates, dimension=2)
-        object.__setattr__(self, "axes", axes)
-        object.__setattr__(self, "origin", origin)
-        object.__setattr__(self, "radius", positive("radius", radius))
-
-    @cached_property
-    def bounds(self) -> np.ndarray:
-        """The square around the disk, (2, 2)."""
-        return _around(self.origin, self.radius)
-
-    def level(self, points: np.ndarray) -> np.ndarray:
-        """The signed distance to the circle."""
-        return np.linalg.norm(points - np.array(self.origin), axis=1) - self.radius
-
-    @property
-    def centroid(self) -> np.ndarray:
-        """The center, (m,)."""
-        return np.array(self.origin)
-
-    @cached_property
-    def pieces(self) -> tuple[Piece, ...]:
-        """The circle."""
-        return (_sphere(self, np.array(self.origin), self.radius),)
-
-    def __repr__(self) -> str:
-        return f"Disk({center_text(self.axes, self.origin)}, radius={number_text(self.radius)})"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -78,6 +27,7 @@ class Ball(AbstractDomain):
     axes: tuple[str, ...]
     origin: tuple[float, ...]
     radius: float
+    _dimension: ClassVar[int | None] = None  # any
 
     def __init__(
         self,
@@ -87,7 +37,7 @@ class Ball(AbstractDomain):
         axes: Sequence[str] | None = None,
         **coordinates: float,
     ):
-        axes, origin = read_center("Ball", center, axes, coordinates, dimension=None)
+        axes, origin = read_center(type(self).__name__, center, axes, coordinates, dimension=self._dimension)
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "origin", origin)
         object.__setattr__(self, "radius", positive("radius", radius))
@@ -108,13 +58,27 @@ class Ball(AbstractDomain):
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """The sphere; in one dimension, the two end points."""
+        """The sphere: the circle in the plane, the two end points on a line."""
         if len(self.axes) == 1:
             return Box(**{self.axes[0]: tuple(self.bounds[0])}).pieces
         return (_sphere(self, np.array(self.origin), self.radius),)
 
     def __repr__(self) -> str:
-        return f"Ball({center_text(self.axes, self.origin)}, radius={number_text(self.radius)})"
+        return f"{type(self).__name__}({center_text(self.axes, self.origin)}, radius={number_text(self.radius)})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Disk(Ball):
+    """A disk, |x − c| < radius, in the plane.
+
+    Args:
+        center: The center, when it is not given by keywords.
+        radius: The radius.
+        axes: Names of the two axes, when they are not given by keywords; x and y by default.
+        coordinates: The center by axis name: `Disk(x=0, y=0, radius=1)`.
+    """
+
+    _dimension: ClassVar[int | None] = 2
 
 
 def _sphere(owner: AbstractDomain, center: np.ndarray, radius: float) -> Piece:

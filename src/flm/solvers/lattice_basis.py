@@ -22,6 +22,18 @@ from flm.series import SeparableSeries
 Alpha = tuple[int, ...]
 
 
+def _powers(wave: np.ndarray, top: int) -> np.ndarray:
+    """wave^k for k = 1 ... top, (top, P), by doubling: as accurate as cos(k z) of a rounded angle, with one sine and cosine."""
+    out = np.empty((top, len(wave)), complex)
+    out[:1] = wave
+    k = 1
+    while k < top:
+        more = min(k, top - k)
+        np.multiply(out[:more], out[k - 1], out=out[k : k + more])  # wave^(j + k) = wave^j wave^k
+        k += more
+    return out
+
+
 class Tables:
     """One-dimensional tables of a basis at points: the value and any derivative of each axis' functions."""
 
@@ -29,11 +41,9 @@ class Tables:
         z = (points - basis.center) * basis.scale  # one period is 2 pi
         self._base = []
         for j, top in enumerate(basis.top):
-            angle = np.arange(1, top + 1)[:, None] * z[:, j]
+            waves = _powers(np.cos(z[:, j]) + 1j * np.sin(z[:, j]), top)
             table = np.empty((2 * top + 1, len(points)))
-            table[0] = 1.0
-            np.cos(angle, out=table[1::2])
-            np.sin(angle, out=table[2::2])
+            table[0], table[1::2], table[2::2] = 1.0, waves.real, waves.imag
             self._base.append(table)
         self._scale = basis.scale
         self._cache: dict[tuple[int, int], np.ndarray] = {}
