@@ -23,6 +23,15 @@ def test_factor_does_not_depend_on_the_blocks(n, p, cuts, seed):
     np.testing.assert_allclose(R.T @ R, rows.T @ rows, atol=1e-12 * n)
 
 
+def test_parts_and_scales():
+    rng = np.random.default_rng(1)
+    left, right, scale = rng.normal(size=(9, 2)), rng.normal(size=(9, 1)), rng.uniform(1, 2, 9)
+    accumulator = RowAccumulator(3)
+    accumulator.add(left, right, scale=scale)
+    whole = np.column_stack([left, right]) * scale[:, None]
+    np.testing.assert_allclose(accumulator.factor.T @ accumulator.factor, whole.T @ whole, rtol=1e-12)
+
+
 def test_factor_keeps_digits_that_normal_equations_lose():
     rng = np.random.default_rng(0)
     A = rng.normal(size=(500, 6)) * 10.0 ** -np.arange(0, 12, 2)
@@ -41,8 +50,8 @@ def test_blocks_are_bounded():
 
 
 def test_wrong_width_is_said():
-    with pytest.raises(ValueError, match=r"`rows` must have 3 columns; got shape \(2, 4\)"):
-        RowAccumulator(3).add(np.zeros((2, 4)))
+    with pytest.raises(ValueError, match="`parts` must have 3 columns together; got 4"):
+        RowAccumulator(3).add(np.zeros((2, 3)), np.zeros((2, 1)))
 
 
 def chunks(rows, per_chunk=5000):

@@ -28,6 +28,7 @@ from scipy.linalg import LinAlgError, cholesky, lapack, solve_triangular
 PERIOD = 1.5  # of the extension, in windows
 _FIRST_NOISE = 1e-3  # of the unit variance of a channel
 _LEAST_NOISE = 1e-6
+_RELAXATION = (1.9, 1.4)
 _SCALE_PRIOR = 3.0  # values' worth of belief that every hour is as volatile as all
 _SCALE_REACH = 24.0  # steps within which observed values tell of the volatility
 
@@ -203,6 +204,24 @@ def expectation_maximization(
     )
 
 
+def relaxed_round(spectrum: CrossSpectrum, windows: list[Window], shrinkage: float | None = None) -> CrossSpectrum:
+    """A round that goes nearly twice as far as expectation maximization, as long as covariances stay positive.
+
+    Over-relaxation by less than two keeps the fixed points and their stability, and halves the number of rounds.
+    """
+    plain = expectation_maximization(spectrum, windows, shrinkage)
+    for factor in _RELAXATION:
+        covariance = spectrum.covariance + factor * (plain.covariance - spectrum.covariance)
+        try:
+            cholesky(covariance + 1e-9 * np.eye(len(covariance)), lower=True, check_finite=False)
+        except LinAlgError:
+            continue
+        mean = spectrum.mean + factor * (plain.mean - spectrum.mean)
+        noise = np.maximum(spectrum.noise * (plain.noise / spectrum.noise) ** factor, _LEAST_NOISE)
+        return replace(plain, mean=mean, covariance=covariance, noise=noise)
+    return plain
+
+
 def _shrunk(covariance: np.ndarray, C: int, W: int, shrinkage: float) -> np.ndarray:
     q = len(covariance)
     F = q // (2 * C)
@@ -272,13 +291,13 @@ def learn(
     if sum(int(lesson.hidden.sum()) for lesson in lessons) < 20:
         rounds = min(8, max_rounds)
         for _ in range(rounds):
-            spectrum = expectation_maximization(spectrum, [lesson.window for lesson in lessons], shrinkage)
+            spectrum = relaxed_round(spectrum, [lesson.window for lesson in lessons], shrinkage)
         return Learned(spectrum, rounds, np.zeros(0), np.zeros(0))
     masked = [lesson.masked for lesson in lessons]
     best: tuple[float, CrossSpectrum, int, np.ndarray] | None = None
     failures = 0
     for round_ in range(1, max_rounds + 1):
-        spectrum = expectation_maximization(spectrum, masked, shrinkage)
+        spectrum = relaxed_round(spectrum, masked, shrinkage)
         if round_ % 2 and round_ != max_rounds:
             continue
         error, scores = _score(spectrum, lessons)
@@ -298,7 +317,7 @@ def learn(
         return Learned(spectrum, rounds, scores, np.zeros(0))
     second = start
     for _ in range(rounds):
-        second = expectation_maximization(second, others, shrinkage)
+        second = relaxed_round(second, others, shrinkage)
     return Learned(spectrum, rounds, scores, _score(second, fresh)[1])
 
 

@@ -14,9 +14,6 @@ from flm.estimators.variable_projection import refine
 from flm.estimators.wave_fit import WaveFit
 from flm.estimators.waves import Scale, Waves
 
-# Lines carry no prior on their amplitudes: a ridge of 1e-14 on unit-norm columns only keeps coalescing ones finite.
-_FLAT = 1e14
-
 
 @dataclass(frozen=True, eq=False)
 class Design:
@@ -32,7 +29,6 @@ class Design:
     reach: np.ndarray  # (m,)
     known_noise: np.ndarray | None  # (K,) variances in units of gain^2
     joint: np.ndarray | None  # covariance of coefficients and frequencies, lines only
-    line_variance: np.ndarray | None
     evidence: float
 
     def solve(self, factor: np.ndarray, count: float) -> WaveFit:
@@ -101,25 +97,20 @@ def fit_design(
     kinds = checked.kinds(m, streaming)
     found: list[tuple[Design, np.ndarray]] = []
 
-    def build(kind, waves, log_s, is_learned, reach, evidence, factor, joint=None, line_variance=None):
+    def build(kind, waves, log_s, is_learned, reach, evidence, factor, joint=None):
         if factor is None:
             factor = compress(waves.columns, z, v, weights, waves.num_columns)
-        design = Design(
-            kind, scale, offset, gain, waves, log_s, is_learned, reach, known, joint, line_variance, evidence
-        )
+        design = Design(kind, scale, offset, gain, waves, log_s, is_learned, reach, known, joint, evidence)
         found.append((design, factor))
 
     infinite = np.full(m, np.inf)
     if "given" in kinds:
         waves = Waves.of(np.asarray(checked.frequencies) * scale.halfwidth)
-        joint = None
         if checked.refine:
             fit = _refined(waves, z, v, weights, checked)
-            waves, joint = fit.waves, fit.covariance
-        s = np.zeros(len(waves.subnets))
-        is_learned = checked.ridge is None and joint is None
-        s = _flat(waves, z, weights) if joint is not None else s
-        build("lines" if joint is not None else "given", waves, s, is_learned, infinite, np.nan, None, joint)
+            build("lines", fit.waves, _line_prior(fit, total), False, infinite, fit.evidence, None, fit.covariance)
+        else:
+            build("given", waves, np.zeros(len(waves.subnets)), True, infinite, np.nan, None)
     if "lattice" in kinds:
         lattice = fit_lattice(
             z,
@@ -133,7 +124,7 @@ def fit_design(
         )
         if checked.refine and lattice.waves.num_columns < total:
             fit = _refined(Waves.of(lattice.waves.subnets), z, v, weights, checked)
-            build("lines", fit.waves, _flat(fit.waves, z, weights), False, infinite, fit.evidence, None, fit.covariance)
+            build("lines", fit.waves, _line_prior(fit, total), False, infinite, fit.evidence, None, fit.covariance)
         else:
             args = lattice.waves, lattice.log_s, True, lattice.half_periods, lattice.evidence, lattice.factor
             build("lattice", *args)
@@ -141,8 +132,7 @@ def fit_design(
         search = LineSearch(z, v, weights, interactions=checked.interactions)
         num = None if checked.num_subnets is None else checked.num_subnets - 1
         fit = search.run(num_lines=num, max_lines=checked.max_lines(m), refined=checked.refine is not False)
-        joint = fit.covariance if checked.refine is not False else None
-        build("lines", fit.waves, _flat(fit.waves, z, weights), False, infinite, fit.evidence, None, joint)
+        build("lines", fit.waves, _line_prior(fit, total), False, infinite, fit.evidence, None, fit.covariance)
     design, factor = max(found, key=lambda item: item[0].evidence)
     if checked.ridge is not None:
         # sum of squares + ridge |c|^2: prior variance 1 / ridge in units of the noise
@@ -155,9 +145,9 @@ def _shallow(design: Design) -> dict[str, Any]:
     return {f.name: getattr(design, f.name) for f in fields(design)}
 
 
-def _flat(waves: Waves, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """log s of a sub-network whose columns have norm about sqrt(n / 2)."""
-    return np.full(len(waves.subnets), np.log(_FLAT / weights.sum()))
+def _line_prior(fit: LineFit, count: float) -> np.ndarray:
+    """log s for amplitudes of the size of the outputs, as in `variable_projection`: one over the noise variance."""
+    return np.full(len(fit.waves.subnets), np.log(min(1 / fit.variance.max(), 2e18 / count)))
 
 
 def _refined(waves: Waves, z: np.ndarray, v: np.ndarray, weights: np.ndarray, checked: _Options) -> LineFit:

@@ -45,13 +45,18 @@ class Compressed:
 
 
 def compress(
-    columns: Callable[[np.ndarray], np.ndarray], z: np.ndarray, y: np.ndarray, weights: np.ndarray, num_columns: int
+    columns: Callable[[np.ndarray], np.ndarray],
+    z: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray,
+    num_columns: int,
+    factor: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The triangular factor of sqrt(w) [Phi(z), y], a block of rows at a time."""
-    accumulator = RowAccumulator(num_columns + y.shape[1])
+    """The triangular factor of sqrt(w) [Phi(z), y], a block of rows at a time; `factor` is that of earlier rows."""
+    accumulator = RowAccumulator(num_columns + y.shape[1], factor)
+    weighted = bool((weights != 1).any())
     for rows in _blocks(len(z), block_rows(num_columns)):
-        root = np.sqrt(weights[rows])[:, None]
-        accumulator.add(np.concatenate([columns(z[rows]), y[rows]], axis=1) * root)
+        accumulator.add(columns(z[rows]), y[rows], scale=np.sqrt(weights[rows]) if weighted else None)
     return accumulator.factor
 
 

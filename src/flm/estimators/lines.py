@@ -13,7 +13,14 @@ import numpy as np
 
 from flm.estimators.evidence import NOISE_FLOOR
 from flm.estimators.periodogram import LombScargle, lattice_power
-from flm.estimators.variable_projection import System, joint_covariance, linearize, refine
+from flm.estimators.variable_projection import (
+    System,
+    joint_covariance,
+    linearize,
+    noise_ridge,
+    refine,
+    solve_amplitudes,
+)
 from flm.estimators.waves import Waves
 
 _PATIENCE = 2  # lines that may be tried in vain before the search stops
@@ -36,7 +43,7 @@ class LineFit:
     coefficients: np.ndarray  # (p, K)
     variance: np.ndarray  # (K,) noise
     evidence: float
-    covariance: np.ndarray  # (K p + N m, K p + N m): coefficients of output 0, 1, ..., then frequencies
+    covariance: np.ndarray | None  # (K p + N m, K p + N m): coefficients of output 0, 1, ..., then frequencies
 
 
 class LineSearch:
@@ -102,8 +109,15 @@ class LineSearch:
         return np.array(found).reshape(-1, self.m)
 
     def _refined(self, subnets: np.ndarray, steps: int, tolerance: float = 1e-2) -> System:
+        waves = Waves.of(subnets)
+        if not steps:
+            _, energy = solve_amplitudes(waves, self.z, self.y, self.weights)
+            ridge = noise_ridge(energy, self.count)
+            coefficients, energy = solve_amplitudes(waves, self.z, self.y, self.weights, ridge)
+            K = self.y.shape[1]
+            return System(waves, coefficients, energy, np.zeros((0, K, subnets.size)), np.zeros((0, K)))
         return refine(
-            Waves.of(subnets),
+            waves,
             self.z,
             self.y,
             self.weights,
@@ -148,7 +162,7 @@ class LineSearch:
             best = self._pruned(best, refined)
         if refined:
             best = self._refined(best.waves.subnets, 40, tolerance=1e-8)
-        return self.finish(best)
+        return self.finish(best, joint=refined)
 
     def _pruned(self, system: System, refined: bool) -> System:
         """Drop, one at a time, the line whose removal raises the evidence most."""
@@ -163,11 +177,13 @@ class LineSearch:
             system, value = trial, trial_value
         return system
 
-    def finish(self, system: System) -> LineFit:
-        """Noise and the joint covariance of the final fit."""
+    def finish(self, system: System, *, joint: bool = True) -> LineFit:
+        """Noise and, when `joint`, the covariance of amplitudes and frequencies together."""
         freedom = max(self.count - len(system.coefficients) - system.waves.subnets.size / len(system.energy), 1.0)
         variance = np.maximum(system.energy / freedom, NOISE_FLOOR)
-        covariance = joint_covariance(system.waves, system.coefficients, variance, self.z, self.weights)
+        covariance = None
+        if joint:
+            covariance = joint_covariance(system.waves, system.coefficients, variance, self.z, self.weights)
         evidence = line_evidence(system, self.count, self.cells)
         return LineFit(system.waves, system.coefficients, variance, evidence, covariance)
 

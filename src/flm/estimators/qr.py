@@ -52,12 +52,18 @@ class RowAccumulator:
     def __init__(self, columns: int, factor: np.ndarray | None = None):
         self.factor = np.zeros((0, columns)) if factor is None else np.asarray(factor, float)
 
-    def add(self, rows: np.ndarray) -> None:
-        """Absorb a block of rows (b, p)."""
-        height, p = len(self.factor), self.factor.shape[1]
-        if rows.ndim != 2 or rows.shape[1] != p:
-            raise ValueError(f"`rows` must have {p} columns; got shape {rows.shape}.")
-        stacked = np.empty((height + len(rows), p), order="F")
+    def add(self, *parts: np.ndarray, scale: np.ndarray | None = None) -> None:
+        """Absorb a block of rows (b, p), given as parts side by side; `scale` multiplies every row."""
+        height, p = self.factor.shape
+        width = sum(part.shape[1] for part in parts)
+        if width != p:
+            raise ValueError(f"`parts` must have {p} columns together; got {width}.")
+        stacked = np.empty((height + len(parts[0]), p), order="F")
         stacked[:height] = self.factor
-        stacked[height:] = rows
+        column = 0
+        for part in parts:
+            stacked[height:, column : column + part.shape[1]] = part
+            column += part.shape[1]
+        if scale is not None:
+            stacked[height:] *= scale[:, None]
         self.factor = triangular_factor(stacked, overwrite=True)

@@ -13,7 +13,6 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from flm.estimators.design import Design, fit_design
 from flm.estimators.evidence import compress
-from flm.estimators.qr import RowAccumulator
 from flm.estimators.spectrum import Spectrum
 from flm.estimators.threads import one_thread
 from flm.estimators.wave_fit import WaveFit
@@ -174,11 +173,8 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             )
         # Frequencies are fixed from here on: what the first rows said of their errors no longer holds.
         self._design = replace(design, joint=None) if design.joint is not None else design
-        p = design.waves.num_columns
-        rows = compress(design.waves.columns, z, (y - design.offset) / design.gain, weights, p)
-        accumulator = RowAccumulator(self._factor.shape[1], self._factor)
-        accumulator.add(rows)
-        self._factor = accumulator.factor
+        values = (y - design.offset) / design.gain
+        self._factor = compress(design.waves.columns, z, values, weights, design.waves.num_columns, self._factor)
         self._count += float(weights.sum())
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

@@ -16,8 +16,14 @@ from flm.estimators.evidence import NOISE_FLOOR, compress
 from flm.estimators.qr import triangular_factor
 from flm.estimators.waves import Waves
 
-# Ridge on unit-norm columns: coalescing lines stay finite.
-_RIDGE = 1e-9
+# Least ridge on unit-norm columns, for data without noise. Otherwise it is that of amplitudes of the size of the outputs
+# (unit variance) in the noise at hand, sigma sqrt(2 / n): coalescing lines cannot grow huge opposite amplitudes.
+_LEAST_RIDGE = 1e-9
+
+
+def noise_ridge(energy: np.ndarray, count: float) -> float:
+    """sigma sqrt(2 / n) of the noisiest output, given residual sums of squares."""
+    return max(float(np.sqrt(2 * energy.max(initial=0.0)) / count), _LEAST_RIDGE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,24 +41,22 @@ class System:
         return float((self.energy / variance).sum())
 
 
-def solve_amplitudes(waves: Waves, z: np.ndarray, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Least-squares coefficients (p, K) at fixed frequencies, and the residual sums of squares (K,)."""
-    p = waves.num_columns
-    return _solve_factor(compress(waves.columns, z, y, weights, p), p)
-
-
-def _solve_factor(factor: np.ndarray, p: int) -> tuple[np.ndarray, np.ndarray]:
-    K = factor.shape[1] - p
+def solve_amplitudes(
+    waves: Waves, z: np.ndarray, y: np.ndarray, weights: np.ndarray, ridge: float = _LEAST_RIDGE
+) -> tuple[np.ndarray, np.ndarray]:
+    """Least-squares coefficients (p, K) at fixed frequencies, and the residual sums of squares (K,) with the penalty."""
+    p, K = waves.num_columns, y.shape[1]
+    factor = compress(waves.columns, z, y, weights, p)
     norm = np.maximum(np.linalg.norm(factor[:, :p], axis=0), 1e-300)
-    ridge = np.concatenate([np.diag(_RIDGE * norm), np.zeros((p, K))], axis=1)
-    R = triangular_factor(np.concatenate([factor, ridge]))
+    penalty = np.concatenate([np.diag(ridge * norm), np.zeros((p, K))], axis=1)
+    R = triangular_factor(np.concatenate([factor, penalty]))
     return solve_triangular(R[:p, :p], R[:p, p:], check_finite=False), (R[p:, p:] ** 2).sum(axis=0)
 
 
-def linearize(waves: Waves, z: np.ndarray, y: np.ndarray, weights: np.ndarray) -> System:
+def linearize(waves: Waves, z: np.ndarray, y: np.ndarray, weights: np.ndarray, ridge: float = _LEAST_RIDGE) -> System:
     """Fit the amplitudes and build the projected Jacobian, in two passes over the rows."""
     p, K = waves.num_columns, y.shape[1]
-    coefficients, energy = solve_amplitudes(waves, z, y, weights)
+    coefficients, energy = solve_amplitudes(waves, z, y, weights, ridge)
     free = waves.subnets.size
 
     def columns(block: np.ndarray) -> np.ndarray:
@@ -60,7 +64,10 @@ def linearize(waves: Waves, z: np.ndarray, y: np.ndarray, weights: np.ndarray) -
         return np.concatenate([waves.columns(block), slopes], axis=1)
 
     factor = compress(columns, z, y, weights, p + K * free)
-    below = factor[p:]
+    norm = np.maximum(np.linalg.norm(factor[:, :p], axis=0), 1e-300)
+    penalty = np.zeros((p, factor.shape[1]))
+    penalty[:, :p] = np.diag(ridge * norm)
+    below = triangular_factor(np.concatenate([factor, penalty]))[p:]
     return System(
         waves, coefficients, energy, below[:, p : p + K * free].reshape(len(below), K, free), below[:, p + K * free :]
     )
@@ -90,12 +97,13 @@ def refine(
         highest: bound on |frequency| per component.
         movable: which components may move, (N, m); default all nonzero ones.
     """
-    system = linearize(waves, z, y, weights)
+    count = float(weights.sum())
+    ridge = noise_ridge(solve_amplitudes(waves, z, y, weights)[1], count)
+    system = linearize(waves, z, y, weights, ridge)
     free = (waves.subnets != 0) if movable is None else movable & (waves.subnets != 0)
     free = free.ravel()
     if not free.any():
         return system
-    count = weights.sum()
     variance = np.maximum(system.energy / count, NOISE_FLOOR)
     damping, growth = None, 2.0
     for _ in range(steps):
@@ -113,12 +121,16 @@ def refine(
             moved = system.waves.subnets.copy()
             moved.ravel()[free] += step
             moved = np.clip(moved, -highest, highest)
-            trial = linearize(system.waves.moved(moved), z, y, weights)
+            trial = linearize(system.waves.moved(moved), z, y, weights, ridge)
             gain = (system.misfit(variance) - trial.misfit(variance)) / predicted
             if gain > 0:
                 damping *= max(1 / 3, 1 - (2 * gain - 1) ** 3)
                 growth, accepted, system = 2.0, True, trial
                 variance = np.maximum(system.energy / count, NOISE_FLOOR)
+                smaller = noise_ridge(system.energy, count)
+                if smaller < 0.5 * ridge:  # the fit has become much better: so must the ridge
+                    ridge = smaller
+                    system = linearize(system.waves, z, y, weights, ridge)
                 break
             damping *= growth
             growth *= 2
@@ -130,7 +142,10 @@ def refine(
 def joint_covariance(
     waves: Waves, coefficients: np.ndarray, variance: np.ndarray, z: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    """Inverse Fisher information of all coefficients and frequencies; components that cannot move get variance zero."""
+    """Inverse Fisher information of all coefficients (of unit prior variance) and frequencies.
+
+    Frequency components that cannot move get variance zero.
+    """
     p, K = coefficients.shape
     free = waves.subnets.size
     size = K * p + free
@@ -148,6 +163,7 @@ def joint_covariance(
             H[mine, K * p :] += columns.T @ (w * slopes[:, k]) / variance[k]
             H[K * p :, K * p :] += slopes[:, k].T @ (w * slopes[:, k]) / variance[k]
     H[K * p :, : K * p] = H[: K * p, K * p :].T
+    H[np.arange(K * p), np.arange(K * p)] += 1.0
     fixed = np.concatenate([np.zeros(K * p, bool), (waves.subnets == 0).ravel()])
     live = np.flatnonzero(~fixed & (H.diagonal() > 0))
     covariance = np.zeros((size, size))
