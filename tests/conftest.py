@@ -1,8 +1,27 @@
 """Shared settings: examples enough to find mistakes, few enough to stay quick; no deadline, since XLA compiles."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "flm", deadline=None, max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("flm")
+
+TALLY = pytest.StashKey[dict[str, int]]()
+
+
+@pytest.fixture
+def tally(request):
+    """Counts to be printed at the end of the tests: `tally("kills of training", 40)` adds 40."""
+    counts = request.config.stash.setdefault(TALLY, {})
+    return lambda what, count=1: counts.update({what: counts.get(what, 0) + count})
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """What the long tests did, in numbers."""
+    counts = config.stash.get(TALLY, {})
+    if counts:
+        terminalreporter.section("counts")
+        for what, count in sorted(counts.items()):
+            terminalreporter.write_line(f"{count:8,}  {what}")

@@ -98,15 +98,14 @@ class Piece:
         faces by Sobol points. The same seed gives the same free coordinates on opposite faces of a box.
 
         Args:
-            n: How many points; a single point (dimension 0) is returned once, whatever `n`.
+            n: How many points; single points (dimension 0) are returned once each, whatever `n`.
             seed: Different seeds give different points.
             warp: Whether straight coordinates get denser towards their ends.
         """
         if n < 1:
             raise ValueError(f"`n` must be at least 1; got {n}.")
-        if self.dimension == 0:
-            return self.patches[0].sample(1, seed=seed, warp=False)
-        counts = split(n, self.shares or [patch.measure for patch in self.patches])
+        lone = [1] * len(self.patches)  # the two ends of a line: one point each
+        counts = split(n, self.shares or [patch.measure for patch in self.patches]) if self.dimension else lone
         parts = [p.sample(k, seed=seed, warp=warp) for p, k in zip(self.patches, counts, strict=True) if k]
         return np.concatenate([p for p, _ in parts]), np.concatenate([v for _, v in parts])
 
