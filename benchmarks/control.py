@@ -22,14 +22,14 @@ from scipy.integrate import solve_bvp
 
 import flm
 from flm.problems import rock_paper_scissors, rpssl
-from flm.problems.catalogue_control import PRINTED_DISKS, PRINTED_FIXED, PRINTED_RPSSL
 from flm.references import collocation, pontryagin
+from flm.references.printed import DISKS, FIVE_STRATEGIES, FIXED_STARTS
 from flm.solvers import Adam, Penalty, Reduced
 
 DISK = flm.Ball((0.2, 0.2, 0.6), 0.15)
 HYPERDISK = flm.Ball((0.11, 0.11, 0.11, 0.11, 0.56), 0.045)
-FIXED = dict(zip([(0.2, 0.2, 0.6), (0.1, 0.3, 0.6), (0.3, 0.15, 0.55)], PRINTED_FIXED, strict=True))
-PAPER = {f"disk {center}": printed for center, printed in PRINTED_DISKS.items()}
+FIXED = dict(zip([(0.2, 0.2, 0.6), (0.1, 0.3, 0.6), (0.3, 0.15, 0.55)], FIXED_STARTS, strict=True))
+PAPER = {f"disk {center}": printed for center, printed in DISKS.items()}
 
 
 def timed(function, *arguments, **options):
@@ -102,7 +102,7 @@ def five_strategies(count):
     for name, options in {"tolerance 1e-6": {"tol": 1e-6}, "tolerance 1e-8": {}}.items():
         solution, seconds = timed(flm.solve, problem, **options)
         found = solution.compare(truth, x0)
-        row(f"{name} (N = {solution.num_subnets})", found.mape, found.worst, found.mae, seconds, *PRINTED_RPSSL)
+        row(f"{name} (N = {solution.num_subnets})", found.mape, found.worst, found.mae, seconds, *FIVE_STRATEGIES)
 
 
 def penalty(epochs):

@@ -15,16 +15,6 @@ import numpy as np
 from flm.problems.control import Free, OptimalControl
 from flm.problems.residuals import Named
 
-# What the paper prints: absolute percentage errors of the cost for three fixed starts, of which it names the first; mean
-# absolute percentage error and mean absolute error over 100 random starts on each disk, and for five strategies.
-PRINTED_FIXED = (0.47, 0.37, 0.34)
-PRINTED_DISKS = {
-    (0.2, 0.2, 0.6): (0.81, 2.54e-3),
-    (0.2, 0.6, 0.2): (0.85, 2.74e-3),
-    (0.6, 0.2, 0.2): (0.72, 1.81e-3),
-}
-PRINTED_RPSSL = (0.67, 2.10e-3)
-
 
 def rock_paper_scissors(initial: Any = (0.2, 0.2, 0.6), *, horizon: float = 6.0, r: float = 0.2) -> OptimalControl:
     """Rock–Paper–Scissors: three strategies, one control that pays for winning moves.

@@ -13,9 +13,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from flm.files import write_atomic
+from flm.references.printed import PDE_ERRORS
 from flm.report.page import Page, Picture, Section, Table, Text
 from flm.report.style import COLORS, house_style, new_figure
-from flm.solvers.paper_protocol import REPORTED
 from flm.study.results import Chosen, choose, num_parameters, number
 from flm.study.selection import WORDS
 from flm.study.spec import Spec, problem_name
@@ -61,7 +61,7 @@ def final_table(spec: Spec, chosen: Sequence[Chosen]) -> Table:
         rows = [r for r in one.final if r.status == DONE]
         ours = [[number(r.outcome.get(m)) for r in rows] for m in ERRORS]
         name = problem_name(one.group.problem)
-        theirs = REPORTED.get(name, {}).get(one.group.model)
+        theirs = PDE_ERRORS.get(name, {}).get(one.group.model)
         cells = [name, one.group.model, one.selection.label, f"{len(rows)}", *map(mean_and_deviation, ours)]
         for values, printed in zip(ours, theirs or (math.nan,) * 3, strict=True):
             ratio = float(np.mean(values)) / printed if values else math.nan
