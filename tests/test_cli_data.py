@@ -95,3 +95,13 @@ def test_bad_tables_are_one_line(folder, arguments, message, capsys):
     err = capsys.readouterr().err
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_the_tables_of_the_documentation_are_as_generated(tmp_path):
+    import runpy
+    from pathlib import Path
+
+    tables = Path(__file__).parent.parent / "examples" / "tables"
+    runpy.run_path(str(tables / "make_tables.py"))["main"](tmp_path)
+    for made in tmp_path.iterdir():
+        assert made.read_text() == (tables / made.name).read_text()

@@ -38,18 +38,20 @@ def _options(
     pass
 
 
-for _name, _function in {
-    "solve": solve.solve,
-    "train": train.train,
-    "fit": data.fit,
-    "impute": data.impute,
-    "predict": data.predict,
-    "show": show.show,
-    "demo": demo.demo,
-    "doctor": doctor.doctor,
-}.items():
-    app.command(_name)(_function)
+# The lines of `flm --help`, short enough for 80 columns; a command's own help says more.
+for _function, _line in (
+    (solve.solve, "Solve a PDE, conservation law or control problem."),
+    (train.train, "Train a model on a PDE by gradient descent, as the paper does."),
+    (data.fit, "Fit a series with error bars to a CSV table."),
+    (data.impute, "Fill the holes of a CSV table over time."),
+    (data.predict, "Evaluate a saved model at the rows of a CSV table."),
+    (show.show, "List the largest terms of a saved file, draw its spectrum."),
+    (demo.demo, "Take the tour: the paper's problems beside its numbers."),
+    (doctor.doctor, "Report versions, device and precision, run a self-test."),
+):
+    app.command(_function.__name__, short_help=_line)(_function)
 
-# The study and paper commands bring their own module: `add_to(app)`.
-if importlib.util.find_spec("flm.cli.study") is not None:
-    importlib.import_module("flm.cli.study").add_to(app)
+# Commands that bring their own module: `add_to(app)`.
+for _module in ("flm.cli.study", "flm.cli.paper"):
+    if importlib.util.find_spec(_module) is not None:
+        importlib.import_module(_module).add_to(app)

@@ -29,7 +29,7 @@ def fit(
 ) -> None:
     """Fit a series with error bars to a table.
 
-    Example: flm fit tides.csv --target height --features hour --out fit
+    Example: flm fit examples/tables/tides.csv --target height --features hour --out fit
     """
     import numpy as np
 
@@ -103,7 +103,7 @@ def impute(
 ) -> None:
     """Fill the holes of a table over time. Other columns and observed cells are kept as they were written.
 
-    Example: flm impute series.csv --time hour --out filled.csv
+    Example: flm impute examples/tables/series.csv --time hour --out filled.csv
     """
     import csv
     import io
@@ -156,7 +156,7 @@ def predict(
 ) -> None:
     """Evaluate a saved model at the rows of a table: columns by the names of its inputs.
 
-    Example: flm predict fit/model.safetensors points.csv --out values.csv
+    Example: flm predict fit/model.safetensors examples/tables/later.csv --out values.csv
     """
     import numpy as np
 
@@ -178,16 +178,16 @@ def predict(
         columns = dict(zip(outputs, values.reshape(len(X), -1).T, strict=False))
     else:
         raise ValueError(f"`MODEL` must be something that can be evaluated; got a {type(found).__name__}.")
+    headers, rows = [*names, *columns], np.column_stack([X, *columns.values()])
+    if out is not None:
+        write_csv(out, headers, rows)
     if json:
         say_json({name: np.asarray(values) for name, values in columns.items()})
-        return
-    headers, rows = [*names, *columns], np.column_stack([X, *columns.values()])
-    if out is None:
+    elif out is None:
         print(",".join(headers))
         for row in rows:
             print(",".join(f"{v:.10g}" for v in row))
     else:
-        write_csv(out, headers, rows)
         say(f"{len(rows):,} rows written to {out}")
 
 

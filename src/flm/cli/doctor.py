@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from flm.cli.output import say, say_json
+from flm.cli.output import folder, say, say_json, to_json
 
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "scikit-learn", "matplotlib", "safetensors")
 EXTRAS = ("dask", "torch", "casadi", "pandas", "xarray", "finufft")
 
 
-def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the report, doctor.json, here.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
     """Report versions, device, precision and BLAS threads, and run a self-test.
 
     Example: flm doctor
@@ -33,6 +37,10 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
     tests = {name: _try(test) for name, test in _TESTS.items()}
     found["self_test"] = {"passed": not any(tests.values()), "failures": {k: v for k, v in tests.items() if v}}
     found["seconds"] = time.perf_counter() - began
+    if out is not None:
+        from flm.files import write_atomic
+
+        write_atomic(folder(out) / "doctor.json", to_json(found).encode())
     if json:
         say_json(found)
     else:
@@ -84,7 +92,6 @@ def _solve() -> None:
 
 def _round_trip() -> None:
     import tempfile
-    from pathlib import Path
 
     import numpy as np
 

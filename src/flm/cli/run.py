@@ -22,18 +22,27 @@ def run(arguments: list[str]) -> int:
 
         code = app(args=arguments or ["--help"], standalone_mode=False, prog_name="flm")
         sys.stdout.flush()
+        if code == 130:  # the parser's word for Ctrl-C
+            return _say("interrupted.", 1)
         return code if isinstance(code, int) else 0
-    except BrokenPipeError:  # `flm … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        return _reader_left()
     except KeyboardInterrupt:
         return _say("interrupted.", 1)
     except SystemExit as leave:
+        if isinstance(leave.__context__, BrokenPipeError):  # the parser's own way out
+            return _reader_left()
         return leave.code if isinstance(leave.code, int) else 1
     except Exception as error:
         if debug:
             raise
         return _explain(error)
+
+
+def _reader_left() -> int:
+    """Success: `flm … | head` has what it wanted. Nothing more is written, not even at the interpreter's end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _take(arguments: list[str], *spellings: str) -> bool:
@@ -73,5 +82,6 @@ def _warn(message: Any) -> None:
 
 
 def _say(text: str, code: int) -> int:
-    print(f"flm: {' '.join(text.split())}", file=sys.stderr)
+    line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))
+    print(f"flm: {line}", file=sys.stderr)
     return code

@@ -18,7 +18,7 @@ def show(
 ) -> None:
     """Show a saved series, model, solution or estimator: its largest terms, frequencies as periods, its spectrum.
 
-    Example: flm show out/model.safetensors --terms 5
+    Example: flm show heat/model.safetensors --terms 5
     """
     import flm
 
@@ -37,7 +37,8 @@ def show(
             say("  not a plain Fourier series: no terms to list.")
     if out is not None:
         _pictures(found, folder(out))
-        say(f"\nWritten to {out}")
+        if not json:
+            say(f"\nWritten to {out}")
 
 
 def _series(found: Any) -> list[tuple[str, Any]]:

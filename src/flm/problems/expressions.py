@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -139,7 +140,7 @@ def compile_expression(text: str, *, declared: Iterable[str] = (), offset: int =
     if "#" in flat:
         raise ExpressionError("'#' has no meaning in an expression", offset + flat.index("#") + 1)
     try:
-        tree = ast.parse(flat.strip(), mode="eval")
+        tree = parse(flat.strip())
     except SyntaxError as error:
         column = offset + lead + min(error.offset or 1, len(flat.strip()))
         raise ExpressionError(f"this is no expression ({_lower(error.msg)})", column) from None
@@ -148,6 +149,13 @@ def compile_expression(text: str, *, declared: Iterable[str] = (), offset: int =
     reader = _Reader(frozenset(declared), flat.strip(), offset + lead)
     closure = reader.read(tree.body, 0)
     return Expression(text, tuple(reader.names), tuple(reader.names.values()), closure)
+
+
+def parse(text: str) -> ast.Expression:
+    """The tree of a text, without the parser's warnings ("0not x" draws one before it is refused)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        return ast.parse(text, mode="eval")
 
 
 def _lower(message: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from flm.domains import Box, Disk, Ellipse, Polygon
 from flm.domains.where import did_you_mean
-from flm.problems.expressions import ExpressionError, compile_expression
+from flm.problems.expressions import ExpressionError, compile_expression, parse
 
 MAX_SHAPES, MAX_CORNERS, MAX_TEXT = 32, 500, 8000
 SHAPES: dict[str, Callable[..., Any]] = {"Disk": Disk, "Ellipse": Ellipse, "Polygon": Polygon, "Box": Box}
@@ -33,7 +33,7 @@ def read_shape(text: str) -> Any:
     if len(flat) > MAX_TEXT:
         raise ExpressionError(f"a shape must have at most {MAX_TEXT} characters; got {len(flat)}", 1)
     try:
-        tree = ast.parse(flat.strip(), mode="eval")
+        tree = parse(flat.strip())
     except SyntaxError as error:
         raise ExpressionError(f"this is no shape ({error.msg})", min(error.offset or 1, len(flat) or 1)) from None
     except (ValueError, MemoryError, RecursionError):

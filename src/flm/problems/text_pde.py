@@ -19,6 +19,7 @@ from flm.problems.shapes import read_shape
 from flm.problems.text_outline import Outline, Place, ProblemError, among, sentences, short
 
 MAX_READINGS = 1_000_000
+MAX_HEADER = 65_536  # characters
 NOTES = ("title", "description")
 PDE_TABLES = ("domain", "parameters", "equation", "conditions", "exact", "data", "unknowns", "periodic")
 CONSERVATION_TABLES = ("domain", "parameters", "conservation", "exact")
@@ -146,13 +147,15 @@ def read_conservation(outline: Outline) -> Callable[[], ConservationLaw]:
 
 def _read_readings(path: Path, columns: list[str], place: Place) -> np.ndarray:
     """Columns of a CSV file with a header, (rows, len(columns))."""
+    if path.exists() and not path.is_file():  # a device or a pipe may never end
+        raise place.refuse(f"{str(path)!r} is not a file")
     try:
         with path.open(encoding="utf-8-sig") as file:
-            header = [cell.strip() for cell in file.readline().split(",")]
+            header = [cell.strip() for cell in file.readline(MAX_HEADER).split(",")]
             for column in columns:
                 if column not in header:
                     near = did_you_mean(column, header)
-                    raise place.refuse(f"{path.name} has the columns {', '.join(header)}; got {column!r}.{near}")
+                    raise place.refuse(f"{path.name} has the columns {_some(header)}; got {column!r}.{near}")
             order = [header.index(column) for column in columns]
             return np.loadtxt(file, delimiter=",", usecols=order, ndmin=2, max_rows=MAX_READINGS)
     except OSError as error:
@@ -161,3 +164,8 @@ def _read_readings(path: Path, columns: list[str], place: Place) -> np.ndarray:
         raise
     except (ValueError, UnicodeDecodeError) as error:
         raise place.refuse(f"{path.name} is not a table of numbers ({' '.join(str(error).split())[:120]})") from None
+
+
+def _some(header: list[str]) -> str:
+    text = ", ".join(header)
+    return text if len(text) <= 200 else text[:199] + "…"
