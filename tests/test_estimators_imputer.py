@@ -115,6 +115,43 @@ def test_pandas_in_pandas_out():
     assert (lower["b"].iloc[50:60] < upper["b"].iloc[50:60]).all()
 
 
+def test_columns_without_holes_keep_their_type():
+    X = channels(100, 2)
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "count": np.arange(100) % 7})
+    frame.loc[20:30, "a"] = np.nan
+    filled = flm.FLMImputer().fit_transform(frame)
+    pd.testing.assert_series_equal(filled["count"], frame["count"])
+    assert filled.dtypes.tolist() == frame.dtypes.tolist()
+
+
+def test_dates_periods_and_durations_are_one_clock():
+    X = channels(300, 2)
+    X[3::11, 0] = np.nan
+    index = pd.date_range("2024-03-01", periods=400, freq="h")[np.r_[:100, 200:400]]  # a break in the record
+    frame = pd.DataFrame(X, index=index)
+    by_date = flm.FLMImputer().fit_transform(frame)
+    for other in (index.to_period("h"), index - index[0]):
+        again = flm.FLMImputer().fit_transform(frame.set_axis(other))
+        np.testing.assert_allclose(again, by_date, rtol=1e-9)
+        pd.testing.assert_index_equal(again.index, other)
+    assert (
+        np.abs(flm.FLMImputer().fit_transform(X) - by_date).to_numpy().max() > 1e-3
+    )  # the row number is another clock
+
+
+def test_an_imputation_says_what_it_holds():
+    X = channels(100, 2)
+    X[40:45, 1] = X[-2:, 0] = X[-2:, 1] = np.nan
+    with pytest.warns(ExtrapolationWarning):
+        text = repr(flm.FLMImputer().fit(X).impute(X))
+    assert text.startswith("Imputation of 100 rows: 9 values filled, 4 of them extrapolated\n  0: 2 filled, standard")
+    series = pd.Series(X[:98, 1], name="load")
+    imputer = flm.FLMImputer().fit(series)
+    assert "\n  load: 5 filled, standard deviation about " in repr(imputer.impute(series))
+    with pytest.raises(AttributeError, match="only the method 'coupled' has this attribute; got a fit by 'dense'"):
+        imputer.cross_spectrum_  # noqa: B018
+
+
 def test_a_time_column_is_the_clock_and_stays():
     X = channels(300, 2)
     dates = pd.date_range("2024-03-01", periods=300, freq="30min")

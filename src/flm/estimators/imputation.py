@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,7 @@ class Imputation:
     def like(cls, X: Any, values, std, filled, extrapolated, table: Table, calibration: Calibration) -> Imputation:
         """Arrays back in the container of X: index, columns and a date column kept."""
         return cls(
-            _dressed(X, values, table.columns),
+            _dressed(X, values, [j for j in table.columns if filled[:, j].any()]),
             _dressed(X, std, table.columns),
             filled,
             extrapolated,
@@ -50,6 +50,20 @@ class Imputation:
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.values, self.std))
+
+    def __repr__(self) -> str:
+        n, C = self.filled.shape
+        labels = getattr(self.values, "columns", [getattr(self.values, "name", None)] if C == 1 else range(C))
+        numbers = np.stack([np.asarray(v, float) for v in _columns(self.std)], axis=1)
+        rows = [f"Imputation of {n:,} rows: {int(self.filled.sum()):,} values filled"]
+        if self.extrapolated.any():
+            rows[0] += f", {int(self.extrapolated.sum()):,} of them extrapolated"
+        for j in np.flatnonzero(self.filled.any(axis=0))[:8]:
+            median = float(np.median(numbers[self.filled[:, j], j]))
+            rows.append(
+                f"  {labels[j]}: {int(self.filled[:, j].sum()):,} filled, standard deviation about {median:.4g}"
+            )
+        return "\n".join(rows + (["  …"] if self.filled.any(axis=0).sum() > 8 else []))
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Lower and upper ends of the intervals of this level; the values themselves where observed."""
@@ -69,7 +83,14 @@ class Imputation:
         return plot_imputation(self, **options)
 
 
-def _dressed(X: Any, array: np.ndarray, columns: np.ndarray) -> Any:
+def _columns(table: Any) -> list[Any]:
+    if hasattr(table, "columns"):
+        return [table.iloc[:, j] for j in range(table.shape[1])]
+    return list(np.asarray(table).reshape(len(table), -1).T)
+
+
+def _dressed(X: Any, array: np.ndarray, columns: Iterable[int]) -> Any:
+    """The array in the container of X, which keeps its other columns as they are."""
     if hasattr(X, "columns"):
         frame = X.copy()
         for j in columns:

@@ -28,7 +28,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Args:
         window: samples per window of the coupled model; None: 48, less for short or wide tables.
-        time: the clock's column (name or position). Default: a DatetimeIndex, else the row number.
+        time: the clock's column (name or position). Default: an index of dates, periods or durations, else the row number.
         method: "auto" (coupled for several channels, dense for one), "coupled", "dense", "greedy" or "paper".
         overlap: windows of the coupled model every half window, each filling its middle; False: side by side.
         num_subnets: number of lines of "greedy" (None: by evidence) or of frequencies of "paper" (None: 8).
@@ -156,20 +156,24 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     @property
     def cross_spectrum_(self) -> Any:
         """The coupled model's frequencies (cycles per step), amplitude means and covariances, and noise."""
-        check_is_fitted(self, "_model")
-        return self._model.learned.spectrum
+        return self._of("coupled").learned.spectrum
 
     @property
     def window_(self) -> int:
         """Samples per window of the coupled model."""
-        check_is_fitted(self, "_model")
-        return self._model.window
+        return self._of("coupled").window
 
     @property
     def spectra_(self) -> Any:
         """The dense model's spectra, one per channel, times in steps of the clock."""
+        return self._of("dense").spectra
+
+    def _of(self, method: str) -> Any:
+        """The fitted model where it is of this method."""
         check_is_fitted(self, "_model")
-        return self._model.spectra
+        if self.method_ != method:
+            raise AttributeError(f"only the method {method!r} has this attribute; got a fit by {self.method_!r}.")
+        return self._model
 
     def _check_options(self) -> None:
         if self.method not in _METHODS:

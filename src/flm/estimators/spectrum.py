@@ -110,8 +110,10 @@ class Spectrum:
     def __repr__(self) -> str:
         rows = [f"Spectrum of {len(self)} lines in {', '.join(self.feature_names)}, strongest first:"]
         for i in range(min(len(self), 8)):
-            k = ", ".join(f"{v:.6g} ± {e:.2g}" for v, e in zip(self.frequency[i], self.frequency_error[i], strict=True))
+            pairs = zip(self.frequency[i], self.frequency_error[i], strict=True)
+            k = ", ".join(f"{v:.6g} ± {e:.2g}" if e else f"{v:.6g}" for v, e in pairs)  # fixed ones have no error
             A, phi = np.atleast_1d(self.amplitude[i])[0], np.atleast_1d(self.phase[i])[0]
             dA, dphi = np.atleast_1d(self.amplitude_error[i])[0], np.atleast_1d(self.phase_error[i])[0]
-            rows.append(f"  {A:.5g} ± {dA:.2g} cos({k} · x − {phi:.4g} ± {dphi:.2g})")
+            dot = k if k.count(",") == 0 and "±" not in k else f"({k})"
+            rows.append(f"  ({A:.5g} ± {dA:.2g}) cos({dot} · x − ({phi:.4g} ± {dphi:.2g}))")
         return "\n".join(rows + (["  …"] if len(self) > 8 else []))

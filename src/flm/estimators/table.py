@@ -57,15 +57,17 @@ def numeric_copy(X: Any, time: Any) -> Any:
 
 
 def seconds(dates: Any) -> np.ndarray:
-    """Dates as seconds since 1970."""
+    """Dates, periods (their starts) or durations as seconds, since 1970 or zero."""
     import pandas as pd
 
-    index = pd.DatetimeIndex(dates)
+    if type(dates).__name__ == "TimedeltaIndex":
+        return dates.to_numpy("timedelta64[ns]").astype("int64") / 1e9
+    index = dates.to_timestamp() if type(dates).__name__ == "PeriodIndex" else pd.DatetimeIndex(dates)
     return index.tz_localize(None).to_numpy("datetime64[ns]").astype("int64") / 1e9
 
 
 def read_table(X: Any, values: np.ndarray, time: Any) -> Table:
-    """The channels and their clock: the column `time`, else a DatetimeIndex, else the row number.
+    """The channels and their clock: the column `time`, else an index of dates, periods or durations, else the row number.
 
     Args:
         X: the input as it came.
@@ -90,7 +92,7 @@ def read_table(X: Any, values: np.ndarray, time: Any) -> Table:
             raise ValueError("`X` must have a column besides `time`; got only that.")
         return Table(times, values[:, columns], values, columns, True)
     index = getattr(X, "index", None)
-    if index is not None and type(index).__name__ == "DatetimeIndex":
+    if index is not None and type(index).__name__ in ("DatetimeIndex", "PeriodIndex", "TimedeltaIndex"):
         return Table(seconds(index), values, values, columns, True)
     return Table(np.arange(len(values), dtype=float), values, values, columns, False)
 
