@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import importlib.util
 import os
 import re
 from pathlib import Path
@@ -13,13 +14,14 @@ import flm
 ROOT = Path(__file__).parents[1]
 SOURCE = Path(flm.__file__).parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r'^```python(?: title="needs (\w+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
 def blocks(page):
-    """Python blocks with their line numbers; a fence with more words than `python` is not run."""
+    """Python blocks with their line numbers, but for those that say they need a package which is not here."""
     text = page.read_text()
-    return [(text.count("\n", 0, found.start()) + 1, found[1]) for found in FENCE.finditer(text)]
+    found = [block for block in FENCE.finditer(text) if not block[1] or importlib.util.find_spec(block[1])]
+    return [(text.count("\n", 0, block.start()) + 1, block[2]) for block in found]
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(ROOT)))
@@ -30,6 +32,18 @@ def test_code_of_a_page_runs(page, tmp_path, monkeypatch):
     for line, source in blocks(page):
         # the page's own line numbers in tracebacks
         exec(compile("\n" * line + source, str(page), "exec"), namespace)
+
+
+def test_every_python_block_is_one_that_runs():
+    for page in PAGES:
+        text = page.read_text()
+        assert len(FENCE.findall(text)) == text.count("\n```py"), page.name
+
+
+def test_every_page_is_in_the_menu():
+    menu = re.findall(r": (\w+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert len(menu) == len(set(menu))
+    assert {str(p.relative_to(ROOT / "docs")) for p in PAGES[1:]} <= set(menu)
 
 
 def module_name(path):
