@@ -1,8 +1,8 @@
-"""The paper's Table 2 and UZTACK20's comparison, filled run by run.
+"""The paper's selection and its Table 2, filled run by run. (UZTACK20's comparison is a study: `flm study run uztack20`.)
 
-    python benchmarks/paper_training.py RESULTS.jsonl --kind selection --models flm --sizes 25 49 --rates 1e-3 5e-3 --seeds 0 1 2
+    python benchmarks/paper_training.py RESULTS.jsonl --kind selection --epochs 1000 --models flm --sizes 16 25 49 --rates 1e-3 5e-3
+    python benchmarks/paper_training.py RESULTS.jsonl --choose --epochs 1000
     python benchmarks/paper_training.py RESULTS.jsonl --models flm --sizes 49 --rates 5e-3 --seeds 0
-    python benchmarks/paper_training.py RESULTS.jsonl --older --problems heat poisson --rates 5e-3 --seeds 0
     python benchmarks/paper_training.py RESULTS.jsonl --table
 
 Each finished run is one line of RESULTS.jsonl; runs that are there already are not repeated, so it may be stopped at any time.
@@ -17,19 +17,24 @@ import numpy as np
 
 import flm
 from flm.solvers import paper_protocol as paper
+from flm.study.selection import METRICS, select
 
 
 def rows(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def run(path: Path, kind: str, problem: str, model: str, size: int, rate: float, seed: int) -> None:
+def run(path: Path, kind: str, problem: str, model: str, size: int, rate: float, seed: int, epochs: int) -> None:
     key = {"kind": kind, "problem": problem, "model": model, "size": size, "rate": rate, "seed": seed}
-    if any(all(row[k] == v for k, v in key.items()) for row in rows(path)):
+    key |= {"most_epochs": epochs} if kind == "selection" else {}
+    if any(all(row[k] == v for k, v in key.items()) for row in rows(path) if row["kind"] == kind):
         return
-    began = time.monotonic()
-    chosen = paper.select_run if kind == "selection" else paper.final_run
-    solution = chosen(getattr(flm.problems, problem)(), model, size, rate, seed=seed)
+    began, equation = time.monotonic(), getattr(flm.problems, problem)()
+    if kind == "selection":
+        leg = paper.Leg(epochs, paper.SELECTION.loss_tol)
+        solution = paper.select_run(equation, model, size, rate, seed=seed, leg=leg)
+    else:
+        solution = paper.final_run(equation, model, size, rate, seed=seed)
     errors = solution.errors()
     row = key | {
         "parameters": solution.model.num_parameters,
@@ -65,6 +70,26 @@ def table(found: list[dict]) -> list[str]:
     return lines
 
 
+def choices(found: list[dict], epochs: int) -> list[str]:
+    """The paper's own selection (flm.study.selection) among the selection runs of at most so many epochs."""
+    lines = ["| problem | model | configurations | seeds | chosen size | rate | mean MSE | decided by |"]
+    lines.append("|---|---|---|---|---|---|---|---|")
+    runs = [r for r in found if r["kind"] == "selection" and r["most_epochs"] == epochs]
+    for problem, model in dict.fromkeys((r["problem"], r["model"]) for r in runs):
+        group = {(r["size"], r["rate"], r["seed"]): r for r in runs if (r["problem"], r["model"]) == (problem, model)}
+        configurations = sorted({key[:2] for key in group})
+        seeds = sorted({key[2] for key in group})
+        value = lambda c, seed, metric, group=group: group[(*c, seed)][metric] if (*c, seed) in group else np.nan
+        scores = {m: [[value(c, seed, m) for seed in seeds] for c in configurations] for m in METRICS}
+        sizes = [next(r["parameters"] for key, r in group.items() if key[:2] == c) for c in configurations]
+        chosen = select(scores, labels=[f"{size}, {rate:g}" for size, rate in configurations], sizes=sizes)
+        size, rate = configurations[chosen.winner]
+        cells = [problem, model, len(configurations), len(seeds), size, f"{rate:g}"]
+        cells += [f"{np.nanmean(scores['mse'][chosen.winner]):.1e}", chosen.reason.removeprefix("Chosen: ")]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path)
@@ -74,25 +99,20 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=None, help="default: the paper's")
     parser.add_argument("--rates", nargs="+", type=float, default=list(paper.RATES))
     parser.add_argument("--seeds", nargs="+", type=int, default=list(paper.SEEDS))
-    parser.add_argument("--older", action="store_true", help="GW88, S99, L13 and a sigmoid MLP instead, selection runs")
+    parser.add_argument("--epochs", type=int, default=paper.SELECTION.epochs, help="of a selection run, at most")
+    parser.add_argument("--choose", action="store_true", help="print what the paper's selection chooses, and stop")
     parser.add_argument("--table", action="store_true", help="print what is there as Markdown and stop")
     options = parser.parse_args()
-    if options.table:
-        print("\n".join(table(rows(options.results))))
+    if options.table or options.choose:
+        found = rows(options.results)
+        print("\n".join(choices(found, options.epochs) if options.choose else table(found)))
         return
-    if options.older:
-        for seed in options.seeds:
-            for problem in options.problems:
-                for model, size in paper.OLDER.items():
-                    for rate in options.rates:
-                        run(options.results, "selection", problem, model, size, rate, seed)
-        return
-    for seed in options.seeds:
-        for problem in options.problems:
-            for model in options.models or list(paper.REPORTED[problem]):
-                for size in options.sizes or paper.SIZES[model]:
-                    for rate in options.rates:
-                        run(options.results, options.kind, problem, model, size, rate, seed)
+    for problem in options.problems:
+        for model in options.models or list(paper.REPORTED[problem]):
+            for size in options.sizes or paper.SIZES[model]:
+                for rate in options.rates:
+                    for seed in options.seeds:  # innermost: one compilation serves all seeds
+                        run(options.results, options.kind, problem, model, size, rate, seed, options.epochs)
 
 
 if __name__ == "__main__":

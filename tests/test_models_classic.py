@@ -65,6 +65,13 @@ def test_files_keep_the_network(name, one, tmp_path):
     assert again.num_parameters == model.num_parameters
 
 
+@pytest.mark.parametrize(("name", "one"), CLASSIC)
+def test_points_of_other_dimensions_are_refused(name, one):
+    model, shape = build(name, 1, one), r"\(P, 1\)" if one else r"\(P, 2\)"
+    with pytest.raises(ValueError, match=rf"`points` must have shape {shape}; got \(4, 3\)"):
+        model(np.zeros((4, 3)))
+
+
 LINEAR = [c for c in CLASSIC if c[0] in ("zp95", "yds03", "myl22")]
 
 
@@ -247,6 +254,10 @@ BAD = [
     (lambda: flm.models.GallantWhite(2, 0), "`num_terms` must be an integer of at least 1; got 0."),
     (lambda: flm.models.FourierSeriesNetwork(2, -1), "`order` must be an integer of at least 0; got -1."),
     (lambda: flm.models.FourierSeriesNetwork(6, 9), "at most 200,000 product nodes; got 64000000 for 6 inputs"),
+    (
+        lambda: flm.models.FourierSeriesNetwork.from_grid(np.zeros((4, 4))),
+        "`values` must be a full grid with an equal, odd number of points per axis; got (4, 4).",
+    ),
     (lambda: flm.models.LiuNetwork(2, 1.5, key=0), "`num_terms` must be an integer of at least 1; got 1.5."),
     (lambda: flm.models.FourierELM(2, 5, key=0, scale=-1), "`scale` must be a positive number; got -1."),
     (lambda: flm.models.named_model("silvesku", 2, 5, key=0), "`name` must be one of flm, siren-1"),

@@ -114,7 +114,7 @@ def test_the_papers_protocols_are_the_papers(name):
 
 
 def test_every_protocol_is_valid():
-    assert {"heat", "poisson", "black_scholes", "burgers", "n_versus_mse", "quick"} == set(protocol_names())
+    assert {"heat", "poisson", "black_scholes", "burgers", "n_versus_mse", "quick", "uztack20"} == set(protocol_names())
     for name in protocol_names():
         assert read_spec(name).num_runs > 0
 

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from flm.domains import AbstractDomain
 from flm.models.base import AbstractModel, InputMap, input_map, random_key
 from flm.series import sincos
+from flm.series.waves import Orders, turned_coefficients
 
 _ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "leaky_relu": jax.nn.leaky_relu, "sigmoid": jax.nn.sigmoid}
 
@@ -39,6 +40,12 @@ def _check_layers(model: MLP | Siren) -> None:
     if not fits:
         shapes = [weight.shape for weight in model.weights]
         raise ValueError(f"`weights` must lead from {model.num_inputs} inputs to {model.num_outputs}; got {shapes}.")
+
+
+def _outputs(model: MLP | Siren, hidden: Array) -> Array:
+    """The linear output layer of hidden values (neurons, P): (P,) or (P, K)."""
+    y = model.weights[-1] @ hidden + model.biases[-1][:, None]
+    return y[0] if model.num_outputs == 1 else y.T
 
 
 class MLP(AbstractModel):
@@ -88,11 +95,10 @@ class MLP(AbstractModel):
             )
 
     def _values(self, points: Array) -> Array:
-        y = self.map(points)
+        y = self.map(points).T  # (neurons, P): the long side is contiguous
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            y = _ACTIVATIONS[self.activation](y @ weight.T + bias)
-        y = y @ self.weights[-1].T + self.biases[-1]
-        return y[:, 0] if self.num_outputs == 1 else y
+            y = _ACTIVATIONS[self.activation](weight @ y + bias[:, None])
+        return _outputs(self, y)
 
 
 class Siren(AbstractModel):
@@ -145,8 +151,24 @@ class Siren(AbstractModel):
             raise ValueError(f"`omega` must be a positive number; got {self.omega!r}.")
 
     def _values(self, points: Array) -> Array:
-        y = sincos(self.omega * (self.map(points) @ self.weights[0].T) + self.biases[0])[0]
+        y = sincos(self.omega * (self.weights[0] @ self.map(points).T) + self.biases[0][:, None])[0]
         for weight, bias in zip(self.weights[1:-1], self.biases[1:-1], strict=True):
-            y = sincos(y @ weight.T + bias)[0]
-        y = y @ self.weights[-1].T + self.biases[-1]
-        return y[:, 0] if self.num_outputs == 1 else y
+            y = sincos(weight @ y + bias[:, None])[0]
+        return _outputs(self, y)
+
+    def jets(self, points: Any, orders: Orders) -> Array:
+        """Values and derivatives, in closed form for one hidden layer; see `AbstractModel.jets`."""
+        if len(self.weights) != 2:
+            return super().jets(points, orders)
+        # v sin(theta + b) = v sin b cos theta + v cos b sin theta,  theta = omega w . z
+        z, checked = self.map(self._checked(points)), self._orders(orders)
+        k, v = self.omega * self.weights[0], self.weights[1].T  # (N, m), (N, K)
+        turn, hold = sincos(self.biases[0])
+        scaled = k * jnp.asarray(self.map.scale, k.dtype)
+        C, S = turned_coefficients(scaled, turn[:, None] * v, hold[:, None] * v, checked)  # (A, N, K)
+        sine, cosine = sincos(k @ z.T)
+        flat = lambda c: jnp.moveaxis(c, 1, 2).reshape(-1, c.shape[1])
+        values = (flat(C) @ cosine + flat(S) @ sine).reshape(len(checked), self.num_outputs, -1)
+        still = jnp.asarray([float(not any(alpha)) for alpha in checked], z.dtype)
+        values = values + still[:, None, None] * self.biases[1][:, None]
+        return values[:, 0] if self.num_outputs == 1 else jnp.moveaxis(values, 1, 2)

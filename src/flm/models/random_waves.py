@@ -80,7 +80,7 @@ class FourierELM(AbstractLinearModel):
 
     f(x) = sum_i beta_i cos(w_i . z + b_i),  w_i uniform in [-scale, scale]^m, b_i uniform in [0, 2 pi], z in [-1, 1]^m.
 
-    Only beta is trained. `flm.solvers.extreme.solve_extreme` chooses scale and number of neurons by itself.
+    Only beta is trained. `flm.solvers.linear_models.solve_extreme` chooses scale and number of neurons by itself.
 
     Args:
         num_inputs: m, or a domain, whose extent is mapped to [-1, 1]^m.

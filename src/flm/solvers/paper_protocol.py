@@ -42,9 +42,6 @@ SIZES = {
 }
 REPORTED = PDE_ERRORS  # the rows of its Table 2
 
-# The comparison of UZTACK20, which it cites: three Fourier networks and a sigmoid MLP, at about 100 parameters each (m = 2).
-OLDER = {"gw88": 50, "s99": 20, "l13": 17, "sigmoid": 6}
-
 # Left open by the paper ----------------------------------------------------------------------------------------------
 POINTS = {"equation": 1000, "initial": 200, "boundary": 200}
 RATES = (
@@ -59,17 +56,19 @@ def optimizer(rate: float) -> optax.GradientTransformation:
     return optax.adam(rate)
 
 
-def select_run(problem: Any, name: str, size: int, rate: float, *, seed: int, progress: Any = False) -> Solution:
-    """One run of the selection: a named model from its own start, 10,000 epochs to 1e-4."""
+def select_run(
+    problem: Any, name: str, size: int, rate: float, *, seed: int, leg: Leg = SELECTION, progress: Any = False
+) -> Solution:
+    """One run of the selection: a named model from its own start, 10,000 epochs to 1e-4 unless `leg` is shorter."""
     domain = strong_form(problem).domain
     model = lambda key: named_model(name, domain, size, key=key)
     return train(
         problem,
         model,
         optimizer(rate),
-        SELECTION.epochs,
+        leg.epochs,
         points=POINTS,
-        loss_tol=SELECTION.loss_tol,
+        loss_tol=leg.loss_tol,
         seed=seed,
         progress=progress,
     )

@@ -19,7 +19,7 @@ from flm.models.side_by_side import SideBySide
 from flm.problems.pde import PDE
 from flm.solution import Parameter, Solution, Status
 from flm.solvers import training_checkpoint as checkpoints
-from flm.solvers.training_loop import MAX_EPOCHS_PER_CALL, Stage, build_chunk, enter_stage, initial_state
+from flm.solvers.training_loop import MAX_EPOCHS_PER_CALL, Program, Stage, build_chunk, enter_stage, initial_state
 from flm.solvers.training_loss import TrainingLoss, Unknowns
 from flm.solvers.training_points import TERMS, checked_counts, draw
 from flm.solvers.training_progress import Progress, Report, reporter
@@ -135,8 +135,8 @@ class _Run:
         self.terms = len(loss.terms)
         self.fresh = [enter_stage(initial_state(free, dtype), stage) for stage in stages]
         zero = jnp.zeros((), jnp.int32)
-        self.traced = [
-            jax.jit(build_chunk(terms, loss.weights, stage)).trace(state, zero, self.tolerance)
+        self.programs = [
+            Program(build_chunk(terms, loss.weights, stage), state, zero, self.tolerance)
             for stage, state in zip(stages, self.fresh, strict=True)
         ]
         self.constants = [*loss.constants(), *jax.tree.leaves(eqx.filter((free, fixed), eqx.is_array))]
@@ -147,7 +147,7 @@ class _Run:
         saved, run = None, ""
         if path is not None:
             earlier = [stage.epochs for stage in self.stages[:-1]]
-            run = checkpoints.fingerprint((t.jaxpr for t in self.traced), self.constants, earlier)
+            run = checkpoints.fingerprint((p.jaxpr for p in self.programs), self.constants, earlier)
             saved = checkpoints.read(path, run, self.fresh)
         first, state = (0, self.fresh[0]) if saved is None else (saved.stage, saved.state)
         blocks = [] if saved is None else [saved.history]
@@ -166,7 +166,7 @@ class _Run:
                         state = enter_stage(state, self.stages[stage])
                     chunk, size = None, 1
                     while int(state.epoch) < self.ends[stage] and self._going(state):
-                        chunk = chunk or self.traced[stage].lower().compile()
+                        chunk = chunk or self.programs[stage].compile()
                         tick, size = time.monotonic(), min(size, self.ends[stage] - int(state.epoch))
                         new, losses, done = chunk(state, jnp.asarray(size, jnp.int32), self.tolerance)
                         losses = np.asarray(losses)[: int(done)]

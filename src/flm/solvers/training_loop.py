@@ -8,12 +8,15 @@ longer finite. How epochs are cut into calls changes no bit of the result.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.core import eval_jaxpr
 from jaxtyping import Array
 
 MAX_EPOCHS_PER_CALL = 4096  # rows of the history buffer
@@ -121,6 +124,44 @@ def build_chunk(terms: Callable[[Any], Array], weights: np.ndarray, stage: Stage
         return state, history, done
 
     return chunk
+
+
+class Program:
+    """A traced function whose constants are inputs of the machine code, so that runs that differ only in them share it.
+
+    Points and fixed frequencies are constants of a run, and differ from seed to seed. A residual may compute with
+    coordinates in NumPy, so they cannot be arguments of what is traced; they become arguments of what was traced.
+
+    Attributes:
+        jaxpr: the program with its constants.
+    """
+
+    def __init__(self, function: Callable[..., Any], *args: Any):
+        self.jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*args)
+        self._constants = [jax.device_put(np.asarray(c)) for c in self.jaxpr.consts]
+        self._flat, self._outputs = jax.tree.leaves(args), jax.tree.structure(shape)
+
+    def compile(self) -> Callable[..., Any]:
+        """The function as machine code: from an earlier run of this process with an equal program, if there was one."""
+        bare = self.jaxpr.jaxpr
+        lowered = jax.jit(lambda constants, *flat: eval_jaxpr(bare, constants, *flat)).lower(
+            self._constants, *self._flat
+        )
+        run = _machine_code(_Lowered(lowered.as_text(), lowered))
+        return lambda *args: jax.tree.unflatten(self._outputs, run(self._constants, *jax.tree.leaves(args)))
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    """A lowered program, equal to another when their texts are."""
+
+    text: str
+    lowered: Any = field(compare=False)
+
+
+@lru_cache(maxsize=16)
+def _machine_code(program: _Lowered) -> Any:
+    return program.lowered.compile()
 
 
 def _stored_gradient(optimizer_state: Any) -> tuple[Array, Any] | None:
