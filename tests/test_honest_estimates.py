@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import flm
 
@@ -15,5 +16,45 @@ def test_the_boundary_of_a_line_is_both_ends():
         flm.Box(x=(0, 1)), lambda u_x, u_xx: u_x - 0.1 * u_xx, [flm.dirichlet("boundary", truth)], exact=truth
     )
     solution = flm.solve(layer, 1e-8)
+    assert solution.converged
+    assert solution.errors().relative_l2 <= 2 * solution.error_estimate
+
+
+LINE, STRIP = flm.Box(x=(0, 1)), flm.Box(x=(0, 1), t=(0, 1))
+HARMONIC = lambda x, y: jnp.exp(x) * jnp.cos(y)
+MISSING = {
+    "an end": flm.PDE(LINE, lambda u_x, u_xx: u_x - 0.1 * u_xx, [flm.dirichlet("x=0", 1.0)]),
+    "the sides": flm.PDE(STRIP, lambda u_t, u_xx: u_t - 0.1 * u_xx, [flm.initial(lambda x: jnp.sin(3 * x))]),
+    "a side": flm.PDE(
+        flm.Box(x=(0, 1), y=(0, 1)),
+        lambda u_xx, u_yy: u_xx + u_yy,
+        [flm.dirichlet(side, HARMONIC) for side in ("x=0", "x=1", "y=0")],
+    ),
+    "the velocity": flm.PDE(
+        STRIP, lambda u_tt, u_xx: u_tt - u_xx, [flm.initial(lambda x: jnp.sin(3 * x)), flm.dirichlet("x=0")]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+@pytest.mark.parametrize("tol", [1e-3, 1e-7])
+def test_missing_conditions_are_no_answer(name, tol):
+    solution = flm.solve(MISSING[name], tol, max_columns=300)
+    assert solution.status.word == "undetermined", solution.status
+    assert solution.error_estimate == np.inf
+    assert "conditions that are missing" in solution.status.sentence
+
+
+def test_close_to_a_resonance_is_still_determined():
+    k2 = 2 * jnp.pi**2 * (1 + 1e-5)
+    truth = lambda x, y: jnp.exp(x) * jnp.cos(y) + jnp.sin(2 * x * y)
+    source = lambda x, y: k2 * truth(x, y) - 4 * (x**2 + y**2) * jnp.sin(2 * x * y)
+    problem = flm.PDE(
+        flm.Box(x=(0, 1), y=(0, 1)),
+        lambda x, y, u, u_xx, u_yy: u_xx + u_yy + k2 * u - source(x, y),
+        [flm.dirichlet("boundary", truth)],
+        exact=truth,
+    )
+    solution = flm.solve(problem, 1e-5)
     assert solution.converged
     assert solution.errors().relative_l2 <= 2 * solution.error_estimate

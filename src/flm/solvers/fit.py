@@ -238,6 +238,24 @@ class Fitter:
             total += float(np.sum((factor * value) ** 2))
         return np.sqrt(total) if np.isfinite(total) else np.inf
 
+    def homogeneous(self, basis: Any, coefficients: np.ndarray, at: Fit) -> float:
+        """The relative residual of a function in the problem linearized at an answer, without its right-hand side."""
+        held, zero = self.sampler.held(), (0,) * len(self.problem.axes)
+        inside = basis.evaluate(basis.tables(held[0].points), coefficients, (zero,))[0]
+        typical: dict[Any, float] = {}
+        worst = 0.0
+        for batch in held:
+            line = self._linearize(batch, self.jets(at.basis, at.coefficients, batch), at.parameters)
+            jets = self.jets(basis, coefficients, batch)
+            terms = line.by_jet * jets
+            scale = sum(_rms(t) for t in terms)
+            if batch.block.kind == "equation":
+                typical |= {jet: _rms(j) for jet, j in zip(batch.block.residual.jets, jets, strict=True)}
+            else:
+                scale = max(scale, self._floor(batch, line, typical, inside))
+            worst = max(worst, _rms(terms.sum(axis=0)) / scale if scale > 0 else 0.0)
+        return worst
+
     def judge(
         self, basis: Any, coefficients: np.ndarray, parameters: np.ndarray, answer: Any, batches: Any, steps: int
     ) -> Fit:
@@ -246,18 +264,17 @@ class Fitter:
         inside = basis.evaluate(basis.tables(held[0].points), coefficients, ((0,) * len(self.problem.axes),))[0]
         typical: dict[Any, float] = {}
         by_block: dict[str, float] = {}
-        rms = lambda v: float(np.sqrt(np.mean(v**2))) if v.size else 0.0
         finite = bool(np.isfinite(coefficients).all())
         for batch in held if finite else ():
             jets = self.jets(basis, coefficients, batch)
             line = self._linearize(batch, jets, parameters)
             terms = line.by_jet * jets
-            scale = sum(rms(t) for t in terms) + rms(line.value - terms.sum(axis=0))
+            scale = sum(_rms(t) for t in terms) + _rms(line.value - terms.sum(axis=0))
             if batch.block.kind == "equation":
-                typical |= {jet: rms(j) for jet, j in zip(batch.block.residual.jets, jets, strict=True)}
+                typical |= {jet: _rms(j) for jet, j in zip(batch.block.residual.jets, jets, strict=True)}
             else:
                 scale = max(scale, self._floor(batch, line, typical, inside))
-            estimate = rms(line.value) / scale if scale > 0 else 0.0
+            estimate = _rms(line.value) / scale if scale > 0 else 0.0
             name = (
                 f"{batch.block.name}" if batch.block.name not in by_block else f"{batch.block.name} ({len(by_block)})"
             )
@@ -312,6 +329,10 @@ class Fitter:
         block = answer.triangle[-learned:, -learned:]
         inverse = np.linalg.inv(block) / answer.column_norms[-learned:, None]
         return float(np.sqrt(variance)), inverse @ inverse.T * variance * self._gain**2
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2))) if values.size else 0.0
 
 
 def _sigma(batch: Batch) -> np.ndarray:

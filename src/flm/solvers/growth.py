@@ -291,17 +291,17 @@ class Growth:
         self.progress({name: column[-1] for name, column in search.history.items()})
         return halved
 
-    def _undetermined(self) -> str:
+    def free_constants(self) -> list[int]:
         """Unknowns that only enter by their derivatives in a linear problem: any constant may be added to them."""
         if not self.fitter.is_linear:
-            return ""
+            return []
         zero = (0,) * self.m
         seen = {u for b in self.problem.blocks if b.kind != "periodic" for u, alpha in b.residual.jets if alpha == zero}
-        return ", ".join(name for k, name in enumerate(self.problem.unknowns) if k not in seen)
+        return [k for k in range(self.fitter.num_unknowns) if k not in seen]
 
     def _finish(self, word: str, sentence: str) -> None:
         search = self.search
-        free = self._undetermined()
+        free = ", ".join(self.problem.unknowns[k] for k in self.free_constants())
         if word == "converged" and free:
             sentence += f"; nothing fixes the constant in {free}, so the smallest was taken"
         if word != "converged":

@@ -10,7 +10,8 @@ from flm.models.enriched import SingularFunctions
 from flm.problems import PDE
 from flm.problems.pde import Block
 from flm.solution import Status
-from flm.solvers.growth import Growth, Search
+from flm.solvers.determined import NULL, SIZES, homogeneous_residual
+from flm.solvers.growth import UNRESOLVED, Growth, Search
 from flm.solvers.windows import can_window, solve_in_windows
 
 METHODS = ("lattice", "windows", "enriched")
@@ -48,6 +49,7 @@ def solve_to_tolerance(
         if method == "windows" or (marches and growth.search.status.word == "size"):
             search = solve_in_windows(problem, tol, max_columns=max_columns, seed=seed, progress=progress)
             if method == "windows" or search.bar < growth.search.bar:
+                _doubt(growth, search)
                 return search
     except KeyboardInterrupt:
         if growth.search.best is None:
@@ -57,6 +59,7 @@ def solve_to_tolerance(
             "interrupted", f"interrupted; the best answer so far has the error estimate {bar:.1e}."
         )
     search = growth.search
+    _doubt(growth, search)
     if search.status.word in ("stalled", "size"):
         clash = contradiction(problem)
         if clash:
@@ -64,6 +67,24 @@ def solve_to_tolerance(
                 "inconsistent", f"inconsistent conditions: {clash}; the error estimate is {search.bar:.1e}."
             )
     return search
+
+
+def _doubt(growth: Growth, search: Search) -> None:
+    """Withdraw an answer that is one of many; windows are judged by the single series that was tried before them."""
+    fitter, fit, problem = growth.fitter, growth.search.best, growth.problem
+    measured = problem.learned or any(b.kind == "data" for b in problem.blocks)
+    if fit is None or not fit.finite or fit.estimate > UNRESOLVED or measured or growth.m > max(SIZES):
+        return
+    if search.status.word not in ("converged", "stalled", "size"):
+        return
+    left = homogeneous_residual(fitter, fit, growth.power, growth.free_constants())
+    if left < NULL:
+        search.bar = np.inf
+        search.status = Status(
+            "undetermined",
+            f"undetermined: something other than zero satisfies the problem without its right-hand sides to {left:.0e}, so "
+            "this answer is one of many. Add the conditions that are missing.",
+        )
 
 
 def _is_homogeneous(growth: Growth) -> bool:
