@@ -139,6 +139,8 @@ def test_solve_writes_everything(solved):
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "https://" not in page
     assert "u_t = -k * u" in page
+    assert "flm solve " in page
+    assert "--quiet" not in page
 
 
 def test_json_is_json_alone_and_quiet_is_silent(solved, capsys):
@@ -318,6 +320,6 @@ def test_documentation_names_every_command():
     from flm.cli.app import app
 
     lines = documented()
-    own = [c.name for c in app.registered_commands if c.callback.__module__ != "flm.cli.study"]
+    own = [c.name for c in app.registered_commands if c.callback.__module__ not in ("flm.cli.study", "flm.cli.paper")]
     for name in own:
         assert any(line.split()[1] == name for line in lines), name

@@ -238,6 +238,16 @@ def test_bad_files_are_refused_with_their_place(before, after, message):
         ("horizon = 1", "horizon = {free = -1}", "p, [control] horizon: a positive guess is wanted; got -1."),
         ("horizon = 1", "horizon = 1\nbounds = {g = [0, 1]}", "p, [control] bounds: 'g' is not one of f."),
         ("horizon = 1", 'horizon = 1\npath = "x"', "p, [control] path: a bound such as \"x <= 1\" is wanted; got 'x'."),
+        (
+            "horizon = 1",
+            'horizon = 1\npath = "x + y <= 2"',
+            "p, [control] path, column 5: this may use t, x, f; got 'y'.",
+        ),
+        (
+            "horizon = 1",
+            'horizon = 1\npath = "2 >= x + y"',
+            "p, [control] path, column 10: this may use t, x, f; got 'y'.",
+        ),
         ("initial = [1]", "initial = [1, 2]", "p: "),
     ],
 )
@@ -256,6 +266,16 @@ def test_control_options_arrive():
     assert (problem.lower[0], problem.upper[0]) == (-1.0, np.inf)
     assert problem.constrained
     assert parse_problem(CONTROL.replace("horizon = 1", "horizon = {free = 2.0}")).free
+
+
+@pytest.mark.parametrize("bound", ["x <= 2", "2 >= x"])
+def test_path_bounds_in_both_directions_mean_the_same(bound):
+    seen = []
+    text = CONTROL.replace("horizon = 1", f'horizon = 1\npath = "{bound}"')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flm.problems.text_control.OptimalControl", lambda *a, **options: seen.append(options["path"][0]))
+        parse_problem(text)
+    assert float(seen[0](x=5.0)) == 3.0
 
 
 def test_shapes():

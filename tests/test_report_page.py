@@ -117,11 +117,10 @@ window.addEventListener("load", () => {
 </script></body>"""
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
-@pytest.mark.parametrize("width", [390, 1280])
-def test_in_a_browser(page, tmp_path, width):
+def browse(html_text, tmp_path, width):
+    """What a script at the end of a page found in a browser of that width."""
     path = tmp_path / "page.html"
-    path.write_text(page.html().replace("</body>", PROBE), encoding="utf-8")
+    path.write_text(html_text, encoding="utf-8")
     flags = [
         "--headless",
         "--no-sandbox",
@@ -130,10 +129,16 @@ def test_in_a_browser(page, tmp_path, width):
         f"--window-size={width},900",
     ]
     command = [CHROMIUM, *flags, "--virtual-time-budget=2000", "--dump-dom", path.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     match = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, re.S)
     assert match, "the script of the page did not run to its end"
-    found = json.loads(html.unescape(match.group(1)))
+    return json.loads(html.unescape(match.group(1)))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_in_a_browser(page, tmp_path, width):
+    found = browse(page.html().replace("</body>", PROBE), tmp_path, width)
     assert found["ascending"] == ["1e-3", "9", "10"]
     assert found["descending"] == ["10", "9", "1e-3"]
     assert all(found["shown"])
@@ -141,3 +146,85 @@ def test_in_a_browser(page, tmp_path, width):
     assert found["value"] == "p = 1, q = 1: w = 4"
     assert found["after"] == "p = 0, q = 1: w = 2"
     assert not found["wide"]
+
+
+def test_dark_is_for_screens_and_print_cuts_nothing(page):
+    text = page.html()
+    assert re.findall(r"@media[^{]*dark\)", text) == ["@media screen and (prefers-color-scheme: dark)"]
+    printed = text[text.index("@media print") :]
+    assert "pre { white-space: pre-wrap" in printed
+    assert ".scroll, figure { overflow: visible; }" in printed
+
+
+@pytest.fixture(scope="module")
+def others():
+    """The pages of a control law and of a fit."""
+    from flm.report.control_page import control_page
+    from flm.report.fit_page import fit_page
+
+    problem = flm.OptimalControl(
+        dynamics=lambda x, f: (f - x,),
+        running_cost=lambda x, f: x**2 + f**2,
+        horizon=1.0,
+        states=("x",),
+        controls=("f",),
+        initial=(1.0,),
+    )
+    law = flm.solve(problem, tol=1e-2)
+    X = np.linspace(0, 10, 60)[:, None]
+    y = np.sin(3 * X[:, 0])
+    model = flm.FLMRegressor(1).fit(X, y)
+    return {
+        "control": control_page(
+            law, title="A law", asked="x' = f - x", command="flm solve law.toml --tol " + "9" * 200
+        ),
+        "fit": fit_page(model, X, y, title="y by x", asked="y by x", command="flm fit xy.csv --target y"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["control", "fit"])
+def test_pages_of_laws_and_fits_say_what_was_found(others, kind):
+    text = others[kind].html()
+    for part in ("What was asked", "What was found", "How sure", "How to reproduce it"):
+        assert f"<h2>{part}</h2>" in text
+    assert ">inf<" not in text
+    assert ">nan<" not in text
+
+
+CLICK = """<script>
+window.addEventListener("load", () => {
+  const found = { errors: window.errors || [], lost: [], sorted: 0 };
+  for (const link of document.querySelectorAll("nav a")) {
+    link.click();
+    const target = document.querySelector(location.hash);
+    if (!target || target.querySelector("h2").textContent !== link.textContent) found.lost.push(link.textContent);
+  }
+  for (const button of document.querySelectorAll("th button")) {
+    button.click();
+    found.sorted += button.parentElement.getAttribute("aria-sort") === "ascending";
+  }
+  found.buttons = document.querySelectorAll("th button").length;
+  found.wide = document.documentElement.scrollWidth > window.innerWidth;
+  found.live = [...document.querySelectorAll("figure.live")].map((figure) => {
+    const canvas = figure.querySelector("canvas"), box = canvas.getBoundingClientRect();
+    canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + box.width / 2, clientY: box.top + 40 }));
+    return figure.querySelector("output").textContent;
+  });
+  const out = document.createElement("pre");
+  out.id = "probe";
+  out.textContent = JSON.stringify(found);
+  document.body.append(out);
+});
+</script></body>"""
+WATCH = """<head><script>window.errors = []; window.onerror = (message) => { window.errors.push(message); };</script>"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+@pytest.mark.parametrize(("kind", "width"), [("control", 390), ("fit", 1280)])
+def test_clicking_through_laws_and_fits(others, kind, width, tmp_path):
+    text = others[kind].html().replace("<head>", WATCH, 1).replace("</body>", CLICK)
+    found = browse(text, tmp_path, width)
+    assert (found["errors"], found["lost"], found["wide"]) == ([], [], False)
+    assert found["sorted"] == found["buttons"] > 0
+    assert all("=" in line for line in found["live"])
+    assert len(found["live"]) == (kind == "control")

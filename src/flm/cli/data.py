@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from flm.cli.output import folder, number, say, say_json
+from flm.cli.output import COMMAND, folder, number, say, say_json
 
 Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with a header.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -53,7 +51,7 @@ def fit(
 
         path = folder(out)
         asked = f"{target} by {', '.join(names)}, from {table.name}"
-        command = "flm " + shlex.join(sys.argv[1:])
+        command = COMMAND.get()
         page = fit_page(
             model, _frame(X, names), y, title=f"{target} by {', '.join(names)}", asked=asked, command=command
         )

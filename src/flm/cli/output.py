@@ -12,7 +12,9 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-QUIET: ContextVar[bool] = ContextVar("quiet", default=False)  # set by `run` for one command line
+# Set by `run` for one command line.
+QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+COMMAND: ContextVar[str] = ContextVar("command", default="")
 
 
 def say(text: str = "", *, style: str | None = None) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import warnings
 from typing import Any
 
-from flm.cli.output import QUIET
+from flm.cli.output import COMMAND, QUIET
 
 BAD_INPUT = (ValueError, TypeError, KeyError, OSError, ImportError, AttributeError)
 
@@ -16,6 +17,7 @@ def run(arguments: list[str]) -> int:
     """The exit code of one command line."""
     debug = _take(arguments, "--debug")
     QUIET.set(_take(arguments, "--quiet", "-q"))
+    COMMAND.set("flm " + shlex.join(word for word in arguments if word != "--json"))  # what a page says to type
     warnings.showwarning = lambda message, *rest, **named: None if QUIET.get() else _warn(message)
     try:
         from flm.cli.app import app

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from flm.cli.output import folder, number, progress_to, say, say_json, to_json
+from flm.cli.output import COMMAND, folder, number, progress_to, say, say_json, to_json
 
 Name = Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="A problem of the catalogue, or a file.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write model, record, CSV, figures and a page here.")]
@@ -129,7 +127,7 @@ def write_solution(solution: Any, asked: Any, found: dict[str, Any], path: Path)
     from flm.files import write_atomic
     from flm.report.style import to_png, to_svg
 
-    title, command = asked.name.replace("_", " "), "flm " + shlex.join(sys.argv[1:])
+    title, command = asked.name.replace("_", " "), COMMAND.get()
     solution.save(path / "model.safetensors")
     write_atomic(path / "record.json", to_json(found).encode())
     if hasattr(solution, "axes"):

@@ -110,14 +110,10 @@ def _horizon(outline: Outline, value: Any, place: Place) -> float | Free:
 
 
 def _path(outline: Outline, text: Any, place: Place, names: tuple[str, ...]) -> Expression:
-    """left - right of "left <= right": what must not be positive."""
+    """left - right of "left <= right", right - left of "left >= right": what must not be positive."""
     if not isinstance(text, str) or text.count("<=") + text.count(">=") != 1:
         raise place.refuse(f'a bound such as "x <= 1" is wanted; got {text!r}')
-    sign = "<=" if "<=" in text else ">="
-    if sign == ">=":
-        left, right = text.split(">=")
-        text, sign = f"{right} <= {left}", "<="
-    return outline.sides(text, sign, place, among(names, "this"))
+    return outline.sides(text, "<=" if "<=" in text else ">=", place, among(names, "this"))
 
 
 def _symmetries(value: Any, place: Place) -> Any:

@@ -133,7 +133,7 @@ class Outline:
         return self.sides(value, "=", place, known)
 
     def sides(self, value: str, sign: str, place: Place, known: Any) -> Expression:
-        """left - right of a text "left sign right"."""
+        """left - right of a text "left sign right"; right - left where the sign is >=."""
         if value.replace("==", "=").count("=") != 1 or sign not in value:
             column = value.find("=", value.find("=") + 1) + 1 if value.count("=") > 1 else None
             raise place.refuse(f"an equation must have one '=', left = right; got {short(value)}", column)
@@ -144,7 +144,8 @@ class Outline:
         left = self.guard(lambda: compile_expression(value[:cut], declared=declared), place)
         rest = cut + len(sign)
         right = self.guard(lambda: compile_expression(value[rest:], declared=declared, offset=rest), place)
-        return self.checked(difference(left, right, value), place, known)
+        sides = (right, left) if sign == ">=" else (left, right)
+        return self.checked(difference(*sides, value), place, known)
 
     def checked(self, found: Expression, place: Place, known: Any) -> Expression:
         """The expression, when all its names are known."""

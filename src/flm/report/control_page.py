@@ -27,7 +27,7 @@ def control_page(solution: Any, *, title: str, asked: str, command: str = "") ->
     names |= {c: controls[:, i] for i, c in enumerate(solution.controls)}
     facts = [
         ("estimated excess cost", f"{solution.error_estimate:.1e}"),
-        ("cost from the center", f"{cost:.8g}"),
+        ("cost" if solution.starts.dimension == 0 else "cost from the center", f"{cost:.8g}"),
         ("sub-networks", str(solution.num_subnets)),
         ("seconds", f"{solution.seconds:.2f}"),
     ]
@@ -38,7 +38,7 @@ def control_page(solution: Any, *, title: str, asked: str, command: str = "") ->
         Curves(t.tolist(), {n: v.tolist() for n, v in names.items()}, "t", f"From {where}."),
     ]
     steps = {k: v for k, v in solution.history.items() if np.ndim(v) == 1 and 0 < len(v) <= 60}
-    rows = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in zip(*steps.values(), strict=False)]
+    rows = [[_cell(v) for v in row] for row in zip(*steps.values(), strict=False)]
     sure = [
         Text(
             "The excess is ½∫H_u²/H_uu dt along the trajectory plus the change on enlarging the basis, relative to the cost."
@@ -49,3 +49,9 @@ def control_page(solution: Any, *, title: str, asked: str, command: str = "") ->
     if command:
         sections.append(Section("How to reproduce it", [Code(command)]))
     return Page(title, solution.status.sentence, facts, sections)
+
+
+def _cell(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.4g}" if np.isfinite(value) else "–"

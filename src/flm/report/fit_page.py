@@ -52,7 +52,7 @@ def _lines(model: Any) -> Table:
     headers = ["amplitude", "phase", *(f"{what} {a}" for a in axes for what in ("frequency", "period"))]
     rows = [
         [f"{t.amplitude:.6g}", f"{t.phase:.4f}"]
-        + [f"{v:.6g}" for pair in zip(t.frequency, t.period, strict=True) for v in pair]
+        + [f"{v:.6g}".replace("inf", "∞") for pair in zip(t.frequency, t.period, strict=True) for v in pair]
         for t in terms
     ]
     return Table(headers, rows, left=0, note=f"The {len(rows)} largest cosines.")

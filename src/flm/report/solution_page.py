@@ -71,7 +71,7 @@ def _terms(solution: Any) -> list[Any]:
             headers = ["amplitude", "phase", *(f"{w} {a}" for a in solution.axes for w in ("frequency", "period"))]
             rows = [
                 [f"{t.amplitude:.6g}", f"{t.phase:.4f}"]
-                + [f"{v:.6g}" for pair in zip(t.frequency, t.period, strict=True) for v in pair]
+                + [f"{v:.6g}".replace("inf", "∞") for pair in zip(t.frequency, t.period, strict=True) for v in pair]
                 for t in terms
             ]
             items.append(
@@ -96,7 +96,8 @@ def _certainty(solution: Any, errors: dict[str, float] | None) -> list[Any]:
     lengths = {len(v) for v in columns.values()}
     if len(lengths) == 1:
         rows = [
-            [_number(v) if isinstance(v, float) else str(v) for v in row] for row in zip(*columns.values(), strict=True)
+            [_number(v, "–") if isinstance(v, float) else str(v) for v in row]
+            for row in zip(*columns.values(), strict=True)
         ]
         items.append(Table([k.replace("_", " ") for k in columns], rows, left=0, note="The steps of the search."))
     return items
@@ -126,11 +127,11 @@ def _live(solution: Any) -> list[Any]:
             lines[up].tolist(),
             (column.T if flip else column).tolist(),
             (solution.axes[across], solution.axes[up], name),
-            f"Values of {name}.",
+            f"Values of {name}, from {np.nanmin(column):.4g} to {np.nanmax(column):.4g}.",
         )
         for name, column in zip(solution.unknowns[:2], columns[:2], strict=True)
     ]
 
 
-def _number(value: float) -> str:
-    return "not known" if not np.isfinite(value) else f"{value:.2e}" if value and abs(value) < 1e-2 else f"{value:.4g}"
+def _number(value: float, unknown: str = "not known") -> str:
+    return unknown if not np.isfinite(value) else f"{value:.2e}" if value and abs(value) < 1e-2 else f"{value:.4g}"
