@@ -26,7 +26,7 @@ ALLOWED = {
     "control_solution": {"series", "domains", "models", "solution"},
     "solvers": NUMERICS - {"solvers"},
     "estimators": NUMERICS,
-    "study": NUMERICS,
+    "study": NUMERICS | {"estimators"},
     "torch": {"series", "domains", "models"},
     "report": None,
     "cli": None,

@@ -172,8 +172,27 @@ def test_two_configurations_with_failures():
     found = compare(np.stack([worse, better]))
     assert found.test == WILCOXON
     assert found.best == 1
-    assert found.p_value == pytest.approx(2 / 2**10, rel=0.6)  # every pair favors the same one
+    # Infinite distances tie at the top; scipy's test of the same signed ranks.
+    distance = np.abs(better - worse)
+    ranks = np.sign(np.where(np.isinf(worse), 1.0, worse - better)) * stats.rankdata(distance)
+    reference = stats.wilcoxon(ranks)
+    assert (found.statistic, found.p_value) == (reference.statistic, reference.pvalue)
     assert found.kept == (False, True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_configurations_are_scipys_wilcoxon_exactly(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 14))
+    pair = np.exp(rng.normal([[0.0], [rng.choice([0.0, 1.0])]], 1.5, (2, n)))
+    if seed % 3 == 0:
+        pair = np.round(2 * pair)  # ties, and pairs that are equal
+    pair[0, 0] = pair.max() + 1000.0  # not normal
+    found = compare(pair)
+    differ = pair[0] != pair[1]
+    reference = stats.wilcoxon(pair[0][differ], pair[1][differ])
+    assert found.test == WILCOXON
+    assert (found.statistic, found.p_value) == (reference.statistic, reference.pvalue)
 
 
 def test_ties_go_to_the_smallest_then_to_the_lower_mean():

@@ -24,13 +24,14 @@ SpecFile = Annotated[
     str,
     typer.Argument(
         metavar="SPEC",
-        help="A TOML file, or a protocol of the paper: heat, poisson, black_scholes, burgers, n_versus_mse, quick.",
+        help="A TOML file, or a protocol of the paper: heat, poisson, black_scholes, burgers, n_versus_mse, quick, uztack20.",
     ),
 ]
 StoreFile = Annotated[
     Path | None, typer.Option("--store", help="Where the runs are kept. Default: SPEC.sqlite beside the specification.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 def add_to(app: typer.Typer) -> None:
@@ -77,10 +78,17 @@ def run(
     make = (lambda: dask_cluster(dask)) if dask else (lambda: local(count))
     with Store(path, write=True) as opened:
         say(f"{found.title}: {found.num_runs:,} runs, {count} worker{'s' * (count > 1)}, kept in {path}")
-        with live_view(found.title) as progress:
-            results = run_study(
-                found, opened, make_executor=make, workers=count, retry_failed=retry_failed, progress=progress
-            )
+        before = len(opened.keys())
+        try:
+            with live_view(found.title) as progress:
+                results = run_study(
+                    found, opened, make_executor=make, workers=count, retry_failed=retry_failed, progress=progress
+                )
+        except KeyboardInterrupt:
+            fresh = len(opened.keys()) - before
+            text = f"flm: stopped. {fresh:,} new runs are kept in {path}; the same command goes on from there."
+            print(text, file=sys.stderr, flush=True)
+            raise SystemExit(INTERRUPTED) from None
     fresh, failed = sum(r.fresh for r in results), sum(r.failed for r in results)
     seconds = sum(r.seconds for r in results)
     if json:

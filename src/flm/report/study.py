@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,9 +10,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from flm.files import write_atomic
 from flm.references.printed import PDE_ERRORS
 from flm.report.page import Page, Picture, Section, Table, Text
+from flm.report.page_files import write_page
 from flm.report.style import COLORS, house_style, new_figure
 from flm.study.results import Chosen, choose, num_parameters, number
 from flm.study.selection import WORDS
@@ -223,33 +221,6 @@ def _group_items(spec: Spec, rows: Mapping[str, Row], one: Chosen) -> list[Any]:
     return items
 
 
-def to_markdown(page: Page) -> str:
-    """The page's words and tables as Markdown; pictures are left to the HTML."""
-    lines = [f"# {page.title}", "", page.summary, ""]
-    lines += [f"- {name}: {value}" for name, value in page.facts]
-    for section in page.sections:
-        lines += ["", f"## {section.title}"]
-        for item in section.items:
-            if isinstance(item, Table):
-                lines += ["", "| " + " | ".join(item.headers) + " |", "|" + "---|" * len(item.headers)]
-                lines += ["| " + " | ".join(row) + " |" for row in item.rows]
-                lines += ["", item.note] if item.note else []
-            elif isinstance(item, Text):
-                lines += ["", item.text]
-    return "\n".join(lines) + "\n"
-
-
 def write_report(spec: Spec, rows: Mapping[str, Row], folder: Path) -> list[Path]:
     """Write `report.html`, `report.md` and one CSV per table into `folder`; returns their paths."""
-    page = study_page(spec, rows)
-    written = [page.write(folder / "report.html"), folder / "report.md"]
-    write_atomic(written[1], to_markdown(page).encode())
-    for section in page.sections:
-        for item in section.items:
-            if isinstance(item, Table):
-                text = io.StringIO()
-                csv.writer(text, lineterminator="\n").writerows([item.headers, *item.rows])
-                name = "".join(c if c.isalnum() else "_" for c in section.title.lower()).replace("__", "_")
-                written.append(folder / f"{name}.csv")
-                write_atomic(written[-1], text.getvalue().encode())
-    return written
+    return write_page(study_page(spec, rows), folder, "report")

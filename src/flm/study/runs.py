@@ -20,7 +20,7 @@ HISTORY_POINTS = 100
 
 def run_one(definition: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """(status, outcome) of one run. An exception is an outcome too: "failed", with its reason."""
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), time.process_time()
     try:
         outcome = dict(named_object(definition["runner"])(definition))
         status = outcome.pop("status", DONE)
@@ -30,11 +30,17 @@ def run_one(definition: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         last = traceback.extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno})"
         status, outcome = FAILED, {"reason": reason[:2000]}
-    return status, outcome | {"seconds": time.perf_counter() - began, "version": __version__}
+    times = {"seconds": time.perf_counter() - began, "processor_seconds": time.process_time() - worked}
+    return status, outcome | times | {"version": __version__}
 
 
 def train(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Train a model on a problem as the definition says, and measure its errors: the default runner.
+    """Train a model on a problem as the definition says, and measure its errors: the default runner."""
+    return train_solution(definition)[1]
+
+
+def train_solution(definition: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The trained solution and its scores.
 
     Every leg starts from the best parameters of the one before, on the same points, with a fresh optimizer.
     """
@@ -80,7 +86,7 @@ def train(definition: Mapping[str, Any]) -> dict[str, Any]:
     }
     if not all(math.isfinite(found[k]) for k in ("mse", "mae", "max_error")):
         found["status"] = DIVERGED
-    return found
+    return solution, found
 
 
 @lru_cache(maxsize=64)

@@ -144,17 +144,22 @@ def read_spec(path: str | Path) -> Spec:
     """
     name = str(path)
     file = Path(path)
-    if not file.exists() and file.suffix != ".toml":
-        ready = resources.files("flm.study").joinpath("protocols", f"{name}.toml")
-        if not ready.is_file():
-            known = protocol_names()
-            raise SpecError(
-                f"`SPEC` must be a TOML file or one of {', '.join(known)}; got {name!r}.{did_you_mean(name, known)}"
-            )
-        return parse_spec(ready.read_text(encoding="utf-8"), file=Path(f"{name}.toml"))
+    if file.suffix != ".toml" and (not file.is_file() or name in protocol_names()):
+        return read_protocol(name)
     if not file.is_file():
         raise SpecError(f"`SPEC` must be a TOML file that exists; got {name!r}.")
     return parse_spec(file.read_text(encoding="utf-8"), file=file)
+
+
+def read_protocol(name: str) -> Spec:
+    """A ready protocol by its name, whatever files there are."""
+    ready = resources.files("flm.study").joinpath("protocols", f"{name}.toml")
+    if not ready.is_file():
+        known = protocol_names()
+        raise SpecError(
+            f"`SPEC` must be a TOML file or one of {', '.join(known)}; got {name!r}.{did_you_mean(name, known)}"
+        )
+    return parse_spec(ready.read_text(encoding="utf-8"), file=Path(f"{name}.toml"))
 
 
 def parse_spec(text: str, *, file: Path) -> Spec:

@@ -1,0 +1,104 @@
+"""`flm paper`: every table and figure of the paper beside ours, as one page."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flm.cli.output import folder, say, say_json
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the command line its `paper` command."""
+    app.command("paper", short_help="Make the paper's tables and figures beside ours.")(paper)
+
+
+def paper(
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes instead of hours: one seed, few epochs.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the page, its files and its runs.")] = Path(
+        "flm-paper"
+    ),
+    ett: Annotated[
+        Path | None, typer.Option("--ett", help="Folder of ETTh1.csv, for imputation. Default: $FLM_ETT.")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes; 0 for one per core.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cost and stop.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compute every table and figure of the paper, by its recipe and by our solver, and write a page.
+
+    Runs are kept in the folder: what is there is not computed again, and Ctrl-C leaves the page of what was found.
+
+    Example: flm paper --quick --out flm-paper
+    """
+    from flm.cli.study import INTERRUPTED, live_view
+    from flm.report.page_files import write_page
+    from flm.report.paper import paper_page
+    from flm.study.execution import local
+    from flm.study.paper import Plan, cost, full_plan, run_paper, store_path
+    from flm.study.paper_imputation import VARIABLE, find_series, fingerprint
+    from flm.study.results import read_rows
+    from flm.study.store import Store
+
+    if workers < 0:
+        raise ValueError(f"`--workers` must be at least 0; got {workers}.")
+    count = workers or os.cpu_count() or 1
+    series = find_series(ett)
+    mark = None
+    if series is not None:
+        mark = fingerprint(series)
+        os.environ[VARIABLE] = str(series.parent)  # for the worker processes
+    tell = (lambda text: None) if json else say
+    if series is None:
+        tell(f"Imputation is left out: name the folder of ETTh1.csv with --ett FOLDER or in {VARIABLE}.")
+    plan = Plan(series=mark) if quick else full_plan(mark)
+    path = folder(out)
+    stopped = False
+    with Store(store_path(path), write=True) as store:
+        price = cost(plan, store, count, tell)
+        tell(price)
+        if dry_run:
+            say_json({"cost": price, "workers": count}) if json else None
+            return
+        try:
+            with live_view("The paper") as progress:
+                run_paper(plan, store, make_executor=lambda: local(count), workers=count, progress=progress)
+        except KeyboardInterrupt:
+            stopped = True
+        rows = read_rows(store)
+    command = "flm paper" + " --quick" * quick + (" --ett FOLDER" if series is not None else "")
+    page = paper_page(plan, rows, command)
+    written = write_page(page, path, "paper", pictures=True)
+    failed = sum(row.status == "failed" for row in rows.values())
+    if json:
+        say_json(_record(page, written, stopped, failed))
+    else:
+        _tell(page, written[0], failed)
+    if stopped:
+        print(f"flm: stopped. What was done is kept in {path}; the same command goes on from there.", file=sys.stderr)
+        raise SystemExit(INTERRUPTED)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _tell(page: Any, html: Path, failed: int) -> None:
+    facts = dict(page.facts)
+    say(f"{facts['runs']} runs, {facts['computing']} of computing{f', {failed} failed' if failed else ''}.")
+    say(f"The page: {html}; its tables and figures are beside it as Markdown, CSV and PNG.")
+
+
+def _record(page: Any, written: list[Path], stopped: bool, failed: int) -> dict[str, Any]:
+    from flm.report.page import Table
+    from flm.report.page_files import named_items
+
+    tables = {
+        stem: {"columns": list(item.headers), "rows": [list(row) for row in item.rows]}
+        for stem, item in named_items(page)
+        if isinstance(item, Table)
+    }
+    found = {"facts": dict(page.facts), "tables": tables, "files": [str(p) for p in written]}
+    return found | {"stopped": stopped, "failed": failed}

@@ -1,0 +1,83 @@
+"""The runners behind `flm paper`: small versions of each, scored against what is known."""
+
+import numpy as np
+import pytest
+
+from flm.study.paper import RECIPE, SOLVER, Budget, Plan
+from flm.study.paper_imputation import find_series, fingerprint, read_series
+from flm.study.runs import run_one
+
+TINY = Budget(1, 20, (4,), 20, 500, 2, 2, 11, 2, 1)
+
+
+def done(definition):
+    status, outcome = run_one(definition)
+    assert status == "done", outcome["reason"]
+    return outcome
+
+
+def test_training_and_solving_draw_the_same_exact_surface():
+    plan = Plan(budget=TINY)
+    recipe = done(plan.recipe_surface("poisson", {}))
+    solver = done(plan.solve("poisson", 49))
+    assert recipe["epochs"] == 20
+    assert solver["mse"] < 1e-20 < recipe["mse"]
+    assert recipe["surface"]["exact"] == solver["surface"]["exact"]
+    x, y = (np.asarray(line) for line in solver["surface"]["lines"])
+    exact = np.sin(np.pi * x)[:, None] * np.sin(np.pi * y)
+    np.testing.assert_allclose(solver["surface"]["exact"], exact, atol=1e-5)
+    assert np.max(solver["surface"]["error"]) < 1e-9
+    assert done(plan.solve("poisson", 0))["error_estimate"] <= 1e-10
+
+
+@pytest.mark.slow
+def test_control_is_scored_against_pontryagin():
+    plan = Plan(budget=TINY)
+    solver = done(plan.fixed((0.2, 0.2, 0.6), SOLVER))
+    recipe = done(plan.fixed((0.2, 0.2, 0.6), RECIPE))
+    assert solver["mape"] < 1e-5 < recipe["mape"]
+    assert solver["reference_states"] == recipe["reference_states"]
+    np.testing.assert_allclose(np.sum(solver["states"], axis=1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(solver["states"], solver["reference_states"], atol=1e-3)
+    family = done(plan.disk(SOLVER))
+    assert [len(part["starts"]) for part in family["parts"]] == [2, 2, 2]
+    centers = [np.mean(part["starts"], axis=0).argmax() for part in family["parts"]]
+    assert centers == [2, 1, 0]  # the disks in the order in which the paper prints them
+    assert all(part["mape"] < 1e-2 for part in family["parts"])
+
+
+@pytest.fixture
+def series(tmp_path, monkeypatch):
+    """A table like ETTh1, with days of eight hours in 24 months."""
+    rng = np.random.default_rng(0)
+    hours = np.arange(24 * 56)
+    day = 2 * np.pi * hours / 8
+    load = np.sin(day) + 0.3 * np.sin(2 * day) + 0.1 * rng.normal(size=len(hours))
+    lines = ["date,LOAD,OT"]
+    lines += [
+        f"20{16 + h // 672}-{h // 56 % 12 + 1:02d}-01,{a:.6f},{20 - 5 * a:.6f}"
+        for h, a in zip(hours, load, strict=True)
+    ]
+    (tmp_path / "ETTh1.csv").write_text("\n".join(lines) + "\n")
+    monkeypatch.setenv("FLM_ETT", str(tmp_path))
+    return tmp_path / "ETTh1.csv"
+
+
+def test_imputation_by_the_recipe_and_by_ours(series):
+    assert find_series() == series
+    dates, names, values = read_series(series)
+    assert (len({d[:7] for d in dates}), names, values.shape) == (24, ["LOAD", "OT"], (1344, 2))
+    plan = Plan(series=fingerprint(series))
+    found = {}
+    for model in ("recipe", "solver", "channels"):
+        (definition,) = plan.imputation(0.5, model)
+        if model == "recipe":
+            definition["training"]["epochs"] = 50
+        found[model] = done(definition)
+    assert found["solver"]["mae"] < 0.6 * found["solver"]["linear"] < found["recipe"]["mae"]
+    assert found["channels"]["mae"] < 0.5 * found["channels"]["linear"]
+    assert found["recipe"]["parameters"] == 24
+    series.write_text(series.read_text().replace("2016-01", "2016-02", 1))
+    status, outcome = run_one(definition)
+    assert status == "failed"
+    assert "must name the folder of the ETTh1.csv that this run is about" in outcome["reason"]
