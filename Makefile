@@ -40,6 +40,7 @@ bench: $(VENV)/.installed-test-bench ## ratios against rivals
 	$(BIN)/python benchmarks/series.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/pde.py
+	$(BIN)/python benchmarks/data.py
 	$(BIN)/python -m pytest -m bench || test $$? -eq 5 # 5: no such tests
 
 paper: $(VENV)/.installed ## the paper's protocol in short, and the table of its models beside ours

@@ -36,7 +36,8 @@ def test_protocol_and_baselines(frame):
     assert error == pytest.approx(0.267, abs=0.01)  # published
 
 
-@pytest.mark.parametrize(("rate", "bound"), [(0.5, 0.176)])
+# A single mask at 10 % scatters by 0.004; the bound of 0.110 is for the mean of five, below.
+@pytest.mark.parametrize(("rate", "bound"), [(0.5, 0.176), pytest.param(0.1, 0.116, marks=pytest.mark.slow)])
 def test_seven_channels_one_mask(frame, rate, bound):
     run = etth1.seven_channels(frame, 0, points(rate))
     assert run["mae"] <= bound
@@ -45,15 +46,16 @@ def test_seven_channels_one_mask(frame, rate, bound):
     assert abs(run["interval_0.95"] - 0.95) <= 0.04
 
 
-@pytest.mark.slow
+@pytest.mark.bench
 @pytest.mark.parametrize(("rate", "bound"), [(0.1, 0.110), (0.5, 0.176)])
 def test_seven_channels_over_five_masks(frame, rate, bound):
     runs = [etth1.seven_channels(frame, seed, points(rate)) for seed in range(5)]
     mean = {key: np.mean([run[key] for run in runs]) for key in runs[0]}
     assert mean["mae"] <= bound
     assert mean["mae"] < 0.7 * mean["linear"]
-    assert abs(mean["interval_0.68"] - 0.68) <= 0.03
-    assert abs(mean["interval_0.95"] - 0.95) <= 0.03
+    for level, claims in ((0.68, ("within_1_std", "interval_0.68")), (0.95, ("within_1.96_std", "interval_0.95"))):
+        for claim in claims:
+            assert abs(mean[claim] - level) <= 0.03, mean
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])
@@ -62,7 +64,7 @@ def test_oil_temperature_alone(frame, rate):
     assert np.mean([r["mae"] for r in runs]) <= 1.03 * np.mean([r["linear"] for r in runs])
 
 
-@pytest.mark.slow
+@pytest.mark.bench
 @pytest.mark.parametrize("rate", [0.1, 0.5])
 def test_oil_temperature_alone_over_five_masks(frame, rate):
     runs = [etth1.oil_temperature(frame, seed, rate) for seed in range(5)]
