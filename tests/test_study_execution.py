@@ -1,10 +1,12 @@
 """Execution: every run once, whatever dies."""
 
+import contextlib
 import os
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -156,31 +158,56 @@ def cluster():
         yield found
 
 
-@pytest.mark.soak
-def test_dask_with_killed_workers_and_drivers(tmp_path, cluster, monkeypatch):
-    import threading
-
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
-    stop = threading.Event()
+def kill_workers_at_random(cluster, kills, stop):
+    """Kill a worker every few seconds, `kills` times; returns the thread and the list of those killed."""
     rng = random.Random(2)
     killed = []
 
-    def kill_workers():
-        while len(killed) < 4 and not stop.wait(4.0 + rng.random()):
+    def work():
+        while len(killed) < kills and not stop.wait(1.0 + 2 * rng.random()):
             process = rng.choice(list(cluster.workers.values())).process
             if process is not None and process.pid is not None:
-                os.kill(process.pid, signal.SIGKILL)  # the nanny starts another one
-                killed.append(process.pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)  # the nanny starts another one
+                    killed.append(process.pid)
 
-    thread = threading.Thread(target=kill_workers)
+    thread = threading.Thread(target=work)
     thread.start()
+    return thread, killed
+
+
+@pytest.mark.soak
+def test_dask_with_a_thousand_runs_and_killed_workers_and_drivers(tmp_path, cluster, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    stop = threading.Event()
+    thread, killed = kill_workers_at_random(cluster, 20, stop)
     try:
-        executed = killed_study(tmp_path, 400, 5, cluster.scheduler_address)
+        executed = killed_study(tmp_path, 1000, 20, cluster.scheduler_address)
     finally:
         stop.set()
         thread.join()
-    assert killed
-    assert len(set(executed)) == 400
+    assert len(killed) >= 10
+    assert len(set(executed)) == 1000
+
+
+def test_a_dask_result_that_cannot_be_fetched_is_sent_again(tmp_path, cluster, monkeypatch):
+    """What distributed's own executor answers with a future that never ends."""
+    import distributed
+
+    fetch, lost = distributed.Client._gather, []
+
+    async def lose_some(self, wanted, *rest, **options):
+        if len(lost) < 3:
+            lost.append(wanted)
+            raise distributed.scheduler.KilledWorker("task", None, 4)
+        return await fetch(self, wanted, *rest, **options)
+
+    monkeypatch.setattr(distributed.Client, "_gather", lose_some)
+    with Store(tmp_path / "s.sqlite", write=True) as store:
+        live = execute(definitions(20), store, make_executor=lambda: dask(cluster.scheduler_address), workers=2)
+        assert store.audit().sound
+    assert len(lost) == 3
+    assert (live.done, live.failed) == (20, 0)
 
 
 def test_dask_runs_the_same_tasks(tmp_path, cluster):

@@ -241,9 +241,45 @@ def _end_with_the_driver() -> None:
 
 @contextlib.contextmanager
 def dask(address: str) -> Iterator[futures.Executor]:
-    """A Dask cluster's executor, by the address of its scheduler."""
-    with _client(address) as client, client.get_executor(pure=False) as executor:
+    """A Dask cluster as an executor, by the address of its scheduler."""
+    with _client(address) as client, DaskExecutor(client) as executor:
         yield executor
+
+
+class DaskExecutor(futures.Executor):
+    """The tasks of a Dask client as `concurrent.futures`.
+
+    distributed's own (`Client.get_executor`) leaves a future pending for ever when the worker that holds a finished result
+    dies before the result is fetched and the task is then given up: the error is raised in a coroutine that nobody awaits.
+    Here the error is the future's.
+    """
+
+    def __init__(self, client: Any):
+        self._client = client
+        self._tasks: dict[futures.Future, Any] = {}  # Dask forgets a task that nobody holds
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> futures.Future:
+        """Send one call."""
+        future: futures.Future = futures.Future()
+        task = self._client.submit(fn, *args, pure=False, **kwargs)
+        self._tasks[future] = task
+        task.add_done_callback(lambda task: self._pass_on(task, future))
+        return future
+
+    def _pass_on(self, task: Any, future: futures.Future) -> None:
+        try:
+            result = task.result()
+        except BaseException as error:  # asyncio's CancelledError is no Exception
+            wrapped = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
+            future.set_exception(wrapped)
+        else:
+            future.set_result(result)
+        self._tasks.pop(future, None)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Give up what is not done."""
+        if left := list(self._tasks.values()):
+            self._client.cancel(left)
 
 
 def dask_workers(address: str) -> int:
