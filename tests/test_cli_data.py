@@ -72,6 +72,31 @@ def test_impute_fills_holes_and_keeps_the_rest(folder, capsys):
             assert new == old
 
 
+def test_impute_says_which_values_are_a_forecast(folder, capsys):
+    rows = (folder / "holes.csv").read_text().splitlines()
+    rows[-2:] = [",".join([row.split(",")[0], "", "keep"]) for row in rows[-2:]]
+    (folder / "ends.csv").write_text("\n".join(rows) + "\n")
+    out = folder / "ends_filled.csv"
+    arguments = [
+        "impute",
+        str(folder / "ends.csv"),
+        "--time",
+        "when",
+        "--columns",
+        "height",
+        "--out",
+        str(out),
+        "--json",
+    ]
+    assert run(arguments) == 0
+    written = capsys.readouterr()
+    found = json.loads(written.out)
+    missing = sum(row.split(",")[1] == "" for row in rows)
+    assert found["filled"] == {"height": missing}
+    assert found["extrapolated"] == {"height": 2}
+    assert "2 missing values lie outside the time span" in written.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -121,7 +121,8 @@ def impute(
     head = [time] if time is not None else []
     X = found.numbers([*head, *names], missing=True, dates=time)
     imputer = flm.FLMImputer(window=window, time=0 if time is not None else None).fit(X)
-    values, std = (np.asarray(v) for v in imputer.impute(X))
+    imputation = imputer.impute(X)
+    values, std = (np.asarray(v) for v in imputation)
     values, std = (v[:, -len(names) :] for v in (values, std))
     holes = np.isnan(X[:, len(head) :])
     cells = [list(row) for row in found.cells]
@@ -136,7 +137,9 @@ def impute(
     write_atomic(out, text.getvalue().encode())
     counts = {name: int(holes[:, j].sum()) for j, name in enumerate(names)}
     if json:
-        say_json({"filled": counts, "rows": len(X), "out": str(out)})
+        beyond = imputation.extrapolated[:, len(head) :].sum(axis=0)
+        extrapolated = {name: int(beyond[j]) for j, name in enumerate(names)}
+        say_json({"filled": counts, "extrapolated": extrapolated, "rows": len(X), "out": str(out)})
         return
     say(f"{table.name}: {sum(counts.values()):,} of {holes.size:,} cells filled", style="bold")
     for name, count in counts.items():
