@@ -45,8 +45,8 @@ def test_nothing_and_high_dimensions():
     ("arguments", "message"),
     [
         ((2, 4, "euclidean"), "`order` must be one of 'euclid', 'box', 'total', 'hyperbolic'; got 'euclidean'."),
-        ((0, 4), "`m` must be at least 1 and `n` at least 0; got m=0, n=4."),
-        ((2, -1), "`m` must be at least 1 and `n` at least 0; got m=2, n=-1."),
+        ((0, 4), "`m` must be an integer of at least 1; got 0."),
+        ((2, -1), "`n` must be an integer of at least 0; got -1."),
     ],
 )
 def test_bad_calls(arguments, message):

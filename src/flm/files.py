@@ -57,7 +57,9 @@ KINDS = {
 
 def write_atomic(path: Any, content: bytes) -> None:
     """Write a file so that at any moment it is absent, old or complete."""
-    path = Path(path)
+    path = as_path(path)
+    if path.is_dir() or path.name == "" or (path.exists() and not path.is_file()):
+        raise OSError(f"`path` must be a file, new or old; got {str(path)!r}, which is a folder or a device.")
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
@@ -73,10 +75,22 @@ def write_atomic(path: Any, content: bytes) -> None:
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        raise
+        if not isinstance(error, OSError):
+            raise
+        raise OSError(
+            f"`path` must be on a disk that takes the file; got {str(path)!r} ({error.strerror or error}). What was there "
+            "before is unchanged."
+        ) from None
+
+
+def as_path(path: Any) -> Path:
+    """A path from a string or path; other things, and strings that name nothing, are refused."""
+    if not isinstance(path, str | os.PathLike) or "\0" in str(path):
+        raise TypeError(f'`path` must be a path such as "model.safetensors"; got {path!r}.')
+    return Path(path)
 
 
 def save(obj: Any, path: Any) -> None:
@@ -103,7 +117,8 @@ def load(path: Any) -> Any:
     """Read what `save` wrote. Safe to use on a file from a stranger: nothing in it is executed."""
     from safetensors import SafetensorError, safe_open
 
-    if not Path(path).is_file():
+    path = as_path(path)
+    if not path.is_file():
         raise FileNotFoundError(f"`path` must be a file written by flm.save; got {str(path)!r}, which does not exist.")
     try:
         with safe_open(path, framework="numpy") as file:

@@ -11,9 +11,12 @@ import numpy as np
 from jaxtyping import Array
 
 from flm.domains import AbstractDomain, Box
+from flm.domains.where import short
 from flm.files import save
 from flm.models import AbstractModel
 from flm.series import AbstractSeries
+
+MAX_GRID = 50_000_000  # points of a grid for other tools
 
 
 class Status(NamedTuple):
@@ -111,11 +114,11 @@ class Solution:
                 raise ValueError(
                     f"call with every axis by name ({', '.join(self.axes)}) or with points; got {sorted(named)}."
                 )
-            columns = jnp.broadcast_arrays(*(jnp.asarray(named[a], float) for a in self.axes))
+            columns = jnp.broadcast_arrays(*(_floats(a, named[a]) for a in self.axes))
             points = jnp.stack([jnp.atleast_1d(c).ravel() for c in columns], axis=1)
             shape = columns[0].shape
         else:
-            points = jnp.asarray(points, float)
+            points = _floats("points", points)
             points = points[:, None] if points.ndim == 1 and m == 1 else points
             if points.ndim != 2 or points.shape[1] != m:
                 raise ValueError(
@@ -217,6 +220,8 @@ class Solution:
         if reference is None:
             raise ValueError("`reference` must be given: the problem came without an exact solution.")
         points = self.test_points()
+        if not callable(reference):
+            raise TypeError(f"`reference` must be a function of points (P, {len(self.axes)}); got {reference!r}.")
         truth = np.asarray(reference(points))
         found = np.asarray(self(points))
         if truth.shape != found.shape:
@@ -232,7 +237,13 @@ class Solution:
         """Coordinates per axis and values on an even grid over the bounds: (lines, values (n1, ..., nm[, K]))."""
         m = len(self.axes)
         shape = (101 if m <= 2 else 21) if shape is None else shape
-        shape = (shape,) * m if isinstance(shape, int) else tuple(shape)
+        shape = tuple(shape) if isinstance(shape, tuple | list) else (shape,) * m
+        if len(shape) != m or not all(isinstance(n, int | np.integer) and n >= 1 for n in shape):
+            raise ValueError(
+                f"`shape` must be a number of points, or one for each of {', '.join(self.axes)}; got {shape}."
+            )
+        if np.prod(shape, dtype=float) > MAX_GRID:
+            raise ValueError(f"`shape` must be at most {MAX_GRID:,} points in all; got {shape}.")
         lines = tuple(np.linspace(low, high, n) for (low, high), n in zip(self.bounds, shape, strict=True))
         points = np.stack([g.ravel() for g in np.meshgrid(*lines, indexing="ij")], axis=1)
         values = np.array(self(points))
@@ -300,6 +311,13 @@ class _Axes:
     @property
     def num_inputs(self) -> int:
         return len(self.axes)
+
+
+def _floats(name: str, value: Any) -> Array:
+    try:
+        return jnp.asarray(value, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"`{name}` must be real numbers; got {short(value)}.") from None
 
 
 def _optional(module: str) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from flm.domains.piece import Patch, Piece, join
 from flm.domains.sequences import unit_points
-from flm.domains.where import number_text, parse_where, place_text
+from flm.domains.where import number_text, parse_where, place_text, short
 
 if TYPE_CHECKING:
     from flm.domains.boolean import Combination
@@ -85,8 +85,10 @@ class AbstractDomain(ABC):
             seed: The same seed gives the same points.
             warp: Denser towards the faces of the bounding box (arcsine density), as least squares wants it.
         """
-        if n < 1:
-            raise ValueError(f"`n` must be at least 1; got {n}.")
+        if not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"`n` must be an integer of at least 1; got {n!r}.")
+        if not isinstance(seed, int | np.integer):
+            raise ValueError(f"`seed` must be an integer; got {seed!r}.")
         tried = n if self._fills_bounds else int(n / max(self._filling, 1e-3)) + 8
         while True:
             points = self._in_bounds(unit_points(tried, (True,) * len(self.axes), seed=seed, warp=warp))
@@ -103,13 +105,13 @@ class AbstractDomain(ABC):
         Args:
             shape: Points per axis, one number for all axes or one each.
         """
-        shape = (shape,) * len(self.axes) if isinstance(shape, int | np.integer) else tuple(shape)
-        if len(shape) != len(self.axes) or min(shape) < 2:
+        sizes: Any = tuple(shape) if isinstance(shape, tuple | list | np.ndarray) else (shape,) * len(self.axes)
+        if len(sizes) != len(self.axes) or not all(isinstance(k, int | np.integer) and k >= 2 for k in sizes):
             raise ValueError(
                 f"`shape` must be one number, or one for each of the axes {', '.join(self.axes)}, of at least 2; "
-                f"got {shape}."
+                f"got {sizes}."
             )
-        lines = [np.linspace(lo, hi, k) for (lo, hi), k in zip(self.bounds, shape, strict=True)]
+        lines = [np.linspace(lo, hi, k) for (lo, hi), k in zip(self.bounds, sizes, strict=True)]
         points = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, len(lines))
         return points if self._fills_bounds else points[self.contains(points)]
 
@@ -154,7 +156,10 @@ class AbstractDomain(ABC):
 
     def as_points(self, points: Any) -> np.ndarray:
         """`points` as a float64 array (P, m), refused when the number of columns is not the number of axes."""
-        array = np.asarray(points, float)
+        try:
+            array = np.asarray(points, float)
+        except (TypeError, ValueError):
+            raise ValueError(f"`points` must be numbers of shape (P, {len(self.axes)}); got {short(points)}.") from None
         if array.ndim != 2 or array.shape[1] != len(self.axes):
             raise ValueError(
                 f"`points` must have shape (P, {len(self.axes)}), one column for each of {', '.join(self.axes)}; "

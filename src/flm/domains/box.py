@@ -125,4 +125,7 @@ def _interval(name: str, pair) -> tuple[float, float]:
         raise ValueError(f"`{name}` must be an interval (low, high); got {pair!r}.") from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"`{name}` must be a finite interval with low < high; got ({_text(low)}, {_text(high)}).")
+    width = high - low
+    if not (math.isfinite(1.0 / width) and math.isfinite(width)):
+        raise ValueError(f"`{name}` must be an interval of width 1e-307 to 1e308; got ({_text(low)}, {_text(high)}).")
     return low, high

@@ -53,7 +53,7 @@ class Ellipse(AbstractDomain):
             radii = (a, b)
         elif radii is None or a is not None or b is not None:
             raise ValueError(f"`radii` must be (a, b), or `a` and `b` both given; got {radii=}, {a=}, {b=}.")
-        if len(radii) != 2:
+        if not isinstance(radii, tuple | list | np.ndarray) or len(radii) != 2:
             raise ValueError(f"`radii` must be two half-axes (a, b); got {radii!r}.")
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "origin", origin)
@@ -109,6 +109,8 @@ class Curve(AbstractDomain):
     axes: tuple[str, ...]
 
     def __init__(self, path: Callable[[Any], Any], *, axes: Sequence[str] = ("x", "y")):
+        if not callable(path):
+            raise TypeError(f"`path` must be a function s -> (x, y); got {path!r}.")
         object.__setattr__(self, "path", path)
         object.__setattr__(self, "axes", check_axes(axes))
         if len(self.axes) != 2:

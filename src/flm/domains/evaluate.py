@@ -37,6 +37,8 @@ def compile_rows(function: Callable[..., Any], width: int, what: str) -> Callabl
             f"`{what}` must be elementwise and written with jax.numpy, so that it can be differentiated; "
             f"got {type(error).__name__} on tracing it. Use jnp.sin, jnp.where, … instead of np.sin or if."
         ) from None
+    except (TypeError, ArithmeticError) as error:
+        raise ValueError(f"`{what}` must return numbers, elementwise; it failed with: {error}") from None
     compiled = jax.jit(function)
 
     def rows(points: np.ndarray) -> list[np.ndarray]:

@@ -41,6 +41,8 @@ class Region(AbstractDomain):
     resolution: int
 
     def __init__(self, function: Callable[..., Any], bounds: Box, *, resolution: int | None = None):
+        if not callable(function):
+            raise TypeError(f"`function` must be a function of the axes of `bounds`; got {function!r}.")
         if not isinstance(bounds, Box) or len(bounds) < 2:
             raise ValueError(f"`bounds` must be a Box with two or more axes; got {bounds!r}.")
         object.__setattr__(self, "function", function)

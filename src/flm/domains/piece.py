@@ -115,6 +115,8 @@ class Piece:
         Raises:
             ValueError: The predicate names something that is not an axis, or holds nowhere on the piece.
         """
+        if not callable(where):
+            raise TypeError(f"`where` must be a function of axes ({', '.join(self.axes)}); got {where!r}.")
         names = tuple(inspect.signature(where).parameters)
         if unknown := [name for name in names if name not in self.axes]:
             raise ValueError(f"`where` must be a function of axes ({', '.join(self.axes)}); got {', '.join(unknown)}.")

@@ -8,7 +8,7 @@ import numpy as np
 
 from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.piece import Patch, Piece
-from flm.domains.where import number_text
+from flm.domains.where import number_text, short
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,14 @@ class Polygon(AbstractDomain):
             raise ValueError("`Polygon` must be given its vertices once: Polygon(x=[...], y=[...]) or (V, 2) numbers.")
         if coordinates:
             axes = tuple(coordinates)
-            lengths = {name: len(values) for name, values in coordinates.items()}
+            lengths = {name: np.size(values) for name, values in coordinates.items()}
             if len(set(lengths.values())) != 1:
                 raise ValueError(f"`Polygon` must have as many coordinates in each axis; got {lengths}.")
-            vertices = list(zip(*coordinates.values(), strict=True))
-        array = np.array(vertices, float)
+            vertices = list(zip(*(np.ravel(values) for values in coordinates.values()), strict=True))
+        try:
+            array = np.array(vertices, float)
+        except (TypeError, ValueError):
+            raise ValueError(f"`Polygon` must have numbers for vertices; got {short(vertices)}.") from None
         if array.ndim != 2 or array.shape[1] != 2 or len(axes) != 2:
             raise ValueError(f"`Polygon` must have two axes; got vertices of shape {array.shape}.")
         if len(array) > 1 and np.array_equal(array[0], array[-1]):

@@ -57,6 +57,12 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def short(value: object) -> str:
+    """`value` as an error shows it: one line of at most sixty characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
 def number_text(value: float) -> str:
     """`value` as one would write it: 0, 1, 0.5, 1e-06; twelve digits."""
     return f"{value:.12g}" if value else "0"

@@ -51,7 +51,12 @@ def input_map(inputs: int | AbstractDomain, width: float, period: Any = None) ->
             f"`num_inputs` must be a positive integer or a domain such as flm.Box(x=(0, 1)); got {inputs!r}."
         )
     if period is not None:
-        given = np.asarray(period, float)
+        try:
+            given = np.asarray(period, float)
+        except (TypeError, ValueError):
+            given = np.array(np.nan)
+        with np.errstate(over="ignore", divide="ignore"):
+            given = np.where(np.isfinite(width / given), given, np.nan)  # a denormal period has no frequencies
         if given.ndim > 1 or (given.ndim == 1 and len(given) != m) or not (np.isfinite(given) & (given > 0)).all():
             raise ValueError(f"`period` must be one positive number, or one per axis ({m}); got {period!r}.")
         default = np.broadcast_to(given, (m,))
@@ -61,6 +66,8 @@ def input_map(inputs: int | AbstractDomain, width: float, period: Any = None) ->
 def random_key(key: Any) -> Array:
     """A JAX key from an integer seed or a key."""
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        if not -(2**63) <= key < 2**63:
+            raise ValueError(f"`key` must be an integer of 64 bits; got {key!r}.")
         return jax.random.key(int(key))
     raw = isinstance(key, jax.Array | np.ndarray) and key.dtype == np.uint32 and key.shape == (2,)
     if raw or (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0):

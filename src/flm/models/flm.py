@@ -77,6 +77,8 @@ class FLM(AbstractLinearModel):
         self.frequencies = as_floats("frequencies", start, (2,)).astype(dtype)
         if self.frequencies.shape != (n, m):
             raise ValueError(f"`frequencies` must have shape ({n}, {m}); got {self.frequencies.shape}.")
+        if not isinstance(start, jax.core.Tracer) and not np.isfinite(np.asarray(start, float)).all():  # type: ignore[attr-defined]
+            raise ValueError("`frequencies` must be finite; got values that are not.")
         shape = (n, 2 ** (m - 1)) if num_outputs == 1 else (n, 2 ** (m - 1), num_outputs)
         self.amplitudes = device(np.zeros(shape, dtype))
         self.phases = jax.random.normal(random_key(key), shape, dtype) * (np.pi / 3)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flm.domains.where import short
 from flm.problems.residuals import Named, as_named
 
 
@@ -54,8 +55,10 @@ class Learn:
     upper: float | None = None
 
     def __post_init__(self):
+        given = (self.start, *(v for v in (self.lower, self.upper) if v is not None))
         low, high = self.limits
-        if not (math.isfinite(self.start) and low <= self.start <= high and low < high):
+        numbers = all(isinstance(v, int | float | np.floating | np.integer) for v in given)
+        if not numbers or not (math.isfinite(self.start) and low <= self.start <= high and low < high):
             raise ValueError(
                 f"`start` must be a finite number between `lower` and `upper`; got start={self.start!r}, "
                 f"lower={self.lower!r}, upper={self.upper!r}."
@@ -81,6 +84,8 @@ def on(place: Any, residual: Any, *, where: Callable[..., Any] | None = None) ->
 
 def _combine(unknown: str, terms: dict[str, Any], value: Any, label: str) -> Named:
     """The residual sum_i factor_i * quantity_i - value, with factors and value numbers or functions of names."""
+    if not isinstance(unknown, str):
+        raise TypeError(f"`unknown` must be the name of an unknown; got {unknown!r}.")
     named = {quantity: as_named(factor, label) for quantity, factor in terms.items()}
     value = as_named(value, label)
     names = tuple(dict.fromkeys([*named, *(n for f in [*named.values(), value] for n in f.names)]))
@@ -121,7 +126,11 @@ def neumann(place: Any, value: Any = 0.0, *, unknown: str = "u", where: Any = No
 
 def robin(place: Any, a: Any, b: Any, value: Any = 0.0, *, unknown: str = "u", where: Any = None) -> Condition:
     """The mixed condition a u + b u_n = value on `place`; a, b and value are numbers or functions of names."""
-    return on(place, _combine(unknown, {unknown: a, f"{unknown}_n": b}, value, "an argument of robin"), where=where)
+    if all(isinstance(factor, int | float) and factor == 0 for factor in (a, b)):
+        raise ValueError("`a` and `b` of robin must not both be zero; got 0 and 0.")
+    return on(
+        place, _combine(unknown, {unknown: a, f"{unknown}_n": b}, value, "`a`, `b` or `value` of robin"), where=where
+    )
 
 
 def periodic(axis: str, *, unknown: str | None = None) -> Periodic:
@@ -143,7 +152,7 @@ def data(points: Any, values: Any, sigma: Any = None, observe: Any = lambda u: u
         sigma: standard deviation of a reading, one for all or one each; estimated from the misfit when not given.
         observe: what was measured, a function by argument name (`lambda u_x: u_x`).
     """
-    points, values = np.asarray(points, float), np.asarray(values, float)
+    points, values = _floats("points", points), _floats("values", values)
     if points.ndim == 1:
         points = points[:, None]
     if points.ndim != 2 or values.shape != points.shape[:1] or len(values) == 0:
@@ -153,7 +162,14 @@ def data(points: Any, values: Any, sigma: Any = None, observe: Any = lambda u: u
     if not (np.isfinite(points).all() and np.isfinite(values).all()):
         raise ValueError("`points` and `values` of data must be finite; remove rows with NaN or infinity.")
     if sigma is not None:
-        sigma = np.asarray(sigma, float)
+        sigma = _floats("sigma", sigma)
         if sigma.shape not in ((), values.shape) or not (np.isfinite(sigma) & (sigma > 0)).all():
             raise ValueError(f"`sigma` must be a positive number, or one per reading ({len(values)}); got {sigma!r}.")
     return Data(points, values, sigma, observe)
+
+
+def _floats(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"`{name}` of data must be real numbers; got {short(value)}.") from None

@@ -56,14 +56,17 @@ class ConservationLaw:
             )
         self.unknowns = (unknown[0],)
         self._flux, self._initial = flux, initial
+        if not callable(initial) and not isinstance(initial, int | float | np.floating | np.integer):
+            raise TypeError(f"`initial` must be a number or a function of {domain.axes[0]}; got {initial!r}.")
         if callable(initial):
             space = domain.axes[0]
             if odd := [n for n in argument_names(initial, "`initial`") if n not in (space, *self.parameters)]:
                 raise ValueError(f"`initial` must be a function of {space}; got the argument {odd[0]!r}.")
-        sample = self.initial(np.linspace(*domain.intervals[0], 257))
+        line = np.linspace(*domain.intervals[0], 257)
+        sample = _tried(self.initial, line, "`initial`")
         if not np.all(np.isfinite(sample)):
             raise ValueError("`initial` must be finite on the domain; got values that are not.")
-        if not np.all(np.isfinite(self.flux(sample))):
+        if not np.all(np.isfinite(_tried(self.flux, sample, "`flux`"))):
             raise ValueError("`flux` must be finite on the range of the initial state; got values that are not.")
         self.speed(sample)
         self._exact = exact
@@ -162,3 +165,11 @@ class ConservationLaw:
 
     def _fine(self) -> np.ndarray:
         return np.linspace(*self.domain.intervals[0], 2**14 + 1)[:-1]
+
+
+def _tried(function: Callable[[np.ndarray], np.ndarray], values: np.ndarray, label: str) -> np.ndarray:
+    try:
+        return function(values)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        said = " ".join(str(error).split())
+        raise TypeError(f"{label} must return numbers, elementwise on arrays; it failed with: {said}") from None

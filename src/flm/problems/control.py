@@ -29,7 +29,7 @@ class Free:
     guess: float
 
     def __post_init__(self):
-        if not (np.isfinite(self.guess) and self.guess > 0):
+        if not (isinstance(self.guess, int | float | np.number) and np.isfinite(self.guess) and self.guess > 0):
             raise ValueError(f"`guess` must be a positive time; got {self.guess!r}.")
 
 

@@ -83,6 +83,10 @@ class PDE:
         if not isinstance(domain, AbstractDomain):
             raise TypeError(f"`domain` must be a domain such as flm.Box(x=(0, 1), t=(0, 1)); got {domain!r}.")
         self.domain = domain
+        if not isinstance(unknowns, str | tuple | list):
+            raise TypeError(f'`unknowns` must be names such as ("u", "v"); got {unknowns!r}.')
+        if parameters is not None and not isinstance(parameters, Mapping):
+            raise TypeError(f"`parameters` must be a dict of numbers by name; got {parameters!r}.")
         self.unknowns = (unknowns,) if isinstance(unknowns, str) else tuple(unknowns)
         self.parameters = dict(parameters or {})
         self._check_names()
@@ -152,7 +156,8 @@ class PDE:
                     )
                 taken[name] = kind
         for name, value in self.parameters.items():
-            if not isinstance(value, Learn) and not (isinstance(value, int | float | np.number) and np.isfinite(value)):
+            real = isinstance(value, int | float | np.number) and not isinstance(value, complex | np.complexfloating)
+            if not isinstance(value, Learn) and not (real and np.isfinite(value)):
                 raise ValueError(f"the parameter {name!r} must be a finite number or flm.Learn(start); got {value!r}.")
 
     def _blocks(self, condition: Any, label: str) -> list[Block]:
@@ -226,6 +231,10 @@ class PDE:
     def _check_values(self) -> None:
         points = self.domain.interior(8, seed=12345, warp=False)
         normals = np.full_like(points, 1 / np.sqrt(points.shape[1]))
+        for block in self.equations:
+            if not block.residual.jets:
+                known = f"{', '.join(self.unknowns)} or their derivatives"
+                raise ValueError(f"{block.residual.label} must ask for an unknown ({known}); got a function of none.")
         for block in self.blocks:
             block.residual.check(points, self.parameter_start, normals)
         if self.learned and not any(block.kind == "data" for block in self.conditions):
@@ -256,4 +265,6 @@ class PDE:
 def _flatten(conditions: Any) -> list[Any]:
     if isinstance(conditions, Condition | Periodic | Data):
         return [conditions]
+    if not isinstance(conditions, Iterable) or isinstance(conditions, str):
+        raise TypeError(f"`conditions` must be a list of what flm.on, flm.dirichlet, ... return; got {conditions!r}.")
     return [c for entry in conditions for c in (_flatten(entry) if isinstance(entry, list | tuple) else [entry])]

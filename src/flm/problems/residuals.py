@@ -112,7 +112,10 @@ def argument_names(function: Any, where: str) -> tuple[str, ...]:
         raise TypeError(
             f"{where} must be a function of named arguments, such as `lambda u, u_x: ...`; got {function!r}."
         )
-    parameters = inspect.signature(function).parameters.values()
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # max, dict.get, ...
+        raise ValueError(f"{where} must name its arguments; got {function!r}. Wrap it: `lambda u: ...`.") from None
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
         raise ValueError(f"{where} must name its arguments one by one; got `*args` or `**kwargs`.")
     return tuple(p.name for p in parameters if p.default is p.empty)
@@ -252,8 +255,14 @@ class Residual:
                 f"{self.label} must use jax.numpy on the unknown and its derivatives; got a NumPy function. "
                 "Write `import jax.numpy as jnp` and use jnp.sin, jnp.exp, ..."
             ) from None
-        except TypeError as error:
+        except (TypeError, ArithmeticError, IndexError) as error:
             raise TypeError(f"{self.label} must work elementwise on arrays; it failed with: {error}") from None
+        except ValueError as error:
+            if str(error).startswith(self.label):
+                raise
+            raise ValueError(
+                f"{self.label} must work elementwise on arrays; it failed with: {error} Use jnp.where instead of if."
+            ) from None
         if not (np.isfinite(value).all() and np.isfinite(by_jet).all()):
             raise ValueError(
                 f"{self.label} must be finite at interior points when the unknown and its derivatives are 1; got "

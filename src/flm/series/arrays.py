@@ -31,9 +31,21 @@ def joined(first: Any, second: Any) -> Any:
     return xp.concatenate([first, second])
 
 
+def as_numbers(name: str, *values: Any) -> tuple[Any, ...]:
+    """(numpy or jax.numpy, arrays) as `host` gives them, refused unless they hold numbers."""
+    try:
+        found = host(*values)
+    except (TypeError, ValueError):
+        found = ()
+    if not found or any(value.dtype.kind in "OSUMm" for value in found[1:]):
+        got = ", ".join(" ".join(repr(value).split())[:60] for value in values)
+        raise ValueError(f"`{name}` must be an array of numbers, all rows equally long; got {got}.")
+    return found
+
+
 def as_floats(name: str, value: Any, ndim: tuple[int, ...], *, may_be_complex: bool = False) -> Array:
     """That argument as a JAX array of floats, its own precision kept."""
-    _, value = host(value)
+    _, value = as_numbers(name, value)
     if np.iscomplexobj(value) and not may_be_complex:
         raise ValueError(f"`{name}` must be real; got {value.dtype}.")
     if not jnp.issubdtype(value.dtype, jnp.inexact):

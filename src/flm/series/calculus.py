@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from flm.series.arrays import device, host, per_row
+from flm.series.arrays import as_numbers, device, host, per_row
 from flm.series.sincos import sincos
 
 
@@ -79,8 +79,8 @@ class AbstractSeries(eqx.Module):
     def _checked_axes(self, axes: Any) -> tuple[str, ...] | None:
         if axes is None:
             return None
-        axes = tuple(axes)
-        if len(axes) != self.num_inputs or len(set(axes)) != len(axes):
+        axes = tuple(axes) if isinstance(axes, str | tuple | list) else (axes,)
+        if not all(isinstance(a, str) for a in axes) or len(axes) != self.num_inputs or len(set(axes)) != len(axes):
             raise ValueError(f"`axes` must be {self.num_inputs} different names, one per input; got {axes!r}.")
         return axes
 
@@ -93,11 +93,11 @@ class AbstractSeries(eqx.Module):
                 raise ValueError(
                     f"call with points (..., {m}) or with every axis by name ({known}); got {sorted(named)}."
                 )
-            xp, *columns = host(*(named[a] for a in self.axes))
+            xp, *columns = as_numbers("points", *(named[a] for a in self.axes))
             return xp.stack(xp.broadcast_arrays(*columns), axis=-1).astype(jnp.result_type(float))
         if points is None:
             raise ValueError(f"call with points (..., {m}) or with every axis by name; got nothing.")
-        _, points = host(points)
+        _, points = as_numbers("points", points)
         if m == 1 and (points.ndim == 0 or points.shape[-1] != 1):
             points = points[..., None]
         if points.ndim == 0 or points.shape[-1] != m:
@@ -208,6 +208,8 @@ class AbstractSeries(eqx.Module):
 
     def terms(self, n: int | None = None) -> list[Term]:
         """The n largest cosines (all by default) of a real series with one output, equal waves merged."""
+        if n is not None:
+            check_count("n", n)
         series = self.exponential().merged()
         if not series.is_real or series.coefficients.ndim > 1:
             raise ValueError("`terms` needs a real series with one output; take one output or the real part first.")
@@ -262,10 +264,19 @@ def _box_integral(k: Float[Array, "... m"], width: np.ndarray) -> Float[Array, "
 
 def as_box(box: Any, m: int, name: str) -> np.ndarray:
     """Bounds (m, 2) from that argument."""
-    bounds = np.asarray(box, float)
+    try:
+        bounds = np.asarray(box, float)
+    except (TypeError, ValueError):
+        bounds = np.empty(0)
     if bounds.size != 2 * m or not np.isfinite(bounds).all():
         raise ValueError(f"`{name}` must give finite (lower, upper) for {m} axes; got {box!r}.")
     return bounds.reshape(m, 2)
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse what is not a number of things."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"`{name}` must be an integer of at least 0; got {value!r}.")
 
 
 def upper_half(k: np.ndarray) -> np.ndarray:
@@ -279,13 +290,15 @@ def axis_indices(series: AbstractSeries, axes: Any) -> tuple[int, ...]:
     """Axis numbers of a derivative given as "xx" (one-letter names), as names, or as numbers."""
     if isinstance(axes, str | int | np.integer):
         axes = tuple(axes) if isinstance(axes, str) and axes not in (series.axes or ()) else (axes,)
+    if not isinstance(axes, tuple | list):
+        raise ValueError(f'`d` must name axes, as in "xx" or (0, 0); got {axes!r}.')
     out = []
     for axis in axes:
         if isinstance(axis, str):
             if series.axes is None or axis not in series.axes:
                 raise ValueError(f"`d` must name axes among {series.axes}; got {axis!r}.")
             axis = series.axes.index(axis)
-        if not 0 <= axis < series.num_inputs:
+        if not isinstance(axis, int | np.integer) or not 0 <= axis < series.num_inputs:
             raise ValueError(f"`d` must number axes from 0 to {series.num_inputs - 1}; got {axis!r}.")
         out.append(int(axis))
     return tuple(out)

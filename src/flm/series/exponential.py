@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Float
 
 from flm.series.arrays import as_floats, device, host, joined, per_row
-from flm.series.calculus import AbstractSeries, as_box, axis_indices, upper_half
+from flm.series.calculus import AbstractSeries, as_box, axis_indices, check_count, upper_half
 from flm.series.forms import PhaseSeries, SeparableSeries, check_inputs
 
 
@@ -133,12 +133,13 @@ class ExponentialSeries(AbstractSeries):
 
     def truncate(self, n: int) -> ExponentialSeries:
         """The n largest waves: of a real series, n conjugate pairs."""
+        check_count("n", n)
         k, c = _merge(np.asarray(self.frequencies), np.asarray(self.coefficients))
         if self.is_real:
             rows = upper_half(k)
             k, c = k[rows], c[rows]
         weight = np.abs(c).reshape(len(c), -1).max(axis=1) * np.where((k == 0).all(axis=1), 0.5, 1.0)
-        rows = np.argsort(-weight, kind="stable")[: max(int(n), 0)]
+        rows = np.argsort(-weight, kind="stable")[:n]
         k, c = k[rows], c[rows]
         if self.is_real:
             pair = (k != 0).any(axis=1)

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from flm.series.arrays import as_floats, host, joined, per_row
-from flm.series.calculus import AbstractSeries, axis_indices
+from flm.series.calculus import AbstractSeries, axis_indices, check_count
 from flm.series.signs import sign_matrix
 from flm.series.transforms import linear_from_separable, separable_from_linear
 
@@ -175,9 +175,10 @@ def _first(like: Array) -> np.ndarray:
 
 def _largest(values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The n largest nonzero entries (N, l[, K]), others zero, and the numbers of the rows that hold any of them."""
+    check_count("n", n)
     size = np.abs(values).reshape(*values.shape[:2], -1).max(axis=2, initial=0)
     keep = np.zeros(size.size, bool)
-    keep[np.argsort(-size.ravel(), kind="stable")[: max(int(n), 0)]] = True
+    keep[np.argsort(-size.ravel(), kind="stable")[:n]] = True
     keep = keep.reshape(size.shape) & (size > 0)
     rows = np.flatnonzero(keep.any(axis=1))
     return np.where(per_row(keep[rows], values), values[rows], np.zeros((), values.dtype)), rows

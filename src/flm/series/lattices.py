@@ -13,6 +13,8 @@ _KEYS: dict[str, Callable[[tuple[int, ...]], int]] = {
     "hyperbolic": lambda k: math.prod(1 + i for i in k),
 }
 
+MAX_ENTRIES = 10_000_000  # of n points times m axes: seconds, and about a gigabyte on the way
+
 
 def lattice(m: int, n: int, order: str = "euclid") -> np.ndarray:
     """The first n points of N_0^m, shape (n, m), by size and then lexicographically.
@@ -28,8 +30,11 @@ def lattice(m: int, n: int, order: str = "euclid") -> np.ndarray:
     """
     if order not in _KEYS:
         raise ValueError(f"`order` must be one of {', '.join(map(repr, _KEYS))}; got {order!r}.")
-    if m < 1 or n < 0:
-        raise ValueError(f"`m` must be at least 1 and `n` at least 0; got m={m!r}, n={n!r}.")
+    for name, value, least in (("m", m, 1), ("n", n, 0)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
+    if n * m > MAX_ENTRIES:
+        raise ValueError(f"`n` must be at most {MAX_ENTRIES // m} points of {m} axes; got {n}.")
     key = _KEYS[order]
     # Best-first search. The parent of a point is the point less one in its last nonzero component: it is never larger
     # and is lexicographically smaller, so points leave the heap in the wanted order and each enters it once.

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+MAX_SIGNS = 20  # a matrix of 2^19 rows, 84 MB
+
 
 def sign_matrix(m: int) -> np.ndarray:
     """The m-Lexi sign matrix S(m), shape (2^(m-1), m).
@@ -16,8 +18,10 @@ def sign_matrix(m: int) -> np.ndarray:
         array([[ 1.,  1.],
                [ 1., -1.]])
     """
-    if not isinstance(m, int | np.integer) or m < 1:
+    if not isinstance(m, int | np.integer) or isinstance(m, bool) or m < 1:
         raise ValueError(f"`m` must be an integer of at least 1; got {m!r}.")
+    if m > MAX_SIGNS:
+        raise ValueError(f"`m` must be at most {MAX_SIGNS}; got {m}: the matrix would have 2^{m - 1} rows.")
     rows = np.arange(2 ** (m - 1))
     bits = (rows[:, None] >> np.arange(m - 1)[::-1]) & 1  # (l, m - 1), leftmost bit = input 2
     return np.concatenate([np.ones((len(rows), 1)), 1.0 - 2.0 * bits], axis=1)

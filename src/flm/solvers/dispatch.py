@@ -58,6 +58,8 @@ def solve(
     for name, value, least in (("num_subnets", num_subnets, 1), ("max_columns", max_columns, 1)):
         if value is not None and not (isinstance(value, int | np.integer) and value >= least):
             raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise ValueError(f"`seed` must be an integer of at least 0; got {seed!r}.")
     report = progress if callable(progress) else (_print_step if progress else (lambda step: None))
     return solve_problem(
         problem, tol, num_subnets=num_subnets, method=method, max_columns=max_columns, seed=seed, progress=report
@@ -88,6 +90,12 @@ def _(
     began = time.perf_counter()
     if method not in (None, *METHODS):
         raise ValueError(f"`method` must be None or one of {', '.join(map(repr, METHODS))} for a PDE; got {method!r}.")
+    if num_subnets is not None and num_subnets * 2 ** len(problem.axes) * len(problem.unknowns) > max_columns:
+        count = num_subnets * 2 ** len(problem.axes) * len(problem.unknowns)
+        raise ValueError(
+            f"`num_subnets` must have at most `max_columns` = {max_columns} coefficients; got {num_subnets}, which has "
+            f"{count}. Raise `max_columns`, or give a tolerance alone."
+        )
     if num_subnets is not None:
         search = best_of_size(problem, num_subnets, tol=tol, seed=seed, progress=progress)
     else:

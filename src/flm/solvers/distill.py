@@ -37,18 +37,29 @@ def distill(
         True
     """
     began = time.perf_counter()
+    for name, value, least in (("num_subnets", num_subnets, 1), ("seed", seed, 0)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
+    if not (isinstance(tol, int | float | np.number) and tol > 0):
+        raise ValueError(f"`tol` must be a positive number; got {tol!r}.")
     if domain is None:
         domain = getattr(f, "domain", None)
         if domain is None and isinstance(f, Solution):
             domain = Box(**{a: tuple(b) for a, b in zip(f.axes, f.bounds, strict=True)})
         if domain is None:
             raise ValueError("`domain` must be given for a plain function, such as flm.Box(x=(0, 1)); got none.")
+    if not isinstance(domain, AbstractDomain):
+        raise TypeError(f"`domain` must be a domain such as flm.Box(x=(0, 1)); got {domain!r}.")
     if not callable(f):
         raise TypeError(f"`f` must be a solution, a series or a function of points (P, m); got {type(f).__name__}.")
     unknowns = f.unknowns if isinstance(f, Solution) else ("u",)
     probe = np.asarray(f(domain.interior(4, seed=seed)))
     if probe.shape != ((4,) if len(unknowns) == 1 else (4, len(unknowns))):
         raise ValueError(f"`f` must return one value per point, shape (4,) here; got {probe.shape}.")
+    if probe.dtype.kind not in "biuf" or not np.isfinite(probe).all():
+        raise ValueError(
+            f"`f` must return finite real numbers in `domain`; got {probe.ravel()[0]!r} at one of 4 points."
+        )
 
     def misfit(k: int) -> Named:
         def residual(u: Any, *coordinates: Any) -> Any:

@@ -1,0 +1,261 @@
+"""Bad input, one line a case: a sentence that names the argument, or an answer whose status says what happened."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import flm
+
+nan, inf = math.nan, math.inf
+LINE = flm.PhaseSeries([[1.0]], [[1.0]], [[0.0]])
+BOX = flm.Box(x=(0, 1))
+SQUARE = flm.Box(x=(0, 1), y=(0, 1))
+STRIP = flm.Box(x=(0, 1), t=(0, 1))
+OBJECTS = np.array([[object()]])
+
+
+def pde(equation=lambda u_xx: u_xx + 1, conditions=(), domain=BOX, **options):
+    return flm.PDE(domain, equation, conditions, **options)
+
+
+def law(flux=lambda u: u, initial=0.0, domain=STRIP):
+    return flm.ConservationLaw(flux, domain, initial)
+
+
+def train(model=None, optimizer=None, epochs=1, points=None, **options):
+    points = {"equation": 4, "boundary": 2} if points is None else points
+    problem = pde(conditions=[flm.dirichlet("x=0"), flm.dirichlet("x=1")])
+    return flm.train(
+        problem, model or flm.FLM(BOX, 1, key=0), optimizer or optax.adam(1e-3), epochs, points=points, **options
+    )
+
+
+def sample(f, **options):
+    return flm.distill(f, 1, domain=BOX, **options)
+
+
+def control(**changes):
+    given = {
+        "dynamics": lambda x, u: u,
+        "running_cost": lambda x, u: x**2 + u**2,
+        "horizon": 1.0,
+        "states": ("x",),
+        "controls": ("u",),
+        "initial": [1.0],
+    } | changes
+    first = [given.pop(k) for k in ("dynamics", "running_cost", "horizon", "states", "controls")]
+    return flm.OptimalControl(*first, **given)
+
+
+# call -> how the sentence begins
+REFUSED = [
+    # the sign matrix and lattices
+    (lambda: flm.sign_matrix(2.5), "`m` must be an integer of at least 1; got 2.5."),
+    (lambda: flm.sign_matrix(True), "`m` must be an integer of at least 1; got True."),
+    (lambda: flm.sign_matrix(40), "`m` must be at most 20; got 40: the matrix would have 2^39 rows."),
+    (lambda: flm.lattice("2", 3), "`m` must be an integer of at least 1; got '2'."),
+    (lambda: flm.lattice(2, 2.5), "`n` must be an integer of at least 0; got 2.5."),
+    (lambda: flm.lattice(2, 10**12), "`n` must be at most 5000000 points of 2 axes; got 1000000000000."),
+    (lambda: flm.lattice(2, 3, order=None), "`order` must be one of 'euclid'"),
+    # series
+    (lambda: flm.PhaseSeries([["a"]], [[1.0]], [[0.0]]), "`frequencies` must be an array of numbers"),
+    (lambda: flm.PhaseSeries([[1.0], [1.0, 2.0]], [[1.0]], [[0.0]]), "`frequencies` must be an array of numbers"),
+    (lambda: flm.PhaseSeries([[1.0]], OBJECTS, [[0.0]]), "`amplitudes` must be an array of numbers"),
+    (lambda: flm.PhaseSeries([[1.0]], [[1.0]], None), "`phases` must be an array of numbers"),
+    (lambda: flm.PhaseSeries([[1.0]], [[1.0]], [[0.0]], axes=3), "`axes` must be 1 different names"),
+    (lambda: flm.PhaseSeries([[1.0]], [[1.0]], [[0.0]], axes=(1,)), "`axes` must be 1 different names"),
+    (lambda: flm.SeparableSeries([["a"]], [[1.0, 0]]), "`frequencies` must be an array of numbers"),
+    (lambda: flm.ExponentialSeries([[1.0]], ["a"]), "`coefficients` must be an array of numbers"),
+    (lambda: LINE("a"), "`points` must be an array of numbers"),
+    (lambda: LINE(OBJECTS), "`points` must be an array of numbers"),
+    (lambda: LINE.d(None), "`d` must name axes"),
+    (lambda: LINE.d((0.5,)), "`d` must number axes from 0 to 0; got 0.5."),
+    (lambda: LINE.integrate("ab"), "`box` must give finite (lower, upper)"),
+    (lambda: LINE.integrate((nan, 1)), "`box` must give finite (lower, upper)"),
+    (lambda: LINE.truncate("a"), "`n` must be an integer of at least 0; got 'a'."),
+    (lambda: LINE.truncate(-1), "`n` must be an integer of at least 0; got -1."),
+    (lambda: LINE.terms(2.5), "`n` must be an integer of at least 0; got 2.5."),
+    # domains
+    (lambda: flm.Box(x=(1, 0)), "`x` must be a finite interval with low < high; got (1, 0)."),
+    (lambda: flm.Box(x=(0, 0)), "`x` must be a finite interval with low < high; got (0, 0)."),
+    (lambda: flm.Box(x=(0, nan)), "`x` must be a finite interval"),
+    (lambda: flm.Box(x=(-inf, 0)), "`x` must be a finite interval"),
+    (lambda: flm.Box(x=(-1e308, 1e308)), "`x` must be an interval of width 1e-307 to 1e308"),
+    (lambda: flm.Box(x=(0, 5e-324)), "`x` must be an interval of width 1e-307 to 1e308"),
+    (lambda: flm.Box(x="ab"), "`x` must be an interval (low, high); got 'ab'."),
+    (lambda: flm.Box(**{"x y": (0, 1)}), "`axes` must be valid Python names; got 'x y'."),
+    (lambda: BOX.interior("a", seed=0), "`n` must be an integer of at least 1; got 'a'."),
+    (lambda: BOX.interior(3, seed="a"), "`seed` must be an integer; got 'a'."),
+    (lambda: BOX.grid("a"), "`shape` must be one number"),
+    (lambda: BOX.contains("a"), "`points` must be numbers of shape (P, 1); got 'a'."),
+    (lambda: BOX.piece("y=0"), "`where` must name an axis of the domain (x); got 'y' in 'y=0'."),
+    (lambda: BOX.piece("x=__import__('os')"), "`where` must be a place like"),
+    (lambda: flm.Disk(x=0, y=0, radius=nan), "`radius` must be a positive number; got nan."),
+    (lambda: flm.Ellipse(x=0, y=0, radii=1), "`radii` must be two half-axes (a, b); got 1."),
+    (lambda: flm.Polygon(x=["a", "b", "c"], y=[0, 1, 0]), "`Polygon` must have numbers for vertices"),
+    (lambda: flm.Polygon(x=0, y=1), "`Polygon` must have at least three finite vertices; got 1."),
+    (lambda: flm.Polygon(x=[0, 1, 2], y=[0, 0, 0]), "`Polygon` must have an area"),
+    (lambda: flm.Ball("abc", 1), "`center` must be numbers"),
+    (lambda: flm.Curve(3), "`path` must be a function s -> (x, y); got 3."),
+    (lambda: flm.Curve(lambda s: 1 / 0), "`path` must return numbers, elementwise; it failed with: division by zero"),
+    (lambda: flm.Region(3, bounds=SQUARE), "`function` must be a function of the axes of `bounds`; got 3."),
+    (lambda: flm.Region(lambda x, y: "a", bounds=SQUARE), "`function` must return numbers, elementwise"),
+    (lambda: flm.Region(lambda x, y: x + nan, bounds=SQUARE), "`function` must be finite in its bounds"),
+    # equations
+    (lambda: pde(domain=3), "`domain` must be a domain such as"),
+    (lambda: pde(None), "`equation` must be a function of named arguments"),
+    (lambda: pde("u_xx"), "`equation` must be a function of named arguments"),
+    (lambda: pde(max), "`equation` must name its arguments; got <built-in function max>. Wrap it"),
+    (lambda: pde(lambda: 0.0), "`equation` must ask for an unknown (u or their derivatives)"),
+    (lambda: pde(lambda x: x), "`equation` must ask for an unknown (u or their derivatives)"),
+    (lambda: pde(lambda u_xx: u_xx + nan), "`equation` must be finite at interior points"),
+    (lambda: pde(lambda u_xx: "a"), "`equation` must work elementwise on arrays"),
+    (lambda: pde(lambda u_xx: u_xx / 0), "`equation` must be finite at interior points"),
+    (lambda: pde(lambda u_xx: 1 / 0), "`equation` must work elementwise on arrays; it failed with: division by zero"),
+    (lambda: pde(lambda u_xx: u_xx if u_xx > 0 else 0), "`equation` must work elementwise on arrays; it failed with"),
+    (lambda: pde(lambda u_yy: u_yy), "the argument 'u_yy' of `equation` must be one of an axis (x)"),
+    (lambda: pde(unknowns=3), "`unknowns` must be names"),
+    (lambda: pde(unknowns=("u", "x")), "`unknowns` must not reuse a name"),
+    (lambda: pde(parameters=3), "`parameters` must be a dict of numbers by name; got 3."),
+    (lambda: pde(parameters={"a": nan}), "the parameter 'a' must be a finite number"),
+    (lambda: pde(parameters={"a": 1j}), "the parameter 'a' must be a finite number"),
+    (lambda: pde(parameters={"a": flm.Learn(1.0)}), "`parameters` with flm.Learn must come with measured values"),
+    (lambda: pde(exact="a"), "`exact` must be a number or a function"),
+    # conditions
+    (lambda: pde(conditions=None), "`conditions` must be a list"),
+    (lambda: pde(conditions=3), "`conditions` must be a list"),
+    (lambda: pde(conditions="x=0"), "`conditions` must be a list"),
+    (lambda: pde(conditions=[None]), "`conditions[0]` must come from on, initial"),
+    (lambda: pde(conditions=flm.dirichlet("x=2")), "`where` must be a place in the domain, 0 <= x <= 1"),
+    (lambda: pde(conditions=flm.dirichlet("x=0", nan)), "`conditions[0]` must be finite at interior points"),
+    (lambda: flm.dirichlet("x=0", "a"), "`value` of dirichlet must be a number or a function"),
+    (lambda: flm.dirichlet("x=0", unknown=3), "`unknown` must be the name of an unknown; got 3."),
+    (lambda: flm.robin("x=0", "a", 0, 1), "`a`, `b` or `value` of robin must be a number"),
+    (lambda: flm.robin("x=0", 0, 0, 1), "`a` and `b` of robin must not both be zero; got 0 and 0."),
+    (lambda: flm.initial(None), "`value` of initial must be a number or a function"),
+    (lambda: pde(conditions=flm.initial(1.0)), "`where` must name an axis of the domain (x); got 't'"),
+    (lambda: pde(conditions=flm.periodic("y")), "`conditions[0]`: `axis` of periodic must be an axis of a box (x)"),
+    (lambda: pde(conditions=flm.on("x=0", lambda u: u, where=3)), "`where` must be a function of axes (x); got 3."),
+    (lambda: pde(conditions=flm.on("x=0", lambda u: u, where=lambda x: x > 5)), "`where` must hold somewhere"),
+    (lambda: flm.data([["a"]], [1.0]), "`points` of data must be real numbers; got [['a']]."),
+    (lambda: flm.data([[0.5]], [1j]), "`values` of data must be real numbers; got [1j]."),
+    (lambda: flm.data(OBJECTS, [1.0]), "`points` of data must be real numbers"),
+    (lambda: flm.data([[0.5]], [nan]), "`points` and `values` of data must be finite"),
+    (lambda: flm.data([], []), "`values` must have one entry per row of `points`"),
+    (lambda: flm.data([[0.5]], [1.0], sigma="a"), "`sigma` of data must be real numbers; got 'a'."),
+    (lambda: flm.data([[0.5]], [1.0], sigma=-1), "`sigma` must be a positive number"),
+    (lambda: pde(conditions=flm.data([[2.0]], [1.0])), "`points` of data must lie in the domain"),
+    (lambda: flm.Learn("a"), "`start` must be a finite number between `lower` and `upper`; got start='a'"),
+    (lambda: flm.Learn(1, lower="a"), "`start` must be a finite number between"),
+    (lambda: flm.Learn(1, lower=2), "`start` must be a finite number between"),
+    # conservation laws and control
+    (lambda: law(flux=3), "`flux` must be a function of named arguments"),
+    (lambda: law(flux=lambda u: "a"), "`flux` must return numbers, elementwise on arrays"),
+    (lambda: law(flux=lambda u: u + nan), "`flux` must be finite on the range of the initial state"),
+    (lambda: law(initial="a"), "`initial` must be a number or a function of x; got 'a'."),
+    (lambda: law(initial=None), "`initial` must be a number or a function of x; got None."),
+    (lambda: law(initial=nan), "`initial` must be finite on the domain"),
+    (lambda: law(domain=BOX), "`domain` must be a box of space and then time"),
+    (lambda: flm.Free("a"), "`guess` must be a positive time; got 'a'."),
+    (lambda: flm.Free(nan), "`guess` must be a positive time; got nan."),
+    (lambda: control(initial="abc"), "`initial` must be numbers, one for each state x; got 'abc'."),
+    (lambda: control(initial=[nan]), "`initial` must be finite; got [nan]."),
+    (lambda: control(initial=[1.0, 2.0]), "`initial` must"),
+    (lambda: control(horizon=-1), "`horizon` must"),
+    (lambda: control(horizon=nan), "`horizon` must"),
+    (lambda: control(states=()), "`states` must"),
+    (lambda: control(dynamics=3), "`dynamics` must"),
+    (lambda: flm.problems.heat(alpha=nan), "the parameter 'alpha' must be a finite number"),
+    # solve, train, distill
+    (lambda: flm.solve("heat"), "`problem` must be a PDE, a ConservationLaw or an OptimalControl; got str."),
+    (lambda: flm.solve(pde(), nan), "`tol` must be a positive number; got nan."),
+    (lambda: flm.solve(pde(), "a"), "`tol` must be a positive number; got 'a'."),
+    (lambda: flm.solve(pde(), seed="a"), "`seed` must be an integer of at least 0; got 'a'."),
+    (lambda: flm.solve(pde(), seed=-1), "`seed` must be an integer of at least 0; got -1."),
+    (lambda: flm.solve(pde(), num_subnets=10**9), "`num_subnets` must have at most `max_columns` = 3000 coefficients"),
+    (lambda: flm.solve(pde(), max_columns="a"), "`max_columns` must be an integer of at least 1; got 'a'."),
+    (lambda: train(3), "`model` must be a model"),
+    (lambda: train(flm.FLM(2, 1, key=0)), "`model` must have 1 inputs (x) and 1 outputs (u); got 2 and 1."),
+    (lambda: train(optimizer=3), "`optimizer` must be an optax optimizer"),
+    (lambda: train(epochs=0), "`epochs` must be an integer of at least 1; got 0."),
+    (lambda: train(points=3), "`points` must be a dict"),
+    (lambda: train(points={"equation": 4}), "`points` must count every set of the problem"),
+    (lambda: train(points={"equation": 4, "boundry": 2}), "`points` must count equation, initial, boundary"),
+    (lambda: train(loss_tol=nan), "`loss_tol` must be a number of at least 0; got nan."),
+    (lambda: train(seed=-1), "`seed` must be an integer of at least 0; got -1."),
+    (lambda: flm.distill(lambda p: p, 1), "`domain` must be given for a plain function"),
+    (lambda: flm.distill(lambda p: p, 1, domain=3), "`domain` must be a domain such as flm.Box(x=(0, 1)); got 3."),
+    (lambda: flm.distill(lambda p: p, 1.5, domain=BOX), "`num_subnets` must be an integer of at least 1; got 1.5."),
+    (lambda: sample(lambda p: p), "`f` must return one value per point, shape (4,) here; got (4, 1)."),
+    (lambda: sample(lambda p: nan * p[:, 0]), "`f` must return finite real numbers in `domain`; got"),
+    (lambda: sample(lambda p: p[:, 0], seed="a"), "`seed` must be an integer of at least 0; got 'a'."),
+    (lambda: sample(lambda p: p[:, 0], tol=nan), "`tol` must be a positive number; got nan."),
+    # models
+    (lambda: flm.FLM(1, 1, key=2**70), "`key` must be an integer of 64 bits"),
+    (lambda: flm.FLM(1, 1, key=0, period="a"), "`period` must be one positive number"),
+    (lambda: flm.FLM(1, 1, key=0, period=1e-320), "`period` must be one positive number"),
+    (lambda: flm.FLM(1, 1, key=0, frequencies="a"), "`frequencies` must be an array of numbers"),
+    (lambda: flm.FLM(1, 1, key=0, frequencies=[[nan]]), "`frequencies` must be finite; got values that are not."),
+    (lambda: flm.FLM(2, 10**12, key=0), "`n` must be at most 5000000 points of 2 axes"),
+]
+
+
+@pytest.mark.parametrize(("call", "begins"), REFUSED, ids=[f"{i}-{b[:40]}" for i, (_, b) in enumerate(REFUSED)])
+def test_refused(call, begins):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call()
+    assert str(caught.value).startswith(begins), str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+WALLS = [flm.dirichlet("x=0"), flm.dirichlet("x=1")]
+# problem -> the words that its status may have
+ANSWERED = {
+    "two values on one face": (lambda: pde(conditions=[*WALLS, flm.dirichlet("x=0", 1.0)]), ("inconsistent",)),
+    "a value inside as well": (lambda: pde(conditions=[*WALLS, flm.dirichlet("x=0.5", 5.0)]), ("size", "stalled")),
+    "two equations that differ": (
+        lambda: pde([lambda u_xx: u_xx + 1, lambda u_xx: u_xx - 1], WALLS),
+        ("size", "stalled", "inconsistent"),
+    ),
+    "fluxes that do not balance": (
+        lambda: pde(conditions=[flm.neumann("x=0", 0.0), flm.neumann("x=1", 0.0)]),
+        ("size", "stalled", "undetermined"),
+    ),
+    "nothing to solve": (lambda: pde(lambda u_xx: u_xx, WALLS), ("trivial",)),
+    "a root of a negative number": (lambda: pde(lambda u_xx, u: jnp.sqrt(u - 9) + 0 * u_xx + 1, WALLS), ()),
+    "an axis far from zero": (
+        lambda: pde(domain=flm.Box(x=(1e6, 1e6 + 1)), conditions=[flm.dirichlet("x=min"), flm.dirichlet("x=max")]),
+        ("converged", "stalled"),
+    ),
+    "a short axis": (
+        lambda: pde(domain=flm.Box(x=(0, 1e-12)), conditions=[flm.dirichlet("x=min"), flm.dirichlet("x=max")]),
+        ("converged",),
+    ),
+    "a name that is not ASCII": (
+        lambda: pde(
+            lambda u_θθ: u_θθ + 1,
+            [flm.dirichlet("θ=0"), flm.dirichlet("θ=1")],
+            domain=flm.Box(θ=(0, 1)),
+        ),
+        ("converged",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_answered_with_a_status(name):
+    problem, words = ANSWERED[name]
+    try:
+        solution = flm.solve(problem(), 1e-4, max_columns=60)
+    except ValueError as error:
+        assert not words, str(error)  # a refusal is an answer too where it is expected
+        assert "\n" not in str(error)
+        return
+    assert solution.status.word in words
+    assert solution.status.sentence.endswith(".")
+    assert solution.converged == (solution.status.word == "converged")
+    if solution.converged:
+        assert solution.error_estimate <= 1e-4
