@@ -250,6 +250,15 @@ def test_the_extreme_learning_machine_says_when_it_falls_short():
     assert "above the tolerance" in str(solution.status)
 
 
+def test_the_ready_comparison_is_between_networks_of_one_size():
+    from flm.study.spec import read_spec
+
+    models = dict(read_spec("uztack20").models)
+    assert set(models) == {"gw88", "s99", "l13", "sigmoid"}
+    sizes = [flm.models.named_model(name, 2, n, key=0).num_parameters for name, (n,) in models.items()]
+    assert max(sizes) < 1.2 * min(sizes)
+
+
 BAD = [
     (lambda: flm.models.GallantWhite(2, 0), "`num_terms` must be an integer of at least 1; got 0."),
     (lambda: flm.models.FourierSeriesNetwork(2, -1), "`order` must be an integer of at least 0; got -1."),
