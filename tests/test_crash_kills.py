@@ -159,8 +159,8 @@ def kill_writing(folder, kills, seed):
 
 
 @pytest.mark.slow
-def test_an_out_of_core_fit_survives_two_kills(tmp_path):
-    assert kill_absorbing(tmp_path, 2, 150, seed=0) >= 1
+def test_an_out_of_core_fit_survives_a_kill(tmp_path):
+    assert kill_absorbing(tmp_path, 1, 150, seed=0) == 1
 
 
 @pytest.mark.soak

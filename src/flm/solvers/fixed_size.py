@@ -12,7 +12,7 @@ from flm.series import lattice
 from flm.solution import Status
 from flm.solvers.fit import Fit, Fitter
 from flm.solvers.free_basis import FreeBasis
-from flm.solvers.growth import PERIODS, ROUNDING, Search, calm
+from flm.solvers.growth import PERIODS, ROUNDING, Search, calm, columns_in_memory
 from flm.solvers.lattice_basis import LatticeBasis
 from flm.solvers.learn_frequencies import FrequencyLearner
 
@@ -36,6 +36,12 @@ def best_of_size(
 
     Where the equation is u - f = 0 the residual is the error itself; otherwise a second answer must agree.
     """
+    columns, most = num_subnets * 2 ** len(problem.axes) * len(problem.unknowns), columns_in_memory()
+    if columns > most:
+        raise ValueError(
+            f"`num_subnets` must be at most {max(most * num_subnets // columns, 1):,}, so that the least-squares problem fits "
+            f"in half of the free memory; got {num_subnets:,}, which has up to {columns:,} columns."
+        )
     fitter = Fitter(problem, seed=seed)
     free = Fitter(problem, seed=seed, periodic_basis=False) if any(problem.periodic_axes) else fitter
     search = Search()
@@ -64,7 +70,6 @@ def best_of_size(
                 fit = fitter.fit(LatticeBasis(problem.domain, points, tuple(periods)))
                 frozen.append(fit)
                 keep(fit, f"{order} lattice, period {period:g}")
-        columns = num_subnets * 2**m * fitter.num_unknowns
         if search.bar > max(tol, 10 * ROUNDING) and columns <= LARGEST and not problem.learned:
             learner = FrequencyLearner(free, num_subnets)
             frozen.sort(key=lambda f: f.estimate)

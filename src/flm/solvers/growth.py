@@ -68,7 +68,8 @@ class Growth:
         singular: SingularFunctions | None = None,
     ):
         self.problem, self.tol, self.progress = problem, tol, progress
-        self.max_columns = min(max_columns, _columns_in_memory())
+        self.max_columns = min(max_columns, columns_in_memory())
+        self.limit = "size limit" if self.max_columns == max_columns else "limit of the free memory, at a size"
         self.fitter = Fitter(problem, seed=seed)
         self.m = len(problem.axes)
         self.power = np.inf if self.m <= 2 and isinstance(problem.domain, Box) else 2.0
@@ -197,7 +198,7 @@ class Growth:
             sizes = [START.get(self.m, 3.0) + (1.0 if self.m == 2 and not np.isinf(self.power) else 0.0)] * self.m
         while True:
             if self.columns(sizes) > self.max_columns:
-                self._finish("size", f"stopped at the size limit of {self.max_columns} columns")
+                self._finish("size", f"stopped at the {self.limit} of {self.max_columns} columns")
                 return search
             if periods is None or (self._is_cheap(sizes) and not resolved):
                 periods = self._scan(sizes, start)
@@ -309,6 +310,10 @@ class Growth:
                 sentence += "; no lattice fits within it: raise `max_columns`"
             elif not search.best.finite:
                 word, sentence = "not finite", "not finite: the residual or its solution overflowed"
+            elif search.best.estimate > UNRESOLVED and not self.fitter.is_linear:
+                # Gauss-Newton may be at another solution, or at none: the residual of an answer that far off bounds nothing.
+                search.bar = max(search.bar, 1.0)
+                sentence += f"; the solution was not resolved, its residual is {search.best.estimate:.0%}"
             elif search.best.estimate < 1e-2 * search.bar and search.bar > 1e-3:
                 sentence += (
                     f"; two answers that both satisfy the problem to {search.best.estimate:.0e} differ by {search.bar:.0e}: "
@@ -340,7 +345,7 @@ def calm(fitter: Fitter, search: Search, tol: float) -> float:
     return search.bar
 
 
-def _columns_in_memory() -> int:
+def columns_in_memory() -> int:
     """How many columns a least-squares problem may have in half of the free memory."""
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -43,7 +43,7 @@ class Tables:
         for j, top in enumerate(basis.top):
             waves = _powers(np.cos(z[:, j]) + 1j * np.sin(z[:, j]), top)
             table = np.empty((2 * top + 1, len(points)))
-            table[0], table[1::2], table[2::2] = 1.0, waves.real, waves.imag
+            table[0], table[1::2], table[2::2] = 1.0, np.real(waves), np.imag(waves)
             self._base.append(table)
         self._scale = basis.scale
         self._cache: dict[tuple[int, int], np.ndarray] = {}

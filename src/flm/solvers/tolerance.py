@@ -51,6 +51,7 @@ def solve_to_tolerance(
             if method == "windows" or search.bar < growth.search.bar:
                 _doubt(growth, search)
                 return search
+        _doubt(growth, growth.search)
     except KeyboardInterrupt:
         if growth.search.best is None:
             raise
@@ -59,7 +60,6 @@ def solve_to_tolerance(
             "interrupted", f"interrupted; the best answer so far has the error estimate {bar:.1e}."
         )
     search = growth.search
-    _doubt(growth, search)
     if search.status.word in ("stalled", "size"):
         clash = contradiction(problem)
         if clash:
