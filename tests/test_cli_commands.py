@@ -1,5 +1,6 @@
 """The command line as a user meets it: exit codes, one-line errors, plain output, files."""
 
+import io
 import json
 import os
 import re
@@ -261,6 +262,46 @@ def test_a_run_that_fails_is_exit_1_and_one_line(error, line, solved, monkeypatc
     if isinstance(error, Exception):
         with pytest.raises(type(error)):
             run(["solve", str(solved / "decay.toml"), "--debug"])
+
+
+class Terminal(io.StringIO):
+    """Something that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_steps_have_a_bar_in_a_terminal_and_lines_in_a_pipe(monkeypatch, capsys):
+    from flm.cli.output import progress_through
+
+    with progress_through(3) as report:
+        report("first")
+    assert capsys.readouterr() == ("first\n", "")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress_through(3) as report:
+        for name in ("first", "second", "third"):
+            report(name)
+    assert "2/3" in sys.stderr.getvalue()
+    assert capsys.readouterr().out == ""
+
+
+def test_the_tour_prints_a_table_and_writes_its_page(tmp_path, monkeypatch, capsys):
+    """The tour with the quickest of its stops in place of the others."""
+    from flm.report import demo
+
+    assert len(demo.PDES) + 2 == demo.STOPS
+    monkeypatch.setattr(demo, "PDES", {"poisson": 1e-6})
+    monkeypatch.setattr(demo, "_family", lambda: demo._pde("poisson", 1e-6))
+    assert run(["demo", "--out", str(tmp_path)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "the paper's" in out
+    assert re.search(r"Poisson equation +MSE +\d", out)
+    record = json.loads((tmp_path / "demo.json").read_text())
+    assert [stop["converged"] for stop in record["stops"]] == [True, True, True]
+    page = (tmp_path / "index.html").read_text()
+    assert page.count("<h2>") == 5
+    assert "https://" not in page
 
 
 def test_a_reader_that_leaves_early_is_no_failure():

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flm.cli.output import folder, say, say_json, table, to_json
+from flm.cli.output import folder, progress_through, say, say_json, table, to_json
 
 
 def demo(
@@ -19,10 +19,11 @@ def demo(
     Example: flm demo --out flm-demo
     """
     from flm.files import write_atomic
-    from flm.report.demo import HEADERS, run_demo
+    from flm.report.demo import HEADERS, STOPS, run_demo
 
     path = folder(out)
-    tour = run_demo(lambda text: None if json else say(text))
+    with progress_through(STOPS) as report:
+        tour = run_demo(lambda text: None if json else report(text))
     write_atomic(path / "demo.json", to_json(tour.record()).encode())
     page = tour.page().write(path / "index.html")
     if json:

@@ -83,6 +83,26 @@ def folder(out: Any) -> Path:
 
 
 @contextlib.contextmanager
+def progress_through(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar of steps with the time left, on stderr in a terminal, lines on stdout otherwise; called before each step."""
+    if QUIET.get() or not sys.stderr.isatty():
+        yield say
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=600) as bar:
+        task, begun = bar.add_task("", total=total), [0]
+
+        def report(text: str) -> None:
+            bar.update(task, completed=begun[0], description=text)
+            begun[0] += 1
+
+        yield report
+
+
+@contextlib.contextmanager
 def progress_to(tol: float, what: str) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A bar of the digits gained towards a tolerance, on stderr in a terminal; appears after two seconds."""
     if QUIET.get() or not sys.stderr.isatty():

@@ -18,6 +18,7 @@ from flm.report.style import COLORS, house_style, new_figure
 
 HEADERS = ("problem", "measure", "ours", "the paper's", "tolerance", "estimate", "seconds")
 PDES = {"heat": 1e-9, "poisson": 1e-9, "black_scholes": 1e-9, "burgers": 1e-2}
+STOPS = len(PDES) + 2  # a family of control problems, an imputation
 TITLES = {
     "heat": "heat equation",
     "poisson": "Poisson equation",
