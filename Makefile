@@ -43,10 +43,8 @@ bench: $(VENV)/.installed-test-bench ## ratios against rivals
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python -m pytest -m bench || test $$? -eq 5 # 5: no such tests
 
-paper: $(VENV)/.installed ## the paper's protocol in short, and the table of its models beside ours
-	$(BIN)/flm study run quick
-	$(BIN)/flm study report quick
-	$(BIN)/python benchmarks/paper_training.py benchmarks/results/paper_training.jsonl --table
+paper: $(VENV)/.installed ## the paper's tables and figures beside ours, in short
+	$(BIN)/flm paper --quick
 
 clean: ## what the other targets made
 	rm -rf $(VENV) site build dist .pytest_cache .ruff_cache .hypothesis

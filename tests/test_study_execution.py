@@ -44,6 +44,14 @@ def run(tmp_path, runs, **options):
         return live, list(store.rows(latest=False)), store.audit()
 
 
+def count_results(lines, wanted):
+    """Read until so many lines told of new results, or the driver is done."""
+    done = None
+    while wanted and (line := lines.readline()):
+        wanted -= done is not None and int(line) > done
+        done = int(line)
+
+
 def killed_study(tmp_path, count, kills, address=""):
     """Start drivers and kill them at random moments, then let one finish; returns the runs as the workers saw them."""
     path, note = tmp_path / "runs.sqlite", tmp_path / "note.txt"
@@ -52,8 +60,7 @@ def killed_study(tmp_path, count, kills, address=""):
     rng = random.Random(1)
     for _ in range(kills):
         driver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-        for _ in range(rng.randrange(1, 4)):
-            driver.stdout.readline()
+        count_results(driver.stdout, rng.randrange(1, 4))
         time.sleep(rng.random() * 0.05)
         driver.kill()
         driver.stdout.close()
@@ -165,10 +172,12 @@ def kill_workers_at_random(cluster, kills, stop):
 
     def work():
         while len(killed) < kills and not stop.wait(1.0 + 2 * rng.random()):
-            process = rng.choice(list(cluster.workers.values())).process
-            if process is not None and process.pid is not None:
+            # A nanny starts another worker when a running one dies, but gives up when one dies while it starts.
+            ready = [n for n in list(cluster.workers.values()) if n.worker_address in cluster.scheduler.workers]
+            process = rng.choice(ready).process if ready else None
+            if process is not None and process.pid is not None and process.pid not in killed:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGKILL)  # the nanny starts another one
+                    os.kill(process.pid, signal.SIGKILL)
                     killed.append(process.pid)
 
     thread = threading.Thread(target=work)

@@ -87,7 +87,7 @@ def paper(
 
 def _tell(page: Any, html: Path, failed: int) -> None:
     facts = dict(page.facts)
-    say(f"{facts['runs']} runs, {facts['computing']} of computing{f', {failed} failed' if failed else ''}.")
+    say(f"{facts['runs']} runs, {facts['processor time']} of processor time{f', {failed} failed' if failed else ''}.")
     say(f"The page: {html}; its tables and figures are beside it as Markdown, CSV and PNG.")
 
 

@@ -49,11 +49,11 @@ def paper_page(plan: Plan, rows: Mapping[str, Row], command: str) -> Page:
     ]
     sections += _left_out(plan, wanted, rows)
     sections.append(Section("How to reproduce it", [Code(command)]))
-    spent = sum(row.seconds for row in mine if not math.isnan(row.seconds))
+    spent = sum(float(row.outcome.get("processor_seconds", 0.0)) for row in mine)
     facts = [
         ("version", "quick" if plan.quick else "full"),
         ("runs", f"{len(mine):,} of {len(wanted):,}"),
-        ("computing", duration(spent)),
+        ("processor time", duration(spent)),
         *provenance(),
     ]
     summary = (
@@ -163,8 +163,8 @@ def _pde_tables(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
                 lines.append([*cells, short(ours), ratio(ours, printed[k])])
         headers = ["problem", "model", "size", f"printed {word}", RECIPE, "ratio", SOLVER, "ratio"]
         note = "Our solver finds the coefficients of an FLM: the other models have only the recipe." if k == 0 else ""
-        items.append(Table(headers, lines, left=2, note=note))
-    items.append(_tolerances(plan, rows))
+        items += [Text(f"{word[:1].upper()}{word[1:]}:"), Table(headers, lines, left=2, note=note)]
+    items += [Text("Our solver without a size:"), _tolerances(plan, rows)]
     return items
 
 
@@ -177,7 +177,7 @@ def _tolerances(plan: Plan, rows: Mapping[str, Row]) -> Table:
         printed = PDE_ERRORS[problem]["flm"][0]
         mse = float(outcome.get("mse", math.nan))
         lines.append([TITLES[problem], f"{tol:.0e}", number("error_estimate"), number("relative_l2"), short(printed)])
-        lines[-1] += [short(mse), ratio(mse, printed), "–" if row is None else f"{row.seconds:.1f}"]
+        lines[-1] += [short(mse), ratio(mse, printed), number("processor_seconds")]
     headers = [
         "problem",
         "tolerance asked",
@@ -186,9 +186,9 @@ def _tolerances(plan: Plan, rows: Mapping[str, Row]) -> Table:
         "printed MSE",
         "our solver's MSE",
         "ratio",
-        "seconds",
+        "processor s",
     ]
-    note = "Our solver without a size: a tolerance in relative L2 (Burgers: relative L1), and it grows the series to meet it."
+    note = "It is asked for a tolerance in relative L2 (Burgers: relative L1) and grows the series to meet it."
     return Table(headers, lines, left=1, note=note)
 
 

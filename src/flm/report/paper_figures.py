@@ -35,6 +35,7 @@ def surface_figure(surfaces: Mapping[str, Mapping[str, Any]]) -> Figure:
                 axes.set(xlabel=surface["axes"][0], ylabel=surface["axes"][1], title=title)
                 axes.view_init(elev=24, azim=-128)
                 axes.tick_params(labelsize=7, pad=0)
+                axes.locator_params(nbins=5)
                 axes.ticklabel_format(axis="z", style="sci", scilimits=(-2, 3))
                 axes.zaxis.get_offset_text().set_size(7)
                 axes.set_box_aspect(None, zoom=0.86)
@@ -62,7 +63,7 @@ def trajectory_figure(runs: Sequence[tuple[str, Mapping[str, Any] | None, Mappin
                     right.plot(t, run["control"], style, color="#222222", linewidth=1.1, label=name)
             left.set(title=f"states from {label}", xlabel="t")
             right.set(title="control γ", xlabel="t")
-            left.legend(ncols=3)
+            left.legend(ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1)
             right.legend()
     return figure
 

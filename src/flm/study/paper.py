@@ -199,7 +199,8 @@ def cost(plan: Plan, store: Store, workers: int, say: Any = lambda text: None) -
     rows = read_rows(store)
     left = [d for d in plan.definitions(rows) if run_key(d) not in rows]
     if plan.quick:
-        return f"{len(left):,} runs, about five minutes on two idle cores; {workers} workers."
+        about = f"{len(left):,} runs, about five minutes on two idle cores; {workers} worker{'s' * (workers > 1)}."
+        return about if left else "Every run is there: only the page is made."
     seconds, counted = 0.0, set(rows)  # the figure shares runs with the tables
     for spec in plan.studies():
         for group in spec.groups:
