@@ -225,3 +225,29 @@ def test_dask_runs_the_same_tasks(tmp_path, cluster):
         live = execute(runs, store, make_executor=lambda: dask(cluster.scheduler_address), workers=2)
         assert {row.key for row in store.rows()} == {run_key(d) for d in runs}
     assert (live.done, live.failed) == (20, 0)
+
+
+def test_an_interrupted_study_says_what_is_kept(tmp_path):
+    spec = tmp_path / "s.toml"
+    spec.write_text(
+        'runner = "study_runners:score"\nproblems = ["p"]\nseeds = 2000\n[training]\nsleep = 0.02\n'
+        '[[models]]\nname = "m"\nsizes = [1]\n[[optimizers]]\nname = "adam"\nrate = 0.1\n'
+    )
+    command = [sys.executable, "-m", "flm.cli", "study", "run", str(spec), "--workers", "1"]
+    driver = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(HERE)})
+    path = tmp_path / "s.sqlite"
+    give_up = time.monotonic() + 120
+    kept = 0
+    while not kept and time.monotonic() < give_up:
+        time.sleep(0.2)
+        with contextlib.suppress(OSError), Store(path) as store:
+            kept = len(store.keys())
+    driver.send_signal(signal.SIGINT)
+    _, told = driver.communicate(timeout=60)
+    assert driver.returncode == 130
+    assert "stopped." in told
+    assert "the same command goes on from there" in told
+    with Store(path) as store:
+        audit = store.audit()
+    assert audit.sound
+    assert f"{audit.done:,} new runs are kept" in told
