@@ -2,7 +2,6 @@
 
 import math
 
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -225,7 +224,6 @@ ANSWERED = {
         ("size", "stalled", "undetermined"),
     ),
     "nothing to solve": (lambda: pde(lambda u_xx: u_xx, WALLS), ("trivial",)),
-    "a root of a negative number": (lambda: pde(lambda u_xx, u: jnp.sqrt(u - 9) + 0 * u_xx + 1, WALLS), ()),
     "an axis far from zero": (
         lambda: pde(domain=flm.Box(x=(1e6, 1e6 + 1)), conditions=[flm.dirichlet("x=min"), flm.dirichlet("x=max")]),
         ("converged", "stalled"),
@@ -248,12 +246,7 @@ ANSWERED = {
 @pytest.mark.parametrize("name", ANSWERED)
 def test_answered_with_a_status(name):
     problem, words = ANSWERED[name]
-    try:
-        solution = flm.solve(problem(), 1e-4, max_columns=60)
-    except ValueError as error:
-        assert not words, str(error)  # a refusal is an answer too where it is expected
-        assert "\n" not in str(error)
-        return
+    solution = flm.solve(problem(), 1e-4, max_columns=60)
     assert solution.status.word in words
     assert solution.status.sentence.endswith(".")
     assert solution.converged == (solution.status.word == "converged")

@@ -131,7 +131,9 @@ def load(path: Any) -> Any:
         tree = header["tree"]
         if "kind" not in tree:
             raise KeyError("kind")
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:  # a number of 4,301 digits too
+        if str(error).startswith("`path` must be of format"):
+            raise
         raise ValueError(f"`path` must be an undamaged file written by flm.save; got {str(path)!r}.") from None
     try:
         return _decode(tree, arrays)
