@@ -28,7 +28,7 @@ def picture(side=64):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--subnets", type=int, default=64)
+    parser.add_argument("--subnets", type=int, default=32)
     parser.add_argument("--out", help="write the picture, the fit and the error")
     options = parser.parse_args()
     X, values = picture()
