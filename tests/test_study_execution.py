@@ -1,6 +1,7 @@
 """Execution: every run once, whatever dies."""
 
 import contextlib
+import importlib
 import os
 import random
 import signal
@@ -159,9 +160,15 @@ def test_overhead_per_run(tmp_path):
 @pytest.fixture
 def cluster():
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, worker_dashboard_address=None
-    ) as found:
+    dask_config = importlib.import_module("dask.config")
+    # A local cluster drops a killed worker for good when it is not back within 15 s, and then waits without workers: on a busy
+    # machine starting one takes longer.
+    with (
+        dask_config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, worker_dashboard_address=None
+        ) as found,
+    ):
         yield found
 
 
