@@ -1,5 +1,7 @@
 """Shared settings: examples enough to find mistakes, few enough to stay quick; no deadline, since XLA compiles."""
 
+import time
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -25,3 +27,12 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.section("counts")
         for what, count in sorted(counts.items()):
             terminalreporter.write_line(f"{count:8,}  {what}")
+
+
+BEGAN, SOAK_SECONDS = time.monotonic(), 17 * 60
+
+
+def pytest_runtest_setup(item):
+    """No long test starts when `make soak` is close to its 20 minutes."""
+    if item.get_closest_marker("soak") and time.monotonic() - BEGAN > SOAK_SECONDS:
+        pytest.skip("the time for long tests is over")
