@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test quick soak lint format docs bench paper clean
+.PHONY: demo test quick soak oldest lint format docs bench paper clean
 
 demo: $(VENV)/.installed ## a tour of about a minute
 	$(BIN)/flm demo
@@ -35,6 +35,11 @@ docs: $(VENV)/.installed-docs ## the pages, into site/
 
 soak: $(VENV)/.installed-test-scale ## kills of processes and clusters
 	$(BIN)/python -m pytest -m soak
+
+oldest: ## the quick tests with the oldest versions that are supported, in .venv-oldest
+	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint scripts/oldest.txt --editable ".[test]"
+	.venv-oldest/bin/python -m pytest -n $(WORKERS) -m "not bench and not soak and not slow"
 
 bench: $(VENV)/.installed-test-bench ## ratios against rivals
 	$(BIN)/python benchmarks/series.py

@@ -72,7 +72,7 @@ def test_every_command_shows_an_example(verb, capsys):
         (["solve", "nowhere.toml"], "the problem file 'nowhere.toml' cannot be read"),
         (["solve", "heat", "--tol", "-1"], "`tol` must be a positive number; got -1.0."),
         (["solve", "heat", "--tol", "soon"], "Invalid value for '--tol'"),
-        (["solve", "heat", "--tal", "1"], "No such option: --tal"),
+        (["solve", "heat", "--tal", "1"], "No such option"),
         (
             ["solve", "heat", "--set", "alpa=1"],
             "`--set` for heat must be one of alpha; got 'alpa'. Did you mean 'alpha'?",

@@ -143,6 +143,8 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         checked: Any = validate_data(self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True)
         X, y = checked
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not weights.any():  # scikit-learn 1.6 lets them pass
+            raise ValueError("`sample_weight` must have at least one non-zero entry; got zeros only.")
         if reset:
             self._y_ndim = y.ndim
         y = y.reshape(len(y), -1).astype(np.float64)
