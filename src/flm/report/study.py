@@ -114,7 +114,7 @@ def size_figure(spec: Spec, chosen: Sequence[Chosen]) -> Figure:
     across = min(2, len(problems))
     down = math.ceil(len(problems) / across)
     with house_style():
-        figure = new_figure(4.2 * across, 2.9 * down)
+        figure = new_figure(8.4 if across > 1 else 7.0, 2.9 * down)
         for panel, problem in enumerate(problems, 1):
             axes = figure.add_subplot(down, across, panel)
             for color, one in zip(COLORS * 9, (c for c in chosen if c.group.problem == problem), strict=False):
@@ -153,7 +153,7 @@ def convergence_figure(spec: Spec, rows: Mapping[str, Row], chosen: Sequence[Cho
     down = math.ceil(len(problems) / across)
     drawn = False
     with house_style():
-        figure = new_figure(4.2 * across, 2.9 * down)
+        figure = new_figure(8.4 if across > 1 else 7.0, 2.9 * down)
         for panel, problem in enumerate(problems, 1):
             axes = figure.add_subplot(down, across, panel)
             for color, one in zip(COLORS * 9, (c for c in chosen if c.group.problem == problem), strict=False):
