@@ -35,7 +35,7 @@ def paper(
 
     Example: flm paper --quick --out flm-paper
     """
-    from flm.cli.study import INTERRUPTED, live_view
+    from flm.cli.study import live_view
     from flm.report.page_files import write_page
     from flm.report.paper import paper_page
     from flm.study.execution import local
@@ -80,7 +80,7 @@ def paper(
         _tell(page, written[0], failed)
     if stopped:
         print(f"flm: stopped. What was done is kept in {path}; the same command goes on from there.", file=sys.stderr)
-        raise SystemExit(INTERRUPTED)
+        raise typer.Exit(1)
     if failed:
         raise typer.Exit(1)
 

@@ -31,7 +31,6 @@ StoreFile = Annotated[
     Path | None, typer.Option("--store", help="Where the runs are kept. Default: SPEC.sqlite beside the specification.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 def add_to(app: typer.Typer) -> None:
@@ -88,7 +87,7 @@ def run(
             fresh = len(opened.keys()) - before
             text = f"flm: stopped. {fresh:,} new runs are kept in {path}; the same command goes on from there."
             print(text, file=sys.stderr, flush=True)
-            raise SystemExit(INTERRUPTED) from None
+            raise typer.Exit(1) from None
     fresh, failed = sum(r.fresh for r in results), sum(r.failed for r in results)
     seconds = sum(r.seconds for r in results)
     if json:
