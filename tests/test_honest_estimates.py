@@ -27,6 +27,8 @@ LINE, STRIP = flm.Box(x=(0, 1)), flm.Box(x=(0, 1), t=(0, 1))
 HARMONIC = lambda x, y: jnp.exp(x) * jnp.cos(y)
 MISSING = {
     "an end": flm.PDE(LINE, lambda u_x, u_xx: u_x - 0.1 * u_xx, [flm.dirichlet("x=0", 1.0)]),
+    "an end, with one term": flm.PDE(LINE, lambda u_xx: u_xx + 1, [flm.dirichlet("x=0")]),
+    "a way out of resonance": flm.PDE(LINE, lambda u, u_xx: u_xx + jnp.pi**2 * u + 1, [flm.dirichlet("boundary")]),
     "the sides": flm.PDE(STRIP, lambda u_t, u_xx: u_t - 0.1 * u_xx, [flm.initial(lambda x: jnp.sin(3 * x))]),
     "a side": flm.PDE(
         flm.Box(x=(0, 1), y=(0, 1)),
@@ -45,6 +47,20 @@ def test_missing_conditions_are_no_answer(name):
     assert solution.status.word == "undetermined", solution.status
     assert solution.error_estimate == np.inf
     assert "conditions that are missing" in solution.status.sentence
+
+
+def test_an_exact_answer_of_a_given_size_is_known_to_be_one():
+    """Its runners-up of the same size are all poor, which says nothing of it."""
+    solution = flm.solve(flm.problems.wave(), 1e-10, num_subnets=2)
+    assert solution.converged
+    assert solution.errors().relative_l2 <= 2 * solution.error_estimate <= 2e-10
+
+
+@pytest.mark.parametrize(("name", "size"), [("wave", 1), ("acoustics", 2), ("convection_diffusion", 4), ("heat", 4)])
+def test_an_answer_of_a_given_size_has_an_honest_bar(name, size):
+    solution = flm.solve(getattr(flm.problems, name)(), 1e-10, num_subnets=size)
+    assert not solution.converged
+    assert solution.errors().relative_l2 <= 2 * solution.error_estimate
 
 
 def test_close_to_a_resonance_is_still_determined():

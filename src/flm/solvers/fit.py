@@ -248,11 +248,10 @@ class Fitter:
             line = self._linearize(batch, self.jets(at.basis, at.coefficients, batch), at.parameters)
             jets = self.jets(basis, coefficients, batch)
             terms = line.by_jet * jets
-            scale = sum(_rms(t) for t in terms)
+            # u_xx alone of a straight line is rounding: judged against the size of u, not against itself
+            scale = max(sum(_rms(t) for t in terms), self._floor(batch, line, typical, inside))
             if batch.block.kind == "equation":
                 typical |= {jet: _rms(j) for jet, j in zip(batch.block.residual.jets, jets, strict=True)}
-            else:
-                scale = max(scale, self._floor(batch, line, typical, inside))
             worst = max(worst, _rms(terms.sum(axis=0)) / scale if scale > 0 else 0.0)
         return worst
 

@@ -12,7 +12,7 @@ from flm.series import lattice
 from flm.solution import Status
 from flm.solvers.fit import Fit, Fitter
 from flm.solvers.free_basis import FreeBasis
-from flm.solvers.growth import PERIODS, ROUNDING, Search, calm, columns_in_memory
+from flm.solvers.growth import PERIODS, ROUNDING, UNRESOLVED, Search, calm, columns_in_memory
 from flm.solvers.lattice_basis import LatticeBasis
 from flm.solvers.learn_frequencies import FrequencyLearner
 
@@ -20,6 +20,8 @@ ORDERS = ("euclid", "box", "total")
 RANGES = (3.0, 6.0, 12.0)  # of random starts, in radians per half-width
 LEAST = 0.2  # the projected objective is even in each component: its slope vanishes at zero, so never start there
 STARTS = 2  # per range
+FEWEST = 4  # further frequencies of a second look
+EXACT = 1e-12  # a residual that is nothing but rounding
 LARGEST = 200  # columns beyond which learning frequencies costs minutes and a lattice does as well
 
 
@@ -88,6 +90,8 @@ def best_of_size(
                 keep(learner.run(start), f"learned, {how}")
                 if search.bar <= max(tol, 10 * ROUNDING):
                     break
+        if search.bar > tol and columns <= LARGEST and not problem.learned:
+            search.bar = _second_look(free, fits[0], num_subnets, search.bar)
         if search.bar <= tol and search.best is not None:
             own = free if isinstance(search.best.basis, FreeBasis) else fitter
             calm(own, search, tol)
@@ -106,9 +110,25 @@ def best_of_size(
 
 
 def _bar(fits: list[Fit]) -> float:
-    """The residual, and the difference to the closest runner-up whose residual is comparable."""
+    """The residual, and the difference to the closest runner-up; at least 1 where the residual is too large to bound anything."""
     best = fits[0]
+    if best.estimate > UNRESOLVED:
+        return max(best.estimate, 1.0)
     others = [best.difference(f) for f in fits[1:] if f.finite]
     if not best.finite or not others:
         return np.inf if not best.finite else max(best.estimate, ROUNDING)
     return max(best.estimate, min(others), ROUNDING)
+
+
+def _second_look(fitter: Fitter, best: Fit, num_subnets: int, bar: float) -> float:
+    """The difference to a fit on these frequencies and as many others, where that one has a much smaller residual.
+
+    Runners-up of the same size may all be poor, which says nothing of an answer that happens to be exact.
+    """
+    basis, m = best.basis, len(fitter.problem.axes)
+    found = basis.frequencies if isinstance(basis, FreeBasis) else basis.lattice * np.pi / np.array(basis.periods)
+    others = (lattice(m, max(num_subnets, FEWEST), "euclid") + 0.5) * np.pi / 2
+    wider = fitter.fit(FreeBasis(fitter.problem.domain, np.concatenate([found, others])), best)
+    if not wider.finite or wider.estimate > max(min(best.estimate / 4, UNRESOLVED), EXACT):
+        return bar
+    return max(best.estimate, best.difference(wider), ROUNDING)

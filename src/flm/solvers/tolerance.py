@@ -83,7 +83,7 @@ def _doubt(growth: Growth, search: Search) -> None:
         search.status = Status(
             "undetermined",
             f"undetermined: something other than zero satisfies the problem without its right-hand sides to {left:.0e}, so "
-            "this answer is one of many. Add the conditions that are missing.",
+            "this answer is one of many, if there is any. Add the conditions that are missing.",
         )
 
 
