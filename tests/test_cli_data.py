@@ -104,7 +104,10 @@ def test_impute_says_which_values_are_a_forecast(folder, capsys):
             ["fit", "tides.csv", "--target", "heigt"],
             "`--target` must be a column of tides.csv (hour, height, note); got 'heigt'. Did you mean 'height'?",
         ),
-        (["fit", "tides.csv", "--target", "height"], "tides.csv, line 2: column 'note' must be a number; got 'x'."),
+        (
+            ["fit", "tides.csv", "--target", "height"],
+            "tides.csv, line 2: column 'note' must be a number; got 'x'. Name the columns",
+        ),
         (
             ["fit", "holes.csv", "--target", "height", "--features", "height"],
             "holes.csv, line 5: column 'height' is empty",

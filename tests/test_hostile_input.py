@@ -14,6 +14,8 @@ BOX = flm.Box(x=(0, 1))
 SQUARE = flm.Box(x=(0, 1), y=(0, 1))
 STRIP = flm.Box(x=(0, 1), t=(0, 1))
 OBJECTS = np.array([[object()]])
+TIMES = np.linspace(0, 1, 30)[:, None]
+WAVE = np.sin(np.pi * TIMES[:, 0] / TIMES[-1, 0] / 2)
 
 
 def pde(equation=lambda u_xx: u_xx + 1, conditions=(), domain=BOX, **options):
@@ -184,6 +186,12 @@ REFUSED = [
     (lambda: train(points={"equation": 4}), "`points` must count every set of the problem"),
     (lambda: train(points={"equation": 4, "boundry": 2}), "`points` must count equation, initial, boundary"),
     (lambda: train(loss_tol=nan), "`loss_tol` must be a number of at least 0; got nan."),
+    (
+        lambda: train(points={"equation": 10**15, "boundary": 2}),
+        "`points['equation']` must be an integer from 1 to 10,000,000",
+    ),
+    (lambda: train(weights=3), "`weights` must be a dict by term (equation, boundary); got 3."),
+    (lambda: train(checkpoint=3), "`checkpoint` must be a path; got 3."),
     (lambda: train(seed=-1), "`seed` must be an integer of at least 0; got -1."),
     (lambda: flm.distill(lambda p: p, 1), "`domain` must be given for a plain function"),
     (lambda: flm.distill(lambda p: p, 1, domain=3), "`domain` must be a domain such as flm.Box(x=(0, 1)); got 3."),
@@ -199,6 +207,26 @@ REFUSED = [
     (lambda: flm.FLM(1, 1, key=0, frequencies="a"), "`frequencies` must be an array of numbers"),
     (lambda: flm.FLM(1, 1, key=0, frequencies=[[nan]]), "`frequencies` must be finite; got values that are not."),
     (lambda: flm.FLM(2, 10**12, key=0), "`n` must be at most 5000000 points of 2 axes"),
+    # estimators: the first words are often scikit-learn's
+    (lambda: flm.FLMRegressor().fit([[nan], [1.0]], [1, 2]), "Input X contains NaN."),
+    (lambda: flm.FLMRegressor().fit(TIMES, [inf] * 30), "Input y contains infinity"),
+    (lambda: flm.FLMRegressor().fit(TIMES, 1e300 * WAVE), "`y` must be at most 1e+150 in size; got 1e+300."),
+    (lambda: flm.FLMRegressor().fit(TIMES, WAVE[:5]), "Found input variables with inconsistent numbers of samples"),
+    (lambda: flm.FLMRegressor().fit([["a"], ["b"]], [1, 2]), "could not convert string to float: 'a'"),
+    (lambda: flm.FLMRegressor().fit(OBJECTS, [1]), "float() argument must be a string or a real number"),
+    (lambda: flm.FLMRegressor().fit(np.empty((0, 1)), []), "Found array with 0 sample(s)"),
+    (lambda: flm.FLMRegressor().fit(TIMES, WAVE, -np.ones(30)), "Negative values in data passed to `sample_weight`."),
+    (lambda: flm.FLMRegressor(num_subnets=-1).fit(TIMES, WAVE), "`num_subnets` must be an integer of at least 1"),
+    (lambda: flm.FLMRegressor().predict(TIMES), "This FLMRegressor instance is not fitted yet."),
+    (lambda: flm.FLMImputer().fit_transform([[inf], [1.0], [nan]]), "Input X contains infinity"),
+    (
+        lambda: flm.FLMImputer().fit_transform([[1e300], [1.0], [nan]]),
+        "`X` must be at most 1e+150 in size; got 1e+300.",
+    ),
+    (lambda: flm.FLMImputer().fit_transform([[nan], [nan]]), "`X` must have an observed value in every column"),
+    (lambda: flm.FLMImputer().fit_transform([["a"], ["b"]]), "could not convert string to float: 'a'"),
+    (lambda: flm.FLMImputer().fit_transform(np.empty((0, 2))), "Found array with 0 sample(s)"),
+    (lambda: flm.FLMImputer(method="x").fit_transform(TIMES), "`method` must be one of 'auto', 'coupled', 'dense'"),
 ]
 
 
@@ -207,7 +235,23 @@ def test_refused(call, begins):
     with pytest.raises((ValueError, TypeError)) as caught:
         call()
     assert str(caught.value).startswith(begins), str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value) or begins.startswith("Input")  # scikit-learn's sentence on NaN has two lines
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "wanted"),
+    [
+        ([[1.0]], [3.0], 3.0),
+        (TIMES, np.full(30, 3.0), 3.0),
+        (0 * TIMES, np.full(30, 3.0), 3.0),
+        (np.r_[TIMES, TIMES], np.r_[WAVE, WAVE], WAVE[0]),
+        (TIMES, 1e-310 * WAVE, 0.0),
+    ],
+    ids=["one row", "constant y", "constant X", "duplicate rows", "denormals"],
+)
+def test_poor_tables_are_fitted(X, y, wanted):
+    fitted = flm.FLMRegressor().fit(X, y)
+    np.testing.assert_allclose(fitted.predict(np.asarray(X)[:1]), wanted, atol=1e-6)
 
 
 WALLS = [flm.dirichlet("x=0"), flm.dirichlet("x=1")]
@@ -223,6 +267,17 @@ ANSWERED = {
         lambda: pde(conditions=[flm.neumann("x=0", 0.0), flm.neumann("x=1", 0.0)]),
         ("size", "stalled", "undetermined"),
     ),
+    "diffusion backwards": (
+        lambda: pde(
+            lambda u_t, u_xx: u_t + 0.1 * u_xx,
+            [flm.initial(lambda x: x * (1 - x)), *WALLS],
+            domain=STRIP,
+        ),
+        ("size", "stalled"),
+    ),
+    "a source of 1e300": (lambda: pde(lambda u_xx: u_xx + 1e300, WALLS), ("not finite",)),
+    "a source that is denormal": (lambda: pde(lambda u_xx: u_xx + 1e-310, WALLS), ("trivial",)),
+    "a diffusivity of 1e-300": (lambda: pde(lambda u_xx: 1e-300 * u_xx + 1, WALLS), ("size", "stalled", "not finite")),
     "nothing to solve": (lambda: pde(lambda u_xx: u_xx, WALLS), ("trivial",)),
     "an axis far from zero": (
         lambda: pde(domain=flm.Box(x=(1e6, 1e6 + 1)), conditions=[flm.dirichlet("x=min"), flm.dirichlet("x=max")]),

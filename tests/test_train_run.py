@@ -244,7 +244,7 @@ BAD = [
     ({"points": {"equation": 10, "initial": 5, "boundry": 5}}, "got 'boundry'. Did you mean 'boundary'?"),
     (
         {"points": {"equation": 0, "initial": 5, "boundary": 5}},
-        "`points['equation']` must be an integer of at least 1",
+        "`points['equation']` must be an integer from 1 to",
     ),
     ({"points": 100}, "`points` must be a dict"),
     ({"optimizer": "adam"}, "`optimizer` must be an optax optimizer"),

@@ -57,7 +57,10 @@ class CsvTable:
                 return float(np.datetime64(text.replace("/", "-").rstrip("Z"), "ns").astype("int64")) / 1e9
             except ValueError:
                 pass
-        raise ValueError(f"{self.path.name}, line {row + 2}: column {name!r} must be a number; got {text!r}.")
+        raise ValueError(
+            f"{self.path.name}, line {row + 2}: column {name!r} must be a number; got {text!r}. "
+            "Name the columns of numbers with --features or --columns."
+        )
 
 
 def read_csv(path: Any) -> CsvTable:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from flm.estimators import imputer_methods as methods
 from flm.estimators.imputation import ExtrapolationWarning, Imputation
-from flm.estimators.table import Table, clock_step, numeric_copy, read_table
+from flm.estimators.table import Table, check_size, clock_step, numeric_copy, read_table
 from flm.estimators.threads import one_thread
 
 _METHODS = ("auto", "coupled", "dense", "greedy", "paper")
@@ -189,6 +189,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         frame = X.to_frame() if _is_series(X) else X
         numbers = numeric_copy(frame, self.time)
         values = validate_data(self, numbers, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+        check_size("X", np.asarray(values))
         return read_table(frame, np.asarray(values), self.time)
 
     def _labels(self, table: Table) -> list[str]:

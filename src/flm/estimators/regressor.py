@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from flm.estimators.design import Design, fit_design
 from flm.estimators.evidence import compress
 from flm.estimators.spectrum import Spectrum
+from flm.estimators.table import check_size
 from flm.estimators.threads import one_thread
 from flm.estimators.wave_fit import WaveFit
 
@@ -142,6 +143,8 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         checked: Any = validate_data(self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True)
         X, y = checked
+        check_size("X", X)
+        check_size("y", y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not weights.any():  # scikit-learn 1.6 lets them pass
             raise ValueError("`sample_weight` must have at least one non-zero entry; got zeros only.")

@@ -9,6 +9,15 @@ import numpy as np
 
 from flm.estimators.periodogram import Clock
 
+LARGEST = 1e150  # its square is still a number
+
+
+def check_size(name: str, values: np.ndarray) -> None:
+    """Refuse numbers whose squares overflow."""
+    top = np.nanmax(np.abs(values), initial=0.0)
+    if top > LARGEST:
+        raise ValueError(f"`{name}` must be at most {LARGEST:g} in size; got {top:g}. Give it in other units.")
+
 
 @dataclass(frozen=True, eq=False)
 class Table:

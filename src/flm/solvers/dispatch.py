@@ -61,9 +61,10 @@ def solve(
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise ValueError(f"`seed` must be an integer of at least 0; got {seed!r}.")
     report = progress if callable(progress) else (_print_step if progress else (lambda step: None))
-    return solve_problem(
-        problem, tol, num_subnets=num_subnets, method=method, max_columns=max_columns, seed=seed, progress=report
-    )
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # numbers that are not finite end in a status
+        return solve_problem(
+            problem, tol, num_subnets=num_subnets, method=method, max_columns=max_columns, seed=seed, progress=report
+        )
 
 
 def _print_step(step: dict[str, Any]) -> None:

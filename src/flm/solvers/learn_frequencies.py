@@ -49,7 +49,7 @@ class FrequencyLearner:
                 predicted = np.sum(side**2) - np.sum((block @ step - side) ** 2)
                 gained = state.merit**2 - trial.merit**2
                 if np.isfinite(trial.merit) and gained > 0:
-                    quality = gained / max(predicted, 1e-300)
+                    quality = min(gained / max(predicted, 1e-300), 1.0)  # a better step than foreseen is a good one
                     damping *= max(1 / 3, 1 - (2 * quality - 1) ** 3)  # Nielsen's update
                     growth, rejected = 2.0, 0
                     small = gained <= 1e-4 * state.merit**2 and damping < 1e-3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from functools import singledispatch
@@ -81,6 +82,8 @@ def train(
         raise ValueError(f"`seed` must be an integer of at least 0; got {seed!r}.")
     if not (isinstance(loss_tol, int | float | np.number) and loss_tol >= 0):
         raise ValueError(f"`loss_tol` must be a number of at least 0; got {loss_tol!r}.")
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise ValueError(f"`checkpoint` must be a path; got {checkpoint!r}.")
     start = _model(model, problem, int(seed))
     free, fixed = eqx.partition(start, start.trainable())
     if not jax.tree.leaves(free):
@@ -230,6 +233,8 @@ def _stages(optimizer: Any, epochs: Any) -> list[Stage]:
 
 def _weights(weights: Any, problem: PDE) -> dict[str, float]:
     terms = list(dict.fromkeys(TERMS[block.kind] for block in problem.blocks))
+    if not isinstance(weights, Mapping | None):
+        raise ValueError(f"`weights` must be a dict by term ({', '.join(terms)}); got {weights!r}.")
     for name, value in dict(weights or {}).items():
         if name not in terms:
             raise ValueError(

@@ -21,6 +21,7 @@ TERMS = {
     "data": "data",
 }
 COUNTED = ("equation", "initial", "boundary")  # data come with their own points
+MOST = 10_000_000  # points of one set
 _OVERSAMPLING = 32  # uniform random points = a random subset of this many times as many well-spread ones
 
 
@@ -54,8 +55,8 @@ def checked_counts(points: Any, problem: PDE) -> dict[str, int]:
             raise ValueError(
                 f"`points` must count {', '.join(COUNTED)}; got {name!r}.{did_you_mean(str(name), COUNTED)}"
             )
-        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-            raise ValueError(f"`points[{name!r}]` must be an integer of at least 1; got {count!r}.")
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= MOST:
+            raise ValueError(f"`points[{name!r}]` must be an integer from 1 to {MOST:,}; got {count!r}.")
     needed = dict.fromkeys(TERMS[block.kind] for block in problem.blocks)
     if missing := [name for name in needed if name in COUNTED and name not in points]:
         raise ValueError(
