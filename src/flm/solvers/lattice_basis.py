@@ -54,13 +54,13 @@ class Tables:
             return self._base[axis]
         if (axis, order) not in self._cache:
             base = self._base[axis]
-            k = (np.arange(1, len(base) // 2 + 1) * self._scale[axis]) ** order
-            table = np.zeros_like(base)
-            cosine, sine = base[1::2], base[2::2]
+            k = (np.arange(1, len(base) // 2 + 1)[:, None] * self._scale[axis]) ** order
+            table = np.empty_like(base)
+            table[0] = 0.0
             # a quarter-turn per order: cos -> -sin -> -cos -> sin, sin -> cos -> -sin -> -cos
-            of_cosine, of_sine = ((cosine, sine), (-sine, cosine), (-cosine, -sine), (sine, -cosine))[order % 4]
-            table[1::2] = k[:, None] * of_cosine
-            table[2::2] = k[:, None] * of_sine
+            cosine, sine = (base[1::2], base[2::2]) if order % 2 == 0 else (base[2::2], base[1::2])
+            np.multiply(cosine, k if order % 4 in (0, 3) else -k, out=table[1::2])
+            np.multiply(sine, k if order % 4 in (0, 1) else -k, out=table[2::2])
             self._cache[axis, order] = table
         return self._cache[axis, order]
 
