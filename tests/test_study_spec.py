@@ -190,6 +190,27 @@ def test_a_study_from_its_runs_to_its_choice(tmp_path):
     assert str(estimate(spec, 2, list(rows))).startswith("1 runs of the selection, at most ")
 
 
+def test_the_estimate_counts_epochs_and_not_compiling(monkeypatch):
+    """The first run of a size compiles for five seconds; the next take 0.1 s and a millisecond per epoch."""
+    seen = set()
+
+    def timed(definition):
+        (epochs, _), size = definition["training"]["legs"][0], definition["size"]
+        cold = size not in seen
+        seen.add(size)
+        return 0.1 + 1e-3 * epochs + 5.0 * cold
+
+    monkeypatch.setattr("flm.study.results._timed", timed)
+    spec = read_spec("quick")
+    cost = estimate(spec, 1)
+    count = lambda d: sum(leg[0] for leg in d["training"]["legs"])
+    epochs = sum(count(spec.definition(c, s)) for g in spec.groups for c in g.configurations for s in spec.seeds)
+    assert cost.seconds >= 1e-3 * epochs + 0.1 * cost.runs
+    assert (
+        cost.seconds <= 1e-3 * epochs + 0.1 * cost.runs + 5.0 * sum(len(g.configurations) for g in spec.groups) + 1e-6
+    )
+
+
 def test_durations():
     assert [duration(s) for s in (40, 720, 12_240, 180_000, math.nan)] == [
         "40 s",

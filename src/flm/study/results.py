@@ -16,7 +16,7 @@ from flm.study.selection import Selection, select
 from flm.study.spec import RUNNER, Configuration, Group, Spec
 from flm.study.store import DONE, FAILED, Row, Store, run_key
 
-SAMPLE_EPOCHS = (40, 240)
+SAMPLE_EPOCHS = (40, 440)
 RECENT_SECONDS = 120.0
 
 
@@ -147,25 +147,27 @@ class Cost:
 def estimate(spec: Spec, workers: int, done: Sequence[str] = ()) -> Cost:
     """The cost of the runs whose keys are not in `done`, from short samples of every group's smallest and largest size.
 
-    Time per epoch is taken to be linear in the size. With a runner of one's own the sample is one whole run per group.
+    Time per epoch is taken to be linear in the size, and every worker compiles every configuration once. With a runner of
+    one's own the sample is one whole run per group.
     """
     seconds = final_seconds = 0.0
     runs = finals = 0
     stored = set(done)
     for group in spec.groups:
-        start, slope, fixed = _sample(spec, group)
+        start, slope, fixed, compiling = _sample(spec, group)
         for configuration in group.configurations:
             per_epoch = start + slope * configuration.size
-            for seed in spec.seeds:
-                definition = spec.definition(configuration, seed)
-                if run_key(definition) not in stored:
-                    runs += 1
-                    seconds += fixed + per_epoch * _epochs(definition)
+            wanted = [
+                d for d in (spec.definition(configuration, seed) for seed in spec.seeds) if run_key(d) not in stored
+            ]
+            runs += len(wanted)
+            seconds += sum(fixed + per_epoch * _epochs(d) for d in wanted) + compiling * min(workers, len(wanted))
         if spec.final is not None:
             largest = max(group.configurations, key=lambda c: c.size)
             finals += len(spec.seeds)
             epochs = _epochs(spec.definition(largest, 0, final=True))
             final_seconds += len(spec.seeds) * (fixed + (start + slope * largest.size) * epochs)
+            final_seconds += compiling * min(workers, len(spec.seeds))
     return Cost(runs, finals, seconds, final_seconds, workers)
 
 
@@ -173,26 +175,27 @@ def _epochs(definition: Mapping[str, Any]) -> int:
     return sum(leg[0] for leg in definition["training"].get("legs", [[1, 0.0]]))
 
 
-def _sample(spec: Spec, group: Group) -> tuple[float, float, float]:
-    """(a, b, c) of seconds = c + (a + b size) epochs."""
+def _sample(spec: Spec, group: Group) -> tuple[float, float, float, float]:
+    """(a, b, c, d) of seconds = c + (a + b size) epochs, and d more where the machine code is not there yet."""
     sizes = sorted({c.size for c in group.configurations})
     by_size = {c.size: c for c in reversed(group.configurations)}
     if spec.runner != RUNNER:
-        return _timed(spec.definition(by_size[sizes[0]], spec.seeds[0])), 0.0, 0.0
+        return _timed(spec.definition(by_size[sizes[0]], spec.seeds[0])), 0.0, 0.0, 0.0
     found = []
     for size in {sizes[0], sizes[-1]}:
         definition = spec.definition(by_size[size], spec.seeds[0])
-        few, many = (
-            _timed(definition | {"training": definition["training"] | {"legs": [[n, 0.0]]}}) for n in SAMPLE_EPOCHS
+        cold, few, many = (
+            _timed(definition | {"training": definition["training"] | {"legs": [[n, 0.0]]}})
+            for n in (SAMPLE_EPOCHS[0], *SAMPLE_EPOCHS)
         )
         per_epoch = max(0.0, many - few) / (SAMPLE_EPOCHS[1] - SAMPLE_EPOCHS[0])
-        found.append((size, per_epoch, max(0.0, few - SAMPLE_EPOCHS[0] * per_epoch)))
-    fixed = max(f for _, _, f in found)
+        found.append((size, per_epoch, max(0.0, few - SAMPLE_EPOCHS[0] * per_epoch), max(0.0, cold - few)))
+    fixed, compiling = max(f for _, _, f, _ in found), max(c for *_, c in found)
     if len(found) == 1:
-        return found[0][1], 0.0, fixed
-    (n1, t1, _), (n2, t2, _) = sorted(found)
+        return found[0][1], 0.0, fixed, compiling
+    (n1, t1, *_), (n2, t2, *_) = sorted(found)
     slope = max(0.0, (t2 - t1) / (n2 - n1))
-    return max(t1 - slope * n1, 0.0), slope, fixed
+    return max(t1 - slope * n1, 0.0), slope, fixed, compiling
 
 
 def _timed(definition: Mapping[str, Any]) -> float:
