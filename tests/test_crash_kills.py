@@ -164,11 +164,10 @@ def test_an_out_of_core_fit_survives_a_kill(tmp_path):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(2))
-def test_training_survives_twenty_kills(tmp_path, tally, seed):
-    killed = kill_training(tmp_path, 20, 60_000, seed)
+def test_training_survives_thirty_kills(tmp_path, tally):
+    killed = kill_training(tmp_path, 30, 60_000, seed=0)
     tally("kills of training with checkpoints", killed)
-    assert killed >= 18
+    assert killed >= 27
 
 
 @pytest.mark.soak
@@ -179,10 +178,10 @@ def test_an_out_of_core_fit_survives_thirty_kills(tmp_path, tally):
 
 
 @pytest.mark.soak
-def test_files_of_the_command_line_survive_thirty_kills(tmp_path, tally):
-    killed = kill_writing(tmp_path, 30, seed=2)
+def test_files_of_the_command_line_survive_twenty_kills(tmp_path, tally):
+    killed = kill_writing(tmp_path, 20, seed=2)
     tally("kills of writing with --out", killed)
-    assert killed >= 20
+    assert killed >= 14
 
 
 @pytest.mark.parametrize("moment", ["open", "write", "fsync", "replace"])

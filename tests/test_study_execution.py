@@ -85,8 +85,9 @@ def test_killed_drivers_lose_only_what_was_in_flight(tmp_path):
 
 
 @pytest.mark.soak
-def test_a_thousand_runs_and_twenty_kills(tmp_path):
+def test_a_thousand_runs_and_twenty_kills(tmp_path, tally):
     executed = killed_study(tmp_path, 1000, 20)
+    tally("kills of a study's driver", 20)
     assert 1000 <= len(executed) <= 1000 + 20 * 4 * 21
 
 
@@ -193,7 +194,7 @@ def kill_workers_at_random(cluster, kills, stop):
 
 
 @pytest.mark.soak
-def test_dask_with_a_thousand_runs_and_killed_workers_and_drivers(tmp_path, cluster, monkeypatch):
+def test_dask_with_a_thousand_runs_and_killed_workers_and_drivers(tmp_path, cluster, monkeypatch, tally):
     monkeypatch.setenv("PYTHONPATH", str(HERE))
     stop = threading.Event()
     thread, killed = kill_workers_at_random(cluster, 20, stop)
@@ -202,6 +203,8 @@ def test_dask_with_a_thousand_runs_and_killed_workers_and_drivers(tmp_path, clus
     finally:
         stop.set()
         thread.join()
+    tally("kills of a study's driver", 20)
+    tally("kills of Dask workers", len(killed))
     assert len(killed) >= 10
     assert len(set(executed)) == 1000
 
