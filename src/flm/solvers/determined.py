@@ -53,4 +53,4 @@ def homogeneous_residual(fitter: Fitter, fit: Fit, power: float, free_constants:
             vector = matrix @ (matrix.T @ vector)
             vector /= np.linalg.norm(vector)
         direction = solve_triangular(answer.triangle, vector, check_finite=False) / answer.column_norms
-    return fitter.homogeneous(basis, direction.reshape(unknowns, count).T, fit)
+    return fitter.homogeneous(basis, direction.reshape(unknowns, count).T, fit, free_constants)

@@ -238,10 +238,14 @@ class Fitter:
             total += float(np.sum((factor * value) ** 2))
         return np.sqrt(total) if np.isfinite(total) else np.inf
 
-    def homogeneous(self, basis: Any, coefficients: np.ndarray, at: Fit) -> float:
-        """The relative residual of a function in the problem linearized at an answer, without its right-hand side."""
+    def homogeneous(self, basis: Any, coefficients: np.ndarray, at: Fit, free_constants: list[int]) -> float:
+        """The relative residual of a function in the problem linearized at an answer, without its right-hand side.
+
+        Unknowns in `free_constants` are as large as what they have beside a constant.
+        """
         held, zero = self.sampler.held(), (0,) * len(self.problem.axes)
         inside = basis.evaluate(basis.tables(held[0].points), coefficients, (zero,))[0]
+        inside[:, free_constants] -= inside[:, free_constants].mean(axis=0)
         typical: dict[Any, float] = {}
         worst = 0.0
         for batch in held:
