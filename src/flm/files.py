@@ -124,19 +124,17 @@ def load(path: Any) -> Any:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {})["flm"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        if header["format"] > FORMAT:
-            raise ValueError(
-                f"`path` must be of format {FORMAT} or older; got {header['format']} in {str(path)!r}. Upgrade flm."
-            )
-        tree = header["tree"]
-        if "kind" not in tree:
+        newer = header["format"] > FORMAT
+        if not newer and "kind" not in header["tree"]:
             raise KeyError("kind")
-    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:  # a number of 4,301 digits too
-        if str(error).startswith("`path` must be of format"):
-            raise
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError):  # a number of 4,301 digits too
         raise ValueError(f"`path` must be an undamaged file written by flm.save; got {str(path)!r}.") from None
+    if newer:
+        raise ValueError(
+            f"`path` must be of format {FORMAT} or older; got {header['format']} in {str(path)!r}. Upgrade flm."
+        )
     try:
-        return _decode(tree, arrays)
+        return _decode(header["tree"], arrays)
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise ValueError(
             f"`path` must be an undamaged file written by flm.save; got {str(path)!r} ({' '.join(str(error).split())})."

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-
 import typer
 
-from flm.cli import data, demo, doctor, show, solve, train
+from flm.cli import data, demo, doctor, paper, show, solve, study, train
 
 app = typer.Typer(
     name="flm",
@@ -51,7 +48,5 @@ for _function, _line in (
 ):
     app.command(_function.__name__, short_help=_line)(_function)
 
-# Commands that bring their own module: `add_to(app)`.
-for _module in ("flm.cli.study", "flm.cli.paper"):
-    if importlib.util.find_spec(_module) is not None:
-        importlib.import_module(_module).add_to(app)
+study.add_to(app)
+paper.add_to(app)

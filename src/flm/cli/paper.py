@@ -80,8 +80,7 @@ def paper(
         _tell(page, written[0], failed)
     if stopped:
         print(f"flm: stopped. What was done is kept in {path}; the same command goes on from there.", file=sys.stderr)
-        raise typer.Exit(1)
-    if failed:
+    if stopped or failed:
         raise typer.Exit(1)
 
 

@@ -40,11 +40,12 @@ def train(
     from flm.models.named import named_model
     from flm.solvers.paper_protocol import POINTS
     from flm.solvers.train import strong_form
+    from flm.solvers.training_points import TERMS
 
     asked = find_problem(problem, settings)
     strong = strong_form(asked.problem)
     outputs = len(strong.unknowns)
-    kinds = {"boundary" if block.kind == "periodic" else block.kind for block in strong.blocks}
+    terms = {TERMS[block.kind] for block in strong.blocks}
     if not rate > 0:
         raise ValueError(f"`--rate` must be positive; got {rate:g}.")
     name = {"siren": "siren-1", "mlp": "tanh"}.get(model, model)
@@ -53,7 +54,7 @@ def train(
         lambda key: named_model(name, strong.domain, size, key=key, num_outputs=outputs),
         optax.adam(rate),
         epochs,
-        points={k: v for k, v in POINTS.items() if k in kinds},
+        points={k: v for k, v in POINTS.items() if k in terms},
         loss_tol=loss_tol,
         seed=seed,
         progress=sys.stderr.isatty() and not QUIET.get(),

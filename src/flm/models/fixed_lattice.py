@@ -13,13 +13,13 @@ from jaxtyping import Array, Float
 from flm.domains import AbstractDomain
 from flm.models.base import AbstractLinearModel, InputMap, input_map
 from flm.series import PhaseSeries, SeparableSeries, lattice, sign_matrix, sincos
+from flm.series.arrays import check_count
 from flm.series.waves import Orders, quarter_turn
 
 
 def wave_vectors(m: int, count: int) -> np.ndarray:
     """The first `count` nonzero integer wave vectors, one of each pair k, -k: lattice points with all their signs."""
-    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-        raise ValueError(f"`num_terms` must be an integer of at least 1; got {count!r}.")
+    check_count("num_terms", count, 1)
     found: list[np.ndarray] = []
     size = 1
     while len(found) < count:

@@ -14,13 +14,8 @@ from flm.domains import AbstractDomain
 from flm.models.base import AbstractModel, InputMap, input_map, random_key
 from flm.models.networks import Siren
 from flm.series import PhaseSeries, lattice, sign_matrix, sincos
+from flm.series.arrays import check_count
 from flm.series.waves import Orders, turned_coefficients
-
-
-def _count(name: str, value: Any) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"`{name}` must be an integer of at least 1; got {value!r}.")
-    return int(value)
 
 
 class Silvescu(AbstractModel):
@@ -46,7 +41,7 @@ class Silvescu(AbstractModel):
 
     def __init__(self, num_inputs: int | AbstractDomain, num_terms: int, *, key: Any, sigmoid: bool = False):
         self.map = input_map(num_inputs, 2 * np.pi)
-        m, n = len(self.map.center), _count("num_terms", num_terms)
+        m, n = len(self.map.center), check_count("num_terms", num_terms, 1)
         dtype = jnp.result_type(float)
         first, second = jax.random.split(random_key(key))
         self.frequencies = jnp.asarray(lattice(m, n), dtype)
@@ -100,7 +95,7 @@ class LiuNetwork(AbstractModel):
 
     def __init__(self, num_inputs: int | AbstractDomain, num_terms: int, *, key: Any):
         self.map = input_map(num_inputs, 2.0)
-        m, n = len(self.map.center), _count("num_terms", num_terms)
+        m, n = len(self.map.center), check_count("num_terms", num_terms, 1)
         dtype = jnp.result_type(float)
         keys = jax.random.split(random_key(key), 4)
         self.sine_frequencies = jax.random.uniform(keys[0], (n, m), dtype, -np.pi, np.pi)
@@ -191,7 +186,7 @@ class NonharmonicNetwork(AbstractModel):
                 f"`num_inputs` of NonharmonicNetwork must be 1, by its construction; got {len(self.map.center)}. "
                 "flm.FLM is its extension to several inputs."
             )
-        n, dtype = _count("num_terms", num_terms), jnp.result_type(float)
+        n, dtype = check_count("num_terms", num_terms, 1), jnp.result_type(float)
         self.frequencies = jnp.arange(1, n + 1, dtype=dtype)
         self.phases = jax.random.normal(random_key(key), (n,), dtype) * (np.pi / 3)
         self.amplitudes, self.constant = jnp.zeros(n, dtype), jnp.zeros((), dtype)

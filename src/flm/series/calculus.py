@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from flm.series.arrays import as_numbers, device, host, per_row
+from flm.series.arrays import as_numbers, check_count, device, host, per_row
 from flm.series.sincos import sincos
 
 
@@ -271,12 +271,6 @@ def as_box(box: Any, m: int, name: str) -> np.ndarray:
     if bounds.size != 2 * m or not np.isfinite(bounds).all():
         raise ValueError(f"`{name}` must give finite (lower, upper) for {m} axes; got {box!r}.")
     return bounds.reshape(m, 2)
-
-
-def check_count(name: str, value: Any) -> None:
-    """Refuse what is not a number of things."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"`{name}` must be an integer of at least 0; got {value!r}.")
 
 
 def upper_half(k: np.ndarray) -> np.ndarray:

@@ -17,8 +17,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from flm.series.arrays import as_floats, host, joined, per_row
-from flm.series.calculus import AbstractSeries, axis_indices, check_count
+from flm.series.arrays import as_floats, check_count, host, joined, per_row
+from flm.series.calculus import AbstractSeries, axis_indices
 from flm.series.signs import sign_matrix
 from flm.series.transforms import linear_from_separable, separable_from_linear
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from flm.series.arrays import check_count
+
 _KEYS: dict[str, Callable[[tuple[int, ...]], int]] = {
     "euclid": lambda k: sum(i * i for i in k),
     "box": max,
@@ -30,9 +32,8 @@ def lattice(m: int, n: int, order: str = "euclid") -> np.ndarray:
     """
     if order not in _KEYS:
         raise ValueError(f"`order` must be one of {', '.join(map(repr, _KEYS))}; got {order!r}.")
-    for name, value, least in (("m", m, 1), ("n", n, 0)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
+    check_count("m", m, 1)
+    check_count("n", n)
     if n * m > MAX_ENTRIES:
         raise ValueError(f"`n` must be at most {MAX_ENTRIES // m} points of {m} axes; got {n}.")
     key = _KEYS[order]

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from flm.series.arrays import check_count
+
 MAX_SIGNS = 20  # a matrix of 2^19 rows, 84 MB
 
 
@@ -18,8 +20,7 @@ def sign_matrix(m: int) -> np.ndarray:
         array([[ 1.,  1.],
                [ 1., -1.]])
     """
-    if not isinstance(m, int | np.integer) or isinstance(m, bool) or m < 1:
-        raise ValueError(f"`m` must be an integer of at least 1; got {m!r}.")
+    check_count("m", m, 1)
     if m > MAX_SIGNS:
         raise ValueError(f"`m` must be at most {MAX_SIGNS}; got {m}: the matrix would have 2^{m - 1} rows.")
     rows = np.arange(2 ** (m - 1))

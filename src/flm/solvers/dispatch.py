@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from flm.problems import PDE
+from flm.series.arrays import check_count
 from flm.solution import Parameter, Solution, Status
 from flm.solvers.fixed_size import best_of_size
 from flm.solvers.growth import ROUNDING, Search
@@ -58,8 +59,7 @@ def solve(
     for name, value, least in (("num_subnets", num_subnets, 1), ("max_columns", max_columns, 1)):
         if value is not None and not (isinstance(value, int | np.integer) and value >= least):
             raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise ValueError(f"`seed` must be an integer of at least 0; got {seed!r}.")
+    check_count("seed", seed)
     report = progress if callable(progress) else (_print_step if progress else (lambda step: None))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # numbers that are not finite end in a status
         return solve_problem(
@@ -91,8 +91,8 @@ def _(
     began = time.perf_counter()
     if method not in (None, *METHODS):
         raise ValueError(f"`method` must be None or one of {', '.join(map(repr, METHODS))} for a PDE; got {method!r}.")
-    if num_subnets is not None and num_subnets * 2 ** len(problem.axes) * len(problem.unknowns) > max_columns:
-        count = num_subnets * 2 ** len(problem.axes) * len(problem.unknowns)
+    count = (num_subnets or 0) * 2 ** len(problem.axes) * len(problem.unknowns)
+    if count > max_columns:
         raise ValueError(
             f"`num_subnets` must have at most `max_columns` = {max_columns} coefficients; got {num_subnets}, which has "
             f"{count}. Raise `max_columns`, or give a tolerance alone."

@@ -10,6 +10,7 @@ import numpy as np
 from flm.domains import AbstractDomain, Box
 from flm.problems import PDE
 from flm.problems.residuals import Named
+from flm.series.arrays import check_count
 from flm.solution import Solution
 from flm.solvers.dispatch import to_solution
 from flm.solvers.fixed_size import best_of_size
@@ -37,9 +38,8 @@ def distill(
         True
     """
     began = time.perf_counter()
-    for name, value, least in (("num_subnets", num_subnets, 1), ("seed", seed, 0)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
+    check_count("num_subnets", num_subnets, 1)
+    check_count("seed", seed)
     if not (isinstance(tol, int | float | np.number) and tol > 0):
         raise ValueError(f"`tol` must be a positive number; got {tol!r}.")
     if domain is None:

@@ -18,6 +18,7 @@ from flm.domains.where import did_you_mean
 from flm.models import AbstractModel
 from flm.models.side_by_side import SideBySide
 from flm.problems.pde import PDE
+from flm.series.arrays import check_count
 from flm.solution import Parameter, Solution, Status
 from flm.solvers import training_checkpoint as checkpoints
 from flm.solvers.training_loop import MAX_EPOCHS_PER_CALL, Program, Stage, build_chunk, enter_stage, initial_state
@@ -78,8 +79,7 @@ def train(
     problem = strong_form(problem)
     stages = _stages(optimizer, epochs)
     counts = checked_counts(points, problem)
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise ValueError(f"`seed` must be an integer of at least 0; got {seed!r}.")
+    check_count("seed", seed)
     if not (isinstance(loss_tol, int | float | np.number) and loss_tol >= 0):
         raise ValueError(f"`loss_tol` must be a number of at least 0; got {loss_tol!r}.")
     if not isinstance(checkpoint, str | os.PathLike | None):
@@ -226,8 +226,7 @@ def _stages(optimizer: Any, epochs: Any) -> list[Stage]:
     for pair in pairs:
         if len(pair) != 2 or not isinstance(pair[0], optax.GradientTransformation):
             raise ValueError(f"`optimizer` must have stages (optax optimizer, epochs); got {pair!r}.")
-        if not isinstance(pair[1], int | np.integer) or isinstance(pair[1], bool) or pair[1] < 1:
-            raise ValueError(f"`epochs` must be an integer of at least 1; got {pair[1]!r}.")
+        check_count("epochs", pair[1], 1)
     return [Stage(optax.with_extra_args_support(o), int(n)) for o, n in pairs]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from flm.references.printed import IMPUTATION, PDE_ERRORS
 from flm.study.execution import Live, MakeExecutor, Report, execute
-from flm.study.results import choose, duration, final_definitions, read_rows
+from flm.study.results import choose, duration, epoch_seconds, final_definitions, read_rows
 from flm.study.runs import run_one
 from flm.study.spec import Configuration, Spec, read_protocol
 from flm.study.store import DONE, Row, Store, run_key
@@ -25,7 +25,6 @@ TOL = {"heat": 1e-10, "poisson": 1e-10, "black_scholes": 1e-10, "burgers": 1e-2}
 STARTS = ((0.2, 0.2, 0.6), (0.1, 0.3, 0.6), (0.3, 0.15, 0.55))  # the paper names the first only
 DISK = {"center": [0.2, 0.2, 0.6], "radius": 0.15, "images": [0, 2, 1]}  # images in the order of printed.DISKS
 HYPERDISK = {"center": [0.11, 0.11, 0.11, 0.11, 0.56], "radius": 0.045, "images": [0]}
-SAMPLE = (40, 240)  # epochs of the two runs that a cost is estimated from
 
 
 @dataclass(frozen=True)
@@ -205,7 +204,8 @@ def cost(plan: Plan, store: Store, workers: int, say: Any = lambda text: None) -
     for spec in plan.studies():
         for group in spec.groups:
             largest = max(group.configurations, key=lambda c: c.size)
-            per_epoch, fixed = _sampled(spec, largest, store, rows, say)
+            sample = spec.definition(largest, spec.seeds[0])
+            per_epoch, fixed, _ = epoch_seconds(sample, lambda definition: _timed(definition, store, rows, say))
             legs = [spec.definition(c, s) for c in group.configurations for s in spec.seeds]
             legs += [spec.definition(largest, s, final=True) for s in spec.seeds] if spec.final else []
             due = {run_key(d): d for d in legs if run_key(d) not in counted}
@@ -220,26 +220,15 @@ def cost(plan: Plan, store: Store, workers: int, say: Any = lambda text: None) -
     )
 
 
-def _sampled(
-    spec: Spec, largest: Configuration, store: Store, rows: Mapping[str, Row], say: Any
-) -> tuple[float, float]:
-    """(seconds per epoch, other seconds) of the largest size, measured once and stored."""
-    taken = []
-    for epochs in SAMPLE:
-        definition = spec.definition(largest, spec.seeds[0])
-        definition["training"] = definition["training"] | {"legs": [[epochs, 0.0]]}
-        row = rows.get(run_key(definition))
-        if row is None:
-            say(f"measuring {largest.model} on {largest.problem} …")
-            if not taken:
-                run_one(definition)  # compiles: what the next ones need not
-            status, outcome = run_one(definition)
-            store.add([(definition, status, outcome)])
-            taken.append(float(outcome["seconds"]))
-        else:
-            taken.append(row.seconds)
-    per_epoch = max(taken[1] - taken[0], 0.0) / (SAMPLE[1] - SAMPLE[0])
-    return per_epoch, max(taken[0] - SAMPLE[0] * per_epoch, 0.0)
+def _timed(definition: Mapping[str, Any], store: Store, rows: Mapping[str, Row], say: Any) -> float:
+    """The seconds of a sample, measured once and stored."""
+    row = rows.get(run_key(definition))
+    if row is not None:
+        return row.seconds
+    say(f"measuring {definition['model']} on {definition['problem']} …")
+    status, outcome = run_one(definition)
+    store.add([(definition, status, outcome)])
+    return float(outcome["seconds"])
 
 
 def find(rows: Mapping[str, Row], definition: Mapping[str, Any] | None) -> Row | None:

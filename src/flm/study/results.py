@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from flm.study.selection import Selection, select
 from flm.study.spec import RUNNER, Configuration, Group, Spec
 from flm.study.store import DONE, FAILED, Row, Store, run_key
 
-SAMPLE_EPOCHS = (40, 440)
+SAMPLE_EPOCHS = (20, 40, 440)  # the first run compiles for the others
 RECENT_SECONDS = 120.0
 
 
@@ -183,19 +183,24 @@ def _sample(spec: Spec, group: Group) -> tuple[float, float, float, float]:
         return _timed(spec.definition(by_size[sizes[0]], spec.seeds[0])), 0.0, 0.0, 0.0
     found = []
     for size in {sizes[0], sizes[-1]}:
-        definition = spec.definition(by_size[size], spec.seeds[0])
-        cold, few, many = (
-            _timed(definition | {"training": definition["training"] | {"legs": [[n, 0.0]]}})
-            for n in (SAMPLE_EPOCHS[0], *SAMPLE_EPOCHS)
-        )
-        per_epoch = max(0.0, many - few) / (SAMPLE_EPOCHS[1] - SAMPLE_EPOCHS[0])
-        found.append((size, per_epoch, max(0.0, few - SAMPLE_EPOCHS[0] * per_epoch), max(0.0, cold - few)))
+        found.append((size, *epoch_seconds(spec.definition(by_size[size], spec.seeds[0]), _timed)))
     fixed, compiling = max(f for _, _, f, _ in found), max(c for *_, c in found)
     if len(found) == 1:
         return found[0][1], 0.0, fixed, compiling
     (n1, t1, *_), (n2, t2, *_) = sorted(found)
     slope = max(0.0, (t2 - t1) / (n2 - n1))
     return max(t1 - slope * n1, 0.0), slope, fixed, compiling
+
+
+def epoch_seconds(
+    definition: dict[str, Any], timed: Callable[[Mapping[str, Any]], float]
+) -> tuple[float, float, float]:
+    """(seconds per epoch, other seconds, seconds of compiling) of a run of training; `timed` gives those of a short one."""
+    cold, few, many = (
+        timed(definition | {"training": definition["training"] | {"legs": [[n, 0.0]]}}) for n in SAMPLE_EPOCHS
+    )
+    per_epoch = max(0.0, many - few) / (SAMPLE_EPOCHS[2] - SAMPLE_EPOCHS[1])
+    return per_epoch, max(0.0, few - SAMPLE_EPOCHS[1] * per_epoch), max(0.0, cold - few)
 
 
 def _timed(definition: Mapping[str, Any]) -> float:
