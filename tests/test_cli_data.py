@@ -1,10 +1,13 @@
 """Tables on the command line: fit, predict and impute on generated series."""
 
+import io
 import json
+import sys
 
 import numpy as np
 import pytest
 
+from flm.cli import output
 from flm.cli.csv_table import read_csv
 from flm.cli.run import run
 
@@ -133,3 +136,28 @@ def test_the_tables_of_the_documentation_are_as_generated(tmp_path):
     runpy.run_path(str(tables / "make_tables.py"))["main"](tmp_path)
     for made in tmp_path.iterdir():
         assert made.read_text() == (tables / made.name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("fit tides.csv --target height --features hour", ("columns", "line 1 of")),
+        ("impute holes.csv --time when --columns height --out filled.csv", ("lines", "filling")),
+    ],
+)
+def test_fits_have_a_bar_with_the_time_left_in_a_terminal(arguments, words, folder, monkeypatch, capsys):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    told = []
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(output, "LATE", 0.0)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr("rich.progress.Progress.update", lambda bar, task, **state: told.append(state))
+    assert run(arguments.split()) == 0
+    assert "-:--:--" in sys.stderr.getvalue()  # rich's time left before anything was told
+    shares = [state["completed"] for state in told]
+    assert len(shares) > 2
+    assert 0 <= min(shares) <= max(shares) <= 1
+    assert all(any(word in state["state"] for state in told) for word in words)

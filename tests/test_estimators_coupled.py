@@ -15,6 +15,7 @@ from flm.estimators.coupled import (
     group_by_times,
     learn,
 )
+from flm.estimators.progress import listening
 from flm.estimators.windows import cut, filling_windows, lessons_of
 
 
@@ -109,11 +110,15 @@ def test_learning_finds_coupling_and_stops_on_hidden_values():
     values = np.stack([common, -2 * common], axis=1) + 0.1 * rng.normal(size=(n, 2))
     values = (values - values.mean(axis=0)) / values.std(axis=0)
     lessons = lessons_of(np.arange(float(n)), values, 24.0, rng.random(values.shape) < 0.1)
-    lines = []
-    found = learn(lessons, 24.0, max_rounds=20, progress=lines.append)
+    told = []
+    with listening(lambda share, text: told.append((share, text))):
+        found = learn(lessons, 24.0, max_rounds=20)
     assert len(found.scores) > 500
     assert len(found.fresh_scores) > 100
-    assert len(lines) >= 2
+    assert sum("hidden values" in text for _, text in told) >= 2
+    shares = [share for share, _ in told]
+    assert shares == sorted(shares)
+    assert shares[-1] <= 1
     assert found.rounds <= 20
     window = cut(np.arange(float(n)), values, 480.0, 24.0).window
     one_missing = replace(window, observed=np.array([[False] * 24, [True] * 24]))

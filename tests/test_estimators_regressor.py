@@ -205,6 +205,7 @@ def test_pandas_pipeline_grid_search_and_clone():
     assert list(model.feature_names_in_) == ["hour"]
     assert model.series_.axes == ("hour",)
     assert model.spectrum_.feature_names == ("hour",)
+    assert " · hour − (" in repr(model.spectrum_)
     assert list(model.spectrum_.to_pandas().columns)[:2] == ["frequency", "frequency error"]
     piped = make_pipeline(StandardScaler(), flm.FLMRegressor()).fit(frame, y)
     assert piped.score(frame, y) > 0.9

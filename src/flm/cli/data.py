@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flm.cli.output import COMMAND, folder, number, say, say_json
+from flm.cli.output import COMMAND, folder, number, progress_of, say, say_json
 
 Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with a header.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -33,6 +33,7 @@ def fit(
 
     import flm
     from flm.cli.csv_table import read_csv
+    from flm.estimators.progress import listening
 
     found = read_csv(table)
     found.column(target, role="--target")
@@ -40,7 +41,8 @@ def fit(
     for name in names:
         found.column(name, role="--features")
     X, y = found.numbers(names), found.numbers([target])[:, 0]
-    model = flm.FLMRegressor(subnets).fit(_frame(X, names), y)
+    with progress_of(table.name) as report, listening(report):
+        model = flm.FLMRegressor(subnets).fit(_frame(X, names), y)
     mean, std = model.predict(_frame(X, names), return_std=True)
     score = float(1.0 - np.sum((y - mean) ** 2) / max(np.sum((y - y.mean()) ** 2), np.finfo(float).tiny))
     if out is not None:
@@ -110,6 +112,7 @@ def impute(
 
     import flm
     from flm.cli.csv_table import read_csv
+    from flm.estimators.progress import listening, part
     from flm.files import write_atomic
 
     found = read_csv(table)
@@ -120,8 +123,11 @@ def impute(
         found.column(name, role="--columns")
     head = [time] if time is not None else []
     X = found.numbers([*head, *names], missing=True, dates=time)
-    imputer = flm.FLMImputer(window=window, time=0 if time is not None else None).fit(X)
-    imputation = imputer.impute(X)
+    with progress_of(table.name) as report, listening(report):
+        with part(0.0, 0.9):
+            imputer = flm.FLMImputer(window=window, time=0 if time is not None else None).fit(X)
+        with part(0.9, 1.0):
+            imputation = imputer.impute(X)
     values, std = (np.asarray(v) for v in imputation)
     values, std = (v[:, -len(names) :] for v in (values, std))
     holes = np.isnan(X[:, len(head) :])

@@ -6,11 +6,13 @@ import contextlib
 import json
 import math
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+
+LATE = 2.0  # seconds before a bar appears
 
 # Set by `run` for one command line.
 QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -103,39 +105,46 @@ def progress_through(total: int) -> Iterator[Callable[[str], None]]:
 
 
 @contextlib.contextmanager
-def progress_to(tol: float, what: str) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A bar of the digits gained towards a tolerance, on stderr in a terminal; appears after two seconds."""
+def progress_of(what: str) -> Iterator[Callable[[float, str], None]]:
+    """A bar of the share of the work done, with the time left, on stderr in a terminal; appears after two seconds."""
     if QUIET.get() or not sys.stderr.isatty():
-        yield lambda step: None
+        yield lambda share, text: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn(what),
-        BarColumn(),
-        TextColumn("{task.fields[state]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    began, first = time.perf_counter(), [math.nan]
+    columns = (BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.fields[state]}"))
+    bar = Progress(TextColumn(what), *columns, console=Console(stderr=True), transient=True, speed_estimate_period=600)
     task = bar.add_task(what, total=1.0, state="")
+    late = threading.Timer(LATE, bar.start)
+    late.daemon = True
+    late.start()
 
-    def report(step: dict[str, Any]) -> None:
-        estimate = next(
-            (float(step[k]) for k in ("bar", "best", "error_estimate", "estimate", "error") if k in step), math.nan
-        )
-        if not first[0] > 0 and estimate > 0:
-            first[0] = estimate
-        if time.perf_counter() - began > 2.0 and not bar.live.is_started:
-            bar.start()
-        gained = (
-            math.log(first[0] / estimate) / math.log(first[0] / tol) if 0 < tol < first[0] and estimate > 0 else 0.0
-        )
-        bar.update(task, completed=min(max(gained, 0.0), 1.0), state=f"error about {estimate:.1e}")
+    def report(share: float, text: str) -> None:
+        bar.update(task, completed=max(share, bar.tasks[0].completed), state=text)
 
     try:
         yield report
     finally:
+        late.cancel()
+        late.join()
         bar.stop()
+
+
+@contextlib.contextmanager
+def progress_to(tol: float, what: str) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A bar of the digits gained towards a tolerance, as `progress_of`."""
+    first = math.nan
+
+    def report(step: dict[str, Any]) -> None:
+        nonlocal first
+        names = ("bar", "best", "error_estimate", "estimate", "error")
+        estimate = next((float(step[k]) for k in names if k in step), math.nan)
+        if not estimate > 0:
+            return
+        first = estimate if math.isnan(first) else first
+        gained = math.log(first / estimate) / math.log(first / tol) if 0 < tol < first else 0.0
+        told(min(max(gained, 0.0), 1.0), f"error about {estimate:.1e}")
+
+    with progress_of(what) as told:
+        yield report

@@ -19,16 +19,18 @@ values nearby: r_i^2 / var_i = (G y)_i^2 / G_ii with G their inverse covariance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, lapack, solve_triangular
 
+from flm.estimators.progress import part, tell
+
 PERIOD = 1.5  # of the extension, in windows
 _FIRST_NOISE = 1e-3  # of the unit variance of a channel
 _LEAST_NOISE = 1e-6
 _RELAXATION = (1.9, 1.4)
+_USUAL_ROUNDS = 16
 _SCALE_PRIOR = 3.0  # values' worth of belief that every hour is as volatile as all
 _SCALE_REACH = 24.0  # steps within which observed values tell of the volatility
 
@@ -273,7 +275,6 @@ def learn(
     *,
     shrinkage: float | None = None,
     max_rounds: int = 60,
-    progress: Callable[[str], None] | None = None,
 ) -> Learned:
     """Expectation maximization, stopped on hidden values; with fewer than twenty of them, eight rounds with all values.
 
@@ -284,25 +285,25 @@ def learn(
         window: samples per window.
         shrinkage: see the top of this file.
         max_rounds: most rounds.
-        progress: called with a line per check.
     """
     start = CrossSpectrum.start(window, lessons[0].window.values.shape[0])
     spectrum = start
     if sum(int(lesson.hidden.sum()) for lesson in lessons) < 20:
         rounds = min(8, max_rounds)
-        for _ in range(rounds):
+        for round_ in range(rounds):
+            tell(round_ / rounds, f"round {round_ + 1}")
             spectrum = relaxed_round(spectrum, [lesson.window for lesson in lessons], shrinkage)
         return Learned(spectrum, rounds, np.zeros(0), np.zeros(0))
     masked = [lesson.masked for lesson in lessons]
     best: tuple[float, CrossSpectrum, int, np.ndarray] | None = None
     failures = 0
     for round_ in range(1, max_rounds + 1):
+        of_hidden = f", error of hidden values {best[0]:.3g}" if best else ""
+        tell(0.6 * (round_ - 1) / max(_USUAL_ROUNDS, round_ + 3), f"round {round_}{of_hidden}")
         spectrum = relaxed_round(spectrum, masked, shrinkage)
         if round_ % 2 and round_ != max_rounds:
             continue
         error, scores = _score(spectrum, lessons)
-        if progress:
-            progress(f"round {round_}: mean absolute error of hidden values {error:.4f}")
         # A gain below one in a thousand is no reason to go on.
         failures = failures + 1 if best is not None and error > 0.999 * best[0] else 0
         if best is None or error < best[0]:
@@ -316,8 +317,10 @@ def learn(
     if sum(int(lesson.hidden.sum()) for lesson in fresh) < 20 or len(others) < len(lessons) / 2:
         return Learned(spectrum, rounds, scores, np.zeros(0))
     second = start
-    for _ in range(rounds):
-        second = relaxed_round(second, others, shrinkage)
+    with part(0.6, 1.0):
+        for round_ in range(rounds):
+            tell(round_ / rounds, "calibrating the error bars")
+            second = relaxed_round(second, others, shrinkage)
     return Learned(spectrum, rounds, scores, _score(second, fresh)[1])
 
 

@@ -25,6 +25,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from flm.estimators.nufft import NonuniformFFT, fast_length
 from flm.estimators.periodogram import Clock
+from flm.estimators.progress import tell
 
 _NEIGHBOURS = 20  # before (preconditioner), and on each side (error bars)
 _CONDITIONALS, _BEFORE = 500, 12  # of the likelihood: a sample of one-step predictions, each from so many values before
@@ -147,7 +148,8 @@ class DenseSeries:
         theta = np.array([0.0, np.log(4 * self.clock_cell / frequencies[-1]), 2.0, -5.0])
         theta = self._maximize(theta, frequencies, together, y)
         background = DenseSpectrum(step, _shape(theta, frequencies), np.zeros(0, int), 0.0, np.exp(theta[3]), 0.0)
-        for _ in range(_LINE_PASSES):
+        for pass_ in range(_LINE_PASSES):
+            tell((1 + pass_) / (1 + _LINE_PASSES), f"{len(background.lines) // 3} lines")
             found = self._lines(background, y)
             if not len(found):
                 break

@@ -10,6 +10,7 @@ import numpy as np
 from flm.estimators.evidence import Compressed, Posterior, compress
 from flm.estimators.lattice_fit import LatticeFit, fit_lattice, rescaled
 from flm.estimators.lines import LineFit, LineSearch
+from flm.estimators.progress import part
 from flm.estimators.variable_projection import refine
 from flm.estimators.wave_fit import WaveFit
 from flm.estimators.waves import Scale, Waves
@@ -112,16 +113,17 @@ def fit_design(
         else:
             build("given", waves, np.zeros(len(waves.subnets)), True, infinite, np.nan, None)
     if "lattice" in kinds:
-        lattice = fit_lattice(
-            z,
-            v,
-            weights,
-            interactions=checked.interactions,
-            half_periods=half_periods,
-            num_subnets=checked.num_subnets,
-            max_columns=checked.max_columns,
-            known_noise=known,
-        )
+        with part(0.0, 1 / len(kinds)):
+            lattice = fit_lattice(
+                z,
+                v,
+                weights,
+                interactions=checked.interactions,
+                half_periods=half_periods,
+                num_subnets=checked.num_subnets,
+                max_columns=checked.max_columns,
+                known_noise=known,
+            )
         if checked.refine and lattice.waves.num_columns < total:
             fit = _refined(Waves.of(lattice.waves.subnets), z, v, weights, checked)
             build("lines", fit.waves, _line_prior(fit, total), False, infinite, fit.evidence, None, fit.covariance)
@@ -131,7 +133,8 @@ def fit_design(
     if "lines" in kinds:
         search = LineSearch(z, v, weights, interactions=checked.interactions)
         num = None if checked.num_subnets is None else checked.num_subnets - 1
-        fit = search.run(num_lines=num, max_lines=checked.max_lines(m), refined=checked.refine is not False)
+        with part(1 - 1 / len(kinds), 1.0):
+            fit = search.run(num_lines=num, max_lines=checked.max_lines(m), refined=checked.refine is not False)
         build("lines", fit.waves, _line_prior(fit, total), False, infinite, fit.evidence, None, fit.covariance)
     design, factor = max(found, key=lambda item: item[0].evidence)
     if checked.ridge is not None:

@@ -19,6 +19,7 @@ from flm.estimators.calibration import Calibration
 from flm.estimators.coupled import CrossSpectrum, Learned, Pattern, group_by_times, learn
 from flm.estimators.dense import DenseSeries, DenseSpectrum
 from flm.estimators.paper_recipe import PaperFit, train_paper_recipe
+from flm.estimators.progress import part, tell
 from flm.estimators.windows import filling_windows, lessons_of
 
 _WINDOW, _LEAST_WINDOW = 48, 8
@@ -58,21 +59,25 @@ class Coupled:
             window = min(int(options.window), n)
         hide = (_generator(options.seed).random(values.shape) < _HIDDEN_SHARE) & ~np.isnan(values)
         parts = []
-        for group in groups:
+        for i, group in enumerate(groups):
             lessons = lessons_of(steps, values[:, group], float(window), hide[:, group])
-            parts.append(learn(lessons, float(window), shrinkage=options.shrinkage, max_rounds=options.max_rounds))
-        own = Calibration.of(np.concatenate([part.scores for part in parts]))
-        fresh = np.concatenate([part.fresh_scores for part in parts])
+            with part(i / len(groups), (i + 1) / len(groups)):
+                parts.append(learn(lessons, float(window), shrinkage=options.shrinkage, max_rounds=options.max_rounds))
+        own = Calibration.of(np.concatenate([p.scores for p in parts]))
+        fresh = np.concatenate([p.fresh_scores for p in parts])
         return cls(window, groups, parts, Calibration.of(fresh) if len(fresh) else own, own)
 
     def fill(self, steps: np.ndarray, values: np.ndarray, options: Any) -> tuple[np.ndarray, np.ndarray]:
         """One linear solve per window."""
         mean, std = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
-        for group, part in zip(self.groups, self.parts, strict=True):
+        for g, (group, learned) in enumerate(zip(self.groups, self.parts, strict=True)):
             pieces = filling_windows(steps, values[:, group], float(self.window), 0.0, options.overlap)
+            done = 0
             for same in group_by_times([piece.window for piece in pieces]):
-                pattern = Pattern(part.spectrum, pieces[same[0]].window.times, shared=len(same) > 2)
+                pattern = Pattern(learned.spectrum, pieces[same[0]].window.times, shared=len(same) > 2)
                 for i in same:
+                    tell((g + done / len(pieces)) / len(self.groups), "filling")
+                    done += 1
                     piece = pieces[i]
                     m, s = pattern.fill(piece.window)
                     place = np.ix_(piece.rows[piece.targets], group)
@@ -142,9 +147,10 @@ class Dense:
         """The prior of every channel; error bars calibrated on values hidden from it."""
         spectra, scores = [], []
         rng = _generator(options.seed)
-        for column in values.T:
+        for c, column in enumerate(values.T):
             observed = np.flatnonzero(~np.isnan(column))
-            spectrum = DenseSeries(steps[observed], column[observed]).learn(seed=options.seed)
+            with part(c / values.shape[1], (c + 1) / values.shape[1]):
+                spectrum = DenseSeries(steps[observed], column[observed]).learn(seed=options.seed)
             spectra.append(spectrum)
             inner = observed[1:-1]
             if len(inner) >= 200:
@@ -158,6 +164,7 @@ class Dense:
         """One system per channel, by conjugate gradients."""
         mean, std = np.zeros(values.shape), np.zeros(values.shape)
         for c, (column, spectrum) in enumerate(zip(values.T, self.spectra, strict=True)):
+            tell(c / len(self.spectra), "filling")
             observed, missing = np.flatnonzero(~np.isnan(column)), np.flatnonzero(np.isnan(column))
             if not len(missing):
                 continue
@@ -193,10 +200,11 @@ class Greedy:
         from flm.estimators.regressor import FLMRegressor
 
         found = []
-        for column in values.T:
+        for c, column in enumerate(values.T):
             observed = np.flatnonzero(~np.isnan(column))
             lines = FLMRegressor(options.num_subnets, frequencies="lines")
-            found.append(lines.fit(steps[observed, None], column[observed]).frequencies_)
+            with part(c / values.shape[1], (c + 1) / values.shape[1]):
+                found.append(lines.fit(steps[observed, None], column[observed]).frequencies_)
         return cls(tuple(found), Calibration())
 
     def fill(self, steps: np.ndarray, values: np.ndarray, options: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -205,6 +213,7 @@ class Greedy:
 
         mean, std = np.zeros(values.shape), np.zeros(values.shape)
         for c, (column, frequencies) in enumerate(zip(values.T, self.frequencies, strict=True)):
+            tell(c / len(self.frequencies), "filling")
             observed, missing = np.flatnonzero(~np.isnan(column)), np.flatnonzero(np.isnan(column))
             if not len(missing) or not len(observed):
                 std[missing, c] = 1.0
@@ -235,7 +244,8 @@ class Paper:
     def learn(cls, steps: np.ndarray, values: np.ndarray, options: Any) -> Paper:
         """Adam on the first three quarters of the observed values, stopped on the rest."""
         fits = []
-        for column in values.T:
+        for c, column in enumerate(values.T):
+            tell(c / values.shape[1], "Adam")
             observed = np.flatnonzero(~np.isnan(column))
             fits.append(
                 train_paper_recipe(

@@ -15,6 +15,7 @@ import numpy as np
 from flm.estimators.evidence import Compressed, Posterior, best_scale, compress
 from flm.estimators.periodogram import lattice_power
 from flm.estimators.prior import STEP, SpectralPrior, choose_lattice, maximize_evidence
+from flm.estimators.progress import tell
 from flm.estimators.waves import Waves
 
 _PERIODS = np.array([1.25, 1.5, 2.0, 3.0, 4.0, 6.0])  # half the period, in half-widths of the data
@@ -86,11 +87,15 @@ def fit_lattice(
         budgets.append(min(2 * budgets[-1], most))
     if num_subnets is not None:
         budgets = [max_columns] * 3
+    squares = np.square(budgets, dtype=float)
+    # Done before each round; the last fifth is for the lattice kept.
+    work = 0.8 * (np.cumsum(squares) - squares) / squares.sum()
     for round_, budget in enumerate(budgets):
         allowed = 1 if screening and round_ == 0 and len(budgets) > 1 else interactions
         base = np.pi / T
         integers = choose_lattice(prior, base, allowed, max_columns=budget, num_subnets=num_subnets, pair_bonus=bonus)
         waves = Waves.on_lattice(base, integers)
+        tell(float(work[round_]), f"{waves.num_columns} columns")
         factor = compress(waves.columns, z, y, weights, waves.num_columns)
         data = Compressed.of_factor(factor, y.shape[1], count)
         prior, value = maximize_evidence(data, waves, prior, iterations=_STEPS, known_noise=known_noise)
@@ -107,6 +112,7 @@ def fit_lattice(
         T = np.where(np.isnan(half_periods), snapped_periods(rounded.lengths), half_periods)
     assert best is not None
     _, fit, prior = best
+    tell(0.8, f"{fit.waves.num_columns} columns kept")
     data = Compressed.of_factor(fit.factor, y.shape[1], count)
     prior, _ = maximize_evidence(data, fit.waves, prior, iterations=_LAST_STEPS, known_noise=known_noise)
     log_s = prior.rounded().log_variances(fit.waves.subnets)[0]

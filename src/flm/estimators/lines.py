@@ -13,6 +13,7 @@ import numpy as np
 
 from flm.estimators.evidence import NOISE_FLOOR
 from flm.estimators.periodogram import LombScargle, lattice_power
+from flm.estimators.progress import tell
 from flm.estimators.variable_projection import (
     System,
     joint_covariance,
@@ -138,6 +139,7 @@ class LineSearch:
         target = min(target, max(int((self.count - 2) // 3), 0)) if num_lines is None else target
         failures, last_refined = 0, 0
         while (N := len(system.waves.subnets) - 1) < target:
+            tell((N / target) ** 2, f"line {N + 1} of at most {target}")
             variance = np.maximum(system.energy / self.count, NOISE_FLOOR)
             residual = self._residual(system.waves, system.coefficients)
             batch = min(max(1, N // 8), target - N)

@@ -114,6 +114,8 @@ class Spectrum:
             k = ", ".join(f"{v:.6g} ± {e:.2g}" if e else f"{v:.6g}" for v, e in pairs)  # fixed ones have no error
             A, phi = np.atleast_1d(self.amplitude[i])[0], np.atleast_1d(self.phase[i])[0]
             dA, dphi = np.atleast_1d(self.amplitude_error[i])[0], np.atleast_1d(self.phase_error[i])[0]
-            dot = k if k.count(",") == 0 and "±" not in k else f"({k})"
-            rows.append(f"  ({A:.5g} ± {dA:.2g}) cos({dot} · x − ({phi:.4g} ± {dphi:.2g}))")
+            one = len(self.feature_names) == 1
+            dot = k if one and "±" not in k else f"({k})"
+            x = self.feature_names[0] if one else f"({', '.join(self.feature_names)})"
+            rows.append(f"  ({A:.5g} ± {dA:.2g}) cos({dot} · {x} − ({phi:.4g} ± {dphi:.2g}))")
         return "\n".join(rows + (["  …"] if len(self) > 8 else []))
