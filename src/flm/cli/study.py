@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flm.cli.output import QUIET, folder, number, say, say_json, table
+from flm.cli.output import COMMAND, QUIET, folder, number, say, say_json, table
 
 study_app = typer.Typer(
     no_args_is_help=True,
@@ -76,7 +77,8 @@ def run(
         return
     make = (lambda: dask_cluster(dask)) if dask else (lambda: local(count))
     with Store(path, write=True) as opened:
-        say(f"{found.title}: {found.num_runs:,} runs, {count} worker{'s' * (count > 1)}, kept in {path}")
+        if not json:
+            say(f"{found.title}: {found.num_runs:,} runs, {count} worker{'s' * (count > 1)}, kept in {path}")
         before = len(opened.keys())
         try:
             with live_view(found.title) as progress:
@@ -93,11 +95,8 @@ def run(
     if json:
         say_json({"runs": sum(r.total for r in results), "new": fresh, "failed": failed, "seconds": seconds})
     else:
-        say(
-            f"{fresh:,} new runs in {duration(seconds)}; {failed:,} failed."
-            + " Next: flm study report " * (fresh > 0)
-            + spec
-        )
+        after = f" Next: flm study report {spec}" if fresh else ""
+        say(f"{fresh:,} new runs in {duration(seconds)}; {failed:,} failed.{after}")
     if failed:
         raise typer.Exit(1)
 
@@ -173,6 +172,7 @@ def report(
     spec: SpecFile,
     store: StoreFile = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")] = Path("study-report"),
+    json: Json = False,
 ) -> None:
     """Write the tables and figures as HTML, Markdown and CSV.
 
@@ -186,8 +186,12 @@ def report(
     found = read_spec(spec)
     with Store(store or found.path.with_suffix(".sqlite")) as opened:
         rows = read_rows(opened)
-    written = write_report(found, rows, folder(out))
-    say(f"Written: {', '.join(str(path) for path in written)}")
+    run_first = shlex.join(["flm", "study", "run", str(spec), *(["--store", str(store)] if store else [])])
+    written = write_report(found, rows, folder(out), f"{run_first}\n{COMMAND.get()}")
+    if json:
+        say_json({"written": written})
+    else:
+        say(f"Written: {', '.join(map(str, written))}")
 
 
 @study_app.command()
@@ -214,6 +218,7 @@ def export(
     spec: SpecFile,
     to: Annotated[Path, typer.Option("--to", help="A .csv or .parquet file.")],
     store: StoreFile = None,
+    json: Json = False,
 ) -> None:
     """Write every stored run as a line of a CSV or Parquet file.
 
@@ -223,7 +228,11 @@ def export(
     from flm.study.store import Store
 
     with Store(store or read_spec(spec).path.with_suffix(".sqlite")) as opened:
-        say(f"Written: {opened.export(to)}")
+        written = opened.export(to)
+    if json:
+        say_json({"written": written})
+    else:
+        say(f"Written: {written}")
 
 
 def _stored(path: Path) -> list[str]:

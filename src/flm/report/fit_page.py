@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from flm.report.data import plot_fit
-from flm.report.page import Code, Page, Picture, Section, Table, Text
+from flm.report.page import Code, Curves, Page, Picture, Section, Table, Text
 
 LINES = 15
+CURVE_POINTS = 401
 
 
 def fit_page(model: Any, X: Any, y: Any, *, title: str, asked: str, command: str = "") -> Page:
@@ -36,7 +37,10 @@ def fit_page(model: Any, X: Any, y: Any, *, title: str, asked: str, command: str
     sure = Text(f"{inside:.1f} % of the rows lie within 1.96 standard deviations of the fit; 95 % are expected.")
     sections = [
         Section("What was asked", [Code(asked)]),
-        Section("What was found", [Picture(plot_fit(model, X, y), "The fit, its bands and its residuals.")]),
+        Section(
+            "What was found",
+            [Picture(plot_fit(model, X, y), "The fit, its bands and its residuals."), *_curve(model, X)],
+        ),
         Section("The lines", [_lines(model)]),
         Section("How sure", [sure]),
     ]
@@ -47,12 +51,39 @@ def fit_page(model: Any, X: Any, y: Any, *, title: str, asked: str, command: str
 
 
 def _lines(model: Any) -> Table:
-    series, axes = model.series_, model._names
-    terms = series.terms(LINES)
-    headers = ["amplitude", "phase", *(f"{what} {a}" for a in axes for what in ("frequency", "period"))]
-    rows = [
-        [f"{t.amplitude:.6g}", f"{t.phase:.4f}"]
-        + [f"{v:.6g}".replace("inf", "∞") for pair in zip(t.frequency, t.period, strict=True) for v in pair]
-        for t in terms
+    """The strongest lines with their standard errors; frequencies that were not fitted have none."""
+    spectrum = model.spectrum_
+    headers = [
+        "amplitude",
+        "phase",
+        *(f"{what} {a}" for a in spectrum.feature_names for what in ("frequency", "period")),
     ]
-    return Table(headers, rows, left=0, note=f"The {len(rows)} largest cosines.")
+    rows = []
+    for i in range(min(len(spectrum), LINES)):
+        pairs = [(spectrum.amplitude[i], spectrum.amplitude_error[i]), (spectrum.phase[i], spectrum.phase_error[i])]
+        for j in range(len(spectrum.feature_names)):
+            pairs.append((spectrum.frequency[i, j], spectrum.frequency_error[i, j]))
+            pairs.append((spectrum.period[i, j], spectrum.period_error[i, j]))
+        rows.append([_with_error(*pair) for pair in pairs])
+    middle = [float(t.amplitude * np.cos(t.phase)) for t in model.series_.terms() if not np.any(t.frequency)]
+    constant = f" The constant is {middle[0]:.6g}." if middle else ""
+    note = f"{len(rows)} of {len(spectrum)} lines A cos(k · x − φ), strongest first, with standard errors.{constant}"
+    return Table(headers, rows, left=0, note=note)
+
+
+def _with_error(value: float, error: float) -> str:
+    text = f"{value:.6g}".replace("inf", "∞")
+    return f"{text} ± {error:.2g}" if error else text
+
+
+def _curve(model: Any, X: Any) -> list[Any]:
+    """The fit and its 95 % band under the pointer, over one feature."""
+    x = np.asarray(X, float)
+    if x.shape[1] != 1:
+        return []
+    line = np.linspace(x.min(), x.max(), CURVE_POINTS)
+    mean, std = model.predict(
+        type(X)({X.columns[0]: line}) if hasattr(X, "columns") else line[:, None], return_std=True
+    )
+    curves = {"lower": mean - 1.96 * std, "upper": mean + 1.96 * std, "fit": mean}
+    return [Curves(line, curves, model._names[0], "The fit and the ends of its 95 % band.")]

@@ -74,22 +74,28 @@ class Curves:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A field over two variables that shows its value under the pointer; values (len(across), len(up))."""
+    """A field over two variables that shows its value under the pointer; values (len(across), len(up)).
+
+    With `to_scale` both axes have one unit, so that a disk is round.
+    """
 
     across: Sequence[float]
     up: Sequence[float]
     values: Any
     labels: tuple[str, str, str]
     caption: str = ""
+    to_scale: bool = False
     kind: str = field(default="heatmap", init=False)
 
     @property
     def data(self) -> str:
         """What the script draws, as JSON."""
         values = [_digits(row) for row in self.values]
-        return json.dumps(
-            {"across": _digits(self.across), "up": _digits(self.up), "values": values, "labels": self.labels}
-        )
+        named = {"across": _digits(self.across), "up": _digits(self.up), "values": values, "labels": self.labels}
+        if self.to_scale:
+            height = (self.up[-1] - self.up[0]) / (self.across[-1] - self.across[0])
+            named["shape"] = min(max(height, 0.3), 1.0)
+        return json.dumps(named)
 
 
 @dataclass(frozen=True)

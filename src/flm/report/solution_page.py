@@ -107,7 +107,7 @@ def _live(solution: Any) -> list[Any]:
     m = len(solution.axes)
     if m > 2:
         return []
-    lines, values = solution.on_grid(201 if m == 1 else 61)
+    lines, values = solution.on_grid(201 if m == 1 else 101)
     columns = [values] if len(solution.unknowns) == 1 else list(np.moveaxis(values, -1, 0))
     if m == 1:
         curves = dict(zip(solution.unknowns, columns, strict=True))
@@ -128,6 +128,7 @@ def _live(solution: Any) -> list[Any]:
             (column.T if flip else column).tolist(),
             (solution.axes[across], solution.axes[up], name),
             f"Values of {name}, from {np.nanmin(column):.4g} to {np.nanmax(column):.4g}.",
+            to_scale="t" not in solution.axes,
         )
         for name, column in zip(solution.unknowns[:2], columns[:2], strict=True)
     ]

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from flm.references.printed import PDE_ERRORS
-from flm.report.page import Page, Picture, Section, Table, Text
+from flm.report.page import Code, Page, Picture, Section, Table, Text
 from flm.report.page_files import write_page
 from flm.report.style import COLORS, house_style, new_figure
 from flm.study.results import Chosen, choose, num_parameters, number
@@ -174,8 +174,8 @@ def convergence_figure(spec: Spec, rows: Mapping[str, Row], chosen: Sequence[Cho
     return figure if drawn else None
 
 
-def study_page(spec: Spec, rows: Mapping[str, Row]) -> Page:
-    """The whole report of what is stored; groups without any run are named and left out."""
+def study_page(spec: Spec, rows: Mapping[str, Row], command: str = "") -> Page:
+    """The whole report of what is stored; groups without any run are named and left out. `command`: what to type for it."""
     chosen, empty = [], []
     for group in spec.groups:
         try:
@@ -201,6 +201,9 @@ def study_page(spec: Spec, rows: Mapping[str, Row]) -> Page:
         sections.append(Section(f"{problem_name(one.group.problem)}: {one.group.model}", _group_items(spec, rows, one)))
     if empty:
         sections.append(Section("Left out", [Text(line) for line in empty]))
+    sections.append(Section("What was asked", [Code(spec.text.strip())]))
+    if command:
+        sections.append(Section("How to reproduce it", [Code(command)]))
     mine = {run_key(d) for d in spec.definitions()}
     stored = sum(key in rows for key in mine)
     facts = [("runs", f"{stored:,} of {len(mine):,}"), ("groups", f"{len(chosen)} of {len(spec.groups)}")]
@@ -221,6 +224,6 @@ def _group_items(spec: Spec, rows: Mapping[str, Row], one: Chosen) -> list[Any]:
     return items
 
 
-def write_report(spec: Spec, rows: Mapping[str, Row], folder: Path) -> list[Path]:
+def write_report(spec: Spec, rows: Mapping[str, Row], folder: Path, command: str = "") -> list[Path]:
     """Write `report.html`, `report.md` and one CSV per table into `folder`; returns their paths."""
-    return write_page(study_page(spec, rows), folder, "report")
+    return write_page(study_page(spec, rows, command), folder, "report")

@@ -81,9 +81,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Spec:
-    """A study: everything that defines its runs."""
+    """A study: everything that defines its runs, and the text that said so."""
 
     path: Path
+    text: str
     title: str
     problems: tuple[str, ...]
     models: tuple[tuple[str, tuple[int, ...]], ...]
@@ -185,6 +186,7 @@ def parse_spec(text: str, *, file: Path) -> Spec:
     absolute = {p: str((file.parent / p).resolve()) for p in problems if p in fingerprints}
     return Spec(
         path=file,
+        text=text,
         title=title,
         problems=tuple(absolute.get(p, p) for p in problems),
         models=models,

@@ -60,7 +60,7 @@ function live(figure) {
 
   function draw() {
     const ratio = window.devicePixelRatio || 1;
-    const width = canvas.clientWidth, height = Math.round(width * 0.55);
+    const width = canvas.clientWidth, height = Math.round(width * (data.shape || 0.55));
     canvas.style.height = `${height}px`;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
