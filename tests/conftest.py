@@ -1,5 +1,6 @@
 """Shared settings: examples enough to find mistakes, few enough to stay quick; no deadline, since XLA compiles."""
 
+import signal
 import time
 
 import pytest
@@ -9,6 +10,9 @@ settings.register_profile(
     "flm", deadline=None, max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("flm")
+
+# Tests press Ctrl-C in processes of their own. A shell starts what is in the background deaf to it, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TALLY = pytest.StashKey[dict[str, int]]()
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -262,6 +263,20 @@ def test_a_run_that_fails_is_exit_1_and_one_line(error, line, solved, monkeypatc
     if isinstance(error, Exception):
         with pytest.raises(type(error)):
             run(["solve", str(solved / "decay.toml"), "--debug"])
+
+
+def test_warnings_are_one_line_and_those_between_libraries_are_not_shown(solved, monkeypatch, capsys):
+    solve = flm.solve
+
+    def warn(*arguments, **options):
+        warnings.warn("a column is constant\nthroughout", stacklevel=1)
+        warnings.warn("parseString is deprecated", DeprecationWarning, stacklevel=1)
+        return solve(*arguments, **options)
+
+    monkeypatch.setattr(flm, "solve", warn)
+    for quiet in (["--quiet"], []):
+        assert run(["solve", str(solved / "decay.toml"), *quiet]) == 0
+        assert capsys.readouterr().err == ("" if quiet else "flm: warning: a column is constant throughout\n")
 
 
 class Terminal(io.StringIO):

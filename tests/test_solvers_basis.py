@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 
 import flm
+from flm.solvers import lstsq
 from flm.solvers.free_basis import FreeBasis
 from flm.solvers.lattice_basis import LatticeBasis, lattice_set
 from flm.solvers.lstsq import Rows
 
 
-def test_least_squares_agrees_with_numpy():
+@pytest.mark.parametrize("panel", [None, 6])
+def test_least_squares_agrees_with_numpy(panel, monkeypatch):
+    if panel is not None:  # as large systems are factored
+        monkeypatch.setattr(lstsq, "ONE_THREAD", 1)
+        monkeypatch.setattr(lstsq, "PANEL", panel)
     rng = np.random.default_rng(0)
     rows = Rows(20, 70)
     view = rows.take(70)

@@ -18,7 +18,7 @@ def run(arguments: list[str]) -> int:
     debug = _take(arguments, "--debug")
     QUIET.set(_take(arguments, "--quiet", "-q"))
     COMMAND.set("flm " + shlex.join(word for word in arguments if word != "--json"))  # what a page says to type
-    warnings.showwarning = lambda message, *rest, **named: None if QUIET.get() else _warn(message)
+    warnings.showwarning = _warn
     try:
         from flm.cli.app import app
 
@@ -79,8 +79,10 @@ def _usage(error: Any) -> int:
     return _say(f"{text if text.endswith(('.', '?')) else text + '.'} Try: {command} --help", 2)
 
 
-def _warn(message: Any) -> None:
-    _say(f"warning: {message}", 0)
+def _warn(message: Any, category: type[Warning], *rest: Any, **named: Any) -> None:
+    """A warning in one line; what libraries say to each other is not for the one who types."""
+    if not (QUIET.get() or issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning)):
+        _say(f"warning: {message}", 0)
 
 
 def _say(text: str, code: int) -> int:

@@ -16,6 +16,7 @@ from threadpoolctl import ThreadpoolController
 
 RIDGE = 1e-15  # relative to unit columns; larger loses digits, smaller lets coefficients explode
 ONE_THREAD = 2000  # below so many columns a second BLAS thread costs more than it brings on a busy machine
+PANEL = 512  # columns that LAPACK takes at a time beyond ONE_THREAD: Ctrl-C waits for a panel, not for the whole
 
 
 @cache
@@ -30,15 +31,28 @@ def one_thread(num_columns: int) -> Any:
 
 def triangular_factor(transposed: np.ndarray) -> np.ndarray:
     """R of a QR factorization, below whose diagonal nothing is meant; the matrix is given transposed, and overwritten."""
-    geqrf, lwork = get_lapack_funcs(("geqrf", "geqrf_lwork"), (transposed,))
+    geqrf, lwork, ormqr = get_lapack_funcs(("geqrf", "geqrf_lwork", "ormqr"), (transposed,))
     columns, rows = transposed.shape
-    with one_thread(columns):
-        factor, _, _, info = geqrf(
-            np.asfortranarray(transposed.T), lwork=int(lwork(rows, columns)[0]), overwrite_a=True
-        )
-    if info != 0:
-        raise np.linalg.LinAlgError(f"QR factorization failed with code {info}")
+    factor = np.asfortranarray(transposed.T)
+    if columns < ONE_THREAD:
+        with one_thread(columns):
+            return _checked(geqrf(factor, lwork=int(lwork(rows, columns)[0]), overwrite_a=True))[0]
+    for j in range(0, columns, PANEL):
+        k = min(j + PANEL, columns)
+        panel, reflectors, *_ = _checked(geqrf(factor[j:, j:k], lwork=int(lwork(rows - j, k - j)[0])))
+        factor[j:, j:k] = panel
+        if k < columns:
+            beside = factor[j:, k:]
+            work = int(ormqr("L", "T", panel, reflectors, beside, -1)[1][0])
+            factor[j:, k:] = _checked(ormqr("L", "T", panel, reflectors, beside, work))[0]
     return factor
+
+
+def _checked(found: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a LAPACK routine returned, unless its last number says that it failed."""
+    if found[-1] != 0:
+        raise np.linalg.LinAlgError(f"QR factorization failed with code {found[-1]}")
+    return found
 
 
 class LeastSquares(NamedTuple):
