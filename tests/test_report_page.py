@@ -155,7 +155,7 @@ def test_dark_is_for_screens_and_print_cuts_nothing(page):
     assert re.findall(r"@media[^{]*dark\)", text) == ["@media screen and (prefers-color-scheme: dark)"]
     printed = text[text.index("@media print") :]
     assert ".scroll, figure { overflow: visible; }" in printed
-    assert "white-space: normal; }" in printed
+    assert "th { white-space: normal; }" in printed
     assert re.search(r"\npre {[^}]*white-space: pre-wrap", text)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from flm.cli.run import run as command
-from flm.report.study import critical_difference, final_table, group_table, mean_and_deviation, study_page
+from flm.report.study import critical_difference, final_tables, group_table, mean_and_deviation, study_page
 from flm.study.results import Chosen, choose, read_rows
 from flm.study.spec import parse_spec, read_spec
 from flm.study.statistics import ANOVA, FRIEDMAN, compare
@@ -124,9 +124,10 @@ def test_final_runs_stand_beside_the_paper():
                 rows[run_key(definition)] = Row(run_key(definition), "done", definition, outcome, 0.0)
     chosen = choose(spec, rows, group)
     assert chosen.configuration == configuration
-    (line,) = final_table(spec, [chosen]).rows
-    assert line[:5] == ["heat", "flm", configuration.label, "10", "9.31e-10 ± 0.00e+00"]
-    assert line[7:9] == ["6.24e-08", f"{2.0**-30 / 6.24e-8:.2g}"]
+    ours, beside = final_tables([chosen])
+    assert ours.rows[0][:5] == ["heat", "flm", configuration.label, "10", "9.31e-10 ± 0.00e+00"]
+    assert beside.rows == [["heat", "flm", *beside.rows[0][2:]]]
+    assert beside.rows[0][2:4] == ["6.24e-08", f"{2.0**-30 / 6.24e-8:.2g}"]
     assert isinstance(chosen, Chosen)
 
 

@@ -50,24 +50,25 @@ def group_table(spec: Spec, rows: Mapping[str, Row], chosen: Chosen) -> Table:
     return Table(["", "configuration", "parameters", *(WORDS.get(m, m) for m in metrics)], lines, left=2, note=note)
 
 
-def final_table(spec: Spec, chosen: Sequence[Chosen]) -> Table:
-    """The chosen configurations after their final training, beside the paper's Table 2 where it has the row."""
-    headers = ["problem", "model", "configuration", "runs", *(WORDS[m] for m in ERRORS)]
-    headers += [f"{a} {WORDS[m]}" for m in ERRORS for a in ("paper's", "ours / paper's")]
-    lines = []
+def final_tables(chosen: Sequence[Chosen]) -> list[Table]:
+    """The chosen configurations after their final training, and the paper's Table 2 beside them where it has the row."""
+    ours, beside = [], []
     for one in chosen:
         rows = [r for r in one.final if r.status == DONE]
-        ours = [[number(r.outcome.get(m)) for r in rows] for m in ERRORS]
+        scores = [[number(r.outcome.get(m)) for r in rows] for m in ERRORS]
         name = problem_name(one.group.problem)
-        theirs = PDE_ERRORS.get(name, {}).get(one.group.model)
-        cells = [name, one.group.model, one.selection.label, f"{len(rows)}", *map(mean_and_deviation, ours)]
-        for values, printed in zip(ours, theirs or (math.nan,) * 3, strict=True):
-            ratio = float(np.mean(values)) / printed if values else math.nan
-            cells += [f"{printed:.2e}" if printed == printed else "–", f"{ratio:.2g}" if ratio == ratio else "–"]
-        lines.append(cells)
-    return Table(
-        headers, lines, left=3, note="Means over the runs that neither failed nor diverged; their number is given."
-    )
+        start = [name, one.group.model]
+        ours.append([*start, one.selection.label, f"{len(rows)}", *map(mean_and_deviation, scores)])
+        if rows and (theirs := PDE_ERRORS.get(name, {}).get(one.group.model)) is not None:
+            pairs = ((f"{t:.2e}", f"{float(np.mean(s)) / t:.2g}") for s, t in zip(scores, theirs, strict=True))
+            beside.append([*start, *(cell for pair in pairs for cell in pair)])
+    words = [WORDS[m] for m in ERRORS]
+    note = "Means over the runs that neither failed nor diverged; their number is given."
+    tables = [Table(["problem", "model", "configuration", "runs", *words], ours, left=3, note=note)]
+    if beside:
+        headers = ["problem", "model", *(h for w in words for h in (f"paper's {w}", "ours / paper's"))]
+        tables.append(Table(headers, beside, left=2, note="The paper's Table 2."))
+    return tables
 
 
 def critical_difference(comparison: Comparison, labels: Sequence[str], title: str = "") -> Figure:
@@ -188,7 +189,7 @@ def study_page(spec: Spec, rows: Mapping[str, Row], command: str = "") -> Page:
         )
     sections = []
     if any(c.final for c in chosen):
-        sections.append(Section("Final training", [final_table(spec, chosen)]))
+        sections.append(Section("Final training", final_tables(chosen)))
     figures: list[Any] = []
     if "mse" in spec.metrics:
         figures.append(
