@@ -33,36 +33,26 @@ def fit(
 
     import flm
     from flm.cli.csv_table import read_csv
-    from flm.estimators.progress import listening
+    from flm.estimators.progress import listening, part
 
-    found = read_csv(table)
-    found.column(target, role="--target")
-    names = [n for n in found.names if n != target] if features is None else [n.strip() for n in features.split(",")]
-    for name in names:
-        found.column(name, role="--features")
-    X, y = found.numbers(names), found.numbers([target])[:, 0]
     with progress_of(table.name) as report, listening(report):
-        model = flm.FLMRegressor(subnets).fit(_frame(X, names), y)
-    mean, std = model.predict(_frame(X, names), return_std=True)
-    score = float(1.0 - np.sum((y - mean) ** 2) / max(np.sum((y - y.mean()) ** 2), np.finfo(float).tiny))
-    if out is not None:
-        from flm.cli.solve import write_csv
-        from flm.files import write_atomic
-        from flm.report.fit_page import fit_page
-        from flm.report.style import to_png
-
-        path = folder(out)
-        asked = f"{target} by {', '.join(names)}, from {table.name}"
-        command = COMMAND.get()
-        page = fit_page(
-            model, _frame(X, names), y, title=f"{target} by {', '.join(names)}", asked=asked, command=command
+        report(0.0, "reading")
+        found = read_csv(table)
+        found.column(target, role="--target")
+        names = (
+            [n for n in found.names if n != target] if features is None else [n.strip() for n in features.split(",")]
         )
-        page.write(path / "index.html")
-        flm.save(model, path / "model.safetensors")
-        headers = [*names, target, "fitted", "standard_deviation"]
-        write_csv(path / "fitted.csv", headers, np.column_stack([X, y, mean, std]))
-        if len(names) == 1:
-            write_atomic(path / "fit.png", to_png(model.plot(_frame(X, names), y)))
+        for name in names:
+            found.column(name, role="--features")
+        X, y = found.numbers(names), found.numbers([target])[:, 0]
+        with part(0.1, 0.8):
+            model = flm.FLMRegressor(subnets).fit(_frame(X, names), y)
+        report(0.8, "evaluating")
+        mean, std = model.predict(_frame(X, names), return_std=True)
+        score = float(1.0 - np.sum((y - mean) ** 2) / max(np.sum((y - y.mean()) ** 2), np.finfo(float).tiny))
+        if out is not None:
+            report(0.85, "writing")
+            _write_fit(folder(out), model, table, names, target, np.column_stack([X, y, mean, std]))
     if json:
         frequencies = model.frequencies_
         say_json(
@@ -86,6 +76,24 @@ def fit(
     say(f"\n{model.spectrum_}")
     if out is not None:
         say(f"\nWritten to {out}")
+
+
+def _write_fit(path: Path, model: Any, table: Path, names: list[str], target: str, columns: Any) -> None:
+    """The page, the model, the values (features, target, fitted, deviation) and for one feature a figure."""
+    import flm
+    from flm.cli.solve import write_csv
+    from flm.files import write_atomic
+    from flm.report.fit_page import fit_page
+    from flm.report.style import to_png
+
+    X, y = _frame(columns[:, : len(names)], names), columns[:, len(names)]
+    title = f"{target} by {', '.join(names)}"
+    page = fit_page(model, X, y, title=title, asked=f"{title}, from {table.name}", command=COMMAND.get())
+    page.write(path / "index.html")
+    flm.save(model, path / "model.safetensors")
+    write_csv(path / "fitted.csv", [*names, target, "fitted", "standard_deviation"], columns)
+    if len(names) == 1:
+        write_atomic(path / "fit.png", to_png(model.plot(X, y)))
 
 
 def impute(
@@ -171,23 +179,27 @@ def predict(
     from flm.cli.csv_table import read_csv
     from flm.cli.solve import write_csv
 
-    found, points = flm.load(model), read_csv(table)
-    names = _inputs(found) or list(points.names)
-    for name in names:
-        points.column(name, role="inputs of the model")
-    X = points.numbers(names)
-    if hasattr(found, "predict"):
-        mean, std = found.predict(_frame(X, names), return_std=True)
-        columns = {"value": mean, "standard_deviation": std}
-    elif callable(found):
-        values = np.asarray(found(X))
-        outputs = getattr(found, "unknowns", ("value",))
-        columns = dict(zip(outputs, values.reshape(len(X), -1).T, strict=False))
-    else:
-        raise ValueError(f"`MODEL` must be something that can be evaluated; got a {type(found).__name__}.")
-    headers, rows = [*names, *columns], np.column_stack([X, *columns.values()])
-    if out is not None:
-        write_csv(out, headers, rows)
+    with progress_of(table.name) as report:
+        report(0.0, "reading")
+        found, points = flm.load(model), read_csv(table)
+        names = _inputs(found) or list(points.names)
+        for name in names:
+            points.column(name, role="inputs of the model")
+        X = points.numbers(names)
+        report(0.3, "evaluating")
+        if hasattr(found, "predict"):
+            mean, std = found.predict(_frame(X, names), return_std=True)
+            columns = {"value": mean, "standard_deviation": std}
+        elif callable(found):
+            values = np.asarray(found(X))
+            outputs = getattr(found, "unknowns", ("value",))
+            columns = dict(zip(outputs, values.reshape(len(X), -1).T, strict=False))
+        else:
+            raise ValueError(f"`MODEL` must be something that can be evaluated; got a {type(found).__name__}.")
+        headers, rows = [*names, *columns], np.column_stack([X, *columns.values()])
+        if out is not None:
+            report(0.6, "writing")
+            write_csv(out, headers, rows)
     if json:
         say_json({name: np.asarray(values) for name, values in columns.items()})
     elif out is None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flm.cli.output import COMMAND, folder, number, progress_to, say, say_json, to_json
+from flm.cli.output import COMMAND, folder, number, progress_of, progress_to, say, say_json, to_json
 
 Name = Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="A problem of the catalogue, or a file.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write model, record, CSV, figures and a page here.")]
@@ -44,7 +44,8 @@ def solve(
         )
     found = record(solution, asked.name)
     if out is not None:
-        write_solution(solution, asked, found, folder(out))
+        with progress_of("writing"):
+            write_solution(solution, asked, found, folder(out))
     if json:
         say_json(found)
     else:
