@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import flm
+from flm.references.printed import PDE_ERRORS
 from flm.solvers import paper_protocol as paper
 from flm.study.selection import METRICS, select
 
@@ -58,7 +59,7 @@ def table(found: list[dict]) -> list[str]:
         "| problem | model | size | parameters | rate | seeds | MSE | MAE | max error | paper MSE | paper MAE | paper max |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for problem, models in paper.REPORTED.items():
+    for problem, models in PDE_ERRORS.items():
         for model, theirs in models.items():
             same = [r for r in found if (r["kind"], r["problem"], r["model"]) == ("final", problem, model)]
             for size, rate in sorted({(r["size"], r["rate"]) for r in same}):
@@ -94,7 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path)
     parser.add_argument("--kind", choices=("selection", "final"), default="final")
-    parser.add_argument("--problems", nargs="+", default=list(paper.REPORTED))
+    parser.add_argument("--problems", nargs="+", default=list(PDE_ERRORS))
     parser.add_argument("--models", nargs="+", default=None)
     parser.add_argument("--sizes", nargs="+", type=int, default=None, help="default: the paper's")
     parser.add_argument("--rates", nargs="+", type=float, default=list(paper.RATES))
@@ -108,7 +109,7 @@ def main() -> None:
         print("\n".join(choices(found, options.epochs) if options.choose else table(found)))
         return
     for problem in options.problems:
-        for model in options.models or list(paper.REPORTED[problem]):
+        for model in options.models or list(PDE_ERRORS[problem]):
             for size in options.sizes or paper.SIZES[model]:
                 for rate in options.rates:
                     for seed in options.seeds:  # innermost: one compilation serves all seeds

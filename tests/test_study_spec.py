@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flm.references.printed import PDE_ERRORS
 from flm.solvers import paper_protocol
 from flm.study.execution import local
 from flm.study.results import choose, duration, estimate, read_rows, run_study, score_tables, status
@@ -108,7 +109,7 @@ def test_the_papers_protocols_are_the_papers(name):
     assert (spec.training["epochs"], spec.training["loss_tol"]) == paper_protocol.SELECTION
     assert (spec.final["epochs"], spec.final["loss_tol"]) == paper_protocol.FINAL
     assert spec.training["points"] == paper_protocol.POINTS
-    assert dict(spec.models) == {m: paper_protocol.SIZES[m] for m in paper_protocol.REPORTED[name]}
+    assert dict(spec.models) == {m: paper_protocol.SIZES[m] for m in PDE_ERRORS[name]}
     assert {o["rate"] for o in spec.optimizers} == set(paper_protocol.RATES)
     assert all(18 <= len(group.configurations) <= 27 for group in spec.groups)
 

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import optax
 
 from flm.models.named import named_model
-from flm.references.printed import PDE_ERRORS
 from flm.solution import Solution
 from flm.solvers.train import strong_form, train
 
@@ -40,7 +39,6 @@ SIZES = {
     "leaky-relu": THREE_LAYERS,
     "tanh": THREE_LAYERS,
 }
-REPORTED = PDE_ERRORS  # the rows of its Table 2
 
 # Left open by the paper ----------------------------------------------------------------------------------------------
 POINTS = {"equation": 1000, "initial": 200, "boundary": 200}
