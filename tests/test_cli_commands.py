@@ -7,11 +7,13 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.progress import Progress
 
 import flm
 from flm.cli.run import run
@@ -372,3 +374,22 @@ def test_documentation_names_every_command():
     own = [c.name for c in app.registered_commands if c.callback.__module__ not in ("flm.cli.study", "flm.cli.paper")]
     for name in own:
         assert any(line.split()[1] == name for line in lines), name
+
+
+def test_the_bar_of_a_solve_goes_to_one_and_takes_any_name(monkeypatch):
+    from flm.cli import output
+
+    told = []
+    update = Progress.update
+    monkeypatch.setattr(output, "LATE", 0.0)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(
+        Progress, "update", lambda bar, task, **new: (told.append(new["completed"]), update(bar, task, **new))
+    )
+    with output.progress_to(1e-6, "a{1}[/b].csv") as report:
+        for error in (np.inf, 1e-2, 1e-4, 1e-3, 1e-6):
+            report({"error": error})
+        time.sleep(0.3)  # the bar draws itself in another thread
+    assert told == pytest.approx([0.0, 0.5, 0.5, 1.0])
+    assert "a{1}[/b].csv" in sys.stderr.getvalue()
+    assert "Traceback" not in sys.stderr.getvalue()

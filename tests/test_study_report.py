@@ -127,6 +127,7 @@ def test_final_runs_stand_beside_the_paper():
     ours, beside = final_tables([chosen])
     assert ours.rows[0][:5] == ["heat", "flm", configuration.label, "10", "9.31e-10 ± 0.00e+00"]
     assert beside.rows == [["heat", "flm", *beside.rows[0][2:]]]
+    assert len(set(beside.headers)) == len(beside.headers)  # they head the columns of a CSV file, too
     assert beside.rows[0][2:4] == ["6.24e-08", f"{2.0**-30 / 6.24e-8:.2g}"]
     assert isinstance(chosen, Chosen)
 

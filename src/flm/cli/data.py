@@ -123,32 +123,34 @@ def impute(
     from flm.estimators.progress import listening, part
     from flm.files import write_atomic
 
-    found = read_csv(table)
-    if time is not None:
-        found.column(time, role="--time")
-    names = [n for n in found.names if n != time] if columns is None else [n.strip() for n in columns.split(",")]
-    for name in names:
-        found.column(name, role="--columns")
-    head = [time] if time is not None else []
-    X = found.numbers([*head, *names], missing=True, dates=time)
     with progress_of(table.name) as report, listening(report):
-        with part(0.0, 0.9):
+        report(0.0, "reading")
+        found = read_csv(table)
+        if time is not None:
+            found.column(time, role="--time")
+        names = [n for n in found.names if n != time] if columns is None else [n.strip() for n in columns.split(",")]
+        for name in names:
+            found.column(name, role="--columns")
+        head = [time] if time is not None else []
+        X = found.numbers([*head, *names], missing=True, dates=time)
+        with part(0.1, 0.8):
             imputer = flm.FLMImputer(window=window, time=0 if time is not None else None).fit(X)
-        with part(0.9, 1.0):
+        with part(0.8, 0.9):
             imputation = imputer.impute(X)
-    values, std = (np.asarray(v) for v in imputation)
-    values, std = (v[:, -len(names) :] for v in (values, std))
-    holes = np.isnan(X[:, len(head) :])
-    cells = [list(row) for row in found.cells]
-    for i, j in zip(*np.nonzero(holes), strict=True):
-        cells[i][found.names.index(names[j])] = f"{values[i, j]:.10g}"
-    headers = list(found.names)
-    if deviations:
-        headers += [f"{name}_standard_deviation" for name in names]
-        cells = [row + [f"{v:.6g}" for v in extra] for row, extra in zip(cells, std, strict=True)]
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([headers, *cells])
-    write_atomic(out, text.getvalue().encode())
+        report(0.9, "writing")
+        values, std = (np.asarray(v) for v in imputation)
+        values, std = (v[:, -len(names) :] for v in (values, std))
+        holes = np.isnan(X[:, len(head) :])
+        cells = [list(row) for row in found.cells]
+        for i, j in zip(*np.nonzero(holes), strict=True):
+            cells[i][found.names.index(names[j])] = f"{values[i, j]:.10g}"
+        headers = list(found.names)
+        if deviations:
+            headers += [f"{name}_standard_deviation" for name in names]
+            cells = [row + [f"{v:.6g}" for v in extra] for row, extra in zip(cells, std, strict=True)]
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([headers, *cells])
+        write_atomic(out, text.getvalue().encode())
     counts = {name: int(holes[:, j].sum()) for j, name in enumerate(names)}
     if json:
         beyond = imputation.extrapolated[:, len(head) :].sum(axis=0)

@@ -113,8 +113,11 @@ def progress_of(what: str) -> Iterator[Callable[[float, str], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.fields[state]}"))
-    bar = Progress(TextColumn(what), *columns, console=Console(stderr=True), transient=True, speed_estimate_period=600)
+    words = lambda text: TextColumn(text, markup=False)
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (words("{task.description}"), BarColumn(), *times, words("{task.fields[state]}"))
+    # The time left by the speed of the last ten minutes: steps may be minutes apart.
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=600)
     task = bar.add_task(what, total=1.0, state="")
     late = threading.Timer(LATE, bar.start)
     late.daemon = True
@@ -128,7 +131,8 @@ def progress_of(what: str) -> Iterator[Callable[[float, str], None]]:
     finally:
         late.cancel()
         late.join()
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()
 
 
 @contextlib.contextmanager
@@ -140,7 +144,7 @@ def progress_to(tol: float, what: str) -> Iterator[Callable[[dict[str, Any]], No
         nonlocal first
         names = ("bar", "best", "error_estimate", "estimate", "error")
         estimate = next((float(step[k]) for k in names if k in step), math.nan)
-        if not estimate > 0:
+        if not 0 < estimate < math.inf:
             return
         first = estimate if math.isnan(first) else first
         gained = math.log(first / estimate) / math.log(first / tol) if 0 < tol < first else 0.0

@@ -80,8 +80,8 @@ def _usage(error: Any) -> int:
 
 
 def _warn(message: Any, category: type[Warning], *rest: Any, **named: Any) -> None:
-    """A warning in one line; what libraries say to each other is not for the one who types."""
-    if not (QUIET.get() or issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning)):
+    """A warning in one line; what libraries deprecate is not for the one who types."""
+    if not (QUIET.get() or issubclass(category, DeprecationWarning | PendingDeprecationWarning)):
         _say(f"warning: {message}", 0)
 
 

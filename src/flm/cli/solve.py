@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,8 +45,8 @@ def solve(
         )
     found = record(solution, asked.name)
     if out is not None:
-        with progress_of("writing"):
-            write_solution(solution, asked, found, folder(out))
+        with progress_of(asked.name) as tell:
+            write_solution(solution, asked, found, folder(out), tell)
     if json:
         say_json(found)
     else:
@@ -121,14 +122,17 @@ def print_solution(solution: Any, found: dict[str, Any]) -> None:
             say(f"    {t.amplitude:12.6g}  {t.phase:8.4f}" + "".join(f"  {p:14.6g}" for p in t.period))
 
 
-def write_solution(solution: Any, asked: Any, found: dict[str, Any], path: Path) -> None:
-    """The model, a record, the values on a grid, figures and a page."""
+def write_solution(
+    solution: Any, asked: Any, found: dict[str, Any], path: Path, tell: Callable[[float, str], None]
+) -> None:
+    """The model, a record, the values on a grid, figures and a page; `tell` hears how far it is."""
     import numpy as np
 
     from flm.files import write_atomic
     from flm.report.style import to_png, to_svg
 
     title, command = asked.name.replace("_", " "), COMMAND.get()
+    tell(0.0, "writing the values")
     solution.save(path / "model.safetensors")
     write_atomic(path / "record.json", to_json(found).encode())
     if hasattr(solution, "axes"):
@@ -139,6 +143,7 @@ def write_solution(solution: Any, asked: Any, found: dict[str, Any], path: Path)
         columns = [g.ravel() for g in np.meshgrid(*lines, indexing="ij")]
         table = np.column_stack([*columns, values.reshape(len(columns[0]), -1)])
         write_csv(path / "solution.csv", [*solution.axes, *solution.unknowns], table)
+        tell(0.2, "drawing")
         figures = {"solution": solution.plot(), "spectrum": plot_spectrum(solution)}
         page = solution_page(solution, title=title, asked=asked.text, command=command, errors=found.get("errors"))
     else:
@@ -150,6 +155,7 @@ def write_solution(solution: Any, asked: Any, found: dict[str, Any], path: Path)
         write_csv(path / "solution.csv", ["t", *solution.starts.states, *solution.controls], np.column_stack([t, x, u]))
         figures = {"solution": solution.plot()}
         page = control_page(solution, title=title, asked=asked.text, command=command)
+    tell(0.5, "writing the page")
     page.write(path / "index.html")
     for name, figure in figures.items():
         write_atomic(path / f"{name}.png", to_png(figure))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flm.cli.output import QUIET, folder, say, say_json
+from flm.cli.output import QUIET, folder, progress_of, say, say_json
 from flm.cli.solve import Json, Name, Out, Setting, print_solution, record, write_solution
 
 
@@ -61,7 +61,8 @@ def train(
     )
     found = record(solution, asked.name) | {"model": name, "loss": min(solution.history["loss"])}
     if out is not None:
-        write_solution(solution, asked, found, folder(out))
+        with progress_of(asked.name) as tell:
+            write_solution(solution, asked, found, folder(out), tell)
     if json:
         say_json(found)
     else:

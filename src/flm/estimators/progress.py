@@ -3,7 +3,7 @@
     with listening(lambda share, text: print(f"{share:.0%} {text}")):
         FLMImputer().fit(X)
 
-The share is of the work expected. Searches that stop by themselves do so early or late: it is a guess, and it never falls.
+The share is of the work expected: a guess, since searches stop by themselves. Within one fit it never falls.
 """
 
 from __future__ import annotations

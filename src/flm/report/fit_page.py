@@ -10,7 +10,7 @@ from flm.report.data import plot_fit
 from flm.report.page import Code, Curves, Page, Picture, Section, Table, Text
 
 LINES = 15
-CURVE_POINTS = 401
+POINTS_PER_PERIOD, LEAST_POINTS, MOST_POINTS = 12, 401, 4001  # of the live curve
 
 
 def fit_page(model: Any, X: Any, y: Any, *, title: str, asked: str, command: str = "") -> Page:
@@ -81,7 +81,11 @@ def _curve(model: Any, X: Any) -> list[Any]:
     x = np.asarray(X, float)
     if x.shape[1] != 1:
         return []
-    line = np.linspace(x.min(), x.max(), CURVE_POINTS)
+    low, high = x.min(), x.max()
+    periods = np.abs(model.frequencies_).max() * (high - low) / (2 * np.pi)
+    if POINTS_PER_PERIOD * periods > MOST_POINTS:
+        return [Text(f"The fit has {periods:,.0f} periods over the data, too many for a curve to point at.")]
+    line = np.linspace(low, high, max(LEAST_POINTS, round(POINTS_PER_PERIOD * periods)))
     mean, std = model.predict(
         type(X)({X.columns[0]: line}) if hasattr(X, "columns") else line[:, None], return_std=True
     )

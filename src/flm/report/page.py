@@ -76,7 +76,7 @@ class Curves:
 class HeatMap:
     """A field over two variables that shows its value under the pointer; values (len(across), len(up)).
 
-    With `to_scale` both axes have one unit, so that a disk is round.
+    With `to_scale` both axes have one unit, so that a disk is round, unless one is more than three times as long.
     """
 
     across: Sequence[float]
@@ -94,7 +94,7 @@ class HeatMap:
         named = {"across": _digits(self.across), "up": _digits(self.up), "values": values, "labels": self.labels}
         if self.to_scale:
             height = (self.up[-1] - self.up[0]) / (self.across[-1] - self.across[0])
-            named["shape"] = min(max(height, 0.3), 1.0)
+            named["shape"] = min(max(height, 1 / 3), 3.0)
         return json.dumps(named)
 
 

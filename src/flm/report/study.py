@@ -60,13 +60,14 @@ def final_tables(chosen: Sequence[Chosen]) -> list[Table]:
         start = [name, one.group.model]
         ours.append([*start, one.selection.label, f"{len(rows)}", *map(mean_and_deviation, scores)])
         if rows and (theirs := PDE_ERRORS.get(name, {}).get(one.group.model)) is not None:
-            pairs = ((f"{t:.2e}", f"{float(np.mean(s)) / t:.2g}") for s, t in zip(scores, theirs, strict=True))
+            ratios = [float(np.mean(s)) / t for s, t in zip(scores, theirs, strict=True)]
+            pairs = ((f"{t:.2e}", f"{r:.2g}" if r == r else "–") for t, r in zip(theirs, ratios, strict=True))
             beside.append([*start, *(cell for pair in pairs for cell in pair)])
     words = [WORDS[m] for m in ERRORS]
     note = "Means over the runs that neither failed nor diverged; their number is given."
     tables = [Table(["problem", "model", "configuration", "runs", *words], ours, left=3, note=note)]
     if beside:
-        headers = ["problem", "model", *(h for w in words for h in (f"paper's {w}", "ours / paper's"))]
+        headers = ["problem", "model", *(h for w in words for h in (f"paper's {w}", f"ours / paper's {w}"))]
         tables.append(Table(headers, beside, left=2, note="The paper's Table 2."))
     return tables
 

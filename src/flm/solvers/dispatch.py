@@ -56,9 +56,9 @@ def solve(
         raise ValueError(
             f"`tol` must be at least 1e-5 in 32-bit mode; got {tol!r}. Unset JAX_ENABLE_X64 or set it to 1 to go further."
         )
-    for name, value, least in (("num_subnets", num_subnets, 1), ("max_columns", max_columns, 1)):
-        if value is not None and not (isinstance(value, int | np.integer) and value >= least):
-            raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
+    if num_subnets is not None:
+        check_count("num_subnets", num_subnets, 1)
+    check_count("max_columns", max_columns, 1)
     check_count("seed", seed)
     report = progress if callable(progress) else (_print_step if progress else (lambda step: None))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # numbers that are not finite end in a status
@@ -91,7 +91,7 @@ def _(
     began = time.perf_counter()
     if method not in (None, *METHODS):
         raise ValueError(f"`method` must be None or one of {', '.join(map(repr, METHODS))} for a PDE; got {method!r}.")
-    count = (num_subnets or 0) * 2 ** len(problem.axes) * len(problem.unknowns)
+    count = 0 if num_subnets is None else num_subnets * 2 ** len(problem.axes) * len(problem.unknowns)
     if count > max_columns:
         raise ValueError(
             f"`num_subnets` must have at most `max_columns` = {max_columns} coefficients; got {num_subnets}, which has "

@@ -35,16 +35,16 @@ def triangular_factor(transposed: np.ndarray) -> np.ndarray:
     columns, rows = transposed.shape
     factor = np.asfortranarray(transposed.T)
     if columns < ONE_THREAD:
-        with one_thread(columns):
+        with _threads().limit(limits=1):
             return _checked(geqrf(factor, lwork=int(lwork(rows, columns)[0]), overwrite_a=True))[0]
     for j in range(0, columns, PANEL):
         k = min(j + PANEL, columns)
         panel, reflectors, *_ = _checked(geqrf(factor[j:, j:k], lwork=int(lwork(rows - j, k - j)[0])))
         factor[j:, j:k] = panel
-        if k < columns:
-            beside = factor[j:, k:]
+        for i in range(k, columns, PANEL):
+            beside = factor[j:, i : i + PANEL]
             work = int(ormqr("L", "T", panel, reflectors, beside, -1)[1][0])
-            factor[j:, k:] = _checked(ormqr("L", "T", panel, reflectors, beside, work))[0]
+            factor[j:, i : i + PANEL] = _checked(ormqr("L", "T", panel, reflectors, beside, work))[0]
     return factor
 
 

@@ -60,7 +60,8 @@ function live(figure) {
 
   function draw() {
     const ratio = window.devicePixelRatio || 1;
-    const width = canvas.clientWidth, height = Math.round(width * (data.shape || 0.55));
+    const width = canvas.clientWidth;
+    const height = Math.round(data.shape ? (width - pad.left - pad.right) * data.shape + pad.top + pad.bottom : 0.55 * width);
     canvas.style.height = `${height}px`;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
