@@ -1,7 +1,7 @@
 """The paper's selection and its Table 2, filled run by run. (UZTACK20's comparison is a study: `flm study run uztack20`.)
 
-    python benchmarks/paper_training.py RESULTS.jsonl --kind selection --epochs 1000 --models flm --sizes 16 25 49 --rates 1e-3 5e-3
-    python benchmarks/paper_training.py RESULTS.jsonl --choose --epochs 1000
+    python benchmarks/paper_training.py RESULTS.jsonl --kind selection --models flm --sizes 16 25 49
+    python benchmarks/paper_training.py RESULTS.jsonl --choose
     python benchmarks/paper_training.py RESULTS.jsonl --models flm --sizes 49 --rates 5e-3 --seeds 0
     python benchmarks/paper_training.py RESULTS.jsonl --table
 
@@ -19,6 +19,8 @@ import flm
 from flm.references.printed import PDE_ERRORS
 from flm.solvers import paper_protocol as paper
 from flm.study.selection import METRICS, select
+
+ERRORS, NAMES = ("mse", "mae", "max_error"), ("MSE", "MAE", "max error")
 
 
 def rows(path: Path) -> list[dict]:
@@ -53,41 +55,53 @@ def run(path: Path, kind: str, problem: str, model: str, size: int, rate: float,
     print(json.dumps(row), flush=True)
 
 
-def table(found: list[dict]) -> list[str]:
-    """Final runs beside the paper's figures; several seeds of a row are averaged."""
-    lines = [
-        "| problem | model | size | parameters | rate | seeds | MSE | MAE | max error | paper MSE | paper MAE | paper max |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+def choices(found: list[dict], epochs: int) -> list[dict]:
+    """The paper's own selection (flm.study.selection) among the selection runs of at most so many epochs."""
+    chosen = []
+    runs = [r for r in found if r["kind"] == "selection" and r["most_epochs"] == epochs]
+    for problem, models in PDE_ERRORS.items():
+        for model in models:
+            same = [r for r in runs if (r["problem"], r["model"]) == (problem, model)]
+            if not same:
+                continue
+            group = {(r["size"], r["rate"], r["seed"]): r for r in same}
+            configurations = sorted({key[:2] for key in group})
+            seeds = sorted({key[2] for key in group})
+            value = lambda c, seed, metric, group=group: group[(*c, seed)][metric] if (*c, seed) in group else np.nan
+            scores = {m: [[value(c, seed, m) for seed in seeds] for c in configurations] for m in METRICS}
+            sizes = [next(r["parameters"] for key, r in group.items() if key[:2] == c) for c in configurations]
+            selection = select(scores, labels=[f"{size}, {rate:g}" for size, rate in configurations], sizes=sizes)
+            size, rate = configurations[selection.winner]
+            row = {"problem": problem, "model": model, "configurations": len(configurations), "seeds": len(seeds)}
+            row |= {"not told apart": len(selection.finalists), "size": size, "rate": rate}
+            chosen.append(row | {"mean MSE": float(np.nanmean(scores["mse"][selection.winner]))})
+    return chosen
+
+
+def markdown(rows: list[dict]) -> list[str]:
+    """A table of rows with the same keys."""
+    cell = lambda key, v: (
+        f"{v:.2e}" if isinstance(v, float) and key != "rate" else f"{v:g}" if key == "rate" else str(v)
+    )
+    lines = ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])] if rows else []
+    return lines + ["| " + " | ".join(cell(k, v) for k, v in row.items()) + " |" for row in rows]
+
+
+def finals(found: list[dict], chosen: list[dict], *, others: bool) -> list[dict]:
+    """Final runs of the chosen configurations, or of all others, beside the paper's figures; seeds are averaged."""
+    picked = {(c["problem"], c["model"], c["size"], c["rate"]) for c in chosen}
+    lines = []
     for problem, models in PDE_ERRORS.items():
         for model, theirs in models.items():
             same = [r for r in found if (r["kind"], r["problem"], r["model"]) == ("final", problem, model)]
             for size, rate in sorted({(r["size"], r["rate"]) for r in same}):
+                if ((problem, model, size, rate) in picked) == others:
+                    continue
                 group = [r for r in same if (r["size"], r["rate"]) == (size, rate)]
-                ours = [np.mean([r[k] for r in group]) for k in ("mse", "mae", "max_error")]
-                cells = [problem, model, size, group[0]["parameters"], f"{rate:g}", len(group)]
-                cells += [f"{v:.2e}" for v in (*ours, *theirs)]
-                lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return lines
-
-
-def choices(found: list[dict], epochs: int) -> list[str]:
-    """The paper's own selection (flm.study.selection) among the selection runs of at most so many epochs."""
-    lines = ["| problem | model | configurations | seeds | chosen size | rate | mean MSE | decided by |"]
-    lines.append("|---|---|---|---|---|---|---|---|")
-    runs = [r for r in found if r["kind"] == "selection" and r["most_epochs"] == epochs]
-    for problem, model in dict.fromkeys((r["problem"], r["model"]) for r in runs):
-        group = {(r["size"], r["rate"], r["seed"]): r for r in runs if (r["problem"], r["model"]) == (problem, model)}
-        configurations = sorted({key[:2] for key in group})
-        seeds = sorted({key[2] for key in group})
-        value = lambda c, seed, metric, group=group: group[(*c, seed)][metric] if (*c, seed) in group else np.nan
-        scores = {m: [[value(c, seed, m) for seed in seeds] for c in configurations] for m in METRICS}
-        sizes = [next(r["parameters"] for key, r in group.items() if key[:2] == c) for c in configurations]
-        chosen = select(scores, labels=[f"{size}, {rate:g}" for size, rate in configurations], sizes=sizes)
-        size, rate = configurations[chosen.winner]
-        cells = [problem, model, len(configurations), len(seeds), size, f"{rate:g}"]
-        cells += [f"{np.nanmean(scores['mse'][chosen.winner]):.1e}", chosen.reason.removeprefix("Chosen: ")]
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
+                row = {"problem": problem, "model": model, "size": size, "parameters": group[0]["parameters"]}
+                row |= {"rate": rate, "seeds": len(group)}
+                row |= {n: float(np.mean([r[k] for r in group])) for n, k in zip(NAMES, ERRORS, strict=True)}
+                lines.append(row | {f"paper {n}": v for n, v in zip(NAMES, theirs, strict=True)})
     return lines
 
 
@@ -102,11 +116,15 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=list(paper.SEEDS))
     parser.add_argument("--epochs", type=int, default=paper.SELECTION.epochs, help="of a selection run, at most")
     parser.add_argument("--choose", action="store_true", help="print what the paper's selection chooses, and stop")
-    parser.add_argument("--table", action="store_true", help="print what is there as Markdown and stop")
+    parser.add_argument(
+        "--table", action="store_true", help="print the final runs, those of the chosen first, and stop"
+    )
     options = parser.parse_args()
     if options.table or options.choose:
         found = rows(options.results)
-        print("\n".join(choices(found, options.epochs) if options.choose else table(found)))
+        chosen = choices(found, options.epochs)
+        tables = [chosen] if options.choose else [finals(found, chosen, others=o) for o in (False, True)]
+        print("\n\n".join("\n".join(markdown(t)) for t in tables))
         return
     for problem in options.problems:
         for model in options.models or list(PDE_ERRORS[problem]):
