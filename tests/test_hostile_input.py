@@ -176,6 +176,7 @@ REFUSED = [
     (lambda: flm.solve(pde(), "a"), "`tol` must be a positive number; got 'a'."),
     (lambda: flm.solve(pde(), seed="a"), "`seed` must be an integer of at least 0; got 'a'."),
     (lambda: flm.solve(pde(), seed=-1), "`seed` must be an integer of at least 0; got -1."),
+    (lambda: flm.solve(pde(), num_subnets=True), "`num_subnets` must be an integer of at least 1; got True."),
     (lambda: flm.solve(pde(), num_subnets=10**9), "`num_subnets` must have at most `max_columns` = 3000 coefficients"),
     (lambda: flm.solve(pde(), max_columns="a"), "`max_columns` must be an integer of at least 1; got 'a'."),
     (lambda: train(3), "`model` must be a model"),
