@@ -1,7 +1,7 @@
 """The paper's selection and its Table 2, filled run by run. (UZTACK20's comparison is a study: `flm study run uztack20`.)
 
     python benchmarks/paper_training.py RESULTS.jsonl --kind selection --models flm --sizes 16 25 49
-    python benchmarks/paper_training.py RESULTS.jsonl --choose
+    python benchmarks/paper_training.py RESULTS.jsonl --choose --rates 1e-3 5e-3
     python benchmarks/paper_training.py RESULTS.jsonl --models flm --sizes 49 --rates 5e-3 --seeds 0
     python benchmarks/paper_training.py RESULTS.jsonl --table
 
@@ -55,10 +55,10 @@ def run(path: Path, kind: str, problem: str, model: str, size: int, rate: float,
     print(json.dumps(row), flush=True)
 
 
-def choices(found: list[dict], epochs: int) -> list[dict]:
-    """The paper's own selection (flm.study.selection) among the selection runs of at most so many epochs."""
+def choices(found: list[dict], epochs: int, rates: list[float]) -> list[dict]:
+    """The paper's own selection (flm.study.selection) among the selection runs of at most so many epochs at these rates."""
     chosen = []
-    runs = [r for r in found if r["kind"] == "selection" and r["most_epochs"] == epochs]
+    runs = [r for r in found if r["kind"] == "selection" and r["most_epochs"] == epochs and r["rate"] in rates]
     for problem, models in PDE_ERRORS.items():
         for model in models:
             same = [r for r in runs if (r["problem"], r["model"]) == (problem, model)]
@@ -122,7 +122,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.table or options.choose:
         found = rows(options.results)
-        chosen = choices(found, options.epochs)
+        chosen = choices(found, options.epochs, options.rates)
         tables = [chosen] if options.choose else [finals(found, chosen, others=o) for o in (False, True)]
         print("\n\n".join("\n".join(markdown(t)) for t in tables))
         return
