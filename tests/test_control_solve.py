@@ -1,7 +1,7 @@
 """Solving control problems: the accuracy that is claimed, every kind of problem, statuses and interruption.
 
 Errors are of the simulated cost against Pontryagin's principle, on fresh random initial states that no solver has seen.
-The default tests use a few states; the slow ones the full counts.
+The default tests use a few states; those of `make bench` the full counts.
 """
 
 import importlib.util
@@ -79,7 +79,7 @@ def test_the_disk_and_its_images(family):
         assert comparison.worst <= 100 * family.error_estimate * 3 + 1e-6
 
 
-@pytest.mark.slow
+@pytest.mark.bench
 def test_the_disk_and_its_images_in_full():
     check_disks(flm.solve(rock_paper_scissors(DISK)), 100, 1e-3)
 
@@ -93,7 +93,7 @@ def test_the_papers_size_with_learned_frequencies():
     check_disks(solution, 4, 1e-2)
 
 
-@pytest.mark.slow
+@pytest.mark.bench
 def test_the_papers_size_with_learned_frequencies_in_full():
     check_disks(flm.solve(rock_paper_scissors(DISK), num_subnets=27), 100, 1e-2)
 
@@ -105,7 +105,7 @@ def test_five_strategies(five):
     assert five.converged
 
 
-@pytest.mark.slow
+@pytest.mark.bench
 def test_five_strategies_in_full():
     solution = flm.solve(rpssl(HYPERDISK), tol=1e-6)
     assert solution.compare("pontryagin", num_starts=50, seed=12).mape <= 1e-3
