@@ -21,10 +21,10 @@ import numpy as np
 from scipy.integrate import solve_bvp
 
 import flm
+from flm.control.solve import Adam, Penalty, Reduced
+from flm.paper.printed import DISKS, FIVE_STRATEGIES, FIXED_STARTS
 from flm.problems import rock_paper_scissors, rpssl
 from flm.references import collocation, pontryagin
-from flm.references.printed import DISKS, FIVE_STRATEGIES, FIXED_STARTS
-from flm.solvers import Adam, Penalty, Reduced
 
 DISK = flm.Ball((0.2, 0.2, 0.6), 0.15)
 HYPERDISK = flm.Ball((0.11, 0.11, 0.11, 0.11, 0.56), 0.045)
@@ -197,7 +197,7 @@ def by_hand(x0, r=0.2, horizon=6.0):
 
 def ipopt_alone(problem, x0):
     """Processor seconds per state of IPOPT itself on a program that is built once, the start as its parameter."""
-    from flm.references.collocation import CollocationProgram
+    from flm.control.references.collocation import CollocationProgram
 
     program = CollocationProgram(problem)
     program.solve(x0[0])

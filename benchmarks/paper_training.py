@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import flm
-from flm.references.printed import PDE_ERRORS
-from flm.solvers import paper_protocol as paper
+from flm.paper import protocol as paper
+from flm.paper.printed import PDE_ERRORS
 from flm.study.selection import METRICS, select
 
 ERRORS, NAMES = ("mse", "mae", "max_error"), ("MSE", "MAE", "max error")

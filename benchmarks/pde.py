@@ -31,7 +31,7 @@ import numpy as np
 from pde_rivals import chebyshev_solve, deepxde_solve, fastlsq_solve, is_linear
 
 import flm
-from flm.solvers.lattice_basis import LatticeBasis, lattice_set
+from flm.pde.waves.lattice_basis import LatticeBasis, lattice_set
 
 pi, P = np.pi, flm.problems
 

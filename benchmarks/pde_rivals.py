@@ -25,7 +25,7 @@ def rows(problem, block, points, normals, partner, derivative, coefficients):
 
 
 def is_linear(problem) -> bool:
-    return flm.solvers.fit.Fitter(problem).is_linear
+    return flm.pde.waves.fit.Fitter(problem).is_linear
 
 
 # --- Chebyshev collocation -------------------------------------------------------------------------------------------

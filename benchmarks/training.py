@@ -27,9 +27,9 @@ import optax
 
 import flm
 from flm.series import sign_matrix, sincos
-from flm.solvers.training_loop import Stage, build_chunk, enter_stage, initial_state
-from flm.solvers.training_loss import TrainingLoss
-from flm.solvers.training_points import draw
+from flm.training.loop import Stage, build_chunk, enter_stage, initial_state
+from flm.training.loss import TrainingLoss
+from flm.training.points import draw
 
 N, RATE, BLOCK = 25, 1e-3, 40
 POINTS = {"equation": 1000, "initial": 200, "boundary": 200}

@@ -304,7 +304,7 @@ def test_steps_have_a_bar_in_a_terminal_and_lines_in_a_pipe(monkeypatch, capsys)
 
 def test_the_tour_prints_a_table_and_writes_its_page(tmp_path, monkeypatch, capsys):
     """The tour with the quickest of its stops in place of the others."""
-    from flm.report import demo
+    from flm.report.pages import demo
 
     assert len(demo.PDES) + 2 == demo.STOPS
     monkeypatch.setattr(demo, "PDES", {"poisson": 1e-6})

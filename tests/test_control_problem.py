@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flm
-from flm.problems.control_starts import plane_basis
+from flm.control.starts import plane_basis
 
 PLAIN = {
     "dynamics": lambda x, v, u: (v, -x + u),
@@ -202,7 +202,7 @@ def test_a_ball_on_the_simplex_is_a_disk_in_its_plane(seed, n, radius):
     center = np.full(n, 1 / n)
     names = tuple(f"u{i}" for i in range(n))
     ball = flm.OptimalControl(
-        flm.problems.residuals.Named(lambda *u: tuple(0.0 * v for v in u), names),
+        flm.language.arguments.Named(lambda *u: tuple(0.0 * v for v in u), names),
         lambda g: g**2, 1.0, names, ("g",), initial=flm.Ball(center, radius), on_simplex=True,
     )  # fmt: skip
     for x in (ball.sample(40, seed=seed), ball.starts.lift(ball.starts.spread(40, seed=seed))):

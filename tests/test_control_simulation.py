@@ -5,10 +5,10 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import flm
-from flm.models.control_law import crossings
-from flm.problems.control_kernels import Multipliers
-from flm.problems.control_simulation import adjoint, gauss, grid, simulate
-from flm.solvers.control_levels import transcribe
+from flm.control.dynamics.kernels import Multipliers
+from flm.control.dynamics.simulation import adjoint, gauss, grid, simulate
+from flm.control.law import crossings
+from flm.control.solve.levels import transcribe
 
 
 def wavy(t):

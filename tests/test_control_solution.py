@@ -146,7 +146,7 @@ def test_what_is_printed(single):
 
 
 def test_figures(family, single, bounded):
-    from flm.report.control import plot_errors, ternary
+    from flm.report.figures.control import plot_errors, ternary
 
     figure = single.plot(reference="pontryagin")
     assert [axis.get_title(loc="left") for axis in figure.axes] == ["states", "gamma", "on the simplex"]
@@ -164,7 +164,7 @@ def test_figures(family, single, bounded):
 
 
 def test_comparisons_count_percent():
-    from flm.control_solution import CostComparison
+    from flm.control.solution import CostComparison
 
     found = CostComparison(np.zeros((2, 1)), np.array([1.01, 1.98]), np.array([0.99, 2.0]), np.array([1.0, 2.0]))
     np.testing.assert_allclose(found.percentage_errors, [1.0, -1.0])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import flm
+from flm.control.solve import Adam, AugmentedLagrangian, Penalty, Reduced
 from flm.problems import (
     double_integrator,
     linear_quadratic,
@@ -22,7 +23,6 @@ from flm.problems import (
     van_der_pol,
 )
 from flm.references import collocation, pontryagin, riccati
-from flm.solvers import Adam, AugmentedLagrangian, Penalty, Reduced
 
 DISK = flm.Ball((0.2, 0.2, 0.6), 0.15)
 HYPERDISK = flm.Ball((0.11, 0.11, 0.11, 0.11, 0.56), 0.045)

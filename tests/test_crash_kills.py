@@ -44,7 +44,7 @@ def leaves(solution):
 
 TRAIN = """
 import sys, flm, optax
-from flm.solvers import train as module
+from flm.training import run as module
 module.SECONDS_PER_CHECKPOINT = 0.0
 module.SECONDS_PER_CALL = 0.01
 heat = flm.problems.heat()

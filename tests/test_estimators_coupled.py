@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from flm.estimators.calibration import Calibration
-from flm.estimators.coupled import (
+from flm.estimators.imputer.calibration import Calibration
+from flm.estimators.imputer.coupled import (
     CrossSpectrum,
     Pattern,
     Window,
@@ -15,8 +15,8 @@ from flm.estimators.coupled import (
     group_by_times,
     learn,
 )
+from flm.estimators.imputer.windows import cut, filling_windows, lessons_of
 from flm.estimators.progress import listening
-from flm.estimators.windows import cut, filling_windows, lessons_of
 
 
 def random_spectrum(rng, window=8, C=2):
@@ -84,7 +84,7 @@ def log_likelihood(spectrum, windows):
 @pytest.mark.parametrize("irregular", [True, False])
 def test_expectation_maximization_raises_the_likelihood(irregular, monkeypatch):
     # without shrinkage, where it is a theorem
-    monkeypatch.setattr("flm.estimators.coupled._shrunk", lambda covariance, C, W, shrinkage: covariance)
+    monkeypatch.setattr("flm.estimators.imputer.coupled._shrunk", lambda covariance, C, W, shrinkage: covariance)
     rng = np.random.default_rng(1)
     truth = random_spectrum(rng)
     windows = []

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flm.estimators.dense import DenseSeries, DenseSpectrum
+from flm.estimators.imputer.dense import DenseSeries, DenseSpectrum
 
 
 def exact(spectrum, times, values, at):

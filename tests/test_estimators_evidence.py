@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from flm.estimators.evidence import Compressed, Posterior, best_scale, compress, log_evidence
-from flm.estimators.lattice_fit import snapped_periods
-from flm.estimators.prior import SpectralPrior, choose_lattice, maximize_evidence
+from flm.estimators.regressor.lattice_fit import snapped_periods
+from flm.estimators.regressor.prior import SpectralPrior, choose_lattice, maximize_evidence
 from flm.estimators.waves import Waves
 
 

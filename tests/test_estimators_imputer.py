@@ -229,7 +229,7 @@ def test_a_channel_that_ends_early_is_no_forecast_when_others_go_on():
 @pytest.mark.parametrize("way", ["joblib", "safetensors"])
 @pytest.mark.parametrize("method", [*METHODS, "paper"])
 def test_round_trip(tmp_path, way, method, monkeypatch):
-    monkeypatch.setattr("flm.estimators.paper_recipe.EPOCHS", 50)
+    monkeypatch.setattr("flm.estimators.imputer.paper_recipe.EPOCHS", 50)
     X = channels(300, 2)
     X[50:60, 0] = np.nan
     frame = pd.DataFrame(X, columns=["a", "b"])
@@ -249,7 +249,7 @@ def test_round_trip(tmp_path, way, method, monkeypatch):
 
 
 def test_the_papers_recipe_is_there_and_labelled(monkeypatch):
-    monkeypatch.setattr("flm.estimators.paper_recipe.EPOCHS", 4000)
+    monkeypatch.setattr("flm.estimators.imputer.paper_recipe.EPOCHS", 4000)
     t = np.linspace(-np.pi, np.pi, 200)
     X = (1 + np.cos(t) + 0.5 * np.sin(2 * t))[:, None]
     holed = X.copy()

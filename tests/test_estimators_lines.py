@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import flm
-from flm.estimators.lines import LineSearch
-from flm.estimators.variable_projection import linearize, refine
+from flm.estimators.regressor.lines import LineSearch
+from flm.estimators.regressor.variable_projection import linearize, refine
 from flm.estimators.waves import Waves
 
 # Five incommensurate frequencies, radians per step, no two in a rational ratio.

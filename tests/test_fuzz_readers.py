@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import flm
 from flm.cli.csv_table import read_csv
 from flm.cli.run import run
-from flm.problems.expressions import ExpressionError, compile_expression
+from flm.language.expressions import ExpressionError, compile_expression
 from flm.problems.text import read_outline
 from flm.study.spec import parse_spec
 

@@ -8,8 +8,8 @@ import optax
 import pytest
 
 import flm
-from flm.models.cosine_squasher import cosine_squasher
-from flm.models.fixed_lattice import wave_vectors
+from flm.models.classic.cosine_squasher import cosine_squasher
+from flm.models.classic.fixed_lattice import wave_vectors
 
 SQUARE = flm.Box(x=(-1, 2), y=(0, 1))
 LINE = flm.Box(x=(-1, 2))
@@ -167,7 +167,7 @@ def test_even_grids_are_refused():
 
 
 def test_solving_a_pde_is_one_least_squares():
-    from flm.solvers.linear_models import solve_linear_model
+    from flm.pde.waves.linear_models import solve_linear_model
 
     problem = flm.problems.poisson()
     # waves of twice the square's width, so that sin(pi x) sin(pi y) is in the span
@@ -232,7 +232,7 @@ def test_random_features_are_not_trained():
 
 @pytest.mark.parametrize(("name", "bound"), [("heat", 1e-7), ("black_scholes", 1e-6)])
 def test_the_extreme_learning_machine_chooses_scale_and_size(name, bound):
-    from flm.solvers.linear_models import solve_extreme
+    from flm.pde.waves.linear_models import solve_extreme
 
     problem = getattr(flm.problems, name)()
     solution = solve_extreme(problem, tol=bound / 3)
@@ -243,7 +243,7 @@ def test_the_extreme_learning_machine_chooses_scale_and_size(name, bound):
 
 
 def test_the_extreme_learning_machine_says_when_it_falls_short():
-    from flm.solvers.linear_models import solve_extreme
+    from flm.pde.waves.linear_models import solve_extreme
 
     solution = solve_extreme(flm.problems.helmholtz(wavenumber=60.0), tol=1e-8, max_neurons=50)
     assert not solution.converged

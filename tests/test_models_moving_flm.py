@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 import flm
+from flm.conservation.moving_flm import MovingFLM
 from flm.models.base import InputMap
-from flm.models.moving_flm import MovingFLM
 
 
 @pytest.fixture

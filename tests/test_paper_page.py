@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from flm.cli.run import run as command
-from flm.references import printed
-from flm.report.page import Table
-from flm.report.page_files import named_items
-from flm.report.paper import paper_page
-from flm.report.paper_cells import mean, ratio, short
-from flm.study import paper as study_paper
-from flm.study.paper import DISK, Plan, full_plan, run_paper
+from flm.paper import plan as study_paper
+from flm.paper import printed
+from flm.paper.plan import DISK, Plan, full_plan, run_paper
+from flm.report.pages.files import named_items
+from flm.report.pages.layout import Table
+from flm.report.paper.cells import mean, ratio, short
+from flm.report.paper.page import paper_page
 from flm.study.store import Row, Store, run_key
 
 PLAN = Plan(series="a" * 64)
@@ -126,7 +126,7 @@ def test_the_full_plan_goes_on_when_selections_are_decided():
     assert [d["seed"] for d in final] == [*range(10), 0]
     assert {d["size"] for d in final} == {64}
     assert all(d["training"]["legs"] == [[10_000, 1e-4], [30_000, 1e-8]] for d in final)
-    assert final[-1]["runner"] == "flm.study.paper_runs:train_surface"
+    assert final[-1]["runner"] == "flm.paper.runs:train_surface"
 
 
 def test_cells():

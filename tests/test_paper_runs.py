@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from flm.study.paper import RECIPE, SOLVER, Budget, Plan
-from flm.study.paper_imputation import find_series, fingerprint, read_series
+from flm.paper.imputation import find_series, fingerprint, read_series
+from flm.paper.plan import RECIPE, SOLVER, Budget, Plan
 from flm.study.runs import run_one
 
 TINY = Budget(1, 20, (4,), 20, 500, 2, 2, 11, 2, 1)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import flm
+from flm.language.arguments import splits
 from flm.models.base import _derivative
-from flm.problems.residuals import splits
 
 CATALOGUE = [
     "heat",

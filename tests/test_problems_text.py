@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flm
-from flm.problems.expressions import ExpressionError, compile_expression
+from flm.language.expressions import ExpressionError, compile_expression
 from flm.problems.text import ProblemError, parse_problem, read_outline, read_problem
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples" / "problems").glob("*.toml"))
@@ -273,7 +273,7 @@ def test_path_bounds_in_both_directions_mean_the_same(bound):
     seen = []
     text = CONTROL.replace("horizon = 1", f'horizon = 1\npath = "{bound}"')
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flm.problems.text_control.OptimalControl", lambda *a, **options: seen.append(options["path"][0]))
+        patch.setattr("flm.control.text.OptimalControl", lambda *a, **options: seen.append(options["path"][0]))
         parse_problem(text)
     assert float(seen[0](x=5.0)) == 3.0
 

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from flm.conservation.fluxes import derivative, turning_points
 from flm.references import EntropySolution, godunov
-from flm.references.fluxes import derivative, turning_points
 
 
 def paper_start(x):

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import flm
-from flm.report.data import plot_fit, plot_imputation, plot_residuals, plot_spectrum
-from flm.report.style import to_svg
+from flm.report.figures.data import plot_fit, plot_imputation, plot_residuals, plot_spectrum
+from flm.report.figures.style import to_svg
 
 RNG = np.random.default_rng(0)
 T = np.sort(RNG.uniform(0, 20, 150))[:, None]
@@ -77,7 +77,7 @@ def test_residuals_say_how_much_they_cover(model):
     assert f"within 1 σ: {(np.abs(Y - mean) <= std).mean():.1%}" in texts
 
 
-@pytest.mark.filterwarnings("ignore::flm.estimators.imputation.ExtrapolationWarning")
+@pytest.mark.filterwarnings("ignore::flm.estimators.imputer.imputation.ExtrapolationWarning")
 def test_gaps_filled():
     index = pd.date_range("2024-01-01", periods=120, freq="h")
     frame = pd.DataFrame({"a": np.sin(np.arange(120) / 4), "b": np.cos(np.arange(120) / 4)}, index=index)

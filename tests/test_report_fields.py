@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import flm
-from flm.report.fields import plot_solution, plot_spectrum
-from flm.report.style import limits, to_data_url, to_svg
-from flm.solution import Solution, Status
+from flm.report.figures.fields import plot_solution, plot_spectrum
+from flm.report.figures.style import limits, to_data_url, to_svg
+from flm.results import Solution, Status
 
 
 def solution(axes, unknowns=("u",), exact=None, domain=None):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import flm
-from flm.report.page import Code, Curves, HeatMap, Page, Picture, Section, Table, Text
-from flm.report.solution_page import solution_page
-from flm.solution import Solution, Status
+from flm.report.pages.layout import Code, Curves, HeatMap, Page, Picture, Section, Table, Text
+from flm.report.pages.solution import solution_page
+from flm.results import Solution, Status
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -88,7 +88,7 @@ def test_numbers_for_the_script_are_json():
 
 
 def solution_figure():
-    from flm.report.style import new_figure
+    from flm.report.figures.style import new_figure
 
     figure = new_figure(1, 1)
     figure.subplots().plot([0, 1])
@@ -164,8 +164,8 @@ def test_dark_is_for_screens_and_print_cuts_nothing(page):
 @pytest.fixture(scope="module")
 def others():
     """The pages of a control law and of a fit."""
-    from flm.report.control_page import control_page
-    from flm.report.fit_page import fit_page
+    from flm.report.pages.control import control_page
+    from flm.report.pages.fit import fit_page
 
     problem = flm.OptimalControl(
         dynamics=lambda x, f: (f - x,),

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import flm
-from flm.solvers import fixed_size, growth
+from flm.pde.waves import fixed_size, growth
 
 needs_signals = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs signals and /proc")
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import flm
-from flm.solvers import lstsq
-from flm.solvers.free_basis import FreeBasis
-from flm.solvers.lattice_basis import LatticeBasis, lattice_set
-from flm.solvers.lstsq import Rows
+from flm.numerics import least_squares as lstsq
+from flm.numerics.least_squares import Rows
+from flm.pde.waves.free_basis import FreeBasis
+from flm.pde.waves.lattice_basis import LatticeBasis, lattice_set
 
 
 @pytest.mark.parametrize("panel", [None, 6])

@@ -5,12 +5,12 @@ import pytest
 
 import flm
 from flm import Box, ConservationLaw
+from flm.conservation.growth import find_frame
+from flm.conservation.harmonics import Clock, distill_harmonics, project
+from flm.conservation.moving import MovingSeries
+from flm.conservation.potential import Bank, Law, minimize
+from flm.conservation.solve import as_model, solve_conservation
 from flm.references import EntropySolution, godunov
-from flm.solvers.conservation import as_model, solve_conservation
-from flm.solvers.harmonics import Clock, distill_harmonics, project
-from flm.solvers.moving import MovingSeries
-from flm.solvers.potential import Bank, Law, minimize
-from flm.solvers.shock_growth import find_frame
 
 
 def square_flux(u):

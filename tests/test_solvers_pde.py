@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import flm
-from flm.solvers.fit import Fitter
-from flm.solvers.lattice_basis import LatticeBasis, lattice_set
+from flm.pde.waves.fit import Fitter
+from flm.pde.waves.lattice_basis import LatticeBasis, lattice_set
 
 SMOOTH = [
     "heat",
@@ -67,7 +67,7 @@ def test_paper_problems_at_the_paper_sizes(name, num_subnets, mse):
 
 
 def test_poisson_is_found_by_learned_frequencies_too():
-    from flm.solvers.learn_frequencies import FrequencyLearner
+    from flm.pde.waves.learn_frequencies import FrequencyLearner
 
     problem = flm.problems.poisson()
     start = np.random.default_rng(3).uniform(0.3, 3.0, (4, 2))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from flm.cli.run import run as command
-from flm.report.study import critical_difference, final_tables, group_table, mean_and_deviation, study_page
+from flm.report.pages.study import critical_difference, final_tables, group_table, mean_and_deviation, study_page
 from flm.study.results import Chosen, choose, read_rows
 from flm.study.spec import parse_spec, read_spec
 from flm.study.statistics import ANOVA, FRIEDMAN, compare

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flm.references.printed import PDE_ERRORS
-from flm.solvers import paper_protocol
+from flm.paper import protocol as paper_protocol
+from flm.paper.printed import PDE_ERRORS
 from flm.study.execution import local
 from flm.study.results import choose, duration, estimate, read_rows, run_study, score_tables, status
 from flm.study.runs import run_one

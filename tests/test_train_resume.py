@@ -12,7 +12,7 @@ import optax
 import pytest
 
 import flm
-from flm.solvers import train as train_module
+from flm.training import run as train_module
 
 HEAT = flm.problems.heat()
 POINTS = {"equation": 120, "initial": 30, "boundary": 40}
@@ -69,7 +69,7 @@ def test_more_epochs_continue_a_finished_run(tmp_path):
 
 SCRIPT = """
 import sys, flm, optax
-from flm.solvers import train as module
+from flm.training import run as module
 module.SECONDS_PER_CHECKPOINT = 0.0
 module.SECONDS_PER_CALL = 0.01
 heat = flm.problems.heat()

@@ -8,10 +8,10 @@ import optax
 import pytest
 
 import flm
-from flm.solvers import train as train_module
-from flm.solvers import training_loop
-from flm.solvers.training_loss import TrainingLoss
-from flm.solvers.training_points import draw
+from flm.training import loop as training_loop
+from flm.training import run as train_module
+from flm.training.loss import TrainingLoss
+from flm.training.points import draw
 
 POINTS = {"equation": 120, "initial": 30, "boundary": 40}
 HEAT = flm.problems.heat()

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from flm._version import __version__
 
 if TYPE_CHECKING:
-    from flm.control_solution import ControlSolution
+    from flm.control.solution import ControlSolution
+    from flm.dispatch import solve
     from flm.domains import Ball, Box, Curve, Disk, Ellipse, Polygon, Region
     from flm.estimators import FLMImputer, FLMRegressor
     from flm.files import load, save
     from flm.models import FLM, MLP, Siren
+    from flm.pde.waves.distillation import distill
     from flm.problems import (
         PDE,
         ConservationLaw,
@@ -30,17 +32,16 @@ if TYPE_CHECKING:
         periodic,
         robin,
     )
+    from flm.results import Solution
     from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries, lattice, sign_matrix
-    from flm.solution import Solution
-    from flm.solvers import distill, solve
-    from flm.solvers.train import train
+    from flm.training.run import train
 
 # Where each public name lives. Sorted; every name is documented (tests/test_design.py).
 _HOMES = {
     "Ball": "flm.domains",
     "Box": "flm.domains",
     "ConservationLaw": "flm.problems",
-    "ControlSolution": "flm.control_solution",
+    "ControlSolution": "flm.control.solution",
     "Curve": "flm.domains",
     "Disk": "flm.domains",
     "Ellipse": "flm.domains",
@@ -58,10 +59,10 @@ _HOMES = {
     "Region": "flm.domains",
     "SeparableSeries": "flm.series",
     "Siren": "flm.models",
-    "Solution": "flm.solution",
+    "Solution": "flm.results",
     "data": "flm.problems",
     "dirichlet": "flm.problems",
-    "distill": "flm.solvers",
+    "distill": "flm.pde.waves.distillation",
     "initial": "flm.problems",
     "lattice": "flm.series",
     "load": "flm.files",
@@ -71,10 +72,10 @@ _HOMES = {
     "robin": "flm.problems",
     "save": "flm.files",
     "sign_matrix": "flm.series",
-    "solve": "flm.solvers",
-    "train": "flm.solvers.train",
+    "solve": "flm.dispatch",
+    "train": "flm.training.run",
 }
-_MODULES = ("models", "problems", "references", "series", "solvers", "torch")
+_MODULES = ("models", "problems", "references", "series", "torch")
 
 __all__ = ["__version__", *_HOMES, *(name for name in _MODULES if name != "torch")]  # torch is an extra
 

@@ -23,9 +23,9 @@ FORMAT = 1
 
 # What can be saved, and where it lives.
 KINDS = {
-    "ControlLaw": "flm.models.control_law",
-    "ControlSolution": "flm.control_solution",
-    "EnrichedFLM": "flm.models.enriched",
+    "ControlLaw": "flm.control.law",
+    "ControlSolution": "flm.control.solution",
+    "EnrichedFLM": "flm.pde.waves.enriched",
     "ExponentialSeries": "flm.series",
     "FLM": "flm.models",
     "FLMImputer": "flm.estimators",
@@ -36,22 +36,22 @@ KINDS = {
     "InputMap": "flm.models.base",
     "LiuNetwork": "flm.models",
     "MLP": "flm.models",
-    "MovingFLM": "flm.models.moving_flm",
+    "MovingFLM": "flm.conservation.moving_flm",
     "NonharmonicNetwork": "flm.models",
-    "Parameter": "flm.solution",
+    "Parameter": "flm.results",
     "PhaseSeries": "flm.series",
-    "Piece": "flm.solution",
+    "Piece": "flm.results",
     "RandomFourierFeatures": "flm.models",
     "SeparableSeries": "flm.series",
     "SharedBasisNetwork": "flm.models",
     "SideBySide": "flm.models.side_by_side",
     "Silvescu": "flm.models",
-    "SingularFunctions": "flm.models.enriched",
+    "SingularFunctions": "flm.pde.waves.enriched",
     "Siren": "flm.models",
-    "Solution": "flm.solution",
-    "Starts": "flm.problems.control_starts",
-    "StateNetworks": "flm.models.control_networks",
-    "Symmetry": "flm.problems.control_symmetry",
+    "Solution": "flm.results",
+    "Starts": "flm.control.starts",
+    "StateNetworks": "flm.control.networks",
+    "Symmetry": "flm.control.symmetry",
 }
 
 

@@ -83,8 +83,8 @@ def _write_fit(path: Path, model: Any, table: Path, names: list[str], target: st
     import flm
     from flm.cli.solve import write_csv
     from flm.files import write_atomic
-    from flm.report.fit_page import fit_page
-    from flm.report.style import to_png
+    from flm.report.figures.style import to_png
+    from flm.report.pages.fit import fit_page
 
     X, y = _frame(columns[:, : len(names)], names), columns[:, len(names)]
     title = f"{target} by {', '.join(names)}"

@@ -19,7 +19,7 @@ def demo(
     Example: flm demo --out flm-demo
     """
     from flm.files import write_atomic
-    from flm.report.demo import HEADERS, STOPS, run_demo
+    from flm.report.pages.demo import HEADERS, STOPS, run_demo
 
     path = folder(out)
     with progress_through(STOPS) as report:

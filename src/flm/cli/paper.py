@@ -36,11 +36,11 @@ def paper(
     Example: flm paper --quick --out flm-paper
     """
     from flm.cli.study import live_view
-    from flm.report.page_files import write_page
-    from flm.report.paper import paper_page
+    from flm.paper.imputation import VARIABLE, find_series, fingerprint
+    from flm.paper.plan import Plan, cost, full_plan, run_paper, store_path
+    from flm.report.pages.files import write_page
+    from flm.report.paper.page import paper_page
     from flm.study.execution import local
-    from flm.study.paper import Plan, cost, full_plan, run_paper, store_path
-    from flm.study.paper_imputation import VARIABLE, find_series, fingerprint
     from flm.study.results import read_rows
     from flm.study.store import Store
 
@@ -91,8 +91,8 @@ def _tell(page: Any, html: Path, failed: int) -> None:
 
 
 def _record(page: Any, written: list[Path], stopped: bool, failed: int) -> dict[str, Any]:
-    from flm.report.page import Table
-    from flm.report.page_files import named_items
+    from flm.report.pages.files import named_items
+    from flm.report.pages.layout import Table
 
     tables = {
         stem: {"columns": list(item.headers), "rows": [list(row) for row in item.rows]}

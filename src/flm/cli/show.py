@@ -66,8 +66,8 @@ def _series(found: Any) -> list[tuple[str, Any]]:
 def _pictures(found: Any, path: Path) -> None:
     import flm
     from flm.files import write_atomic
-    from flm.report.fields import plot_series, plot_spectrum
-    from flm.report.style import to_png, to_svg
+    from flm.report.figures.fields import plot_series, plot_spectrum
+    from flm.report.figures.style import to_png, to_svg
 
     series = _series(found)
     if not series:

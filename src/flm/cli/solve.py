@@ -129,15 +129,15 @@ def write_solution(
     import numpy as np
 
     from flm.files import write_atomic
-    from flm.report.style import to_png, to_svg
+    from flm.report.figures.style import to_png, to_svg
 
     title, command = asked.name.replace("_", " "), COMMAND.get()
     tell(0.0, "writing the values")
     solution.save(path / "model.safetensors")
     write_atomic(path / "record.json", to_json(found).encode())
     if hasattr(solution, "axes"):
-        from flm.report.fields import plot_spectrum
-        from flm.report.solution_page import solution_page
+        from flm.report.figures.fields import plot_spectrum
+        from flm.report.pages.solution import solution_page
 
         lines, values = solution.on_grid()
         columns = [g.ravel() for g in np.meshgrid(*lines, indexing="ij")]
@@ -147,7 +147,7 @@ def write_solution(
         figures = {"solution": solution.plot(), "spectrum": plot_spectrum(solution)}
         page = solution_page(solution, title=title, asked=asked.text, command=command, errors=found.get("errors"))
     else:
-        from flm.report.control_page import control_page
+        from flm.report.pages.control import control_page
 
         start = solution.starts.lift(solution.starts.center)
         t = np.linspace(0.0, solution.horizon(start), 201)

@@ -178,7 +178,7 @@ def report(
 
     Example: flm study report quick --out report
     """
-    from flm.report.study import write_report
+    from flm.report.pages.study import write_report
     from flm.study.results import read_rows
     from flm.study.spec import read_spec
     from flm.study.store import Store

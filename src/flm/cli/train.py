@@ -38,9 +38,9 @@ def train(
     import flm
     from flm.cli.named import find_problem
     from flm.models.named import named_model
-    from flm.solvers.paper_protocol import POINTS
-    from flm.solvers.train import strong_form
-    from flm.solvers.training_points import TERMS
+    from flm.paper.protocol import POINTS
+    from flm.training.points import TERMS
+    from flm.training.run import strong_form
 
     asked = find_problem(problem, settings)
     strong = strong_form(asked.problem)

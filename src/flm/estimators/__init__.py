@@ -1,7 +1,7 @@
 """scikit-learn faces: regression with error bars and imputation of time series."""
 
-from flm.estimators.imputation import ExtrapolationWarning as ExtrapolationWarning
-from flm.estimators.imputation import Imputation as Imputation
-from flm.estimators.imputer import FLMImputer as FLMImputer
-from flm.estimators.regressor import FLMRegressor as FLMRegressor
-from flm.estimators.spectrum import Spectrum as Spectrum
+from flm.estimators.imputer.estimator import FLMImputer as FLMImputer
+from flm.estimators.imputer.imputation import ExtrapolationWarning as ExtrapolationWarning
+from flm.estimators.imputer.imputation import Imputation as Imputation
+from flm.estimators.regressor.estimator import FLMRegressor as FLMRegressor
+from flm.estimators.regressor.spectrum import Spectrum as Spectrum

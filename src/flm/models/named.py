@@ -7,12 +7,12 @@ from typing import Any
 
 from flm.domains.where import did_you_mean
 from flm.models.base import AbstractModel
-from flm.models.cosine_squasher import GallantWhite
-from flm.models.fixed_lattice import FourierSeriesNetwork, SharedBasisNetwork
+from flm.models.classic.cosine_squasher import GallantWhite
+from flm.models.classic.fixed_lattice import FourierSeriesNetwork, SharedBasisNetwork
+from flm.models.classic.random_waves import FourierELM, RandomFourierFeatures
+from flm.models.classic.trained_waves import LiuNetwork, NonharmonicNetwork, Silvescu
 from flm.models.flm import FLM
 from flm.models.networks import MLP, Siren
-from flm.models.random_waves import FourierELM, RandomFourierFeatures
-from flm.models.trained_waves import LiuNetwork, NonharmonicNetwork, Silvescu
 
 # name -> (domain or number of inputs, size, key, number of outputs) -> model; `size` is the number of sub-networks,
 # of terms, or of neurons per hidden layer.

@@ -1,340 +1,295 @@
-"""Optimal control problems, written by argument name."""
+"""Named optimal control problems: the paper's two games, and three that control engineers know.
 
-from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property, partial
+The games are replicator dynamics u_i' = u_i (e_i - u)' (L + gamma M) u of an odd-circulant game (paper, Eq. OCP_main):
+a control gamma that changes the payoffs pushes a population towards equal shares, at the cost
+integral of |u - u_eq|^2 / 2 + r gamma^2 / 2.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flm.domains.where import did_you_mean
-from flm.problems.control_equations import Equations, by_name, call, count_values, stack
-from flm.problems.control_following import Followed, follow
-from flm.problems.control_kernels import evaluate, evaluate_end
-from flm.problems.control_starts import Starts, make_starts
-from flm.problems.control_symmetry import check_symmetries, make_group
-from flm.problems.residuals import Named
+from flm.control.problem import Free, OptimalControl
+from flm.language.arguments import Named
 
 
-@dataclass(frozen=True)
-class Free:
-    """A final time to be found, as the `horizon` of an `OptimalControl`.
+def rock_paper_scissors(initial: Any = (0.2, 0.2, 0.6), *, horizon: float = 6.0, r: float = 0.2) -> OptimalControl:
+    """Rock–Paper–Scissors: three strategies, one control that pays for winning moves.
 
     Args:
-        guess: Where the search starts, positive.
-    """
-
-    guess: float
-
-    def __post_init__(self):
-        if not (isinstance(self.guess, int | float | np.number) and np.isfinite(self.guess) and self.guess > 0):
-            raise ValueError(f"`guess` must be a positive time; got {self.guess!r}.")
-
-
-@dataclass(frozen=True, eq=False)
-class OptimalControl:
-    """Minimize φ(x(T)) + ∫₀ᵀ L(t, x, u) dt subject to dx/dt = f(t, x, u), for one initial state or a whole set of them.
-
-    All functions are elementwise `jax.numpy` functions whose arguments are picked by name: `t`, a state, a control or a
-    parameter. Arguments with defaults are left alone.
-
-    Args:
-        dynamics: f, one value per state.
-        running_cost: L.
-        horizon: T, or `flm.Free(guess)`.
-        states: Names of the states.
-        controls: Names of the controls.
-        initial: A point, an `flm.Ball(center, radius)` or an `flm.Box` whose axes are the states.
-        terminal_cost: φ, of the states (and `t`) at the final time.
-        bounds: For each bounded control its interval; None for an open end. With one control just the interval.
-        parameters: Numbers that the functions use by name.
-        path: g, or several: required to be ≤ 0 along the trajectory.
-        terminal: h, or several: required to be 0 at the final time.
-        on_simplex: The states are nonnegative with sum one; all are declared, the last one's start is implied, and a
-            Ball is its disk in the plane of the simplex.
-        symmetries: "cyclic", or arrangements of the states ("u2", "u3", "u1"), ("-x", "-v"), or pairs of arrangements of
-            states and controls. A law is then used on every image of `initial`.
-
-    Raises:
-        ValueError: A name is unknown, a function returns the wrong number of values, the claimed symmetry or the
-            simplex is not respected by the functions, ….
+        initial: A state on the simplex, or a set of them: the paper's is `flm.Ball((0.2, 0.2, 0.6), 0.15)`.
+        horizon: T.
+        r: The price of control.
 
     Example:
-        >>> problem = OptimalControl(
-        ...     dynamics=lambda x, u: -x + u,
-        ...     running_cost=lambda x, u: x**2 + u**2,
-        ...     horizon=1.0,
-        ...     states=("x",),
-        ...     controls=("u",),
-        ...     initial=[1.0],
-        ... )
+        >>> problem = rock_paper_scissors(initial=(0.1, 0.3, 0.6))
     """
-
-    dynamics: Any
-    running_cost: Any
-    horizon: float | Free
-    states: tuple[str, ...]
-    controls: tuple[str, ...]
-    _: KW_ONLY
-    initial: Any
-    terminal_cost: Any = None
-    bounds: Any = None
-    parameters: Mapping[str, float] = field(default_factory=dict)
-    path: Any = None
-    terminal: Any = None
-    on_simplex: bool = False
-    symmetries: Any = ()
-
-    def __post_init__(self):
-        put = partial(object.__setattr__, self)
-        put("states", _names("states", self.states))
-        put("controls", _names("controls", self.controls))
-        put("parameters", _numbers(self.parameters))
-        _check_distinct(self.states, self.controls, tuple(self.parameters))
-        if not isinstance(self.horizon, Free):
-            _check_horizon(self.horizon)
-        if self.on_simplex and len(self.states) < 2:
-            raise ValueError(f"`states` must be at least two on the simplex; got {', '.join(self.states)}.")
-        put("equations", self._make_equations())
-        lower, upper = _bounds(self.bounds, self.controls)
-        put("lower", lower)
-        put("upper", upper)
-        group = make_group(self.symmetries, self.states, self.controls)
-        put("starts", make_starts(self.initial, self.states, self.on_simplex, group))
-        self._check_invariances()
-
-    equations: Equations = field(init=False, repr=False)
-    starts: Starts = field(init=False, repr=False)
-    lower: np.ndarray = field(init=False, repr=False)
-    upper: np.ndarray = field(init=False, repr=False)
-
-    @property
-    def free(self) -> bool:
-        """Whether the final time is to be found."""
-        return isinstance(self.horizon, Free)
-
-    @property
-    def bounded(self) -> bool:
-        """Whether some control has a bound."""
-        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
-
-    @property
-    def constrained(self) -> bool:
-        """Whether there are path or terminal constraints."""
-        return bool(self.equations.path or self.equations.terminal)
-
-    @cached_property
-    def numbers(self) -> np.ndarray:
-        """The parameters' values and, last, the horizon (its guess when it is free)."""
-        horizon = self.horizon.guess if isinstance(self.horizon, Free) else float(self.horizon)
-        return np.array([*self.parameters.values(), horizon])
-
-    def sample(self, n: int, *, seed: int, image: int = 0) -> np.ndarray:
-        """`n` random initial states, uniform over `initial` or its `image`-th symmetric image, (n, number of states)."""
-        x = self.starts.lift(self.starts.sample(n, seed=seed))
-        return x @ self.starts.group[image].states
-
-    def follow(
-        self, inputs: Callable[[np.ndarray, slice], np.ndarray], x0: Any, breaks: np.ndarray | None = None
-    ) -> Followed:
-        """The trajectories from x0 under given inputs, tightly integrated.
-
-        Args:
-            inputs: Controls (and log T when it is free), (E, P, q, k), at normalized times s = t/T of shape (E, P, q) for a
-                slice of the starts.
-            x0: One initial state or several.
-            breaks: Normalized times (P, B) at which the inputs are not smooth; nan for none.
-        """
-        return follow(self.equations, self.numbers, self.starts.coordinates(x0), inputs, breaks)
-
-    def evaluate(self, s: np.ndarray, v: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rates of the coordinates (P, R, d) and running cost (P, R), per unit of normalized time, at s (R,)."""
-        every = np.broadcast_to(s, v.shape[:2])
-        rates, _, running, *_ = evaluate(self.equations, self.numbers, every, v, u)
-        return rates, running
-
-    def evaluate_end(self, v: np.ndarray) -> np.ndarray:
-        """The terminal cost (P,) of final coordinates v (P, d); zero when there is none."""
-        return evaluate_end(self.equations, self.numbers, v)
-
-    def simulate(self, control: Callable[[np.ndarray], Any], x0: Any) -> Followed:
-        """The trajectories from x0 under `control(t)`, a function of arrays of times: one array per control.
-
-        Example:
-            >>> from flm.problems import rock_paper_scissors
-            >>> problem = rock_paper_scissors()
-            >>> float(problem.simulate(lambda t: 0.0 * t, (0.2, 0.2, 0.6)).cost[0])  # doctest: +ELLIPSIS
-            0.257182...
-        """
-        if self.free:
-            raise ValueError(
-                "`simulate` must have a fixed horizon; got flm.Free. Build the problem with the T that you want."
-            )
-        horizon, k = float(self.numbers[-1]), len(self.controls)
-
-        def inputs(s, part):
-            values = control(s * horizon)
-            values = values if isinstance(values, tuple | list) else (values,)
-            if len(values) != k:
-                raise ValueError(
-                    f"`control` must return one array for each of {', '.join(self.controls)}; got {len(values)}."
-                )
-            return np.stack([np.broadcast_to(np.asarray(value, float), s.shape) for value in values], axis=-1)
-
-        return self.follow(inputs, x0)
-
-    def optimal_costs(self, x0: Any, method: str = "pontryagin", **options: Any) -> np.ndarray:
-        """Costs from an independent reference, (P,): "pontryagin" or "collocation" (flm.references), one solve a start."""
-        from flm import references
-
-        if method not in ("pontryagin", "collocation"):
-            raise ValueError(f"`method` must be 'pontryagin' or 'collocation'; got {method!r}.")
-        solve = references.pontryagin if method == "pontryagin" else references.collocation
-        x = self.starts.lift(self.starts.coordinates(x0))
-        return np.array([solve(self, state, **options).cost for state in x])
-
-    def _make_equations(self) -> Equations:
-        states, controls, parameters = self.states, self.controls, tuple(self.parameters)
-        along = ("t", *states, *controls, *parameters)
-        at_end = ("t", *states, *parameters)
-        dynamics = by_name("dynamics", self.dynamics, along)
-        if (count := count_values("dynamics", dynamics, "one value per state")) != len(states):
-            raise ValueError(
-                f"`dynamics` must return one value for each state {', '.join(states)}; got {count} "
-                f"value{'s' if count > 1 else ''} for {len(states)} states."
-            )
-        scalars: dict[str, Named | None] = {"terminal_cost": None}
-        roles = {"running_cost": (self.running_cost, along), "terminal_cost": (self.terminal_cost, at_end)}
-        for role, (function, known) in roles.items():
-            if function is None and role == "terminal_cost":
-                continue
-            scalars[role] = named = by_name(role, function, known)
-            if (count := count_values(role, named, "one value")) != 1:
-                raise ValueError(f"`{role}` must return one value; got {count}.")
-        constraints = {}
-        for role, value, known in (("path", self.path, along), ("terminal", self.terminal, at_end)):
-            functions = () if value is None else tuple(value) if isinstance(value, list | tuple) else (value,)
-            constraints[role] = tuple(by_name(role, function, known) for function in functions)
-            for named in constraints[role]:
-                count_values(role, named, "values")
-        return Equations(
-            dynamics,
-            scalars["running_cost"],  # type: ignore[arg-type]
-            scalars["terminal_cost"],
-            constraints["path"],
-            constraints["terminal"],
-            states,
-            controls,
-            parameters,
-            self.on_simplex,
-            isinstance(self.horizon, Free),
-        )
-
-    def _check_invariances(self) -> None:
-        """Refuse dynamics that leave the simplex, and symmetries that are none, at a few random points."""
-        if not self.on_simplex and len(self.starts.group) == 1:
-            return
-        rng = np.random.default_rng(0)
-        n, k = len(self.states), len(self.controls)
-        x = rng.dirichlet(np.ones(n), 16) if self.on_simplex else self.starts.center + rng.standard_normal((16, n))
-        u = np.clip(rng.standard_normal((16, k)), self.lower, self.upper)
-
-        def describe(x, u):
-            values = _describe(self.equations, x, u, self.numbers)
-            return np.asarray(values[0]), np.asarray(values[1])
-
-        rates, _ = describe(x, u)
-        if self.on_simplex and np.abs(rates.sum(axis=1)).max() > 1e-9 * (1 + np.abs(rates).max()):
-            raise ValueError(
-                "`dynamics` must keep the states on the simplex, their derivatives summing to zero; "
-                f"got a sum of {rates.sum(axis=1)[np.abs(rates.sum(axis=1)).argmax()]:.3g}."
-            )
-        broken = check_symmetries(self.starts.group, describe, x, u)
-        for member in self.starts.group:
-            # Row i of Q is ± e_j: control i of the image is ± control j.
-            order, sign = np.abs(member.controls).argmax(axis=1), member.controls.sum(axis=1)
-            low, high = self.lower[order], self.upper[order]
-            turned = np.where(sign > 0, low, -high), np.where(sign > 0, high, -low)
-            if not (np.array_equal(turned[0], self.lower) and np.array_equal(turned[1], self.upper)):
-                broken = broken or "the bounds break"
-        if broken:
-            raise ValueError(f"`symmetries` must leave the problem unchanged; got {self.symmetries!r}, which {broken}.")
+    return OptimalControl(
+        dynamics=_rps,
+        running_cost=_rps_cost,
+        horizon=horizon,
+        states=("u1", "u2", "u3"),
+        controls=("gamma",),
+        initial=initial,
+        parameters={"r": r},
+        on_simplex=True,
+        symmetries="cyclic",
+    )
 
 
-@partial(jax.jit, static_argnums=0)
-def _describe(equations: Equations, x, u, numbers):
-    """The dynamics (P, n) and everything that a symmetry must not change (P, q), at states x (P, n), controls u (P, k)."""
+def rpssl(initial: Any = (0.11, 0.11, 0.11, 0.11, 0.56), *, horizon: float = 6.0, r: float = 0.2) -> OptimalControl:
+    """Rock–Paper–Scissors–Spock–Lizard: five strategies.
 
-    def at(x, u):
-        known = dict(zip(equations.parameters, numbers, strict=False)) | {"t": 0.37 * numbers[-1]}
-        known |= dict(zip(equations.states, x, strict=True)) | dict(zip(equations.controls, u, strict=True))
-        rates = call(equations.dynamics, known)
-        same = [call(equations.running_cost, known)]
-        if equations.terminal_cost is not None:
-            same.append(call(equations.terminal_cost, known))
-        for named in (*equations.path, *equations.terminal):
-            value = call(named, known)
-            # Constraints may be exchanged among themselves.
-            same.append(jnp.sum(stack(value if isinstance(value, tuple | list) else (value,)) ** 2))
-        return stack(rates if isinstance(rates, tuple | list) else (rates,)), stack(same)
-
-    return jax.vmap(at)(x, u)
-
-
-def _names(role: str, value: Any) -> tuple[str, ...]:
-    names = tuple(value.replace(",", " ").split()) if isinstance(value, str) else tuple(value)
-    if not names or any(not isinstance(name, str) or not name.isidentifier() for name in names):
-        raise ValueError(f'`{role}` must be names like ("x1", "x2"); got {value!r}.')
-    return names
+    Args:
+        initial: A state on the simplex, or a set: the paper's is `flm.Ball((0.11, 0.11, 0.11, 0.11, 0.56), 0.045)`.
+        horizon: T.
+        r: The price of control.
+    """
+    return OptimalControl(
+        dynamics=_rpssl,
+        running_cost=_rpssl_cost,
+        horizon=horizon,
+        states=("u1", "u2", "u3", "u4", "u5"),
+        controls=("gamma",),
+        initial=initial,
+        parameters={"r": r},
+        on_simplex=True,
+        symmetries="cyclic",
+    )
 
 
-def _numbers(parameters: Mapping[str, Any]) -> dict[str, float]:
-    numbers = {}
-    for name, value in dict(parameters).items():
-        if not isinstance(value, int | float | np.number) or not np.isfinite(value):
-            raise ValueError(f"`parameters` must be finite numbers; got {name}={value!r}.")
-        numbers[name] = float(value)
-    return numbers
+def linear_quadratic(
+    A: Any = ((0.0, 1.0), (-1.0, 0.5)),
+    B: Any = ((0.0,), (1.0,)),
+    Q: Any = ((1.0, 0.0), (0.0, 1.0)),
+    R: Any = ((0.5,),),
+    S: Any = None,
+    *,
+    initial: Any = (1.0, 0.0),
+    horizon: float = 5.0,
+) -> OptimalControl:
+    """The linear-quadratic regulator: x' = A x + B u, cost integral of (x'Qx + u'Ru)/2 plus x(T)'S x(T)/2.
+
+    `flm.references.riccati(A, B, Q, R, S, horizon, x0)` has its exact answer. States are x1, x2, …, controls u1, u2, ….
+
+    Args:
+        A: (n, n). The default is an unstable oscillator.
+        B: (n, k).
+        Q: (n, n), symmetric.
+        R: (k, k), symmetric positive definite.
+        S: (n, n), symmetric; zero when left out.
+        initial: A state, `flm.Ball` or `flm.Box`.
+        horizon: T.
+    """
+    A, B, Q, R = (np.atleast_2d(np.asarray(matrix, float)) for matrix in (A, B, Q, R))
+    n, k = B.shape
+    shapes = {"A": (A, (n, n)), "Q": (Q, (n, n)), "R": (R, (k, k))}
+    if S is not None:
+        S = np.atleast_2d(np.asarray(S, float))
+        shapes["S"] = (S, (n, n))
+    for role, (matrix, shape) in shapes.items():
+        if matrix.shape != shape:
+            raise ValueError(f"`{role}` must have shape {shape} to match B of shape {B.shape}; got {matrix.shape}.")
+    states, controls = tuple(f"x{i + 1}" for i in range(n)), tuple(f"u{i + 1}" for i in range(k))
+    entries = [None if matrix is None else tuple(map(tuple, matrix.tolist())) for matrix in (A, B, Q, R, S)]
+    dynamics, running_cost, terminal_cost = _linear_quadratic(*entries)
+    return OptimalControl(
+        dynamics=Named(dynamics, states + controls),
+        running_cost=Named(running_cost, states + controls),
+        horizon=horizon,
+        states=states,
+        controls=controls,
+        initial=initial,
+        terminal_cost=None if S is None else Named(terminal_cost, states),
+    )
 
 
-def _check_distinct(states: tuple[str, ...], controls: tuple[str, ...], parameters: tuple[str, ...]) -> None:
-    seen: set[str] = {"t"}
-    for role, names in (("states", states), ("controls", controls), ("parameters", parameters)):
-        for name in names:
-            if name in seen:
-                what = "is the time" if name == "t" else "is used twice"
-                raise ValueError(f"`{role}` must have names of their own; got {name!r}, which {what}.")
-            seen.add(name)
+def van_der_pol(
+    initial: Any = (0.0, 1.0), *, horizon: float = 10.0, bounds: tuple[float, float] | None = (-1.0, 1.0)
+) -> OptimalControl:
+    """Bring a Van der Pol oscillator to rest: x1' = (1 - x2²) x1 - x2 + u, x2' = x1, cost integral of x1² + x2² + u².
+
+    Args:
+        initial: A state, `flm.Ball` or `flm.Box(x1=…, x2=…)`.
+        horizon: T.
+        bounds: Of the control, or None.
+    """
+    return OptimalControl(
+        dynamics=_van_der_pol,
+        running_cost=_squares,
+        horizon=horizon,
+        states=("x1", "x2"),
+        controls=("u",),
+        initial=initial,
+        bounds=bounds,
+        symmetries=((("-x1", "-x2"), ("-u",)),) if bounds is None or bounds[0] == -bounds[1] else (),
+    )
 
 
-def _check_horizon(horizon: Any) -> None:
-    if not isinstance(horizon, int | float | np.number) or not np.isfinite(horizon) or horizon <= 0:
-        raise ValueError(f"`horizon` must be a positive time, or flm.Free(guess); got {horizon!r}.")
+def double_integrator(
+    initial: Any = (1.0, 0.0), *, horizon: float = 2.0, largest: float | None = 1.25
+) -> OptimalControl:
+    """Move a mass to rest at the origin with the least effort and a bounded force: x'' = u, cost integral of u²/2.
+
+    From rest at distance 1 the answer is u = clip(k (t - T/2), -largest, largest), with the force 6/T² at the ends when
+    it is unbounded and no answer below 4/T².
+
+    Args:
+        initial: Position and velocity, an `flm.Ball` or `flm.Box(x=…, v=…)`.
+        horizon: T.
+        largest: The bound on |u|, or None.
+    """
+    return OptimalControl(
+        dynamics=_mass,
+        running_cost=_effort,
+        horizon=horizon,
+        states=("x", "v"),
+        controls=("u",),
+        initial=initial,
+        terminal=_at_rest,
+        bounds=None if largest is None else (-largest, largest),
+        symmetries=((("-x", "-v"), ("-u",)),),
+    )
 
 
-def _bounds(bounds: Any, controls: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper bounds (k,), infinite where there is none."""
-    lower, upper = np.full(len(controls), -np.inf), np.full(len(controls), np.inf)
-    if bounds is None:
-        return lower, upper
-    if not isinstance(bounds, Mapping):
-        if len(controls) > 1:
-            raise ValueError(f"`bounds` must be a dict with an interval for each bounded control; got {bounds!r}.")
-        bounds = dict.fromkeys(controls, bounds)
-    for name, interval in bounds.items():
-        if name not in controls:
-            raise ValueError(
-                f"`bounds` must be for the controls {', '.join(controls)}; got {name!r}.{did_you_mean(name, controls)}"
-            )
-        try:
-            low, high = (bound if bound is None else float(bound) for bound in interval)
-        except (TypeError, ValueError):
-            raise ValueError(f"`bounds` must be intervals (lower, upper); got {interval!r} for {name!r}.") from None
-        index = controls.index(name)
-        lower[index] = -np.inf if low is None else low
-        upper[index] = np.inf if high is None else high
-        if not lower[index] < upper[index]:
-            raise ValueError(f"`bounds` must be intervals with lower < upper; got {interval!r} for {name!r}.")
-    return lower, upper
+def pendulum(initial: Any = (0.0, 0.0), *, horizon: float = 8.0, largest: float = 0.7) -> OptimalControl:
+    """Swing a pendulum up with a torque too weak to hold it sideways: theta'' = -sin theta + u, |u| <= largest < 1.
+
+    Cost: integral of (1 + cos theta) + omega²/10 + u²/10, zero at rest upright (theta = ±pi).
+
+    Args:
+        initial: Angle and angular velocity, an `flm.Ball` or `flm.Box(theta=…, omega=…)`.
+        horizon: T.
+        largest: The bound on |u|.
+    """
+    return OptimalControl(
+        dynamics=_pendulum,
+        running_cost=_upright,
+        horizon=horizon,
+        states=("theta", "omega"),
+        controls=("u",),
+        initial=initial,
+        bounds=(-largest, largest),
+    )
+
+
+def minimum_time(initial: Any = (1.0, 0.0), *, effort: float = 0.1, guess: float = 2.0) -> OptimalControl:
+    """Move a mass to rest at the origin soon and gently: x'' = u, cost T + effort integral of u²/2, T free.
+
+    Without bounds the answer from rest at distance x is T⁴ = 18 effort x² at cost 4T/3.
+
+    Args:
+        initial: Position and velocity, an `flm.Ball` or `flm.Box(x=…, v=…)`.
+        effort: The price of control.
+        guess: Where the search for T starts.
+    """
+    return OptimalControl(
+        dynamics=_mass,
+        running_cost=_time_and_effort,
+        horizon=Free(guess),
+        states=("x", "v"),
+        controls=("u",),
+        initial=initial,
+        parameters={"effort": effort},
+        terminal=_at_rest,
+        symmetries=((("-x", "-v"), ("-u",)),),
+    )
+
+
+def _replicator(payoff: Callable, shares: Sequence, gamma) -> tuple:
+    """u_i ((A u)_i - u'A u) for the payoffs (A u)_i = payoff(i)."""
+    gains = [payoff(i, gamma) for i in range(len(shares))]
+    mean = sum(share * gain for share, gain in zip(shares, gains, strict=True))
+    return tuple(share * (gain - mean) for share, gain in zip(shares, gains, strict=True))
+
+
+def _odd_circulant(shares: Sequence, gamma) -> tuple:
+    """Replicator dynamics of the circulant game in which i loses to i+1, beats i+2, loses to i+3, …: L_ij = (-1)^(j-i).
+
+    M is 1 where L is +1, so L + gamma M has 1 + gamma on the winning entries and -1 on the losing ones.
+    """
+    n = len(shares)
+
+    def payoff(i, gamma):
+        wins = sum(shares[(i + k) % n] for k in range(2, n, 2))
+        losses = sum(shares[(i + k) % n] for k in range(1, n, 2))
+        return (1 + gamma) * wins - losses
+
+    return _replicator(payoff, shares, gamma)
+
+
+def _rps(u1, u2, u3, gamma):
+    return _odd_circulant((u1, u2, u3), gamma)
+
+
+def _rps_cost(u1, u2, u3, gamma, r):
+    return 0.5 * sum((u - 1 / 3) ** 2 for u in (u1, u2, u3)) + 0.5 * r * gamma**2
+
+
+def _rpssl(u1, u2, u3, u4, u5, gamma):
+    return _odd_circulant((u1, u2, u3, u4, u5), gamma)
+
+
+def _rpssl_cost(u1, u2, u3, u4, u5, gamma, r):
+    return 0.5 * sum((u - 0.2) ** 2 for u in (u1, u2, u3, u4, u5)) + 0.5 * r * gamma**2
+
+
+@lru_cache(maxsize=32)
+def _linear_quadratic(A, B, Q, R, S) -> tuple[Callable, Callable, Callable]:
+    """The functions for given matrices: the same objects for the same numbers, so that nothing is compiled twice."""
+    n = len(A)
+
+    def dynamics(*values):
+        x, u = values[:n], values[n:]
+        return tuple(_dot(A[i], x) + _dot(B[i], u) for i in range(n))
+
+    def running_cost(*values):
+        return 0.5 * (_form(Q, values[:n]) + _form(R, values[n:]))
+
+    def terminal_cost(*x):
+        return 0.5 * _form(S, x)
+
+    return dynamics, running_cost, terminal_cost
+
+
+def _van_der_pol(x1, x2, u):
+    return (1 - x2**2) * x1 - x2 + u, x1
+
+
+def _squares(x1, x2, u):
+    return x1**2 + x2**2 + u**2
+
+
+def _mass(v, u):
+    return v, u
+
+
+def _effort(u):
+    return 0.5 * u**2
+
+
+def _time_and_effort(u, effort):
+    return 1.0 + 0.5 * effort * u**2
+
+
+def _at_rest(x, v):
+    return x, v
+
+
+def _pendulum(theta, omega, u):
+    return omega, -jnp.sin(theta) + u
+
+
+def _upright(theta, omega, u):
+    return 1 + jnp.cos(theta) + 0.1 * omega**2 + 0.1 * u**2
+
+
+def _dot(row: Sequence, values: Sequence):
+    return sum(a * value for a, value in zip(row, values, strict=True))
+
+
+def _form(matrix: Sequence, values: Sequence):
+    return sum(value * _dot(row, values) for row, value in zip(matrix, values, strict=True))

@@ -1,270 +1,239 @@
-"""Partial (and ordinary) differential equations, written the way they are on paper."""
+"""Named differential equations with their exact solutions: the paper's and those that users meet first."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
-
+import jax.numpy as jnp
 import numpy as np
 
-from flm.domains import AbstractDomain, Box, Piece
-from flm.domains.piece import join
-from flm.problems.conditions import Condition, Data, Learn, Periodic
-from flm.problems.residuals import Named, Names, Residual, as_named, parameter_values, unique_jets
+from flm.domains import Box
+from flm.pde.cole_hopf import viscous_burgers as cole_hopf
+from flm.pde.conditions import dirichlet, initial, neumann, periodic
+from flm.pde.problem import PDE
+
+sin, cos, exp, tanh, sqrt, pi = jnp.sin, jnp.cos, jnp.exp, jnp.tanh, jnp.sqrt, np.pi
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """One set of equations: a residual and where it holds.
-
-    Attributes:
-        kind: "equation", "initial", "boundary", "periodic" or "data".
-        piece: where; None is the inside of the domain.
-        partner: for a periodic pair, the opposite face: the residual is the jet here less the jet there.
-        data: the readings of a data block.
-        parts: the faces that "boundary" stands for.
-    """
-
-    name: str
-    kind: str
-    residual: Residual
-    domain: AbstractDomain
-    piece: Piece | None = None
-    partner: Piece | None = None
-    data: Data | None = None
-    parts: tuple[Piece, ...] = ()
-
-    @property
-    def faces(self) -> tuple[Piece, ...]:
-        """The natural pieces that `piece` is made of."""
-        return self.parts or ((self.piece,) if self.piece is not None else ())
-
-    def sample(self, n: int, *, seed: int, warp: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Points and outward normals, both (P, m); normals are zero inside. Data blocks give their own points."""
-        if self.data is not None:
-            return self.data.points, np.zeros_like(self.data.points)
-        if self.piece is None:
-            points = self.domain.interior(n, seed=seed, warp=warp)
-            return points, np.zeros_like(points)
-        return self.piece.sample(n, seed=seed, warp=warp)
+def heat(alpha: float = 0.1) -> PDE:
+    """The heat equation of the paper: u_t = alpha u_xx on the unit square, u(x, 0) = sin(pi x), zero at both ends."""
+    return PDE(
+        Box(x=(0, 1), t=(0, 1)),
+        lambda u_t, u_xx, alpha: u_t - alpha * u_xx,
+        [initial(lambda x: sin(pi * x)), dirichlet("x=0"), dirichlet("x=1")],
+        parameters={"alpha": alpha},
+        exact=lambda x, t, alpha: sin(pi * x) * exp(-alpha * pi**2 * t),
+    )
 
 
-class PDE:
-    """Equations for unknown functions on a domain, with conditions.
-
-    Args:
-        domain: a box or region with named axes; one axis makes it an ODE.
-        equation: a residual, or a list of them, by argument name: `lambda u_t, u_xx: u_t - 0.1 * u_xx`.
-        conditions: what `on`, `initial`, `dirichlet`, `neumann`, `robin`, `periodic` and `data` return.
-        unknowns: names of the unknown functions.
-        parameters: numbers, or `Learn` for those to be found from data.
-        exact: the solution if known, by axis (and parameter) name; a dict by unknown for systems. Never used to solve.
-
-    Raises:
-        ValueError: a name is unknown or ambiguous, a face does not exist, a residual is not finite, ....
-
-    Example:
-        >>> import flm
-        >>> decay = flm.PDE(flm.Box(t=(0, 1)), lambda u, u_t: u_t + u, [flm.initial(1.0)])
-    """
-
-    def __init__(
-        self,
-        domain: AbstractDomain,
-        equation: Any,
-        conditions: Iterable[Any] = (),
-        *,
-        unknowns: Iterable[str] = ("u",),
-        parameters: Mapping[str, Any] | None = None,
-        exact: Any = None,
-    ):
-        if not isinstance(domain, AbstractDomain):
-            raise TypeError(f"`domain` must be a domain such as flm.Box(x=(0, 1), t=(0, 1)); got {domain!r}.")
-        self.domain = domain
-        if not isinstance(unknowns, str | tuple | list):
-            raise TypeError(f'`unknowns` must be names such as ("u", "v"); got {unknowns!r}.')
-        if parameters is not None and not isinstance(parameters, Mapping):
-            raise TypeError(f"`parameters` must be a dict of numbers by name; got {parameters!r}.")
-        self.unknowns = (unknowns,) if isinstance(unknowns, str) else tuple(unknowns)
-        self.parameters = dict(parameters or {})
-        self._check_names()
-        names = Names(domain.axes, self.unknowns, tuple(self.parameters))
-        equations = equation if isinstance(equation, list | tuple) else [equation]
-        if not equations:
-            raise ValueError("`equation` must be a function or a list of at least one; got an empty list.")
-        labels = ["`equation`"] if len(equations) == 1 else [f"`equation[{i}]`" for i in range(len(equations))]
-        bound = [Residual.bind(f, names, label) for f, label in zip(equations, labels, strict=True)]
-        self.equations = tuple(
-            Block(f"equation {i + 1}" if len(bound) > 1 else "equation", "equation", r, domain)
-            for i, r in enumerate(bound)
-        )
-        flat = _flatten(conditions)
-        self.source = {"equation": equation, "conditions": flat}
-        found = [self._blocks(c, f"`conditions[{i}]`") for i, c in enumerate(flat)]
-        named = [block for blocks in found for block in blocks]
-        self.condition_blocks = tuple(zip(flat, found, strict=True))
-        self.conditions = tuple(self._unclaimed(block, named) for block in named)
-        self._check_values()
-        self.exact = self._bind_exact(exact)
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """Equations and conditions, equations first."""
-        return self.equations + self.conditions
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the inputs."""
-        return self.domain.axes
-
-    @cached_property
-    def parameter_start(self) -> np.ndarray:
-        """Parameter values, with the start of those to be learned."""
-        return parameter_values(self.parameters)
-
-    @property
-    def learned(self) -> tuple[int, ...]:
-        """Which parameters are to be found."""
-        return tuple(i for i, v in enumerate(self.parameters.values()) if isinstance(v, Learn))
-
-    @cached_property
-    def periodic_axes(self) -> tuple[bool, ...]:
-        """Which axes are periodic for every unknown."""
-        joined = {
-            (b.piece.name, j[0]) for b in self.conditions if b.kind == "periodic" and b.piece for j in b.residual.jets
-        }
-        faces = [f"{a}=" for a in self.axes]
-        return tuple(
-            all(any(name.startswith(face) and u == k for name, u in joined) for k in range(len(self.unknowns)))
-            for face in faces
-        )
-
-    def _check_names(self) -> None:
-        taken: dict[str, str] = {}
-        groups = {"axis": self.domain.axes, "unknown": self.unknowns, "parameter": tuple(self.parameters)}
-        if not self.unknowns:
-            raise ValueError("`unknowns` must name at least one function; got none.")
-        for kind, names in groups.items():
-            for name in names:
-                if not isinstance(name, str) or not name.isidentifier():
-                    raise ValueError(f"every {kind} must be a valid Python name; got {name!r}.")
-                if name in taken:
-                    raise ValueError(
-                        f"`{kind}s` must not reuse a name; got {name!r}, which is already an {taken[name]}."
-                    )
-                taken[name] = kind
-        for name, value in self.parameters.items():
-            real = isinstance(value, int | float | np.number) and not isinstance(value, complex | np.complexfloating)
-            if not isinstance(value, Learn) and not (real and np.isfinite(value)):
-                raise ValueError(f"the parameter {name!r} must be a finite number or flm.Learn(start); got {value!r}.")
-
-    def _blocks(self, condition: Any, label: str) -> list[Block]:
-        names = Names(self.axes, self.unknowns, tuple(self.parameters), normals=True)
-        if isinstance(condition, Periodic):
-            return self._periodic_blocks(condition, label)
-        if isinstance(condition, Data):
-            if condition.points.shape[1] != len(self.axes):
-                raise ValueError(
-                    f"`points` of data must have one column per axis ({', '.join(self.axes)}); got "
-                    f"{condition.points.shape[1]}."
-                )
-            if not self.domain.contains(condition.points).all():
-                raise ValueError("`points` of data must lie in the domain; remove the readings outside it.")
-            observed = Residual.bind(condition.observe, names, f"`observe` of {label}")
-            return [Block("data", "data", observed, self.domain, data=condition)]
-        if not isinstance(condition, Condition):
-            raise TypeError(
-                f"{label} must come from on, initial, dirichlet, neumann, robin, periodic or data; got {condition!r}."
-            )
-        piece = self.domain.piece(condition.place)
-        if condition.where is not None:
-            piece = piece.restrict(condition.where)
-        residual = Residual.bind(condition.residual, names, label)
-        start = {"t": float(self.domain.bounds[self.axes.index("t"), 0])} if "t" in self.axes else None
-        kind = "initial" if start is not None and piece.fixed == start else "boundary"
-        return [Block(piece.name, kind, residual, self.domain, piece)]
-
-    def _unclaimed(self, block: Block, others: list[Block]) -> Block:
-        """A condition on "boundary" keeps the pieces that no other condition on the same unknowns names.
-
-        Where one axis is time, "boundary" means the spatial boundary.
-        """
-        if block.piece is None or block.piece.name != "boundary":
-            return block
-        unknowns = {unknown for unknown, _ in block.residual.jets}
-        claimed = {b.piece.name for b in others if b.piece is not None and unknowns & {u for u, _ in b.residual.jets}}
-        pieces = self.domain.pieces
-        if len(self.axes) > 1:
-            pieces = tuple(p for p in pieces if "t" not in p.fixed)
-        left = [p for p in pieces if p.name not in claimed]
-        if not left:
-            raise ValueError(
-                'a condition on "boundary" must have some of it left; got one with every piece named elsewhere.'
-            )
-        return replace(block, piece=join("boundary", left), parts=tuple(left))
-
-    def _periodic_blocks(self, condition: Periodic, label: str) -> list[Block]:
-        axis = condition.axis
-        if axis not in self.axes or not isinstance(self.domain, Box):
-            raise ValueError(
-                f"{label}: `axis` of periodic must be an axis of a box ({', '.join(self.axes)}); got {axis!r}."
-            )
-        if condition.unknown not in (None, *self.unknowns):
-            raise ValueError(
-                f"{label}: `unknown` must be one of {', '.join(self.unknowns)}; got {condition.unknown!r}."
-            )
-        j = self.axes.index(axis)
-        names = Names(self.axes, self.unknowns, tuple(self.parameters))
-        low, high = self.domain.piece(f"{axis}=min"), self.domain.piece(f"{axis}=max")
-        blocks = []
-        for k, unknown in enumerate(self.unknowns):
-            if condition.unknown in (None, unknown):
-                orders = [alpha[j] for index, alpha in unique_jets(b.residual for b in self.equations) if index == k]
-                for order in range(max([1, *orders])):
-                    name = f"{unknown}_{axis * order}" if order else unknown
-                    residual = Residual.bind(Named(lambda value: value, (name,)), names, label)
-                    blocks.append(Block(f"{low.name} ~ {high.name}", "periodic", residual, self.domain, low, high))
-        return blocks
-
-    def _check_values(self) -> None:
-        points = self.domain.interior(8, seed=12345, warp=False)
-        normals = np.full_like(points, 1 / np.sqrt(points.shape[1]))
-        for block in self.equations:
-            if not block.residual.jets:
-                known = f"{', '.join(self.unknowns)} or their derivatives"
-                raise ValueError(f"{block.residual.label} must ask for an unknown ({known}); got a function of none.")
-        for block in self.blocks:
-            block.residual.check(points, self.parameter_start, normals)
-        if self.learned and not any(block.kind == "data" for block in self.conditions):
-            raise ValueError(
-                "`parameters` with flm.Learn must come with measured values: add flm.data(points, values)."
-            )
-
-    def _bind_exact(self, exact: Any) -> tuple[Residual, ...] | None:
-        if exact is None:
-            return None
-        by_name = exact if isinstance(exact, Mapping) else {self.unknowns[0]: exact}
-        if set(by_name) != set(self.unknowns):
-            raise ValueError(f"`exact` must give {', '.join(self.unknowns)}; got {', '.join(map(str, by_name))}.")
-        names = Names(self.axes, self.unknowns, tuple(self.parameters))
-        bound = tuple(Residual.bind(as_named(by_name[u], "`exact`"), names, "`exact`") for u in self.unknowns)
-        if any(r.jets for r in bound):
-            raise ValueError("`exact` must be a function of axes and parameters only.")
-        return bound
-
-    def exact_values(self, points: np.ndarray) -> np.ndarray:
-        """The exact solution at points, (P,) or (P, K)."""
-        if self.exact is None:
-            raise ValueError("the problem must have an `exact` solution for this; give `reference` instead.")
-        columns = [np.asarray(r(np.asarray(points), (), self.parameter_start)) for r in self.exact]
-        return columns[0] if len(columns) == 1 else np.stack(columns, axis=-1)
+def poisson() -> PDE:
+    """Poisson's equation of the paper: u_xx + u_yy = -2 pi^2 sin(pi x) sin(pi y), zero on the unit square's boundary."""
+    return PDE(
+        Box(x=(0, 1), y=(0, 1)),
+        lambda x, y, u_xx, u_yy: u_xx + u_yy + 2 * pi**2 * sin(pi * x) * sin(pi * y),
+        [dirichlet("boundary")],
+        exact=lambda x, y: sin(pi * x) * sin(pi * y),
+    )
 
 
-def _flatten(conditions: Any) -> list[Any]:
-    if isinstance(conditions, Condition | Periodic | Data):
-        return [conditions]
-    if not isinstance(conditions, Iterable) or isinstance(conditions, str):
-        raise TypeError(f"`conditions` must be a list of what flm.on, flm.dirichlet, ... return; got {conditions!r}.")
-    return [c for entry in conditions for c in (_flatten(entry) if isinstance(entry, list | tuple) else [entry])]
+def black_scholes() -> PDE:
+    """The generalized Black-Scholes equation of the paper, with solution exp(x - t) on [-2, 2] x [0, 1]."""
+
+    def equation(x, t, u, u_t, u_x, u_xx):
+        e = exp(x)
+        a = 0.08 * (2 + (1 - t) * sin(e)) ** 2
+        b = 0.06 * (1 + t * exp(-e)) - 0.02 * exp(-t - e) - a
+        c = -0.06 * (1 + t * exp(-e))
+        d = 0.02 * exp(x - e - 2 * t) - exp(x - t)
+        return u_t - (a * u_xx + b * u_x + c * u + d)
+
+    return PDE(
+        Box(x=(-2, 2), t=(0, 1)),
+        equation,
+        [
+            initial(lambda x: exp(x)),
+            dirichlet("x=-2", lambda t: exp(-2 - t)),
+            dirichlet("x=2", lambda t: exp(2 - t)),
+        ],
+        exact=lambda x, t: exp(x - t),
+    )
+
+
+def advection(speed: float = 1.0) -> PDE:
+    """Linear advection u_t + c u_x = 0 of exp(sin 2 pi x) around a periodic unit interval."""
+    return PDE(
+        Box(x=(0, 1), t=(0, 1)),
+        lambda u_t, u_x, c: u_t + c * u_x,
+        [initial(lambda x: exp(sin(2 * pi * x))), periodic("x")],
+        parameters={"c": speed},
+        exact=lambda x, t, c: exp(sin(2 * pi * (x - c * t))),
+    )
+
+
+def wave(speed: float = 1.0) -> PDE:
+    """A vibrating string: u_tt = c^2 u_xx with fixed ends, plucked in its first and fourth modes."""
+    return PDE(
+        Box(x=(0, 1), t=(0, 1)),
+        lambda u_tt, u_xx, c: u_tt - c**2 * u_xx,
+        [initial(lambda x: sin(pi * x) + 0.5 * sin(4 * pi * x), velocity=0.0), dirichlet("x=0"), dirichlet("x=1")],
+        parameters={"c": speed},
+        exact=lambda x, t, c: sin(pi * x) * cos(pi * c * t) + 0.5 * sin(4 * pi * x) * cos(4 * pi * c * t),
+    )
+
+
+def helmholtz(wavenumber: float = 10.0, angle: float = 0.6) -> PDE:
+    """Helmholtz's equation u_xx + u_yy + k^2 u = 0 on the unit square, whose solution is a plane wave at an angle."""
+    kx, ky = wavenumber * np.cos(angle), wavenumber * np.sin(angle)
+    plane = lambda x, y: sin(kx * x + ky * y)
+    return PDE(
+        Box(x=(0, 1), y=(0, 1)),
+        lambda u, u_xx, u_yy, k: u_xx + u_yy + k**2 * u,
+        [dirichlet("boundary", plane)],
+        parameters={"k": wavenumber},
+        exact=plane,
+    )
+
+
+def convection_diffusion(epsilon: float = 0.05) -> PDE:
+    """Convection and diffusion -eps (u_xx + u_yy) + u_x = f with a boundary layer of width eps at x = 1."""
+    layer = lambda x, e: x - (exp((x - 1) / e) - exp(-1 / e)) / (1 - exp(-1 / e))  # -e v'' + v' = 1
+    return PDE(
+        Box(x=(0, 1), y=(0, 1)),
+        lambda x, y, u_x, u_xx, u_yy, e: -e * (u_xx + u_yy) + u_x - (1 + e * pi**2 * layer(x, e)) * sin(pi * y),
+        [dirichlet("boundary")],
+        parameters={"e": epsilon},
+        exact=lambda x, y, e: layer(x, e) * sin(pi * y),
+    )
+
+
+def reaction_diffusion() -> PDE:
+    """Fisher's equation u_t = u_xx + u (1 - u) with its traveling front of speed 5 / sqrt 6."""
+    front = lambda x, t: (1 + exp((x - 5 * t / sqrt(6.0)) / sqrt(6.0))) ** -2
+    return PDE(
+        Box(x=(-5, 5), t=(0, 1)),
+        lambda u, u_t, u_xx: u_t - u_xx - u * (1 - u),
+        [
+            initial(lambda x: front(x, 0.0)),
+            dirichlet("x=-5", lambda t: front(-5.0, t)),
+            dirichlet("x=5", lambda t: front(5.0, t)),
+        ],
+        exact=front,
+    )
+
+
+def klein_gordon() -> PDE:
+    """A nonlinear Klein-Gordon equation u_tt - u_xx + u + u^3 = f with solution x cos 2t."""
+    truth = lambda x, t: x * cos(2 * t)
+    return PDE(
+        Box(x=(-1, 1), t=(0, 1)),
+        lambda x, t, u, u_tt, u_xx: u_tt - u_xx + u + u**3 + 3 * truth(x, t) - truth(x, t) ** 3,
+        [
+            initial(lambda x: x, velocity=0.0),
+            dirichlet("x=-1", lambda t: -cos(2 * t)),
+            dirichlet("x=1", lambda t: cos(2 * t)),
+        ],
+        exact=truth,
+    )
+
+
+def allen_cahn() -> PDE:
+    """The Allen-Cahn equation u_t = u_xx + u - u^3 with its traveling kink."""
+    kink = lambda x, t: 0.5 * (1 + tanh(x / (2 * sqrt(2.0)) + 0.75 * t))
+    return PDE(
+        Box(x=(-5, 5), t=(0, 1)),
+        lambda u, u_t, u_xx: u_t - u_xx - u + u**3,
+        [
+            initial(lambda x: kink(x, 0.0)),
+            dirichlet("x=-5", lambda t: kink(-5.0, t)),
+            dirichlet("x=5", lambda t: kink(5.0, t)),
+        ],
+        exact=kink,
+    )
+
+
+def viscous_burgers(viscosity: float = 0.1) -> PDE:
+    """Burgers' equation u_t + u u_x = nu u_xx from -sin(pi x); exact by the Cole-Hopf transform."""
+    return PDE(
+        Box(x=(-1, 1), t=(0, 1)),
+        lambda u, u_t, u_x, u_xx, nu: u_t + u * u_x - nu * u_xx,
+        [initial(lambda x: -sin(pi * x)), dirichlet("x=-1"), dirichlet("x=1")],
+        parameters={"nu": viscosity},
+        exact=lambda x, t, nu: cole_hopf(x, t, viscosity),
+    )
+
+
+def biharmonic() -> PDE:
+    """A clamped square plate: the squared Laplacian of u is a load, u = u_n = 0; solution sin^2(pi x) sin^2(pi y)."""
+    load = lambda x, y: (
+        8
+        * pi**4
+        * (cos(2 * pi * x) * cos(2 * pi * y) - cos(2 * pi * x) * sin(pi * y) ** 2 - cos(2 * pi * y) * sin(pi * x) ** 2)
+    )
+    return PDE(
+        Box(x=(0, 1), y=(0, 1)),
+        lambda x, y, u_xxxx, u_xxyy, u_yyyy: u_xxxx + 2 * u_xxyy + u_yyyy - load(x, y),
+        [dirichlet("boundary"), neumann("boundary")],
+        exact=lambda x, y: sin(pi * x) ** 2 * sin(pi * y) ** 2,
+    )
+
+
+def acoustics() -> PDE:
+    """A linear system: pressure and velocity of sound, u_t + v_x = 0 and v_t + u_x = 0, in a closed tube."""
+    return PDE(
+        Box(x=(0, 1), t=(0, 1)),
+        [lambda u_t, v_x: u_t + v_x, lambda v_t, u_x: v_t + u_x],
+        [
+            initial(lambda x: exp(cos(pi * x))),
+            initial(0.0, unknown="v"),
+            dirichlet("x=0", unknown="v"),
+            dirichlet("x=1", unknown="v"),
+        ],
+        unknowns=("u", "v"),
+        exact={  # d'Alembert: (f(x - t) +- f(x + t)) / 2 with f even and 2-periodic
+            "u": lambda x, t: (exp(cos(pi * (x - t))) + exp(cos(pi * (x + t)))) / 2,
+            "v": lambda x, t: (exp(cos(pi * (x - t))) - exp(cos(pi * (x + t)))) / 2,
+        },
+    )
+
+
+def poisson_3d() -> PDE:
+    """Poisson's equation in the unit cube with solution exp(x) sin(2y) cos z."""
+    truth = lambda x, y, z: exp(x) * sin(2 * y) * cos(z)
+    return PDE(
+        Box(x=(0, 1), y=(0, 1), z=(0, 1)),
+        lambda x, y, z, u_xx, u_yy, u_zz: u_xx + u_yy + u_zz + 4 * truth(x, y, z),
+        [dirichlet("boundary", truth)],
+        exact=truth,
+    )
+
+
+def poisson_5d() -> PDE:
+    """Poisson's equation in the five-dimensional unit cube with solution prod sin(pi x_i)."""
+    truth = lambda a, b, c, d, e: sin(pi * a) * sin(pi * b) * sin(pi * c) * sin(pi * d) * sin(pi * e)
+    return PDE(
+        Box(a=(0, 1), b=(0, 1), c=(0, 1), d=(0, 1), e=(0, 1)),
+        lambda a, b, c, d, e, u_aa, u_bb, u_cc, u_dd, u_ee: (
+            u_aa + u_bb + u_cc + u_dd + u_ee + 5 * pi**2 * truth(a, b, c, d, e)
+        ),
+        [dirichlet("boundary")],
+        exact=truth,
+    )
+
+
+def oscillator(frequency: float = 5.0, damping: float = 0.1) -> PDE:
+    """A damped harmonic oscillator u'' + 2 d w u' + w^2 u = 0, u(0) = 1, u'(0) = 0, over [0, 6]."""
+    fast = frequency * np.sqrt(1 - damping**2)
+    return PDE(
+        Box(t=(0, 6)),
+        lambda u, u_t, u_tt, w, d: u_tt + 2 * d * w * u_t + w**2 * u,
+        [initial(1.0, velocity=0.0)],
+        parameters={"w": frequency, "d": damping},
+        exact=lambda t, w, d: exp(-d * w * t) * (cos(fast * t) + d * w / fast * sin(fast * t)),
+    )
+
+
+def stiff(rate: float = 1000.0) -> PDE:
+    """A stiff ODE, u' = -k (u - cos t) - sin t with u(0) = 1, whose smooth solution is cos t (Prothero and Robinson)."""
+    return PDE(
+        Box(t=(0, 10)),
+        lambda t, u, u_t, k: u_t + k * (u - cos(t)) + sin(t),
+        [initial(1.0)],
+        parameters={"k": rate},
+        exact=lambda t: cos(t),
+    )

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from flm.problems.conservation import ConservationLaw
-from flm.problems.control import OptimalControl
-from flm.problems.pde import PDE
-from flm.problems.text_control import read_control
-from flm.problems.text_outline import Outline, Place, ProblemError, sentences
-from flm.problems.text_pde import read_conservation, read_pde
+from flm.conservation.law import ConservationLaw
+from flm.control.problem import OptimalControl
+from flm.control.text import read_control
+from flm.language.outline import Outline, Place, ProblemError, sentences
+from flm.pde.problem import PDE
+from flm.pde.text import read_conservation, read_pde
 
 MAX_BYTES = 65_536
 Problem = PDE | ConservationLaw | OptimalControl

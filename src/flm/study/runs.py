@@ -46,8 +46,8 @@ def train_solution(definition: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """
     import numpy as np
 
-    from flm.solvers.train import strong_form
-    from flm.solvers.train import train as train_model
+    from flm.training.run import strong_form
+    from flm.training.run import train as train_model
 
     problem = named_problem(definition["problem"])
     strong = strong_form(problem)
@@ -104,7 +104,7 @@ def named_problem(name: str) -> Any:
 def catalogue() -> list[str]:
     """Names of the problems that can be trained: the catalogue's PDEs and conservation laws."""
     package = importlib.import_module("flm.problems")
-    homes = ("flm.problems.catalogue", "flm.problems.catalogue_conservation")
+    homes = ("flm.problems.pde", "flm.problems.conservation")
     return sorted(
         name for name, value in vars(package).items() if inspect.isfunction(value) and value.__module__ in homes
     )

@@ -1,0 +1,175 @@
+"""Scalar conservation laws u_t + f(u)_x = 0, periodic in x."""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from flm.conservation.fluxes import derivative, on_arrays
+from flm.domains import Box
+from flm.language.arguments import Named, argument_names
+from flm.pde.conditions import Learn, initial, periodic
+from flm.pde.problem import PDE
+
+
+class ConservationLaw:
+    """A scalar conservation law u_t + f(u)_x = 0, periodic in x, whose solution is the entropy solution.
+
+    Args:
+        flux: f, a function of the unknown and of parameters by name, smooth, convex or not: `lambda u: u**2 / 2`.
+        domain: A box of space and time, `Box(x=(0, 1), t=(0, 1))`; the interval in x is one period.
+        initial: u at the first time, a function of x (jumps are allowed) or a number.
+        parameters: Numbers by name, for `flux` and `initial`.
+        exact: The solution if known, a function of x and t by name. Never used to solve.
+
+    Raises:
+        ValueError: The domain is not space and time, a name is unknown, or a function is not finite or not smooth.
+
+    Example:
+        >>> from flm.domains import Box
+        >>> law = ConservationLaw(lambda u: u**2 / 2, Box(x=(0, 1), t=(0, 1)), lambda x: np.sin(2 * np.pi * x))
+        >>> round(law.breaking_time, 4)
+        0.1592
+    """
+
+    def __init__(
+        self,
+        flux: Callable[..., Any],
+        domain: Box,
+        initial: Any,
+        *,
+        parameters: Mapping[str, float] | None = None,
+        exact: Any = None,
+    ):
+        if not isinstance(domain, Box) or len(domain) != 2 or domain.axes[1] != "t":
+            raise ValueError(f"`domain` must be a box of space and then time, Box(x=(0, 1), t=(0, 1)); got {domain!r}.")
+        self.domain = domain
+        self.parameters = dict(parameters or {})
+        if learned := [name for name, value in self.parameters.items() if isinstance(value, Learn)]:
+            raise ValueError(f"`parameters` of a conservation law must be numbers; got flm.Learn for {learned[0]!r}.")
+        unknown = [name for name in argument_names(flux, "`flux`") if name not in self.parameters]
+        if len(unknown) != 1 or unknown[0] in domain.axes:
+            raise ValueError(
+                f"`flux` must be a function of the unknown alone, as in `lambda u: u**2 / 2` (and of parameters, "
+                f"{', '.join(self.parameters) or 'none declared'}); got the arguments {', '.join(unknown) or 'none'}."
+            )
+        self.unknowns = (unknown[0],)
+        self._flux, self._initial = flux, initial
+        if not callable(initial) and not isinstance(initial, int | float | np.floating | np.integer):
+            raise TypeError(f"`initial` must be a number or a function of {domain.axes[0]}; got {initial!r}.")
+        if callable(initial):
+            space = domain.axes[0]
+            if odd := [n for n in argument_names(initial, "`initial`") if n not in (space, *self.parameters)]:
+                raise ValueError(f"`initial` must be a function of {space}; got the argument {odd[0]!r}.")
+        line = np.linspace(*domain.intervals[0], 257)
+        sample = _tried(self.initial, line, "`initial`")
+        if not np.all(np.isfinite(sample)):
+            raise ValueError("`initial` must be finite on the domain; got values that are not.")
+        if not np.all(np.isfinite(_tried(self.flux, sample, "`flux`"))):
+            raise ValueError("`flux` must be finite on the range of the initial state; got values that are not.")
+        self.speed(sample)
+        self._exact = exact
+        if exact is not None and (odd := [n for n in argument_names(exact, "`exact`") if n not in domain.axes]):
+            raise ValueError(f"`exact` must be a function of {' and '.join(domain.axes)}; got the argument {odd[0]!r}.")
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of space and time."""
+        return self.domain.axes
+
+    @property
+    def exact(self) -> Any:
+        """The exact solution by name, or None."""
+        return self._exact
+
+    @cached_property
+    def flux(self) -> Callable[[np.ndarray], np.ndarray]:
+        """f on float64 arrays."""
+        return on_arrays(self._plain_flux)
+
+    @cached_property
+    def initial(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The initial state on float64 arrays."""
+        return on_arrays(lambda x: self._plain_initial(x) + 0.0 * x)
+
+    @cached_property
+    def speed(self) -> Callable[[np.ndarray], np.ndarray]:
+        """f′ on float64 arrays, the speed of characteristics."""
+        low, high = self.state_range
+        room = 0.05 * (high - low) + 1e-6 * max(abs(low), abs(high), 1e-300)
+        return derivative(self._plain_flux, low - room, high + room)
+
+    @cached_property
+    def state_range(self) -> tuple[float, float]:
+        """The least and the largest initial value, which bound the solution at all times."""
+        values = self.initial(self._fine())
+        return float(values.min()), float(values.max())
+
+    @cached_property
+    def breaking_time(self) -> float:
+        """How long the solution stays smooth, −1 / min (f′(u0))_x; infinite when no characteristics meet."""
+        waves = self.speed(self.initial(self._fine()))
+        steepest = float(np.min(np.roll(waves, -1) - waves) / (self._fine()[1] - self._fine()[0]))
+        return -1.0 / steepest if steepest < -1e-12 * (np.abs(waves).max() + 1e-300) else np.inf
+
+    def strong(self) -> PDE:
+        """The law as a strong residual, u_t + f′(u) u_x = 0, for gradient training: the paper's form."""
+        import jax
+
+        u, (x, _) = self.unknowns[0], self.axes
+
+        def residual(value, by_time, by_space):
+            slope = jax.jvp(self._plain_flux, (value,), (jax.numpy.ones_like(value),))[1]
+            return by_time + slope * by_space
+
+        return PDE(
+            self.domain,
+            Named(residual, (u, f"{u}_t", f"{u}_{x}")),
+            [initial(Named(self._plain_initial, (x,)), unknown=u), periodic(x)],
+            unknowns=self.unknowns,
+            exact=self._exact,
+        )
+
+    def exact_values(self, points: Any) -> np.ndarray:
+        """The exact solution at points (P, 2), (P,)."""
+        if self._exact is None:
+            raise ValueError("the problem must have an `exact` solution for this; give `reference` instead.")
+        points = self.domain.as_points(points)
+        columns = dict(zip(self.axes, points.T, strict=True))
+        values = self._exact(**{name: columns[name] for name in argument_names(self._exact, "`exact`")})
+        return np.broadcast_to(np.asarray(values, float), (len(points),))
+
+    def test_points(self, shape: tuple[int, int] = (251, 101)) -> np.ndarray:
+        """A grid of one period in space times the whole time, (P, 2): shifted by a third of a cell in x, so that a shock
+        on a line of simple slope does not pass through its nodes, where an error would be meaningless.
+        """
+        (low, high), (start, end) = self.domain.intervals
+        x = low + (high - low) * (np.arange(shape[0]) + 1.0 / 3.0) / shape[0]
+        t = np.linspace(start, end, shape[1])
+        return np.stack([g.ravel() for g in np.meshgrid(x, t, indexing="ij")], axis=1)
+
+    def __repr__(self) -> str:
+        u, x = self.unknowns[0], self.axes[0]
+        return f"ConservationLaw({u}_t + f({u})_{x} = 0, {self.domain!r})"
+
+    def _plain_flux(self, value: Any) -> Any:
+        fixed = {name: v for name, v in self.parameters.items() if name in argument_names(self._flux, "`flux`")}
+        return self._flux(**{self.unknowns[0]: value}, **fixed)
+
+    def _plain_initial(self, x: Any) -> Any:
+        if not callable(self._initial):
+            return float(self._initial)
+        known = {self.axes[0]: x, **self.parameters}
+        return self._initial(**{name: known[name] for name in argument_names(self._initial, "`initial`")})
+
+    def _fine(self) -> np.ndarray:
+        return np.linspace(*self.domain.intervals[0], 2**14 + 1)[:-1]
+
+
+def _tried(function: Callable[[np.ndarray], np.ndarray], values: np.ndarray, label: str) -> np.ndarray:
+    try:
+        return function(values)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        said = " ".join(str(error).split())
+        raise TypeError(f"{label} must return numbers, elementwise on arrays; it failed with: {said}") from None

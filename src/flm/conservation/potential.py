@@ -1,0 +1,268 @@
+"""Least squares for conservation laws in their x-integrated (potential) form.
+
+In nondimensional θ = 2π(x − x0)/L − c s, s = (t − t0)/T, with F = f · 2πT/L, the unknown is
+u = mean + Σ_{k ≤ K} cos kθ p_k(s) + sin kθ q_k(s), and the residual is
+
+    R = ∂_s D⁻¹u + F(u) − c u − ν u_θ − mean_θ(…),        D⁻¹ cos kθ = sin kθ / k.
+
+Time functions: cos, sin of w_j s with w_j = 2.5 (j + ½), j < J (measured best among spacings 2.5, 3, 4.5, 6), replaced by
+an orthonormal basis of their span. The Gauss–Newton matrix is a sum over times of Kronecker products, one 2K × 2K Gram
+matrix per time: assembled without the long Jacobian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+
+from flm.numerics.least_squares import one_thread
+
+SPACING = 2.5  # of the time frequencies
+INITIAL_WEIGHT = 10.0  # of the initial condition against the residual; 1 to 100 made no difference
+COMPRESSION_WEIGHT = 10.0  # how strongly rows in a shock are discounted
+VISCOSITY = 0.01  # final ν as a multiple of 2π osc / K: the smallest that does not ring
+
+
+@dataclass(frozen=True)
+class Law:
+    """A conservation law in nondimensional variables.
+
+    Args:
+        flux: f on arrays.
+        speed: f′ on arrays.
+        start: The initial state as a function of x on arrays.
+        left: Where the period starts.
+        period: L.
+        horizon: T.
+    """
+
+    flux: Callable[[np.ndarray], np.ndarray]
+    speed: Callable[[np.ndarray], np.ndarray]
+    start: Callable[[np.ndarray], np.ndarray]
+    left: float
+    period: float
+    horizon: float
+
+    @property
+    def scale(self) -> float:
+        """2πT/L: from speeds to angles per horizon."""
+        return 2.0 * np.pi * self.horizon / self.period
+
+    @cached_property
+    def sample(self) -> np.ndarray:
+        """The initial state at many points of the period, midpoints."""
+        return self.initial(2.0 * np.pi * (np.arange(2**14) + 0.5) / 2**14)
+
+    @cached_property
+    def mean(self) -> float:
+        """The conserved mean."""
+        return float(self.sample.mean())
+
+    @cached_property
+    def amplitude(self) -> float:
+        """The range of the initial state, which is the unit of errors; 1 for a constant state."""
+        spread = float(np.ptp(self.sample))
+        return spread if spread > 1e-14 * np.abs(self.sample).max() else 1.0
+
+    @cached_property
+    def oscillation(self) -> float:
+        """The range of characteristic speeds in angles per horizon; at least 1e-3, for linear fluxes."""
+        return max(float(np.ptp(self.speed(self.sample))) * self.scale, 1e-3)
+
+    @cached_property
+    def mean_speed(self) -> float:
+        """The mean characteristic speed, nondimensional: the first guess of the frame."""
+        return float(self.speed(self.sample).mean()) * self.scale
+
+    def initial(self, theta: np.ndarray) -> np.ndarray:
+        """The initial state at angles."""
+        return self.start(self.left + self.period * (theta / (2.0 * np.pi) % 1.0))
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Harmonics k ≤ K and J time frequencies in a frame of speed c, with their tables at collocation points.
+
+    Coefficients are arrays (2K, 2J): rows cos kθ then sin kθ, columns cos w_j s then sin w_j s.
+    """
+
+    law: Law
+    num_harmonics: int
+    num_times: int
+    frame: float
+
+    @property
+    def num_columns(self) -> int:
+        """Linear unknowns."""
+        return 4 * self.num_harmonics * self.num_times
+
+    @cached_property
+    def frequencies(self) -> np.ndarray:
+        """w_j, (J,)."""
+        return SPACING * (np.arange(self.num_times) + 0.5)
+
+    @cached_property
+    def theta(self) -> np.ndarray:
+        """3K points (an odd number): 2K would alias."""
+        count = 3 * self.num_harmonics + (self.num_harmonics + 1) % 2
+        return 2.0 * np.pi * np.arange(count) / count
+
+    @cached_property
+    def waves(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The harmonics at the points, their derivatives and their antiderivatives, each (X, 2K)."""
+        return harmonics(self.theta, self.num_harmonics)
+
+    @cached_property
+    def times(self) -> tuple[np.ndarray, np.ndarray]:
+        """Gauss nodes on (0, 1) and their weights."""
+        nodes, weights = np.polynomial.legendre.leggauss(max(20, 3 * self.num_times))
+        return 0.5 * (nodes + 1.0), 0.5 * weights
+
+    @cached_property
+    def _orthonormal(self) -> tuple[np.ndarray, np.ndarray]:
+        """(E, E⁻) with φE orthonormal over the horizon and E⁻ its pseudo-inverse; directions below 1e-13 dropped."""
+        s, weights = self.times
+        _, size, turn = np.linalg.svd(time_functions(s, self.frequencies)[0] * np.sqrt(weights)[:, None])
+        kept = size > 1e-13 * size[0]
+        return turn[kept].T / size[kept], size[kept, None] * turn[kept]
+
+    @cached_property
+    def clock(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The orthonormal time functions at the nodes (M, r), their derivatives, and their values at s = 0, (r,)."""
+        value, slope = time_functions(self.times[0], self.frequencies)
+        start = time_functions(np.zeros(1), self.frequencies)[0][0]
+        turn = self._orthonormal[0]
+        return value @ turn, slope @ turn, start @ turn
+
+    def inner(self, coefficients: np.ndarray) -> np.ndarray:
+        """Coefficients of cos and sin → coefficients of the orthonormal time functions, (2K, r)."""
+        return coefficients @ self._orthonormal[1].T
+
+    def outer(self, inner: np.ndarray) -> np.ndarray:
+        """The other way round."""
+        return inner @ self._orthonormal[0].T
+
+    def state(self, inner: np.ndarray) -> np.ndarray:
+        """u at the collocation points, (X, M)."""
+        return self.law.mean + self.waves[0] @ (inner @ self.clock[0].T)
+
+    def residual(self, inner: np.ndarray, viscosity: float) -> tuple[np.ndarray, np.ndarray]:
+        """u and R at the collocation points, both (X, M)."""
+        value, slope, integral = self.waves
+        phase = inner @ self.clock[0].T
+        u = self.law.mean + value @ phase
+        r = integral @ (inner @ self.clock[1].T) + self.law.flux(u) * self.law.scale - self.frame * u
+        r = r - viscosity * (slope @ phase)
+        return u, r - r.mean(axis=0)
+
+    def compression(self, inner: np.ndarray) -> np.ndarray:
+        """Row weights 1/(1 + 10 max(−(f′(u))_x, 0) L/(osc K)), (X, M): characteristics that run together are a shock."""
+        waves = np.fft.rfft(self.law.speed(self.state(inner)) * self.law.scale, axis=0)
+        order = 1j * np.arange(len(waves))[:, None]
+        slope = np.fft.irfft(order * waves, n=len(self.theta), axis=0)
+        steepness = 2.0 * np.pi * np.maximum(-slope, 0.0) / (self.law.oscillation * self.num_harmonics)
+        return 1.0 / (1.0 + COMPRESSION_WEIGHT * steepness)
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """What a minimization returns: coefficients of the orthonormal time functions, the cost, and the steps taken."""
+
+    inner: np.ndarray
+    cost: float
+    steps: int
+
+
+def minimize(
+    bank: Bank, inner: np.ndarray, viscosity: float, weights: np.ndarray | float, *, steps: int, stop: float
+) -> Minimum:
+    """Levenberg–Marquardt on mean_θ ∫ (weights · R)² ds/(osc amp)² + 10 mean_θ (u − u0)²/amp² at s = 0.
+
+    Args:
+        bank: The unknowns.
+        inner: The start, (2K, r).
+        viscosity: ν.
+        weights: Row weights (X, M), or 1.
+        steps: At most this many.
+        stop: Stop when a step lowers the cost by less than this share.
+    """
+    with one_thread(bank.num_columns):
+        return _minimize(bank, inner, viscosity, weights, steps, stop)
+
+
+def _minimize(bank, inner, viscosity, weights, steps, stop) -> Minimum:
+    law, (value, slope, integral), (phi, phi_s, phi_0) = bank.law, bank.waves, bank.clock
+    count, half = value.shape
+    scale = np.sqrt(bank.times[1] / count) / (law.oscillation * law.amplitude)
+    row = np.broadcast_to(weights * scale, (count, len(phi)))  # (X, M)
+    start_row = np.sqrt(INITIAL_WEIGHT / count) / law.amplitude
+    start_target = law.initial(bank.theta) - law.mean
+    rank = phi.shape[1]
+
+    def evaluate(inner):
+        u, r = bank.residual(inner, viscosity)
+        r, first = row * r, start_row * (value @ (inner @ phi_0) - start_target)
+        return float(np.sum(r * r) + first @ first), u, r, first
+
+    cost, u, r, first = evaluate(inner)
+    damping, done = 1e-10, 0
+    pairs = [
+        np.einsum("mi,mj->mij", a, b).reshape(len(phi), -1).T for a, b in ((phi_s, phi_s), (phi_s, phi), (phi, phi))
+    ]
+    for _ in range(steps):
+        speed = law.speed(u) * law.scale - bank.frame  # (X, M)
+        # ∂R = φ′ ⊗ D⁻¹ + φ ⊗ Q,  Q = f′(u) − c − ν ∂_θ less its mean
+        q = speed.T[:, :, None] * value - viscosity * slope
+        q -= q.mean(axis=1, keepdims=True)
+        q *= row.T[:, :, None]
+        p = row.T[:, :, None] * integral
+        grams = [np.matmul(a.transpose(0, 2, 1), b).reshape(len(phi), -1) for a, b in ((p, p), (p, q), (q, q))]
+        cross = (pairs[1] @ grams[1]).reshape(rank, rank, half, half)
+        hessian = (pairs[0] @ grams[0] + pairs[2] @ grams[2]).reshape(rank, rank, half, half)
+        hessian += cross
+        hessian += cross.transpose(1, 0, 3, 2)
+        hessian += np.multiply.outer(np.outer(phi_0, phi_0), start_row**2 * (value.T @ value))
+        hessian = hessian.transpose(0, 2, 1, 3).reshape(rank * half, rank * half)
+        gradient = phi_s.T @ np.einsum("mxk,xm->mk", p, r) + phi.T @ np.einsum("mxk,xm->mk", q, r)
+        gradient += np.outer(phi_0, start_row * (value.T @ first))
+        size = hessian.diagonal().max()
+        del p, q, grams, cross
+        while True:
+            damped = hessian.copy()
+            damped[np.diag_indices_from(damped)] += size * max(damping, 1e-15)
+            try:
+                factor = scipy.linalg.cho_factor(damped, lower=True, overwrite_a=True, check_finite=False)
+                step = -scipy.linalg.cho_solve(factor, gradient.ravel(), check_finite=False)
+                trial = inner + step.reshape(rank, half).T
+                new = evaluate(trial)
+                if new[0] < cost:
+                    break
+            except np.linalg.LinAlgError:  # not positive definite: more damping
+                pass
+            damping = max(16.0 * damping, 1e-14)
+            if damping > 1e3:
+                return Minimum(inner, cost, done)
+        gain, done, damping = cost - new[0], done + 1, damping / 16.0
+        inner, (cost, u, r, first) = trial, new
+        if gain < stop * cost:
+            break
+    return Minimum(inner, cost, done)
+
+
+def harmonics(theta: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """cos kθ then sin kθ for k = 1 … count, their derivatives and antiderivatives, each (X, 2 count)."""
+    k = np.arange(1, count + 1)
+    angle = np.outer(theta, k)
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.hstack([cos, sin]), np.hstack([-sin * k, cos * k]), np.hstack([sin / k, -cos / k])
+
+
+def time_functions(s: np.ndarray, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """cos then sin of frequencies · s, and their derivatives, each (M, 2J)."""
+    angle = np.outer(s, frequencies)
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.hstack([cos, sin]), np.hstack([-sin * frequencies, cos * frequencies])

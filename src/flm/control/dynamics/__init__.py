@@ -1,0 +1,1 @@
+"""Following the dynamics under a control: compiled kernels, the integrator, trajectories with costates."""

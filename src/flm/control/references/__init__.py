@@ -1,0 +1,1 @@
+"""Independent answers of optimal control: Pontryagin, direct collocation, Riccati."""

@@ -1,0 +1,174 @@
+"""Direct collocation with CasADi and IPOPT (extra `references`).
+
+Radau collocation of degree q on even elements of normalized time: states at element starts and nodes, controls at nodes, the
+dynamics as equality constraints, bounds on controls, path constraints at the nodes; one sparse nonlinear program with
+exact derivatives. The problem's functions are read from their JAX traces, so that any function that
+`flm` can solve can be given to CasADi.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flm.control.references.casadi_functions import CasadiFunctions, import_casadi
+
+
+@dataclass(frozen=True, eq=False)
+class CollocationSolution:
+    """A local minimum of the discretized problem.
+
+    Attributes:
+        cost: J.
+        horizon: T.
+        times: Of element starts and nodes, (R,).
+        states: All states there, (R, n).
+        control_times: Of the nodes, (R',).
+        controls: There, (R', k).
+        status: What IPOPT says.
+    """
+
+    cost: float
+    horizon: float
+    times: np.ndarray
+    states: np.ndarray
+    control_times: np.ndarray
+    controls: np.ndarray
+    status: str
+
+
+def collocation(problem: Any, x0: Any = None, **options: Any) -> CollocationSolution:
+    """The optimal cost and trajectory of one initial state by direct collocation.
+
+    Args:
+        problem: An `OptimalControl`; bounds, path and terminal constraints and a free horizon are all allowed.
+        x0: The initial state; the problem's own when it has one.
+        options: `elements` (60) of time, `degree` (4) of the polynomials, `tol` (1e-10) and `max_iterations` (500) of IPOPT.
+
+    Raises:
+        ImportError: CasADi is not installed.
+        RuntimeError: IPOPT did not converge; the message has its status.
+    """
+    if x0 is None:
+        if problem.starts.dimension:
+            raise ValueError("`x0` must be given for a problem with a set of initial states.")
+        x0 = problem.starts.lift(problem.starts.center)
+    return CollocationProgram(problem, **options).solve(x0)
+
+
+class CollocationProgram:
+    """A nonlinear program that is built once and solved for any initial state.
+
+    Args:
+        problem: An `OptimalControl`.
+        elements: Of time.
+        degree: Of the collocation polynomials.
+        tol: Of IPOPT.
+        max_iterations: Of IPOPT.
+    """
+
+    def __init__(
+        self, problem: Any, *, elements: int = 60, degree: int = 4, tol: float = 1e-10, max_iterations: int = 500
+    ):
+        casadi = import_casadi()
+        self.problem = problem
+        equations, numbers = problem.equations, problem.numbers
+        d, k = equations.num_coordinates, len(equations.controls)
+        functions = CasadiFunctions(casadi, equations, numbers)
+        points = np.array([0.0, *casadi.collocation_points(degree, "radau")])
+        slopes, ends, weights = _polynomials(points)
+        self._opti = opti = casadi.Opti()
+        self._start = opti.parameter(d)
+        self._log_horizon = opti.variable() if equations.free else math.log(numbers[-1])
+        width, cost = 1.0 / elements, 0.0
+        state = opti.variable(d)
+        opti.subject_to(state == self._start)
+        self._states, self._controls, self._s, self._s_controls = [state], [], [0.0], []
+        for e in range(elements):
+            nodes, rates = [state], []
+            for j in range(1, degree + 1):
+                s = (e + points[j]) * width
+                node, control = opti.variable(d), opti.variable(k)
+                nodes.append(node)
+                self._bound(control)
+                w = casadi.vertcat(control, self._log_horizon) if equations.free else control
+                rate, running, g = functions.along(s, node, w)
+                rates.append(rate)
+                if equations.path:
+                    opti.subject_to(g <= 0)
+                cost = cost + width * weights[j] * running
+                self._states.append(node)
+                self._controls.append(control)
+                self._s.append(s)
+                self._s_controls.append(s)
+            for j in range(1, degree + 1):
+                slope = sum(slopes[i, j] * nodes[i] for i in range(degree + 1))
+                opti.subject_to(slope == width * rates[j - 1])
+            state = opti.variable(d)
+            opti.subject_to(state == sum(ends[i] * nodes[i] for i in range(degree + 1)))
+            self._states.append(state)
+            self._s.append((e + 1) * width)
+        final, h = functions.at_end(state, self._log_horizon)
+        if equations.terminal:
+            opti.subject_to(h == 0)
+        self._cost = cost + final
+        opti.minimize(self._cost)
+        quiet = {"ipopt.print_level": 0, "print_time": False, "ipopt.sb": "yes", "ipopt.tol": tol}
+        opti.solver("ipopt", quiet | {"ipopt.max_iter": max_iterations})
+
+    def solve(self, x0: Any) -> CollocationSolution:
+        """The optimum from one initial state, started from rest there."""
+        problem, opti = self.problem, self._opti
+        v0 = problem.starts.coordinates(x0)
+        if len(v0) != 1:
+            raise ValueError(f"`x0` must be one state; got {len(v0)}.")
+        opti.set_value(self._start, v0[0])
+        for state in self._states:
+            opti.set_initial(state, v0[0])
+        rest = np.clip(np.zeros(len(problem.controls)), problem.lower, problem.upper)
+        for control in self._controls:
+            opti.set_initial(control, rest)
+        if problem.free:
+            opti.set_initial(self._log_horizon, math.log(problem.numbers[-1]))
+        try:
+            found = opti.solve()
+        except RuntimeError:
+            status = opti.stats()["return_status"]
+            raise RuntimeError(
+                f"direct collocation was not solved from {np.round(np.ravel(x0), 6).tolist()}: IPOPT says {status}. "
+                "Try more `elements` or `max_iterations`."
+            ) from None
+        horizon = float(np.exp(found.value(self._log_horizon))) if problem.free else float(problem.numbers[-1])
+        states = problem.starts.lift(np.array([np.ravel(found.value(value)) for value in self._states]))
+        controls = np.array([np.ravel(found.value(value)) for value in self._controls])
+        return CollocationSolution(
+            float(found.value(self._cost)), horizon, np.array(self._s) * horizon, states,
+            np.array(self._s_controls) * horizon, controls, found.stats()["return_status"],
+        )  # fmt: skip
+
+    def _bound(self, control: Any) -> None:
+        for i, (low, high) in enumerate(zip(self.problem.lower, self.problem.upper, strict=True)):
+            if np.isfinite(low) and np.isfinite(high):
+                self._opti.subject_to(self._opti.bounded(low, control[i], high))
+            elif np.isfinite(low):
+                self._opti.subject_to(control[i] >= low)
+            elif np.isfinite(high):
+                self._opti.subject_to(control[i] <= high)
+
+
+def _polynomials(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Slopes at the points (i, j), values at 1 and integrals of the Lagrange polynomials on the points."""
+    size = len(points)
+    slopes, ends, weights = np.zeros((size, size)), np.zeros(size), np.zeros(size)
+    for i in range(size):
+        others = np.delete(points, i)
+        polynomial = np.poly1d(others, r=True) / np.prod(points[i] - others)
+        slopes[i] = polynomial.deriv()(points)
+        ends[i] = polynomial(1.0)
+    # The running cost is integrated by the Radau rule itself: nodes without the element's start, exact to degree 2q - 2.
+    nodes = points[1:]
+    for j in range(1, size):
+        others = np.delete(nodes, j - 1)
+        weights[j] = (np.poly1d(others, r=True) / np.prod(nodes[j - 1] - others)).integ()(1.0)
+    return slopes, ends, weights

@@ -1,0 +1,177 @@
+"""One control law for a whole set of starts: generalized Gauss–Newton on the amplitudes of a product lattice.
+
+Controls are Σ_ab X_ab θ_a(s) ψ_b(z), both bases orthonormal. With H_j the exact Hessian of start j's cost in its own time
+coefficients, the generalized Gauss–Newton matrix is Σ_j w_j H_j ⊗ ψ(z_j) ψ(z_j)', w_j = 1 / cost.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from flm.control.dynamics.following import Followed
+from flm.control.law import ControlLaw, space_products
+from flm.control.problem import OptimalControl
+from flm.control.solve.variation import TimeBasis, control_offset
+
+SPACE_UNIT = np.pi / 8  # the lowest wave repeats after eight widths: a Fourier extension, without zero components
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceBasis:
+    """Orthonormal combinations of products of waves in the normalized start, on training starts.
+
+    `values` (P, B) have unit mean square; `transform` (n 2^d, B) are their coefficients in the products.
+    """
+
+    frequencies: np.ndarray
+    values: np.ndarray
+    transform: np.ndarray
+
+    @classmethod
+    def make(cls, frequencies: np.ndarray, z: np.ndarray, *, rcond: float = 1e-10) -> "SpaceBasis":
+        """The basis spanned by the waves with the given frequencies (n, d), on starts z (P, d)."""
+        products = space_products(z, frequencies).reshape(len(z), -1)
+        left, size, right = np.linalg.svd(products / np.sqrt(len(z)), full_matrices=False)
+        keep = size > rcond * size[0]
+        return cls(frequencies, left[:, keep] * np.sqrt(len(z)), right[keep].T / size[keep])
+
+
+def space_lattice(dimension: int, level: int) -> np.ndarray:
+    """Frequencies SPACE_UNIT (1 + k), k in N_0^d with total degree below `level`, (n, d)."""
+    points = [k for k in product(range(level), repeat=dimension) if sum(k) < level]
+    points.sort(key=lambda k: (sum(k), k))
+    return SPACE_UNIT * (1.0 + np.array(points, float).reshape(len(points), dimension))
+
+
+def lattice_series(
+    basis: TimeBasis, space: SpaceBasis | None, coordinates: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Frequencies (N, 1 + d) and separable coefficients (N, 2, 2^d, K) of Σ X_kab θ_a ψ_b, for X (K, m, B)."""
+    A, waves = len(basis.frequencies), np.zeros((1, 0)) if space is None else space.frequencies
+    n, d = waves.shape
+    outer = np.ones((1, 1)) if space is None else space.transform
+    a = np.einsum("tm,kmb,ib->tik", basis.transform, coordinates, outer, optimize=True)  # (2A, n 2^d, K)
+    a = a.reshape(A, 2, n, 2**d, -1).transpose(0, 2, 1, 3, 4).reshape(A * n, 2, 2**d, -1)
+    return np.hstack([np.repeat(basis.frequencies, n)[:, None], np.tile(waves, (A, 1))]), a
+
+
+def make_law(
+    problem: OptimalControl, basis: TimeBasis, space: SpaceBasis | None, coordinates: np.ndarray
+) -> ControlLaw:
+    """The law with coordinates X (M, B) on a product lattice, or (M, 1) for a single start (`space` None)."""
+    d, k = problem.starts.dimension, len(problem.controls)
+    frequencies, coefficients = lattice_series(basis, space, coordinates[: k * basis.size].reshape(k, basis.size, -1))
+    waves, duration = None, None
+    if problem.free:
+        waves = np.zeros((1, 0)) if space is None else space.frequencies
+        outer = np.ones((1, 1)) if space is None else space.transform
+        duration = (outer @ coordinates[-1]).reshape(len(waves), 2**d)
+    starts = problem.starts
+    return ControlLaw(
+        frequencies, coefficients, control_offset(problem), problem.lower, problem.upper,
+        starts.center[:d], starts.scale[:d], float(problem.numbers[-1]), waves, duration,
+    )  # fmt: skip
+
+
+def fit_family(
+    problem: Any,
+    space: SpaceBasis,
+    X: np.ndarray,
+    *,
+    multipliers: Any = None,
+    steps: int = 20,
+    rtol: float = 1e-10,
+    report: Callable[[str], None] = lambda text: None,
+) -> np.ndarray:
+    """Minimize the mean relative cost over the training starts; X (M, B) to start from, the minimizer returned.
+
+    `problem` is a `Transcription` or `FullTranscription` of the training starts.
+    """
+    psi = space.values
+    c = psi @ X.T
+    run = problem.run(c, multipliers)
+    weight = start_weights(run.cost)
+    damping = 0.0
+    for _ in range(steps):
+        current = problem.derivatives(run, c, multipliers)
+        gradient = (current.gradient * weight[:, None]).T @ psi
+        matrix = _kronecker_sum(convex(current.hessian) * weight[:, None, None], psi)
+        step = _damped_solve(matrix, gradient.reshape(-1), damping).reshape(X.shape)
+        predicted = -0.5 * np.sum(step * gradient)
+        before = np.sum(weight * problem.merit(run, c, current))
+        if predicted <= rtol * np.sum(weight * np.abs(run.lagrangian)):
+            break
+        trial = X + step
+        trial_c = psi @ trial.T
+        trial_run = problem.run(trial_c, multipliers, guess=np.nan_to_num(run.stages))
+        after = np.sum(weight * problem.merit(trial_run, trial_c, current))
+        if not after < before:
+            damping = max(8 * damping, 1e-4)
+            if damping > 1e6:
+                break
+            continue
+        damping = damping / 8 if damping > 1e-7 else 0.0
+        X, c, run = trial, trial_c, trial_run
+        report(f"mean cost {run.cost.mean():.10g}")
+    return X
+
+
+def fit_coordinates(c: np.ndarray, hessian: np.ndarray, weight: np.ndarray, space: SpaceBasis) -> np.ndarray:
+    """X (M, B) that minimizes Σ_j w_j (X ψ_j - c_j)' H_j (X ψ_j - c_j), for solutions c (P, M) with Hessians H."""
+    weighted = convex(hessian) * weight[:, None, None]
+    right = (weighted @ c[..., None])[..., 0].T @ space.values
+    matrix = _kronecker_sum(weighted, space.values)
+    return -_damped_solve(matrix, right.reshape(-1), 0.0).reshape(right.shape)
+
+
+def follow_law(problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> Followed:
+    """The trajectories under a law from starts v0 (P, d) inside its set, tightly integrated."""
+    return problem.follow(law.inputs_at(v0), problem.starts.lift(v0), law.breaks(v0))
+
+
+def start_weights(cost: np.ndarray) -> np.ndarray:
+    """1 / (number of starts × cost), costs floored at one percent of their mean."""
+    return 1.0 / (cost_scale(cost) * len(cost))
+
+
+def cost_scale(cost: np.ndarray) -> np.ndarray:
+    """What an excess cost is relative to: |cost|, floored at one percent of the mean."""
+    size = np.abs(cost[np.isfinite(cost)])
+    mean = size.mean() if len(size) else 1.0
+    return np.maximum(np.where(np.isfinite(cost), np.abs(cost), mean), max(0.01 * mean, 1e-300))
+
+
+def convex(hessian: np.ndarray) -> np.ndarray:
+    """Each start's Hessian with negative eigenvalues turned positive."""
+    values, vectors = np.linalg.eigh(hessian)
+    if (values >= 0).all():
+        return hessian
+    return (vectors * np.abs(values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+
+
+def _kronecker_sum(hessian: np.ndarray, psi: np.ndarray) -> np.ndarray:
+    """Σ_j H_j ⊗ ψ_j ψ_j', (M B, M B)."""
+    m, b = hessian.shape[1], psi.shape[1]
+    matrix = np.empty((m, b, m, b))
+    for i in range(m):
+        for j in range(i + 1):
+            block = (psi * hessian[:, i, j, None]).T @ psi
+            matrix[i, :, j] = block
+            matrix[j, :, i] = block.T
+    return matrix.reshape(m * b, m * b)
+
+
+def _damped_solve(matrix: np.ndarray, gradient: np.ndarray, damping: float) -> np.ndarray:
+    """-(matrix + damping)⁻¹ gradient, with more damping when rounding has made the matrix indefinite."""
+    scale = np.trace(matrix) / len(matrix)
+    shift = (damping + 1e-14) * scale
+    while True:
+        try:
+            factor = scipy.linalg.cho_factor(matrix + shift * np.eye(len(matrix)), overwrite_a=True, check_finite=False)
+            return -scipy.linalg.cho_solve(factor, gradient, check_finite=False)
+        except scipy.linalg.LinAlgError:
+            shift *= 100

@@ -1,0 +1,206 @@
+"""Each start on its own: controls on growing time bases, solved in batches.
+
+Time frequencies are π(k + ½) in normalized time, amplitudes by Newton's method with exact second derivatives. A level's error
+is the estimated excess cost, ½∫h_u²/h_uu, plus the change from the level before.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from flm.control.dynamics.kernels import Multipliers
+from flm.control.dynamics.simulation import NODES, Simulated, adjoint, grid, hamiltonian_hessian
+from flm.control.law import ControlLaw
+from flm.control.problem import OptimalControl
+from flm.control.solve.constraints import FEASIBLE, first_multipliers, owed, violation, with_multipliers
+from flm.control.solve.family import cost_scale, follow_law
+from flm.control.solve.monitor import Monitor
+from flm.control.solve.single import Batch, newton
+from flm.control.solve.variation import TimeBasis, Transcription, pointwise_excess
+
+GROWTH = 1.4
+_FIRST = 4  # time frequencies to begin with
+_STEPS = 40  # of Newton's method
+_ALIGNMENTS = 6  # rounds of moving elements' edges to the corners of bounded controls
+STALLED = 3  # levels without halving the error
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Independent solutions of a batch of starts on one time basis.
+
+    `cost` (P,) is that of the tightly simulated dynamics, `excess` (P,) the estimate ½∫h_u²/h_uu of what is lost.
+    """
+
+    transcription: Transcription
+    batch: Batch
+    multipliers: Multipliers | None
+    cost: np.ndarray
+    excess: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """The number of time frequencies."""
+        return len(self.transcription.basis.frequencies)
+
+    @property
+    def violation(self) -> float:
+        """The largest constraint value."""
+        return float(violation(self.batch.derivatives.run).max())
+
+    def seed(self, transcription: Transcription) -> np.ndarray:
+        """Coordinates of these controls (of the first start, when the starts differ) in another transcription."""
+        s = grid(transcription.basis.edges[:, 0], 1)[0][:, 0]
+        raw = self.transcription.raw_at(self.batch.c, s.reshape(-1))  # (P, R, k)
+        ratio = self.batch.c[:, -1] if transcription.problem.free else None
+        if len(raw) != len(transcription.v0):
+            raw = np.repeat(raw[:1], len(transcription.v0), axis=0)
+            ratio = None if ratio is None else np.repeat(ratio[:1], len(raw))
+        raw = raw.reshape(len(raw), *s.shape, -1).transpose(1, 0, 2, 3)
+        return transcription.coordinates(raw, ratio)
+
+
+def time_frequencies(count: int) -> np.ndarray:
+    """π(k + ½): waves that repeat after 4, 4/3, … horizons. No component is zero, so no column is wasted."""
+    return np.pi * (np.arange(count) + 0.5)
+
+
+def elements_for(problem: OptimalControl, count: int) -> int:
+    """Collocation elements for `count` time frequencies; more where controls or multipliers have corners."""
+    return max(24 if problem.equations.path else 12 if problem.bounded else 6, count // 2 + 2)
+
+
+def transcribe(problem: OptimalControl, v0: np.ndarray, count: int) -> Transcription:
+    """The problem on `count` time frequencies."""
+    return Transcription.make(problem, TimeBasis.make(time_frequencies(count), elements_for(problem, count)), v0)
+
+
+def solve_level(transcription: Transcription, c: np.ndarray) -> Level:
+    """Each start's best control, from coordinates c."""
+    problem = transcription.problem
+    multipliers = first_multipliers(problem.equations, transcription.run(c)) if problem.constrained else None
+    batch, multipliers = _minimize(transcription, c, multipliers)
+    if problem.bounded and not problem.equations.path:
+        # Where u = clip(w) has corners, elements end: quadrature across a corner is of second order only.
+        for _ in range(_ALIGNMENTS):
+            before = batch.derivatives.run.lagrangian
+            aligned = transcription.aligned(batch.c)
+            trial, trial_multipliers = _minimize(aligned, batch.c, multipliers)
+            after = trial.derivatives.run.lagrangian
+            if not np.all(after <= before + 1e-4 * np.abs(before)):
+                break
+            transcription, batch, multipliers = aligned, trial, trial_multipliers
+            if np.all(np.abs(before - after) <= 1e-11 * np.abs(before)) or batch.iterations == _STEPS:
+                break
+    followed = transcription.followed(batch.c)
+    if problem.constrained or problem.free:
+        # Multipliers and the horizon's derivatives live on the solver's grid. Those of path constraints are known node
+        # by node, too roughly for a pointwise estimate: there the change between levels has to do.
+        excess = owed(multipliers, batch.derivatives.run)
+        if not problem.equations.path:
+            excess = excess + batch.derivatives.excess
+        return Level(transcription, batch, multipliers, followed.cost, excess)
+    excess = np.concatenate([_tight_excess(problem, run) for run in followed.chunks])
+    return Level(transcription, batch, multipliers, followed.cost, excess)
+
+
+def _minimize(
+    transcription: Transcription, c: np.ndarray, multipliers: Multipliers | None
+) -> tuple[Batch, Multipliers | None]:
+    """Newton's method, inside the method of multipliers when there are constraints."""
+    if multipliers is None:
+        return newton(transcription, c, steps=_STEPS), None
+    if not transcription.problem.equations.path:
+        shape = (len(transcription.basis.edges) - 1, len(c), NODES, 0)
+        multipliers = replace(multipliers, path=np.zeros(shape))
+    # Multipliers of path constraints live on the grid, which then stays as it is.
+    found: list[Batch] = []
+
+    def minimize(c, multipliers):
+        found.append(newton(transcription, c, multipliers=multipliers, steps=_STEPS))
+        return found[-1].c, found[-1].derivatives.run
+
+    _, multipliers = with_multipliers(minimize, c, multipliers)
+    return found[-1], multipliers
+
+
+def _tight_excess(problem: OptimalControl, run: Simulated) -> np.ndarray:
+    found, d = adjoint(run), run.stages.shape[-1]
+    h_zz = hamiltonian_hessian(problem.equations, problem.numbers, run, found.stages)
+    return pointwise_excess(run, found.h_w, h_zz[..., d:, d:], problem)
+
+
+def law_excess(problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> np.ndarray:
+    """½∫h_u²/h_uu along the trajectories under a law, (P,): its estimated excess cost, without constraints."""
+    followed = follow_law(problem, law, v0)
+    return np.concatenate([_tight_excess(problem, run) for run in followed.chunks])
+
+
+def explore(problem: OptimalControl, guesses: int, seed: int) -> Level:
+    """The best of several starting controls at the middle start: zero, and random smooth ones."""
+    v0 = np.repeat(problem.starts.center[None], 1 + guesses, axis=0)
+    transcription = transcribe(problem, v0, _FIRST)
+    size = np.where(np.isfinite(problem.upper - problem.lower), (problem.upper - problem.lower) / 2, 1.0)
+    rng = np.random.default_rng(seed)
+    k, m = len(problem.controls), transcription.basis.size
+    c = np.zeros((len(v0), transcription.size))
+    c[1:, : k * m] = (rng.standard_normal((guesses, k, m)) * size[:, None] / np.sqrt(m)).reshape(guesses, k * m)
+    multipliers = first_multipliers(problem.equations, transcription.run(c)) if problem.constrained else None
+    batch = newton(transcription, c, steps=25, multipliers=multipliers)
+    # Zero is kept unless another guess is better by more than the accuracy of this look.
+    lagrangian = batch.derivatives.run.lagrangian
+    best = int(np.nanargmin(lagrangian)) if np.isfinite(lagrangian).any() else 0
+    if lagrangian[best] > lagrangian[0] - 1e-3 * abs(lagrangian[0]):
+        best = 0
+    one, chosen = transcribe(problem, v0[:1], _FIRST), batch.c[best : best + 1]
+    run = one.run(chosen)
+    derivatives = one.derivatives(run, chosen)
+    return Level(one, Batch(chosen, derivatives, batch.iterations), None, run.cost, derivatives.excess)
+
+
+def growing(problem: OptimalControl, v0: np.ndarray, first: Level, max_columns: int) -> Iterator[Level]:
+    """Levels of growing time bases, each started from the one before."""
+    count, level = _FIRST, first
+    while True:
+        transcription = transcribe(problem, v0, count)
+        level = solve_level(transcription, level.seed(transcription))
+        yield level
+        count = int(np.ceil(count * GROWTH))
+        if 2 * count * len(problem.controls) > max_columns:
+            return
+
+
+def solve_starts(
+    problem: OptimalControl,
+    v0: np.ndarray,
+    first: Level,
+    tol: float,
+    max_columns: int,
+    monitor: Monitor,
+    keep: Callable[[Level, float], Any] = lambda level, error: None,
+) -> tuple[list[Level], list[float], str]:
+    """Solve each start on its own until its error is below `tol`: the levels, their errors, and why it ended.
+
+    A level's error is the worst start's (estimated excess + change from the level before) / cost; `keep` is told of each.
+    """
+    levels, errors = [], []
+    reason = "columns"
+    for level in growing(problem, v0, first, max_columns):
+        scale = cost_scale(level.cost)
+        change = np.abs(levels[-1].cost - level.cost) if levels else np.full(len(v0), np.inf)
+        error = float(np.max((level.excess + change) / scale)) if np.isfinite(level.cost).all() else np.inf
+        levels.append(level)
+        errors.append(error)
+        keep(level, error)
+        monitor.record(
+            "starts" if len(v0) > 1 else "start", 2 * level.count * len(problem.controls), level.cost.mean(), error
+        )
+        if error <= tol and level.violation <= FEASIBLE:
+            reason = "converged"
+            break
+        if len(errors) > STALLED + 1 and not min(errors[-STALLED:]) < 0.5 * min(errors[:-STALLED]):
+            reason = "stalled"
+            break
+    return levels, errors, reason

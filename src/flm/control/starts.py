@@ -1,0 +1,222 @@
+"""The initial states that a control law is made for: a point, a ball, a box or a disk on the simplex, and its images.
+
+Coordinates: a state x (n,) has independent coordinates v (d,), d = n, or d = n - 1 on the simplex where
+x_n = 1 - sum v. A disk on the simplex is {x : sum x = 1, |x - c|_2 <= radius}, the Euclidean norm of R^n.
+Normalized coordinates z = (v - center) / scale lie in [-1, 1]^d.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flm.control.symmetry import Symmetry
+from flm.domains.sequences import unit_points
+from flm.domains.where import did_you_mean
+
+_SLACK = 1e-9  # how far outside, relative to the size, a start still counts as inside
+
+
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """A set of initial states and its images under symmetries.
+
+    Args:
+        kind: "point", "ball" or "box".
+        center: Coordinates of the middle, (d,).
+        scale: Half widths of the coordinates, (d,); zeros for a point.
+        radius: Of the ball; zero otherwise.
+        on_simplex: Whether the last state is one minus the sum of the others.
+        states: Names.
+        group: Symmetries, the identity first.
+    """
+
+    kind: str
+    center: np.ndarray
+    scale: np.ndarray
+    radius: float
+    on_simplex: bool
+    states: tuple[str, ...]
+    group: tuple[Symmetry, ...]
+
+    @property
+    def dimension(self) -> int:
+        """The number of varying coordinates: zero for a point."""
+        return 0 if self.kind == "point" else len(self.center)
+
+    def coordinates(self, x0: Any) -> np.ndarray:
+        """Independent coordinates (P, d) of one state or several."""
+        return as_coordinates("x0", x0, self.states, self.on_simplex)
+
+    def lift(self, v: np.ndarray) -> np.ndarray:
+        """All states (..., n) from independent coordinates (..., d)."""
+        return np.concatenate([v, 1.0 - v.sum(axis=-1, keepdims=True)], axis=-1) if self.on_simplex else v
+
+    def normalize(self, v: np.ndarray) -> np.ndarray:
+        """z (P, dimension) of coordinates v (P, d)."""
+        return (v - self.center)[:, : self.dimension] / np.where(self.scale > 0, self.scale, 1.0)[: self.dimension]
+
+    def contains(self, v: np.ndarray) -> np.ndarray:
+        """Whether each start v (P, d) belongs to the set itself, up to rounding, (P,)."""
+        offset = v - self.center
+        if self.kind == "point":
+            return np.abs(offset).max(axis=1) <= _SLACK * np.maximum(1.0, np.abs(self.center).max())
+        if self.kind == "box":
+            return np.all(np.abs(offset) <= self.scale * (1 + _SLACK), axis=1)
+        return np.linalg.norm(self._full(offset), axis=1) <= self.radius * (1 + _SLACK)
+
+    def locate(self, x0: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Where a law made for the set is to be asked about given starts.
+
+        Returns:
+            Coordinates (P, d) of the images inside the set, and the index of the symmetry that maps each start there.
+
+        Raises:
+            ValueError: A start is outside the set and its images.
+        """
+        v = self.coordinates(x0)
+        x, image, which = self.lift(v), v.copy(), np.full(len(v), -1)
+        for index, member in enumerate(self.group):
+            moved = (x @ member.states.T)[:, : v.shape[1]]
+            new = (which < 0) & self.contains(moved)
+            image[new], which[new] = moved[new], index
+        if (which < 0).any():
+            raise ValueError(
+                f"`x0` must be in {self}{' or one of its symmetric images' if len(self.group) > 1 else ''}; "
+                f"got {np.round(x[which < 0][0], 12).tolist()}. Solve the problem for initial states that contain it."
+            )
+        return image, which
+
+    def sample(self, n: int, *, seed: int) -> np.ndarray:
+        """`n` random starts, uniform over the set, (n, d)."""
+        rng = np.random.default_rng(seed)
+        if self.kind == "ball":
+            direction = rng.standard_normal((n, len(self.center)))
+            direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+            return self._from_ball(direction * rng.random((n, 1)) ** (1 / len(self.center)))
+        return self.center + self.scale * rng.uniform(-1.0, 1.0, (n, len(self.center)))
+
+    def spread(self, n: int, *, seed: int) -> np.ndarray:
+        """`n` well-spread starts, denser towards the edge of the set as least squares wants them, (n, d)."""
+        d = len(self.center)
+        if self.kind == "point":
+            return np.tile(self.center, (n, 1))
+        if self.kind == "box":
+            return self.center + self.scale * (2.0 * unit_points(n, (True,) * d, seed=seed, warp=True) - 1.0)
+        unit = unit_points(n, (True,) * (d + 1), seed=seed, warp=False)
+        direction = _gaussian(unit[:, :d])
+        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+        # sin(pi U^(1/d) / 2): the arcsine density in the radius.
+        return self._from_ball(direction * np.sin(0.5 * np.pi * unit[:, d:] ** (1 / d)))
+
+    def __str__(self) -> str:
+        center = [float(f"{value:.12g}") for value in self.lift(self.center)]
+        if self.kind == "point":
+            return f"the initial state {center}"
+        if self.kind == "ball":
+            return f"the ball of radius {self.radius:.12g} around {center}"
+        sides = zip(self.states, self.center - self.scale, self.center + self.scale, strict=False)
+        return "the box " + ", ".join(f"{low:.12g} <= {name} <= {high:.12g}" for name, low, high in sides)
+
+    @classmethod
+    def _unpack(cls, fields: dict) -> "Starts":
+        return cls(**fields)
+
+    def _full(self, offset: np.ndarray) -> np.ndarray:
+        """Offsets of all states from offsets of the coordinates."""
+        return np.hstack([offset, -offset.sum(axis=1, keepdims=True)]) if self.on_simplex else offset
+
+    def _from_ball(self, unit: np.ndarray) -> np.ndarray:
+        """Starts from points of the unit ball of R^d."""
+        if not self.on_simplex:
+            return self.center + self.radius * unit
+        return self.center + self.radius * (unit @ plane_basis(len(self.center) + 1).T)[:, :-1]
+
+
+def plane_basis(n: int) -> np.ndarray:
+    """An orthonormal basis of {x in R^n : sum x = 0}, (n, n - 1)."""
+    return np.linalg.qr(np.eye(n)[:, :-1] - 1.0 / n)[0]
+
+
+def make_starts(initial: Any, states: tuple[str, ...], on_simplex: bool, group: tuple[Symmetry, ...]) -> Starts:
+    """`initial` as a set of starts.
+
+    Raises:
+        ValueError: It does not have one number per state, is not on the simplex, or names other axes than the states.
+    """
+    n, d = len(states), len(states) - on_simplex
+    if hasattr(initial, "radius") and hasattr(initial, "center"):
+        center = as_coordinates("initial", initial.center, states, on_simplex)[0]
+        radius = float(initial.radius)
+        # On the simplex a coordinate's largest offset is |Q' e_i| radius = sqrt(1 - 1/n) radius.
+        reach = radius * (np.sqrt(1 - 1 / n) if on_simplex else 1.0)
+        _check_inside_simplex(center, reach, on_simplex)
+        return Starts("ball", center, np.full(d, reach), radius, on_simplex, states, group)
+    if hasattr(initial, "axes") and hasattr(initial, "intervals"):
+        bounds = _box_bounds(initial, states, d)
+        if on_simplex and (bounds.min() < 0 or bounds[:, 1].sum() > 1):
+            raise ValueError(f"`initial` must be a box inside the simplex; got {initial!r}.")
+        return Starts("box", bounds.mean(axis=1), np.diff(bounds, axis=1)[:, 0] / 2, 0.0, on_simplex, states, group)
+    if hasattr(initial, "axes"):
+        raise ValueError(f"`initial` must be a state, an flm.Ball or an flm.Box; got {initial!r}.")
+    center = as_coordinates("initial", initial, states, on_simplex)
+    if len(center) != 1:
+        raise ValueError(f"`initial` must be one state, an flm.Ball or an flm.Box; got {len(center)} states.")
+    _check_inside_simplex(center[0], 0.0, on_simplex)
+    return Starts("point", center[0], np.zeros(d), 0.0, on_simplex, states, group)
+
+
+def as_coordinates(role: str, x0: Any, states: tuple[str, ...], on_simplex: bool) -> np.ndarray:
+    """Independent coordinates (P, d) of one state (n,) or several (P, n); on the simplex the last may be left out.
+
+    Raises:
+        ValueError: The shape does not fit the states, a value is not finite, or a state's entries do not sum to one.
+    """
+    n = len(states)
+    try:
+        array = np.atleast_2d(np.asarray(x0, float))
+    except (TypeError, ValueError):
+        raise ValueError(f"`{role}` must be numbers, one for each state {', '.join(states)}; got {x0!r}.") from None
+    allowed = (n, n - 1) if on_simplex else (n,)
+    if array.ndim != 2 or array.shape[1] not in allowed:
+        raise ValueError(
+            f"`{role}` must have one number for each state {', '.join(states)}, shape ({n},) or (P, {n}); "
+            f"got shape {np.shape(x0)}."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"`{role}` must be finite; got {array[~np.isfinite(array).all(axis=1)][0].tolist()}.")
+    if on_simplex and array.shape[1] == n:
+        total = array.sum(axis=1)
+        worst = int(np.argmax(np.abs(total - 1)))
+        if abs(total[worst] - 1) > 1e-9:
+            raise ValueError(f"`{role}` must sum to one on the simplex; got {array[worst].tolist()}.")
+        array = array[:, :-1]
+    return array
+
+
+def _box_bounds(initial: Any, states: tuple[str, ...], d: int) -> np.ndarray:
+    needed = states[:d]
+    for axis in initial.axes:
+        if axis not in needed:
+            implied = " On the simplex the last state's start is implied." if axis in states else ""
+            raise ValueError(
+                f"`initial` must be a box over {', '.join(needed)}; got the axis {axis!r}.{implied}"
+                + did_you_mean(axis, needed)
+            )
+    for name in needed:
+        if name not in initial.axes:
+            raise ValueError(f"`initial` must be a box over {', '.join(needed)}; got no interval for {name!r}.")
+    return np.asarray(initial.bounds, float)[[initial.axes.index(name) for name in needed]]
+
+
+def _check_inside_simplex(center: np.ndarray, reach: float, on_simplex: bool) -> None:
+    if on_simplex and min(center.min(), 1 - center.sum()) < reach - 1e-12:
+        state = [float(f"{value:.12g}") for value in (*center, 1 - center.sum())]
+        reaches = f", from which it reaches {reach:.3g} in each state" if reach else ""
+        raise ValueError(f"`initial` must be inside the simplex; got the center {state}{reaches}.")
+
+
+def _gaussian(unit: np.ndarray) -> np.ndarray:
+    from scipy.special import ndtri
+
+    return ndtri(unit)

@@ -1,0 +1,199 @@
+"""Reading a problem's text: tables, numbers, names and expressions, and the place of what is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flm.domains.where import did_you_mean
+from flm.language.expressions import Expression, ExpressionError, compile_expression, difference
+from flm.pde.conditions import Learn
+
+MAX_ENTRIES = 200
+
+
+class ProblemError(ValueError):
+    """A text that is no problem: file, table, key and column, and what is wrong."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a text: its name, a table and a key."""
+
+    source: str
+    table: str = ""
+    key: str = ""
+
+    def __str__(self) -> str:
+        return ", ".join(
+            filter(None, [self.source, " ".join(filter(None, [self.table and f"[{self.table}]", self.key]))])
+        )
+
+    def refuse(self, message: str, column: int | None = None) -> ProblemError:
+        """The error to raise."""
+        at = f"{self}, column {column}" if column is not None else str(self)
+        return ProblemError(f"{at}: {message.rstrip('.')}.")
+
+
+@contextmanager
+def sentences(place: Place) -> Iterator[None]:
+    """Errors of the problem's own construction, with the name of the file in front."""
+    try:
+        yield
+    except ProblemError:
+        raise
+    except ExpressionError as error:
+        raise place.refuse(str(error)) from None
+    except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+        raise place.refuse(" ".join(str(error.args[0] if error.args else error).split())) from None
+
+
+@dataclass
+class Outline:
+    """A text that has been read and whose expressions are compiled, before anything numerical happens."""
+
+    place: Place
+    tree: dict[str, Any]
+    folder: Path
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def table(self, name: str, *, required: bool = False) -> dict[str, Any]:
+        """A table of the file, empty when it is not there."""
+        found = self.tree.get(name, {})
+        if not isinstance(found, dict):
+            raise self.place.refuse(f"{name} must be a table, [{name}]; got {short(found)}")
+        if required and not found:
+            raise self.place.refuse(f"a table [{name}] with at least one entry is missing")
+        if len(found) > MAX_ENTRIES:
+            raise self.place.refuse(f"[{name}] must have at most {MAX_ENTRIES} entries; got {len(found)}")
+        return found
+
+    def at(self, table: str, key: str = "") -> Place:
+        """A place in this text."""
+        return Place(self.place.source, table, key)
+
+    def number(self, value: Any, place: Place) -> float:
+        """A number, or a text such as "2*pi"."""
+        if isinstance(value, str):
+            return self.guard(lambda: compile_expression(value).constant(), place)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise place.refuse(f"a number is wanted; got {short(value)}")
+        try:
+            value = float(value)
+        except OverflowError:
+            value = math.inf
+        if not math.isfinite(value):
+            raise place.refuse(f"a finite number is wanted; got {value}")
+        return value
+
+    def numbers(self, value: Any, place: Place) -> list[float]:
+        """A list of numbers."""
+        if not isinstance(value, list):
+            raise place.refuse(f"a list of numbers is wanted; got {short(value)}")
+        return [self.number(v, place) for v in value]
+
+    def names(self, value: Any, place: Place) -> tuple[str, ...]:
+        """Names that can stand in an expression."""
+        value = [value] if isinstance(value, str) else value
+        if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+            raise place.refuse(f"a list of names is wanted; got {short(value)}")
+        for v in value:
+            if not (v.isidentifier() and v.isascii()):
+                raise place.refuse(f"a name must be letters, digits and underscores; got {v!r}")
+        if len(set(value)) < len(value):
+            raise place.refuse("names must differ")
+        return tuple(value)
+
+    def guard(self, make: Any, place: Place) -> Any:
+        """What `make` returns, with the place and the column in front of what it refuses."""
+        try:
+            return make()
+        except ExpressionError as error:
+            raise place.refuse(str(error), error.column) from None
+
+    def expression(self, value: Any, place: Place, known: Any) -> Expression:
+        """A compiled expression all of whose names `known(name)` accepts."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            value = repr(self.number(value, place))
+        if not isinstance(value, str):
+            raise place.refuse(f"an expression in quotes is wanted; got {short(value)}")
+        found = self.guard(lambda: compile_expression(value, declared=self.parameters), place)
+        return self.checked(found, place, known)
+
+    def equation(self, value: Any, place: Place, known: Any) -> Expression:
+        """left - right of a text "left = right"."""
+        if not isinstance(value, str):
+            raise place.refuse(f'an equation in quotes such as "u_t = u_xx" is wanted; got {short(value)}')
+        return self.sides(value, "=", place, known)
+
+    def sides(self, value: str, sign: str, place: Place, known: Any) -> Expression:
+        """left - right of a text "left sign right"; right - left where the sign is >=."""
+        if value.replace("==", "=").count("=") != 1 or sign not in value:
+            column = value.find("=", value.find("=") + 1) + 1 if value.count("=") > 1 else None
+            raise place.refuse(f"an equation must have one '=', left = right; got {short(value)}", column)
+        if "==" in value:
+            raise place.refuse("an equation has one '=', not two", value.index("==") + 1)
+        cut = value.index(sign)
+        declared = self.parameters
+        left = self.guard(lambda: compile_expression(value[:cut], declared=declared), place)
+        rest = cut + len(sign)
+        right = self.guard(lambda: compile_expression(value[rest:], declared=declared, offset=rest), place)
+        sides = (right, left) if sign == ">=" else (left, right)
+        return self.checked(difference(*sides, value), place, known)
+
+    def checked(self, found: Expression, place: Place, known: Any) -> Expression:
+        """The expression, when all its names are known."""
+        for name, column in zip(found.names, found.columns, strict=True):
+            try:
+                known(name)
+            except ValueError as error:
+                raise place.refuse(str(error), column) from None
+        return found
+
+    def read_parameters(self, given: Mapping[str, float]) -> None:
+        """Numbers and parameters to be learned; `given` ones replace those of the file."""
+        for name, value in self.table("parameters").items():
+            place = self.at("parameters", name)
+            self.names(name, place)
+            if name not in given and isinstance(value, dict):
+                self.keys(value, ("learn", "lower", "upper"), place)
+                if "learn" not in value:
+                    raise place.refuse("a parameter to be found needs its start: {learn = 0.5}")
+                ends = {k: self.number(value[k], place) for k in ("lower", "upper") if k in value}
+                start = self.number(value["learn"], place)
+                with sentences(place):
+                    self.parameters[name] = Learn(start, **ends)
+            else:
+                self.parameters[name] = self.number(given.get(name, value), place)
+        for name in given:
+            if name not in self.parameters:
+                near = did_you_mean(name, list(self.parameters))
+                raise self.at("parameters").refuse(f"the parameter {name!r} is not declared.{near}")
+
+    def keys(self, found: Mapping[str, Any], known: tuple[str, ...], place: Place) -> None:
+        """Refuse keys that are not known."""
+        for key in found:
+            if key not in known:
+                raise place.refuse(f"{short(key)} is not one of {', '.join(known)}.{did_you_mean(str(key), known)}")
+
+
+def among(names: tuple[str, ...], what: str) -> Callable[[str], None]:
+    """A check that a name is one of these."""
+
+    def known(name: str) -> None:
+        if name not in names:
+            raise ValueError(f"{what} may use {', '.join(names)}; got {name!r}.{did_you_mean(name, names)}")
+
+    return known
+
+
+def short(value: Any) -> str:
+    """A value as it is shown in an error."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"

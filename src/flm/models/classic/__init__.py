@@ -1,0 +1,1 @@
+"""The older Fourier networks that the paper reviews."""

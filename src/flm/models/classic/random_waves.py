@@ -1,0 +1,159 @@
+"""Networks over random, untrained frequencies: Fourier features before an MLP, and the extreme learning machine."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from flm.domains import AbstractDomain
+from flm.models.base import AbstractLinearModel, AbstractModel, InputMap, input_map, random_key
+from flm.models.networks import MLP
+from flm.series import PhaseSeries, sincos
+from flm.series.waves import Orders, monomial, quarter_turn
+
+
+def _scale(value: Any) -> float:
+    if not (isinstance(value, int | float | np.number) and math.isfinite(value) and value > 0):
+        raise ValueError(f"`scale` must be a positive number; got {value!r}.")
+    return float(value)
+
+
+class RandomFourierFeatures(AbstractModel):
+    """Random Fourier features TSM20: an MLP after x -> (cos B z, sin B z), B random and fixed, z in [-1, 1]^m.
+
+    Args:
+        num_inputs: m, or a domain, whose extent is mapped to [-1, 1]^m.
+        width: neurons per hidden layer of the MLP.
+        depth: its hidden layers.
+        key: for B and the MLP.
+        num_features: rows of B; the MLP has twice as many inputs. Default: `width`.
+        scale: standard deviation of the entries of B, in radians per unit of z.
+        activation: of the MLP.
+        num_outputs: K.
+    """
+
+    projections: Float[Array, "features m"]
+    mlp: MLP
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        num_inputs: int | AbstractDomain,
+        width: int,
+        depth: int = 2,
+        *,
+        key: Any,
+        num_features: int | None = None,
+        scale: float = np.pi,
+        activation: str = "tanh",
+        num_outputs: int = 1,
+    ):
+        self.map = input_map(num_inputs, 2.0)
+        features = width if num_features is None else num_features
+        if not isinstance(features, int | np.integer) or features < 1:
+            raise ValueError(f"`num_features` must be an integer of at least 1; got {features!r}.")
+        first, second = jax.random.split(random_key(key))
+        shape = (int(features), len(self.map.center))
+        self.projections = jax.random.normal(first, shape, jnp.result_type(float)) * _scale(scale)
+        self.mlp = MLP(2 * int(features), width, depth, key=second, activation=activation, num_outputs=num_outputs)
+        self.num_outputs = int(num_outputs)
+
+    def _values(self, points: Array) -> Array:
+        sine, cosine = sincos(self.map(points) @ self.projections.T)
+        return self.mlp._values(jnp.concatenate([cosine, sine], axis=1))
+
+    def trainable(self) -> Any:
+        """The MLP; the projections stay."""
+        spec = jax.tree.map(eqx.is_inexact_array, self)
+        return eqx.tree_at(lambda f: f.projections, spec, False)
+
+
+class FourierELM(AbstractLinearModel):
+    """The Fourier extreme learning machine MYL22: one hidden layer of random waves, output weights by least squares.
+
+    f(x) = sum_i beta_i cos(w_i . z + b_i),  w_i uniform in [-scale, scale]^m, b_i uniform in [0, 2 pi], z in [-1, 1]^m.
+
+    Only beta is trained. `flm.pde.waves.linear_models.solve_extreme` chooses scale and number of neurons by itself.
+
+    Args:
+        num_inputs: m, or a domain, whose extent is mapped to [-1, 1]^m.
+        num_neurons: how many waves.
+        key: for the hidden layer.
+        scale: the largest frequency component, in radians per unit of z.
+        num_outputs: K.
+    """
+
+    frequencies: Float[Array, "N m"]
+    biases: Float[Array, "N"]
+    weights: Float[Array, "N *K"]
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        num_inputs: int | AbstractDomain,
+        num_neurons: int,
+        *,
+        key: Any,
+        scale: float = np.pi,
+        num_outputs: int = 1,
+    ):
+        self.map = input_map(num_inputs, 2.0)
+        if not isinstance(num_neurons, int | np.integer) or num_neurons < 1:
+            raise ValueError(f"`num_neurons` must be an integer of at least 1; got {num_neurons!r}.")
+        dtype, n = jnp.result_type(float), int(num_neurons)
+        first, second = jax.random.split(random_key(key))
+        shape = (n, len(self.map.center))
+        self.frequencies = jax.random.uniform(first, shape, dtype, -1.0, 1.0) * _scale(scale)
+        self.biases = jax.random.uniform(second, (n,), dtype, 0.0, 2 * np.pi)
+        self.weights = jnp.zeros((n,) if num_outputs == 1 else (n, num_outputs), dtype)
+        self.num_outputs = int(num_outputs)
+
+    def basis(self, points: Any, orders: Orders) -> Float[Array, "A P columns"]:
+        """The hidden layer and its derivatives."""
+        sine, cosine = sincos(self.frequencies @ self.map(self._checked(points)).T + self.biases[:, None])
+        scaled = self.frequencies * jnp.asarray(self.map.scale, self.frequencies.dtype)
+        blocks = []
+        for alpha in self._orders(orders):
+            c, s = quarter_turn(1.0, 0.0, sum(alpha))
+            factor = jnp.reshape(monomial(scaled, alpha) * jnp.ones(len(scaled), scaled.dtype), (-1, 1))
+            blocks.append(factor * (c * cosine + s * sine))
+        return jnp.swapaxes(jnp.stack(blocks), 1, 2)
+
+    def jets(self, points: Any, orders: Orders) -> Array:
+        """Values and derivatives: basis times weights."""
+        return self.basis(points, orders) @ self.weights
+
+    @property
+    def coefficients(self) -> Float[Array, "columns *K"]:
+        """The output weights."""
+        return self.weights
+
+    def with_coefficients(self, coefficients: Any) -> FourierELM:
+        """The network with other output weights."""
+        new = jnp.asarray(coefficients, self.weights.dtype).reshape(self.weights.shape)
+        return eqx.tree_at(lambda f: f.weights, self, new)
+
+    def trainable(self) -> Any:
+        """The output weights."""
+        spec = jax.tree.map(lambda _: False, self)
+        return eqx.tree_at(lambda f: f.weights, spec, True)
+
+    @property
+    def series(self) -> PhaseSeries:
+        """The same function as a series in physical units, one cosine per neuron."""
+        n, m = self.frequencies.shape
+        shape = (n, 2 ** (m - 1), *self.weights.shape[1:])
+        bias = jnp.broadcast_to(self.biases.reshape(-1, *(1,) * (self.weights.ndim - 1)), self.weights.shape)
+        wide = lambda column: jnp.zeros(shape, column.dtype).at[:, 0].set(column)
+        scale = jnp.asarray(self.map.scale, self.weights.dtype)
+        return PhaseSeries(self.frequencies * scale, wide(self.weights), wide(-bias), self.map.axes).shift(
+            self.map.center
+        )

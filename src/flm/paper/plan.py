@@ -1,0 +1,242 @@
+"""The plan of `flm paper`: which runs the paper's tables and figures need, short or in full, and what they cost.
+
+Everything is a run of a study, kept in one store: what is there is not computed again, and a page can be made from whatever
+is there. In full, the four PDEs are the ready protocols (selection, then the chosen configuration of every model for
+30,000 more epochs); in short, one configuration and one seed of each model for a few thousand epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from flm.paper.printed import IMPUTATION, PDE_ERRORS
+from flm.study.execution import Live, MakeExecutor, Report, execute
+from flm.study.results import choose, duration, epoch_seconds, final_definitions, read_rows
+from flm.study.runs import run_one
+from flm.study.spec import Configuration, Spec, read_protocol
+from flm.study.store import DONE, Row, Store, run_key
+
+RECIPE, SOLVER = "their recipe", "our solver"
+TOL = {"heat": 1e-10, "poisson": 1e-10, "black_scholes": 1e-10, "burgers": 1e-2}  # relative L2; Burgers relative L1
+STARTS = ((0.2, 0.2, 0.6), (0.1, 0.3, 0.6), (0.3, 0.15, 0.55))  # the paper names the first only
+DISK = {"center": [0.2, 0.2, 0.6], "radius": 0.15, "images": [0, 2, 1]}  # images in the order of printed.DISKS
+HYPERDISK = {"center": [0.11, 0.11, 0.11, 0.11, 0.56], "radius": 0.045, "images": [0]}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much of everything: what the page states beside its numbers."""
+
+    seeds: int
+    epochs: int  # of one leg of training in short; the protocols' own in full
+    figure_sizes: tuple[int, ...]
+    figure_epochs: int
+    fixed_epochs: int
+    family_epochs: int
+    five_epochs: int
+    nodes: int
+    states: int  # fresh initial states on each disk
+    masks: int
+
+
+QUICK = Budget(1, 2_000, (4, 9, 16, 25, 49), 1_000, 20_000, 1_000, 100, 41, 20, 1)
+FULL = Budget(10, 0, (4, 9, 16, 25, 36, 49, 64), 0, 60_000, 20_000, 20_000, 101, 100, 10)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of the paper's page.
+
+    Args:
+        quick: in short, minutes, or in full, hours.
+        series: the fingerprint of ETTh1.csv, or None to leave imputation out.
+        budget: how much of everything.
+    """
+
+    quick: bool = True
+    series: str | None = None
+    budget: Budget = QUICK
+
+    @cached_property
+    def protocols(self) -> dict[str, Spec]:
+        """The study of each PDE; in short without the FLM, which `recipe_surface` trains."""
+        found = {}
+        for problem in PDE_ERRORS:
+            spec = read_protocol(problem)
+            if self.quick:
+                others = tuple((name, (sizes[3],)) for name, sizes in spec.models if name != "flm")
+                training = dict(spec.training) | {"epochs": self.budget.epochs, "loss_tol": 0.0}
+                spec = replace(
+                    spec,
+                    models=others,
+                    optimizers=({"name": "adam", "rate": 5e-3},),
+                    seeds=tuple(range(self.budget.seeds)),
+                    training=training,
+                    final=None,
+                )
+            found[problem] = spec
+        return found
+
+    @cached_property
+    def figure(self) -> Spec:
+        """The study of the MSE against the number of sub-networks."""
+        spec = read_protocol("n_versus_mse")
+        if not self.quick:
+            return spec
+        training = dict(spec.training) | {"epochs": self.budget.figure_epochs}
+        return replace(spec, models=(("flm", self.budget.figure_sizes),), seeds=(0,), training=training)
+
+    def recipe_surface(self, problem: str, rows: Mapping[str, Row]) -> dict[str, Any] | None:
+        """The FLM by their recipe, whose surface is drawn; in full known when the selection is done."""
+        spec = read_protocol(problem)
+        if self.quick:
+            training = dict(spec.training) | {"epochs": self.budget.epochs, "loss_tol": 0.0}
+            short = replace(spec, training=training, final=None)
+            found = short.definition(Configuration(problem, "flm", 49, {"name": "adam", "rate": 5e-3}), 0)
+        else:
+            spec = self.protocols[problem]
+            group = next(g for g in spec.groups if g.model == "flm")
+            try:
+                found = spec.definition(choose(spec, rows, group).configuration, 0, final=True)
+            except ValueError:
+                return None
+        return found | {"runner": "flm.paper.runs:train_surface"}
+
+    def solve(self, problem: str, size: int) -> dict[str, Any]:
+        """Our solver with `size` sub-networks, or to the tolerance where it is 0."""
+        wanted = {"surface": True} if size == 49 else {} if size else {"tol": TOL[problem]}
+        return self._single("flm.paper.runs:solve_pde", problem, SOLVER, size, wanted)
+
+    def fixed(self, start: Sequence[float], model: str) -> dict[str, Any]:
+        """Rock–Paper–Scissors from one state, five sub-networks."""
+        b = self.budget
+        recipe = {"recipe": "paper_fixed", "epochs": b.fixed_epochs, "nodes": b.nodes} if model == RECIPE else {}
+        wanted = {"start": list(start)} | recipe
+        return self._single("flm.paper.runs:control_fixed", "rock_paper_scissors", model, 5, wanted)
+
+    def disk(self, model: str, size: int = 27) -> dict[str, Any]:
+        """The family on the disk: 27 sub-networks, or a tolerance of 1e-8 with size 0."""
+        b = self.budget
+        recipe = {"recipe": "paper_family", "epochs": b.family_epochs, "nodes": b.nodes} if model == RECIPE else {}
+        wanted = DISK | {"states": b.states} | recipe | ({} if size else {"tol": 1e-8})
+        return self._single("flm.paper.runs:control_family", "rock_paper_scissors", model, size, wanted)
+
+    def five(self, model: str) -> dict[str, Any]:
+        """Five strategies: 32 sub-networks for the control by their recipe, a tolerance of 1e-6 by our solver."""
+        b = self.budget
+        recipe = {"recipe": "paper_rpssl", "epochs": b.five_epochs, "nodes": b.nodes} if model == RECIPE else {}
+        wanted = HYPERDISK | {"states": b.states} | (recipe or {"tol": 1e-6})
+        size = 32 if model == RECIPE else 0
+        return self._single("flm.paper.runs:control_family", "rpssl", model, size, wanted)
+
+    def imputation(self, rate: float, model: str) -> list[dict[str, Any]]:
+        """The masks of one missing rate: "recipe" and "solver" on oil temperature alone, "channels" on all of them."""
+        if self.series is None:
+            return []
+        wanted = {"rate": rate, "file": self.series} | ({"epochs": 10_000} if model == "recipe" else {})
+        runner = "flm.paper.imputation:impute"
+        size = 8 if model == "recipe" else 0
+        return [self._single(runner, "etth1", model, size, wanted, seed=s) for s in range(self.budget.masks)]
+
+    @staticmethod
+    def _single(
+        runner: str, problem: str, model: str, size: int, training: Mapping[str, Any], seed: int = 0
+    ) -> dict[str, Any]:
+        found = {"runner": runner, "problem": problem, "model": model, "size": size, "seed": seed}
+        return found | {"training": dict(training)}
+
+    def definitions(self, rows: Mapping[str, Row]) -> list[dict[str, Any]]:
+        """Every run that can be named by what is stored; long ones first."""
+        found = [self.disk(RECIPE), self.five(RECIPE)]
+        found += [d for rate in IMPUTATION for m in ("channels", "recipe", "solver") for d in self.imputation(rate, m)]
+        found += [self.fixed(start, RECIPE) for start in STARTS]
+        surfaces = (self.recipe_surface(problem, rows) for problem in PDE_ERRORS)
+        found += [d for d in surfaces if d is not None]
+        found += [self.disk(SOLVER), self.disk(SOLVER, 0), self.five(SOLVER)]
+        found += [self.fixed(start, SOLVER) for start in STARTS]
+        found += [self.solve(problem, n) for problem in PDE_ERRORS for n in (0, *self.budget.figure_sizes)]
+        for spec in self.studies():
+            found += list(spec.definitions())
+        return found
+
+    def final_definitions(self, rows: Mapping[str, Row]) -> list[dict[str, Any]]:
+        """What follows from the selections; nothing in short."""
+        if self.quick:
+            return []
+        found = [d for spec in self.protocols.values() for d in final_definitions(spec, rows)]
+        surfaces = (self.recipe_surface(problem, rows) for problem in self.protocols)
+        return found + [d for d in surfaces if d is not None]
+
+    def studies(self) -> Iterator[Spec]:
+        """The studies of training."""
+        yield from self.protocols.values()
+        yield self.figure
+
+
+def full_plan(series: str | None = None) -> Plan:
+    """The paper's own numbers of everything."""
+    return Plan(False, series, FULL)
+
+
+def run_paper(
+    plan: Plan, store: Store, *, make_executor: MakeExecutor, workers: int, progress: Report | None = None
+) -> list[Live]:
+    """Do what is not stored yet; the final runs follow when every selection is decided."""
+    options: dict[str, Any] = {"make_executor": make_executor, "workers": workers, "progress": progress}
+    found = [execute(plan.definitions(read_rows(store)), store, **options)]
+    if final := plan.final_definitions(read_rows(store)):
+        found.append(execute(final, store, **options))
+    return found
+
+
+def cost(plan: Plan, store: Store, workers: int, say: Any = lambda text: None) -> str:
+    """A sentence: how many runs are left, and at most how long the training takes, from a sample that is stored too."""
+    rows = read_rows(store)
+    left = [d for d in plan.definitions(rows) if run_key(d) not in rows]
+    if plan.quick:
+        about = f"{len(left):,} runs, about five minutes on two idle cores; {workers} worker{'s' * (workers > 1)}."
+        return about if left else "Every run is there: only the page is made."
+    seconds, counted = 0.0, set(rows)  # the figure shares runs with the tables
+    for spec in plan.studies():
+        for group in spec.groups:
+            largest = max(group.configurations, key=lambda c: c.size)
+            sample = spec.definition(largest, spec.seeds[0])
+            per_epoch, fixed, _ = epoch_seconds(sample, lambda definition: _timed(definition, store, rows, say))
+            legs = [spec.definition(c, s) for c in group.configurations for s in spec.seeds]
+            legs += [spec.definition(largest, s, final=True) for s in spec.seeds] if spec.final else []
+            due = {run_key(d): d for d in legs if run_key(d) not in counted}
+            counted |= due.keys()
+            seconds += sum(fixed + per_epoch * sum(n for n, _ in d["training"]["legs"]) for d in due.values())
+    others = sum("legs" not in d["training"] for d in left)
+    runs, where = len(counted) - len(rows), f"{workers} worker{'s' * (workers > 1)}"
+    return (
+        f"{runs:,} runs of training, at most {duration(seconds / workers)} on {where}, from a "
+        f"measured sample of the largest sizes; and {others:,} solves and fits of minutes each. Stop at any time and start "
+        "again: nothing is done twice."
+    )
+
+
+def _timed(definition: Mapping[str, Any], store: Store, rows: Mapping[str, Row], say: Any) -> float:
+    """The seconds of a sample, measured once and stored."""
+    row = rows.get(run_key(definition))
+    if row is not None:
+        return row.seconds
+    say(f"measuring {definition['model']} on {definition['problem']} …")
+    status, outcome = run_one(definition)
+    store.add([(definition, status, outcome)])
+    return float(outcome["seconds"])
+
+
+def find(rows: Mapping[str, Row], definition: Mapping[str, Any] | None) -> Row | None:
+    """The row of a run that ended well."""
+    row = None if definition is None else rows.get(run_key(definition))
+    return row if row is not None and row.status == DONE else None
+
+
+def store_path(folder: Path) -> Path:
+    """Where the runs of a page are kept."""
+    return folder / "runs.sqlite"

@@ -1,0 +1,115 @@
+"""The single computations behind the paper's tables and figures, as runners of a study: definition in, numbers out.
+
+Each returns plain lists, so that the store holds all that a page draws and the page can be made again without computing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from flm.study.runs import named_problem, train_solution
+
+SURFACE = 51  # points along each axis of a drawn surface
+CURVE = 101  # points along a drawn trajectory
+
+
+def train_surface(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Their recipe on a PDE: the scores of `flm.study.runs.train`, and the surfaces."""
+    solution, scores = train_solution(definition)
+    return scores | {"surface": surface(solution)}
+
+
+def solve_pde(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Our solver on a PDE, with `size` sub-networks, or to the tolerance of `training` where the size is 0."""
+    from flm.dispatch import solve
+
+    problem = named_problem(definition["problem"])
+    wanted = definition["training"]
+    options = {"num_subnets": definition["size"]} if definition["size"] else {"tol": wanted["tol"]}
+    solution = solve(problem, **options)
+    errors = solution.errors()
+    found = {"mse": errors.mse, "mae": errors.mae, "max_error": errors.max_error, "relative_l2": errors.relative_l2}
+    found |= {"error_estimate": float(solution.error_estimate), "columns": int(solution.num_columns)}
+    return found | ({"surface": surface(solution)} if wanted.get("surface") else {})
+
+
+def surface(solution: Any) -> dict[str, Any]:
+    """Exact values, found values and absolute errors on an even grid, with its two axes."""
+    (first, second), found = solution.on_grid(SURFACE)
+    points = np.stack([g.ravel() for g in np.meshgrid(first, second, indexing="ij")], axis=1)
+    exact = np.asarray(solution.exact(points)).reshape(found.shape)
+    return {
+        "axes": list(solution.axes),
+        "lines": [_digits(first), _digits(second)],
+        "exact": [_digits(row) for row in exact],
+        "found": [_digits(row) for row in found],
+        "error": [_digits(row) for row in np.abs(found - exact)],
+    }
+
+
+def control_fixed(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Rock–Paper–Scissors from one state: cost against Pontryagin's principle, trajectories of both."""
+    from flm.problems import rock_paper_scissors
+    from flm.references import pontryagin
+
+    wanted = definition["training"]
+    problem = rock_paper_scissors(tuple(wanted["start"]))
+    solution = _solve_control(problem, definition)
+    reference = pontryagin(problem, tol=1e-10, max_nodes=20_000)
+    t = np.linspace(0.0, problem.numbers[-1], CURVE)
+    x = reference.states(t)
+    return _costs(solution, wanted["start"], np.array([reference.cost])) | {
+        "times": _digits(t),
+        "states": [_digits(row) for row in solution.trajectory(t, wanted["start"])],
+        "control": _digits(solution.control(t, wanted["start"]).ravel()),
+        "reference_states": [_digits(row) for row in x],
+        "reference_control": _digits(np.asarray(reference.controls(t)).ravel()),
+    }
+
+
+def control_family(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """A law for a ball of initial states, scored on fresh random ones, for each symmetric image that is asked for."""
+    from flm import problems
+    from flm.domains import Ball
+
+    wanted = definition["training"]
+    problem = getattr(problems, definition["problem"])(Ball(tuple(wanted["center"]), wanted["radius"]))
+    solution = _solve_control(problem, definition)
+    parts = []
+    for image in wanted["images"]:
+        x0 = problem.sample(wanted["states"], seed=1000 + image, image=image)
+        truth = problem.optimal_costs(x0)
+        parts.append(_costs(solution, x0, truth) | {"starts": [_digits(row) for row in x0]})
+    return {"parts": parts, "subnets": int(solution.num_subnets)}
+
+
+def _solve_control(problem: Any, definition: Mapping[str, Any]) -> Any:
+    """The paper's penalty method where `training` names its settings, else our solver."""
+    from flm.control.solve import Penalty
+    from flm.dispatch import solve
+
+    wanted = definition["training"]
+    if "recipe" in wanted:  # Adam alone, as in the paper: no Newton steps after it
+        method = getattr(Penalty, wanted["recipe"])(polish=0, epochs=wanted["epochs"], nodes=wanted["nodes"])
+        return solve(problem, method=method, seed=definition["seed"])
+    if definition["size"]:
+        return solve(problem, num_subnets=definition["size"], seed=definition["seed"])
+    return solve(problem, tol=wanted["tol"], seed=definition["seed"])
+
+
+def _costs(solution: Any, x0: Any, truth: np.ndarray) -> dict[str, Any]:
+    found = solution.compare(truth, np.atleast_2d(np.asarray(x0, float)))
+    return {
+        "mape": float(found.mape),
+        "mae": float(found.mae),
+        "network_mape": float(found.network_mape),
+        "percent": _digits(np.abs(found.percentage_errors)),
+        "absolute": _digits(np.abs(found.cost - found.reference)),
+    }
+
+
+def _digits(values: Any) -> list[float]:
+    return [float(f"{v:.6g}") for v in np.asarray(values, float)]

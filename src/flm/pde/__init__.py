@@ -1,0 +1,1 @@
+"""Partial and ordinary differential equations: the problem, its conditions and its text, then the solvers."""

@@ -1,0 +1,175 @@
+"""Conditions: what holds on a face, an edge, a curved boundary or at measured points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flm.domains.where import short
+from flm.language.arguments import Named, as_named
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """A residual on part of the boundary (or on a plane, an edge or a point inside)."""
+
+    place: Any
+    residual: Any
+    where: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Periodic:
+    """Values and derivatives that agree on two opposite faces."""
+
+    axis: str
+    unknown: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Measured values of an observable at points."""
+
+    points: Any
+    values: Any
+    sigma: Any
+    observe: Any
+
+
+@dataclass(frozen=True)
+class Learn:
+    """A parameter to be found from data, as a value in `parameters`.
+
+    Args:
+        start: where the search starts.
+        lower: the least admissible value.
+        upper: the greatest.
+    """
+
+    start: float
+    lower: float | None = None
+    upper: float | None = None
+
+    def __post_init__(self):
+        given = (self.start, *(v for v in (self.lower, self.upper) if v is not None))
+        low, high = self.limits
+        numbers = all(isinstance(v, int | float | np.floating | np.integer) for v in given)
+        if not numbers or not (math.isfinite(self.start) and low <= self.start <= high and low < high):
+            raise ValueError(
+                f"`start` must be a finite number between `lower` and `upper`; got start={self.start!r}, "
+                f"lower={self.lower!r}, upper={self.upper!r}."
+            )
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """(lower, upper) with infinities for what was not given."""
+        return (-math.inf if self.lower is None else self.lower, math.inf if self.upper is None else self.upper)
+
+
+def on(place: Any, residual: Any, *, where: Callable[..., Any] | None = None) -> Condition:
+    """The condition that a residual is zero on part of the domain.
+
+    Args:
+        place: "x=0", "x=min", "x=max", "x=0, y=0" (an edge, corner or point), an interior plane, "boundary", or a
+            shape, for the part of the boundary that came from it.
+        residual: a function by argument name; `u_n` is the outward normal derivative, `nx` a component of the normal.
+        where: a predicate on named coordinates that keeps part of the place.
+    """
+    return Condition(place, residual, where)
+
+
+def _combine(unknown: str, terms: dict[str, Any], value: Any, label: str) -> Named:
+    """The residual sum_i factor_i * quantity_i - value, with factors and value numbers or functions of names."""
+    if not isinstance(unknown, str):
+        raise TypeError(f"`unknown` must be the name of an unknown; got {unknown!r}.")
+    named = {quantity: as_named(factor, label) for quantity, factor in terms.items()}
+    value = as_named(value, label)
+    names = tuple(dict.fromkeys([*named, *(n for f in [*named.values(), value] for n in f.names)]))
+
+    def residual(*arguments: Any) -> Any:
+        at = dict(zip(names, arguments, strict=True))
+        call = lambda f: f.function(*(at[n] for n in f.names))
+        return sum(call(factor) * at[quantity] for quantity, factor in named.items()) - call(value)
+
+    return Named(residual, names)
+
+
+def initial(value: Any, velocity: Any = None, *, axis: str = "t", unknown: str = "u") -> list[Condition]:
+    """The unknown, and its first derivative when `velocity` is given, at the least value of `axis`.
+
+    Args:
+        value: a number, or a function of the other axes and parameters by name.
+        velocity: likewise, for the first derivative along `axis`.
+        axis: the time axis.
+        unknown: which unknown.
+    """
+    conditions = [on(f"{axis}=min", _combine(unknown, {unknown: 1.0}, value, "`value` of initial"))]
+    if velocity is not None:
+        rate = _combine(unknown, {f"{unknown}_{axis}": 1.0}, velocity, "`velocity` of initial")
+        conditions.append(on(f"{axis}=min", rate))
+    return conditions
+
+
+def dirichlet(place: Any, value: Any = 0.0, *, unknown: str = "u", where: Any = None) -> Condition:
+    """The value of the unknown: u = value on `place`."""
+    return on(place, _combine(unknown, {unknown: 1.0}, value, "`value` of dirichlet"), where=where)
+
+
+def neumann(place: Any, value: Any = 0.0, *, unknown: str = "u", where: Any = None) -> Condition:
+    """The outward normal derivative of the unknown: u_n = value on `place`."""
+    return on(place, _combine(unknown, {f"{unknown}_n": 1.0}, value, "`value` of neumann"), where=where)
+
+
+def robin(place: Any, a: Any, b: Any, value: Any = 0.0, *, unknown: str = "u", where: Any = None) -> Condition:
+    """The mixed condition a u + b u_n = value on `place`; a, b and value are numbers or functions of names."""
+    if all(isinstance(factor, int | float) and factor == 0 for factor in (a, b)):
+        raise ValueError("`a` and `b` of robin must not both be zero; got 0 and 0.")
+    return on(
+        place, _combine(unknown, {unknown: a, f"{unknown}_n": b}, value, "`a`, `b` or `value` of robin"), where=where
+    )
+
+
+def periodic(axis: str, *, unknown: str | None = None) -> Periodic:
+    """Opposite faces of `axis` joined: value and derivatives agree, up to the equation's highest order less one.
+
+    Args:
+        axis: the periodic axis.
+        unknown: one unknown; all of them by default.
+    """
+    return Periodic(axis, unknown)
+
+
+def data(points: Any, values: Any, sigma: Any = None, observe: Any = lambda u: u) -> Data:
+    """Measured values at points (P, m).
+
+    Args:
+        points: in the order of the domain's axes.
+        values: one per point.
+        sigma: standard deviation of a reading, one for all or one each; estimated from the misfit when not given.
+        observe: what was measured, a function by argument name (`lambda u_x: u_x`).
+    """
+    points, values = _floats("points", points), _floats("values", values)
+    if points.ndim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or values.shape != points.shape[:1] or len(values) == 0:
+        raise ValueError(
+            f"`values` must have one entry per row of `points` (P, m), at least one; got {values.shape} for {points.shape}."
+        )
+    if not (np.isfinite(points).all() and np.isfinite(values).all()):
+        raise ValueError("`points` and `values` of data must be finite; remove rows with NaN or infinity.")
+    if sigma is not None:
+        sigma = _floats("sigma", sigma)
+        if sigma.shape not in ((), values.shape) or not (np.isfinite(sigma) & (sigma > 0)).all():
+            raise ValueError(f"`sigma` must be a positive number, or one per reading ({len(values)}); got {sigma!r}.")
+    return Data(points, values, sigma, observe)
+
+
+def _floats(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"`{name}` of data must be real numbers; got {short(value)}.") from None

@@ -1,0 +1,270 @@
+"""Partial (and ordinary) differential equations, written the way they are on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from flm.domains import AbstractDomain, Box, Piece
+from flm.domains.piece import join
+from flm.language.arguments import Named, Names, Residual, as_named, parameter_values, unique_jets
+from flm.pde.conditions import Condition, Data, Learn, Periodic
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One set of equations: a residual and where it holds.
+
+    Attributes:
+        kind: "equation", "initial", "boundary", "periodic" or "data".
+        piece: where; None is the inside of the domain.
+        partner: for a periodic pair, the opposite face: the residual is the jet here less the jet there.
+        data: the readings of a data block.
+        parts: the faces that "boundary" stands for.
+    """
+
+    name: str
+    kind: str
+    residual: Residual
+    domain: AbstractDomain
+    piece: Piece | None = None
+    partner: Piece | None = None
+    data: Data | None = None
+    parts: tuple[Piece, ...] = ()
+
+    @property
+    def faces(self) -> tuple[Piece, ...]:
+        """The natural pieces that `piece` is made of."""
+        return self.parts or ((self.piece,) if self.piece is not None else ())
+
+    def sample(self, n: int, *, seed: int, warp: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Points and outward normals, both (P, m); normals are zero inside. Data blocks give their own points."""
+        if self.data is not None:
+            return self.data.points, np.zeros_like(self.data.points)
+        if self.piece is None:
+            points = self.domain.interior(n, seed=seed, warp=warp)
+            return points, np.zeros_like(points)
+        return self.piece.sample(n, seed=seed, warp=warp)
+
+
+class PDE:
+    """Equations for unknown functions on a domain, with conditions.
+
+    Args:
+        domain: a box or region with named axes; one axis makes it an ODE.
+        equation: a residual, or a list of them, by argument name: `lambda u_t, u_xx: u_t - 0.1 * u_xx`.
+        conditions: what `on`, `initial`, `dirichlet`, `neumann`, `robin`, `periodic` and `data` return.
+        unknowns: names of the unknown functions.
+        parameters: numbers, or `Learn` for those to be found from data.
+        exact: the solution if known, by axis (and parameter) name; a dict by unknown for systems. Never used to solve.
+
+    Raises:
+        ValueError: a name is unknown or ambiguous, a face does not exist, a residual is not finite, ....
+
+    Example:
+        >>> import flm
+        >>> decay = flm.PDE(flm.Box(t=(0, 1)), lambda u, u_t: u_t + u, [flm.initial(1.0)])
+    """
+
+    def __init__(
+        self,
+        domain: AbstractDomain,
+        equation: Any,
+        conditions: Iterable[Any] = (),
+        *,
+        unknowns: Iterable[str] = ("u",),
+        parameters: Mapping[str, Any] | None = None,
+        exact: Any = None,
+    ):
+        if not isinstance(domain, AbstractDomain):
+            raise TypeError(f"`domain` must be a domain such as flm.Box(x=(0, 1), t=(0, 1)); got {domain!r}.")
+        self.domain = domain
+        if not isinstance(unknowns, str | tuple | list):
+            raise TypeError(f'`unknowns` must be names such as ("u", "v"); got {unknowns!r}.')
+        if parameters is not None and not isinstance(parameters, Mapping):
+            raise TypeError(f"`parameters` must be a dict of numbers by name; got {parameters!r}.")
+        self.unknowns = (unknowns,) if isinstance(unknowns, str) else tuple(unknowns)
+        self.parameters = dict(parameters or {})
+        self._check_names()
+        names = Names(domain.axes, self.unknowns, tuple(self.parameters))
+        equations = equation if isinstance(equation, list | tuple) else [equation]
+        if not equations:
+            raise ValueError("`equation` must be a function or a list of at least one; got an empty list.")
+        labels = ["`equation`"] if len(equations) == 1 else [f"`equation[{i}]`" for i in range(len(equations))]
+        bound = [Residual.bind(f, names, label) for f, label in zip(equations, labels, strict=True)]
+        self.equations = tuple(
+            Block(f"equation {i + 1}" if len(bound) > 1 else "equation", "equation", r, domain)
+            for i, r in enumerate(bound)
+        )
+        flat = _flatten(conditions)
+        self.source = {"equation": equation, "conditions": flat}
+        found = [self._blocks(c, f"`conditions[{i}]`") for i, c in enumerate(flat)]
+        named = [block for blocks in found for block in blocks]
+        self.condition_blocks = tuple(zip(flat, found, strict=True))
+        self.conditions = tuple(self._unclaimed(block, named) for block in named)
+        self._check_values()
+        self.exact = self._bind_exact(exact)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Equations and conditions, equations first."""
+        return self.equations + self.conditions
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+        return self.domain.axes
+
+    @cached_property
+    def parameter_start(self) -> np.ndarray:
+        """Parameter values, with the start of those to be learned."""
+        return parameter_values(self.parameters)
+
+    @property
+    def learned(self) -> tuple[int, ...]:
+        """Which parameters are to be found."""
+        return tuple(i for i, v in enumerate(self.parameters.values()) if isinstance(v, Learn))
+
+    @cached_property
+    def periodic_axes(self) -> tuple[bool, ...]:
+        """Which axes are periodic for every unknown."""
+        joined = {
+            (b.piece.name, j[0]) for b in self.conditions if b.kind == "periodic" and b.piece for j in b.residual.jets
+        }
+        faces = [f"{a}=" for a in self.axes]
+        return tuple(
+            all(any(name.startswith(face) and u == k for name, u in joined) for k in range(len(self.unknowns)))
+            for face in faces
+        )
+
+    def _check_names(self) -> None:
+        taken: dict[str, str] = {}
+        groups = {"axis": self.domain.axes, "unknown": self.unknowns, "parameter": tuple(self.parameters)}
+        if not self.unknowns:
+            raise ValueError("`unknowns` must name at least one function; got none.")
+        for kind, names in groups.items():
+            for name in names:
+                if not isinstance(name, str) or not name.isidentifier():
+                    raise ValueError(f"every {kind} must be a valid Python name; got {name!r}.")
+                if name in taken:
+                    raise ValueError(
+                        f"`{kind}s` must not reuse a name; got {name!r}, which is already an {taken[name]}."
+                    )
+                taken[name] = kind
+        for name, value in self.parameters.items():
+            real = isinstance(value, int | float | np.number) and not isinstance(value, complex | np.complexfloating)
+            if not isinstance(value, Learn) and not (real and np.isfinite(value)):
+                raise ValueError(f"the parameter {name!r} must be a finite number or flm.Learn(start); got {value!r}.")
+
+    def _blocks(self, condition: Any, label: str) -> list[Block]:
+        names = Names(self.axes, self.unknowns, tuple(self.parameters), normals=True)
+        if isinstance(condition, Periodic):
+            return self._periodic_blocks(condition, label)
+        if isinstance(condition, Data):
+            if condition.points.shape[1] != len(self.axes):
+                raise ValueError(
+                    f"`points` of data must have one column per axis ({', '.join(self.axes)}); got "
+                    f"{condition.points.shape[1]}."
+                )
+            if not self.domain.contains(condition.points).all():
+                raise ValueError("`points` of data must lie in the domain; remove the readings outside it.")
+            observed = Residual.bind(condition.observe, names, f"`observe` of {label}")
+            return [Block("data", "data", observed, self.domain, data=condition)]
+        if not isinstance(condition, Condition):
+            raise TypeError(
+                f"{label} must come from on, initial, dirichlet, neumann, robin, periodic or data; got {condition!r}."
+            )
+        piece = self.domain.piece(condition.place)
+        if condition.where is not None:
+            piece = piece.restrict(condition.where)
+        residual = Residual.bind(condition.residual, names, label)
+        start = {"t": float(self.domain.bounds[self.axes.index("t"), 0])} if "t" in self.axes else None
+        kind = "initial" if start is not None and piece.fixed == start else "boundary"
+        return [Block(piece.name, kind, residual, self.domain, piece)]
+
+    def _unclaimed(self, block: Block, others: list[Block]) -> Block:
+        """A condition on "boundary" keeps the pieces that no other condition on the same unknowns names.
+
+        Where one axis is time, "boundary" means the spatial boundary.
+        """
+        if block.piece is None or block.piece.name != "boundary":
+            return block
+        unknowns = {unknown for unknown, _ in block.residual.jets}
+        claimed = {b.piece.name for b in others if b.piece is not None and unknowns & {u for u, _ in b.residual.jets}}
+        pieces = self.domain.pieces
+        if len(self.axes) > 1:
+            pieces = tuple(p for p in pieces if "t" not in p.fixed)
+        left = [p for p in pieces if p.name not in claimed]
+        if not left:
+            raise ValueError(
+                'a condition on "boundary" must have some of it left; got one with every piece named elsewhere.'
+            )
+        return replace(block, piece=join("boundary", left), parts=tuple(left))
+
+    def _periodic_blocks(self, condition: Periodic, label: str) -> list[Block]:
+        axis = condition.axis
+        if axis not in self.axes or not isinstance(self.domain, Box):
+            raise ValueError(
+                f"{label}: `axis` of periodic must be an axis of a box ({', '.join(self.axes)}); got {axis!r}."
+            )
+        if condition.unknown not in (None, *self.unknowns):
+            raise ValueError(
+                f"{label}: `unknown` must be one of {', '.join(self.unknowns)}; got {condition.unknown!r}."
+            )
+        j = self.axes.index(axis)
+        names = Names(self.axes, self.unknowns, tuple(self.parameters))
+        low, high = self.domain.piece(f"{axis}=min"), self.domain.piece(f"{axis}=max")
+        blocks = []
+        for k, unknown in enumerate(self.unknowns):
+            if condition.unknown in (None, unknown):
+                orders = [alpha[j] for index, alpha in unique_jets(b.residual for b in self.equations) if index == k]
+                for order in range(max([1, *orders])):
+                    name = f"{unknown}_{axis * order}" if order else unknown
+                    residual = Residual.bind(Named(lambda value: value, (name,)), names, label)
+                    blocks.append(Block(f"{low.name} ~ {high.name}", "periodic", residual, self.domain, low, high))
+        return blocks
+
+    def _check_values(self) -> None:
+        points = self.domain.interior(8, seed=12345, warp=False)
+        normals = np.full_like(points, 1 / np.sqrt(points.shape[1]))
+        for block in self.equations:
+            if not block.residual.jets:
+                known = f"{', '.join(self.unknowns)} or their derivatives"
+                raise ValueError(f"{block.residual.label} must ask for an unknown ({known}); got a function of none.")
+        for block in self.blocks:
+            block.residual.check(points, self.parameter_start, normals)
+        if self.learned and not any(block.kind == "data" for block in self.conditions):
+            raise ValueError(
+                "`parameters` with flm.Learn must come with measured values: add flm.data(points, values)."
+            )
+
+    def _bind_exact(self, exact: Any) -> tuple[Residual, ...] | None:
+        if exact is None:
+            return None
+        by_name = exact if isinstance(exact, Mapping) else {self.unknowns[0]: exact}
+        if set(by_name) != set(self.unknowns):
+            raise ValueError(f"`exact` must give {', '.join(self.unknowns)}; got {', '.join(map(str, by_name))}.")
+        names = Names(self.axes, self.unknowns, tuple(self.parameters))
+        bound = tuple(Residual.bind(as_named(by_name[u], "`exact`"), names, "`exact`") for u in self.unknowns)
+        if any(r.jets for r in bound):
+            raise ValueError("`exact` must be a function of axes and parameters only.")
+        return bound
+
+    def exact_values(self, points: np.ndarray) -> np.ndarray:
+        """The exact solution at points, (P,) or (P, K)."""
+        if self.exact is None:
+            raise ValueError("the problem must have an `exact` solution for this; give `reference` instead.")
+        columns = [np.asarray(r(np.asarray(points), (), self.parameter_start)) for r in self.exact]
+        return columns[0] if len(columns) == 1 else np.stack(columns, axis=-1)
+
+
+def _flatten(conditions: Any) -> list[Any]:
+    if isinstance(conditions, Condition | Periodic | Data):
+        return [conditions]
+    if not isinstance(conditions, Iterable) or isinstance(conditions, str):
+        raise TypeError(f"`conditions` must be a list of what flm.on, flm.dirichlet, ... return; got {conditions!r}.")
+    return [c for entry in conditions for c in (_flatten(entry) if isinstance(entry, list | tuple) else [entry])]

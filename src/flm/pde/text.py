@@ -1,0 +1,171 @@
+"""PDEs and conservation laws as text: their tables in a TOML file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flm.conservation.law import ConservationLaw
+from flm.domains import Box
+from flm.domains.where import did_you_mean
+from flm.language.arguments import Names
+from flm.language.expressions import Expression
+from flm.language.outline import Outline, Place, ProblemError, among, sentences, short
+from flm.pde.conditions import Learn, data, on, periodic
+from flm.pde.problem import PDE
+from flm.pde.shapes import read_shape
+
+MAX_READINGS = 1_000_000
+MAX_HEADER = 65_536  # characters
+NOTES = ("title", "description")
+PDE_TABLES = ("domain", "parameters", "equation", "conditions", "exact", "data", "unknowns", "periodic")
+CONSERVATION_TABLES = ("domain", "parameters", "conservation", "exact")
+
+
+def read_domain(outline: Outline) -> Any:
+    """A box, or a shape (times a box)."""
+    table = outline.table("domain", required=True)
+    if "shape" in table:
+        place = outline.at("domain", "shape")
+        if not isinstance(table["shape"], str):
+            raise place.refuse(f"a shape in quotes is wanted; got {short(table['shape'])}")
+        shape = outline.guard(lambda: read_shape(table["shape"]), place)
+        rest = {k: v for k, v in table.items() if k != "shape"}
+        with sentences(place):
+            return shape * Box(**{k: _interval(outline, k, v) for k, v in rest.items()}) if rest else shape
+    with sentences(outline.at("domain")):
+        return Box(**{k: _interval(outline, k, v) for k, v in table.items()})
+
+
+def _interval(outline: Outline, axis: str, value: Any) -> tuple[float, float]:
+    place = outline.at("domain", axis)
+    outline.names(axis, place)
+    pair = outline.numbers(value, place)
+    if len(pair) != 2 or not pair[0] < pair[1]:
+        raise place.refuse(f"an interval [low, high] is wanted; got {short(value)}")
+    return pair[0], pair[1]
+
+
+def read_pde(outline: Outline) -> Callable[[], PDE]:
+    """Check the tables of a PDE; what is returned builds it."""
+    outline.keys(outline.tree, (*PDE_TABLES, *NOTES), outline.place)
+    domain = read_domain(outline)
+    unknowns = outline.names(outline.tree.get("unknowns", ["u"]), outline.at("", "unknowns"))
+    inside = Names(domain.axes, unknowns, tuple(outline.parameters))
+    border = Names(domain.axes, unknowns, tuple(outline.parameters), normals=True)
+    known = lambda names, what: lambda name: names.resolve(name, what)
+    equations = [
+        outline.equation(text, outline.at("equation", key), known(inside, "the equation"))
+        for key, text in outline.table("equation", required=True).items()
+    ]
+    conditions: list[Any] = []
+    for where, texts in outline.table("conditions").items():
+        place = outline.at("conditions", f'"{where}"')
+        with sentences(place):
+            domain.piece(where)
+        for text in texts if isinstance(texts, list) else [texts]:
+            conditions.append(on(where, outline.equation(text, place, known(border, "the condition"))))
+    around = outline.tree.get("periodic", [])
+    for axis in outline.names(around, outline.at("", "periodic")) if around != [] else ():
+        conditions.append(periodic(axis))
+    conditions += _data(outline, domain, unknowns, inside)
+    exact = _exact(outline, unknowns, (*domain.axes, *outline.parameters))
+    parameters = outline.parameters
+    return lambda: PDE(domain, equations, conditions, unknowns=unknowns, parameters=parameters, exact=exact or None)
+
+
+def _exact(outline: Outline, unknowns: tuple[str, ...], names: tuple[str, ...]) -> dict[str, Expression]:
+    exact = {}
+    for key, text in outline.table("exact").items():
+        place = outline.at("exact", key)
+        if key not in unknowns:
+            raise place.refuse(f"the unknowns are {', '.join(unknowns)}; got {key!r}.{did_you_mean(key, unknowns)}")
+        exact[key] = outline.expression(text, place, among(names, "the exact solution"))
+    return exact
+
+
+def _data(outline: Outline, domain: Any, unknowns: tuple[str, ...], names: Names) -> list[Any]:
+    table = outline.table("data")
+    if not table:
+        return []
+    place = outline.at("data")
+    outline.keys(table, ("file", "columns", "sigma", "observe"), place)
+    if not isinstance(table.get("file"), str):
+        raise outline.at("data", "file").refuse("the name of a CSV file is wanted")
+    columns = table.get("columns", [*domain.axes, unknowns[0]])
+    if not isinstance(columns, list) or len(columns) != len(domain.axes) + 1:
+        raise outline.at("data", "columns").refuse(
+            f"one column for each of {', '.join(domain.axes)} and one for the value are wanted; got {short(columns)}"
+        )
+    observe = outline.expression(
+        table.get("observe", unknowns[0]), outline.at("data", "observe"), lambda name: names.resolve(name, "observe")
+    )
+    sigma = table.get("sigma")
+    wanted = [str(c) for c in columns] + ([sigma] if isinstance(sigma, str) else [])
+    rows = _read_readings(outline.folder / table["file"], wanted, outline.at("data", "file"))
+    m = len(domain.axes)
+    error = rows[:, m + 1] if isinstance(sigma, str) else None if sigma is None else outline.number(sigma, place)
+    with sentences(place):
+        return [data(rows[:, :m], rows[:, m], sigma=error, observe=observe)]
+
+
+def read_conservation(outline: Outline) -> Callable[[], ConservationLaw]:
+    """Check the tables of a conservation law; what is returned builds it."""
+    outline.keys(outline.tree, (*CONSERVATION_TABLES, *NOTES), outline.place)
+    table = outline.table("conservation", required=True)
+    outline.keys(table, ("flux", "initial"), outline.at("conservation"))
+    for key in ("flux", "initial"):
+        if key not in table:
+            raise outline.at("conservation").refuse(f"{key} is missing")
+    if any(isinstance(v, Learn) for v in outline.parameters.values()):
+        raise outline.at("parameters").refuse("a conservation law cannot learn parameters; give numbers")
+    domain = read_domain(outline)
+    if not isinstance(domain, Box) or len(domain.axes) != 2 or domain.axes[1] != "t":
+        raise outline.at("domain").refuse("a conservation law needs two axes, space first and then t")
+    space = domain.axes[0]
+    fixed: dict[str, float] = dict(outline.parameters)
+    taken = {*domain.axes, *fixed}
+    flux = outline.expression(table["flux"], outline.at("conservation", "flux"), lambda name: None)
+    unknown = [n for n in flux.names if n not in taken]
+    if len(unknown) != 1 or set(flux.names) & set(domain.axes):
+        raise outline.at("conservation", "flux").refuse("the flux must be a function of one unknown, such as u**2 / 2")
+    initial = outline.expression(
+        table["initial"], outline.at("conservation", "initial"), among((space, *fixed), "initial")
+    )
+    exact = _exact(outline, tuple(unknown), (*domain.axes, *fixed)).get(unknown[0])
+    start = initial.fix(fixed)
+    return lambda: ConservationLaw(
+        flux=flux.fix(fixed),
+        domain=domain,
+        initial=start if start.names else start.constant(),
+        exact=None if exact is None else exact.fix(fixed),
+    )
+
+
+def _read_readings(path: Path, columns: list[str], place: Place) -> np.ndarray:
+    """Columns of a CSV file with a header, (rows, len(columns))."""
+    if path.exists() and not path.is_file():  # a device or a pipe may never end
+        raise place.refuse(f"{str(path)!r} is not a file")
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            header = [cell.strip() for cell in file.readline(MAX_HEADER).split(",")]
+            for column in columns:
+                if column not in header:
+                    near = did_you_mean(column, header)
+                    raise place.refuse(f"{path.name} has the columns {_some(header)}; got {column!r}.{near}")
+            order = [header.index(column) for column in columns]
+            return np.loadtxt(file, delimiter=",", usecols=order, ndmin=2, max_rows=MAX_READINGS)
+    except OSError as error:
+        raise place.refuse(f"{str(path)!r} cannot be read ({error.strerror})") from None
+    except ProblemError:
+        raise
+    except (ValueError, UnicodeDecodeError) as error:
+        raise place.refuse(f"{path.name} is not a table of numbers ({' '.join(str(error).split())[:120]})") from None
+
+
+def _some(header: list[str]) -> str:
+    text = ", ".join(header)
+    return text if len(text) <= 200 else text[:199] + "…"

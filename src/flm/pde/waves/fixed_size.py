@@ -1,0 +1,134 @@
+"""The best series of exactly N sub-networks: a lattice where one fits, learned frequencies where they do better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flm.pde.problem import PDE
+from flm.pde.waves.fit import Fit, Fitter
+from flm.pde.waves.free_basis import FreeBasis
+from flm.pde.waves.growth import PERIODS, ROUNDING, UNRESOLVED, Search, calm, columns_in_memory
+from flm.pde.waves.lattice_basis import LatticeBasis
+from flm.pde.waves.learn_frequencies import FrequencyLearner
+from flm.results import Status
+from flm.series import lattice
+
+ORDERS = ("euclid", "box", "total")
+RANGES = (3.0, 6.0, 12.0)  # of random starts, in radians per half-width
+LEAST = 0.2  # the projected objective is even in each component: its slope vanishes at zero, so never start there
+STARTS = 2  # per range
+FEWEST = 4  # further frequencies of a second look
+EXACT = 1e-12  # a residual that is nothing but rounding
+LARGEST = 200  # columns beyond which learning frequencies costs minutes and a lattice does as well
+
+
+def best_of_size(
+    problem: PDE,
+    num_subnets: int,
+    *,
+    tol: float,
+    seed: int,
+    progress: Callable[..., None],
+    residual_is_error: bool = False,
+) -> Search:
+    """The fit with the least held-out residual among lattices and learned frequencies, N sub-networks each.
+
+    Where the equation is u - f = 0 the residual is the error itself; otherwise a second answer must agree.
+    """
+    columns, most = num_subnets * 2 ** len(problem.axes) * len(problem.unknowns), columns_in_memory()
+    if columns > most:
+        raise ValueError(
+            f"`num_subnets` must be at most {max(most * num_subnets // columns, 1):,}, so that the least-squares problem fits "
+            f"in half of the free memory; got {num_subnets:,}, which has up to {columns:,} columns."
+        )
+    fitter = Fitter(problem, seed=seed)
+    free = Fitter(problem, seed=seed, periodic_basis=False) if any(problem.periodic_axes) else fitter
+    search = Search()
+    fits: list[Fit] = []
+
+    def keep(fit: Fit, how: str) -> None:
+        fits.append(fit)
+        fits.sort(key=lambda f: f.estimate)
+        del fits[6:]
+        search.best = fits[0]
+        # rms(u - f) is judged against rms(u) + rms(f): twice that is relative to f
+        search.bar = max(2 * fits[0].estimate, ROUNDING) if residual_is_error else _bar(fits)
+        for name, value in zip(
+            search.history, (fit.basis.num_columns, how, fit.estimate, search.bar, fit.steps), strict=True
+        ):
+            search.history[name].append(value)
+        progress({"start": how, "estimate": fit.estimate, "best": fits[0].estimate})
+
+    m = len(problem.axes)
+    try:
+        frozen = []
+        for order in ORDERS if m > 1 else ORDERS[:1]:
+            points = lattice(m, num_subnets, order)
+            for period in PERIODS:
+                periods = np.where(problem.periodic_axes, 1.0, period)
+                fit = fitter.fit(LatticeBasis(problem.domain, points, tuple(periods)))
+                frozen.append(fit)
+                keep(fit, f"{order} lattice, period {period:g}")
+        if search.bar > max(tol, 10 * ROUNDING) and columns <= LARGEST and not problem.learned:
+            learner = FrequencyLearner(free, num_subnets)
+            frozen.sort(key=lambda f: f.estimate)
+            rng = np.random.default_rng(seed)
+            starts: list[tuple[str, Any]] = [
+                (
+                    f"half a cell from period {f.basis.periods}",
+                    (f.basis.lattice + 0.5) * np.pi / np.array(f.basis.periods),
+                )
+                for f in frozen[:2]
+            ]
+            starts += [
+                (f"random up to {r:g}", rng.uniform(LEAST, r, (num_subnets, m))) for r in RANGES for _ in range(STARTS)
+            ]
+            for how, start in starts:
+                keep(learner.run(start), f"learned, {how}")
+                if search.bar <= max(tol, 10 * ROUNDING):
+                    break
+        if search.bar > tol and columns <= LARGEST and not problem.learned:
+            search.bar = _second_look(free, fits[0], num_subnets, search.bar)
+        if search.bar <= tol and search.best is not None:
+            own = free if isinstance(search.best.basis, FreeBasis) else fitter
+            calm(own, search, tol)
+        word, verb = ("converged", "met") if search.bar <= tol else ("size", "not met")
+        search.status = Status(
+            word,
+            f"the best of {num_subnets} sub-networks: the error estimate is {search.bar:.1e}, the tolerance {tol:.1e} is {verb}.",
+        )
+    except KeyboardInterrupt:
+        if search.best is None:
+            raise
+        search.status = Status(
+            "interrupted", f"interrupted; the best answer so far has the error estimate {search.bar:.1e}."
+        )
+    return search
+
+
+def _bar(fits: list[Fit]) -> float:
+    """The residual, and the difference to the closest runner-up; at least 1 where the residual is too large to bound anything."""
+    best = fits[0]
+    if best.estimate > UNRESOLVED:
+        return max(best.estimate, 1.0)
+    others = [best.difference(f) for f in fits[1:] if f.finite]
+    if not best.finite or not others:
+        return np.inf if not best.finite else max(best.estimate, ROUNDING)
+    return max(best.estimate, min(others), ROUNDING)
+
+
+def _second_look(fitter: Fitter, best: Fit, num_subnets: int, bar: float) -> float:
+    """The difference to a fit on these frequencies and as many others, where that one has a much smaller residual.
+
+    Runners-up of the same size may all be poor, which says nothing of an answer that happens to be exact.
+    """
+    basis, m = best.basis, len(fitter.problem.axes)
+    found = basis.frequencies if isinstance(basis, FreeBasis) else basis.lattice * np.pi / np.array(basis.periods)
+    others = (lattice(m, max(num_subnets, FEWEST), "euclid") + 0.5) * np.pi / 2
+    wider = fitter.fit(FreeBasis(fitter.problem.domain, np.concatenate([found, others])), best)
+    if not wider.finite or wider.estimate > max(min(best.estimate / 4, UNRESOLVED), EXACT):
+        return bar
+    return max(best.estimate, best.difference(wider), ROUNDING)

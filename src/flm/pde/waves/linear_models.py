@@ -1,0 +1,122 @@
+"""Networks that are linear in their output weights, solved on a problem by least squares instead of trained.
+
+The Fourier extreme learning machine (MYL22) does this with random hidden layers, choosing their scale and size by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from flm.models.base import AbstractLinearModel
+from flm.models.classic.random_waves import FourierELM
+from flm.pde.waves.fit import Fit, Fitter
+from flm.results import Solution, Status
+from flm.training.run import strong_form
+
+# The ladder of the automatic choice. Scales in radians per half width: one to sixteen half-waves across the domain.
+SCALES = tuple(np.pi / 2 * 2.0 ** np.arange(5))
+SIZES = (50, 100, 200, 400, 800)
+
+
+class ModelColumns:
+    """A linear model as a basis for `Fitter`: its columns and their weighted sums."""
+
+    def __init__(self, model: AbstractLinearModel):
+        self.model = model
+        probe = np.asarray(model.map.center)[None]
+        self.num_columns = model.basis(probe, ((0,) * model.num_inputs,)).shape[2]
+
+    def tables(self, points: np.ndarray) -> np.ndarray:
+        """The points themselves: the model makes its own table."""
+        return points
+
+    def combine(self, points: np.ndarray, weights: dict[tuple[int, ...], np.ndarray], out: np.ndarray) -> None:
+        """out = sum over alpha of weights[alpha] * D^alpha of each column, (C, P)."""
+        out[...] = 0.0
+        if weights:
+            columns = np.asarray(self.model.basis(points, tuple(weights)))
+            for weight, column in zip(weights.values(), columns, strict=True):
+                out += (column * weight[:, None]).T
+
+    def evaluate(self, points: np.ndarray, coefficients: np.ndarray, alphas: Any) -> np.ndarray:
+        """Derivatives of the function with these coefficients (C, K), (A, P, K)."""
+        return np.asarray(self.model.basis(points, tuple(alphas))) @ coefficients
+
+
+def solve_linear_model(problem: Any, model: AbstractLinearModel, *, seed: int = 0) -> Solution:
+    """A model's output weights found by least squares on a problem: Gauss-Newton when the problem is nonlinear.
+
+    Args:
+        problem: a PDE, or a problem that offers its strong residual.
+        model: linear in its amplitudes, such as `flm.models.FourierSeriesNetwork` or an `flm.FLM`; the rest is kept.
+        seed: governs the points.
+
+    Returns:
+        A solution whose error estimate is the largest relative residual at held-out points.
+    """
+    if not isinstance(model, AbstractLinearModel):
+        raise TypeError(f"`model` must be linear in its amplitudes; got {type(model).__name__}. Use flm.train.")
+    problem = strong_form(problem)
+    began = time.monotonic()
+    fit = Fitter(problem, seed=seed, periodic_basis=False).fit(ModelColumns(model))
+    sentence = f"Least squares in {fit.basis.num_columns} columns; largest relative residual {fit.estimate:.1e}."
+    return _solution(problem, fit, Status("solved", sentence), fit.estimate, {}, began)
+
+
+def solve_extreme(problem: Any, tol: float = 1e-8, *, seed: int = 0, max_neurons: int = SIZES[-1]) -> Solution:
+    """The Fourier extreme learning machine with scale and number of neurons chosen by held-out residuals (MYL22).
+
+    Sizes grow until the estimate is at most `tol`; at each size every scale is tried with the same random numbers. The
+    estimate is the larger of the best held-out residual and the difference between the two best scales.
+
+    Args:
+        problem: a PDE, or a problem that offers its strong residual.
+        tol: relative L2 error to stop at.
+        seed: governs points and hidden layers.
+        max_neurons: where growth stops.
+    """
+    if not tol > 0:
+        raise ValueError(f"`tol` must be a positive number; got {tol!r}.")
+    problem = strong_form(problem)
+    began, fitter = time.monotonic(), Fitter(problem, seed=seed, periodic_basis=False)
+    history: dict[str, list[float]] = {"neurons": [], "scale": [], "estimate": []}
+    best, bar = None, np.inf
+    for size in [n for n in SIZES if n <= max_neurons] or [max_neurons]:
+        fits: list[Fit] = []
+        for scale in SCALES:
+            model = FourierELM(problem.domain, size, key=seed, scale=scale, num_outputs=len(problem.unknowns))
+            fits.append(fitter.fit(ModelColumns(model)))
+            for name, value in zip(history, (size, scale, fits[-1].estimate), strict=True):
+                history[name].append(float(value))
+        first, second = sorted(fits, key=lambda fit: fit.estimate)[:2]
+        at = max(first.estimate, first.difference(second))
+        if at < bar:
+            best, bar = first, at
+        if bar <= tol:
+            break
+    if best is None:
+        best = fits[0]
+    word = "converged" if bar <= tol else "columns"
+    reached = f"The error estimate is {bar:.1e} with {best.basis.num_columns} neurons"
+    status = Status(word, f"{reached}." if word == "converged" else f"{reached}, above the tolerance {tol:.1e}.")
+    return _solution(problem, best, status, bar, history, began)
+
+
+def _solution(problem: Any, fit: Fit, status: Status, bar: float, history: Any, began: float) -> Solution:
+    columns = fit.coefficients if len(problem.unknowns) > 1 else fit.coefficients[:, 0]
+    return Solution(
+        model=fit.basis.model.with_coefficients(columns),
+        axes=problem.axes,
+        unknowns=problem.unknowns,
+        bounds=np.asarray(problem.domain.bounds),
+        status=status,
+        error_estimate=float(bar),
+        history=history,
+        num_columns=fit.basis.num_columns,
+        seconds=time.monotonic() - began,
+        domain=problem.domain,
+        exact=None if problem.exact is None else problem.exact_values,
+    )

@@ -1,0 +1,85 @@
+"""Solving PDEs and ODEs with one series: to a tolerance, or with a given number of sub-networks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flm.pde.problem import PDE
+from flm.pde.waves.fixed_size import best_of_size
+from flm.pde.waves.growth import ROUNDING, Search
+from flm.pde.waves.tolerance import METHODS, solve_to_tolerance
+from flm.results import Parameter, Solution, Status
+
+
+def solve_pde(
+    problem: PDE,
+    tol: float,
+    *,
+    num_subnets: int | None,
+    method: str | None,
+    max_columns: int,
+    seed: int,
+    progress: Callable[..., None],
+) -> Solution:
+    """Solve a PDE or ODE: see `flm.solve`."""
+    began = time.perf_counter()
+    if method not in (None, *METHODS):
+        raise ValueError(f"`method` must be None or one of {', '.join(map(repr, METHODS))} for a PDE; got {method!r}.")
+    count = 0 if num_subnets is None else num_subnets * 2 ** len(problem.axes) * len(problem.unknowns)
+    if count > max_columns:
+        raise ValueError(
+            f"`num_subnets` must have at most `max_columns` = {max_columns} coefficients; got {num_subnets}, which has "
+            f"{count}. Raise `max_columns`, or give a tolerance alone."
+        )
+    if num_subnets is not None:
+        search = best_of_size(problem, num_subnets, tol=tol, seed=seed, progress=progress)
+    else:
+        search = solve_to_tolerance(problem, tol, method=method, max_columns=max_columns, seed=seed, progress=progress)
+    return to_solution(problem, search, began)
+
+
+def to_solution(problem: PDE, search: Search, began: float, exact: Any = None) -> Solution:
+    """The answer of a search as a solution."""
+    best = search.best
+    if best is None:
+        raise ValueError(f"`max_columns` must leave room for the smallest lattice. {search.status.sentence}")
+    model = best.basis.model(best.coefficients)
+    bar = float(search.bar) + (0.0 if search.windows else _rounding(problem, search, model))
+    names = list(problem.parameters)
+    errors = np.sqrt(np.diag(best.covariance)) if best.covariance.size else np.full(len(problem.learned), np.nan)
+    parameters = {
+        names[q]: Parameter(float(best.parameters[q]), float(errors[i])) for i, q in enumerate(problem.learned)
+    }
+    return Solution(
+        model=model,
+        axes=problem.axes,
+        unknowns=problem.unknowns,
+        bounds=problem.domain.bounds,
+        status=Status(search.status.word, search.status.sentence.replace(f"{search.bar:.1e}", f"{bar:.1e}")),
+        error_estimate=bar,
+        parameters=parameters,
+        history={k: list(v) for k, v in search.history.items()},
+        num_columns=best.basis.num_columns * len(problem.unknowns),
+        seconds=time.perf_counter() - began,
+        windows=search.windows,
+        window_axis=search.window_axis,
+        domain=problem.domain,
+        exact=exact or (problem.exact_values if problem.exact is not None else None),
+    )
+
+
+def _rounding(problem: PDE, search: Search, model: Any) -> float:
+    """What rounding in the phase form costs: amplitudes much larger than the answer lose digits in their phases."""
+    best = search.best
+    assert best is not None
+    points = problem.domain.interior(64, seed=1, warp=False)
+    zero = (0,) * len(problem.axes)
+    expected = best.basis.evaluate(best.basis.tables(points), best.coefficients, (zero,))[0]
+    gap = np.asarray(model.jets(points, (zero,))[0]).reshape(expected.shape) - expected
+    size = np.sqrt(np.mean(expected**2, axis=0))
+    lost = float(np.max(np.sqrt(np.mean(gap**2, axis=0)) / np.where(size > 0, size, 1.0)))
+    return lost if lost > ROUNDING else 0.0

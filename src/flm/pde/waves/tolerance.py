@@ -1,0 +1,128 @@
+"""From a PDE and a tolerance to an answer: growth first, learned frequencies and time windows where they help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from flm.pde.problem import PDE, Block
+from flm.pde.waves.determined import NULL, SIZES, homogeneous_residual
+from flm.pde.waves.enriched import SingularFunctions
+from flm.pde.waves.growth import UNRESOLVED, Growth, Search
+from flm.pde.waves.windows import can_window, solve_in_windows
+from flm.results import Status
+
+METHODS = ("lattice", "windows", "enriched")
+SINGLE_WINDOW = 1000  # columns of a nonlinear problem beyond which time windows are cheaper
+
+
+def solve_to_tolerance(
+    problem: PDE, tol: float, *, method: str | None, max_columns: int, seed: int, progress: Callable[..., None]
+) -> Search:
+    """The smallest lattice, short sum of sinusoids or sequence of windows that meets the tolerance.
+
+    Methods: None chooses; "lattice" is one series on a growing lattice only; "windows" marches in time from the start;
+    "enriched" adds singular functions at the corners and holes of a planar region, and is then no plain series.
+    """
+    if method == "windows" and not can_window(problem):
+        raise ValueError(
+            "`method` must not be 'windows' for this problem: it needs a box with an axis t, initial conditions, no "
+            "conditions at the final time and no parameters to learn."
+        )
+    singular = SingularFunctions.of(problem.domain) if method == "enriched" else None
+    growth = Growth(problem, tol=tol, max_columns=max_columns, seed=seed, progress=progress, singular=singular)
+    marches = method is None and not growth.fitter.is_linear and can_window(problem)
+    if marches:
+        growth.max_columns = min(growth.max_columns, SINGLE_WINDOW)
+    if growth.fitter.is_linear and _is_homogeneous(growth):
+        search = growth.zero()
+        search.status = Status(
+            "trivial",
+            "trivial: the equation and all conditions are homogeneous, so zero is a solution. Give a source or data.",
+        )
+        return search
+    try:
+        if method != "windows":
+            growth.run()
+        if method == "windows" or (marches and growth.search.status.word == "size"):
+            search = solve_in_windows(problem, tol, max_columns=max_columns, seed=seed, progress=progress)
+            if method == "windows" or search.bar < growth.search.bar:
+                _doubt(growth, search)
+                return search
+        _doubt(growth, growth.search)
+    except KeyboardInterrupt:
+        if growth.search.best is None:
+            raise
+        bar = growth.search.bar
+        growth.search.status = Status(
+            "interrupted", f"interrupted; the best answer so far has the error estimate {bar:.1e}."
+        )
+    search = growth.search
+    if search.status.word in ("stalled", "size"):
+        clash = contradiction(problem)
+        if clash:
+            search.status = Status(
+                "inconsistent", f"inconsistent conditions: {clash}; the error estimate is {search.bar:.1e}."
+            )
+    return search
+
+
+def _doubt(growth: Growth, search: Search) -> None:
+    """Withdraw an answer that is one of many; windows are judged by the single series that was tried before them."""
+    fitter, fit, problem = growth.fitter, growth.search.best, growth.problem
+    measured = problem.learned or any(b.kind == "data" for b in problem.blocks)
+    if fit is None or not fit.finite or fit.estimate > UNRESOLVED or measured or growth.m > max(SIZES):
+        return
+    if search.status.word not in ("converged", "stalled", "size"):
+        return
+    left = homogeneous_residual(fitter, fit, growth.power, growth.free_constants())
+    if left < NULL:
+        search.bar = np.inf
+        search.status = Status(
+            "undetermined",
+            f"undetermined: something other than zero satisfies the problem without its right-hand sides to {left:.0e}, so "
+            "this answer is one of many, if there is any. Add the conditions that are missing.",
+        )
+
+
+def _is_homogeneous(growth: Growth) -> bool:
+    """Whether zero satisfies everything exactly."""
+    zero = lambda b: np.zeros((len(b.block.residual.jets), b.size))
+    parameters = growth.problem.parameter_start
+    values = [growth.fitter._linearize(b, zero(b), parameters).value for b in growth.fitter.sampler.held()]
+    data = [b for b in growth.problem.blocks if b.kind == "data"]
+    return not data and all(not v.any() for v in values)
+
+
+def contradiction(problem: PDE) -> str | None:
+    """A sentence on two conditions that ask for different values at one place of a box, or None."""
+    asked = []
+    for block in problem.conditions:
+        if block.partner is None:
+            for face in block.faces:
+                found = _value(problem, block, *face.sample(16, seed=3)) if face.fixed else None
+                if found is not None:
+                    asked.append((block, face, found[0], np.abs(found[1]).max()))
+    for i, (one, a, unknown, size) in enumerate(asked):
+        for two, b, other, other_size in asked[i + 1 :]:
+            if unknown != other or any(b.fixed.get(axis, value) != value for axis, value in a.fixed.items()):
+                continue
+            place = problem.domain.piece(", ".join(f"{axis}={value!r}" for axis, value in (a.fixed | b.fixed).items()))
+            points, normals = place.sample(16, seed=3)
+            values = [found[1] for block in (one, two) if (found := _value(problem, block, points, normals))]
+            gap = np.abs(values[0] - values[-1]).max()
+            if gap > 1e-9 * max(size, other_size):
+                return f"{a.name!r} and {b.name!r} ask for values that differ by {gap:.2g} where they meet, at {place.name!r}"
+    return None
+
+
+def _value(problem: PDE, block: Block, points: np.ndarray, normals: np.ndarray) -> tuple[int, np.ndarray] | None:
+    """(unknown, values) that a linear condition on one unknown's value asks for; None for other conditions."""
+    jets = block.residual.jets
+    if len(jets) != 1 or any(jets[0][1]):
+        return None
+    zero = block.residual.linearize(points, np.zeros((1, len(points))), problem.parameter_start, normals)
+    if not zero.by_jet.all():
+        return None
+    return jets[0][0], -zero.value / zero.by_jet[0]

@@ -1,0 +1,154 @@
+"""Figures of optimal control: paths on the simplex, states and controls against time, cost errors over initial states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from flm.report.figures.style import COLORS, ERROR, house_style, new_figure
+
+# Corners of the ternary picture: the first state at the lower left, the second at the lower right, the third on top.
+_CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
+
+
+def ternary(x: Any) -> np.ndarray:
+    """Points of the plane (..., 2) for states (..., 3) on the simplex."""
+    return np.asarray(x) @ _CORNERS
+
+
+def plot_control(solution: Any, x0: Any = None, *, reference: Any = None, num_times: int = 201) -> Figure:
+    """States and controls against time; for three states on the simplex their paths too.
+
+    Args:
+        solution: A `ControlSolution`.
+        x0: Initial states; the problem's own, or three spread over its set when left out.
+        reference: A `PontryaginSolution` or `CollocationSolution` to draw dashed, for a single initial state; "pontryagin" to
+            solve for one.
+        num_times: Points along a curve.
+
+    Example:
+        >>> import flm
+        >>> figure = flm.solve(flm.problems.rock_paper_scissors(), tol=1e-6).plot()
+    """
+    starts = _starts(solution, x0)
+    if isinstance(reference, str):
+        if reference != "pontryagin":
+            raise ValueError(f"`reference` must be 'pontryagin' or a reference solution; got {reference!r}.")
+        from flm.references import pontryagin
+
+        reference = pontryagin(solution._problem, starts[0])
+    if reference is not None and len(starts) > 1:
+        raise ValueError(f"`reference` must be drawn for one initial state; got {len(starts)}.")
+    names, controls = solution.starts.states, solution.controls
+    simplex = solution.starts.on_simplex and len(names) == 3
+    with house_style():
+        figure = new_figure(9.2 + 3.4 * simplex, 3.2)
+        axes = figure.subplots(1, 2 + simplex, width_ratios=[1.25, 1.25, 1.0][: 2 + simplex])
+        for index, start in enumerate(starts):
+            t = np.linspace(0.0, solution.horizon(start), num_times)
+            x, u = solution.trajectory(t, start), solution.control(t, start).reshape(num_times, -1)
+            style: dict[str, Any] = {"alpha": 1.0 if index == 0 else 0.45}
+            for i, name in enumerate(names):
+                axes[0].plot(t, x[:, i], color=COLORS[i % len(COLORS)], label=name if index == 0 else None, **style)
+            for i, name in enumerate(controls):
+                color = COLORS[(i + index) % len(COLORS)] if len(controls) == 1 else COLORS[i % len(COLORS)]
+                label = name if index == 0 or len(controls) == 1 else None
+                axes[1].plot(t, u[:, i], color=color, label=label if len(starts) == 1 or i == 0 else None)
+            if simplex:
+                _path(axes[2], x, COLORS[index % len(COLORS)])
+        _bounds(axes[1], solution)
+        if reference is not None:
+            _reference(axes, reference, names, simplex)
+        axes[0].set(title="states", xlabel="t")
+        axes[1].set(title=", ".join(controls), xlabel="t")
+        axes[0].legend()
+        if len(controls) > 1 or reference is not None:
+            axes[1].legend()
+        if simplex:
+            _frame(axes[2], names)
+            axes[2].set_title("on the simplex")
+    return figure
+
+
+def plot_errors(comparison: Any, solution: Any = None) -> Figure:
+    """Percentage and absolute errors of the simulated cost at each initial state of a comparison.
+
+    Args:
+        comparison: What `solution.compare(...)` returned.
+        solution: The solution, for the names of the states.
+
+    Example:
+        >>> import flm
+        >>> problem = flm.problems.rock_paper_scissors()
+        >>> solution = flm.solve(problem, tol=1e-6)
+        >>> figure = plot_errors(solution.compare("pontryagin"))
+    """
+    x0, n = comparison.x0, comparison.x0.shape[1]
+    names = [f"x{i + 1}" for i in range(n)] if solution is None else solution.starts.states
+    simplex = n == 3 and np.allclose(x0.sum(axis=1), 1.0)
+    percent = np.abs(comparison.percentage_errors)
+    values = {"error of the cost, %": percent, "absolute error": np.abs(comparison.cost - comparison.reference)}
+    with house_style():
+        figure = new_figure(9.2, 3.8)
+        for axis, (title, value) in zip(figure.subplots(1, 2), values.items(), strict=True):
+            floor = np.maximum(value, 1e-17)
+            points = ternary(x0) if simplex else x0[:, :2]
+            norm = LogNorm(floor.min(), max(floor.max(), floor.min() * 1.0001))
+            shown = axis.scatter(*points.T, c=floor, norm=norm, cmap=ERROR, s=18)
+            figure.colorbar(shown, ax=axis, shrink=0.85)
+            axis.set_title(f"{title}: mean {value.mean():.2g}")
+            if simplex:
+                _frame(axis, names)
+            else:
+                axis.set(xlabel=f"initial {names[0]}", ylabel=f"initial {names[1]}" if n > 1 else "")
+    return figure
+
+
+def _starts(solution: Any, x0: Any) -> np.ndarray:
+    if x0 is not None:
+        return np.atleast_2d(np.asarray(x0, float))
+    kept = solution.starts
+    if not kept.dimension:
+        return kept.lift(kept.center)[None]
+    return kept.lift(np.concatenate([kept.center[None], kept.spread(2, seed=0)]))
+
+
+def _bounds(axis: Axes, solution: Any) -> None:
+    for bound in {*solution.law.lower.tolist(), *solution.law.upper.tolist()}:
+        if np.isfinite(bound):
+            axis.axhline(bound, color="#888888", linewidth=0.8, linestyle=":")
+
+
+def _reference(axes: Any, reference: Any, names: tuple[str, ...], simplex: bool) -> None:
+    if callable(getattr(reference, "states", None)):
+        t = tu = np.linspace(0.0, reference.horizon, 201)
+        x, u = reference.states(t), reference.controls(t)
+    else:
+        t, tu, x, u = reference.times, reference.control_times, reference.states, reference.controls
+    dashed: dict[str, Any] = {"color": "black", "linestyle": (0, (2, 3)), "linewidth": 1.1}
+    for i in range(len(names)):
+        axes[0].plot(t, x[:, i], label="reference" if i == 0 else None, **dashed)
+    for i in range(u.shape[1]):
+        axes[1].plot(tu, u[:, i], label="reference" if i == 0 else None, **dashed)
+    if simplex:
+        axes[2].plot(*ternary(x).T, **dashed)
+
+
+def _path(axis: Axes, x: np.ndarray, color: str) -> None:
+    points = ternary(x)
+    axis.plot(*points.T, color=color)
+    axis.plot(*points[0], "o", color=color, markersize=4)
+
+
+def _frame(axis: Axes, names: Any) -> None:
+    """The triangle with its center, corners named."""
+    axis.plot(*np.vstack([_CORNERS, _CORNERS[:1]]).T, color="#444444", linewidth=1.0, zorder=0)
+    axis.plot(*ternary(np.full(3, 1 / 3)), "+", color="#444444", markersize=7, zorder=0)
+    for corner, name, (dx, dy) in zip(_CORNERS, names, [(-0.04, -0.06), (0.04, -0.06), (0.0, 0.04)], strict=True):
+        axis.annotate(name, (corner[0] + dx, corner[1] + dy), ha="center", va="center")
+    axis.set(aspect="equal", xlim=(-0.12, 1.12), ylim=(-0.13, 0.97))
+    axis.set_axis_off()

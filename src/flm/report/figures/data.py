@@ -1,0 +1,233 @@
+"""Figures of data: a fit with its band, a spectrum with error bars, gaps filled, residuals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from flm.report.figures.style import COLORS, house_style, new_figure
+
+_POINTS = 1001  # of a curve
+_MOST_DOTS = 5000  # data beyond are thinned evenly, so that files stay small
+_BANDS = ((1.0, 0.30), (1.96, 0.15))  # half-widths in standard deviations, opacity: 68 % and 95 %
+
+
+def plot_fit(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    feature: int | str = 0,
+    output: int = 0,
+    residuals: bool | None = None,
+) -> Figure:
+    """The fitted curve over one feature with its 68 % and 95 % bands, the data, and the residuals below.
+
+    Args:
+        model: a fitted `FLMRegressor`.
+        X: data to draw, and whose medians the other features are held at; else the middle of the fitted range.
+        y: their outputs.
+        feature: the feature on the axis, position or name.
+        output: which of several outputs.
+        residuals: whether to add the panel of standardized residuals; by default where `y` is given.
+    """
+    names = list(model._names)
+    j = _feature(feature, names)
+    fit = model._fit
+    center, halfwidth = fit.scale.center, fit.scale.halfwidth
+    table = None if X is None else np.asarray(X, float).reshape(len(X), -1)
+    low, high = center[j] - halfwidth[j], center[j] + halfwidth[j]
+    if table is not None:
+        low, high = min(low, table[:, j].min()), max(high, table[:, j].max())
+    others = center if table is None else np.median(table, axis=0)
+    grid = np.tile(others, (_POINTS, 1))
+    grid[:, j] = np.linspace(low, high, _POINTS)
+    mean, std = fit.mean(grid)[:, output], fit.std(grid)[:, output]
+    residuals = y is not None if residuals is None else residuals
+    if residuals and (y is None or table is None):
+        raise ValueError("`residuals` must be False when `X` and `y` are not given.")
+    with house_style():
+        figure = new_figure(7.0, 4.6 if residuals else 3.4)
+        if residuals:
+            upper, lower = figure.subplots(2, 1, height_ratios=[3, 1], sharex=True)
+        else:
+            upper, lower = figure.subplots(), None
+        _band(upper, grid[:, j], mean, std, COLORS[0])
+        upper.plot(grid[:, j], mean, color=COLORS[0], label=f"fit, {len(fit.waves.subnets)} frequencies")
+        if table is not None and y is not None:
+            values = np.asarray(y, float).reshape(len(table), -1)[:, output]
+            dots = _thinned(len(table))
+            upper.plot(table[dots, j], values[dots], ".", ms=3, color="#444444", alpha=0.6, label="data", zorder=1)
+        held = [f"{names[i]} = {others[i]:.4g}" for i in range(len(names)) if i != j]
+        upper.set_title("fit with 68 % and 95 % bands" + (f" at {', '.join(held[:4])}" if held else ""))
+        upper.legend()
+        bottom = upper
+        if lower is not None and table is not None:
+            at, spread = fit.mean(table)[:, output], fit.std(table)[:, output]
+            _residual_dots(lower, table[:, j], (values - at) / spread)
+            bottom = lower
+        bottom.set_xlabel(names[j])
+    return figure
+
+
+def plot_spectrum(
+    spectrum: Any, *, feature: int | str = 0, output: int = 0, top: int | None = None, periods: bool = False
+) -> Figure:
+    """Amplitudes as stems with one-sigma bars; bars to the side are the errors of the frequencies.
+
+    Args:
+        spectrum: a `Spectrum`.
+        feature: the feature whose frequency is on the axis.
+        output: which of several outputs.
+        top: how many of the strongest lines; all by default.
+        periods: periods on the axis, logarithmic, instead of frequencies.
+    """
+    j = _feature(feature, list(spectrum.feature_names))
+    kept = slice(0, top)
+    pick: Any = (lambda v: v[kept]) if spectrum.amplitude.ndim == 1 else (lambda v: v[kept, output])
+    height, error = pick(spectrum.amplitude), pick(spectrum.amplitude_error)
+    at = spectrum.period[kept, j] if periods else np.abs(spectrum.frequency[kept, j])
+    aside = spectrum.period_error[kept, j] if periods else spectrum.frequency_error[kept, j]
+    drawn = np.isfinite(at)
+    with house_style():
+        figure = new_figure(7.0, 3.4)
+        panel = figure.subplots()
+        panel.vlines(at[drawn], 0, height[drawn], color=COLORS[0], lw=1.2)
+        panel.errorbar(
+            at[drawn],
+            height[drawn],
+            yerr=error[drawn],
+            xerr=aside[drawn],
+            fmt="o",
+            ms=3.5,
+            color=COLORS[0],
+            ecolor=COLORS[1],
+            elinewidth=1.2,
+            capsize=2,
+        )
+        panel.set_ylim(bottom=0)
+        name = spectrum.feature_names[j]
+        if periods:
+            panel.set_xscale("log")
+            panel.set_xlabel(f"period, in units of {name}")
+        else:
+            panel.set_xlim(left=0)
+            panel.set_xlabel(f"frequency, radians per unit of {name}")
+        panel.set_ylabel("amplitude")
+        panel.set_title(f"{int(drawn.sum())} lines, bars are standard errors")
+    return figure
+
+
+def plot_imputation(imputation: Any, *, columns: Any = None, rows: slice | None = None, level: float = 0.95) -> Figure:
+    """Observed values as a line with its gaps, filled ones as dots with intervals, extrapolated ones marked.
+
+    Args:
+        imputation: what `FLMImputer.impute` returned.
+        columns: which columns, positions or names; the first four with holes by default.
+        rows: which rows; all by default.
+        level: of the intervals.
+    """
+    frame = hasattr(imputation.values, "columns")
+    labels = [str(c) for c in imputation.values.columns] if frame else None
+    values, std = _numbers(imputation.values), _numbers(imputation.std)
+    labels = labels or [f"column {j}" for j in range(values.shape[1])]
+    if columns is None:
+        with_holes = np.flatnonzero(imputation.filled.any(axis=0))
+        columns = list(with_holes[:4]) if len(with_holes) else [values.shape[1] - 1]
+    places = [_feature(c, labels) for c in columns]
+    kept = slice(None) if rows is None else rows
+    times = _clock(imputation)[kept]
+    half = imputation.calibration.half_width(level)
+    with house_style():
+        figure = new_figure(7.5, 1.9 * len(places) + 0.6)
+        panels = figure.subplots(len(places), 1, sharex=True, squeeze=False)[:, 0]
+        for panel, j in zip(panels, places, strict=True):
+            y, s = values[kept, j], std[kept, j]
+            filled, beyond = imputation.filled[kept, j], imputation.extrapolated[kept, j]
+            panel.plot(times, np.where(filled, np.nan, y), color="#444444", lw=1.0, label="observed")
+            inside = filled & ~beyond
+            style = {"fmt": ".", "ms": 3, "elinewidth": 0.8}
+            panel.errorbar(times[inside], y[inside], yerr=half * s[inside], color=COLORS[0], label="filled", **style)
+            if beyond.any():
+                panel.errorbar(
+                    times[beyond], y[beyond], yerr=half * s[beyond], color=COLORS[1], label="extrapolated", **style
+                )
+            panel.set_title(f"{labels[j]}: {int(filled.sum())} of {len(y)} filled, {level:.0%} intervals")
+        panels[0].legend(ncols=3)
+        panels[-1].set_xlabel("time")
+    return figure
+
+
+def plot_residuals(model: Any, X: Any, y: Any, *, output: int = 0) -> Figure:
+    """Standardized residuals: along the fitted values, and sorted against a normal distribution.
+
+    Args:
+        model: a fitted `FLMRegressor`.
+        X: features.
+        y: outputs.
+        output: which of several outputs.
+    """
+    from scipy.special import ndtri
+
+    table = np.asarray(X, float).reshape(len(X), -1)
+    values = np.asarray(y, float).reshape(len(table), -1)[:, output]
+    mean, std = model._fit.mean(table)[:, output], model._fit.std(table)[:, output]
+    scores = (values - mean) / std
+    with house_style():
+        figure = new_figure(8.0, 3.4)
+        left, right = figure.subplots(1, 2)
+        _residual_dots(left, mean, scores)
+        left.set_xlabel("fitted value")
+        expected = ndtri((np.arange(len(scores)) + 0.5) / len(scores))
+        dots = _thinned(len(scores))
+        right.plot(expected[dots], np.sort(scores)[dots], ".", ms=3, color=COLORS[0])
+        ends = expected[[0, -1]]
+        right.plot(ends, ends, color="#444444", lw=0.8)
+        right.set_xlabel("normal quantile")
+        right.set_ylabel("standardized residual")
+        for sigma, panel in ((1.0, right), (1.96, right)):
+            share = float((np.abs(scores) <= sigma).mean())
+            panel.text(
+                0.04, 0.96 - 0.09 * (sigma > 1), f"within {sigma:g} σ: {share:.1%}", transform=panel.transAxes, va="top"
+            )
+    return figure
+
+
+def _feature(feature: int | str, names: list[str]) -> int:
+    if isinstance(feature, str):
+        if feature not in names:
+            raise ValueError(f"`feature` must be one of {', '.join(names)}; got {feature!r}.")
+        return names.index(feature)
+    if not -len(names) <= feature < len(names):
+        raise ValueError(f"`feature` must be a position below {len(names)}; got {feature!r}.")
+    return int(feature) % len(names)
+
+
+def _band(panel: Any, x: np.ndarray, mean: np.ndarray, std: np.ndarray, color: str) -> None:
+    for width, opacity in _BANDS:
+        panel.fill_between(x, mean - width * std, mean + width * std, color=color, alpha=opacity, lw=0)
+
+
+def _residual_dots(panel: Any, x: np.ndarray, scores: np.ndarray) -> None:
+    dots = _thinned(len(x))
+    panel.axhspan(-1.96, 1.96, color=COLORS[0], alpha=0.12, lw=0)
+    panel.axhline(0, color="#444444", lw=0.8)
+    panel.plot(x[dots], scores[dots], ".", ms=3, color=COLORS[0], alpha=0.7)
+    panel.set_ylabel("residual / σ")
+
+
+def _thinned(n: int) -> np.ndarray:
+    return np.unique(np.linspace(0, n - 1, min(n, _MOST_DOTS)).astype(int)) if n else np.zeros(0, int)
+
+
+def _numbers(table: Any) -> np.ndarray:
+    if hasattr(table, "columns"):  # dates of a time column count as numbers here; they are never drawn
+        return np.stack([np.asarray(table.iloc[:, j]).astype(float) for j in range(table.shape[1])], axis=1)
+    return np.asarray(table, float).reshape(len(table), -1)
+
+
+def _clock(imputation: Any) -> np.ndarray:
+    index: Any = getattr(imputation.values, "index", None)
+    return np.asarray(index) if type(index).__name__ == "DatetimeIndex" else imputation.times

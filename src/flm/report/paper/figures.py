@@ -1,0 +1,127 @@
+"""The paper's figures, drawn from stored runs: surfaces, trajectories, the ternary path, error maps, N against MSE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from flm.report.figures.control import _frame, ternary
+from flm.report.figures.style import COLORS, ERROR, FIELD, house_style, new_figure
+
+FLOOR = 1e-17  # errors below are drawn as this
+
+
+def surface_figure(surfaces: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """For each name a row: exact solution, approximation and absolute error over the domain, as surfaces."""
+    with house_style():
+        figure = new_figure(9.6, 3.1 * len(surfaces))
+        for i, (name, surface) in enumerate(surfaces.items()):
+            first, second = np.meshgrid(*(np.asarray(line) for line in surface["lines"]), indexing="ij")
+            error = np.asarray(surface["error"])
+            panels = {
+                "exact": (surface["exact"], FIELD),
+                name: (surface["found"], FIELD),
+                f"|error|, largest {error.max():.1e}": (error, ERROR),
+            }
+            for j, (title, (values, colors)) in enumerate(panels.items()):
+                axes: Any = figure.add_subplot(len(surfaces), 3, 3 * i + j + 1, projection="3d")
+                axes.plot_surface(
+                    first, second, np.asarray(values), cmap=colors, linewidth=0, rcount=51, ccount=51, rasterized=True
+                )
+                axes.set(xlabel=surface["axes"][0], ylabel=surface["axes"][1], title=title)
+                axes.view_init(elev=24, azim=-128)
+                axes.tick_params(labelsize=7, pad=0)
+                axes.locator_params(nbins=5)
+                axes.ticklabel_format(axis="z", style="sci", scilimits=(-2, 3))
+                axes.zaxis.get_offset_text().set_size(7)
+                axes.set_box_aspect(None, zoom=0.86)
+    return figure
+
+
+def trajectory_figure(runs: Sequence[tuple[str, Mapping[str, Any] | None, Mapping[str, Any] | None]]) -> Figure:
+    """For each start a row: states and control by Pontryagin's principle, their recipe and our solver."""
+    with house_style():
+        figure = new_figure(9.4, 2.7 * len(runs))
+        grid = figure.subplots(len(runs), 2, squeeze=False)
+        for (label, recipe, solver), (left, right) in zip(runs, grid, strict=True):
+            reference = solver or recipe
+            assert reference is not None
+            t = np.asarray(reference["times"])
+            for i in range(3):
+                color = COLORS[i]
+                left.plot(t, np.asarray(reference["reference_states"])[:, i], color=color, label=f"u{i + 1}")
+                for run, style in ((recipe, ":"), (solver, "--")):
+                    if run is not None:
+                        left.plot(t, np.asarray(run["states"])[:, i], style, color="#222222", linewidth=1.1)
+            right.plot(t, reference["reference_control"], color=COLORS[0], label="Pontryagin")
+            for run, style, name in ((recipe, ":", "their recipe"), (solver, "--", "our solver")):
+                if run is not None:
+                    right.plot(t, run["control"], style, color="#222222", linewidth=1.1, label=name)
+            left.set(title=f"states from {label}", xlabel="t")
+            right.set(title="control γ", xlabel="t")
+            left.legend(ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1)
+            right.legend()
+    return figure
+
+
+def ternary_figure(label: str, recipe: Mapping[str, Any] | None, solver: Mapping[str, Any] | None) -> Figure:
+    """The path on the simplex from one start."""
+    reference = solver or recipe
+    assert reference is not None
+    with house_style():
+        figure = new_figure(5.2, 4.6)
+        axes = figure.subplots()
+        path = ternary(np.asarray(reference["reference_states"]))
+        axes.plot(*path.T, color=COLORS[0], linewidth=2.4, label="Pontryagin")
+        for run, style, name in ((recipe, ":", "their recipe"), (solver, "--", "our solver")):
+            if run is not None:
+                axes.plot(*ternary(np.asarray(run["states"])).T, style, color="#222222", linewidth=1.2, label=name)
+        axes.plot(*path[0], "o", color=COLORS[0], markersize=5)
+        _frame(axes, ("u1", "u2", "u3"))
+        axes.set_title(f"from {label}")
+        axes.legend(loc="upper left")
+    return figure
+
+
+def disk_figure(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
+    """For each method a row: percentage and absolute errors of the cost at the test states of the three disks."""
+    with house_style():
+        figure = new_figure(9.4, 4.0 * len(runs))
+        grid = figure.subplots(len(runs), 2, squeeze=False)
+        for (name, parts), row in zip(runs.items(), grid, strict=True):
+            points = ternary(np.concatenate([part["starts"] for part in parts]))
+            for axes, key, title in zip(
+                row, ("percent", "absolute"), ("error of the cost, %", "absolute error"), strict=True
+            ):
+                values = np.maximum(np.concatenate([part[key] for part in parts]), FLOOR)
+                norm = LogNorm(values.min(), max(values.max(), values.min() * 1.0001))
+                shown = axes.scatter(*points.T, c=values, norm=norm, cmap=ERROR, s=16)
+                figure.colorbar(shown, ax=axes, shrink=0.8)
+                axes.set_title(f"{name}: {title}, mean {values.mean():.2g}")
+                _frame(axes, ("u1", "u2", "u3"))
+    return figure
+
+
+def size_figure(curves: Mapping[str, Mapping[str, Mapping[int, Sequence[float]]]], titles: Mapping[str, str]) -> Figure:
+    """One panel per problem: the MSE against the number of sub-networks, mean and range over the seeds, by each method."""
+    with house_style():
+        figure = new_figure(9.0, 5.8)
+        for panel, (problem, methods) in enumerate(curves.items(), 1):
+            axes = figure.add_subplot(2, 2, panel)
+            for color, (name, scores) in zip(COLORS, methods.items(), strict=False):
+                sizes = sorted(scores)
+                if sizes:
+                    values = [np.maximum(np.asarray(scores[n], float), FLOOR**2) for n in sizes]
+                    axes.plot(sizes, [v.mean() for v in values], "o-", color=color, markersize=3.5, label=name)
+                    axes.fill_between(
+                        sizes, [v.min() for v in values], [v.max() for v in values], color=color, alpha=0.2, linewidth=0
+                    )
+            axes.set_yscale("log")
+            axes.set(xlabel="sub-networks N", ylabel="MSE", title=titles[problem])
+            if axes.get_legend_handles_labels()[0]:
+                axes.legend()
+    return figure

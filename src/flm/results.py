@@ -1,0 +1,329 @@
+"""What a solver or a training run returns: a function that is its series, with an account of how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from flm.domains import AbstractDomain, Box
+from flm.domains.where import short
+from flm.files import save
+from flm.models import AbstractModel
+from flm.series import AbstractSeries
+
+MAX_GRID = 50_000_000  # points of a grid for other tools
+
+
+class Status(NamedTuple):
+    """How a run ended: a word for programs and a sentence for people."""
+
+    word: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A learned parameter: its value and standard error."""
+
+    value: float
+    standard_error: float
+
+    def __float__(self) -> float:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A model and the window of the first window axis on which it is the solution."""
+
+    model: AbstractModel
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Differences from a reference over the domain."""
+
+    mse: float
+    mae: float
+    max_error: float
+    relative_l2: float
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A function of named axes found by `solve`, `train` or `distill`.
+
+    Call it with every axis by name, `solution(x=0.3, t=0.5)` (arrays broadcast), or with points (P, m). It can be traced
+    by `jax.jit` and `jax.grad`.
+
+    Attributes:
+        model: the function itself; several unknowns are its outputs.
+        status: how the run ended, `.word` and `.sentence`.
+        error_estimate: estimated relative L2 error over the domain, worst unknown.
+        parameters: values and standard errors of learned parameters.
+        history: what happened on the way: lists of equal length by name.
+        num_columns: linear unknowns of the final least-squares problem, or trained parameters.
+        seconds: time spent.
+    """
+
+    model: AbstractModel
+    axes: tuple[str, ...]
+    unknowns: tuple[str, ...]
+    bounds: np.ndarray
+    status: Status
+    error_estimate: float
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    history: dict[str, Any] = field(default_factory=dict)
+    num_columns: int = 0
+    seconds: float = 0.0
+    windows: tuple[Piece, ...] = ()
+    window_axis: int = -1
+    component: int | None = None
+    alpha: tuple[int, ...] | None = None
+    domain: AbstractDomain | None = field(default=None, repr=False)
+    exact: Callable[[np.ndarray], np.ndarray] | None = field(default=None, repr=False)
+    error_points: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def frame(self) -> float:
+        """The speed of the moving frame in which sub-networks are counted (conservation laws); 0 at rest."""
+        return float(getattr(self.model, "speed", 0.0))
+
+    @property
+    def converged(self) -> bool:
+        """Whether the tolerance was reached."""
+        return self.status.word == "converged"
+
+    # --- the function ----------------------------------------------------------------------------------------------
+
+    def __call__(self, points: Any = None, /, **named: Any) -> Array:
+        """Values at points (P, m) or at named coordinates; several unknowns stack last."""
+        m = len(self.axes)
+        if named:
+            if points is not None or set(named) != set(self.axes):
+                raise ValueError(
+                    f"call with every axis by name ({', '.join(self.axes)}) or with points; got {sorted(named)}."
+                )
+            columns = jnp.broadcast_arrays(*(_floats(a, named[a]) for a in self.axes))
+            points = jnp.stack([jnp.atleast_1d(c).ravel() for c in columns], axis=1)
+            shape = columns[0].shape
+        else:
+            points = _floats("points", points)
+            points = points[:, None] if points.ndim == 1 and m == 1 else points
+            if points.ndim != 2 or points.shape[1] != m:
+                raise ValueError(
+                    f"`points` must have shape (P, {m}), columns {', '.join(self.axes)}; got {points.shape}."
+                )
+            shape = points.shape[:1]
+        values = self._jet(points)
+        if self.component is not None and values.ndim == 2:
+            values = values[:, self.component]
+        return values.reshape(shape + values.shape[1:])
+
+    def _jet(self, points: Array) -> Array:
+        alpha = self.alpha or (0,) * len(self.axes)
+        if not self.windows:
+            return self.model.jets(points, (alpha,))[0]
+        t = points[:, self.window_axis]
+        values = self.windows[0].model.jets(points, (alpha,))[0]
+        for window in self.windows[1:]:
+            late = (t > window.lower).reshape(-1, *(1,) * (values.ndim - 1))
+            values = jnp.where(late, window.model.jets(points, (alpha,))[0], values)
+        return values
+
+    def d(self, axes: str | tuple[int, ...]) -> Solution:
+        """The partial derivative as a function: `solution.d("xx")(x=0.3, t=0.5)`."""
+        from flm.series.calculus import axis_indices
+
+        alpha = list(self.alpha or (0,) * len(self.axes))
+        for j in axis_indices(_Axes(self.axes), axes):  # type: ignore[arg-type]
+            alpha[j] += 1
+        return replace(self, alpha=tuple(alpha), exact=None)
+
+    def __getitem__(self, unknown: str) -> Solution:
+        """One unknown of a system."""
+        if unknown not in self.unknowns:
+            raise KeyError(f"the unknown must be one of {', '.join(self.unknowns)}; got {unknown!r}.")
+        k = self.unknowns.index(unknown)
+        exact = self.exact
+        one = exact if exact is None or len(self.unknowns) == 1 else (lambda points: np.asarray(exact(points))[:, k])
+        return replace(self, unknowns=(unknown,), component=k, exact=one)
+
+    @property
+    def series(self) -> AbstractSeries:
+        """The solution as a series in physical units."""
+        if self.windows:
+            raise AttributeError("this solution has one series per time window: see `.pieces`.")
+        return self._series_of(self.model)
+
+    @property
+    def pieces(self) -> tuple[tuple[tuple[float, float], AbstractSeries], ...]:
+        """((lower, upper), series) for each window of the window axis; one entry when there is a single series."""
+        if not self.windows:
+            return (((float(self.bounds[self.window_axis, 0]), float(self.bounds[self.window_axis, 1])), self.series),)
+        return tuple(((w.lower, w.upper), self._series_of(w.model)) for w in self.windows)
+
+    def _series_of(self, model: AbstractModel) -> AbstractSeries:
+        series = getattr(model, "series", None)
+        if series is None:
+            extra = (
+                " beside singular functions: see `.model.flm` and `.model.singular`"
+                if hasattr(model, "singular")
+                else ""
+            )
+            raise AttributeError(
+                f"a {type(model).__name__} is not a plain Fourier series{extra}; distill it with flm.distill."
+            )
+        if self.component is not None and model.num_outputs > 1:
+            series = type(series)(
+                series.frequencies,
+                series.amplitudes[..., self.component],
+                series.phases[..., self.component],
+                series.axes,
+            )
+        if self.alpha:
+            series = series.d(tuple(j for j, order in enumerate(self.alpha) for _ in range(order)))
+        return series
+
+    # --- how good it is --------------------------------------------------------------------------------------------
+
+    def test_points(self) -> np.ndarray:
+        """An even grid over the domain: 101 points per axis up to two axes, 31 for three, 20,000 Sobol points beyond.
+
+        Conservation laws bring their own, 251 × 101 off the shock.
+        """
+        if self.error_points is not None:
+            return self.error_points
+        domain = self.domain or Box(**{a: tuple(b) for a, b in zip(self.axes, self.bounds, strict=True)})
+        m = len(self.axes)
+        if m > 3:
+            return domain.interior(20_000, seed=99, warp=False)
+        return domain.grid(2001 if m == 1 else 101 if m == 2 else 31)
+
+    def errors(self, reference: Any = None) -> Errors:
+        """Mean square, mean absolute, largest and relative L2 difference from the exact solution or a reference.
+
+        Args:
+            reference: a function of points (P, m), or another solution; the problem's exact solution by default.
+        """
+        reference = self.exact if reference is None else reference
+        if reference is None:
+            raise ValueError("`reference` must be given: the problem came without an exact solution.")
+        points = self.test_points()
+        if not callable(reference):
+            raise TypeError(f"`reference` must be a function of points (P, {len(self.axes)}); got {reference!r}.")
+        truth = np.asarray(reference(points))
+        found = np.asarray(self(points))
+        if truth.shape != found.shape:
+            raise ValueError(f"`reference` must return shape {found.shape} at the test points; got {truth.shape}.")
+        wrong = np.abs(found - truth)
+        axis = 0
+        relative = np.sqrt(np.sum(wrong**2, axis=axis) / np.maximum(np.sum(truth**2, axis=axis), np.finfo(float).tiny))
+        return Errors(float(np.mean(wrong**2)), float(np.mean(wrong)), float(np.max(wrong)), float(np.max(relative)))
+
+    # --- to other tools --------------------------------------------------------------------------------------------
+
+    def on_grid(self, shape: int | tuple[int, ...] | None = None) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+        """Coordinates per axis and values on an even grid over the bounds: (lines, values (n1, ..., nm[, K]))."""
+        m = len(self.axes)
+        shape = (101 if m <= 2 else 21) if shape is None else shape
+        shape = tuple(shape) if isinstance(shape, tuple | list) else (shape,) * m
+        if len(shape) != m or not all(isinstance(n, int | np.integer) and n >= 1 for n in shape):
+            raise ValueError(
+                f"`shape` must be a number of points, or one for each of {', '.join(self.axes)}; got {shape}."
+            )
+        if np.prod(shape, dtype=float) > MAX_GRID:
+            raise ValueError(f"`shape` must be at most {MAX_GRID:,} points in all; got {shape}.")
+        lines = tuple(np.linspace(low, high, n) for (low, high), n in zip(self.bounds, shape, strict=True))
+        points = np.stack([g.ravel() for g in np.meshgrid(*lines, indexing="ij")], axis=1)
+        values = np.array(self(points))
+        if self.domain is not None and not isinstance(self.domain, Box):
+            values[~self.domain.contains(points)] = np.nan
+        return lines, values.reshape(*shape, *values.shape[1:])
+
+    def to_xarray(self, shape: int | tuple[int, ...] | None = None) -> Any:
+        """An `xarray.Dataset` of the unknowns on an even grid (extra `frames`)."""
+        xarray = _optional("xarray")
+        lines, values = self.on_grid(shape)
+        columns = [values] if len(self.unknowns) == 1 else list(np.moveaxis(values, -1, 0))
+        named = {name: (self.axes, column) for name, column in zip(self.unknowns, columns, strict=True)}
+        return xarray.Dataset(named, coords=dict(zip(self.axes, lines, strict=True)))
+
+    def to_pandas(self, shape: int | tuple[int, ...] | None = None) -> Any:
+        """A `pandas.DataFrame` with one row per grid point (extra `frames`)."""
+        pandas = _optional("pandas")
+        lines, values = self.on_grid(shape)
+        grids = np.meshgrid(*lines, indexing="ij")
+        columns = [values] if len(self.unknowns) == 1 else list(np.moveaxis(values, -1, 0))
+        return pandas.DataFrame(
+            {a: g.ravel() for a, g in zip(self.axes, grids, strict=True)}
+            | {u: c.ravel() for u, c in zip(self.unknowns, columns, strict=True)}
+        )
+
+    def plot(self, **options: Any) -> Any:
+        """A figure of the solution (and its error where the exact one is known); returns a matplotlib figure."""
+        from flm.report.figures.fields import plot_solution
+
+        return plot_solution(self, **options)
+
+    def save(self, path: Any) -> None:
+        """Write the function and its record to a `.safetensors` file; the problem itself is not stored."""
+        save(self, path)
+
+    def _pack(self) -> dict[str, Any]:
+        code = ("domain", "exact", "error_points")
+        stored = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in code}
+        return stored | {"status": tuple(self.status)}
+
+    @classmethod
+    def _unpack(cls, fields: dict[str, Any]) -> Solution:
+        named: dict[str, Any] = fields | {"status": Status(*fields["status"])}
+        return cls(**named)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"Solution {', '.join(self.unknowns)}({', '.join(self.axes)}): {self.status.sentence}",
+            f"  error estimate {self.error_estimate:.1e}, {self.num_columns} columns, {self.seconds:.2f} s",
+            *(f"  {k} = {p.value:.6g} ± {p.standard_error:.2g}" for k, p in self.parameters.items()),
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+@dataclass(frozen=True)
+class _Axes:
+    axes: tuple[str, ...]
+
+    @property
+    def num_inputs(self) -> int:
+        return len(self.axes)
+
+
+def _floats(name: str, value: Any) -> Array:
+    try:
+        return jnp.asarray(value, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"`{name}` must be real numbers; got {short(value)}.") from None
+
+
+def _optional(module: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ImportError(f'{module} is not installed. Run: pip install "fourier-learning-machines[frames]"') from None

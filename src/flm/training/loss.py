@@ -1,0 +1,137 @@
+"""The training loss of the paper: a sum of mean squares over equation, initial and boundary points.
+
+    L = sum over terms of w_term / N_term * sum over the term's points of |residual|^2        (paper, Section 5.1)
+
+Several residuals at one point add their squares. Weights are 1 unless given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from flm.language.arguments import unique_jets
+from flm.models import AbstractModel
+from flm.pde.conditions import Learn
+from flm.pde.problem import PDE, Block
+from flm.training.points import PointSet
+
+
+class TrainingLoss:
+    """The loss of a model on a training set, in the model's precision.
+
+    Attributes:
+        terms: names of the loss terms, in the order of `by_term`.
+        weights: one per term.
+    """
+
+    def __init__(self, problem: PDE, sets: Sequence[PointSet], weights: Mapping[str, float], dtype: Any):
+        self.problem = problem
+        self.dtype = np.dtype(dtype)
+        self.sets = tuple(sets)
+        self.terms = tuple(dict.fromkeys(s.term for s in sets))
+        self.weights = np.array([weights.get(term, 1.0) for term in self.terms], self.dtype)
+        self._count = {t: sum(len(s.points) for s in sets if s.term == t) for t in self.terms}
+        # Points that need the same derivatives are evaluated together: one sine-cosine table per evaluation.
+        self._groups: dict[tuple[tuple[int, ...], ...], list[tuple[int, bool]]] = {}
+        for i, s in enumerate(self.sets):
+            orders = tuple(sorted({alpha for _, alpha in unique_jets(b.residual for b in s.blocks)}))
+            both = (False,) if s.partner is None else (False, True)
+            self._groups.setdefault(orders, []).extend((i, far) for far in both)
+        self._points = [np.asarray(s.points, self.dtype) for s in self.sets]
+        self._partner = {i: np.asarray(s.partner, self.dtype) for i, s in enumerate(sets) if s.partner is not None}
+        self._normals = [np.asarray(s.normals, self.dtype) for s in self.sets]
+
+    def total(self, model: AbstractModel, parameters: Float[Array, "Q"]) -> Array:
+        """The weighted sum of the terms."""
+        return jnp.sum(self.by_term(model, parameters) * self.weights)
+
+    def by_term(self, model: AbstractModel, parameters: Float[Array, "Q"]) -> Float[Array, "T"]:
+        """The unweighted mean square of every term."""
+        jets = self._jets(model)
+        sums = dict.fromkeys(self.terms, jnp.zeros((), self.dtype))
+        for i, s in enumerate(self.sets):
+            for block in s.blocks:
+                sums[s.term] = sums[s.term] + jnp.sum(self._residual(i, block, jets, parameters) ** 2)
+        return jnp.stack([sums[term] / self._count[term] for term in self.terms]).astype(self.dtype)
+
+    def constants(self) -> list[np.ndarray]:
+        """Everything that the loss knows apart from its code: for telling one run from another."""
+        return [*self._points, *self._partner.values(), *self._normals, self.weights]
+
+    def _jets(self, model: AbstractModel) -> dict[tuple[int, bool], dict[tuple[int, tuple[int, ...]], Array]]:
+        """The derivatives of every unknown at every set (and at its periodic partner)."""
+        found = {}
+        for orders, members in self._groups.items():
+            places = [self._partner[i] if far else self._points[i] for i, far in members]
+            if not orders:  # a residual without the unknown: constant, but a legal one
+                found |= {member: {} for member in members}
+                continue
+            stacked = model.jets(np.concatenate(places), orders)
+            stacked = stacked[..., None] if stacked.ndim == 2 else stacked  # (A, P, K)
+            ends = np.cumsum([len(p) for p in places])
+            for member, start, end in zip(members, [0, *ends[:-1]], ends, strict=True):
+                part = stacked[:, start:end]
+                found[member] = {
+                    (k, alpha): part[a, :, k] for a, alpha in enumerate(orders) for k in range(part.shape[2])
+                }
+        return found
+
+    def _residual(self, i: int, block: Block, jets: Any, parameters: Array) -> Array:
+        here = [jets[(i, False)][jet] for jet in block.residual.jets]
+        value = block.residual(self._points[i], here, parameters, self._normals[i])
+        if block.partner is not None:
+            there = [jets[(i, True)][jet] for jet in block.residual.jets]
+            return value - block.residual(self._partner[i], there, parameters, self._normals[i])
+        if block.data is not None:
+            misfit = value - np.asarray(block.data.values, self.dtype)
+            return misfit if block.data.sigma is None else misfit * _relative_precision(block.data, self.dtype)
+        return value
+
+
+def _relative_precision(data: Any, dtype: np.dtype) -> np.ndarray:
+    """1/sigma of each reading, scaled to mean square 1: readings are weighed against each other only."""
+    inverse = np.broadcast_to(1 / np.asarray(data.sigma, float), data.values.shape)
+    return np.asarray(inverse / np.sqrt(np.mean(inverse**2)), dtype)
+
+
+class Unknowns:
+    """Parameters to be learned as free numbers q: bounded ones through a sigmoid, half-bounded through a softplus."""
+
+    def __init__(self, problem: PDE, dtype: Any):
+        self.values = np.asarray(problem.parameter_start, dtype)
+        self.learned = {i: v for i, v in enumerate(problem.parameters.values()) if isinstance(v, Learn)}
+
+    def start(self) -> Array:
+        """The free numbers of the starting values; a start on a bound is moved inside by a millionth."""
+        free = []
+        for learn in self.learned.values():
+            low, high = learn.limits
+            if np.isfinite(low) and np.isfinite(high):
+                share = np.clip((learn.start - low) / (high - low), 1e-6, 1 - 1e-6)
+                free.append(np.log(share / (1 - share)))
+            elif np.isfinite(low) or np.isfinite(high):
+                gap = max(learn.start - low if np.isfinite(low) else high - learn.start, 1e-6)
+                free.append(gap + np.log(-np.expm1(-gap)))  # the inverse of softplus
+            else:
+                free.append(learn.start)
+        return jnp.asarray(np.array(free), self.values.dtype)
+
+    def all(self, free: Float[Array, "L"]) -> Float[Array, "Q"]:
+        """Every parameter of the problem, the learned ones from their free numbers."""
+        values = jnp.asarray(self.values)
+        for q, (i, learn) in zip(free, self.learned.items(), strict=True):
+            low, high = learn.limits
+            if np.isfinite(low) and np.isfinite(high):
+                value = low + (high - low) * jax.nn.sigmoid(q)
+            elif np.isfinite(low) or np.isfinite(high):
+                value = low + jax.nn.softplus(q) if np.isfinite(low) else high - jax.nn.softplus(q)
+            else:
+                value = q
+            values = values.at[i].set(value)
+        return values

@@ -1,0 +1,101 @@
+"""The random training set: which points each loss term is averaged over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flm.domains.sequences import split
+from flm.domains.where import did_you_mean
+from flm.pde.problem import PDE, Block
+
+# Which loss term a block of equations belongs to: faces other than the initial one pool into one mean.
+TERMS = {
+    "equation": "equation",
+    "initial": "initial",
+    "boundary": "boundary",
+    "periodic": "boundary",
+    "data": "data",
+}
+COUNTED = ("equation", "initial", "boundary")  # data come with their own points
+MOST = 10_000_000  # points of one set
+_OVERSAMPLING = 32  # uniform random points = a random subset of this many times as many well-spread ones
+
+
+@dataclass(frozen=True, eq=False)
+class PointSet:
+    """Points that some residuals share.
+
+    Attributes:
+        term: the loss term.
+        blocks: the residuals that hold here.
+        points: (P, m).
+        normals: outward, (P, m); zero inside.
+        partner: the points opposite, for a periodic pair.
+    """
+
+    term: str
+    blocks: tuple[Block, ...]
+    points: np.ndarray
+    normals: np.ndarray
+    partner: np.ndarray | None = None
+
+
+def checked_counts(points: Any, problem: PDE) -> dict[str, int]:
+    """The counts by term, or a sentence about what is wrong with them."""
+    if not isinstance(points, Mapping):
+        raise ValueError(
+            f'`points` must be a dict such as {{"equation": 1000, "initial": 200, "boundary": 200}}; got {points!r}.'
+        )
+    for name, count in points.items():
+        if name not in COUNTED:
+            raise ValueError(
+                f"`points` must count {', '.join(COUNTED)}; got {name!r}.{did_you_mean(str(name), COUNTED)}"
+            )
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= MOST:
+            raise ValueError(f"`points[{name!r}]` must be an integer from 1 to {MOST:,}; got {count!r}.")
+    needed = dict.fromkeys(TERMS[block.kind] for block in problem.blocks)
+    if missing := [name for name in needed if name in COUNTED and name not in points]:
+        raise ValueError(
+            f"`points` must count every set of the problem ({', '.join(n for n in needed if n in COUNTED)}); "
+            f"got no count for {', '.join(missing)}."
+        )
+    return {name: int(points[name]) for name in needed if name in COUNTED}
+
+
+def draw(problem: PDE, counts: Mapping[str, int], seed: int) -> tuple[PointSet, ...]:
+    """The training set of a seed: uniform random points, shared evenly among the places of a term."""
+    sets: list[PointSet] = []
+    for term in dict.fromkeys(TERMS[block.kind] for block in problem.blocks):
+        blocks = [block for block in problem.blocks if TERMS[block.kind] == term]
+        if term == "data":
+            sets += [PointSet(term, (block,), *block.sample(0, seed=0)) for block in blocks]
+            continue
+        places = _places(blocks)
+        shares = split(counts[term], [1.0] * len(places))
+        for i, (place, count) in enumerate(zip(places, shares, strict=True)):
+            rng = np.random.default_rng([seed, *term.encode(), i])
+            sets.append(_uniform(term, place, max(count, 1), rng))
+    return tuple(sets)
+
+
+def _places(blocks: list[Block]) -> list[tuple[Block, ...]]:
+    """Blocks that hold at the same place, together: two places are the same when they are sampled alike."""
+    by_place: dict[tuple[bool, bytes], list[Block]] = {}
+    for block in blocks:
+        probe, _ = block.sample(8, seed=1, warp=False)
+        by_place.setdefault((block.partner is not None, probe.tobytes()), []).append(block)
+    return [tuple(group) for group in by_place.values()]
+
+
+def _uniform(term: str, blocks: tuple[Block, ...], count: int, rng: np.random.Generator) -> PointSet:
+    block, seed = blocks[0], int(rng.integers(2**31))
+    points, normals = block.sample(_OVERSAMPLING * count, seed=seed, warp=False)
+    chosen = rng.permutation(len(points))[:count]
+    partner = None
+    if block.partner is not None:  # equal seeds give equal free coordinates on opposite faces
+        partner = block.partner.sample(_OVERSAMPLING * count, seed=seed, warp=False)[0][chosen]
+    return PointSet(term, blocks, points[chosen], normals[chosen], partner)
