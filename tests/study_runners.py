@@ -43,3 +43,11 @@ def threads(definition):
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "XLA_FLAGS")
     found = {name: os.environ.get(name) for name in names}
     return score(definition) | {"environment": found, "start": type(multiprocessing.current_process()).__name__}
+
+
+def definitions(count, runner="score", **training):
+    """Runs of one of the runners above, a seed each."""
+    return [
+        {"runner": f"study_runners:{runner}", "problem": "p", "model": "m", "size": 1, "seed": i, "training": training}
+        for i in range(count)
+    ]

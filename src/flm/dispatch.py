@@ -14,7 +14,7 @@ from flm.control.problem import OptimalControl
 from flm.control.solve import solve_control
 from flm.pde.problem import PDE
 from flm.pde.waves.solve import solve_pde
-from flm.series.arrays import check_count
+from flm.wording import check_count
 
 
 def solve(

@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Array
 
 from flm.domains import AbstractDomain, Box
-from flm.domains.where import short
 from flm.files import save
 from flm.models import AbstractModel
 from flm.series import AbstractSeries
+from flm.wording import short
 
 MAX_GRID = 50_000_000  # points of a grid for other tools
 

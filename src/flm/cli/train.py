@@ -39,8 +39,8 @@ def train(
     from flm.cli.named import find_problem
     from flm.models.named import named_model
     from flm.paper.protocol import POINTS
+    from flm.pde.problem import strong_form
     from flm.training.points import TERMS
-    from flm.training.run import strong_form
 
     asked = find_problem(problem, settings)
     strong = strong_form(asked.problem)

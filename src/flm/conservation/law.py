@@ -9,7 +9,8 @@ import numpy as np
 from flm.conservation.fluxes import derivative, on_arrays
 from flm.domains import Box
 from flm.language.arguments import Named, argument_names
-from flm.pde.conditions import Learn, initial, periodic
+from flm.language.learn import Learn
+from flm.pde.conditions import initial, periodic
 from flm.pde.problem import PDE
 
 

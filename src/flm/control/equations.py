@@ -20,8 +20,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flm.domains.where import did_you_mean
 from flm.language.arguments import Named, argument_names
+from flm.wording import did_you_mean
 
 
 def by_name(role: str, function: Any, known: Sequence[str]) -> Named:

@@ -14,8 +14,8 @@ from flm.control.dynamics.kernels import evaluate, evaluate_end
 from flm.control.equations import Equations, by_name, call, count_values, stack
 from flm.control.starts import Starts, make_starts
 from flm.control.symmetry import check_symmetries, make_group
-from flm.domains.where import did_you_mean
 from flm.language.arguments import Named
+from flm.wording import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -187,11 +187,12 @@ class OptimalControl:
 
     def optimal_costs(self, x0: Any, method: str = "pontryagin", **options: Any) -> np.ndarray:
         """Costs from an independent reference, (P,): "pontryagin" or "collocation" (flm.references), one solve a start."""
-        from flm import references
+        from flm.control.references.collocation import collocation
+        from flm.control.references.pontryagin import pontryagin
 
         if method not in ("pontryagin", "collocation"):
             raise ValueError(f"`method` must be 'pontryagin' or 'collocation'; got {method!r}.")
-        solve = references.pontryagin if method == "pontryagin" else references.collocation
+        solve = pontryagin if method == "pontryagin" else collocation
         x = self.starts.lift(self.starts.coordinates(x0))
         return np.array([solve(self, state, **options).cost for state in x])
 

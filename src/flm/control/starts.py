@@ -12,7 +12,7 @@ import numpy as np
 
 from flm.control.symmetry import Symmetry
 from flm.domains.sequences import unit_points
-from flm.domains.where import did_you_mean
+from flm.wording import did_you_mean
 
 _SLACK = 1e-9  # how far outside, relative to the size, a start still counts as inside
 

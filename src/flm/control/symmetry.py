@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flm.domains.where import did_you_mean
+from flm.wording import did_you_mean
 
 
 @dataclass(frozen=True, eq=False)

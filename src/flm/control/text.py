@@ -7,10 +7,10 @@ from typing import Any
 
 from flm.control.problem import Free, OptimalControl
 from flm.domains import Ball, Box
-from flm.domains.where import did_you_mean
 from flm.language.expressions import Expression, together
+from flm.language.learn import Learn
 from flm.language.outline import Outline, Place, among
-from flm.pde.conditions import Learn
+from flm.wording import did_you_mean
 
 KEYS = (
     *("states", "controls", "horizon", "running_cost", "terminal_cost", "bounds", "initial", "radius"),

@@ -10,7 +10,7 @@ import numpy as np
 from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.box import Box
 from flm.domains.piece import Patch, Piece
-from flm.domains.where import number_text
+from flm.wording import number_text
 
 
 @dataclass(frozen=True, init=False, repr=False)

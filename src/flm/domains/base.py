@@ -11,7 +11,8 @@ import numpy as np
 
 from flm.domains.piece import Patch, Piece, join
 from flm.domains.sequences import unit_points
-from flm.domains.where import number_text, parse_where, place_text, short
+from flm.domains.where import parse_where, place_text
+from flm.wording import number_text, short
 
 if TYPE_CHECKING:
     from flm.domains.boolean import Combination

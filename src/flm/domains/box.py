@@ -10,7 +10,7 @@ import numpy as np
 from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.piece import Piece, join
 from flm.domains.polygon import Corner, corners_of
-from flm.domains.where import did_you_mean, number_text
+from flm.wording import did_you_mean, number_text
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -12,7 +12,7 @@ from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.evaluate import compile_rows
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import centroid_of, crosses_itself, winds_around
-from flm.domains.where import number_text
+from flm.wording import number_text
 
 _NODES = 4096  # nodes of the arc length table
 _OUTLINE = 1024  # vertices of the polygon that tells inside from outside away from the curve

@@ -8,7 +8,7 @@ import numpy as np
 
 from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.piece import Patch, Piece
-from flm.domains.where import number_text, short
+from flm.wording import number_text, short
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 Grammar: comma-separated `axis=value`, value one of `min`, `max`, a number, `pi`, `number*pi`, `pi/number`, with a sign.
 """
 
-import difflib
 import math
 import re
 from collections.abc import Sequence
+
+from flm.wording import did_you_mean, number_text
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _VALUE = re.compile(rf"^([+-]?)(?:({_NUMBER})|(?:({_NUMBER})\*)?pi(?:/({_NUMBER}))?)$")
@@ -49,23 +50,6 @@ def parse_where(where: str, axes: Sequence[str]) -> dict[str, float | str]:
             raise ValueError(f"`where` must pin each axis once; got {name!r} twice in {where!r}.")
         pinned[name] = value
     return {axis: pinned[axis] for axis in axes if axis in pinned}
-
-
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """ " Did you mean 'x'?" when a known name is close to `name`, else nothing."""
-    close = difflib.get_close_matches(name, known, n=1) or [k for k in known if k.lower() == name.lower()]
-    return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def short(value: object) -> str:
-    """`value` as an error shows it: one line of at most sixty characters."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "…"
-
-
-def number_text(value: float) -> str:
-    """`value` as one would write it: 0, 1, 0.5, 1e-06; twelve digits."""
-    return f"{value:.12g}" if value else "0"
 
 
 def place_text(fixed: dict[str, float]) -> str:

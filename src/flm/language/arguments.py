@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flm.domains.where import did_you_mean
+from flm.wording import did_you_mean
 
 Jet = tuple[int, tuple[int, ...]]  # (which unknown, how often differentiated along each axis)
 CHUNK = 2048  # points per compiled call: one shape, so one compilation per residual

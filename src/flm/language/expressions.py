@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from flm.domains.where import did_you_mean
+from flm.wording import did_you_mean
 
 MAX_LENGTH, MAX_NODES, MAX_DEPTH, MAX_EXPONENT = 4000, 600, 60, 64
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flm.domains.where import did_you_mean
 from flm.language.expressions import Expression, ExpressionError, compile_expression, difference
-from flm.pde.conditions import Learn
+from flm.language.learn import Learn
+from flm.wording import did_you_mean, short
 
 MAX_ENTRIES = 200
 
@@ -191,9 +191,3 @@ def among(names: tuple[str, ...], what: str) -> Callable[[str], None]:
             raise ValueError(f"{what} may use {', '.join(names)}; got {name!r}.{did_you_mean(name, names)}")
 
     return known
-
-
-def short(value: Any) -> str:
-    """A value as it is shown in an error."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flm.domains.where import did_you_mean
 from flm.models.base import AbstractModel
 from flm.models.classic.cosine_squasher import GallantWhite
 from flm.models.classic.fixed_lattice import FourierSeriesNetwork, SharedBasisNetwork
@@ -13,6 +12,7 @@ from flm.models.classic.random_waves import FourierELM, RandomFourierFeatures
 from flm.models.classic.trained_waves import LiuNetwork, NonharmonicNetwork, Silvescu
 from flm.models.flm import FLM
 from flm.models.networks import MLP, Siren
+from flm.wording import did_you_mean
 
 # name -> (domain or number of inputs, size, key, number of outputs) -> model; `size` is the number of sub-networks,
 # of terms, or of neurons per hidden layer.

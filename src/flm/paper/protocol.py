@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import optax
 
 from flm.models.named import named_model
+from flm.pde.problem import strong_form
 from flm.results import Solution
-from flm.training.run import strong_form, train
+from flm.training.run import train
 
 
 class Leg(NamedTuple):

@@ -12,7 +12,8 @@ import numpy as np
 from flm.domains import AbstractDomain, Box, Piece
 from flm.domains.piece import join
 from flm.language.arguments import Named, Names, Residual, as_named, parameter_values, unique_jets
-from flm.pde.conditions import Condition, Data, Learn, Periodic
+from flm.language.learn import Learn
+from flm.pde.conditions import Condition, Data, Periodic
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,3 +269,14 @@ def _flatten(conditions: Any) -> list[Any]:
     if not isinstance(conditions, Iterable) or isinstance(conditions, str):
         raise TypeError(f"`conditions` must be a list of what flm.on, flm.dirichlet, ... return; got {conditions!r}.")
     return [c for entry in conditions for c in (_flatten(entry) if isinstance(entry, list | tuple) else [entry])]
+
+
+def strong_form(problem: Any) -> PDE:
+    """The problem as equations that hold at points: what `train` minimizes the squares of."""
+    if isinstance(problem, PDE):
+        return problem
+    if hasattr(problem, "strong"):
+        return strong_form(problem.strong())
+    raise TypeError(
+        f"`problem` must be a flm.PDE or offer its strong residual; got {type(problem).__name__}. Use flm.solve."
+    )

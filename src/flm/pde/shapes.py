@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from flm.domains import Box, Disk, Ellipse, Polygon
-from flm.domains.where import did_you_mean
 from flm.language.expressions import ExpressionError, compile_expression, parse
+from flm.wording import did_you_mean
 
 MAX_SHAPES, MAX_CORNERS, MAX_TEXT = 32, 500, 8000
 SHAPES: dict[str, Callable[..., Any]] = {"Disk": Disk, "Ellipse": Ellipse, "Polygon": Polygon, "Box": Box}

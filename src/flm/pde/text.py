@@ -1,4 +1,4 @@
-"""PDEs and conservation laws as text: their tables in a TOML file."""
+"""PDEs and ODEs as text: their tables in a TOML file."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from flm.conservation.law import ConservationLaw
 from flm.domains import Box
-from flm.domains.where import did_you_mean
 from flm.language.arguments import Names
 from flm.language.expressions import Expression
-from flm.language.outline import Outline, Place, ProblemError, among, sentences, short
-from flm.pde.conditions import Learn, data, on, periodic
+from flm.language.outline import Outline, Place, ProblemError, among, sentences
+from flm.pde.conditions import data, on, periodic
 from flm.pde.problem import PDE
 from flm.pde.shapes import read_shape
+from flm.wording import did_you_mean, short
 
 MAX_READINGS = 1_000_000
 MAX_HEADER = 65_536  # characters
 NOTES = ("title", "description")
 PDE_TABLES = ("domain", "parameters", "equation", "conditions", "exact", "data", "unknowns", "periodic")
-CONSERVATION_TABLES = ("domain", "parameters", "conservation", "exact")
 
 
 def read_domain(outline: Outline) -> Any:
@@ -72,12 +70,13 @@ def read_pde(outline: Outline) -> Callable[[], PDE]:
     for axis in outline.names(around, outline.at("", "periodic")) if around != [] else ():
         conditions.append(periodic(axis))
     conditions += _data(outline, domain, unknowns, inside)
-    exact = _exact(outline, unknowns, (*domain.axes, *outline.parameters))
+    exact = read_exact(outline, unknowns, (*domain.axes, *outline.parameters))
     parameters = outline.parameters
     return lambda: PDE(domain, equations, conditions, unknowns=unknowns, parameters=parameters, exact=exact or None)
 
 
-def _exact(outline: Outline, unknowns: tuple[str, ...], names: tuple[str, ...]) -> dict[str, Expression]:
+def read_exact(outline: Outline, unknowns: tuple[str, ...], names: tuple[str, ...]) -> dict[str, Expression]:
+    """The exact solution of each unknown, by name."""
     exact = {}
     for key, text in outline.table("exact").items():
         place = outline.at("exact", key)
@@ -110,39 +109,6 @@ def _data(outline: Outline, domain: Any, unknowns: tuple[str, ...], names: Names
     error = rows[:, m + 1] if isinstance(sigma, str) else None if sigma is None else outline.number(sigma, place)
     with sentences(place):
         return [data(rows[:, :m], rows[:, m], sigma=error, observe=observe)]
-
-
-def read_conservation(outline: Outline) -> Callable[[], ConservationLaw]:
-    """Check the tables of a conservation law; what is returned builds it."""
-    outline.keys(outline.tree, (*CONSERVATION_TABLES, *NOTES), outline.place)
-    table = outline.table("conservation", required=True)
-    outline.keys(table, ("flux", "initial"), outline.at("conservation"))
-    for key in ("flux", "initial"):
-        if key not in table:
-            raise outline.at("conservation").refuse(f"{key} is missing")
-    if any(isinstance(v, Learn) for v in outline.parameters.values()):
-        raise outline.at("parameters").refuse("a conservation law cannot learn parameters; give numbers")
-    domain = read_domain(outline)
-    if not isinstance(domain, Box) or len(domain.axes) != 2 or domain.axes[1] != "t":
-        raise outline.at("domain").refuse("a conservation law needs two axes, space first and then t")
-    space = domain.axes[0]
-    fixed: dict[str, float] = dict(outline.parameters)
-    taken = {*domain.axes, *fixed}
-    flux = outline.expression(table["flux"], outline.at("conservation", "flux"), lambda name: None)
-    unknown = [n for n in flux.names if n not in taken]
-    if len(unknown) != 1 or set(flux.names) & set(domain.axes):
-        raise outline.at("conservation", "flux").refuse("the flux must be a function of one unknown, such as u**2 / 2")
-    initial = outline.expression(
-        table["initial"], outline.at("conservation", "initial"), among((space, *fixed), "initial")
-    )
-    exact = _exact(outline, tuple(unknown), (*domain.axes, *fixed)).get(unknown[0])
-    start = initial.fix(fixed)
-    return lambda: ConservationLaw(
-        flux=flux.fix(fixed),
-        domain=domain,
-        initial=start if start.names else start.constant(),
-        exact=None if exact is None else exact.fix(fixed),
-    )
 
 
 def _read_readings(path: Path, columns: list[str], place: Place) -> np.ndarray:

@@ -3,9 +3,9 @@
 import jax.numpy as jnp
 import numpy as np
 
+from flm.conservation.entropy import EntropySolution
 from flm.conservation.law import ConservationLaw
 from flm.domains import Box
-from flm.references import EntropySolution
 
 
 def burgers(mean: float = 1.0, amplitude: float = 0.35) -> ConservationLaw:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from flm.conservation.law import ConservationLaw
+from flm.conservation.text import read_conservation
 from flm.control.problem import OptimalControl
 from flm.control.text import read_control
 from flm.language.outline import Outline, Place, ProblemError, sentences
 from flm.pde.problem import PDE
-from flm.pde.text import read_conservation, read_pde
+from flm.pde.text import read_pde
 
 MAX_BYTES = 65_536
 Problem = PDE | ConservationLaw | OptimalControl

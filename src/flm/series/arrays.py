@@ -31,13 +31,6 @@ def joined(first: Any, second: Any) -> Any:
     return xp.concatenate([first, second])
 
 
-def check_count(name: str, value: Any, least: int = 0) -> int:
-    """That argument as a number of things, refused unless it is an integer of at least `least`."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
-    return int(value)
-
-
 def as_numbers(name: str, *values: Any) -> tuple[Any, ...]:
     """(numpy or jax.numpy, arrays) as `host` gives them, refused unless they hold numbers."""
     try:

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from flm.series.arrays import as_numbers, check_count, device, host, per_row
+from flm.series.arrays import as_numbers, device, host, per_row
 from flm.series.sincos import sincos
+from flm.wording import check_count
 
 
 class Term(NamedTuple):

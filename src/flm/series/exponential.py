@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
 
-from flm.series.arrays import as_floats, check_count, device, host, joined, per_row
+from flm.series.arrays import as_floats, device, host, joined, per_row
 from flm.series.calculus import AbstractSeries, as_box, axis_indices, upper_half
 from flm.series.forms import PhaseSeries, SeparableSeries, check_inputs
+from flm.wording import check_count
 
 
 class ExponentialSeries(AbstractSeries):

@@ -17,10 +17,11 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from flm.series.arrays import as_floats, check_count, host, joined, per_row
+from flm.series.arrays import as_floats, host, joined, per_row
 from flm.series.calculus import AbstractSeries, axis_indices
 from flm.series.signs import sign_matrix
 from flm.series.transforms import linear_from_separable, separable_from_linear
+from flm.wording import check_count
 
 if TYPE_CHECKING:
     from flm.series.exponential import ExponentialSeries

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flm.series.arrays import check_count
+from flm.wording import check_count
 
 _KEYS: dict[str, Callable[[tuple[int, ...]], int]] = {
     "euclid": lambda k: sum(i * i for i in k),

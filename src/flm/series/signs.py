@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from flm.series.arrays import check_count
+from flm.wording import check_count
 
 MAX_SIGNS = 20  # a matrix of 2^19 rows, 84 MB
 

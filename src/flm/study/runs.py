@@ -46,7 +46,7 @@ def train_solution(definition: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """
     import numpy as np
 
-    from flm.training.run import strong_form
+    from flm.pde.problem import strong_form
     from flm.training.run import train as train_model
 
     problem = named_problem(definition["problem"])

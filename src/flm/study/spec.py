@@ -34,8 +34,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from flm.domains.where import did_you_mean
 from flm.study.selection import METRICS
+from flm.wording import did_you_mean
 
 RUNNER = "flm.study.runs:train"
 POINT_SETS = ("equation", "initial", "boundary")

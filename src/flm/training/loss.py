@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from flm.language.arguments import unique_jets
+from flm.language.learn import Learn
 from flm.models import AbstractModel
-from flm.pde.conditions import Learn
 from flm.pde.problem import PDE, Block
 from flm.training.points import PointSet
 

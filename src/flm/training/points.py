@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from flm.domains.sequences import split
-from flm.domains.where import did_you_mean
 from flm.pde.problem import PDE, Block
+from flm.wording import did_you_mean
 
 # Which loss term a block of equations belongs to: faces other than the initial one pool into one mean.
 TERMS = {

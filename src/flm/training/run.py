@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from functools import singledispatch
 from typing import Any
 
 import equinox as eqx
@@ -14,17 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from flm.domains.where import did_you_mean
 from flm.models import AbstractModel
 from flm.models.side_by_side import SideBySide
-from flm.pde.problem import PDE
+from flm.pde.problem import PDE, strong_form
 from flm.results import Parameter, Solution, Status
-from flm.series.arrays import check_count
 from flm.training import checkpoint as checkpoints
 from flm.training.loop import MAX_EPOCHS_PER_CALL, Program, Stage, build_chunk, enter_stage, initial_state
 from flm.training.loss import TrainingLoss, Unknowns
 from flm.training.points import TERMS, checked_counts, draw
 from flm.training.progress import Progress, Report, reporter
+from flm.wording import check_count, did_you_mean
 
 SECONDS_PER_CALL = 0.25  # how long Ctrl-C and the progress bar may have to wait
 SECONDS_PER_CHECKPOINT = 10.0
@@ -115,19 +113,6 @@ def train(
         exact=None if problem.exact is None else problem.exact_values,
         error_points=error_points,
     )
-
-
-@singledispatch
-def strong_form(problem: Any) -> PDE:
-    """The problem as equations that hold at points: what `train` minimizes the squares of."""
-    if hasattr(problem, "strong"):
-        return strong_form(problem.strong())
-    raise TypeError(
-        f"`problem` must be a flm.PDE or offer its strong residual; got {type(problem).__name__}. Use flm.solve."
-    )
-
-
-strong_form.register(PDE)(lambda problem: problem)
 
 
 class _Run:

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 from flm.domains import AbstractDomain
 from flm.models.base import AbstractLinearModel, InputMap, input_map
 from flm.series import PhaseSeries, SeparableSeries, lattice, sign_matrix, sincos
-from flm.series.arrays import check_count
 from flm.series.waves import Orders, quarter_turn
+from flm.wording import check_count
 
 
 def wave_vectors(m: int, count: int) -> np.ndarray:

@@ -14,8 +14,8 @@ from flm.domains import AbstractDomain
 from flm.models.base import AbstractModel, InputMap, input_map, random_key
 from flm.models.networks import Siren
 from flm.series import PhaseSeries, lattice, sign_matrix, sincos
-from flm.series.arrays import check_count
 from flm.series.waves import Orders, turned_coefficients
+from flm.wording import check_count
 
 
 class Silvescu(AbstractModel):

@@ -13,7 +13,7 @@ from flm.pde.problem import PDE
 from flm.pde.waves.fixed_size import best_of_size
 from flm.pde.waves.solve import to_solution
 from flm.results import Solution
-from flm.series.arrays import check_count
+from flm.wording import check_count
 
 
 def distill(

@@ -12,9 +12,9 @@ import numpy as np
 
 from flm.models.base import AbstractLinearModel
 from flm.models.classic.random_waves import FourierELM
+from flm.pde.problem import strong_form
 from flm.pde.waves.fit import Fit, Fitter
 from flm.results import Solution, Status
-from flm.training.run import strong_form
 
 # The ladder of the automatic choice. Scales in radians per half width: one to sixteen half-waves across the domain.
 SCALES = tuple(np.pi / 2 * 2.0 ** np.arange(5))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from test_problems_text import EXAMPLES, mutated
+from strange_texts import EXAMPLES, mutated
 
 import flm
 from flm.cli.app import app

@@ -87,7 +87,7 @@ def test_an_unresolved_front_claims_nothing():
 
 @pytest.fixture(scope="module")
 def honesty():
-    folder = str(Path(__file__).parents[1] / "benchmarks")
+    folder = str(Path(__file__).parents[3] / "benchmarks")
     sys.path.insert(0, folder)
     try:
         return __import__("honesty")

@@ -11,7 +11,7 @@ FOLDER = os.environ.get("FLM_ETT")
 pytestmark = pytest.mark.skipif(
     not (FOLDER and (Path(FOLDER) / "ETTh1.csv").is_file()), reason="FLM_ETT does not name a folder with ETTh1.csv"
 )
-SPEC = importlib.util.spec_from_file_location("etth1", Path(__file__).parents[1] / "examples" / "etth1.py")
+SPEC = importlib.util.spec_from_file_location("etth1", Path(__file__).parents[3] / "examples" / "etth1.py")
 etth1 = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(etth1)
 

@@ -200,7 +200,7 @@ def test_train_runs_the_recipe(solved, tmp_path, capsys):
 
 # --- every verb: codes, plain text, quiet, JSON alone, files -------------------------------------------------------------
 
-TIDES = Path(__file__).parent.parent / "examples" / "tables" / "tides.csv"
+TIDES = Path(__file__).parents[2] / "examples" / "tables" / "tides.csv"
 CONTROL_CHARACTER = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
@@ -345,7 +345,7 @@ def test_shells_complete_commands(shell):
 
 def documented():
     """Every `flm …` line of a shell block in docs/cli.md."""
-    text = (Path(__file__).parent.parent / "docs" / "cli.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
     blocks = re.findall(r"```sh\n(.*?)```", text, re.S)
     return [line for block in blocks for line in block.splitlines() if line.startswith("flm ")]
 

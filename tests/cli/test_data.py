@@ -132,7 +132,7 @@ def test_the_tables_of_the_documentation_are_as_generated(tmp_path):
     import runpy
     from pathlib import Path
 
-    tables = Path(__file__).parent.parent / "examples" / "tables"
+    tables = Path(__file__).parents[2] / "examples" / "tables"
     runpy.run_path(str(tables / "make_tables.py"))["main"](tmp_path)
     for made in tmp_path.iterdir():
         assert made.read_text() == (tables / made.name).read_text()

@@ -12,31 +12,25 @@ import time
 from pathlib import Path
 
 import pytest
+from study_runners import definitions
 
 from flm.study.execution import Live, dask, execute, local
 from flm.study.store import Store, run_key
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills are sent by signal")
 
 DRIVER = """
 import sys
 from flm.study.execution import dask, execute, local
 from flm.study.store import Store
-from test_study_execution import definitions
+from study_runners import definitions
 path, count, address, note = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 with Store(path, write=True) as store:
     execute(definitions(count, sleep=0.01, note=note), store, workers=2, chunk_seconds=0.2,
             make_executor=(lambda: dask(address)) if address else (lambda: local(2)),
             progress=lambda live: print(live.done, flush=True))
 """
-
-
-def definitions(count, runner="score", **training):
-    return [
-        {"runner": f"study_runners:{runner}", "problem": "p", "model": "m", "size": 1, "seed": i, "training": training}
-        for i in range(count)
-    ]
 
 
 def run(tmp_path, runs, **options):

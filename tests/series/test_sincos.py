@@ -142,7 +142,7 @@ def test_gradient_of_a_batch():
 
 
 def test_constants_are_those_of_the_script():
-    script = runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "sincos_constants.py"))
+    script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "sincos_constants.py"))
     for size, degree, bits in ((8, 5, (36, 36, 53)), (4, 2, (13, 13, 13, 24))):
         sine, cosine = script["polynomials"](degree, degree)
         for name, (coefficients, error), kept in (("sin", sine, source._SIN), ("cos", cosine, source._COS)):

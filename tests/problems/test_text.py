@@ -3,18 +3,17 @@
 import math
 import random
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strange_texts import EXAMPLES, mutated
 
 import flm
 from flm.language.expressions import ExpressionError, compile_expression
 from flm.problems.text import ProblemError, parse_problem, read_outline, read_problem
 
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples" / "problems").glob("*.toml"))
 HEAT = next(p for p in EXAMPLES if p.stem == "heat").read_text()
 
 # --- expressions -------------------------------------------------------------------------------------------------------
@@ -295,36 +294,6 @@ def test_shapes():
 
 
 # --- strangers' files ---------------------------------------------------------------------------------------------------
-
-
-def mutated(text: str, rng: random.Random) -> str:
-    """The text with a few characters, words or lines changed."""
-    words = [
-        "__import__('os')",
-        "eval",
-        "**",
-        "9" * 400,
-        "{}",
-        "[",
-        '"',
-        "=",
-        "\n",
-        "u_tttt",
-        "nan",
-        "é",
-        "\x00",
-        "(" * 80,
-        "-1",
-        "x.y",
-        "1e400",
-        "[control]",
-        "[data]\nfile = '/dev/null'\n",
-    ]
-    for _ in range(rng.randint(1, 4)):
-        i, j = sorted(rng.randrange(len(text) + 1) for _ in range(2))
-        j = min(j, i + rng.choice([0, 1, 3, 30]))
-        text = text[:i] + rng.choice([*words, "", text[i:j] * 2, chr(rng.randrange(32, 127))]) + text[j:]
-    return text
 
 
 def test_mutated_files_give_one_sentence_and_no_harm():

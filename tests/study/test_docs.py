@@ -5,7 +5,7 @@ from pathlib import Path
 
 from flm.study.spec import parse_spec
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "studies.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "studies.md"
 
 
 def blocks(language):

@@ -1,0 +1,38 @@
+"""Unknown parameters: numbers of a problem that its data decide."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Learn:
+    """A parameter to be found from data, as a value in `parameters`.
+
+    Args:
+        start: where the search starts.
+        lower: the least admissible value.
+        upper: the greatest.
+    """
+
+    start: float
+    lower: float | None = None
+    upper: float | None = None
+
+    def __post_init__(self):
+        given = (self.start, *(v for v in (self.lower, self.upper) if v is not None))
+        low, high = self.limits
+        numbers = all(isinstance(v, int | float | np.floating | np.integer) for v in given)
+        if not numbers or not (math.isfinite(self.start) and low <= self.start <= high and low < high):
+            raise ValueError(
+                f"`start` must be a finite number between `lower` and `upper`; got start={self.start!r}, "
+                f"lower={self.lower!r}, upper={self.upper!r}."
+            )
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """(lower, upper) with infinities for what was not given."""
+        return (-math.inf if self.lower is None else self.lower, math.inf if self.upper is None else self.upper)
