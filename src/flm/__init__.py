@@ -12,6 +12,7 @@ from flm._version import __version__
 
 if TYPE_CHECKING:
     from flm.control.solution import ControlSolution
+    from flm.control.solve import Adam, Penalty, Reduced
     from flm.dispatch import solve
     from flm.domains import Ball, Box, Curve, Disk, Ellipse, Polygon, Region
     from flm.estimators import FLMImputer, FLMRegressor
@@ -32,12 +33,14 @@ if TYPE_CHECKING:
         periodic,
         robin,
     )
-    from flm.results import Solution
+    from flm.results import Progress, Solution
     from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries, lattice, sign_matrix
     from flm.training.run import train
+    from flm.wording import FLMError
 
 # Where each public name lives. Sorted; every name is documented (tests/test_design.py).
 _HOMES = {
+    "Adam": "flm.control.solve",
     "Ball": "flm.domains",
     "Box": "flm.domains",
     "ConservationLaw": "flm.problems",
@@ -47,6 +50,7 @@ _HOMES = {
     "Ellipse": "flm.domains",
     "ExponentialSeries": "flm.series",
     "FLM": "flm.models",
+    "FLMError": "flm.wording",
     "FLMImputer": "flm.estimators",
     "FLMRegressor": "flm.estimators",
     "Free": "flm.problems",
@@ -54,8 +58,11 @@ _HOMES = {
     "MLP": "flm.models",
     "OptimalControl": "flm.problems",
     "PDE": "flm.problems",
+    "Penalty": "flm.control.solve",
     "PhaseSeries": "flm.series",
     "Polygon": "flm.domains",
+    "Progress": "flm.results",
+    "Reduced": "flm.control.solve",
     "Region": "flm.domains",
     "SeparableSeries": "flm.series",
     "Siren": "flm.models",

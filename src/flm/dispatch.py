@@ -14,7 +14,8 @@ from flm.control.problem import OptimalControl
 from flm.control.solve import solve_control
 from flm.pde.problem import PDE
 from flm.pde.waves.solve import solve_pde
-from flm.wording import check_count
+from flm.results import Listener, listener
+from flm.wording import InputError, InputTypeError, check_count
 
 
 def solve(
@@ -25,7 +26,7 @@ def solve(
     method: str | None = None,
     max_columns: int = 3000,
     seed: int = 0,
-    progress: bool | Callable[..., None] = False,
+    progress: bool | Listener = False,
 ) -> Any:
     """Solve a problem to a tolerance; the answer is a series with an error estimate.
 
@@ -37,7 +38,7 @@ def solve(
         method: how; None chooses. See the documentation of each kind of problem.
         max_columns: the largest least-squares problem that may be built.
         seed: governs all points and random starts.
-        progress: True for a line per step, or a function that is called with a dict per step.
+        progress: True for a line per step, or a function that is called with a `flm.Progress` per step.
 
     Returns:
         A `Solution`. `solution.status` says in a sentence how it ended; the best answer is returned even when the
@@ -50,24 +51,25 @@ def solve(
         True
     """
     if not (isinstance(tol, int | float | np.number) and np.isfinite(tol) and tol > 0):
-        raise ValueError(f"`tol` must be a positive number; got {tol!r}.")
+        raise InputError(f"`tol` must be a positive number; got {tol!r}.")
     if tol < 1e-5 and not jax.config.read("jax_enable_x64"):
-        raise ValueError(
+        raise InputError(
             f"`tol` must be at least 1e-5 in 32-bit mode; got {tol!r}. Unset JAX_ENABLE_X64 or set it to 1 to go further."
         )
     if num_subnets is not None:
         check_count("num_subnets", num_subnets, 1)
     check_count("max_columns", max_columns, 1)
     check_count("seed", seed)
-    report = progress if callable(progress) else (_print_step if progress else (lambda step: None))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # numbers that are not finite end in a status
         return _solver(problem)(
-            problem, tol, num_subnets=num_subnets, method=method, max_columns=max_columns, seed=seed, progress=report
+            problem,
+            tol,
+            num_subnets=num_subnets,
+            method=method,
+            max_columns=max_columns,
+            seed=seed,
+            progress=listener(progress),
         )
-
-
-def _print_step(step: dict[str, Any]) -> None:
-    print(", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in step.items()), flush=True)
 
 
 SOLVERS = {PDE: solve_pde, ConservationLaw: solve_law, OptimalControl: solve_control}
@@ -77,4 +79,6 @@ def _solver(problem: Any) -> Callable[..., Any]:
     for kind, solver in SOLVERS.items():
         if isinstance(problem, kind):
             return solver
-    raise TypeError(f"`problem` must be a PDE, a ConservationLaw or an OptimalControl; got {type(problem).__name__}.")
+    raise InputTypeError(
+        f"`problem` must be a PDE, a ConservationLaw or an OptimalControl; got {type(problem).__name__}."
+    )

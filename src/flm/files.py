@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from flm._version import __version__
+from flm.wording import FileError, FileMissingError, InputError, InputTypeError
 
 FORMAT = 1
 
@@ -59,11 +60,11 @@ def write_atomic(path: Any, content: bytes) -> None:
     """Write a file so that at any moment it is absent, old or complete."""
     path = as_path(path)
     if path.is_dir() or path.name == "" or (path.exists() and not path.is_file()):
-        raise OSError(f"`path` must be a file, new or old; got {str(path)!r}, which is a folder or a device.")
+        raise FileError(f"`path` must be a file, new or old; got {str(path)!r}, which is a folder or a device.")
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
-        raise OSError(
+        raise FileError(
             f"`path` must be in a folder that can be written; got {str(path)!r} ({error.strerror})."
         ) from None
     try:
@@ -80,7 +81,7 @@ def write_atomic(path: Any, content: bytes) -> None:
             os.unlink(temporary)
         if not isinstance(error, OSError):
             raise
-        raise OSError(
+        raise FileError(
             f"`path` must be on a disk that takes the file; got {str(path)!r} ({error.strerror or error}). What was there "
             "before is unchanged."
         ) from None
@@ -89,7 +90,7 @@ def write_atomic(path: Any, content: bytes) -> None:
 def as_path(path: Any) -> Path:
     """A path from a string or path; other things, and strings that name nothing, are refused."""
     if not isinstance(path, str | os.PathLike) or "\0" in str(path):
-        raise TypeError(f'`path` must be a path such as "model.safetensors"; got {path!r}.')
+        raise InputTypeError(f'`path` must be a path such as "model.safetensors"; got {path!r}.')
     return Path(path)
 
 
@@ -103,7 +104,7 @@ def save(obj: Any, path: Any) -> None:
     from safetensors.numpy import save as to_bytes
 
     if not _is_registered(obj):
-        raise TypeError(
+        raise InputTypeError(
             f"`obj` must be a series, a model, a solution or a fitted estimator; got {type(obj).__name__}. A problem is "
             "code and is not stored."
         )
@@ -119,7 +120,7 @@ def load(path: Any) -> Any:
 
     path = as_path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"`path` must be a file written by flm.save; got {str(path)!r}, which does not exist.")
+        raise FileMissingError(f"`path` must be a file written by flm.save; got {str(path)!r}, which does not exist.")
     try:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {})["flm"])
@@ -128,15 +129,15 @@ def load(path: Any) -> Any:
         if not newer and "kind" not in header["tree"]:
             raise KeyError("kind")
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError):  # a number of 4,301 digits too
-        raise ValueError(f"`path` must be an undamaged file written by flm.save; got {str(path)!r}.") from None
+        raise InputError(f"`path` must be an undamaged file written by flm.save; got {str(path)!r}.") from None
     if newer:
-        raise ValueError(
+        raise InputError(
             f"`path` must be of format {FORMAT} or older; got {header['format']} in {str(path)!r}. Upgrade flm."
         )
     try:
         return _decode(header["tree"], arrays)
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
-        raise ValueError(
+        raise InputError(
             f"`path` must be an undamaged file written by flm.save; got {str(path)!r} ({' '.join(str(error).split())})."
         ) from None
 
@@ -166,7 +167,7 @@ def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
         return {"dict": [[_encode(k, place, arrays), _encode(v, f"{place}.{k}", arrays)] for k, v in value.items()]}
     array = np.asarray(value)
     if array.dtype.kind not in "biufc":
-        raise TypeError(f"`obj` must hold numbers, names and arrays only; got {kind} at {place}.")
+        raise InputTypeError(f"`obj` must hold numbers, names and arrays only; got {kind} at {place}.")
     while place in arrays:  # a dict key may hold a dot
         place += "'"
     if array.dtype.kind == "c":  # safetensors has no complex128: real and imaginary parts on a last axis
@@ -194,7 +195,7 @@ def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
         return kind._unpack(fields)
     names = {f.name for f in dataclasses.fields(kind)}
     if set(fields) != names:
-        raise ValueError(f"the fields of {node['kind']} are {sorted(names)}; the file has {sorted(fields)}")
+        raise InputError(f"the fields of {node['kind']} are {sorted(names)}; the file has {sorted(fields)}")
     obj = object.__new__(kind)
     for name, value in fields.items():
         object.__setattr__(obj, name, _to_device(value))

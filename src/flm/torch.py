@@ -12,11 +12,12 @@ from flm.models import FLM as JaxFLM
 from flm.models.base import InputMap
 from flm.series import sign_matrix
 from flm.series.arrays import device
+from flm.wording import ExtraMissingError, InputError, InputTypeError
 
 try:
     import torch  # pyright: ignore[reportMissingImports]
 except ImportError as error:
-    raise ImportError(
+    raise ExtraMissingError(
         "flm.torch must have torch 2.13.0; got none. Install it with pip install 'fourier-learning-machines[torch]'."
     ) from error
 
@@ -82,7 +83,7 @@ class FLM(torch.nn.Module):
     def from_flm(cls, model: JaxFLM, *, dtype: Any = None) -> FLM:
         """A module with the weights of an `flm.FLM`, in its precision unless `dtype` says otherwise."""
         if not isinstance(model, JaxFLM):
-            raise TypeError(f"`model` must be an flm.FLM; got {type(model).__name__}.")
+            raise InputTypeError(f"`model` must be an flm.FLM; got {type(model).__name__}.")
         module = cls.__new__(cls)
         torch.nn.Module.__init__(module)
         module._take(model, dtype or getattr(torch, str(model.frequencies.dtype)))
@@ -121,7 +122,7 @@ class FLM(torch.nn.Module):
         if m == 1 and points.ndim == 1:
             points = points[:, None]
         if points.ndim == 0 or points.shape[-1] != m:
-            raise ValueError(f"`points` must have shape (P, {m}); got {tuple(points.shape)}.")
+            raise InputError(f"`points` must have shape (P, {m}); got {tuple(points.shape)}.")
         z = (points - self.center) * self.scale
         k = (self.frequencies[:, None, :] * self.signs).reshape(-1, m)
         outputs = self.amplitudes.shape[2:]

@@ -1,9 +1,64 @@
-"""The sentences that users read: checks of arguments, near misses of names, values as a message shows them."""
+"""The sentences that users read: what can go wrong, checks of arguments, near misses of names, values in a message.
+
+Every error that FLM raises by itself is an `FLMError`, and also the built-in error that Python programs expect there:
+
+    FLMError
+    ├── InputError (ValueError)              a value, a shape or a name that breaks a rule
+    │   ├── ProblemError                     a problem as text, with file, table, key and column
+    │   ├── ExpressionError                  an expression in it
+    │   └── SpecError                        the specification of a study
+    ├── InputTypeError (TypeError)           an argument of another kind than the one asked for
+    ├── UnknownNameError (KeyError)          an axis or an unknown that is not there
+    ├── NoSeriesError (AttributeError)       a part of an answer that this answer does not have
+    ├── FileError (OSError)                  a file that cannot be read or written
+    │   ├── FileMissingError (FileNotFoundError)
+    │   └── StoreError                       the store of a study
+    ├── ExtraMissingError (ImportError)      an optional package, with the command that installs it
+    └── UnsolvedError (RuntimeError)         a reference that found no answer
+
+A solve that does not reach its tolerance raises nothing: `solution.status` says how it ended.
+"""
 
 import difflib
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
+
+
+class FLMError(Exception):
+    """Whatever FLM refuses or cannot do; every other error of the package is one of its kinds."""
+
+
+class InputError(FLMError, ValueError):
+    """A value, a shape or a name that breaks a rule."""
+
+
+class InputTypeError(FLMError, TypeError):
+    """An argument of another kind than the one asked for."""
+
+
+class UnknownNameError(FLMError, KeyError):
+    """An axis or an unknown that is not there."""
+
+
+class NoSeriesError(FLMError, AttributeError):
+    """A part of an answer that this answer does not have."""
+
+
+class FileError(FLMError, OSError):
+    """A file that cannot be read or written."""
+
+
+class FileMissingError(FileError, FileNotFoundError):
+    """A file that is not there."""
+
+
+class ExtraMissingError(FLMError, ImportError):
+    """An optional package that is not installed; the message has the command that installs it."""
+
+
+class UnsolvedError(FLMError, RuntimeError):
+    """A reference that found no answer."""
 
 
 def check_count(name: str, value: Any, least: int = 0) -> int:

@@ -8,7 +8,7 @@ import pytest
 import flm
 from flm.report.figures.fields import plot_solution, plot_spectrum
 from flm.report.figures.style import limits, to_data_url, to_svg
-from flm.results import Solution, Status
+from flm.results import Ending, Solution, Word
 
 
 def solution(axes, unknowns=("u",), exact=None, domain=None):
@@ -18,7 +18,15 @@ def solution(axes, unknowns=("u",), exact=None, domain=None):
     object.__setattr__(model, "amplitudes", amplitudes)
     bounds = np.tile([[0.0, 2.0]], (m, 1))
     return Solution(
-        model, tuple(axes), unknowns, bounds, Status("converged", "converged."), 1e-9, exact=exact, domain=domain
+        model=model,
+        axes=tuple(axes),
+        unknowns=unknowns,
+        bounds=bounds,
+        ending=Ending(Word.CONVERGED),
+        error_estimate=1e-9,
+        tolerance=1e-8,
+        exact=exact,
+        domain=domain,
     )
 
 

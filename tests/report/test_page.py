@@ -12,7 +12,7 @@ import pytest
 import flm
 from flm.report.pages.layout import Code, Curves, HeatMap, Page, Picture, Section, Table, Text
 from flm.report.pages.solution import solution_page
-from flm.results import Solution, Status
+from flm.results import Ending, Solution, Word
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -23,8 +23,17 @@ def page():
     object.__setattr__(model, "amplitudes", np.ones(model.amplitudes.shape))
     bounds = np.array([[0.0, 1.0], [0.0, 2.0]])
     exact = lambda points: np.ones(len(points))
-    status = Status("converged", "converged: done.")
-    solution = Solution(model, ("x", "t"), ("u",), bounds, status, 1e-9, {}, {"columns": [3, 9]}, exact=exact)
+    solution = Solution(
+        model=model,
+        axes=("x", "t"),
+        unknowns=("u",),
+        bounds=bounds,
+        ending=Ending(Word.CONVERGED),
+        error_estimate=1e-9,
+        tolerance=1e-8,
+        history={"columns": [3, 9]},
+        exact=exact,
+    )
     made = solution_page(solution, title="A <test>", asked="u_t = u_xx & more", command="flm solve test.toml")
     extra = Section(
         "Extra",

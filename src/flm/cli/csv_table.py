@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from flm.wording import FileMissingError, InputError
+
 EMPTY = {"", "nan", "na", "null", "none", "?"}
 
 
@@ -27,7 +29,7 @@ class CsvTable:
             return self.names.index(name)
         near = difflib.get_close_matches(name, self.names, 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(
+        raise InputError(
             f"`{role}` must be a column of {self.path.name} ({', '.join(self.names)}); got {name!r}.{hint}"
         )
 
@@ -45,7 +47,7 @@ class CsvTable:
         if text.lower() in EMPTY:
             if missing and not date:
                 return np.nan
-            raise ValueError(
+            raise InputError(
                 f"{self.path.name}, line {row + 2}: column {name!r} is empty; remove the row or use flm impute."
             )
         try:
@@ -57,7 +59,7 @@ class CsvTable:
                 return float(np.datetime64(text.replace("/", "-").rstrip("Z"), "ns").astype("int64")) / 1e9
             except ValueError:
                 pass
-        raise ValueError(
+        raise InputError(
             f"{self.path.name}, line {row + 2}: column {name!r} must be a number; got {text!r}. "
             "Name the columns of numbers with --features or --columns."
         )
@@ -67,16 +69,16 @@ def read_csv(path: Any) -> CsvTable:
     """Read a CSV file whose first line is a header."""
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"the file {str(path)!r} does not exist.")
+        raise FileMissingError(f"the file {str(path)!r} does not exist.")
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path.name} must be a CSV file in UTF-8; got {error}.") from None
+        raise InputError(f"{path.name} must be a CSV file in UTF-8; got {error}.") from None
     if len(rows) < 2:
-        raise ValueError(f"{path.name} must have a header and at least one row; got {len(rows)} lines.")
+        raise InputError(f"{path.name} must have a header and at least one row; got {len(rows)} lines.")
     names = tuple(name.strip() for name in rows[0])
     for i, row in enumerate(rows[1:]):
         if len(row) != len(names):
-            raise ValueError(f"{path.name}, line {i + 2}: {len(names)} cells are wanted; got {len(row)}.")
+            raise InputError(f"{path.name}, line {i + 2}: {len(names)} cells are wanted; got {len(row)}.")
     return CsvTable(path, names, rows[1:])

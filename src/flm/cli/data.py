@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from flm.cli.output import COMMAND, folder, number, progress_of, say, say_json
+from flm.wording import InputError
 
 Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with a header.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -197,7 +198,7 @@ def predict(
             outputs = getattr(found, "unknowns", ("value",))
             columns = dict(zip(outputs, values.reshape(len(X), -1).T, strict=False))
         else:
-            raise ValueError(f"`MODEL` must be something that can be evaluated; got a {type(found).__name__}.")
+            raise InputError(f"`MODEL` must be something that can be evaluated; got a {type(found).__name__}.")
         headers, rows = [*names, *columns], np.column_stack([X, *columns.values()])
         if out is not None:
             report(0.6, "writing")

@@ -8,6 +8,8 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from flm.wording import InputError
+
 
 class Asked(NamedTuple):
     """A problem, its name, and the text or call that made it."""
@@ -34,14 +36,14 @@ def find_problem(what: str, settings: list[str] | None = None) -> Asked:
     if what not in makers:
         near = difflib.get_close_matches(what.replace("-", "_"), makers, 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"the problem must be a .toml file or one of {', '.join(makers)}; got {what!r}.{hint}")
+        raise InputError(f"the problem must be a .toml file or one of {', '.join(makers)}; got {what!r}.{hint}")
     known = inspect.signature(makers[what]).parameters
     for name in numbers:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             takes = f"one of {', '.join(known)}" if known else "left out: there are none"
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"`--set` for {what} must be {takes}; got {name!r}.{hint}")
+            raise InputError(f"`--set` for {what} must be {takes}; got {name!r}.{hint}")
     call = ", ".join(f"{k}={v!r}" for k, v in numbers.items())
     document = (inspect.getdoc(makers[what]) or "").splitlines()[:1]
     return Asked(makers[what](**numbers), what, "\n".join([f"flm.problems.{what}({call})", *document]))
@@ -67,5 +69,5 @@ def _setting(text: str) -> tuple[str, float]:
     except ValueError:
         number = math.nan
     if not equals or not name.strip().isidentifier() or not math.isfinite(number):
-        raise ValueError(f"`--set` must be name=number; got {text!r}.")
+        raise InputError(f"`--set` must be name=number; got {text!r}.")
     return name.strip(), number

@@ -10,7 +10,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flm.results import Listener, Progress
+
+from flm.wording import InputError
 
 LATE = 2.0  # seconds before a bar appears
 
@@ -79,7 +84,7 @@ def folder(out: Any) -> Path:
     """The folder for files, made where it is missing."""
     path = Path(out)
     if path.exists() and not path.is_dir():
-        raise ValueError(f"`--out` must be a folder; got {str(path)!r}, which is a file.")
+        raise InputError(f"`--out` must be a folder; got {str(path)!r}, which is a file.")
     path.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -136,14 +141,13 @@ def progress_of(what: str) -> Iterator[Callable[[float, str], None]]:
 
 
 @contextlib.contextmanager
-def progress_to(tol: float, what: str) -> Iterator[Callable[[dict[str, Any]], None]]:
+def progress_to(tol: float, what: str) -> Iterator[Listener]:
     """A bar of the digits gained towards a tolerance, as `progress_of`."""
     first = math.nan
 
-    def report(step: dict[str, Any]) -> None:
+    def report(event: Progress) -> None:
         nonlocal first
-        names = ("bar", "best", "error_estimate", "estimate", "error")
-        estimate = next((float(step[k]) for k in names if k in step), math.nan)
+        estimate = event.estimate if math.isnan(event.error_estimate) else event.error_estimate
         if not 0 < estimate < math.inf:
             return
         first = estimate if math.isnan(first) else first

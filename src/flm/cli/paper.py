@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from flm.cli.output import folder, say, say_json
+from flm.wording import InputError
 
 
 def add_to(app: typer.Typer) -> None:
@@ -45,7 +46,7 @@ def paper(
     from flm.study.store import Store
 
     if workers < 0:
-        raise ValueError(f"`--workers` must be at least 0; got {workers}.")
+        raise InputError(f"`--workers` must be at least 0; got {workers}.")
     count = workers or os.cpu_count() or 1
     series = find_series(ett)
     mark = None

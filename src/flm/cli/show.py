@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from flm.cli.output import folder, say, say_json
+from flm.wording import InputError
 
 
 def show(
@@ -71,7 +72,7 @@ def _pictures(found: Any, path: Path) -> None:
 
     series = _series(found)
     if not series:
-        raise ValueError(f"`--out` must be left out for a {type(found).__name__}, which is no plain Fourier series.")
+        raise InputError(f"`--out` must be left out for a {type(found).__name__}, which is no plain Fourier series.")
     figure = plot_spectrum(found) if isinstance(found, flm.Solution) else plot_series(series)
     write_atomic(path / "spectrum.png", to_png(figure))
     write_atomic(path / "spectrum.svg", to_svg(figure).encode())

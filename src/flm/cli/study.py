@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from flm.cli.output import COMMAND, QUIET, folder, number, say, say_json, table
+from flm.wording import InputError
 
 study_app = typer.Typer(
     no_args_is_help=True,
@@ -66,7 +67,7 @@ def run(
     found = read_spec(spec)
     path = store or found.path.with_suffix(".sqlite")
     if workers < 0:
-        raise ValueError(f"`--workers` must be at least 0; got {workers}.")
+        raise InputError(f"`--workers` must be at least 0; got {workers}.")
     count = dask_workers(dask) if dask else workers or os.cpu_count() or 1
     if dry_run:
         done = _stored(path)

@@ -8,6 +8,7 @@ import typer
 
 from flm.cli.output import QUIET, folder, progress_of, say, say_json
 from flm.cli.solve import Json, Name, Out, Setting, print_solution, record, write_solution
+from flm.wording import InputError
 
 
 def train(
@@ -47,7 +48,7 @@ def train(
     outputs = len(strong.unknowns)
     terms = {TERMS[block.kind] for block in strong.blocks}
     if not rate > 0:
-        raise ValueError(f"`--rate` must be positive; got {rate:g}.")
+        raise InputError(f"`--rate` must be positive; got {rate:g}.")
     name = {"siren": "siren-1", "mlp": "tanh"}.get(model, model)
     solution = flm.train(
         asked.problem,

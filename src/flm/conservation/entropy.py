@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flm.conservation.fluxes import derivative, on_arrays
+from flm.wording import InputError
 
 _SEARCH = 256  # intervals of y in which feet of characteristics are looked for
 _CHUNK = 4096  # points at a time: 8 MiB per temporary
@@ -48,7 +49,7 @@ class EntropySolution:
     def __post_init__(self):
         speeds = self._speed(np.linspace(*self._range, 1025))
         if np.any(np.diff(speeds) < -1e-12 * np.abs(speeds).max()):
-            raise ValueError(
+            raise InputError(
                 f"`flux` must be convex on the range of the initial state, [{self._range[0]:.6g}, {self._range[1]:.6g}]; "
                 "got one that is not. Use `flm.references.godunov`."
             )
@@ -57,9 +58,9 @@ class EntropySolution:
         """u at points (P, 2), columns x and t ≥ 0, (P,); at a shock, one of the two limits."""
         points = np.asarray(points, float)
         if points.ndim != 2 or points.shape[1] != 2:
-            raise ValueError(f"`points` must have shape (P, 2), columns x and t; got {points.shape}.")
+            raise InputError(f"`points` must have shape (P, 2), columns x and t; got {points.shape}.")
         if np.any(points[:, 1] < 0.0):
-            raise ValueError(f"`points` must have t >= 0; got {points[:, 1].min():.6g}.")
+            raise InputError(f"`points` must have t >= 0; got {points[:, 1].min():.6g}.")
         parts = [self._evaluate(chunk)[0] for chunk in np.array_split(points, max(1, -(-len(points) // _CHUNK)))]
         return np.concatenate(parts)
 
@@ -143,7 +144,7 @@ class EntropySolution:
         x = np.linspace(*self.period, 2**14 + 1)[:-1]
         u = on_arrays(self.initial)(x)
         if not np.all(np.isfinite(u)):
-            raise ValueError("`initial` must be finite in the period; got values that are not.")
+            raise InputError("`initial` must be finite in the period; got values that are not.")
         # The true extrema may lie between samples: widen by what second differences say (a jump says too much).
         room = min(0.25 * np.abs(np.diff(u, 2)).max(), 1e-3 * np.ptp(u)) + 1e-12 * np.abs(u).max()
         return float(u.min() - room), float(u.max() + room)

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from flm.wording import InputError
+
 _STEP = 1e-30  # complex step: no subtraction, hence no rounding
 
 
@@ -65,7 +67,7 @@ def derivative(flux: Callable[[Any], Any], low: float, high: float) -> Callable[
             continue
         if fits:
             return candidate
-    raise ValueError(
+    raise InputError(
         f"`flux` must be smooth on [{low:.6g}, {high:.6g}], elementwise, and differentiable; got one whose derivative "
         "disagrees with divided differences. Write it with jax.numpy."
     )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from flm.conservation.fluxes import on_arrays, turning_points
+from flm.wording import InputError
 
 # Five-point Gauss rule for the initial cell averages.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
@@ -82,12 +83,12 @@ def godunov(
         Cell averages at the output times.
     """
     if cells < 3:
-        raise ValueError(f"`cells` must be at least 3; got {cells}.")
+        raise InputError(f"`cells` must be at least 3; got {cells}.")
     if not 0.0 < cfl <= 1.0:
-        raise ValueError(f"`cfl` must be in (0, 1]; got {cfl}.")
+        raise InputError(f"`cfl` must be in (0, 1]; got {cfl}.")
     outputs = np.linspace(0.0, float(times), 101) if isinstance(times, int | float) else np.array(times, float)
     if np.any(np.diff(outputs) <= 0.0) or outputs[0] < 0.0:
-        raise ValueError("`times` must be increasing and not negative.")
+        raise InputError("`times` must be increasing and not negative.")
     low, high = map(float, period)
     width = (high - low) / cells
     centers = low + width * (np.arange(cells) + 0.5)

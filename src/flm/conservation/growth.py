@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from flm.conservation.moving import MovingSeries
 from flm.conservation.potential import VISCOSITY, Bank, Law, harmonics, minimize, time_functions
+from flm.results import Record, Word
 
 # Where levels are compared: angles that no lattice of collocation points shares, and Gauss times.
 _ANGLES = 2.0 * np.pi * (np.arange(1009) + 1.0 / 3.0) / 1009
@@ -46,7 +44,7 @@ class ShockGrowth:
         start: The first time.
         tol: Relative L1 error wanted.
         max_columns: Largest number of linear unknowns.
-        progress: Called with a dict for each level.
+        record: Remembers and tells each level.
     """
 
     law: Law
@@ -54,9 +52,8 @@ class ShockGrowth:
     start: float
     tol: float
     max_columns: int
-    progress: Callable[[dict[str, Any]], None]
+    record: Record
     levels: list[Level] = field(default_factory=list)
-    history: dict[str, list[float]] = field(default_factory=dict)
     frame: float = 0.0
 
     @property
@@ -69,9 +66,8 @@ class ShockGrowth:
         """The last level: each is finer than the one before."""
         return self.levels[-1]
 
-    def run(self) -> str:
-        """Grow; "converged", "size" or "stalled". `levels` holds what was found, also after an interrupt."""
-        self._began = time.perf_counter()
+    def run(self) -> Word:
+        """Grow; converged, at the size limit or stalled. `levels` holds what was found, also after an interrupt."""
         self.frame = find_frame(self.law)
         bank = Bank(self.law, *((12, 4) if self.smooth else (12, 3)), self.frame)
         if bank.num_columns > self.max_columns:
@@ -83,12 +79,12 @@ class ShockGrowth:
                 bank, coefficients, cost = self._grow_times(bank, coefficients, cost)
             self._record(bank, coefficients, cost)
             if self.best.estimate <= self.tol:
-                return "converged"
+                return Word.CONVERGED
             if len(self.levels) > 4 and all(v.estimate > 0.5 * self.levels[-5].estimate for v in self.levels[-4:]):
-                return "stalled"
+                return Word.STALLED
             larger = self._next(bank)
             if larger is None:
-                return "size"
+                return Word.SIZE
             coefficients, cost = self._polish(larger, pad(coefficients, bank, larger))
             bank = larger
 
@@ -158,24 +154,22 @@ class ShockGrowth:
         if not changes:
             estimate = max(by_residual, 0.05)
         elif self.smooth:
-            now, before = changes[-1], self.history["change"][-1]
+            now, before = changes[-1], self.record.history["change"][-1]
             estimate = max(now if len(changes) < 2 else min(now, 3.0 * now * now / max(before, 1e-300)), 1e-15)
         else:
             ratios = [bank.num_harmonics / old.bank.num_harmonics for old in self.levels]
             pick = max((i for i, ratio in enumerate(ratios) if ratio >= 1.9), default=int(np.argmax(ratios)))
             estimate = max(1.2 * changes[pick] / max(ratios[pick] - 1.0, 0.2), by_residual)
         self.levels.append(Level(bank, coefficients, cost, float(estimate), values))
-        step = {
-            "columns": bank.num_columns,
-            "harmonics": bank.num_harmonics,
-            "times": bank.num_times,
-            "change": changes[-1] if changes else np.inf,
-            "error_estimate": float(estimate),
-            "seconds": time.perf_counter() - self._began,
-        }
-        for name, value in step.items():
-            self.history.setdefault(name, []).append(value)
-        self.progress(step)
+        self.record.step(
+            "shock" if not self.smooth else "smooth",
+            columns=bank.num_columns,
+            estimate=residual,
+            error_estimate=estimate,
+            change=changes[-1] if changes else np.inf,
+            harmonics=bank.num_harmonics,
+            times=bank.num_times,
+        )
 
 
 def find_frame(law: Law) -> float:

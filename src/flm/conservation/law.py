@@ -12,6 +12,7 @@ from flm.language.arguments import Named, argument_names
 from flm.language.learn import Learn
 from flm.pde.conditions import initial, periodic
 from flm.pde.problem import PDE
+from flm.wording import InputError, InputTypeError
 
 
 class ConservationLaw:
@@ -44,35 +45,35 @@ class ConservationLaw:
         exact: Any = None,
     ):
         if not isinstance(domain, Box) or len(domain) != 2 or domain.axes[1] != "t":
-            raise ValueError(f"`domain` must be a box of space and then time, Box(x=(0, 1), t=(0, 1)); got {domain!r}.")
+            raise InputError(f"`domain` must be a box of space and then time, Box(x=(0, 1), t=(0, 1)); got {domain!r}.")
         self.domain = domain
         self.parameters = dict(parameters or {})
         if learned := [name for name, value in self.parameters.items() if isinstance(value, Learn)]:
-            raise ValueError(f"`parameters` of a conservation law must be numbers; got flm.Learn for {learned[0]!r}.")
+            raise InputError(f"`parameters` of a conservation law must be numbers; got flm.Learn for {learned[0]!r}.")
         unknown = [name for name in argument_names(flux, "`flux`") if name not in self.parameters]
         if len(unknown) != 1 or unknown[0] in domain.axes:
-            raise ValueError(
+            raise InputError(
                 f"`flux` must be a function of the unknown alone, as in `lambda u: u**2 / 2` (and of parameters, "
                 f"{', '.join(self.parameters) or 'none declared'}); got the arguments {', '.join(unknown) or 'none'}."
             )
         self.unknowns = (unknown[0],)
         self._flux, self._initial = flux, initial
         if not callable(initial) and not isinstance(initial, int | float | np.floating | np.integer):
-            raise TypeError(f"`initial` must be a number or a function of {domain.axes[0]}; got {initial!r}.")
+            raise InputTypeError(f"`initial` must be a number or a function of {domain.axes[0]}; got {initial!r}.")
         if callable(initial):
             space = domain.axes[0]
             if odd := [n for n in argument_names(initial, "`initial`") if n not in (space, *self.parameters)]:
-                raise ValueError(f"`initial` must be a function of {space}; got the argument {odd[0]!r}.")
+                raise InputError(f"`initial` must be a function of {space}; got the argument {odd[0]!r}.")
         line = np.linspace(*domain.intervals[0], 257)
         sample = _tried(self.initial, line, "`initial`")
         if not np.all(np.isfinite(sample)):
-            raise ValueError("`initial` must be finite on the domain; got values that are not.")
+            raise InputError("`initial` must be finite on the domain; got values that are not.")
         if not np.all(np.isfinite(_tried(self.flux, sample, "`flux`"))):
-            raise ValueError("`flux` must be finite on the range of the initial state; got values that are not.")
+            raise InputError("`flux` must be finite on the range of the initial state; got values that are not.")
         self.speed(sample)
         self._exact = exact
         if exact is not None and (odd := [n for n in argument_names(exact, "`exact`") if n not in domain.axes]):
-            raise ValueError(f"`exact` must be a function of {' and '.join(domain.axes)}; got the argument {odd[0]!r}.")
+            raise InputError(f"`exact` must be a function of {' and '.join(domain.axes)}; got the argument {odd[0]!r}.")
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -135,7 +136,7 @@ class ConservationLaw:
     def exact_values(self, points: Any) -> np.ndarray:
         """The exact solution at points (P, 2), (P,)."""
         if self._exact is None:
-            raise ValueError("the problem must have an `exact` solution for this; give `reference` instead.")
+            raise InputError("the problem must have an `exact` solution for this; give `reference` instead.")
         points = self.domain.as_points(points)
         columns = dict(zip(self.axes, points.T, strict=True))
         values = self._exact(**{name: columns[name] for name in argument_names(self._exact, "`exact`")})
@@ -173,4 +174,4 @@ def _tried(function: Callable[[np.ndarray], np.ndarray], values: np.ndarray, lab
         return function(values)
     except (TypeError, ValueError, ArithmeticError) as error:
         said = " ".join(str(error).split())
-        raise TypeError(f"{label} must return numbers, elementwise on arrays; it failed with: {said}") from None
+        raise InputTypeError(f"{label} must return numbers, elementwise on arrays; it failed with: {said}") from None

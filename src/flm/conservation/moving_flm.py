@@ -14,6 +14,7 @@ from flm.models.base import AbstractModel, InputMap
 from flm.models.flm import FLM
 from flm.series import ExponentialSeries, PhaseSeries
 from flm.series.waves import Orders
+from flm.wording import InputError
 
 
 class MovingFLM(AbstractModel):
@@ -38,7 +39,7 @@ class MovingFLM(AbstractModel):
 
     def __check_init__(self):
         if self.inner.num_inputs != 2 or len(self.map.center) != 2 or self.map.scale != (1.0, 1.0):
-            raise ValueError(
+            raise InputError(
                 f"`inner` must have two inputs and `map` scale 1; got {self.inner.num_inputs}, {self.map!r}."
             )
 

@@ -1,15 +1,10 @@
 """Conservation laws: tolerance in, series out; or the best series of N sub-networks.
 
-The potential least squares (`potential`, `shock_growth`) solves the law from its residual. A series of exactly N
-sub-networks is then the distillation of a larger solution (`harmonics`).
+The potential least squares (`potential`, `growth`) solves the law from its residual. A series of exactly N sub-networks is
+then the distillation of a larger solution (`harmonics`).
 """
 
 from __future__ import annotations
-
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,59 +15,28 @@ from flm.conservation.law import ConservationLaw
 from flm.conservation.moving import MovingSeries
 from flm.conservation.moving_flm import MovingFLM
 from flm.conservation.potential import Law
-from flm.conservation.tail import CompletedSeries, complete_tail
 from flm.domains import Box
 from flm.models import FLM
 from flm.models.base import InputMap
 from flm.numerics.least_squares import one_thread
-from flm.results import Solution, Status
+from flm.results import Ending, Listener, Record, Solution, Word
 from flm.series import sign_matrix
+from flm.wording import InputError
 
-METHODS = ("frame", "strict", "tail")
-
-
-@dataclass(frozen=True, eq=False)
-class ConservationResult:
-    """A solved conservation law.
-
-    Args:
-        series: The solution in the moving frame (speed 0 for method "strict").
-        teacher: The least-squares solution that it was distilled from; the same as `series` without `num_subnets`.
-        status: How it ended.
-        error_estimate: Estimated relative L1 error.
-        history: One list per quantity, an entry for each level of growth.
-        num_columns: Linear unknowns of the least-squares solution.
-        completed: With method "tail", the series with its tail continued: not a plain FLM.
-    """
-
-    series: MovingSeries
-    teacher: MovingSeries
-    status: Status
-    error_estimate: float
-    history: dict[str, list[float]]
-    num_columns: int
-    completed: CompletedSeries | None = None
-
-    @property
-    def frame(self) -> float:
-        """The speed of the frame in which sub-networks are counted."""
-        return self.series.speed
-
-    def __call__(self, points: Any) -> np.ndarray:
-        """Values at points (P, 2), columns x and t, (P,)."""
-        return self.series(points) if self.completed is None else self.completed(points)
+METHODS = ("frame", "strict")
+SMALLEST = 48  # columns of the first bank
 
 
-def solve_conservation(
+def solve_law(
     problem: ConservationLaw,
-    tol: float = 1e-3,
+    tol: float,
     *,
-    num_subnets: int | None = None,
-    method: str | None = None,
-    max_columns: int = 3000,
-    seed: int = 0,
-    progress: Callable[[dict[str, Any]], None] | bool = False,
-) -> ConservationResult:
+    num_subnets: int | None,
+    method: str | None,
+    max_columns: int,
+    seed: int,
+    progress: Listener,
+) -> Solution:
     """Solve a conservation law by least squares on its potential residual with vanishing viscosity.
 
     Args:
@@ -81,75 +45,61 @@ def solve_conservation(
         num_subnets: The best series found of exactly this many sub-networks (the constant is one, unless it is zero),
             distilled from a larger solution.
         method: "frame" (default): sub-networks in the moving frame (x − ct, t), with c found from the law;
-            "strict": sub-networks in (x, t), about twice as many for the same error; "tail": as "frame", with the missing
-            harmonics continued by a few poles, which is no longer a plain FLM. The last two need `num_subnets`.
+            "strict": sub-networks in (x, t), about twice as many for the same error; it needs `num_subnets`.
         max_columns: Largest number of linear unknowns.
         seed: Unused: nothing here is random.
-        progress: Called with a dict for each level of growth; True prints it.
+        progress: Called with each level of growth.
     """
     if method not in (None, *METHODS):
-        raise ValueError(f"`method` must be one of {', '.join(METHODS)}, or None; got {method!r}.")
-    if method in ("strict", "tail") and num_subnets is None:
-        raise ValueError(f"`num_subnets` must be given with method={method!r}; got None.")
-    if max_columns < 48:
-        raise ValueError(f"`max_columns` must be at least 48 for a conservation law; got {max_columns}.")
-    report = progress if callable(progress) else (print if progress else (lambda step: None))
+        raise InputError(f"`method` must be one of {', '.join(METHODS)}, or None; got {method!r}.")
+    if method == "strict" and num_subnets is None:
+        raise InputError(f"`num_subnets` must be given with method={method!r}; got None.")
+    if max_columns < SMALLEST:
+        raise InputError(f"`max_columns` must be at least {SMALLEST} for a conservation law; got {max_columns}.")
     (left, right), (start, end) = problem.domain.intervals
     law = Law(problem.flux, problem.speed, problem.initial, left, right - left, end - start)
     if num_subnets is not None:
         # Enough of a teacher: one with six times the columns of the student was within 3 % of the best on Burgers.
         max_columns = min(max_columns, max(1200, 24 * num_subnets))
-    growth = ShockGrowth(law, problem.breaking_time / (end - start), start, tol, max_columns, report)
+    record = Record(progress)
+    growth = ShockGrowth(law, problem.breaking_time / (end - start), start, tol, max_columns, record)
     try:
-        word = growth.run()
+        ending = Ending(growth.run())
     except KeyboardInterrupt:
         if not growth.levels:
             raise
-        word = "interrupted"
-    teacher, estimate, columns = growth.series(), growth.best.estimate, growth.best.bank.num_columns
-    base = ConservationResult(
-        teacher, teacher, _status(word, tol, estimate, columns), estimate, growth.history, columns
+        ending = Ending(Word.INTERRUPTED)
+    series, estimate = growth.series(), growth.best.estimate
+    if num_subnets is not None:
+        teacher = series
+        with one_thread(0):  # many small factorizations
+            series = _distilled(teacher, num_subnets, method == "strict", end - start)
+        points = problem.test_points((151, 61))
+        values = teacher(points)
+        estimate += float(np.mean(np.abs(series(points) - values)) / max(np.mean(np.abs(values)), 1e-300))
+        count = "1 sub-network" if series.num_subnets == 1 else f"{series.num_subnets} sub-networks"
+        ending = Ending(Word.SIZE, f"{count} {'in (x, t)' if method == 'strict' else 'in the moving frame'}")
+    return Solution(
+        model=as_model(series, problem.domain),
+        axes=problem.axes,
+        unknowns=problem.unknowns,
+        bounds=problem.domain.bounds,
+        ending=ending,
+        error_estimate=estimate,
+        tolerance=tol,
+        history=record.history,
+        num_columns=growth.best.bank.num_columns,
+        seconds=record.seconds,
+        domain=problem.domain,
+        exact=problem.exact_values if problem.exact is not None else None,
+        error_points=problem.test_points(),
     )
-    if num_subnets is None:
-        return base
-    with one_thread(0):  # many small factorizations
-        return _distilled(base, problem, tol, num_subnets, method)
 
 
-def _distilled(
-    base: ConservationResult, problem: ConservationLaw, tol: float, num_subnets: int, method: str | None
-) -> ConservationResult:
-    start, end = problem.domain["t"]
-    teacher, points = base.teacher, problem.test_points((151, 61))
-    speed = 0.0 if method == "strict" else teacher.speed
-    completed = None
-    if method == "tail":
-        completed = complete_tail(teacher, num_subnets, end - start, speed=speed, points=points)
-        series = completed.series
-    elif method != "strict" and num_subnets >= teacher.num_subnets:
-        series = teacher
-    else:
-        series = distill_harmonics(teacher, num_subnets, end - start, speed=speed)
-    values = teacher(points)
-    distance = float(np.mean(np.abs((completed or series)(points) - values)) / max(np.mean(np.abs(values)), 1e-300))
-    estimate = base.error_estimate + distance
-    kind = {"strict": "in (x, t)", "tail": "in the moving frame, with its tail continued"}.get(
-        method or "", "in the moving frame"
-    )
-    word = "converged" if estimate <= tol else "size"
-    count = "1 sub-network" if series.num_subnets == 1 else f"{series.num_subnets} sub-networks"
-    sentence = f"{count} {kind}: the error estimate is {estimate:.1e} (relative L1)."
-    return replace(base, series=series, status=Status(word, sentence), error_estimate=estimate, completed=completed)
-
-
-def _status(word: str, tol: float, estimate: float, columns: int) -> Status:
-    sentences = {
-        "converged": f"converged: the error estimate {estimate:.1e} is within the tolerance {tol:.1e}.",
-        "size": f"stopped at the size limit with {columns} columns; the error estimate is {estimate:.1e} (relative L1).",
-        "stalled": f"stalled: larger banks no longer improve the answer; the error estimate is {estimate:.1e}.",
-        "interrupted": f"interrupted; the best answer so far has the error estimate {estimate:.1e}.",
-    }
-    return Status(word, sentences[word])
+def _distilled(teacher: MovingSeries, num_subnets: int, strict: bool, duration: float) -> MovingSeries:
+    if not strict and num_subnets >= teacher.num_subnets:
+        return teacher
+    return distill_harmonics(teacher, num_subnets, duration, speed=0.0 if strict else teacher.speed)
 
 
 def as_model(series: MovingSeries, domain: Box) -> FLM | MovingFLM:
@@ -180,28 +130,3 @@ def as_model(series: MovingSeries, domain: Box) -> FLM | MovingFLM:
     )
     model = FLM(domain, len(frequencies), key=0, frequencies=frequencies * domain.width / (2.0 * np.pi))
     return model.with_coefficients(jnp.concatenate([jnp.asarray(cosine).ravel(), jnp.asarray(sine).ravel()]))
-
-
-def solve_law(problem: ConservationLaw, tol: float, *, method: str | None, **options: Any) -> Solution:
-    """Solve a conservation law: see `flm.solve`."""
-    began = time.perf_counter()
-    if method == "tail":
-        raise ValueError(
-            "`method` must be frame, strict or None for flm.solve; got 'tail', whose answer is not a series. "
-            "Use flm.solvers.solve_conservation(problem, method='tail', ...)."
-        )
-    result = solve_conservation(problem, tol, method=method, **options)
-    return Solution(
-        model=as_model(result.series, problem.domain),
-        axes=problem.axes,
-        unknowns=problem.unknowns,
-        bounds=problem.domain.bounds,
-        status=result.status,
-        error_estimate=result.error_estimate,
-        history={name: np.asarray(column) for name, column in result.history.items()},
-        num_columns=result.num_columns,
-        seconds=time.perf_counter() - began,
-        domain=problem.domain,
-        exact=problem.exact_values if problem.exact is not None else None,
-        error_points=problem.test_points(),
-    )

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from flm.language.arguments import Named, argument_names
-from flm.wording import did_you_mean
+from flm.wording import InputError, InputTypeError, did_you_mean
 
 
 def by_name(role: str, function: Any, known: Sequence[str]) -> Named:
@@ -34,7 +34,7 @@ def by_name(role: str, function: Any, known: Sequence[str]) -> Named:
     names = argument_names(function, f"`{role}`")
     for name in names:
         if name not in known:
-            raise ValueError(
+            raise InputError(
                 f"`{role}` must only use the names {', '.join(known)}; got {name!r}.{did_you_mean(name, known)}"
             )
     return Named(function.function if isinstance(function, Named) else function, names)
@@ -170,9 +170,9 @@ def count_values(role: str, named: Named, expected: str) -> int:
             if "Array" in type(error).__name__
             else "not `if`: jnp.where(a, b, c)"
         )
-        raise TypeError(f"`{role}` must use jax.numpy, {use}, so that it can be differentiated.") from None
+        raise InputTypeError(f"`{role}` must use jax.numpy, {use}, so that it can be differentiated.") from None
     values = result if isinstance(result, tuple | list) else (result,)
     shapes = [getattr(value, "shape", ()) for value in values]
     if any(shapes):
-        raise ValueError(f"`{role}` must return {expected}, elementwise; got shapes {shapes} for scalar arguments.")
+        raise InputError(f"`{role}` must return {expected}, elementwise; got shapes {shapes} for scalar arguments.")
     return len(values)

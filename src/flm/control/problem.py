@@ -15,7 +15,7 @@ from flm.control.equations import Equations, by_name, call, count_values, stack
 from flm.control.starts import Starts, make_starts
 from flm.control.symmetry import check_symmetries, make_group
 from flm.language.arguments import Named
-from flm.wording import did_you_mean
+from flm.wording import InputError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Free:
 
     def __post_init__(self):
         if not (isinstance(self.guess, int | float | np.number) and np.isfinite(self.guess) and self.guess > 0):
-            raise ValueError(f"`guess` must be a positive time; got {self.guess!r}.")
+            raise InputError(f"`guess` must be a positive time; got {self.guess!r}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class OptimalControl:
         if not isinstance(self.horizon, Free):
             _check_horizon(self.horizon)
         if self.on_simplex and len(self.states) < 2:
-            raise ValueError(f"`states` must be at least two on the simplex; got {', '.join(self.states)}.")
+            raise InputError(f"`states` must be at least two on the simplex; got {', '.join(self.states)}.")
         put("equations", self._make_equations())
         lower, upper = _bounds(self.bounds, self.controls)
         put("lower", lower)
@@ -169,7 +169,7 @@ class OptimalControl:
             0.257182...
         """
         if self.free:
-            raise ValueError(
+            raise InputError(
                 "`simulate` must have a fixed horizon; got flm.Free. Build the problem with the T that you want."
             )
         horizon, k = float(self.numbers[-1]), len(self.controls)
@@ -178,7 +178,7 @@ class OptimalControl:
             values = control(s * horizon)
             values = values if isinstance(values, tuple | list) else (values,)
             if len(values) != k:
-                raise ValueError(
+                raise InputError(
                     f"`control` must return one array for each of {', '.join(self.controls)}; got {len(values)}."
                 )
             return np.stack([np.broadcast_to(np.asarray(value, float), s.shape) for value in values], axis=-1)
@@ -191,7 +191,7 @@ class OptimalControl:
         from flm.control.references.pontryagin import pontryagin
 
         if method not in ("pontryagin", "collocation"):
-            raise ValueError(f"`method` must be 'pontryagin' or 'collocation'; got {method!r}.")
+            raise InputError(f"`method` must be 'pontryagin' or 'collocation'; got {method!r}.")
         solve = pontryagin if method == "pontryagin" else collocation
         x = self.starts.lift(self.starts.coordinates(x0))
         return np.array([solve(self, state, **options).cost for state in x])
@@ -202,7 +202,7 @@ class OptimalControl:
         at_end = ("t", *states, *parameters)
         dynamics = by_name("dynamics", self.dynamics, along)
         if (count := count_values("dynamics", dynamics, "one value per state")) != len(states):
-            raise ValueError(
+            raise InputError(
                 f"`dynamics` must return one value for each state {', '.join(states)}; got {count} "
                 f"value{'s' if count > 1 else ''} for {len(states)} states."
             )
@@ -213,7 +213,7 @@ class OptimalControl:
                 continue
             scalars[role] = named = by_name(role, function, known)
             if (count := count_values(role, named, "one value")) != 1:
-                raise ValueError(f"`{role}` must return one value; got {count}.")
+                raise InputError(f"`{role}` must return one value; got {count}.")
         constraints = {}
         for role, value, known in (("path", self.path, along), ("terminal", self.terminal, at_end)):
             functions = () if value is None else tuple(value) if isinstance(value, list | tuple) else (value,)
@@ -248,7 +248,7 @@ class OptimalControl:
 
         rates, _ = describe(x, u)
         if self.on_simplex and np.abs(rates.sum(axis=1)).max() > 1e-9 * (1 + np.abs(rates).max()):
-            raise ValueError(
+            raise InputError(
                 "`dynamics` must keep the states on the simplex, their derivatives summing to zero; "
                 f"got a sum of {rates.sum(axis=1)[np.abs(rates.sum(axis=1)).argmax()]:.3g}."
             )
@@ -261,7 +261,7 @@ class OptimalControl:
             if not (np.array_equal(turned[0], self.lower) and np.array_equal(turned[1], self.upper)):
                 broken = broken or "the bounds break"
         if broken:
-            raise ValueError(f"`symmetries` must leave the problem unchanged; got {self.symmetries!r}, which {broken}.")
+            raise InputError(f"`symmetries` must leave the problem unchanged; got {self.symmetries!r}, which {broken}.")
 
 
 @partial(jax.jit, static_argnums=0)
@@ -287,7 +287,7 @@ def _describe(equations: Equations, x, u, numbers):
 def _names(role: str, value: Any) -> tuple[str, ...]:
     names = tuple(value.replace(",", " ").split()) if isinstance(value, str) else tuple(value)
     if not names or any(not isinstance(name, str) or not name.isidentifier() for name in names):
-        raise ValueError(f'`{role}` must be names like ("x1", "x2"); got {value!r}.')
+        raise InputError(f'`{role}` must be names like ("x1", "x2"); got {value!r}.')
     return names
 
 
@@ -295,7 +295,7 @@ def _numbers(parameters: Mapping[str, Any]) -> dict[str, float]:
     numbers = {}
     for name, value in dict(parameters).items():
         if not isinstance(value, int | float | np.number) or not np.isfinite(value):
-            raise ValueError(f"`parameters` must be finite numbers; got {name}={value!r}.")
+            raise InputError(f"`parameters` must be finite numbers; got {name}={value!r}.")
         numbers[name] = float(value)
     return numbers
 
@@ -306,13 +306,13 @@ def _check_distinct(states: tuple[str, ...], controls: tuple[str, ...], paramete
         for name in names:
             if name in seen:
                 what = "is the time" if name == "t" else "is used twice"
-                raise ValueError(f"`{role}` must have names of their own; got {name!r}, which {what}.")
+                raise InputError(f"`{role}` must have names of their own; got {name!r}, which {what}.")
             seen.add(name)
 
 
 def _check_horizon(horizon: Any) -> None:
     if not isinstance(horizon, int | float | np.number) or not np.isfinite(horizon) or horizon <= 0:
-        raise ValueError(f"`horizon` must be a positive time, or flm.Free(guess); got {horizon!r}.")
+        raise InputError(f"`horizon` must be a positive time, or flm.Free(guess); got {horizon!r}.")
 
 
 def _bounds(bounds: Any, controls: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -322,20 +322,20 @@ def _bounds(bounds: Any, controls: tuple[str, ...]) -> tuple[np.ndarray, np.ndar
         return lower, upper
     if not isinstance(bounds, Mapping):
         if len(controls) > 1:
-            raise ValueError(f"`bounds` must be a dict with an interval for each bounded control; got {bounds!r}.")
+            raise InputError(f"`bounds` must be a dict with an interval for each bounded control; got {bounds!r}.")
         bounds = dict.fromkeys(controls, bounds)
     for name, interval in bounds.items():
         if name not in controls:
-            raise ValueError(
+            raise InputError(
                 f"`bounds` must be for the controls {', '.join(controls)}; got {name!r}.{did_you_mean(name, controls)}"
             )
         try:
             low, high = (bound if bound is None else float(bound) for bound in interval)
         except (TypeError, ValueError):
-            raise ValueError(f"`bounds` must be intervals (lower, upper); got {interval!r} for {name!r}.") from None
+            raise InputError(f"`bounds` must be intervals (lower, upper); got {interval!r} for {name!r}.") from None
         index = controls.index(name)
         lower[index] = -np.inf if low is None else low
         upper[index] = np.inf if high is None else high
         if not lower[index] < upper[index]:
-            raise ValueError(f"`bounds` must be intervals with lower < upper; got {interval!r} for {name!r}.")
+            raise InputError(f"`bounds` must be intervals with lower < upper; got {interval!r} for {name!r}.")
     return lower, upper

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from flm.control.law import ControlLaw
 from flm.control.networks import StateNetworks
-from flm.files import save
-from flm.results import Status, _optional
+from flm.results import AbstractResult
+from flm.results.result import optional_module
 from flm.series import PhaseSeries
+from flm.wording import InputError
 
 
 @dataclass(frozen=True)
@@ -63,39 +64,32 @@ class CostComparison:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class ControlSolution:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ControlSolution(AbstractResult):
     """A control law u(t; x0), found by `solve` on an `OptimalControl` problem.
 
     Attributes:
         law: The control as a series in (t, x0), squashed to its bounds.
         starts: The initial states it is for.
-        networks: The penalty and augmented-Lagrangian methods' own state series; None for the reduced method.
-        status: How the run ended, `.word` and `.sentence`.
-        error_estimate: Estimated relative excess of the simulated cost over the optimum, worst initial state.
-        history: What happened on the way: lists of equal length by name.
-        method: "reduced", "penalty" or "augmented_lagrangian".
+        controls: The names of the controls.
+        method: "reduced" or "penalty".
+        networks: The penalty method's own state series; None for the reduced method.
         largest_violation: Of path and terminal constraints, where the law was checked.
-        seconds: Time spent.
+        error_estimate: Estimated relative excess of the simulated cost over the optimum, worst initial state.
         problem: What was solved; not stored in files, see `attach`.
+
+    The rest is what `flm.results.AbstractResult` has: `status`, `converged`, `tolerance`, `history`, ….
     """
 
     law: ControlLaw
     starts: Any
     controls: tuple[str, ...]
-    status: Status
-    error_estimate: float
     method: str = "reduced"
     networks: StateNetworks | None = None
     largest_violation: float = 0.0
-    history: dict[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
     problem: Any = field(default=None, repr=False)
 
-    @property
-    def converged(self) -> bool:
-        """Whether the tolerance was reached."""
-        return self.status.word == "converged"
+    not_stored: ClassVar[tuple[str, ...]] = ("problem",)
 
     @property
     def num_subnets(self) -> int:
@@ -103,14 +97,9 @@ class ControlSolution:
         return self.law.num_subnets
 
     @property
-    def num_columns(self) -> int:
-        """The number of linear unknowns of the control."""
-        return self.law.num_columns
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Learned parameters: none."""
-        return {}
+    def num_parameters(self) -> int:
+        """How many numbers the control law consists of."""
+        return self.law.num_parameters
 
     # --- the law ---------------------------------------------------------------------------------------------------
 
@@ -203,7 +192,7 @@ class ControlSolution:
         followed, one = self._follow(x0)
         times = np.atleast_1d(np.asarray(t, float))
         if times.min() < -1e-12 or (times > followed.duration.min() * (1 + 1e-12)).any():
-            raise ValueError(f"`t` must be from 0 to the horizon {followed.duration.min():.6g}; got {times.max():.6g}.")
+            raise InputError(f"`t` must be from 0 to the horizon {followed.duration.min():.6g}; got {times.max():.6g}.")
         x = followed.states(times)
         x = x[0] if one else x
         return x if np.ndim(t) else np.take(x, 0, axis=-2)
@@ -246,7 +235,7 @@ class ControlSolution:
         else:
             truth = np.atleast_1d(np.asarray(reference, float))
         if truth.shape != (len(x0),):
-            raise ValueError(f"`reference` must have one cost for each of {len(x0)} states; got shape {truth.shape}.")
+            raise InputError(f"`reference` must have one cost for each of {len(x0)} states; got shape {truth.shape}.")
         cost = np.atleast_1d(self.cost(x0))
         network = cost if self.networks is None else np.atleast_1d(self.network_cost(x0))
         return CostComparison(x0, cost, network, truth)
@@ -257,7 +246,7 @@ class ControlSolution:
 
     def to_pandas(self, x0: Any = None, num_times: int = 101) -> Any:
         """A `pandas.DataFrame` of states and controls against time, one block for each state (extra `frames`)."""
-        pandas = _optional("pandas")
+        pandas = optional_module("pandas")
         tables = []
         for index, state in enumerate(np.atleast_2d(self._own(x0))):
             t = np.linspace(0.0, self.horizon(state), num_times)
@@ -269,7 +258,7 @@ class ControlSolution:
 
     def to_xarray(self, x0: Any = None, num_times: int = 101) -> Any:
         """An `xarray.Dataset` of states and controls over (start, s), s = t/T (extra `frames`)."""
-        xarray = _optional("xarray")
+        xarray = optional_module("xarray")
         states = np.atleast_2d(self._own(x0))
         s = np.linspace(0.0, 1.0, num_times)
         followed, _ = self._follow(states)
@@ -294,24 +283,12 @@ class ControlSolution:
         """
         same = problem.states == self.starts.states and problem.controls == self.controls
         if not same or str(problem.starts) != str(self.starts):
-            raise ValueError(
+            raise InputError(
                 f"`problem` must be the one that was solved, states {', '.join(self.starts.states)}, controls "
                 f"{', '.join(self.controls)} and {self.starts}; got {', '.join(problem.states)}, "
                 f"{', '.join(problem.controls)} and {problem.starts}."
             )
         return replace(self, problem=problem)
-
-    def save(self, path: Any) -> None:
-        """Write the law and its record to a `.safetensors` file; the problem itself is not stored."""
-        save(self, path)
-
-    def _pack(self) -> dict[str, Any]:
-        stored = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "problem"}
-        return stored | {"status": tuple(self.status)}
-
-    @classmethod
-    def _unpack(cls, fields: dict[str, Any]) -> ControlSolution:
-        return cls(**{**fields, "status": Status(*fields["status"])})
 
     def __repr__(self) -> str:
         lines = [
@@ -321,24 +298,19 @@ class ControlSolution:
         ]
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        import html
-
-        return f"<pre>{html.escape(repr(self))}</pre>"
-
     # --- inside ----------------------------------------------------------------------------------------------------
 
     @property
     def _problem(self) -> Any:
         if self.problem is None:
-            raise ValueError("this needs the problem, which a file does not hold: use `solution.attach(problem)`.")
+            raise InputError("this needs the problem, which a file does not hold: use `solution.attach(problem)`.")
         return self.problem
 
     def _own(self, x0: Any) -> Any:
         if x0 is not None:
             return x0
         if self.starts.dimension:
-            raise ValueError(f"`x0` must be given: the law is for {self.starts}.")
+            raise InputError(f"`x0` must be given: the law is for {self.starts}.")
         return self.starts.lift(self.starts.center)
 
     def _locate(self, x0: Any) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -351,7 +323,7 @@ class ControlSolution:
     def _normalized(self, times: np.ndarray, image: np.ndarray) -> np.ndarray:
         duration = self.law.duration(image)
         if times.min() < -1e-12 or times.max() > duration.min() * (1 + 1e-12):
-            raise ValueError(f"`t` must be from 0 to the horizon {duration.min():.6g}; got {times.tolist()[:4]}.")
+            raise InputError(f"`t` must be from 0 to the horizon {duration.min():.6g}; got {times.tolist()[:4]}.")
         return times / duration[:, None] if self.law.duration_coefficients is not None else times / self.law.horizon
 
     def _follow(self, x0: Any) -> tuple[Any, bool]:

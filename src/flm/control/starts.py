@@ -12,7 +12,7 @@ import numpy as np
 
 from flm.control.symmetry import Symmetry
 from flm.domains.sequences import unit_points
-from flm.wording import did_you_mean
+from flm.wording import InputError, did_you_mean
 
 _SLACK = 1e-9  # how far outside, relative to the size, a start still counts as inside
 
@@ -81,7 +81,7 @@ class Starts:
             new = (which < 0) & self.contains(moved)
             image[new], which[new] = moved[new], index
         if (which < 0).any():
-            raise ValueError(
+            raise InputError(
                 f"`x0` must be in {self}{' or one of its symmetric images' if len(self.group) > 1 else ''}; "
                 f"got {np.round(x[which < 0][0], 12).tolist()}. Solve the problem for initial states that contain it."
             )
@@ -155,13 +155,13 @@ def make_starts(initial: Any, states: tuple[str, ...], on_simplex: bool, group: 
     if hasattr(initial, "axes") and hasattr(initial, "intervals"):
         bounds = _box_bounds(initial, states, d)
         if on_simplex and (bounds.min() < 0 or bounds[:, 1].sum() > 1):
-            raise ValueError(f"`initial` must be a box inside the simplex; got {initial!r}.")
+            raise InputError(f"`initial` must be a box inside the simplex; got {initial!r}.")
         return Starts("box", bounds.mean(axis=1), np.diff(bounds, axis=1)[:, 0] / 2, 0.0, on_simplex, states, group)
     if hasattr(initial, "axes"):
-        raise ValueError(f"`initial` must be a state, an flm.Ball or an flm.Box; got {initial!r}.")
+        raise InputError(f"`initial` must be a state, an flm.Ball or an flm.Box; got {initial!r}.")
     center = as_coordinates("initial", initial, states, on_simplex)
     if len(center) != 1:
-        raise ValueError(f"`initial` must be one state, an flm.Ball or an flm.Box; got {len(center)} states.")
+        raise InputError(f"`initial` must be one state, an flm.Ball or an flm.Box; got {len(center)} states.")
     _check_inside_simplex(center[0], 0.0, on_simplex)
     return Starts("point", center[0], np.zeros(d), 0.0, on_simplex, states, group)
 
@@ -176,20 +176,20 @@ def as_coordinates(role: str, x0: Any, states: tuple[str, ...], on_simplex: bool
     try:
         array = np.atleast_2d(np.asarray(x0, float))
     except (TypeError, ValueError):
-        raise ValueError(f"`{role}` must be numbers, one for each state {', '.join(states)}; got {x0!r}.") from None
+        raise InputError(f"`{role}` must be numbers, one for each state {', '.join(states)}; got {x0!r}.") from None
     allowed = (n, n - 1) if on_simplex else (n,)
     if array.ndim != 2 or array.shape[1] not in allowed:
-        raise ValueError(
+        raise InputError(
             f"`{role}` must have one number for each state {', '.join(states)}, shape ({n},) or (P, {n}); "
             f"got shape {np.shape(x0)}."
         )
     if not np.isfinite(array).all():
-        raise ValueError(f"`{role}` must be finite; got {array[~np.isfinite(array).all(axis=1)][0].tolist()}.")
+        raise InputError(f"`{role}` must be finite; got {array[~np.isfinite(array).all(axis=1)][0].tolist()}.")
     if on_simplex and array.shape[1] == n:
         total = array.sum(axis=1)
         worst = int(np.argmax(np.abs(total - 1)))
         if abs(total[worst] - 1) > 1e-9:
-            raise ValueError(f"`{role}` must sum to one on the simplex; got {array[worst].tolist()}.")
+            raise InputError(f"`{role}` must sum to one on the simplex; got {array[worst].tolist()}.")
         array = array[:, :-1]
     return array
 
@@ -199,13 +199,13 @@ def _box_bounds(initial: Any, states: tuple[str, ...], d: int) -> np.ndarray:
     for axis in initial.axes:
         if axis not in needed:
             implied = " On the simplex the last state's start is implied." if axis in states else ""
-            raise ValueError(
+            raise InputError(
                 f"`initial` must be a box over {', '.join(needed)}; got the axis {axis!r}.{implied}"
                 + did_you_mean(axis, needed)
             )
     for name in needed:
         if name not in initial.axes:
-            raise ValueError(f"`initial` must be a box over {', '.join(needed)}; got no interval for {name!r}.")
+            raise InputError(f"`initial` must be a box over {', '.join(needed)}; got no interval for {name!r}.")
     return np.asarray(initial.bounds, float)[[initial.axes.index(name) for name in needed]]
 
 
@@ -213,7 +213,7 @@ def _check_inside_simplex(center: np.ndarray, reach: float, on_simplex: bool) ->
     if on_simplex and min(center.min(), 1 - center.sum()) < reach - 1e-12:
         state = [float(f"{value:.12g}") for value in (*center, 1 - center.sum())]
         reaches = f", from which it reaches {reach:.3g} in each state" if reach else ""
-        raise ValueError(f"`initial` must be inside the simplex; got the center {state}{reaches}.")
+        raise InputError(f"`initial` must be inside the simplex; got the center {state}{reaches}.")
 
 
 def _gaussian(unit: np.ndarray) -> np.ndarray:

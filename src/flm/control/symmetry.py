@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flm.wording import did_you_mean
+from flm.wording import InputError, did_you_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ def make_group(symmetries: Any, states: tuple[str, ...], controls: tuple[str, ..
                     found.append(product)
         frontier = found
         if len(group) > 5000:
-            raise ValueError(f"`symmetries` must generate at most 5000 images; got more from {symmetries!r}.")
+            raise InputError(f"`symmetries` must generate at most 5000 images; got more from {symmetries!r}.")
     return tuple(group)
 
 
@@ -60,7 +60,7 @@ def _generator(entry: Any, states: tuple[str, ...], controls: tuple[str, ...]) -
     keep = np.eye(len(controls))
     if isinstance(entry, str):
         if entry != "cyclic":
-            raise ValueError(
+            raise InputError(
                 f"`symmetries` must be 'cyclic' or arrangements of the names {', '.join(states)}; got {entry!r}."
                 + did_you_mean(entry, ("cyclic",))
             )
@@ -76,7 +76,7 @@ def _signed_permutation(arrangement: Sequence[str], names: tuple[str, ...]) -> n
     matrix = np.zeros((len(names), len(names)))
     plain = [name.removeprefix("-") for name in arrangement]
     if sorted(plain) != sorted(names):
-        raise ValueError(
+        raise InputError(
             f"`symmetries` must be arrangements of all the names {', '.join(names)}; got {tuple(arrangement)!r}."
         )
     for row, (name, bare) in enumerate(zip(arrangement, plain, strict=True)):

@@ -10,7 +10,7 @@ import numpy as np
 from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.box import Box
 from flm.domains.piece import Patch, Piece
-from flm.wording import number_text
+from flm.wording import InputError, number_text
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -119,7 +119,7 @@ def read_center(
 ) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """Axes and center of a shape, from a sequence or from keywords."""
     if center is not None and coordinates:
-        raise ValueError(
+        raise InputError(
             f"`center` must be given once, as a sequence or by axis names; got both, with {', '.join(coordinates)}."
         )
     if coordinates:
@@ -129,25 +129,25 @@ def read_center(
     try:
         origin = tuple(float(value) for value in center)
     except (TypeError, ValueError):
-        raise ValueError(f"`center` must be numbers, one for each axis; got {center!r}.") from None
+        raise InputError(f"`center` must be numbers, one for each axis; got {center!r}.") from None
     if not np.all(np.isfinite(origin)) or not origin:
-        raise ValueError(f"`center` must be finite numbers, one for each axis; got {center!r}.")
+        raise InputError(f"`center` must be finite numbers, one for each axis; got {center!r}.")
     if dimension is not None and len(origin) != dimension:
-        raise ValueError(
+        raise InputError(
             f"`{shape}` must have {dimension} axes; got {len(origin)}"
             + (f" ({', '.join(coordinates)})." if coordinates else ".")
         )
     if axes is None:
         axes = ("x", "y", "z")[: len(origin)] if len(origin) <= 3 else [f"x{j + 1}" for j in range(len(origin))]
     if len(axes) != len(origin):
-        raise ValueError(f"`axes` must be {len(origin)} names, one for each coordinate; got {', '.join(axes)}.")
+        raise InputError(f"`axes` must be {len(origin)} names, one for each coordinate; got {', '.join(axes)}.")
     return check_axes(axes), origin
 
 
 def positive(name: str, value: float) -> float:
     """`value` as a float, refused unless finite and positive."""
     if not isinstance(value, int | float | np.number) or not (np.isfinite(value) and value > 0):
-        raise ValueError(f"`{name}` must be a positive number; got {value!r}.")
+        raise InputError(f"`{name}` must be a positive number; got {value!r}.")
     return float(value)
 
 

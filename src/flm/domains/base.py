@@ -12,7 +12,7 @@ import numpy as np
 from flm.domains.piece import Patch, Piece, join
 from flm.domains.sequences import unit_points
 from flm.domains.where import parse_where, place_text
-from flm.wording import number_text, short
+from flm.wording import InputError, InputTypeError, number_text, short
 
 if TYPE_CHECKING:
     from flm.domains.boolean import Combination
@@ -87,9 +87,9 @@ class AbstractDomain(ABC):
             warp: Denser towards the faces of the bounding box (arcsine density), as least squares wants it.
         """
         if not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"`n` must be an integer of at least 1; got {n!r}.")
+            raise InputError(f"`n` must be an integer of at least 1; got {n!r}.")
         if not isinstance(seed, int | np.integer):
-            raise ValueError(f"`seed` must be an integer; got {seed!r}.")
+            raise InputError(f"`seed` must be an integer; got {seed!r}.")
         tried = n if self._fills_bounds else int(n / max(self._filling, 1e-3)) + 8
         while True:
             points = self._in_bounds(unit_points(tried, (True,) * len(self.axes), seed=seed, warp=warp))
@@ -97,7 +97,7 @@ class AbstractDomain(ABC):
             if len(inside) >= n:
                 return inside[:n]
             if tried > 2**24:
-                raise ValueError(f"`n` must be fewer points than this thin region can give; got {n}.")
+                raise InputError(f"`n` must be fewer points than this thin region can give; got {n}.")
             tried *= 2
 
     def grid(self, shape: int | Sequence[int]) -> np.ndarray:
@@ -108,7 +108,7 @@ class AbstractDomain(ABC):
         """
         sizes: Any = tuple(shape) if isinstance(shape, tuple | list | np.ndarray) else (shape,) * len(self.axes)
         if len(sizes) != len(self.axes) or not all(isinstance(k, int | np.integer) and k >= 2 for k in sizes):
-            raise ValueError(
+            raise InputError(
                 f"`shape` must be one number, or one for each of the axes {', '.join(self.axes)}, of at least 2; "
                 f"got {sizes}."
             )
@@ -131,7 +131,7 @@ class AbstractDomain(ABC):
         if isinstance(where, AbstractDomain):
             return self._piece_of(where)
         if not isinstance(where, str):
-            raise ValueError(f'`where` must be a string like "{self.axes[0]}=0", or a shape; got {where!r}.')
+            raise InputError(f'`where` must be a string like "{self.axes[0]}=0", or a shape; got {where!r}.')
         if where.strip() == "boundary":
             return self._boundary()
         return self._pinned(where)
@@ -160,9 +160,9 @@ class AbstractDomain(ABC):
         try:
             array = np.asarray(points, float)
         except (TypeError, ValueError):
-            raise ValueError(f"`points` must be numbers of shape (P, {len(self.axes)}); got {short(points)}.") from None
+            raise InputError(f"`points` must be numbers of shape (P, {len(self.axes)}); got {short(points)}.") from None
         if array.ndim != 2 or array.shape[1] != len(self.axes):
-            raise ValueError(
+            raise InputError(
                 f"`points` must have shape (P, {len(self.axes)}), one column for each of {', '.join(self.axes)}; "
                 f"got {array.shape}."
             )
@@ -188,7 +188,7 @@ class AbstractDomain(ABC):
     def _piece_of(self, shape: "AbstractDomain") -> Piece:
         mine = [piece for piece in self.pieces if piece.owner in shape.leaves]
         if not mine:
-            raise ValueError(
+            raise InputError(
                 f"`where` must be a shape that part of the boundary came from; got {shape!r}. "
                 f"The boundary came from: {', '.join(repr(leaf) for leaf in self.leaves)}."
             )
@@ -203,7 +203,7 @@ class AbstractDomain(ABC):
             value = {"min": low, "max": high}.get(value, value) if isinstance(value, str) else value
             tolerance = _SNAP * (high - low)
             if not low - tolerance <= value <= high + tolerance:
-                raise ValueError(
+                raise InputError(
                     f"`where` must be a place in the domain, {number_text(low)} <= {axis} <= {number_text(high)}; "
                     f"got {where!r}. The boundary pieces are: {', '.join(piece.name for piece in self.pieces)}."
                 )
@@ -217,7 +217,7 @@ class AbstractDomain(ABC):
             return mine[0] if len(mine) == 1 else replace(join(place_text(fixed), mine), fixed=fixed)
         plane = self._plane(fixed, np.zeros(len(self.axes))).cut(lambda points, normals: self.contains(points))
         if plane is None:
-            raise ValueError(
+            raise InputError(
                 f"`where` must be a place that meets the domain; got {where!r}. "
                 f"The boundary pieces are: {', '.join(piece.name for piece in self.pieces)}."
             )
@@ -242,11 +242,11 @@ def check_axes(names: Sequence[str]) -> tuple[str, ...]:
     """`names` as a tuple, refused unless they are distinct identifiers other than "n" (the normal's letter)."""
     for name in names:
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(f"`axes` must be valid Python names; got {name!r}.")
+            raise InputError(f"`axes` must be valid Python names; got {name!r}.")
         if name == "n":
-            raise ValueError("`axes` must not contain 'n': u_n is the normal derivative. Rename the axis.")
+            raise InputError("`axes` must not contain 'n': u_n is the normal derivative. Rename the axis.")
     if len(set(names)) != len(names):
-        raise ValueError(f"`axes` must be distinct; got {', '.join(names)}.")
+        raise InputError(f"`axes` must be distinct; got {', '.join(names)}.")
     return tuple(names)
 
 
@@ -254,5 +254,5 @@ def _combine(operation: str, left: AbstractDomain, right: Any) -> "Combination":
     from flm.domains.boolean import Combination  # a combination knows its parts, not the other way round
 
     if not isinstance(right, AbstractDomain):
-        raise TypeError(f"`{operation}` must join two domains; got {right!r}.")
+        raise InputTypeError(f"`{operation}` must join two domains; got {right!r}.")
     return Combination(operation, left, right)

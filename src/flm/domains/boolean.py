@@ -8,6 +8,7 @@ import numpy as np
 from flm.domains.base import AbstractDomain
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import Corner
+from flm.wording import InputError
 
 _PROBE = 1e-7  # how far to look on both sides of a boundary point, relative to the size
 _TOUCH = 1e-10  # boundaries closer than this, relative to the size, coincide
@@ -36,13 +37,13 @@ class Combination(AbstractDomain):
 
     def __post_init__(self):
         if self.left.axes != self.right.axes:
-            raise ValueError(
+            raise InputError(
                 f"`{self.operation}` must join domains with the same axes in the same order; "
                 f"got {', '.join(self.left.axes)} and {', '.join(self.right.axes)}."
             )
         low, high = self.bounds.T
         if np.any(low >= high) or self._filling == 0.0:
-            raise ValueError(f"`{self.operation}` must leave a region; got an empty one: {self!r}.")
+            raise InputError(f"`{self.operation}` must leave a region; got an empty one: {self!r}.")
 
     @property
     def axes(self) -> tuple[str, ...]:

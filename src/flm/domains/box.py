@@ -10,7 +10,7 @@ import numpy as np
 from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.piece import Piece, join
 from flm.domains.polygon import Corner, corners_of
-from flm.wording import did_you_mean, number_text
+from flm.wording import InputError, UnknownNameError, did_you_mean, number_text
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -36,7 +36,7 @@ class Box(AbstractDomain):
 
     def __init__(self, **axes: tuple[float, float]):
         if not axes:
-            raise ValueError("`Box` must have at least one axis, for example Box(x=(0, 1)).")
+            raise InputError("`Box` must have at least one axis, for example Box(x=(0, 1)).")
         object.__setattr__(self, "axes", check_axes(list(axes)))
         object.__setattr__(self, "intervals", tuple(_interval(name, pair) for name, pair in axes.items()))
 
@@ -91,7 +91,7 @@ class Box(AbstractDomain):
 
     def __getitem__(self, axis: str) -> tuple[float, float]:
         if axis not in self.axes:
-            raise KeyError(
+            raise UnknownNameError(
                 f"`axis` must be one of {', '.join(self.axes)}; got {axis!r}.{did_you_mean(axis, self.axes)}"
             )
         return self.intervals[self.axes.index(axis)]
@@ -122,10 +122,10 @@ def _interval(name: str, pair) -> tuple[float, float]:
     try:
         low, high = (float(value) for value in pair)
     except (TypeError, ValueError):
-        raise ValueError(f"`{name}` must be an interval (low, high); got {pair!r}.") from None
+        raise InputError(f"`{name}` must be an interval (low, high); got {pair!r}.") from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(f"`{name}` must be a finite interval with low < high; got ({_text(low)}, {_text(high)}).")
+        raise InputError(f"`{name}` must be a finite interval with low < high; got ({_text(low)}, {_text(high)}).")
     width = high - low
     if not (math.isfinite(1.0 / width) and math.isfinite(width)):
-        raise ValueError(f"`{name}` must be an interval of width 1e-307 to 1e308; got ({_text(low)}, {_text(high)}).")
+        raise InputError(f"`{name}` must be an interval of width 1e-307 to 1e308; got ({_text(low)}, {_text(high)}).")
     return low, high

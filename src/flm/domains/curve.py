@@ -12,7 +12,7 @@ from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.evaluate import compile_rows
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import centroid_of, crosses_itself, winds_around
-from flm.wording import number_text
+from flm.wording import InputError, InputTypeError, number_text
 
 _NODES = 4096  # nodes of the arc length table
 _OUTLINE = 1024  # vertices of the polygon that tells inside from outside away from the curve
@@ -52,9 +52,9 @@ class Ellipse(AbstractDomain):
         if radii is None and a is not None and b is not None:
             radii = (a, b)
         elif radii is None or a is not None or b is not None:
-            raise ValueError(f"`radii` must be (a, b), or `a` and `b` both given; got {radii=}, {a=}, {b=}.")
+            raise InputError(f"`radii` must be (a, b), or `a` and `b` both given; got {radii=}, {a=}, {b=}.")
         if not isinstance(radii, tuple | list | np.ndarray) or len(radii) != 2:
-            raise ValueError(f"`radii` must be two half-axes (a, b); got {radii!r}.")
+            raise InputError(f"`radii` must be two half-axes (a, b); got {radii!r}.")
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "origin", origin)
         object.__setattr__(self, "radii", (positive("a", radii[0]), positive("b", radii[1])))
@@ -110,21 +110,21 @@ class Curve(AbstractDomain):
 
     def __init__(self, path: Callable[[Any], Any], *, axes: Sequence[str] = ("x", "y")):
         if not callable(path):
-            raise TypeError(f"`path` must be a function s -> (x, y); got {path!r}.")
+            raise InputTypeError(f"`path` must be a function s -> (x, y); got {path!r}.")
         object.__setattr__(self, "path", path)
         object.__setattr__(self, "axes", check_axes(axes))
         if len(self.axes) != 2:
-            raise ValueError(f"`axes` must be two names; got {', '.join(axes)}.")
+            raise InputError(f"`axes` must be two names; got {', '.join(axes)}.")
         (start, end), _ = (value.T for value in self._follow(np.array([0.0, 2.0 * np.pi])))
         outline = self._outline[0]
         if not np.all(np.isfinite(outline)):
-            raise ValueError("`path` must be finite for all s in [0, 2π); got values that are not.")
+            raise InputError("`path` must be finite for all s in [0, 2π); got values that are not.")
         if np.linalg.norm(end - start) > 1e-9 * np.ptp(outline, axis=0).max():
-            raise ValueError(
+            raise InputError(
                 f"`path` must close, path(0) = path(2π); got {tuple(start.tolist())} and {tuple(end.tolist())}."
             )
         if crosses_itself(outline[::2]):
-            raise ValueError("`path` must not cross itself; got a curve that does.")
+            raise InputError("`path` must not cross itself; got a curve that does.")
 
     @cached_property
     def bounds(self) -> np.ndarray:
@@ -217,7 +217,7 @@ def _differentiate(path: Callable[[Any], Any]) -> Path:
         def point(s):
             coordinates = path(s)
             if len(coordinates) != 2:
-                raise ValueError(f"`path` must return two coordinates; got {len(coordinates)}.")
+                raise InputError(f"`path` must return two coordinates; got {len(coordinates)}.")
             return jnp.stack([jnp.broadcast_to(value, s.shape) for value in coordinates])
 
         return jax.jvp(point, (s,), (jnp.ones_like(s),))

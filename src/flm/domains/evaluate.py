@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from flm.wording import InputError
+
 _CHUNK = 2048  # rows per call; the last chunk is padded, so XLA compiles a single shape
 
 
@@ -14,7 +16,7 @@ def check_arguments(function: Callable[..., Any], names: Sequence[str], what: st
     parameters = inspect.signature(function).parameters.values()
     arguments = [p.name for p in parameters if p.default is p.empty]
     if unknown := [name for name in arguments if name not in names]:
-        raise ValueError(
+        raise InputError(
             f"`{what}` must be a function of {', '.join(names)}; got the argument{'s' * (len(unknown) > 1)} "
             f"{', '.join(unknown)}."
         )
@@ -33,12 +35,12 @@ def compile_rows(function: Callable[..., Any], width: int, what: str) -> Callabl
     try:
         jax.eval_shape(function, jnp.zeros((width, 2)))
     except jax.errors.JAXTypeError as error:
-        raise ValueError(
+        raise InputError(
             f"`{what}` must be elementwise and written with jax.numpy, so that it can be differentiated; "
             f"got {type(error).__name__} on tracing it. Use jnp.sin, jnp.where, … instead of np.sin or if."
         ) from None
     except (TypeError, ArithmeticError) as error:
-        raise ValueError(f"`{what}` must return numbers, elementwise; it failed with: {error}") from None
+        raise InputError(f"`{what}` must return numbers, elementwise; it failed with: {error}") from None
     compiled = jax.jit(function)
 
     def rows(points: np.ndarray) -> list[np.ndarray]:

@@ -13,6 +13,7 @@ from flm.domains.evaluate import check_arguments, compile_rows
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import centroid_of, signed_area
 from flm.domains.sobol import sobol
+from flm.wording import InputError, InputTypeError
 
 _NEWTON_STEPS = 12  # quadratic from a start h² away: four are needed, the rest only meet kinks
 _POOL = 2**14  # points of a surface pool in three dimensions and more
@@ -42,26 +43,26 @@ class Region(AbstractDomain):
 
     def __init__(self, function: Callable[..., Any], bounds: Box, *, resolution: int | None = None):
         if not callable(function):
-            raise TypeError(f"`function` must be a function of the axes of `bounds`; got {function!r}.")
+            raise InputTypeError(f"`function` must be a function of the axes of `bounds`; got {function!r}.")
         if not isinstance(bounds, Box) or len(bounds) < 2:
-            raise ValueError(f"`bounds` must be a Box with two or more axes; got {bounds!r}.")
+            raise InputError(f"`bounds` must be a Box with two or more axes; got {bounds!r}.")
         object.__setattr__(self, "function", function)
         object.__setattr__(self, "box", bounds)
         object.__setattr__(self, "resolution", resolution or (256 if len(bounds) == 2 else 48))
         values = self._grid_values
         if not np.all(np.isfinite(values)):
-            raise ValueError(
+            raise InputError(
                 f"`function` must be finite in its bounds; got {int(np.sum(~np.isfinite(values)))} values that are not."
             )
         if not np.any(values < 0.0):
-            raise ValueError(
+            raise InputError(
                 f"`function` must be negative somewhere in {bounds!r}; got {values.min():.3g} or more: an empty region."
             )
         for index, axis in enumerate(bounds):
             faces = np.take(values, [0, -1], axis=index)
             if np.any(faces <= 0.0):
                 side = "min" if np.any(np.take(faces, 0, axis=index) <= 0.0) else "max"
-                raise ValueError(
+                raise InputError(
                     f"`bounds` must contain the region with room on every side; got one that touches {axis}={side}. "
                     "Enlarge the bounds, or intersect with a Box that cuts it on purpose."
                 )
@@ -131,7 +132,7 @@ class Region(AbstractDomain):
         traced = contour_generator(x=x, y=y, z=self._grid_values.T).lines(0.0)
         lines = [self._project(np.asarray(line)[:-1])[0] for line in traced if len(line) > 3]
         if not lines:
-            raise ValueError(
+            raise InputError(
                 "`function` must be negative on more than a grid cell; got a region that is too small for "
                 f"resolution={self.resolution}. Tighten the bounds or raise `resolution`."
             )
@@ -154,7 +155,7 @@ class Region(AbstractDomain):
             gradient = np.where(better, new_gradient, gradient)
         slope = np.linalg.norm(gradient, axis=0)
         if not np.all(np.isfinite(slope)) or np.any(slope * self._scale < 1e-9):
-            raise ValueError(
+            raise InputError(
                 "`function` must cross zero with a slope; got a gradient that vanishes or is not finite on the "
                 "boundary. Use a level function that changes sign like a distance."
             )
@@ -186,7 +187,7 @@ class Region(AbstractDomain):
             if len(found) >= _POOL:
                 break
         if len(found) < 64:
-            raise ValueError("`bounds` must fit the region more tightly; got hardly any points near its boundary.")
+            raise InputError("`bounds` must fit the region more tightly; got hardly any points near its boundary.")
         measure = float(np.prod(self.width)) * len(found) / tried / (2.0 * shell)
         pool, normals = self._project(found)
         order = _morton((pool - self.bounds[:, 0]) / self.width)

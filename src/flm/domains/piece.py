@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from flm.domains.sequences import split, unit_points
+from flm.wording import InputError, InputTypeError
 
 Chart = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -49,7 +50,7 @@ class Patch:
                 kept = kept[((np.arange(n) + 0.5) * (len(kept) / max(n, 1))).astype(int)]
                 return points[kept], normals[kept]
             if tried >= _LARGEST:
-                raise ValueError(f"`n` must be fewer points than this sliver of a boundary can give; got {n}.")
+                raise InputError(f"`n` must be fewer points than this sliver of a boundary can give; got {n}.")
             tried = min(_LARGEST, 1 + int(1.02 * tried * max(1.0, n / max(len(kept), 1))))
 
     def cut(self, keep: Keep) -> "Patch | None":
@@ -103,7 +104,7 @@ class Piece:
             warp: Whether straight coordinates get denser towards their ends.
         """
         if n < 1:
-            raise ValueError(f"`n` must be at least 1; got {n}.")
+            raise InputError(f"`n` must be at least 1; got {n}.")
         lone = [1] * len(self.patches)  # the two ends of a line: one point each
         counts = split(n, self.shares or [patch.measure for patch in self.patches]) if self.dimension else lone
         parts = [p.sample(k, seed=seed, warp=warp) for p, k in zip(self.patches, counts, strict=True) if k]
@@ -116,10 +117,10 @@ class Piece:
             ValueError: The predicate names something that is not an axis, or holds nowhere on the piece.
         """
         if not callable(where):
-            raise TypeError(f"`where` must be a function of axes ({', '.join(self.axes)}); got {where!r}.")
+            raise InputTypeError(f"`where` must be a function of axes ({', '.join(self.axes)}); got {where!r}.")
         names = tuple(inspect.signature(where).parameters)
         if unknown := [name for name in names if name not in self.axes]:
-            raise ValueError(f"`where` must be a function of axes ({', '.join(self.axes)}); got {', '.join(unknown)}.")
+            raise InputError(f"`where` must be a function of axes ({', '.join(self.axes)}); got {', '.join(unknown)}.")
         columns = [self.axes.index(name) for name in names]
 
         def keep(points, normals):
@@ -127,7 +128,7 @@ class Piece:
 
         cut = self.cut(keep, name=f"{self.name}, restricted")
         if cut is None:
-            raise ValueError(
+            raise InputError(
                 f"`where` must hold somewhere on {self.name!r}; got a predicate that is false all over it."
             )
         return cut

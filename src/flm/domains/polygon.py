@@ -8,7 +8,7 @@ import numpy as np
 
 from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.piece import Patch, Piece
-from flm.wording import number_text, short
+from flm.wording import InputError, number_text, short
 
 
 @dataclass(frozen=True)
@@ -54,33 +54,33 @@ class Polygon(AbstractDomain):
         **coordinates: Sequence[float],
     ):
         if (vertices is None) == (not coordinates):
-            raise ValueError("`Polygon` must be given its vertices once: Polygon(x=[...], y=[...]) or (V, 2) numbers.")
+            raise InputError("`Polygon` must be given its vertices once: Polygon(x=[...], y=[...]) or (V, 2) numbers.")
         if coordinates:
             axes = tuple(coordinates)
             lengths = {name: np.size(values) for name, values in coordinates.items()}
             if len(set(lengths.values())) != 1:
-                raise ValueError(f"`Polygon` must have as many coordinates in each axis; got {lengths}.")
+                raise InputError(f"`Polygon` must have as many coordinates in each axis; got {lengths}.")
             vertices = list(zip(*(np.ravel(values) for values in coordinates.values()), strict=True))
         try:
             array = np.array(vertices, float)
         except (TypeError, ValueError):
-            raise ValueError(f"`Polygon` must have numbers for vertices; got {short(vertices)}.") from None
+            raise InputError(f"`Polygon` must have numbers for vertices; got {short(vertices)}.") from None
         if array.ndim != 2 or array.shape[1] != 2 or len(axes) != 2:
-            raise ValueError(f"`Polygon` must have two axes; got vertices of shape {array.shape}.")
+            raise InputError(f"`Polygon` must have two axes; got vertices of shape {array.shape}.")
         if len(array) > 1 and np.array_equal(array[0], array[-1]):
             array = array[:-1]
         if len(array) < 3 or not np.all(np.isfinite(array)):
-            raise ValueError(f"`Polygon` must have at least three finite vertices; got {len(array)}.")
+            raise InputError(f"`Polygon` must have at least three finite vertices; got {len(array)}.")
         size = np.ptp(array, axis=0).max()
         sides = np.linalg.norm(np.roll(array, -1, axis=0) - array, axis=1)
         if sides.min() <= 1e-12 * size:
             index = int(sides.argmin())
-            raise ValueError(f"`Polygon` must not repeat a vertex; got {tuple(array[index].tolist())} twice in a row.")
+            raise InputError(f"`Polygon` must not repeat a vertex; got {tuple(array[index].tolist())} twice in a row.")
         if crosses_itself(array):
-            raise ValueError("`Polygon` must not cross itself; got sides that do. Check the order of the vertices.")
+            raise InputError("`Polygon` must not cross itself; got sides that do. Check the order of the vertices.")
         area = signed_area(array)
         if abs(area) <= 1e-12 * size**2:
-            raise ValueError(f"`Polygon` must have an area; got vertices with area {area:.3g}.")
+            raise InputError(f"`Polygon` must have an area; got vertices with area {area:.3g}.")
         array = array if area > 0 else array[::-1]
         object.__setattr__(self, "axes", check_axes(axes))
         object.__setattr__(self, "vertices", tuple(map(tuple, array.tolist())))

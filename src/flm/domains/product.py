@@ -9,6 +9,7 @@ from flm.domains.base import AbstractDomain
 from flm.domains.boolean import Combination
 from flm.domains.box import Box
 from flm.domains.piece import Patch, Piece, join
+from flm.wording import InputError
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +84,7 @@ class Product(AbstractDomain):
 def multiply(left: AbstractDomain, right: AbstractDomain) -> AbstractDomain:
     """left × right: a Box when both are, else a Product."""
     if shared := sorted(set(left.axes) & set(right.axes)):
-        raise ValueError(f"`*` must join domains without common axes; got {', '.join(shared)} in both.")
+        raise InputError(f"`*` must join domains without common axes; got {', '.join(shared)} in both.")
     if isinstance(left, Box) and isinstance(right, Box):
         return Box(**dict(left), **dict(right))
     return Product(left, right)

@@ -6,6 +6,8 @@ Comput. 30 (2008). Scrambling: a random lower triangular matrix over GF(2) and a
 
 import numpy as np
 
+from flm.wording import InputError
+
 BITS = 30
 
 # For coordinates 2, 3, …: the primitive polynomial's inner coefficients as a number, then its initial m_1 … m_s.
@@ -35,7 +37,7 @@ def sobol(n: int, dimension: int, *, seed: int | None) -> np.ndarray:
         seed: Of the scrambling; None leaves the sequence as it is.
     """
     if not 1 <= dimension <= MAX_DIMENSION:
-        raise ValueError(f"`dimension` must be between 1 and {MAX_DIMENSION}; got {dimension}.")
+        raise InputError(f"`dimension` must be between 1 and {MAX_DIMENSION}; got {dimension}.")
     directions = np.array([_directions(j) for j in range(dimension)], np.int64)  # (d, BITS)
     shift = np.zeros(dimension, np.int64)
     if seed is not None:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from flm.wording import did_you_mean, number_text
+from flm.wording import InputError, did_you_mean, number_text
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _VALUE = re.compile(rf"^([+-]?)(?:({_NUMBER})|(?:({_NUMBER})\*)?pi(?:/({_NUMBER}))?)$")
@@ -37,17 +37,17 @@ def parse_where(where: str, axes: Sequence[str]) -> dict[str, float | str]:
         name, equals, text = (piece.strip() for piece in part.partition("="))
         value = parse_value(text)
         if not equals or value is None:
-            raise ValueError(
+            raise InputError(
                 f'`where` must be a place like "{axes[0]}=0", "{axes[0]}=min" or "boundary"; got {where!r}. '
                 "Values are min, max, numbers, and multiples of pi."
             )
         if name not in axes:
-            raise ValueError(
+            raise InputError(
                 f"`where` must name an axis of the domain ({', '.join(axes)}); got {name!r} in {where!r}."
                 + did_you_mean(name, axes)
             )
         if name in pinned:
-            raise ValueError(f"`where` must pin each axis once; got {name!r} twice in {where!r}.")
+            raise InputError(f"`where` must pin each axis once; got {name!r} twice in {where!r}.")
         pinned[name] = value
     return {axis: pinned[axis] for axis in axes if axis in pinned}
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import lapack
 
+from flm.wording import InputError
+
 # Rows per block: eight times the columns make the triangle on top of each block an eighth of the work.
 MIN_BLOCK, BLOCKS_PER_COLUMN, MAX_BLOCK_BYTES = 1024, 8, 1 << 26
 
@@ -28,7 +30,7 @@ def triangular_factor(matrix: np.ndarray, *, overwrite: bool = False) -> np.ndar
         matrix, lwork=lwork, overwrite_a=overwrite
     )
     if info != 0:  # pragma: no cover (LAPACK reports illegal arguments only)
-        raise ValueError(f"LAPACK dgeqrf reported {info}.")
+        raise InputError(f"LAPACK dgeqrf reported {info}.")
     return np.triu(factored[: min(n, p)])
 
 
@@ -57,7 +59,7 @@ class RowAccumulator:
         height, p = self.factor.shape
         width = sum(part.shape[1] for part in parts)
         if width != p:
-            raise ValueError(f"`parts` must have {p} columns together; got {width}.")
+            raise InputError(f"`parts` must have {p} columns together; got {width}.")
         stacked = np.empty((height + len(parts[0]), p), order="F")
         stacked[:height] = self.factor
         column = 0

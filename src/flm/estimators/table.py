@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from flm.estimators.periodogram import Clock
+from flm.wording import InputError
 
 LARGEST = 1e150  # its square is still a number
 
@@ -16,7 +17,7 @@ def check_size(name: str, values: np.ndarray) -> None:
     """Refuse numbers whose squares overflow."""
     top = np.nanmax(np.abs(values), initial=0.0)
     if top > LARGEST:
-        raise ValueError(f"`{name}` must be at most {LARGEST:g} in size; got {top:g}. Give it in other units.")
+        raise InputError(f"`{name}` must be at most {LARGEST:g} in size; got {top:g}. Give it in other units.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ def numeric_copy(X: Any, time: Any) -> Any:
         names = [str(name) for name in X.columns]
         close = difflib.get_close_matches(str(time), names, 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"`time` must be one of the columns {', '.join(names)}; got {time!r}.{hint}")
+        raise InputError(f"`time` must be one of the columns {', '.join(names)}; got {time!r}.{hint}")
     column = X[time]
     if column.dtype.kind in "OSU" or str(column.dtype) in ("string", "str"):
         import pandas as pd
@@ -87,18 +88,18 @@ def read_table(X: Any, values: np.ndarray, time: Any) -> Table:
     if time is not None:
         place = list(X.columns).index(time) if hasattr(X, "columns") else time
         if not isinstance(place, int | np.integer) or not -values.shape[1] <= place < values.shape[1]:
-            raise ValueError(
+            raise InputError(
                 f"`time` must be a column's position below {values.shape[1]} when X is an array; got {time!r}."
             )
         place = int(place) % values.shape[1]
         times = values[:, place]
         if np.isnan(times).any():
-            raise ValueError(
+            raise InputError(
                 f"`time` must have no missing values; got {int(np.isnan(times).sum())} in column {time!r}."
             )
         columns = np.delete(columns, place)
         if not len(columns):
-            raise ValueError("`X` must have a column besides `time`; got only that.")
+            raise InputError("`X` must have a column besides `time`; got only that.")
         return Table(times, values[:, columns], values, columns, True)
     index = getattr(X, "index", None)
     if index is not None and type(index).__name__ in ("DatetimeIndex", "PeriodIndex", "TimedeltaIndex"):

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flm.wording import did_you_mean
+from flm.wording import InputError, InputTypeError, did_you_mean
 
 Jet = tuple[int, tuple[int, ...]]  # (which unknown, how often differentiated along each axis)
 CHUNK = 2048  # points per compiled call: one shape, so one compilation per residual
@@ -50,11 +50,11 @@ class Names:
         if len(found) == 1:
             return found[0]
         if found:
-            raise ValueError(
+            raise InputError(
                 f"the argument {name!r} of {where} must have one meaning; got {len(found)}: "
                 f"{', '.join(sorted({r.kind for r in found}))}. Rename an axis, an unknown or a parameter."
             )
-        raise ValueError(
+        raise InputError(
             f"the argument {name!r} of {where} must be one of {self.known()}; it is none of these."
             f"{did_you_mean(name, self.vocabulary())}"
         )
@@ -109,15 +109,15 @@ def argument_names(function: Any, where: str) -> tuple[str, ...]:
     if isinstance(function, Named):
         return function.names
     if not callable(function):
-        raise TypeError(
+        raise InputTypeError(
             f"{where} must be a function of named arguments, such as `lambda u, u_x: ...`; got {function!r}."
         )
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # max, dict.get, ...
-        raise ValueError(f"{where} must name its arguments; got {function!r}. Wrap it: `lambda u: ...`.") from None
+        raise InputError(f"{where} must name its arguments; got {function!r}. Wrap it: `lambda u: ...`.") from None
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
-        raise ValueError(f"{where} must name its arguments one by one; got `*args` or `**kwargs`.")
+        raise InputError(f"{where} must name its arguments one by one; got `*args` or `**kwargs`.")
     return tuple(p.name for p in parameters if p.default is p.empty)
 
 
@@ -129,7 +129,7 @@ def as_named(value: Any, where: str) -> Named:
         return Named(value, argument_names(value, where))
     if isinstance(value, int | float | np.number):
         return Named(lambda: float(value), ())
-    raise TypeError(f"{where} must be a number or a function of named arguments; got {value!r}.")
+    raise InputTypeError(f"{where} must be a number or a function of named arguments; got {value!r}.")
 
 
 class Linearized(NamedTuple):
@@ -196,7 +196,7 @@ class Residual:
             or (jnp.ndim(value) == 1 and len(value) != len(points))
         ):
             shape = f"{len(value)} values" if isinstance(value, tuple | list) else f"shape {jnp.shape(value)}"
-            raise ValueError(
+            raise InputError(
                 f"{self.label} must return one number per point, shape ({len(points)},); got {shape}. "
                 "Several equations go in a list of functions."
             )
@@ -251,20 +251,20 @@ class Residual:
         try:
             value, by_jet, _ = self.linearize(points, jets, parameters, normals)
         except jax.errors.TracerArrayConversionError:
-            raise TypeError(
+            raise InputTypeError(
                 f"{self.label} must use jax.numpy on the unknown and its derivatives; got a NumPy function. "
                 "Write `import jax.numpy as jnp` and use jnp.sin, jnp.exp, ..."
             ) from None
         except (TypeError, ArithmeticError, IndexError) as error:
-            raise TypeError(f"{self.label} must work elementwise on arrays; it failed with: {error}") from None
+            raise InputTypeError(f"{self.label} must work elementwise on arrays; it failed with: {error}") from None
         except ValueError as error:
             if str(error).startswith(self.label):
                 raise
-            raise ValueError(
+            raise InputError(
                 f"{self.label} must work elementwise on arrays; it failed with: {error} Use jnp.where instead of if."
             ) from None
         if not (np.isfinite(value).all() and np.isfinite(by_jet).all()):
-            raise ValueError(
+            raise InputError(
                 f"{self.label} must be finite at interior points when the unknown and its derivatives are 1; got "
                 f"{value[~np.isfinite(value)][0] if not np.isfinite(value).all() else 'a derivative that is not'}."
             )

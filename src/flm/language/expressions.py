@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from flm.wording import did_you_mean
+from flm.wording import InputError, did_you_mean
 
 MAX_LENGTH, MAX_NODES, MAX_DEPTH, MAX_EXPONENT = 4000, 600, 60, 64
 
@@ -51,7 +51,7 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
 _Closure = Callable[[dict[str, Any]], Any]
 
 
-class ExpressionError(ValueError):
+class ExpressionError(InputError):
     """A text that is not an expression: what is wrong and the column (from 1) where."""
 
     def __init__(self, message: str, column: int):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flm.wording import InputError
+
 
 @dataclass(frozen=True)
 class Learn:
@@ -27,7 +29,7 @@ class Learn:
         low, high = self.limits
         numbers = all(isinstance(v, int | float | np.floating | np.integer) for v in given)
         if not numbers or not (math.isfinite(self.start) and low <= self.start <= high and low < high):
-            raise ValueError(
+            raise InputError(
                 f"`start` must be a finite number between `lower` and `upper`; got start={self.start!r}, "
                 f"lower={self.lower!r}, upper={self.upper!r}."
             )

@@ -11,12 +11,12 @@ from typing import Any
 
 from flm.language.expressions import Expression, ExpressionError, compile_expression, difference
 from flm.language.learn import Learn
-from flm.wording import did_you_mean, short
+from flm.wording import InputError, did_you_mean, short
 
 MAX_ENTRIES = 200
 
 
-class ProblemError(ValueError):
+class ProblemError(InputError):
     """A text that is no problem: file, table, key and column, and what is wrong."""
 
 
@@ -188,6 +188,6 @@ def among(names: tuple[str, ...], what: str) -> Callable[[str], None]:
 
     def known(name: str) -> None:
         if name not in names:
-            raise ValueError(f"{what} may use {', '.join(names)}; got {name!r}.{did_you_mean(name, names)}")
+            raise InputError(f"{what} may use {', '.join(names)}; got {name!r}.{did_you_mean(name, names)}")
 
     return known

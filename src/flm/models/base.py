@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from flm.domains import AbstractDomain
 from flm.series.arrays import device, host
 from flm.series.waves import Orders
+from flm.wording import InputError
 
 
 class InputMap(eqx.Module):
@@ -26,11 +27,11 @@ class InputMap(eqx.Module):
     def __check_init__(self):
         numbers = (*self.center, *self.scale)
         if len(self.center) != len(self.scale) or not all(isinstance(v, float) and np.isfinite(v) for v in numbers):
-            raise ValueError(
+            raise InputError(
                 f"an input map must have one center and one scale per axis; got {self.center}, {self.scale}."
             )
         if self.axes is not None and len(self.axes) != len(self.center):
-            raise ValueError(f"an input map must have {len(self.center)} axis names; got {self.axes}.")
+            raise InputError(f"an input map must have {len(self.center)} axis names; got {self.axes}.")
 
     def __call__(self, points: Float[Array, "P m"]) -> Float[Array, "P m"]:
         """Mapped points, in the points' precision."""
@@ -47,7 +48,7 @@ def input_map(inputs: int | AbstractDomain, width: float, period: Any = None) ->
         m, axes = int(inputs), None
         center, default = np.zeros(m), np.full(m, float(width))
     else:
-        raise ValueError(
+        raise InputError(
             f"`num_inputs` must be a positive integer or a domain such as flm.Box(x=(0, 1)); got {inputs!r}."
         )
     if period is not None:
@@ -58,7 +59,7 @@ def input_map(inputs: int | AbstractDomain, width: float, period: Any = None) ->
         with np.errstate(over="ignore", divide="ignore"):
             given = np.where(np.isfinite(width / given), given, np.nan)  # a denormal period has no frequencies
         if given.ndim > 1 or (given.ndim == 1 and len(given) != m) or not (np.isfinite(given) & (given > 0)).all():
-            raise ValueError(f"`period` must be one positive number, or one per axis ({m}); got {period!r}.")
+            raise InputError(f"`period` must be one positive number, or one per axis ({m}); got {period!r}.")
         default = np.broadcast_to(given, (m,))
     return InputMap(tuple(map(float, center)), tuple(map(float, width / default)), axes)
 
@@ -67,12 +68,12 @@ def random_key(key: Any) -> Array:
     """A JAX key from an integer seed or a key."""
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         if not -(2**63) <= key < 2**63:
-            raise ValueError(f"`key` must be an integer of 64 bits; got {key!r}.")
+            raise InputError(f"`key` must be an integer of 64 bits; got {key!r}.")
         return jax.random.key(int(key))
     raw = isinstance(key, jax.Array | np.ndarray) and key.dtype == np.uint32 and key.shape == (2,)
     if raw or (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0):
         return jnp.asarray(key)
-    raise ValueError(f"`key` must be an integer or a JAX key; got {key!r}.")
+    raise InputError(f"`key` must be an integer or a JAX key; got {key!r}.")
 
 
 class AbstractModel(eqx.Module):
@@ -120,7 +121,7 @@ class AbstractModel(eqx.Module):
         if self.num_inputs == 1 and points.ndim == 1:
             points = points[:, None]
         if points.ndim != 2 or points.shape[1] != self.num_inputs:
-            raise ValueError(f"`points` must have shape (P, {self.num_inputs}); got {points.shape}.")
+            raise InputError(f"`points` must have shape (P, {self.num_inputs}); got {points.shape}.")
         if not jnp.issubdtype(points.dtype, jnp.floating):
             points = points.astype(jnp.result_type(float))
         return device(points)
@@ -128,7 +129,7 @@ class AbstractModel(eqx.Module):
     def _orders(self, orders: Sequence[Sequence[int]]) -> Orders:
         checked = tuple(tuple(int(o) for o in alpha) for alpha in orders)
         if not checked or any(len(alpha) != self.num_inputs or min(alpha) < 0 for alpha in checked):
-            raise ValueError(
+            raise InputError(
                 f"`orders` must be multi-indices of {self.num_inputs} nonnegative integers, at least one; got {orders!r}."
             )
         return checked

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from flm.models.base import AbstractLinearModel
+from flm.wording import InputError, InputTypeError
 
 
 def least_squares(model: AbstractLinearModel, points: Any, values: Any) -> Any:
@@ -16,10 +17,10 @@ def least_squares(model: AbstractLinearModel, points: Any, values: Any) -> Any:
         values: (P,) or (P, K).
     """
     if not isinstance(model, AbstractLinearModel):
-        raise TypeError(f"`model` must be linear in its amplitudes; got {type(model).__name__}. Use flm.train.")
+        raise InputTypeError(f"`model` must be linear in its amplitudes; got {type(model).__name__}. Use flm.train.")
     columns = np.asarray(model.basis(points, ((0,) * model.num_inputs,))[0])
     values = np.asarray(values, float)
     expected = (len(columns),) if model.num_outputs == 1 else (len(columns), model.num_outputs)
     if values.shape != expected:
-        raise ValueError(f"`values` must have shape {expected}, one row per point; got {values.shape}.")
+        raise InputError(f"`values` must have shape {expected}, one row per point; got {values.shape}.")
     return model.with_coefficients(np.linalg.lstsq(columns, values, rcond=1e-14)[0])

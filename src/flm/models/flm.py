@@ -17,6 +17,7 @@ from flm.series import PhaseSeries, lattice, sign_matrix, sincos
 from flm.series.arrays import as_floats, device, host
 from flm.series.forms import MAX_INPUTS
 from flm.series.waves import Orders, monomial, quarter_turn, turned_coefficients
+from flm.wording import InputError
 
 
 class FLM(AbstractLinearModel):
@@ -66,9 +67,9 @@ class FLM(AbstractLinearModel):
         m, n = len(self.map.center), num_subnets
         for name, value in (("num_subnets", n), ("num_outputs", num_outputs)):
             if not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"`{name}` must be an integer of at least 1; got {value!r}.")
+                raise InputError(f"`{name}` must be an integer of at least 1; got {value!r}.")
         if m > MAX_INPUTS:
-            raise ValueError(
+            raise InputError(
                 f"`num_inputs` must be at most {MAX_INPUTS}; got {m}: {n} sub-networks would have "
                 f"{n * (m + num_outputs * 2**m)} parameters, 2^{m} per sub-network and output."
             )
@@ -76,9 +77,9 @@ class FLM(AbstractLinearModel):
         start = lattice(m, n) if frequencies is None else frequencies
         self.frequencies = as_floats("frequencies", start, (2,)).astype(dtype)
         if self.frequencies.shape != (n, m):
-            raise ValueError(f"`frequencies` must have shape ({n}, {m}); got {self.frequencies.shape}.")
+            raise InputError(f"`frequencies` must have shape ({n}, {m}); got {self.frequencies.shape}.")
         if not isinstance(start, jax.core.Tracer) and not np.isfinite(np.asarray(start, float)).all():  # type: ignore[attr-defined]
-            raise ValueError("`frequencies` must be finite; got values that are not.")
+            raise InputError("`frequencies` must be finite; got values that are not.")
         shape = (n, 2 ** (m - 1)) if num_outputs == 1 else (n, 2 ** (m - 1), num_outputs)
         self.amplitudes = device(np.zeros(shape, dtype))
         self.phases = jax.random.normal(random_key(key), shape, dtype) * (np.pi / 3)
@@ -88,10 +89,10 @@ class FLM(AbstractLinearModel):
     def __check_init__(self):
         n, m = self.frequencies.shape
         if len(self.map.center) != m:
-            raise ValueError(f"`frequencies` must have {len(self.map.center)} columns, one per input; got {m}.")
+            raise InputError(f"`frequencies` must have {len(self.map.center)} columns, one per input; got {m}.")
         shape = (n, 2 ** (m - 1)) if self.num_outputs == 1 else (n, 2 ** (m - 1), self.num_outputs)
         if self.amplitudes.shape != shape or self.phases.shape != shape:
-            raise ValueError(
+            raise InputError(
                 f"`amplitudes` and `phases` must have shape {shape}; got {self.amplitudes.shape} and "
                 f"{self.phases.shape}."
             )
@@ -122,7 +123,7 @@ class FLM(AbstractLinearModel):
         xp, values = host(coefficients)
         shape = self.amplitudes.shape
         if values.shape != (expected := (2 * shape[0] * shape[1], *shape[2:])):
-            raise ValueError(f"`coefficients` must have shape {expected}; got {values.shape}.")
+            raise InputError(f"`coefficients` must have shape {expected}; got {values.shape}.")
         C, S = (v.reshape(shape) for v in xp.split(values.astype(self.amplitudes.dtype), 2))
         return eqx.tree_at(lambda f: (f.amplitudes, f.phases), self, (device(xp.hypot(C, S)), device(xp.arctan2(S, C))))
 

@@ -12,7 +12,7 @@ from flm.models.classic.random_waves import FourierELM, RandomFourierFeatures
 from flm.models.classic.trained_waves import LiuNetwork, NonharmonicNetwork, Silvescu
 from flm.models.flm import FLM
 from flm.models.networks import MLP, Siren
-from flm.wording import did_you_mean
+from flm.wording import InputError, did_you_mean
 
 # name -> (domain or number of inputs, size, key, number of outputs) -> model; `size` is the number of sub-networks,
 # of terms, or of neurons per hidden layer.
@@ -29,7 +29,7 @@ def _mlp(activation: str) -> Build:
 
 def _one(name: str, outputs: int, model: AbstractModel) -> AbstractModel:
     if outputs != 1:
-        raise ValueError(f"`num_outputs` of {name} must be 1, by its construction; got {outputs}. Use one per unknown.")
+        raise InputError(f"`num_outputs` of {name} must be 1, by its construction; got {outputs}. Use one per unknown.")
     return model
 
 
@@ -71,7 +71,7 @@ def named_model(name: str, inputs: Any, size: int, *, key: Any, num_outputs: int
         149
     """
     if name not in NAMED:
-        raise ValueError(
+        raise InputError(
             f"`name` must be one of {', '.join(NAMED)}; got {name!r}.{did_you_mean(str(name), list(NAMED))}"
         )
     return NAMED[name](inputs, size, key, num_outputs)

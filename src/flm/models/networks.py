@@ -16,6 +16,7 @@ from flm.domains import AbstractDomain
 from flm.models.base import AbstractModel, InputMap, input_map, random_key
 from flm.series import sincos
 from flm.series.waves import Orders, turned_coefficients
+from flm.wording import InputError
 
 _ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "leaky_relu": jax.nn.leaky_relu, "sigmoid": jax.nn.sigmoid}
 
@@ -23,7 +24,7 @@ _ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "leaky_relu": jax.nn.leak
 def _sizes(name: str, m: int, width: int, depth: int, num_outputs: int) -> list[int]:
     for argument, value in (("width", width), ("depth", depth), ("num_outputs", num_outputs)):
         if not isinstance(value, int | np.integer) or value < 1:
-            raise ValueError(f"`{argument}` of {name} must be an integer of at least 1; got {value!r}.")
+            raise InputError(f"`{argument}` of {name} must be an integer of at least 1; got {value!r}.")
     return [m, *[int(width)] * int(depth), int(num_outputs)]
 
 
@@ -39,7 +40,7 @@ def _check_layers(model: MLP | Siren) -> None:
         fits = fits and weight.shape == (o, i) and bias.shape == (o,)
     if not fits:
         shapes = [weight.shape for weight in model.weights]
-        raise ValueError(f"`weights` must lead from {model.num_inputs} inputs to {model.num_outputs}; got {shapes}.")
+        raise InputError(f"`weights` must lead from {model.num_inputs} inputs to {model.num_outputs}; got {shapes}.")
 
 
 def _outputs(model: MLP | Siren, hidden: Array) -> Array:
@@ -90,7 +91,7 @@ class MLP(AbstractModel):
     def __check_init__(self):
         _check_layers(self)
         if self.activation not in _ACTIVATIONS:
-            raise ValueError(
+            raise InputError(
                 f"`activation` must be one of {', '.join(map(repr, _ACTIVATIONS))}; got {self.activation!r}."
             )
 
@@ -148,7 +149,7 @@ class Siren(AbstractModel):
     def __check_init__(self):
         _check_layers(self)
         if not (math.isfinite(self.omega) and self.omega > 0):
-            raise ValueError(f"`omega` must be a positive number; got {self.omega!r}.")
+            raise InputError(f"`omega` must be a positive number; got {self.omega!r}.")
 
     def _values(self, points: Array) -> Array:
         y = sincos(self.omega * (self.weights[0] @ self.map(points).T) + self.biases[0][:, None])[0]

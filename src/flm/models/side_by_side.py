@@ -11,6 +11,7 @@ from jaxtyping import Array
 
 from flm.models.base import AbstractModel, InputMap
 from flm.series.waves import Orders
+from flm.wording import InputError
 
 
 class SideBySide(AbstractModel):
@@ -27,9 +28,9 @@ class SideBySide(AbstractModel):
     def __init__(self, models: Any):
         self.models = tuple(models)
         if not self.models or any(m.num_outputs != 1 for m in self.models):
-            raise ValueError(f"`models` must have one output each; got {[m.num_outputs for m in self.models]}.")
+            raise InputError(f"`models` must have one output each; got {[m.num_outputs for m in self.models]}.")
         if len({m.num_inputs for m in self.models}) > 1:
-            raise ValueError(f"`models` must have equal inputs; got {[m.num_inputs for m in self.models]}.")
+            raise InputError(f"`models` must have equal inputs; got {[m.num_inputs for m in self.models]}.")
         self.map = self.models[0].map
         self.num_outputs = len(self.models)
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from flm.wording import FileMissingError
+
 VARIABLE = "FLM_ETT"  # names the folder of ETTh1.csv
 WINDOW = 48  # hours
 MONTHS = (14, 19, 24)  # ends of the training, validation and test months
@@ -32,7 +34,7 @@ def find_series(folder: str | os.PathLike[str] | None = None) -> Path | None:
         return None
     path = Path(named) / "ETTh1.csv"
     if not path.is_file():
-        raise FileNotFoundError(f"`--ett` (or {VARIABLE}) must name the folder of ETTh1.csv; got {str(named)!r}.")
+        raise FileMissingError(f"`--ett` (or {VARIABLE}) must name the folder of ETTh1.csv; got {str(named)!r}.")
     return path
 
 
@@ -53,7 +55,7 @@ def impute(definition: Mapping[str, Any]) -> dict[str, Any]:
     path = find_series()
     wanted = definition["training"]
     if path is None or fingerprint(path) != wanted["file"]:
-        raise FileNotFoundError(f"{VARIABLE} must name the folder of the ETTh1.csv that this run is about.")
+        raise FileMissingError(f"{VARIABLE} must name the folder of the ETTh1.csv that this run is about.")
     dates, names, values = read_series(path)
     rng = np.random.default_rng(definition["seed"])
     if definition["model"] == "channels":

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flm.language.arguments import Named, as_named
-from flm.wording import short
+from flm.wording import InputError, InputTypeError, short
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ def on(place: Any, residual: Any, *, where: Callable[..., Any] | None = None) ->
 def _combine(unknown: str, terms: dict[str, Any], value: Any, label: str) -> Named:
     """The residual sum_i factor_i * quantity_i - value, with factors and value numbers or functions of names."""
     if not isinstance(unknown, str):
-        raise TypeError(f"`unknown` must be the name of an unknown; got {unknown!r}.")
+        raise InputTypeError(f"`unknown` must be the name of an unknown; got {unknown!r}.")
     named = {quantity: as_named(factor, label) for quantity, factor in terms.items()}
     value = as_named(value, label)
     names = tuple(dict.fromkeys([*named, *(n for f in [*named.values(), value] for n in f.names)]))
@@ -96,7 +96,7 @@ def neumann(place: Any, value: Any = 0.0, *, unknown: str = "u", where: Any = No
 def robin(place: Any, a: Any, b: Any, value: Any = 0.0, *, unknown: str = "u", where: Any = None) -> Condition:
     """The mixed condition a u + b u_n = value on `place`; a, b and value are numbers or functions of names."""
     if all(isinstance(factor, int | float) and factor == 0 for factor in (a, b)):
-        raise ValueError("`a` and `b` of robin must not both be zero; got 0 and 0.")
+        raise InputError("`a` and `b` of robin must not both be zero; got 0 and 0.")
     return on(
         place, _combine(unknown, {unknown: a, f"{unknown}_n": b}, value, "`a`, `b` or `value` of robin"), where=where
     )
@@ -125,15 +125,15 @@ def data(points: Any, values: Any, sigma: Any = None, observe: Any = lambda u: u
     if points.ndim == 1:
         points = points[:, None]
     if points.ndim != 2 or values.shape != points.shape[:1] or len(values) == 0:
-        raise ValueError(
+        raise InputError(
             f"`values` must have one entry per row of `points` (P, m), at least one; got {values.shape} for {points.shape}."
         )
     if not (np.isfinite(points).all() and np.isfinite(values).all()):
-        raise ValueError("`points` and `values` of data must be finite; remove rows with NaN or infinity.")
+        raise InputError("`points` and `values` of data must be finite; remove rows with NaN or infinity.")
     if sigma is not None:
         sigma = _floats("sigma", sigma)
         if sigma.shape not in ((), values.shape) or not (np.isfinite(sigma) & (sigma > 0)).all():
-            raise ValueError(f"`sigma` must be a positive number, or one per reading ({len(values)}); got {sigma!r}.")
+            raise InputError(f"`sigma` must be a positive number, or one per reading ({len(values)}); got {sigma!r}.")
     return Data(points, values, sigma, observe)
 
 
@@ -141,4 +141,4 @@ def _floats(name: str, value: Any) -> np.ndarray:
     try:
         return np.asarray(value, float)
     except (TypeError, ValueError):
-        raise ValueError(f"`{name}` of data must be real numbers; got {short(value)}.") from None
+        raise InputError(f"`{name}` of data must be real numbers; got {short(value)}.") from None

@@ -14,6 +14,7 @@ from flm.domains.piece import join
 from flm.language.arguments import Named, Names, Residual, as_named, parameter_values, unique_jets
 from flm.language.learn import Learn
 from flm.pde.conditions import Condition, Data, Periodic
+from flm.wording import InputError, InputTypeError
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,19 +83,19 @@ class PDE:
         exact: Any = None,
     ):
         if not isinstance(domain, AbstractDomain):
-            raise TypeError(f"`domain` must be a domain such as flm.Box(x=(0, 1), t=(0, 1)); got {domain!r}.")
+            raise InputTypeError(f"`domain` must be a domain such as flm.Box(x=(0, 1), t=(0, 1)); got {domain!r}.")
         self.domain = domain
         if not isinstance(unknowns, str | tuple | list):
-            raise TypeError(f'`unknowns` must be names such as ("u", "v"); got {unknowns!r}.')
+            raise InputTypeError(f'`unknowns` must be names such as ("u", "v"); got {unknowns!r}.')
         if parameters is not None and not isinstance(parameters, Mapping):
-            raise TypeError(f"`parameters` must be a dict of numbers by name; got {parameters!r}.")
+            raise InputTypeError(f"`parameters` must be a dict of numbers by name; got {parameters!r}.")
         self.unknowns = (unknowns,) if isinstance(unknowns, str) else tuple(unknowns)
         self.parameters = dict(parameters or {})
         self._check_names()
         names = Names(domain.axes, self.unknowns, tuple(self.parameters))
         equations = equation if isinstance(equation, list | tuple) else [equation]
         if not equations:
-            raise ValueError("`equation` must be a function or a list of at least one; got an empty list.")
+            raise InputError("`equation` must be a function or a list of at least one; got an empty list.")
         labels = ["`equation`"] if len(equations) == 1 else [f"`equation[{i}]`" for i in range(len(equations))]
         bound = [Residual.bind(f, names, label) for f, label in zip(equations, labels, strict=True)]
         self.equations = tuple(
@@ -146,20 +147,20 @@ class PDE:
         taken: dict[str, str] = {}
         groups = {"axis": self.domain.axes, "unknown": self.unknowns, "parameter": tuple(self.parameters)}
         if not self.unknowns:
-            raise ValueError("`unknowns` must name at least one function; got none.")
+            raise InputError("`unknowns` must name at least one function; got none.")
         for kind, names in groups.items():
             for name in names:
                 if not isinstance(name, str) or not name.isidentifier():
-                    raise ValueError(f"every {kind} must be a valid Python name; got {name!r}.")
+                    raise InputError(f"every {kind} must be a valid Python name; got {name!r}.")
                 if name in taken:
-                    raise ValueError(
+                    raise InputError(
                         f"`{kind}s` must not reuse a name; got {name!r}, which is already an {taken[name]}."
                     )
                 taken[name] = kind
         for name, value in self.parameters.items():
             real = isinstance(value, int | float | np.number) and not isinstance(value, complex | np.complexfloating)
             if not isinstance(value, Learn) and not (real and np.isfinite(value)):
-                raise ValueError(f"the parameter {name!r} must be a finite number or flm.Learn(start); got {value!r}.")
+                raise InputError(f"the parameter {name!r} must be a finite number or flm.Learn(start); got {value!r}.")
 
     def _blocks(self, condition: Any, label: str) -> list[Block]:
         names = Names(self.axes, self.unknowns, tuple(self.parameters), normals=True)
@@ -167,16 +168,16 @@ class PDE:
             return self._periodic_blocks(condition, label)
         if isinstance(condition, Data):
             if condition.points.shape[1] != len(self.axes):
-                raise ValueError(
+                raise InputError(
                     f"`points` of data must have one column per axis ({', '.join(self.axes)}); got "
                     f"{condition.points.shape[1]}."
                 )
             if not self.domain.contains(condition.points).all():
-                raise ValueError("`points` of data must lie in the domain; remove the readings outside it.")
+                raise InputError("`points` of data must lie in the domain; remove the readings outside it.")
             observed = Residual.bind(condition.observe, names, f"`observe` of {label}")
             return [Block("data", "data", observed, self.domain, data=condition)]
         if not isinstance(condition, Condition):
-            raise TypeError(
+            raise InputTypeError(
                 f"{label} must come from on, initial, dirichlet, neumann, robin, periodic or data; got {condition!r}."
             )
         piece = self.domain.piece(condition.place)
@@ -201,7 +202,7 @@ class PDE:
             pieces = tuple(p for p in pieces if "t" not in p.fixed)
         left = [p for p in pieces if p.name not in claimed]
         if not left:
-            raise ValueError(
+            raise InputError(
                 'a condition on "boundary" must have some of it left; got one with every piece named elsewhere.'
             )
         return replace(block, piece=join("boundary", left), parts=tuple(left))
@@ -209,11 +210,11 @@ class PDE:
     def _periodic_blocks(self, condition: Periodic, label: str) -> list[Block]:
         axis = condition.axis
         if axis not in self.axes or not isinstance(self.domain, Box):
-            raise ValueError(
+            raise InputError(
                 f"{label}: `axis` of periodic must be an axis of a box ({', '.join(self.axes)}); got {axis!r}."
             )
         if condition.unknown not in (None, *self.unknowns):
-            raise ValueError(
+            raise InputError(
                 f"{label}: `unknown` must be one of {', '.join(self.unknowns)}; got {condition.unknown!r}."
             )
         j = self.axes.index(axis)
@@ -235,11 +236,11 @@ class PDE:
         for block in self.equations:
             if not block.residual.jets:
                 known = f"{', '.join(self.unknowns)} or their derivatives"
-                raise ValueError(f"{block.residual.label} must ask for an unknown ({known}); got a function of none.")
+                raise InputError(f"{block.residual.label} must ask for an unknown ({known}); got a function of none.")
         for block in self.blocks:
             block.residual.check(points, self.parameter_start, normals)
         if self.learned and not any(block.kind == "data" for block in self.conditions):
-            raise ValueError(
+            raise InputError(
                 "`parameters` with flm.Learn must come with measured values: add flm.data(points, values)."
             )
 
@@ -248,17 +249,17 @@ class PDE:
             return None
         by_name = exact if isinstance(exact, Mapping) else {self.unknowns[0]: exact}
         if set(by_name) != set(self.unknowns):
-            raise ValueError(f"`exact` must give {', '.join(self.unknowns)}; got {', '.join(map(str, by_name))}.")
+            raise InputError(f"`exact` must give {', '.join(self.unknowns)}; got {', '.join(map(str, by_name))}.")
         names = Names(self.axes, self.unknowns, tuple(self.parameters))
         bound = tuple(Residual.bind(as_named(by_name[u], "`exact`"), names, "`exact`") for u in self.unknowns)
         if any(r.jets for r in bound):
-            raise ValueError("`exact` must be a function of axes and parameters only.")
+            raise InputError("`exact` must be a function of axes and parameters only.")
         return bound
 
     def exact_values(self, points: np.ndarray) -> np.ndarray:
         """The exact solution at points, (P,) or (P, K)."""
         if self.exact is None:
-            raise ValueError("the problem must have an `exact` solution for this; give `reference` instead.")
+            raise InputError("the problem must have an `exact` solution for this; give `reference` instead.")
         columns = [np.asarray(r(np.asarray(points), (), self.parameter_start)) for r in self.exact]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=-1)
 
@@ -267,7 +268,9 @@ def _flatten(conditions: Any) -> list[Any]:
     if isinstance(conditions, Condition | Periodic | Data):
         return [conditions]
     if not isinstance(conditions, Iterable) or isinstance(conditions, str):
-        raise TypeError(f"`conditions` must be a list of what flm.on, flm.dirichlet, ... return; got {conditions!r}.")
+        raise InputTypeError(
+            f"`conditions` must be a list of what flm.on, flm.dirichlet, ... return; got {conditions!r}."
+        )
     return [c for entry in conditions for c in (_flatten(entry) if isinstance(entry, list | tuple) else [entry])]
 
 
@@ -277,6 +280,6 @@ def strong_form(problem: Any) -> PDE:
         return problem
     if hasattr(problem, "strong"):
         return strong_form(problem.strong())
-    raise TypeError(
+    raise InputTypeError(
         f"`problem` must be a flm.PDE or offer its strong residual; got {type(problem).__name__}. Use flm.solve."
     )

@@ -14,6 +14,7 @@ import numpy as np
 
 from flm.control.problem import Free, OptimalControl
 from flm.language.arguments import Named
+from flm.wording import InputError
 
 
 def rock_paper_scissors(initial: Any = (0.2, 0.2, 0.6), *, horizon: float = 6.0, r: float = 0.2) -> OptimalControl:
@@ -92,7 +93,7 @@ def linear_quadratic(
         shapes["S"] = (S, (n, n))
     for role, (matrix, shape) in shapes.items():
         if matrix.shape != shape:
-            raise ValueError(f"`{role}` must have shape {shape} to match B of shape {B.shape}; got {matrix.shape}.")
+            raise InputError(f"`{role}` must have shape {shape} to match B of shape {B.shape}; got {matrix.shape}.")
     states, controls = tuple(f"x{i + 1}" for i in range(n)), tuple(f"u{i + 1}" for i in range(k))
     entries = [None if matrix is None else tuple(map(tuple, matrix.tolist())) for matrix in (A, B, Q, R, S)]
     dynamics, running_cost, terminal_cost = _linear_quadratic(*entries)

@@ -18,6 +18,7 @@ from flm.control.text import read_control
 from flm.language.outline import Outline, Place, ProblemError, sentences
 from flm.pde.problem import PDE
 from flm.pde.text import read_pde
+from flm.wording import FileMissingError
 
 MAX_BYTES = 65_536
 Problem = PDE | ConservationLaw | OptimalControl
@@ -47,7 +48,7 @@ def read_problem(path: Any, *, parameters: Mapping[str, float] | None = None) ->
             raise ProblemError(f"{path.name}: a problem must have at most {MAX_BYTES} bytes; got {size}.")
         text = path.read_bytes().decode("utf-8")
     except OSError as error:
-        raise FileNotFoundError(f"the problem file {str(path)!r} cannot be read ({error.strerror}).") from None
+        raise FileMissingError(f"the problem file {str(path)!r} cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:
         raise ProblemError(f"{path.name}: a problem must be text in UTF-8; got other bytes.") from None
     return parse_problem(text, name=path.name, folder=path.parent, parameters=parameters)

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from flm.wording import InputError
+
 
 def host(*values: Any) -> tuple[Any, ...]:
     """(numpy, arrays) when every value is concrete, else (jax.numpy, arrays): series work inside `jit` and outside."""
@@ -39,7 +41,7 @@ def as_numbers(name: str, *values: Any) -> tuple[Any, ...]:
         found = ()
     if not found or any(value.dtype.kind in "OSUMm" for value in found[1:]):
         got = ", ".join(" ".join(repr(value).split())[:60] for value in values)
-        raise ValueError(f"`{name}` must be an array of numbers, all rows equally long; got {got}.")
+        raise InputError(f"`{name}` must be an array of numbers, all rows equally long; got {got}.")
     return found
 
 
@@ -47,9 +49,9 @@ def as_floats(name: str, value: Any, ndim: tuple[int, ...], *, may_be_complex: b
     """That argument as a JAX array of floats, its own precision kept."""
     _, value = as_numbers(name, value)
     if np.iscomplexobj(value) and not may_be_complex:
-        raise ValueError(f"`{name}` must be real; got {value.dtype}.")
+        raise InputError(f"`{name}` must be real; got {value.dtype}.")
     if not jnp.issubdtype(value.dtype, jnp.inexact):
         value = value.astype(jnp.result_type(float))
     if value.ndim not in ndim:
-        raise ValueError(f"`{name}` must have {' or '.join(map(str, ndim))} axes; got shape {value.shape}.")
+        raise InputError(f"`{name}` must have {' or '.join(map(str, ndim))} axes; got shape {value.shape}.")
     return device(value)

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from flm.series.arrays import as_numbers, device, host, per_row
 from flm.series.sincos import sincos
-from flm.wording import check_count
+from flm.wording import InputError, check_count
 
 
 class Term(NamedTuple):
@@ -82,7 +82,7 @@ class AbstractSeries(eqx.Module):
             return None
         axes = tuple(axes) if isinstance(axes, str | tuple | list) else (axes,)
         if not all(isinstance(a, str) for a in axes) or len(axes) != self.num_inputs or len(set(axes)) != len(axes):
-            raise ValueError(f"`axes` must be {self.num_inputs} different names, one per input; got {axes!r}.")
+            raise InputError(f"`axes` must be {self.num_inputs} different names, one per input; got {axes!r}.")
         return axes
 
     def _points(self, points: Any, named: dict[str, Any]) -> Array:
@@ -91,18 +91,18 @@ class AbstractSeries(eqx.Module):
         if named:
             if points is not None or self.axes is None or set(named) != set(self.axes):
                 known = "no names: it was built without `axes`" if self.axes is None else ", ".join(self.axes)
-                raise ValueError(
+                raise InputError(
                     f"call with points (..., {m}) or with every axis by name ({known}); got {sorted(named)}."
                 )
             xp, *columns = as_numbers("points", *(named[a] for a in self.axes))
             return xp.stack(xp.broadcast_arrays(*columns), axis=-1).astype(jnp.result_type(float))
         if points is None:
-            raise ValueError(f"call with points (..., {m}) or with every axis by name; got nothing.")
+            raise InputError(f"call with points (..., {m}) or with every axis by name; got nothing.")
         _, points = as_numbers("points", points)
         if m == 1 and (points.ndim == 0 or points.shape[-1] != 1):
             points = points[..., None]
         if points.ndim == 0 or points.shape[-1] != m:
-            raise ValueError(f"`points` must have {m} columns, one per input; got shape {points.shape}.")
+            raise InputError(f"`points` must have {m} columns, one per input; got shape {points.shape}.")
         dtype = self.frequencies.dtype
         return points.astype(np.promote_types(points.dtype, dtype) if points.dtype.kind in "fc" else dtype)
 
@@ -114,13 +114,13 @@ class AbstractSeries(eqx.Module):
 
     def _match(self, other: AbstractSeries) -> AbstractSeries:
         if other.num_inputs != self.num_inputs or (self.axes and other.axes and self.axes != other.axes):
-            raise ValueError(
+            raise InputError(
                 f"series must share their inputs; got {self.num_inputs} {self.axes or ''} and "
                 f"{other.num_inputs} {other.axes or ''}."
             )
         if other._outputs != self._outputs:
             count = lambda series: series._outputs[0] if series._outputs else "one"
-            raise ValueError(f"series must have equally many outputs; got {count(self)} and {count(other)}.")
+            raise InputError(f"series must have equally many outputs; got {count(self)} and {count(other)}.")
         return other
 
     def __add__(self, other: Any) -> Any:
@@ -171,7 +171,7 @@ class AbstractSeries(eqx.Module):
         box = getattr(box, "bounds", box)
         if isinstance(box, Mapping):
             if self.axes is None or set(box) != set(self.axes):
-                raise ValueError(f"`box` must name the axes {self.axes}; got {sorted(box)}.")
+                raise InputError(f"`box` must name the axes {self.axes}; got {sorted(box)}.")
             box = [box[a] for a in self.axes]
         return as_box(box, self.num_inputs, "box")
 
@@ -213,7 +213,7 @@ class AbstractSeries(eqx.Module):
             check_count("n", n)
         series = self.exponential().merged()
         if not series.is_real or series.coefficients.ndim > 1:
-            raise ValueError("`terms` needs a real series with one output; take one output or the real part first.")
+            raise InputError("`terms` needs a real series with one output; take one output or the real part first.")
         rows = upper_half(np.asarray(series.frequencies))
         k, c = np.asarray(series.frequencies)[rows], np.asarray(series.coefficients)[rows]
         amplitude = np.abs(c) * np.where((k != 0).any(axis=1), 2.0, 1.0)
@@ -270,7 +270,7 @@ def as_box(box: Any, m: int, name: str) -> np.ndarray:
     except (TypeError, ValueError):
         bounds = np.empty(0)
     if bounds.size != 2 * m or not np.isfinite(bounds).all():
-        raise ValueError(f"`{name}` must give finite (lower, upper) for {m} axes; got {box!r}.")
+        raise InputError(f"`{name}` must give finite (lower, upper) for {m} axes; got {box!r}.")
     return bounds.reshape(m, 2)
 
 
@@ -286,14 +286,14 @@ def axis_indices(series: AbstractSeries, axes: Any) -> tuple[int, ...]:
     if isinstance(axes, str | int | np.integer):
         axes = tuple(axes) if isinstance(axes, str) and axes not in (series.axes or ()) else (axes,)
     if not isinstance(axes, tuple | list):
-        raise ValueError(f'`d` must name axes, as in "xx" or (0, 0); got {axes!r}.')
+        raise InputError(f'`d` must name axes, as in "xx" or (0, 0); got {axes!r}.')
     out = []
     for axis in axes:
         if isinstance(axis, str):
             if series.axes is None or axis not in series.axes:
-                raise ValueError(f"`d` must name axes among {series.axes}; got {axis!r}.")
+                raise InputError(f"`d` must name axes among {series.axes}; got {axis!r}.")
             axis = series.axes.index(axis)
         if not isinstance(axis, int | np.integer) or not 0 <= axis < series.num_inputs:
-            raise ValueError(f"`d` must number axes from 0 to {series.num_inputs - 1}; got {axis!r}.")
+            raise InputError(f"`d` must number axes from 0 to {series.num_inputs - 1}; got {axis!r}.")
         out.append(int(axis))
     return tuple(out)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Complex, Float
 from flm.series.arrays import as_floats, device, host, joined, per_row
 from flm.series.calculus import AbstractSeries, as_box, axis_indices, upper_half
 from flm.series.forms import PhaseSeries, SeparableSeries, check_inputs
-from flm.wording import check_count
+from flm.wording import InputError, check_count
 
 
 class ExponentialSeries(AbstractSeries):
@@ -37,7 +37,7 @@ class ExponentialSeries(AbstractSeries):
         _, c = host(as_floats("coefficients", coefficients, (1, 2), may_be_complex=True))
         self.coefficients = device(c.astype(jnp.result_type(c.dtype, jnp.complex64)))
         if len(self.frequencies) != len(self.coefficients):
-            raise ValueError(
+            raise InputError(
                 f"`coefficients` must have one row per frequency; got {self.coefficients.shape} for frequencies of "
                 f"shape {self.frequencies.shape}."
             )
@@ -78,7 +78,7 @@ class ExponentialSeries(AbstractSeries):
         m = self.num_inputs
         check_inputs(m)
         if not self.is_real:
-            raise ValueError("the series must be real to have a phase form: c(-k) = conj c(k); got one that is not.")
+            raise InputError("the series must be real to have a phase form: c(-k) = conj c(k); got one that is not.")
         k, c = _merge(np.asarray(self.frequencies), np.asarray(self.coefficients))
         rows = upper_half(k)
         k, c = k[rows], c[rows]
@@ -174,20 +174,20 @@ class ExponentialSeries(AbstractSeries):
     def to_fft(self, shape: Any, bounds: Any) -> np.ndarray:
         """`numpy.fft.fftn` of the samples of this harmonic series on the grid of `from_fft`."""
         if self._outputs:
-            raise ValueError(f"`to_fft` needs a series with one output; got {self._outputs[0]}.")
+            raise InputError(f"`to_fft` needs a series with one output; got {self._outputs[0]}.")
         counts = tuple(int(n) for n in np.atleast_1d(shape))
         if len(counts) != self.num_inputs:
-            raise ValueError(f"`shape` must give a number of points for {self.num_inputs} axes; got {shape!r}.")
+            raise InputError(f"`shape` must give a number of points for {self.num_inputs} axes; got {shape!r}.")
         bounds = as_box(bounds, self.num_inputs, "bounds")
         k = np.asarray(self.frequencies) * (bounds[:, 1] - bounds[:, 0]) / (2 * np.pi)
         integers = np.rint(k)
         if np.abs(k - integers).max(initial=0) > 1e-9 * max(1.0, np.abs(k).max(initial=0)):
-            raise ValueError(
+            raise InputError(
                 "the series must be harmonic on `bounds`: its frequencies are not multiples of 2 pi / width."
             )
         highest = np.abs(integers).max(axis=0, initial=0).astype(int)
         if (2 * highest > np.array(counts)).any():
-            raise ValueError(f"`shape` must hold twice the highest harmonic; got {counts} for {highest}.")
+            raise InputError(f"`shape` must hold twice the highest harmonic; got {counts} for {highest}.")
         turned = np.asarray(self.coefficients) * np.exp(1j * np.asarray(self.frequencies) @ bounds[:, 0])
         out = np.zeros(counts, complex)
         np.add.at(out, tuple(integers.astype(int).T), turned * out.size)

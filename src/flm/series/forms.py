@@ -21,7 +21,7 @@ from flm.series.arrays import as_floats, host, joined, per_row
 from flm.series.calculus import AbstractSeries, axis_indices
 from flm.series.signs import sign_matrix
 from flm.series.transforms import linear_from_separable, separable_from_linear
-from flm.wording import check_count
+from flm.wording import InputError, check_count
 
 if TYPE_CHECKING:
     from flm.series.exponential import ExponentialSeries
@@ -32,7 +32,7 @@ MAX_INPUTS = 12  # a sub-network of m inputs has 2^(m-1) cosines
 def check_inputs(m: int) -> None:
     """Refuse forms whose size, exponential in m, is out of reach."""
     if m > MAX_INPUTS:
-        raise ValueError(
+        raise InputError(
             f"the phase and separable forms must have at most {MAX_INPUTS} inputs; got m={m}, where one sub-network "
             f"has 2^{m - 1} = {2 ** (m - 1)} cosines. Use an ExponentialSeries."
         )
@@ -67,12 +67,12 @@ class PhaseSeries(AbstractSeries):
         l = 2 ** (m - 1)
         for name, value in (("amplitudes", self.amplitudes), ("phases", self.phases)):
             if value.shape[:2] != (n, l):
-                raise ValueError(
+                raise InputError(
                     f"`{name}` must have shape ({n}, {l}) or ({n}, {l}, K) to match frequencies of shape ({n}, {m}); "
                     f"got {value.shape}."
                 )
         if self.amplitudes.shape != self.phases.shape:
-            raise ValueError(
+            raise InputError(
                 f"`phases` must have the shape of `amplitudes`; got {self.phases.shape} and {self.amplitudes.shape}."
             )
         self.axes = self._checked_axes(axes)
@@ -205,7 +205,7 @@ class SeparableSeries(AbstractSeries):
         n, m = self.frequencies.shape
         check_inputs(m)
         if self.coefficients.shape[:2] != (n, 2**m):
-            raise ValueError(
+            raise InputError(
                 f"`coefficients` must have shape ({n}, {2**m}) or ({n}, {2**m}, K) to match frequencies of shape "
                 f"({n}, {m}); got {self.coefficients.shape}."
             )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flm.wording import check_count
+from flm.wording import InputError, check_count
 
 _KEYS: dict[str, Callable[[tuple[int, ...]], int]] = {
     "euclid": lambda k: sum(i * i for i in k),
@@ -31,11 +31,11 @@ def lattice(m: int, n: int, order: str = "euclid") -> np.ndarray:
                [1., 1.]])
     """
     if order not in _KEYS:
-        raise ValueError(f"`order` must be one of {', '.join(map(repr, _KEYS))}; got {order!r}.")
+        raise InputError(f"`order` must be one of {', '.join(map(repr, _KEYS))}; got {order!r}.")
     check_count("m", m, 1)
     check_count("n", n)
     if n * m > MAX_ENTRIES:
-        raise ValueError(f"`n` must be at most {MAX_ENTRIES // m} points of {m} axes; got {n}.")
+        raise InputError(f"`n` must be at most {MAX_ENTRIES // m} points of {m} axes; got {n}.")
     key = _KEYS[order]
     # Best-first search. The parent of a point is the point less one in its last nonzero component: it is never larger
     # and is lexicographically smaller, so points leave the heap in the wanted order and each enters it once.

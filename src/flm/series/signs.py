@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from flm.wording import check_count
+from flm.wording import InputError, check_count
 
 MAX_SIGNS = 20  # a matrix of 2^19 rows, 84 MB
 
@@ -22,7 +22,7 @@ def sign_matrix(m: int) -> np.ndarray:
     """
     check_count("m", m, 1)
     if m > MAX_SIGNS:
-        raise ValueError(f"`m` must be at most {MAX_SIGNS}; got {m}: the matrix would have 2^{m - 1} rows.")
+        raise InputError(f"`m` must be at most {MAX_SIGNS}; got {m}: the matrix would have 2^{m - 1} rows.")
     rows = np.arange(2 ** (m - 1))
     bits = (rows[:, None] >> np.arange(m - 1)[::-1]) & 1  # (l, m - 1), leftmost bit = input 2
     return np.concatenate([np.ones((len(rows), 1)), 1.0 - 2.0 * bits], axis=1)

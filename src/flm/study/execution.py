@@ -24,6 +24,7 @@ from typing import Any
 
 from flm.study.runs import run_one
 from flm.study.store import DONE, FAILED, Store, run_key
+from flm.wording import ExtraMissingError
 
 CHUNK_SECONDS = 5.0  # what a kill may cost per worker, and how often the store is written
 MAX_CHUNK = 200
@@ -292,5 +293,5 @@ def _client(address: str) -> Any:
     try:
         distributed = importlib.import_module("distributed")
     except ImportError:
-        raise ImportError('Dask is not installed. Run: pip install "fourier-learning-machines[scale]"') from None
+        raise ExtraMissingError('Dask is not installed. Run: pip install "fourier-learning-machines[scale]"') from None
     return distributed.Client(address, set_as_default=False)

@@ -15,6 +15,7 @@ from flm.study.runs import run_one
 from flm.study.selection import Selection, select
 from flm.study.spec import RUNNER, Configuration, Group, Spec
 from flm.study.store import DONE, FAILED, Row, Store, run_key
+from flm.wording import UnsolvedError
 
 SAMPLE_EPOCHS = (20, 40, 440)  # the first run compiles for the others
 RECENT_SECONDS = 120.0
@@ -206,7 +207,7 @@ def epoch_seconds(
 def _timed(definition: Mapping[str, Any]) -> float:
     state, outcome = run_one(definition)
     if state == FAILED:
-        raise RuntimeError(
+        raise UnsolvedError(
             f"A sample run of {definition['model']} on {definition['problem']} failed: {outcome['reason']}"
         )
     return float(outcome["seconds"])

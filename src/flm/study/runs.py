@@ -14,6 +14,7 @@ from typing import Any
 
 from flm._version import __version__
 from flm.study.store import DIVERGED, DONE, FAILED
+from flm.wording import InputError
 
 HISTORY_POINTS = 100
 
@@ -25,7 +26,7 @@ def run_one(definition: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         outcome = dict(named_object(definition["runner"])(definition))
         status = outcome.pop("status", DONE)
         if status not in (DONE, DIVERGED, FAILED):
-            raise ValueError(f"`status` must be of {DONE}, {DIVERGED}, {FAILED}; got {status!r}.")
+            raise InputError(f"`status` must be of {DONE}, {DIVERGED}, {FAILED}; got {status!r}.")
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno})"
@@ -135,7 +136,7 @@ def named_object(name: str) -> Callable[..., Any]:
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(
+        raise InputError(
             f"`{name}` must name a function, 'module:function', of a module that Python can import ({error}). "
             "Set PYTHONPATH to the folder of the module, or install it."
         ) from None

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from flm.study.statistics import ANOVA, EQUAL, FRIEDMAN, WILCOXON, Comparison, compare
+from flm.wording import InputError
 
 METRICS = ("mse", "mae", "max_error", "epochs")
 WORDS = {"mse": "MSE", "mae": "MAE", "max_error": "max error", "epochs": "epochs"}
@@ -150,20 +151,20 @@ def select(
     labels, sizes = tuple(map(str, labels)), tuple(float(s) for s in sizes)
     tables = {name: np.asarray(table, dtype=float) for name, table in scores.items()}
     if not tables:
-        raise ValueError("`scores` must have at least one metric; got none.")
+        raise InputError("`scores` must have at least one metric; got none.")
     shape = (len(labels), next(iter(tables.values())).shape[-1])
     for name, table in tables.items():
         if table.shape != shape:
-            raise ValueError(
+            raise InputError(
                 f"`scores[{name!r}]` must have shape (configurations, seeds) = {shape}; got {table.shape}."
             )
     if len(sizes) != len(labels):
-        raise ValueError(f"`sizes` must have one entry per configuration, {len(labels)}; got {len(sizes)}.")
+        raise InputError(f"`sizes` must have one entry per configuration, {len(labels)}; got {len(sizes)}.")
     first = next(iter(tables.values()))
     there = ~np.all([np.isnan(t).all(axis=1) for t in tables.values()], axis=0)
     left = tuple(np.flatnonzero(there).tolist())
     if not left:
-        raise ValueError("`scores` must have at least one run; got none. Run the study first.")
+        raise InputError("`scores` must have at least one run; got none. Run the study first.")
     steps: list[Step] = []
     for metric, table in tables.items():
         if len(left) == 1:

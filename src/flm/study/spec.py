@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from flm.study.selection import METRICS
-from flm.wording import did_you_mean
+from flm.wording import InputError, did_you_mean
 
 RUNNER = "flm.study.runs:train"
 POINT_SETS = ("equation", "initial", "boundary")
@@ -50,7 +50,7 @@ OPTIMIZERS: dict[str, tuple[str, ...]] = {
 }
 
 
-class SpecError(ValueError):
+class SpecError(InputError):
     """A mistake in a specification, with its file, table and key."""
 
 

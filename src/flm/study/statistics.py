@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from flm.wording import InputError
+
 ANOVA, FRIEDMAN, WILCOXON, EQUAL = "ANOVA and Tukey's HSD", "Friedman and Nemenyi", "Wilcoxon signed-rank", "all equal"
 
 
@@ -63,17 +65,17 @@ def compare(scores: np.ndarray, alpha: float = 0.05) -> Comparison:
     """
     scores = np.asarray(scores, dtype=float)
     if scores.ndim != 2 or len(scores) < 2:
-        raise ValueError(f"`scores` must have shape (configurations >= 2, seeds); got {scores.shape}.")
+        raise InputError(f"`scores` must have shape (configurations >= 2, seeds); got {scores.shape}.")
     if np.any(np.isneginf(scores)):
-        raise ValueError("`scores` must be greater than -inf; got -inf. Lower is better, +inf is a failed run.")
+        raise InputError("`scores` must be greater than -inf; got -inf. Lower is better, +inf is a failed run.")
     if not 0 < alpha < 1:
-        raise ValueError(f"`alpha` must be between 0 and 1; got {alpha}.")
+        raise InputError(f"`alpha` must be between 0 and 1; got {alpha}.")
     blocks = np.flatnonzero(~np.isnan(scores).any(axis=0))
     normality = tuple(shapiro_wilk(row[~np.isnan(row)]) for row in scores)
     if all(p > alpha for p in normality):
         return _anova_tukey(scores, alpha, normality, tuple(blocks.tolist()))
     if len(blocks) < 2:
-        raise ValueError(
+        raise InputError(
             f"`scores` must have at least 2 seeds that every configuration has, for a rank test; got {len(blocks)}. "
             "Finish the runs, or leave out configurations."
         )

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flm.wording import ExtraMissingError, FileError, FileMissingError, InputError
+
 DONE, DIVERGED, FAILED = "done", "diverged", "failed"
 
 _SCHEMA = """
@@ -43,7 +45,7 @@ CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON runs BEGIN SELECT RAISE(
 """
 
 
-class StoreError(OSError):
+class StoreError(FileError):
     """A store that cannot be opened or written, and why."""
 
 
@@ -122,7 +124,7 @@ class Store:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._acquire()
         elif not self.path.exists():
-            raise FileNotFoundError(
+            raise FileMissingError(
                 f"There are no runs yet: {self.path} does not exist. Start with: flm study run SPEC.toml"
             )
         self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
@@ -285,12 +287,12 @@ class Store:
             try:
                 arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
             except ImportError:
-                raise ImportError(
+                raise ExtraMissingError(
                     "Parquet needs pyarrow. Run: pip install pyarrow, or export to a .csv file."
                 ) from None
             parquet.write_table(arrow.table({c: [row.get(c) for row in table] for c in columns}), path)
         else:
-            raise ValueError(f"`path` must end in .csv or .parquet; got {path.name!r}.")
+            raise InputError(f"`path` must end in .csv or .parquet; got {path.name!r}.")
         return path
 
 

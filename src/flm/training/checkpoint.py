@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flm.files import write_atomic
+from flm.wording import InputError
 
 FORMAT = 1
 
@@ -84,11 +85,11 @@ def read(path: Any, run: str, states: list[Any]) -> Restored | None:
         stage, count, seconds = int(header["stage"]), int(header["leaves"]), float(header["seconds"])
         leaves = [arrays[f"leaf.{i}"] for i in range(count)]
     except (SafetensorError, OSError, KeyError, TypeError, ValueError):
-        raise ValueError(
+        raise InputError(
             f"`checkpoint` must be an undamaged checkpoint of flm.train or a new path; got {str(path)!r}."
         ) from None
     if known != run or not 0 <= stage < len(states):
-        raise ValueError(
+        raise InputError(
             f"`checkpoint` must belong to this run; got {str(path)!r}, which was written for another problem, model, "
             "optimizer, seed or set of points. Choose a new path, or call train as it was called then."
         )

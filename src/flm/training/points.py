@@ -10,7 +10,7 @@ import numpy as np
 
 from flm.domains.sequences import split
 from flm.pde.problem import PDE, Block
-from flm.wording import did_you_mean
+from flm.wording import InputError, did_you_mean
 
 # Which loss term a block of equations belongs to: faces other than the initial one pool into one mean.
 TERMS = {
@@ -47,19 +47,19 @@ class PointSet:
 def checked_counts(points: Any, problem: PDE) -> dict[str, int]:
     """The counts by term, or a sentence about what is wrong with them."""
     if not isinstance(points, Mapping):
-        raise ValueError(
+        raise InputError(
             f'`points` must be a dict such as {{"equation": 1000, "initial": 200, "boundary": 200}}; got {points!r}.'
         )
     for name, count in points.items():
         if name not in COUNTED:
-            raise ValueError(
+            raise InputError(
                 f"`points` must count {', '.join(COUNTED)}; got {name!r}.{did_you_mean(str(name), COUNTED)}"
             )
         if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= MOST:
-            raise ValueError(f"`points[{name!r}]` must be an integer from 1 to {MOST:,}; got {count!r}.")
+            raise InputError(f"`points[{name!r}]` must be an integer from 1 to {MOST:,}; got {count!r}.")
     needed = dict.fromkeys(TERMS[block.kind] for block in problem.blocks)
     if missing := [name for name in needed if name in COUNTED and name not in points]:
-        raise ValueError(
+        raise InputError(
             f"`points` must count every set of the problem ({', '.join(n for n in needed if n in COUNTED)}); "
             f"got no count for {', '.join(missing)}."
         )

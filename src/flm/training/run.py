@@ -16,13 +16,12 @@ import optax
 from flm.models import AbstractModel
 from flm.models.side_by_side import SideBySide
 from flm.pde.problem import PDE, strong_form
-from flm.results import Parameter, Solution, Status
+from flm.results import Ending, Listener, Parameter, Progress, Solution, Word, listener
 from flm.training import checkpoint as checkpoints
 from flm.training.loop import MAX_EPOCHS_PER_CALL, Program, Stage, build_chunk, enter_stage, initial_state
 from flm.training.loss import TrainingLoss, Unknowns
 from flm.training.points import TERMS, checked_counts, draw
-from flm.training.progress import Progress, Report, reporter
-from flm.wording import check_count, did_you_mean
+from flm.wording import InputError, InputTypeError, check_count, did_you_mean
 
 SECONDS_PER_CALL = 0.25  # how long Ctrl-C and the progress bar may have to wait
 SECONDS_PER_CHECKPOINT = 10.0
@@ -39,7 +38,7 @@ def train(
     weights: Mapping[str, float] | None = None,
     seed: int = 0,
     checkpoint: Any = None,
-    progress: bool | Report = False,
+    progress: bool | Listener = False,
 ) -> Solution:
     """Fit a model to a problem by gradient descent on random points (paper, Section 5.1).
 
@@ -58,7 +57,8 @@ def train(
         seed: governs the points and, for `key -> model`, the start.
         checkpoint: a path. The run is saved there every few seconds, and continued from there when the file exists:
             bit for bit as if it had not been interrupted. More epochs or a smaller `loss_tol` continue a finished run.
-        progress: True for a bar, or a function that is called with a `Progress` a few times per second.
+        progress: True for a line per second, or a function that is called with a `flm.Progress` a few times per second; its
+            extras are epoch, epochs and best_loss, its estimate is the latest training loss.
 
     Returns:
         A `Solution`. Its status is "converged" (`loss_tol` reached), "epochs" (all of them run), "diverged" or
@@ -79,13 +79,13 @@ def train(
     counts = checked_counts(points, problem)
     check_count("seed", seed)
     if not (isinstance(loss_tol, int | float | np.number) and loss_tol >= 0):
-        raise ValueError(f"`loss_tol` must be a number of at least 0; got {loss_tol!r}.")
+        raise InputError(f"`loss_tol` must be a number of at least 0; got {loss_tol!r}.")
     if not isinstance(checkpoint, str | os.PathLike | None):
-        raise ValueError(f"`checkpoint` must be a path; got {checkpoint!r}.")
+        raise InputError(f"`checkpoint` must be a path; got {checkpoint!r}.")
     start = _model(model, problem, int(seed))
     free, fixed = eqx.partition(start, start.trainable())
     if not jax.tree.leaves(free):
-        raise ValueError(f"`model` must have trainable parameters; got a {type(start).__name__} with none.")
+        raise InputError(f"`model` must have trainable parameters; got a {type(start).__name__} with none.")
     dtype = jnp.result_type(*jax.tree.leaves(free))
     loss = TrainingLoss(problem, draw(problem, counts, int(seed)), _weights(weights, problem), dtype)
     unknowns = Unknowns(problem, dtype)
@@ -94,7 +94,7 @@ def train(
         return loss.by_term(eqx.combine(free["model"], fixed), unknowns.all(free["parameters"]))
 
     run = _Run(terms, loss, {"model": free, "parameters": unknowns.start()}, fixed, stages, float(loss_tol), dtype)
-    status, state, history, seconds = run.execute(checkpoint, progress)
+    ending, state, history, seconds = run.execute(checkpoint, progress)
     best = eqx.combine(state.best["model"], fixed)
     values = np.asarray(unknowns.all(state.best["parameters"]))
     names = list(problem.parameters)
@@ -103,11 +103,11 @@ def train(
         axes=problem.axes,
         unknowns=problem.unknowns,
         bounds=np.asarray(problem.domain.bounds),
-        status=status,
+        ending=ending,
         error_estimate=float("nan"),
+        tolerance=float(loss_tol),
         parameters={names[i]: Parameter(float(values[i]), float("nan")) for i in unknowns.learned},
         history={name: history[:, i] for i, name in enumerate(("loss", *loss.terms))},
-        num_columns=start.num_parameters,
         seconds=seconds,
         domain=problem.domain,
         exact=None if problem.exact is None else problem.exact_values,
@@ -130,7 +130,7 @@ class _Run:
         self.constants = [*loss.constants(), *jax.tree.leaves(eqx.filter((free, fixed), eqx.is_array))]
         self.ends = np.cumsum([stage.epochs for stage in stages])
 
-    def execute(self, path: Any, progress: bool | Report) -> tuple[Status, Any, np.ndarray, float]:
+    def execute(self, path: Any, progress: bool | Listener) -> tuple[Ending, Any, np.ndarray, float]:
         """Run to the end, the tolerance, a divergence or Ctrl-C."""
         saved, run = None, ""
         if path is not None:
@@ -147,28 +147,28 @@ class _Run:
             if path is not None:
                 checkpoints.write(path, run, checkpoints.Restored(stage, state, self._joined(blocks), spent()))
 
-        with reporter(progress) as report:
-            try:
-                for stage in range(first, len(self.stages)):
-                    if stage > first:
-                        state = enter_stage(state, self.stages[stage])
-                    chunk, size = None, 1
-                    while int(state.epoch) < self.ends[stage] and self._going(state):
-                        chunk = chunk or self.programs[stage].compile()
-                        tick, size = time.monotonic(), min(size, self.ends[stage] - int(state.epoch))
-                        new, losses, done = chunk(state, jnp.asarray(size, jnp.int32), self.tolerance)
-                        losses = np.asarray(losses)[: int(done)]
-                        state, blocks = new, [*blocks, losses]
-                        took = max(time.monotonic() - tick, 1e-6)
-                        report(self._progress(state, spent(), took / size))
-                        size = int(np.clip(size * SECONDS_PER_CALL / took, 1, min(8 * size, MAX_EPOCHS_PER_CALL)))
-                        if time.monotonic() - written > SECONDS_PER_CHECKPOINT:
-                            write()
-                            written = time.monotonic()
-            except KeyboardInterrupt:
-                interrupted = True
-            write()
-        return self._status(state, interrupted), state, self._joined(blocks), spent()
+        tell = listener(progress)
+        try:
+            for stage in range(first, len(self.stages)):
+                if stage > first:
+                    state = enter_stage(state, self.stages[stage])
+                chunk, size = None, 1
+                while int(state.epoch) < self.ends[stage] and self._going(state):
+                    chunk = chunk or self.programs[stage].compile()
+                    tick, size = time.monotonic(), min(size, self.ends[stage] - int(state.epoch))
+                    new, losses, done = chunk(state, jnp.asarray(size, jnp.int32), self.tolerance)
+                    losses = np.asarray(losses)[: int(done)]
+                    state, blocks = new, [*blocks, losses]
+                    took = max(time.monotonic() - tick, 1e-6)
+                    tell(self._progress(state, spent(), took / size))
+                    size = int(np.clip(size * SECONDS_PER_CALL / took, 1, min(8 * size, MAX_EPOCHS_PER_CALL)))
+                    if time.monotonic() - written > SECONDS_PER_CHECKPOINT:
+                        write()
+                        written = time.monotonic()
+        except KeyboardInterrupt:
+            interrupted = True
+        write()
+        return self._ending(state, interrupted), state, self._joined(blocks), spent()
 
     def _going(self, state: Any) -> bool:
         return int(state.epoch) == 0 or bool(np.isfinite(state.loss) and state.loss > self.tolerance)
@@ -179,21 +179,26 @@ class _Run:
     def _progress(self, state: Any, seconds: float, per_epoch: float) -> Progress:
         epoch, total = int(state.epoch), int(self.ends[-1])
         return Progress(
-            epoch, total, float(state.loss), float(state.best_loss), seconds, per_epoch * max(total - epoch, 0)
+            "training",
+            estimate=float(state.loss),
+            seconds=seconds,
+            share=epoch / total,
+            seconds_left=per_epoch * max(total - epoch, 0),
+            extras={"epoch": epoch, "epochs": total, "best_loss": float(state.best_loss)},
         )
 
-    def _status(self, state: Any, interrupted: bool) -> Status:
+    def _ending(self, state: Any, interrupted: bool) -> Ending:
         epoch, best = int(state.epoch), float(state.best_loss)
         kept = f"the lowest training loss, {best:.2e} at epoch {int(state.best_epoch) + 1:,}"
         if epoch and not np.isfinite(state.loss):
-            kept = f"The parameters of {kept}, are kept" if np.isfinite(best) else "The start is kept"
-            return Status("diverged", f"The loss was no longer finite at epoch {epoch:,}. {kept}: lower the rate.")
+            kept = f"the parameters of {kept}, are kept" if np.isfinite(best) else "the start is kept"
+            return Ending(Word.DIVERGED, f"the loss was no longer finite at epoch {epoch:,}", f"{kept}: lower the rate")
         if epoch and state.loss <= self.tolerance:
-            return Status("converged", f"The training loss reached {best:.2e} after {epoch:,} epochs.")
+            return Ending(Word.CONVERGED, f"the training loss reached {best:.2e} after {epoch:,} epochs")
         if interrupted:
             kept = f"the parameters are those of {kept}" if epoch else "the parameters are those of the start"
-            return Status("interrupted", f"Interrupted after {epoch:,} epochs; {kept}.")
-        return Status("epochs", f"All {epoch:,} epochs were run; the parameters are those of {kept}.")
+            return Ending(Word.INTERRUPTED, f"interrupted after {epoch:,} epochs", kept)
+        return Ending(Word.EPOCHS, f"all {epoch:,} epochs were run", f"the parameters are those of {kept}")
 
 
 def _stages(optimizer: Any, epochs: Any) -> list[Stage]:
@@ -201,16 +206,16 @@ def _stages(optimizer: Any, epochs: Any) -> list[Stage]:
         pairs = [(optimizer, epochs)]
     elif isinstance(optimizer, list | tuple) and optimizer and all(isinstance(p, list | tuple) for p in optimizer):
         if epochs is not None:
-            raise ValueError(f"`epochs` must not be given with stages, which have their own; got {epochs!r}.")
+            raise InputError(f"`epochs` must not be given with stages, which have their own; got {epochs!r}.")
         pairs = list(optimizer)
     else:
-        raise ValueError(
+        raise InputError(
             "`optimizer` must be an optax optimizer such as optax.adam(1e-3), or stages [(optimizer, epochs), ...]; "
             f"got {optimizer!r}."
         )
     for pair in pairs:
         if len(pair) != 2 or not isinstance(pair[0], optax.GradientTransformation):
-            raise ValueError(f"`optimizer` must have stages (optax optimizer, epochs); got {pair!r}.")
+            raise InputError(f"`optimizer` must have stages (optax optimizer, epochs); got {pair!r}.")
         check_count("epochs", pair[1], 1)
     return [Stage(optax.with_extra_args_support(o), int(n)) for o, n in pairs]
 
@@ -218,15 +223,15 @@ def _stages(optimizer: Any, epochs: Any) -> list[Stage]:
 def _weights(weights: Any, problem: PDE) -> dict[str, float]:
     terms = list(dict.fromkeys(TERMS[block.kind] for block in problem.blocks))
     if not isinstance(weights, Mapping | None):
-        raise ValueError(f"`weights` must be a dict by term ({', '.join(terms)}); got {weights!r}.")
+        raise InputError(f"`weights` must be a dict by term ({', '.join(terms)}); got {weights!r}.")
     for name, value in dict(weights or {}).items():
         if name not in terms:
-            raise ValueError(
+            raise InputError(
                 f"`weights` must name loss terms of the problem ({', '.join(terms)}); got {name!r}."
                 f"{did_you_mean(str(name), terms)}"
             )
         if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value >= 0):
-            raise ValueError(f"`weights[{name!r}]` must be a number of at least 0; got {value!r}.")
+            raise InputError(f"`weights[{name!r}]` must be a number of at least 0; got {value!r}.")
     return {name: float(value) for name, value in dict(weights or {}).items()}
 
 
@@ -234,7 +239,7 @@ def _model(model: Any, problem: PDE, seed: int) -> AbstractModel:
     """The model to start from, checked against the problem."""
     if isinstance(model, Mapping):
         if set(model) != set(problem.unknowns):
-            raise ValueError(
+            raise InputError(
                 f"`model` must have one entry per unknown ({', '.join(problem.unknowns)}); got "
                 f"{', '.join(map(str, model)) or 'none'}."
             )
@@ -244,12 +249,12 @@ def _model(model: Any, problem: PDE, seed: int) -> AbstractModel:
     else:
         made = _made(model, jax.random.key(seed))
     if made.num_inputs != len(problem.axes) or made.num_outputs != len(problem.unknowns):
-        raise ValueError(
+        raise InputError(
             f"`model` must have {len(problem.axes)} inputs ({', '.join(problem.axes)}) and {len(problem.unknowns)} "
             f"outputs ({', '.join(problem.unknowns)}); got {made.num_inputs} and {made.num_outputs}."
         )
     if made.map.axes is not None and made.map.axes != tuple(problem.axes):
-        raise ValueError(
+        raise InputError(
             f"`model` must be built on the problem's axes ({', '.join(problem.axes)}); got {', '.join(made.map.axes)}."
         )
     return made
@@ -258,5 +263,5 @@ def _model(model: Any, problem: PDE, seed: int) -> AbstractModel:
 def _made(model: Any, key: Any) -> AbstractModel:
     made = model if isinstance(model, AbstractModel) else model(key) if callable(model) else model
     if not isinstance(made, AbstractModel):
-        raise TypeError(f"`model` must be a model, a function key -> model, or a dict of these; got {made!r}.")
+        raise InputTypeError(f"`model` must be a model, a function key -> model, or a dict of these; got {made!r}.")
     return made

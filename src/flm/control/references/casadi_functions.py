@@ -7,13 +7,15 @@ from typing import Any
 import jax
 import numpy as np
 
+from flm.wording import ExtraMissingError
+
 
 def import_casadi() -> Any:
     """The module, or a sentence that says how to install it."""
     try:
         return importlib.import_module("casadi")
     except ImportError:
-        raise ImportError(
+        raise ExtraMissingError(
             'casadi is not installed: direct collocation needs it. Run: pip install "fourier-learning-machines[references]"'
         ) from None
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flm.control.references.casadi_functions import CasadiFunctions, import_casadi
+from flm.wording import InputError, UnsolvedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ def collocation(problem: Any, x0: Any = None, **options: Any) -> CollocationSolu
     """
     if x0 is None:
         if problem.starts.dimension:
-            raise ValueError("`x0` must be given for a problem with a set of initial states.")
+            raise InputError("`x0` must be given for a problem with a set of initial states.")
         x0 = problem.starts.lift(problem.starts.center)
     return CollocationProgram(problem, **options).solve(x0)
 
@@ -122,7 +123,7 @@ class CollocationProgram:
         problem, opti = self.problem, self._opti
         v0 = problem.starts.coordinates(x0)
         if len(v0) != 1:
-            raise ValueError(f"`x0` must be one state; got {len(v0)}.")
+            raise InputError(f"`x0` must be one state; got {len(v0)}.")
         opti.set_value(self._start, v0[0])
         for state in self._states:
             opti.set_initial(state, v0[0])
@@ -135,7 +136,7 @@ class CollocationProgram:
             found = opti.solve()
         except RuntimeError:
             status = opti.stats()["return_status"]
-            raise RuntimeError(
+            raise UnsolvedError(
                 f"direct collocation was not solved from {np.round(np.ravel(x0), 6).tolist()}: IPOPT says {status}. "
                 "Try more `elements` or `max_iterations`."
             ) from None

@@ -20,6 +20,8 @@ import numpy as np
 from scipy.integrate import solve_bvp
 from scipy.interpolate import PPoly
 
+from flm.wording import InputError, UnsolvedError
+
 _CHUNK = 256  # points per compiled call: one shape, so one compilation per problem
 _NEWTON_STEPS = 50
 
@@ -100,16 +102,16 @@ def pontryagin(
     """
     equations = problem.equations
     if equations.path:
-        raise ValueError(
+        raise InputError(
             "`problem` must have no path constraints for Pontryagin's principle; use flm.references.collocation."
         )
     if x0 is None:
         if problem.starts.dimension:
-            raise ValueError("`x0` must be given for a problem with a set of initial states.")
+            raise InputError("`x0` must be given for a problem with a set of initial states.")
         x0 = problem.starts.lift(problem.starts.center)
     v0 = problem.starts.coordinates(x0)
     if len(v0) != 1:
-        raise ValueError(f"`x0` must be one state; got {len(v0)}.")
+        raise InputError(f"`x0` must be one state; got {len(v0)}.")
     numbers, d = problem.numbers, equations.num_coordinates
     hamiltonian = _Hamiltonian(problem)
     num_terminal = jax.eval_shape(equations.terminal_values, v0[0], np.zeros(equations.num_inputs), numbers).shape[0]
@@ -131,7 +133,7 @@ def pontryagin(
     if equations.free:
         first[-1] = np.log(numbers[-1])
     if hamiltonian.is_linear(v0[0], first):
-        raise RuntimeError(
+        raise UnsolvedError(
             "Pontryagin's two-point problem needs a Hamiltonian that is strictly convex in the controls; got one that is "
             "linear in some of them (bang-bang or singular arcs). Use flm.references.collocation, or add a small cost of control."
         )
@@ -160,7 +162,7 @@ def pontryagin(
             break
     if extremals:
         return min(extremals, key=lambda extremal: extremal.cost)
-    raise RuntimeError(
+    raise UnsolvedError(
         f"Pontryagin's two-point problem was not solved from {np.round(np.ravel(x0), 6).tolist()} ({'; '.join(reasons)}). "
         "Try another `tol`, more `guesses`, or flm.references.collocation."
     )

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
+from flm.wording import UnsolvedError
+
 
 @dataclass(frozen=True, eq=False)
 class RiccatiSolution:
@@ -54,7 +56,7 @@ def riccati(A: Any, B: Any, Q: Any, R: Any, S: Any, horizon: float, x0: Any) -> 
         backwards, (float(horizon), 0.0), end.ravel(), method="DOP853", rtol=1e-13, atol=1e-14, dense_output=True
     )
     if not found.success:
-        raise RuntimeError(f"Riccati's equation was not solved: {found.message}")
+        raise UnsolvedError(f"Riccati's equation was not solved: {found.message}")
     P = found.y[:, -1].reshape(n, n)
     x0 = np.atleast_2d(np.asarray(x0, float))
     return RiccatiSolution(0.5 * np.einsum("pi,ij,pj->p", x0, P, x0), P, gain, found.sol)

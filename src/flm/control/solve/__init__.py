@@ -1,8 +1,7 @@
 """Solving optimal control problems: tolerance in, control law out."""
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,14 @@ from flm.control.problem import OptimalControl
 from flm.control.solution import ControlSolution
 from flm.control.solve.adam import Adam, train_reduced
 from flm.control.solve.augmented import AugmentedLagrangian, Networks, solve_augmented
+from flm.control.solve.constraints import FEASIBLE
 from flm.control.solve.family import cost_scale, follow_law
 from flm.control.solve.levels import law_excess
-from flm.control.solve.monitor import Monitor
 from flm.control.solve.penalty import Penalty, Trained, train_penalty
 from flm.control.solve.reduced import Outcome, Request, solve_family, solve_point
 from flm.numerics.least_squares import one_thread
-from flm.results import Status
+from flm.results import Ending, Listener, Record, Word, silent
+from flm.wording import InputError
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def solve_control(
     method: Any = None,
     max_columns: int = 3000,
     seed: int = 0,
-    progress: bool | Callable[[dict], Any] = False,
+    progress: Listener = silent,
 ) -> ControlSolution:
     """The control law of an optimal control problem, for one initial state or a whole set of them.
 
@@ -61,17 +61,17 @@ def solve_control(
             `Penalty(...)`, `AugmentedLagrangian(...)`.
         max_columns: The most linear unknowns that a growing basis may have.
         seed: Of random guesses and starts.
-        progress: False, True, or a function that is called with a dict after each step.
+        progress: Called with each step.
 
     Returns:
         The law, its status and an error estimate. Ctrl-C returns the best law so far.
     """
     method = _method(method)
     if problem.free and not isinstance(method, Reduced):
-        raise ValueError("`method` must be 'reduced' for a free horizon; got " + _name(method) + ".")
-    monitor = Monitor(progress)
+        raise InputError("`method` must be 'reduced' for a free horizon; got " + _name(method) + ".")
+    record = Record(progress)
     with one_thread(0):  # many small factorizations
-        return _SOLVERS[type(method)](problem, method, tol, num_subnets, max_columns, seed, monitor)
+        return _SOLVERS[type(method)](problem, method, tol, num_subnets, max_columns, seed, record)
 
 
 def _method(method: Any) -> Any:
@@ -81,10 +81,10 @@ def _method(method: Any) -> Any:
         if method not in _METHODS:
             close = difflib.get_close_matches(method, _METHODS, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise ValueError(f"`method` must be one of {', '.join(map(repr, _METHODS))}; got {method!r}.{hint}")
+            raise InputError(f"`method` must be one of {', '.join(map(repr, _METHODS))}; got {method!r}.{hint}")
         return _METHODS[method]()
     if type(method) not in _SOLVERS:
-        raise ValueError(f"`method` must be a name or settings such as Reduced(); got {method!r}.")
+        raise InputError(f"`method` must be a name or settings such as Reduced(); got {method!r}.")
     return method
 
 
@@ -92,51 +92,56 @@ def _name(method: Any) -> str:
     return next(name for name, kind in _METHODS.items() if isinstance(method, kind))
 
 
-def _solve_reduced(problem, method: Reduced, tol, num_subnets, max_columns, seed, monitor) -> ControlSolution:
+def _solve_reduced(problem, method: Reduced, tol, num_subnets, max_columns, seed, record) -> ControlSolution:
     best: list[Outcome] = []
     try:
         if method.adam is not None:
-            outcome = train_reduced(problem, method.adam, tol, num_subnets, method.guesses, seed, monitor, best)
+            outcome = train_reduced(problem, method.adam, tol, num_subnets, method.guesses, seed, record, best)
         else:
             solve = solve_family if problem.starts.dimension else solve_point
             learn, starts, guesses = method.learn_frequencies, method.num_starts, method.guesses
             request = Request(tol, num_subnets, max_columns, seed, learn, starts, guesses)
-            outcome = solve(problem, request, monitor, best)
+            outcome = solve(problem, request, record, best)
     except KeyboardInterrupt:
         if not best:
             raise
         outcome = min(best, key=lambda entry: entry.error)
-    return _solution(problem, outcome, tol, monitor, "reduced", None)
+    return _solution(problem, outcome, tol, record, "reduced", None)
 
 
 def _solve_augmented(
-    problem, method: AugmentedLagrangian, tol, num_subnets, max_columns, seed, monitor
+    problem, method: AugmentedLagrangian, tol, num_subnets, max_columns, seed, record
 ) -> ControlSolution:
     best: list[Networks] = []
     try:
-        found = solve_augmented(problem, method, tol, num_subnets, max_columns, seed, monitor, best)
+        found = solve_augmented(problem, method, tol, num_subnets, max_columns, seed, record, best)
     except KeyboardInterrupt:
         if not best:
             raise
         found = min(best, key=lambda entry: entry.outcome.error)
-    return _solution(problem, found.outcome, tol, monitor, "augmented_lagrangian", found.networks)
+    return _solution(problem, found.outcome, tol, record, "augmented_lagrangian", found.networks)
 
 
-def _solve_penalty(problem, method: Penalty, tol, num_subnets, max_columns, seed, monitor) -> ControlSolution:
+def _solve_penalty(problem, method: Penalty, tol, num_subnets, max_columns, seed, record) -> ControlSolution:
     kept: list[Trained] = []
     reason = "size"
     try:
         trained = train_penalty(
-            problem, method, num_subnets, seed, monitor, lambda entry: kept.__setitem__(slice(None), [entry])
+            problem, method, num_subnets, seed, record, lambda entry: kept.__setitem__(slice(None), [entry])
         )
     except KeyboardInterrupt:
         if not kept:
             raise
         trained, reason = kept[0], "interrupted"
     error, worst = penalty_error(problem, trained, seed)
-    monitor.record("penalty", trained.law.num_columns + trained.networks.coefficients.size, trained.loss, error)
+    record.step(
+        "penalty",
+        columns=trained.law.num_columns + trained.networks.coefficients.size,
+        estimate=trained.loss,
+        error_estimate=error,
+    )
     outcome = Outcome(trained.law, error, "converged" if error <= tol else reason, worst)
-    return _solution(problem, outcome, tol, monitor, "penalty", trained.networks)
+    return _solution(problem, outcome, tol, record, "penalty", trained.networks)
 
 
 def penalty_error(problem: OptimalControl, trained: Trained, seed: int) -> tuple[float, float]:
@@ -151,24 +156,36 @@ def penalty_error(problem: OptimalControl, trained: Trained, seed: int) -> tuple
 _SOLVERS = {Reduced: _solve_reduced, Penalty: _solve_penalty, AugmentedLagrangian: _solve_augmented}
 
 
-def _solution(problem, outcome: Outcome, tol: float, monitor: Monitor, method: str, networks: Any) -> ControlSolution:
-    error, size = outcome.error, outcome.law.num_subnets
-    sentences = {
-        "converged": f"The tolerance {tol:g} is met: the estimated excess cost is {error:.1e}, with {size} sub-networks.",
-        "columns": f"The tolerance {tol:g} is not met within the allowed columns: the estimated excess cost is {error:.1e}. "
-        "Raise max_columns or tol.",
-        "stalled": f"The tolerance {tol:g} is not met, and more columns no longer help: the estimated excess cost is "
-        f"{error:.1e}.",
-        "size": f"The best law of this size, {size} sub-networks, has an estimated excess cost of {error:.1e}; the tolerance "
-        f"{tol:g} is not met.",
-        "interrupted": f"Stopped by the user: the best law so far has an estimated excess cost of {error:.1e}.",
-    }
-    sentence = sentences[outcome.reason]
+_CLAUSES = {
+    "converged": Ending(Word.CONVERGED),
+    "columns": Ending(Word.SIZE, "stopped at the allowed number of columns", "raise `max_columns` or `tol`"),
+    "stalled": Ending(Word.STALLED, "stalled: more columns no longer help"),
+    "size": Ending(Word.SIZE, "the best law of this size that was found"),
+    "interrupted": Ending(Word.INTERRUPTED),
+}
+
+
+def _solution(problem, outcome: Outcome, tol: float, record: Record, method: str, networks: Any) -> ControlSolution:
+    ending, notes = _CLAUSES[outcome.reason], []
     if outcome.violation > 1e-9:
-        sentence += f" Constraints are violated by at most {outcome.violation:.1e}."
+        notes.append(f"constraints are violated by at most {outcome.violation:.1e}")
+    error = float(outcome.error)
     if not np.isfinite(error):
-        sentence += " The estimate is infinite: the control enters linearly and is not bounded, or the dynamics failed."
+        notes.append("the control enters linearly and is not bounded, or the dynamics failed")
+    if outcome.violation > FEASIBLE or not np.isfinite(error):
+        error = np.inf  # a law that breaks the constraints may cost less than the optimum
     return ControlSolution(
-        outcome.law, problem.starts, tuple(problem.controls), Status(outcome.reason, sentence), error, method, networks,
-        outcome.violation, monitor.history, monitor.seconds, problem,
-    )  # fmt: skip
+        law=outcome.law,
+        starts=problem.starts,
+        controls=tuple(problem.controls),
+        ending=replace(ending, note="; ".join([*filter(None, [ending.note]), *notes])),
+        error_estimate=error,
+        tolerance=tol,
+        method=method,
+        networks=networks,
+        largest_violation=outcome.violation,
+        history=record.history,
+        num_columns=outcome.law.num_columns,
+        seconds=record.seconds,
+        problem=problem,
+    )

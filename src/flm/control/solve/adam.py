@@ -13,11 +13,12 @@ from flm.control.law import ControlLaw
 from flm.control.problem import OptimalControl
 from flm.control.solve.family import cost_scale, follow_law, space_lattice
 from flm.control.solve.levels import explore, law_excess, solve_starts, time_frequencies
-from flm.control.solve.monitor import Monitor
 from flm.control.solve.reduced import Judge, Outcome
 from flm.control.solve.variation import control_offset
+from flm.results import Record
 from flm.series import sign_matrix
 from flm.series.forms import separable_from_linear
+from flm.wording import InputError
 
 _CHUNK = 100
 
@@ -42,10 +43,10 @@ class Adam:
 
 
 def train_reduced(problem: OptimalControl, method: Adam, tol: float, num_subnets: int | None, guesses: int, seed: int,
-                  monitor: Monitor, best: list[Outcome]) -> Outcome:  # fmt: skip
+                  record: Record, best: list[Outcome]) -> Outcome:  # fmt: skip
     """A law of `num_subnets` sub-networks with learned frequencies."""
     if problem.free or problem.constrained:
-        raise ValueError(
+        raise InputError(
             "`adam` must be used on problems with a fixed horizon and without path or terminal constraints."
         )
     starts, varying = problem.starts, problem.starts.dimension
@@ -60,20 +61,20 @@ def train_reduced(problem: OptimalControl, method: Adam, tol: float, num_subnets
     judge = None
     if varying:
         first = explore(problem, guesses, seed)
-        levels, errors, _ = solve_starts(problem, starts.spread(16, seed=seed + 1), first, min(tol, 1e-8), 400, monitor)
+        levels, errors, _ = solve_starts(problem, starts.spread(16, seed=seed + 1), first, min(tol, 1e-8), 400, record)
         judge = Judge(problem, levels[-1], errors[-1])
     done = 0
     while done < method.epochs:
         count = min(_CHUNK, method.epochs - done)
         state, loss = _epochs(problem.equations, method, count, state, arrays)
         done += count
-        monitor.show({"stage": "adam", "epoch": done, "loss": float(loss), "seconds": monitor.seconds})
+        record.tell("adam", estimate=float(loss), extras={"epoch": done})
     law = _law(problem, state[0])
     if judge is not None:
         error, _ = judge.error_of(law)
     else:
         error = float((law_excess(problem, law, v0) / cost_scale(follow_law(problem, law, v0).cost))[0])
-    monitor.record("adam", law.num_columns, float(loss), error)
+    record.step("adam", columns=law.num_columns, estimate=float(loss), error_estimate=error)
     best.append(Outcome(law, error, "converged" if error <= tol else "size"))
     return best[-1]
 

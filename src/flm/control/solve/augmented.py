@@ -21,10 +21,10 @@ from flm.control.solve.family import (
 )
 from flm.control.solve.full import DynamicsMultipliers, FullRun, FullTranscription
 from flm.control.solve.levels import elements_for, explore, law_excess, solve_starts, time_frequencies
-from flm.control.solve.monitor import Monitor
 from flm.control.solve.reduced import Judge, Outcome
 from flm.control.solve.single import newton
 from flm.control.solve.variation import TimeBasis, control_offset
+from flm.results import Record
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Networks:
 
 
 def solve_augmented(problem: OptimalControl, method: AugmentedLagrangian, tol: float, num_subnets: int | None,
-                    max_columns: int, seed: int, monitor: Monitor, best: list[Networks]) -> Networks:  # fmt: skip
+                    max_columns: int, seed: int, record: Record, best: list[Networks]) -> Networks:  # fmt: skip
     """The law and state networks, their lattice growing until the law's estimated excess cost is below `tol`."""
     starts = problem.starts
-    judge = _judge(problem, method, tol, max_columns, seed, monitor) if starts.dimension else None
+    judge = _judge(problem, method, tol, max_columns, seed, record) if starts.dimension else None
     for count, level in _sizes(problem, num_subnets, max_columns):
         lattice = space_lattice(starts.dimension, level) if starts.dimension else None
         v0 = (
@@ -71,7 +71,12 @@ def solve_augmented(problem: OptimalControl, method: AugmentedLagrangian, tol: f
                 float((law_excess(problem, law, v0) / cost_scale(followed.cost))[0]),
                 float(followed.violation()[0]),
             )
-        monitor.record("networks", law.num_columns + networks.coefficients.size, float(run.cost.mean()), error)
+        record.step(
+            "networks",
+            columns=law.num_columns + networks.coefficients.size,
+            estimate=float(run.cost.mean()),
+            error_estimate=error,
+        )
         best.append(Networks(Outcome(law, error, "interrupted", worst), networks))
         if error <= tol:
             break
@@ -96,12 +101,10 @@ def _sizes(problem: OptimalControl, num_subnets: int | None, max_columns: int):
             yield count, level
 
 
-def _judge(problem, method, tol, max_columns, seed, monitor) -> Judge:
+def _judge(problem, method, tol, max_columns, seed, record) -> Judge:
     """Held-out starts with their own optimal costs, by the reduced method."""
     first = explore(problem, method.guesses, seed)
-    levels, errors, _ = solve_starts(
-        problem, problem.starts.spread(16, seed=seed + 1), first, tol, max_columns, monitor
-    )
+    levels, errors, _ = solve_starts(problem, problem.starts.spread(16, seed=seed + 1), first, tol, max_columns, record)
     return Judge(problem, levels[-1], errors[-1])
 
 

@@ -16,9 +16,9 @@ from flm.control.law import ControlLaw
 from flm.control.problem import OptimalControl
 from flm.control.solve.constraints import FEASIBLE, first_multipliers, owed, violation, with_multipliers
 from flm.control.solve.family import cost_scale, follow_law
-from flm.control.solve.monitor import Monitor
 from flm.control.solve.single import Batch, newton
 from flm.control.solve.variation import TimeBasis, Transcription, pointwise_excess
+from flm.results import Record
 
 GROWTH = 1.4
 _FIRST = 4  # time frequencies to begin with
@@ -178,7 +178,7 @@ def solve_starts(
     first: Level,
     tol: float,
     max_columns: int,
-    monitor: Monitor,
+    record: Record,
     keep: Callable[[Level, float], Any] = lambda level, error: None,
 ) -> tuple[list[Level], list[float], str]:
     """Solve each start on its own until its error is below `tol`: the levels, their errors, and why it ended.
@@ -194,8 +194,11 @@ def solve_starts(
         levels.append(level)
         errors.append(error)
         keep(level, error)
-        monitor.record(
-            "starts" if len(v0) > 1 else "start", 2 * level.count * len(problem.controls), level.cost.mean(), error
+        record.step(
+            "starts" if len(v0) > 1 else "start",
+            columns=2 * level.count * len(problem.controls),
+            estimate=level.cost.mean(),
+            error_estimate=error,
         )
         if error <= tol and level.violation <= FEASIBLE:
             reason = "converged"

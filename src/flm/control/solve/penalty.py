@@ -23,8 +23,8 @@ from jax.flatten_util import ravel_pytree
 from flm.control.law import ControlLaw
 from flm.control.networks import StateNetworks
 from flm.control.problem import OptimalControl
-from flm.control.solve.monitor import Monitor
 from flm.control.solve.variation import control_offset
+from flm.results import Record
 from flm.series import lattice, sign_matrix
 from flm.series.forms import separable_from_linear
 
@@ -93,7 +93,7 @@ class Trained:
 
 
 def train_penalty(
-    problem: OptimalControl, method: Penalty, num_subnets: int | None, seed: int, monitor: Monitor,
+    problem: OptimalControl, method: Penalty, num_subnets: int | None, seed: int, record: Record,
     keep: Callable[[Trained], Any] = lambda trained: None,
 ) -> Trained:  # fmt: skip
     """Train state and control networks; the parameters of the lowest loss are kept."""
@@ -122,7 +122,7 @@ def train_penalty(
         count = min(_CHUNK, method.epochs - done)
         state = _epochs(equations, (method.learning_rate, *method.betas), count, state, inputs)
         done += count
-        monitor.show({"stage": "adam", "epoch": done, "loss": float(state[3]), "seconds": monitor.seconds})
+        record.tell("adam", estimate=float(state[3]), extras={"epoch": done})
         keep(_trained(problem, method, state[2], float(state[3]), done, units))
     best, loss = state[2], float(state[3])
     if method.polish and sum(leaf.size for leaf in jax.tree.leaves(best)) <= _POLISHED:

@@ -36,7 +36,8 @@ from flm.control.solve.levels import (
     solve_starts,
     transcribe,
 )
-from flm.control.solve.monitor import Monitor
+from flm.results import Record
+from flm.wording import InputError
 
 _HELD_OUT = 32
 
@@ -64,14 +65,14 @@ class Request:
     guesses: int = 10
 
 
-def solve_point(problem: OptimalControl, request: Request, monitor: Monitor, best: list[Outcome]) -> Outcome:
+def solve_point(problem: OptimalControl, request: Request, record: Record, best: list[Outcome]) -> Outcome:
     """The law of one initial state. Laws found on the way are put into `best`."""
     v0 = problem.starts.center[None]
     first = explore(problem, request.guesses, request.seed)
     best.append(Outcome(_law(first), float((first.excess / cost_scale(first.cost))[0]), "interrupted", first.violation))
     if request.num_subnets is None:
         keep = lambda level, error: best.append(Outcome(_law(level), error, "interrupted", level.violation))
-        levels, errors, reason = solve_starts(problem, v0, first, request.tol, request.max_columns, monitor, keep)
+        levels, errors, reason = solve_starts(problem, v0, first, request.tol, request.max_columns, record, keep)
         index = -1 if reason == "converged" else int(np.argmin(errors))
         return Outcome(_law(levels[index]), errors[index], reason, levels[index].violation)
     transcription = transcribe(problem, v0, request.num_subnets)
@@ -86,7 +87,7 @@ def solve_point(problem: OptimalControl, request: Request, monitor: Monitor, bes
     larger = transcribe(problem, v0, int(np.ceil(GROWTH * request.num_subnets)) + 2)
     better = solve_level(larger, level.seed(larger))
     error = float((better.excess[0] + abs(cost - better.cost[0])) / cost_scale(better.cost)[0])
-    monitor.record("start", law.num_columns, cost, error)
+    record.step("start", columns=law.num_columns, estimate=cost, error_estimate=error)
     return Outcome(law, error, "converged" if error <= request.tol else "size", level.violation)
 
 
@@ -103,12 +104,12 @@ def _same_for_all(level: Level) -> ControlLaw:
     return make_law(problem, level.transcription.basis, space, X)
 
 
-def solve_family(problem: OptimalControl, request: Request, monitor: Monitor, best: list[Outcome]) -> Outcome:
+def solve_family(problem: OptimalControl, request: Request, record: Record, best: list[Outcome]) -> Outcome:
     """One law for all of `initial`. Laws found on the way are put into `best`."""
     first = explore(problem, request.guesses, request.seed)
     best.append(Outcome(_same_for_all(first), np.inf, "interrupted"))
     held_out = problem.starts.spread(_HELD_OUT, seed=request.seed + 1)
-    levels, errors, _ = solve_starts(problem, held_out, first, 0.25 * request.tol, request.max_columns, monitor)
+    levels, errors, _ = solve_starts(problem, held_out, first, 0.25 * request.tol, request.max_columns, record)
     judge = Judge(problem, levels[-1], errors[-1])
     # The smallest time basis that loses no more than a quarter of the tolerance.
     losses = [float((level.excess / cost_scale(level.cost)).max()) for level in levels]
@@ -116,7 +117,7 @@ def solve_family(problem: OptimalControl, request: Request, monitor: Monitor, be
         (level.count for level, loss in zip(levels, losses, strict=True) if loss <= 0.25 * request.tol),
         levels[-1].count,
     )
-    fit = FamilyFit(problem, levels[0], request, judge, monitor, best)
+    fit = FamilyFit(problem, levels[0], request, judge, record, best)
     if request.num_subnets is not None:
         return fit.of_size(request.num_subnets, enough)
     return fit.to_tolerance(enough, [level.count for level in levels], losses)
@@ -147,7 +148,7 @@ class FamilyFit:
     first: Level
     request: Request
     judge: Judge
-    monitor: Monitor
+    record: Record
     best: list[Outcome]
 
     def to_tolerance(self, count: int, counts: list[int], losses: list[float]) -> Outcome:
@@ -173,7 +174,7 @@ class FamilyFit:
                 break
             level += 1
         if not errors:
-            raise ValueError(
+            raise InputError(
                 f"`max_columns` must be at least {columns(min(counts), 1)} for {d} varying coordinates of the start and "
                 f"{k} control{'s' if k > 1 else ''}; got {max_columns}."
             )
@@ -233,7 +234,9 @@ class FamilyFit:
     def note(self, law: ControlLaw) -> float:
         """Judge a law, remember it, and return its error."""
         error, worst = self.judge.error_of(law)
-        self.monitor.record("family", law.num_columns, float(self.judge.level.cost.mean()), error)
+        self.record.step(
+            "family", columns=law.num_columns, estimate=float(self.judge.level.cost.mean()), error_estimate=error
+        )
         self.best.append(Outcome(law, error, "interrupted", worst))
         return error
 

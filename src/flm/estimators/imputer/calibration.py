@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
+from flm.wording import InputError
+
 _LEVELS = np.array([0.68, 0.95])
 _TAILS = np.array([2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 30.0, np.inf])  # degrees of freedom that are tried
 _ENOUGH = 100  # hidden values without which nothing is calibrated
@@ -45,7 +47,7 @@ class Calibration:
     def half_width(self, level: float) -> float:
         """Half-width of the interval of this level, in units of the calibrated standard deviation."""
         if not 0 < level < 1:
-            raise ValueError(f"`level` must be between 0 and 1; got {level!r}.")
+            raise InputError(f"`level` must be between 0 and 1; got {level!r}.")
         return float(_student_quantile(level, self.tail)) * self.unit / self.factor
 
 

@@ -14,6 +14,7 @@ from flm.estimators.imputer import methods
 from flm.estimators.imputer.imputation import ExtrapolationWarning, Imputation
 from flm.estimators.table import Table, check_size, clock_step, numeric_copy, read_table
 from flm.estimators.threads import one_thread
+from flm.wording import InputError, NoSeriesError
 
 _METHODS = ("auto", "coupled", "dense", "greedy", "paper")
 
@@ -95,7 +96,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         table = self._read(X, reset=True)
         empty = np.isnan(table.values).all(axis=0)
         if empty.any():
-            raise ValueError(
+            raise InputError(
                 f"`X` must have an observed value in every column; got none in {self._labels(table)[int(np.argmax(empty))]}."
             )
         order = table.order
@@ -172,18 +173,18 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """The fitted model where it is of this method."""
         check_is_fitted(self, "_model")
         if self.method_ != method:
-            raise AttributeError(f"only the method {method!r} has this attribute; got a fit by {self.method_!r}.")
+            raise NoSeriesError(f"only the method {method!r} has this attribute; got a fit by {self.method_!r}.")
         return self._model
 
     def _check_options(self) -> None:
         if self.method not in _METHODS:
-            raise ValueError(f"`method` must be one of {', '.join(map(repr, _METHODS))}; got {self.method!r}.")
+            raise InputError(f"`method` must be one of {', '.join(map(repr, _METHODS))}; got {self.method!r}.")
         if self.extrapolation not in ("flag", "refuse"):
-            raise ValueError(f"`extrapolation` must be 'flag' or 'refuse'; got {self.extrapolation!r}.")
+            raise InputError(f"`extrapolation` must be 'flag' or 'refuse'; got {self.extrapolation!r}.")
         for name, least in (("window", 4), ("num_subnets", 1), ("max_rounds", 1)):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int | np.integer) or value < least):
-                raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
+                raise InputError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
 
     def _read(self, X: Any, *, reset: bool) -> Table:
         frame = X.to_frame() if _is_series(X) else X
@@ -219,7 +220,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             "model is not made for"
         )
         if self.extrapolation == "refuse":
-            raise ValueError(f"`X` must have observed values on both sides of every hole; {text}.")
+            raise InputError(f"`X` must have observed values on both sides of every hole; {text}.")
         warnings.warn(f"{text}. They are marked in `impute(X).extrapolated`.", ExtrapolationWarning, stacklevel=3)
 
     def _pack(self) -> dict[str, Any]:

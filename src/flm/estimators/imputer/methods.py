@@ -21,6 +21,7 @@ from flm.estimators.imputer.dense import DenseSeries, DenseSpectrum
 from flm.estimators.imputer.paper_recipe import PaperFit, train_paper_recipe
 from flm.estimators.imputer.windows import filling_windows, lessons_of
 from flm.estimators.progress import part, tell
+from flm.wording import NoSeriesError
 
 _WINDOW, _LEAST_WINDOW = 48, 8
 _MAX_VALUES = 2000  # in a window: beyond, a solve takes seconds
@@ -43,7 +44,7 @@ class Coupled:
     def learned(self) -> Learned:
         """The only group's."""
         if len(self.parts) > 1:
-            raise AttributeError(f"the table was split into {len(self.parts)} groups of channels, each with its own.")
+            raise NoSeriesError(f"the table was split into {len(self.parts)} groups of channels, each with its own.")
         return self.parts[0]
 
     @classmethod

@@ -14,6 +14,7 @@ from flm.estimators.regressor.lines import LineFit, LineSearch
 from flm.estimators.regressor.variable_projection import refine
 from flm.estimators.regressor.wave_fit import WaveFit
 from flm.estimators.waves import Scale, Waves
+from flm.wording import InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +92,7 @@ def fit_design(
     half_periods = checked.period / (2 * scale.halfwidth)
     if (half_periods < 1 - 1e-9).any():
         j = int(np.argmax(half_periods < 1 - 1e-9))
-        raise ValueError(
+        raise InputError(
             f"`period` must be at least the extent of the data; got {checked.period[j]:.6g} for feature {j}, whose values "
             f"span {2 * scale.halfwidth[j]:.6g}."
         )
@@ -178,39 +179,39 @@ class _Options:
         names = ("auto", "lines", "lattice")
         if isinstance(frequencies, str):
             if frequencies not in names:
-                raise ValueError(f"`frequencies` must be one of {names} or an array (N, {m}); got {frequencies!r}.")
+                raise InputError(f"`frequencies` must be one of {names} or an array (N, {m}); got {frequencies!r}.")
         else:
             frequencies = np.asarray(frequencies, float)
             if frequencies.ndim == 1 and m == 1:
                 frequencies = frequencies[:, None]
             if frequencies.ndim != 2 or frequencies.shape[1] != m:
-                raise ValueError(f"`frequencies` must have shape (N, {m}); got {frequencies.shape}.")
+                raise InputError(f"`frequencies` must have shape (N, {m}); got {frequencies.shape}.")
         interactions = (m if m <= 6 else 2) if options.interactions is None else options.interactions
         for name, value in (("interactions", interactions), ("max_columns", options.max_columns)):
             if not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"`{name}` must be an integer of at least 1; got {value!r}.")
+                raise InputError(f"`{name}` must be an integer of at least 1; got {value!r}.")
         if options.num_subnets is not None and (
             not isinstance(options.num_subnets, int | np.integer) or options.num_subnets < 1
         ):
-            raise ValueError(f"`num_subnets` must be an integer of at least 1 or None; got {options.num_subnets!r}.")
+            raise InputError(f"`num_subnets` must be an integer of at least 1 or None; got {options.num_subnets!r}.")
         if options.ridge is not None and not options.ridge > 0:
-            raise ValueError(f"`ridge` must be positive or None; got {options.ridge!r}.")
+            raise InputError(f"`ridge` must be positive or None; got {options.ridge!r}.")
         noise = options.noise
         if noise is not None:
             noise = np.broadcast_to(np.asarray(noise, float), (K,))
             if not (noise > 0).all():
-                raise ValueError(f"`noise` must be positive or None; got {options.noise!r}.")
+                raise InputError(f"`noise` must be positive or None; got {options.noise!r}.")
         bounds = options.bounds
         if bounds is not None:
             bounds = np.asarray(bounds, float)
             if bounds.shape != (m, 2) or not (bounds[:, 0] < bounds[:, 1]).all():
-                raise ValueError(f"`bounds` must be {m} pairs (low, high), low < high; got {options.bounds!r}.")
+                raise InputError(f"`bounds` must be {m} pairs (low, high), low < high; got {options.bounds!r}.")
         period = options.period
         period = np.array(
             [np.nan if p is None else p for p in (period if np.iterable(period) else [period] * m)], float
         )
         if period.shape != (m,):
-            raise ValueError(f"`period` must be one number or one per feature ({m}); got {options.period!r}.")
+            raise InputError(f"`period` must be one number or one per feature ({m}); got {options.period!r}.")
         return cls(
             None if options.num_subnets is None else int(options.num_subnets),
             frequencies,

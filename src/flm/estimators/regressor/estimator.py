@@ -17,6 +17,7 @@ from flm.estimators.regressor.spectrum import Spectrum
 from flm.estimators.regressor.wave_fit import WaveFit
 from flm.estimators.table import check_size
 from flm.estimators.threads import one_thread
+from flm.wording import InputError
 
 
 class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -122,7 +123,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self.__dict__.pop(attribute, None)
         for index, chunk in enumerate(chunks):
             if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
-                raise ValueError(
+                raise InputError(
                     "`X` without `y` must be an iterable of (X, y) or (X, y, sample_weight) tuples; got "
                     f"{type(chunk).__name__} as item {index}."
                 )
@@ -133,7 +134,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 else:
                     self._absorb(X, y, weights)
         if not hasattr(self, "_design"):
-            raise ValueError("`X` must hold at least one (X, y) chunk; got an empty iterable.")
+            raise InputError("`X` must hold at least one (X, y) chunk; got an empty iterable.")
         with one_thread():
             self._fit = self._design.solve(self._factor, self._count)
         return self
@@ -147,12 +148,12 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_size("y", y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not weights.any():  # scikit-learn 1.6 lets them pass
-            raise ValueError("`sample_weight` must have at least one non-zero entry; got zeros only.")
+            raise InputError("`sample_weight` must have at least one non-zero entry; got zeros only.")
         if reset:
             self._y_ndim = y.ndim
         y = y.reshape(len(y), -1).astype(np.float64)
         if not reset and y.shape[1] != len(self._design.gain):
-            raise ValueError(f"`y` must have {len(self._design.gain)} outputs, as before; got {y.shape[1]}.")
+            raise InputError(f"`y` must have {len(self._design.gain)} outputs, as before; got {y.shape[1]}.")
         # A row of weight zero is no row.
         if not weights.all():
             X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
@@ -172,7 +173,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if beyond.any():
             j = int(np.argmax(beyond))
             low, high = design.scale.center - design.scale.halfwidth, design.scale.center + design.scale.halfwidth
-            raise ValueError(
+            raise InputError(
                 f"`X` must stay near the extent that fixed the frequencies, [{low[j]:.6g}, {high[j]:.6g}] for feature {j}; "
                 f"got {X[:, j].min():.6g} to {X[:, j].max():.6g}. Give `bounds`, the extent of all rows to come."
             )

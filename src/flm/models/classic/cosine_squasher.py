@@ -15,6 +15,7 @@ from flm.domains import AbstractDomain
 from flm.models.base import AbstractModel, InputMap, input_map
 from flm.models.classic.fixed_lattice import wave_vectors
 from flm.series import PhaseSeries, sign_matrix, sincos
+from flm.wording import InputError
 
 MARGIN = 1e-3  # the cube is [margin, 2 pi - margin]^m: at its corners pre-activations meet the ends of their range
 
@@ -83,7 +84,7 @@ class GallantWhite(AbstractModel):
 
     def __check_init__(self):
         if len(self.reach) != len(self.frequencies) or self.thetas.shape != self.biases.shape:
-            raise ValueError(f"`reach` must have one entry per term ({len(self.frequencies)}); got {len(self.reach)}.")
+            raise InputError(f"`reach` must have one entry per term ({len(self.frequencies)}); got {len(self.reach)}.")
 
     def pre_activations(self, points: Any) -> Float[Array, "P terms"]:
         """net_i at points."""
@@ -99,7 +100,7 @@ class GallantWhite(AbstractModel):
         if self.check and not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((self, points))):
             outside = ~self.covered(points)
             if outside.any():
-                raise ValueError(
+                raise InputError(
                     f"`points` must keep every pre-activation in the range that its M_i covers; got {outside.sum()} of "
                     f"{len(outside)} points outside, the first at {np.asarray(self._checked(points))[outside][0]}. "
                     "There the network is no longer a cosine series: stay in the domain, or build it with check=False."

@@ -14,7 +14,7 @@ from flm.domains import AbstractDomain
 from flm.models.base import AbstractLinearModel, InputMap, input_map
 from flm.series import PhaseSeries, SeparableSeries, lattice, sign_matrix, sincos
 from flm.series.waves import Orders, quarter_turn
-from flm.wording import check_count
+from flm.wording import InputError, check_count
 
 
 def wave_vectors(m: int, count: int) -> np.ndarray:
@@ -71,10 +71,10 @@ class FourierSeriesNetwork(AbstractFixedLattice):
         self.map = input_map(num_inputs, 2 * np.pi)
         m = len(self.map.center)
         if not isinstance(order, int | np.integer) or order < 0:
-            raise ValueError(f"`order` must be an integer of at least 0; got {order!r}.")
+            raise InputError(f"`order` must be an integer of at least 0; got {order!r}.")
         size = (int(order) + 1) ** m * 2**m
         if size > 200_000:
-            raise ValueError(f"`order` must leave at most 200,000 product nodes; got {size} for {m} inputs.")
+            raise InputError(f"`order` must leave at most 200,000 product nodes; got {size} for {m} inputs.")
         dtype = jnp.result_type(float)
         grids = np.meshgrid(*[np.arange(order + 1)] * m, indexing="ij")
         self.frequencies = jnp.asarray(np.stack([g.ravel() for g in grids], axis=1), dtype)
@@ -124,13 +124,13 @@ class FourierSeriesNetwork(AbstractFixedLattice):
         values = np.asarray(values, float)
         m, n = values.ndim, values.shape[0] if values.ndim else 0
         if m < 1 or len(set(values.shape)) != 1 or n % 2 == 0:
-            raise ValueError(
+            raise InputError(
                 f"`values` must be a full grid with an equal, odd number of points per axis; got {values.shape}."
             )
         order = (n - 1) // 2
         network = cls(m if num_inputs is None else num_inputs, order)
         if network.num_inputs != m:
-            raise ValueError(f"`values` must have one axis per input ({network.num_inputs}); got {m}.")
+            raise InputError(f"`values` must have one axis per input ({network.num_inputs}); got {m}.")
         transform = values
         for axis in range(m):  # f = sum_n a_n cos(n z) + b_n sin(n z) along one axis; the pair becomes a last axis
             spectrum = np.fft.rfft(transform, axis=axis) / n
@@ -166,11 +166,11 @@ class SharedBasisNetwork(AbstractFixedLattice):
     def __init__(self, num_inputs: int | AbstractDomain, order: int, *, key: Any = None, num_outputs: int = 1):
         self.map = input_map(num_inputs, 2 * np.pi)
         if len(self.map.center) != 1:
-            raise ValueError(
+            raise InputError(
                 f"`num_inputs` of SharedBasisNetwork must be 1, by its construction; got {self.num_inputs}."
             )
         if not isinstance(order, int | np.integer) or order < 0:
-            raise ValueError(f"`order` must be an integer of at least 0; got {order!r}.")
+            raise InputError(f"`order` must be an integer of at least 0; got {order!r}.")
         shape = (2 * int(order) + 1,)
         self.weights = jnp.zeros(shape if num_outputs == 1 else (*shape, num_outputs), jnp.result_type(float))
         self.num_outputs = int(num_outputs)

@@ -16,11 +16,12 @@ from flm.models.base import AbstractLinearModel, AbstractModel, InputMap, input_
 from flm.models.networks import MLP
 from flm.series import PhaseSeries, sincos
 from flm.series.waves import Orders, monomial, quarter_turn
+from flm.wording import InputError
 
 
 def _scale(value: Any) -> float:
     if not (isinstance(value, int | float | np.number) and math.isfinite(value) and value > 0):
-        raise ValueError(f"`scale` must be a positive number; got {value!r}.")
+        raise InputError(f"`scale` must be a positive number; got {value!r}.")
     return float(value)
 
 
@@ -58,7 +59,7 @@ class RandomFourierFeatures(AbstractModel):
         self.map = input_map(num_inputs, 2.0)
         features = width if num_features is None else num_features
         if not isinstance(features, int | np.integer) or features < 1:
-            raise ValueError(f"`num_features` must be an integer of at least 1; got {features!r}.")
+            raise InputError(f"`num_features` must be an integer of at least 1; got {features!r}.")
         first, second = jax.random.split(random_key(key))
         shape = (int(features), len(self.map.center))
         self.projections = jax.random.normal(first, shape, jnp.result_type(float)) * _scale(scale)
@@ -107,7 +108,7 @@ class FourierELM(AbstractLinearModel):
     ):
         self.map = input_map(num_inputs, 2.0)
         if not isinstance(num_neurons, int | np.integer) or num_neurons < 1:
-            raise ValueError(f"`num_neurons` must be an integer of at least 1; got {num_neurons!r}.")
+            raise InputError(f"`num_neurons` must be an integer of at least 1; got {num_neurons!r}.")
         dtype, n = jnp.result_type(float), int(num_neurons)
         first, second = jax.random.split(random_key(key))
         shape = (n, len(self.map.center))

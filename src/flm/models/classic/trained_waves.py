@@ -15,7 +15,7 @@ from flm.models.base import AbstractModel, InputMap, input_map, random_key
 from flm.models.networks import Siren
 from flm.series import PhaseSeries, lattice, sign_matrix, sincos
 from flm.series.waves import Orders, turned_coefficients
-from flm.wording import check_count
+from flm.wording import InputError, NoSeriesError, check_count
 
 
 class Silvescu(AbstractModel):
@@ -62,7 +62,7 @@ class Silvescu(AbstractModel):
     def series(self) -> PhaseSeries:
         """The same function as a series: a product of cosines is a sub-network with 2^(1-m) c_i in every cosine."""
         if self.sigmoid:
-            raise AttributeError(
+            raise NoSeriesError(
                 "a Silvescu network with a sigmoid is not a Fourier series; distill it with flm.distill."
             )
         signs = jnp.asarray(sign_matrix(self.num_inputs), self.phases.dtype)
@@ -108,7 +108,7 @@ class LiuNetwork(AbstractModel):
     def from_siren(cls, siren: Siren) -> LiuNetwork:
         """The same function as a SIREN-1: equal frequencies, and one constant term for the output bias."""
         if len(siren.weights) != 2 or siren.num_outputs != 1:
-            raise ValueError(
+            raise InputError(
                 f"`siren` must have one hidden layer and one output; got {len(siren.weights) - 1} layers and "
                 f"{siren.num_outputs} outputs."
             )
@@ -149,7 +149,7 @@ class LiuNetwork(AbstractModel):
     def series(self) -> PhaseSeries:
         """The nonharmonic series, when the frequencies of sines and cosines coincide."""
         if not np.array_equal(self.sine_frequencies, self.cosine_frequencies):
-            raise AttributeError(
+            raise NoSeriesError(
                 "a LiuNetwork is a Fourier series only when its sine and cosine frequencies are equal; they differ."
             )
         n, m = self.sine_frequencies.shape
@@ -182,7 +182,7 @@ class NonharmonicNetwork(AbstractModel):
     def __init__(self, num_inputs: int | AbstractDomain, num_terms: int, *, key: Any):
         self.map = input_map(num_inputs, 2 * np.pi)
         if len(self.map.center) != 1:
-            raise ValueError(
+            raise InputError(
                 f"`num_inputs` of NonharmonicNetwork must be 1, by its construction; got {len(self.map.center)}. "
                 "flm.FLM is its extension to several inputs."
             )

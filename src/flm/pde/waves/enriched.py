@@ -19,6 +19,7 @@ from flm.domains import AbstractDomain
 from flm.models.base import AbstractModel, InputMap
 from flm.models.flm import FLM
 from flm.series.waves import Orders
+from flm.wording import InputError
 
 
 class SingularFunctions(eqx.Module):
@@ -34,7 +35,7 @@ class SingularFunctions(eqx.Module):
     def of(cls, domain: AbstractDomain, *, powers: float = 8.0, multipoles: int = 8) -> SingularFunctions:
         """For each corner of angle omega the exponents k pi / omega < `powers`; for each hole a log and multipoles."""
         if len(domain.axes) != 2:
-            raise ValueError(f"`domain` must be planar for singular functions; got the axes {', '.join(domain.axes)}.")
+            raise InputError(f"`domain` must be planar for singular functions; got the axes {', '.join(domain.axes)}.")
         rows: list[tuple[Any, ...]] = []
         for corner in domain.corners:
             count = int(np.ceil(powers * corner.angle / np.pi)) - 1
@@ -46,7 +47,7 @@ class SingularFunctions(eqx.Module):
             rows.append((tuple(hole), (1.0, 0.0), 0.0, 1.0, 0.0))
             rows += [(tuple(hole), (1.0, 0.0), -float(k), 0.0, p) for k in range(1, multipoles + 1) for p in (0.0, 1.0)]
         if not rows:
-            raise ValueError("`domain` must have corners or holes for singular functions; got one with neither.")
+            raise InputError("`domain` must have corners or holes for singular functions; got one with neither.")
         columns = [jnp.asarray(np.array(column, float)) for column in zip(*rows, strict=True)]
         return cls(*columns)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,9 @@ from flm.pde.waves.free_basis import FreeBasis
 from flm.pde.waves.growth import PERIODS, ROUNDING, UNRESOLVED, Search, calm, columns_in_memory
 from flm.pde.waves.lattice_basis import LatticeBasis
 from flm.pde.waves.learn_frequencies import FrequencyLearner
-from flm.results import Status
+from flm.results import Ending, Listener, Record, Word
 from flm.series import lattice
+from flm.wording import InputError
 
 ORDERS = ("euclid", "box", "total")
 RANGES = (3.0, 6.0, 12.0)  # of random starts, in radians per half-width
@@ -31,7 +31,7 @@ def best_of_size(
     *,
     tol: float,
     seed: int,
-    progress: Callable[..., None],
+    progress: Listener,
     residual_is_error: bool = False,
 ) -> Search:
     """The fit with the least held-out residual among lattices and learned frequencies, N sub-networks each.
@@ -40,13 +40,13 @@ def best_of_size(
     """
     columns, most = num_subnets * 2 ** len(problem.axes) * len(problem.unknowns), columns_in_memory()
     if columns > most:
-        raise ValueError(
+        raise InputError(
             f"`num_subnets` must be at most {max(most * num_subnets // columns, 1):,}, so that the least-squares problem fits "
             f"in half of the free memory; got {num_subnets:,}, which has up to {columns:,} columns."
         )
     fitter = Fitter(problem, seed=seed)
     free = Fitter(problem, seed=seed, periodic_basis=False) if any(problem.periodic_axes) else fitter
-    search = Search()
+    search = Search(record=Record(progress))
     fits: list[Fit] = []
 
     def keep(fit: Fit, how: str) -> None:
@@ -56,11 +56,15 @@ def best_of_size(
         search.best = fits[0]
         # rms(u - f) is judged against rms(u) + rms(f): twice that is relative to f
         search.bar = max(2 * fits[0].estimate, ROUNDING) if residual_is_error else _bar(fits)
-        for name, value in zip(
-            search.history, (fit.basis.num_columns, how, fit.estimate, search.bar, fit.steps), strict=True
-        ):
-            search.history[name].append(value)
-        progress({"start": how, "estimate": fit.estimate, "best": fits[0].estimate})
+        unknowns = fit.basis.num_columns * len(problem.unknowns)
+        search.record.step(
+            "sub-networks",
+            columns=unknowns,
+            estimate=fit.estimate,
+            error_estimate=search.bar,
+            start=how,
+            steps=fit.steps,
+        )
 
     m = len(problem.axes)
     try:
@@ -95,17 +99,11 @@ def best_of_size(
         if search.bar <= tol and search.best is not None:
             own = free if isinstance(search.best.basis, FreeBasis) else fitter
             calm(own, search, tol)
-        word, verb = ("converged", "met") if search.bar <= tol else ("size", "not met")
-        search.status = Status(
-            word,
-            f"the best of {num_subnets} sub-networks: the error estimate is {search.bar:.1e}, the tolerance {tol:.1e} is {verb}.",
-        )
+        search.ending = Ending(Word.SIZE, f"the best of {num_subnets} sub-networks that was found")
     except KeyboardInterrupt:
         if search.best is None:
             raise
-        search.status = Status(
-            "interrupted", f"interrupted; the best answer so far has the error estimate {search.bar:.1e}."
-        )
+        search.ending = Ending(Word.INTERRUPTED)
     return search
 
 

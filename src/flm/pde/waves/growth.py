@@ -8,8 +8,7 @@ residual alone is not: near a resonance a small residual hides a large error, bu
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +22,7 @@ from flm.pde.waves.fit import Fit, Fitter
 from flm.pde.waves.lattice_basis import LatticeBasis, lattice_set
 from flm.pde.waves.learn_frequencies import FrequencyLearner
 from flm.pde.waves.sampling import ROWS_PER_COLUMN
-from flm.results import Piece, Status
+from flm.results import Ending, Listener, Piece, Record, Word
 
 Periods = tuple[float, ...]
 PERIODS = (1.0, 1.15, 1.3, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.5, 8.0)
@@ -48,10 +47,13 @@ class Search:
     bar: float = np.inf
     windows: tuple[Piece, ...] = ()
     window_axis: int = -1
-    status: Status = field(default_factory=lambda: Status("running", "running"))
-    history: dict[str, list[Any]] = field(
-        default_factory=lambda: {k: [] for k in ("columns", "periods", "estimate", "error_estimate", "seconds")}
-    )
+    ending: Ending = field(default_factory=lambda: Ending(Word.INTERRUPTED))
+    record: Record = field(default_factory=Record)
+
+    @property
+    def steps(self) -> int:
+        """How many sizes have been tried."""
+        return len(self.record.history.get("columns", ()))
 
 
 class Growth:
@@ -64,18 +66,17 @@ class Growth:
         tol: float,
         max_columns: int,
         seed: int,
-        progress: Callable[..., None],
+        progress: Listener,
         singular: SingularFunctions | None = None,
     ):
-        self.problem, self.tol, self.progress = problem, tol, progress
+        self.problem, self.tol = problem, tol
         self.max_columns = min(max_columns, columns_in_memory())
         self.limit = "size limit" if self.max_columns == max_columns else "limit of the free memory, at a size"
         self.fitter = Fitter(problem, seed=seed)
         self.m = len(problem.axes)
         self.power = np.inf if self.m <= 2 and isinstance(problem.domain, Box) else 2.0
         self.periodic = np.array(problem.periodic_axes)
-        self.search = Search()
-        self.began = time.perf_counter()
+        self.search = Search(record=Record(progress))
         self._fits: dict[tuple[Any, ...], Fit] = {}
         self._probed = singular is not None
         self.singular = singular
@@ -198,7 +199,7 @@ class Growth:
             sizes = [START.get(self.m, 3.0) + (1.0 if self.m == 2 and not np.isinf(self.power) else 0.0)] * self.m
         while True:
             if self.columns(sizes) > self.max_columns:
-                self._finish("size", f"stopped at the {self.limit} of {self.max_columns} columns")
+                self._finish(Word.SIZE, f"stopped at the {self.limit} of {self.max_columns} columns")
                 return search
             if periods is None or (self._is_cheap(sizes) and not resolved):
                 periods = self._scan(sizes, start)
@@ -206,17 +207,15 @@ class Growth:
             self.sizes, self.periods = sizes, periods
             improved = self._record(fit, periods, bar)
             if bar <= self.tol:
-                bar = calm(self.fitter, search, self.tol)
-                self._finish(
-                    "converged", f"converged: the error estimate {bar:.1e} is within the tolerance {self.tol:.1e}"
-                )
+                calm(self.fitter, search, self.tol)
+                self._finish(Word.CONVERGED)
                 return search
             resolved = fit.estimate < UNRESOLVED
             idle = 0 if improved or not resolved else idle + 1
             if idle >= PATIENCE:
-                self._finish("stalled", "stalled: larger lattices no longer improve the answer")
+                self._finish(Word.STALLED, "stalled: larger lattices no longer improve the answer")
                 return search
-            if not self._probed and (len(search.history["columns"]) >= 2 or self.m >= 4):
+            if not self._probed and (search.steps >= 2 or self.m >= 4):
                 self._probed = True
                 if self._probe(sizes, periods):
                     return search
@@ -248,9 +247,7 @@ class Growth:
                 bar = self.bar_between(*sorted(found, key=lambda f: f.estimate))
                 self._record(found[0], (0.0,) * self.m, bar)
                 if bar <= self.tol:
-                    self._finish(
-                        "converged", f"converged with {count} learned frequencies: the error estimate is {bar:.1e}"
-                    )
+                    self._finish(Word.CONVERGED, f"converged with {count} learned frequencies")
                     return True
                 break
         return False
@@ -259,7 +256,7 @@ class Growth:
         """Grow all axes, or one axis alone where that buys more digits per column."""
         every = [self._grown(s) for s in sizes]
         single = [[self._grown(s) if i == j else s for i, s in enumerate(sizes)] for j in range(self.m)]
-        if self.m == 1 or not resolved or len(self.search.history["columns"]) < 2:
+        if self.m == 1 or not resolved or self.search.steps < 2:
             return every
         candidates = [c for c in (every, *single) if self.columns(c) <= self.max_columns]
         if not candidates:
@@ -280,16 +277,8 @@ class Growth:
         halved = bar < search.bar / 2
         if search.best is None or (bar, fit.estimate) < (search.bar, search.best.estimate):
             search.best, search.bar = fit, bar
-        values = (
-            fit.basis.num_columns * self.fitter.num_unknowns,
-            periods,
-            fit.estimate,
-            bar,
-            time.perf_counter() - self.began,
-        )
-        for name, value in zip(search.history, values, strict=True):
-            search.history[name].append(value)
-        self.progress({name: column[-1] for name, column in search.history.items()})
+        columns = fit.basis.num_columns * self.fitter.num_unknowns
+        search.record.step("lattice", columns=columns, estimate=fit.estimate, error_estimate=bar, periods=periods)
         return halved
 
     def free_constants(self) -> list[int]:
@@ -300,28 +289,26 @@ class Growth:
         seen = {u for b in self.problem.blocks if b.kind != "periodic" for u, alpha in b.residual.jets if alpha == zero}
         return [k for k in range(self.fitter.num_unknowns) if k not in seen]
 
-    def _finish(self, word: str, sentence: str) -> None:
-        search = self.search
+    def _finish(self, word: Word, clause: str = "") -> None:
+        search, note = self.search, ""
         free = ", ".join(self.problem.unknowns[k] for k in self.free_constants())
-        if word == "converged" and free:
-            sentence += f"; nothing fixes the constant in {free}, so the smallest was taken"
-        if word != "converged":
+        if word is Word.CONVERGED and free:
+            note = f"nothing fixes the constant in {free}, so the smallest was taken"
+        if word is not Word.CONVERGED:
             if search.best is None:
-                sentence += "; no lattice fits within it: raise `max_columns`"
+                note = "no lattice fits within it: raise `max_columns`"
             elif not search.best.finite:
-                word, sentence = "not finite", "not finite: the residual or its solution overflowed"
+                word, clause, search.bar = Word.NOT_FINITE, "", np.inf
             elif search.best.estimate > UNRESOLVED and not self.fitter.is_linear:
                 # Gauss-Newton may be at another solution, or at none: the residual of an answer that far off bounds nothing.
-                search.bar = max(search.bar, 1.0)
-                sentence += f"; the solution was not resolved, its residual is {search.best.estimate:.0%}"
+                search.bar = np.inf
+                note = f"the solution was not resolved, its residual is {search.best.estimate:.0%}"
             elif search.best.estimate < 1e-2 * search.bar and search.bar > 1e-3:
-                sentence += (
-                    f"; two answers that both satisfy the problem to {search.best.estimate:.0e} differ by {search.bar:.0e}: "
+                note = (
+                    f"two answers that both satisfy the problem to {search.best.estimate:.0e} differ by {search.bar:.0e}: "
                     "the conditions do not determine the solution, or barely do"
                 )
-            else:
-                sentence += f"; the error estimate is {search.bar:.1e}"
-        search.status = Status(word, sentence + ".")
+        search.ending = Ending(word, clause, note)
 
 
 def calm(fitter: Fitter, search: Search, tol: float) -> float:
@@ -341,7 +328,7 @@ def calm(fitter: Fitter, search: Search, tol: float) -> float:
             break
         best, bar = calmer, moved
         search.best, search.bar = best, bar
-    search.history["error_estimate"][-1] = search.bar
+    search.record.history["error_estimate"][-1] = search.bar
     return search.bar
 
 

@@ -14,7 +14,8 @@ from flm.models.base import AbstractLinearModel
 from flm.models.classic.random_waves import FourierELM
 from flm.pde.problem import strong_form
 from flm.pde.waves.fit import Fit, Fitter
-from flm.results import Solution, Status
+from flm.results import Ending, Record, Solution, Word
+from flm.wording import InputError, InputTypeError
 
 # The ladder of the automatic choice. Scales in radians per half width: one to sixteen half-waves across the domain.
 SCALES = tuple(np.pi / 2 * 2.0 ** np.arange(5))
@@ -58,12 +59,12 @@ def solve_linear_model(problem: Any, model: AbstractLinearModel, *, seed: int = 
         A solution whose error estimate is the largest relative residual at held-out points.
     """
     if not isinstance(model, AbstractLinearModel):
-        raise TypeError(f"`model` must be linear in its amplitudes; got {type(model).__name__}. Use flm.train.")
+        raise InputTypeError(f"`model` must be linear in its amplitudes; got {type(model).__name__}. Use flm.train.")
     problem = strong_form(problem)
     began = time.monotonic()
     fit = Fitter(problem, seed=seed, periodic_basis=False).fit(ModelColumns(model))
-    sentence = f"Least squares in {fit.basis.num_columns} columns; largest relative residual {fit.estimate:.1e}."
-    return _solution(problem, fit, Status("solved", sentence), fit.estimate, {}, began)
+    ending = Ending(Word.SOLVED, f"least squares in {fit.basis.num_columns} columns")
+    return _solution(problem, fit, ending, fit.estimate, np.nan, {}, began)
 
 
 def solve_extreme(problem: Any, tol: float = 1e-8, *, seed: int = 0, max_neurons: int = SIZES[-1]) -> Solution:
@@ -79,18 +80,18 @@ def solve_extreme(problem: Any, tol: float = 1e-8, *, seed: int = 0, max_neurons
         max_neurons: where growth stops.
     """
     if not tol > 0:
-        raise ValueError(f"`tol` must be a positive number; got {tol!r}.")
+        raise InputError(f"`tol` must be a positive number; got {tol!r}.")
     problem = strong_form(problem)
     began, fitter = time.monotonic(), Fitter(problem, seed=seed, periodic_basis=False)
-    history: dict[str, list[float]] = {"neurons": [], "scale": [], "estimate": []}
+    record = Record()
     best, bar = None, np.inf
     for size in [n for n in SIZES if n <= max_neurons] or [max_neurons]:
         fits: list[Fit] = []
         for scale in SCALES:
             model = FourierELM(problem.domain, size, key=seed, scale=scale, num_outputs=len(problem.unknowns))
             fits.append(fitter.fit(ModelColumns(model)))
-            for name, value in zip(history, (size, scale, fits[-1].estimate), strict=True):
-                history[name].append(float(value))
+            columns = fits[-1].basis.num_columns
+            record.step("extreme", columns=columns, estimate=fits[-1].estimate, neurons=size, scale=float(scale))
         first, second = sorted(fits, key=lambda fit: fit.estimate)[:2]
         at = max(first.estimate, first.difference(second))
         if at < bar:
@@ -99,21 +100,20 @@ def solve_extreme(problem: Any, tol: float = 1e-8, *, seed: int = 0, max_neurons
             break
     if best is None:
         best = fits[0]
-    word = "converged" if bar <= tol else "columns"
-    reached = f"The error estimate is {bar:.1e} with {best.basis.num_columns} neurons"
-    status = Status(word, f"{reached}." if word == "converged" else f"{reached}, above the tolerance {tol:.1e}.")
-    return _solution(problem, best, status, bar, history, began)
+    ending = Ending(Word.SIZE, f"the largest hidden layer has {best.basis.num_columns} neurons")
+    return _solution(problem, best, ending, bar, tol, record.history, began)
 
 
-def _solution(problem: Any, fit: Fit, status: Status, bar: float, history: Any, began: float) -> Solution:
+def _solution(problem: Any, fit: Fit, ending: Ending, bar: float, tol: float, history: Any, began: float) -> Solution:
     columns = fit.coefficients if len(problem.unknowns) > 1 else fit.coefficients[:, 0]
     return Solution(
         model=fit.basis.model.with_coefficients(columns),
         axes=problem.axes,
         unknowns=problem.unknowns,
         bounds=np.asarray(problem.domain.bounds),
-        status=status,
+        ending=ending,
         error_estimate=float(bar),
+        tolerance=tol,
         history=history,
         num_columns=fit.basis.num_columns,
         seconds=time.monotonic() - began,

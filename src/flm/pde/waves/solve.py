@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from flm.pde.problem import PDE
 from flm.pde.waves.fixed_size import best_of_size
 from flm.pde.waves.growth import ROUNDING, Search
 from flm.pde.waves.tolerance import METHODS, solve_to_tolerance
-from flm.results import Parameter, Solution, Status
+from flm.results import Listener, Parameter, Solution
+from flm.wording import InputError
 
 
 def solve_pde(
@@ -23,15 +23,15 @@ def solve_pde(
     method: str | None,
     max_columns: int,
     seed: int,
-    progress: Callable[..., None],
+    progress: Listener,
 ) -> Solution:
     """Solve a PDE or ODE: see `flm.solve`."""
     began = time.perf_counter()
     if method not in (None, *METHODS):
-        raise ValueError(f"`method` must be None or one of {', '.join(map(repr, METHODS))} for a PDE; got {method!r}.")
+        raise InputError(f"`method` must be None or one of {', '.join(map(repr, METHODS))} for a PDE; got {method!r}.")
     count = 0 if num_subnets is None else num_subnets * 2 ** len(problem.axes) * len(problem.unknowns)
     if count > max_columns:
-        raise ValueError(
+        raise InputError(
             f"`num_subnets` must have at most `max_columns` = {max_columns} coefficients; got {num_subnets}, which has "
             f"{count}. Raise `max_columns`, or give a tolerance alone."
         )
@@ -39,14 +39,14 @@ def solve_pde(
         search = best_of_size(problem, num_subnets, tol=tol, seed=seed, progress=progress)
     else:
         search = solve_to_tolerance(problem, tol, method=method, max_columns=max_columns, seed=seed, progress=progress)
-    return to_solution(problem, search, began)
+    return to_solution(problem, search, tol, began)
 
 
-def to_solution(problem: PDE, search: Search, began: float, exact: Any = None) -> Solution:
+def to_solution(problem: PDE, search: Search, tol: float, began: float, exact: Any = None) -> Solution:
     """The answer of a search as a solution."""
     best = search.best
     if best is None:
-        raise ValueError(f"`max_columns` must leave room for the smallest lattice. {search.status.sentence}")
+        raise InputError(f"`max_columns` must leave room for the smallest lattice. {search.ending.clause}.")
     model = best.basis.model(best.coefficients)
     bar = float(search.bar) + (0.0 if search.windows else _rounding(problem, search, model))
     names = list(problem.parameters)
@@ -59,10 +59,11 @@ def to_solution(problem: PDE, search: Search, began: float, exact: Any = None) -
         axes=problem.axes,
         unknowns=problem.unknowns,
         bounds=problem.domain.bounds,
-        status=Status(search.status.word, search.status.sentence.replace(f"{search.bar:.1e}", f"{bar:.1e}")),
+        ending=search.ending,
         error_estimate=bar,
+        tolerance=tol,
         parameters=parameters,
-        history={k: list(v) for k, v in search.history.items()},
+        history=search.record.history,
         num_columns=best.basis.num_columns * len(problem.unknowns),
         seconds=time.perf_counter() - began,
         windows=search.windows,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from flm.pde.problem import PDE, Block
@@ -11,14 +9,15 @@ from flm.pde.waves.determined import NULL, SIZES, homogeneous_residual
 from flm.pde.waves.enriched import SingularFunctions
 from flm.pde.waves.growth import UNRESOLVED, Growth, Search
 from flm.pde.waves.windows import can_window, solve_in_windows
-from flm.results import Status
+from flm.results import Ending, Listener, Word
+from flm.wording import InputError
 
 METHODS = ("lattice", "windows", "enriched")
 SINGLE_WINDOW = 1000  # columns of a nonlinear problem beyond which time windows are cheaper
 
 
 def solve_to_tolerance(
-    problem: PDE, tol: float, *, method: str | None, max_columns: int, seed: int, progress: Callable[..., None]
+    problem: PDE, tol: float, *, method: str | None, max_columns: int, seed: int, progress: Listener
 ) -> Search:
     """The smallest lattice, short sum of sinusoids or sequence of windows that meets the tolerance.
 
@@ -26,7 +25,7 @@ def solve_to_tolerance(
     "enriched" adds singular functions at the corners and holes of a planar region, and is then no plain series.
     """
     if method == "windows" and not can_window(problem):
-        raise ValueError(
+        raise InputError(
             "`method` must not be 'windows' for this problem: it needs a box with an axis t, initial conditions, no "
             "conditions at the final time and no parameters to learn."
         )
@@ -37,15 +36,12 @@ def solve_to_tolerance(
         growth.max_columns = min(growth.max_columns, SINGLE_WINDOW)
     if growth.fitter.is_linear and _is_homogeneous(growth):
         search = growth.zero()
-        search.status = Status(
-            "trivial",
-            "trivial: the equation and all conditions are homogeneous, so zero is a solution. Give a source or data.",
-        )
+        search.ending = Ending(Word.TRIVIAL, note="give a source or data")
         return search
     try:
         if method != "windows":
             growth.run()
-        if method == "windows" or (marches and growth.search.status.word == "size"):
+        if method == "windows" or (marches and growth.search.ending.word is Word.SIZE):
             search = solve_in_windows(problem, tol, max_columns=max_columns, seed=seed, progress=progress)
             if method == "windows" or search.bar < growth.search.bar:
                 _doubt(growth, search)
@@ -54,17 +50,12 @@ def solve_to_tolerance(
     except KeyboardInterrupt:
         if growth.search.best is None:
             raise
-        bar = growth.search.bar
-        growth.search.status = Status(
-            "interrupted", f"interrupted; the best answer so far has the error estimate {bar:.1e}."
-        )
+        growth.search.ending = Ending(Word.INTERRUPTED)
     search = growth.search
-    if search.status.word in ("stalled", "size"):
+    if search.ending.word in (Word.STALLED, Word.SIZE):
         clash = contradiction(problem)
         if clash:
-            search.status = Status(
-                "inconsistent", f"inconsistent conditions: {clash}; the error estimate is {search.bar:.1e}."
-            )
+            search.ending = Ending(Word.INCONSISTENT, note=clash)
     return search
 
 
@@ -74,15 +65,16 @@ def _doubt(growth: Growth, search: Search) -> None:
     measured = problem.learned or any(b.kind == "data" for b in problem.blocks)
     if fit is None or not fit.finite or fit.estimate > UNRESOLVED or measured or growth.m > max(SIZES):
         return
-    if search.status.word not in ("converged", "stalled", "size"):
+    if search.ending.word not in (Word.CONVERGED, Word.STALLED, Word.SIZE):
         return
     left = homogeneous_residual(fitter, fit, growth.power, growth.free_constants())
     if left < NULL:
         search.bar = np.inf
-        search.status = Status(
-            "undetermined",
+        search.ending = Ending(
+            Word.UNDETERMINED,
             f"undetermined: something other than zero satisfies the problem without its right-hand sides to {left:.0e}, so "
-            "this answer is one of many, if there is any. Add the conditions that are missing.",
+            "this answer is one of many, if there is any",
+            "add the conditions that are missing",
         )
 
 

@@ -6,7 +6,6 @@ few. The bar adds the windows' bars up and doubles the sum: what one window gets
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from flm.language.arguments import Jet, Named
 from flm.pde.conditions import Condition
 from flm.pde.problem import PDE
 from flm.pde.waves.growth import GROWTH, Growth, Search
-from flm.results import Piece, Status
+from flm.results import Ending, Listener, Piece, Record, Word
 
 WINDOW_COLUMNS = 1000
 MAX_WINDOWS = 32
@@ -33,11 +32,11 @@ def can_window(problem: PDE) -> bool:
     return "initial" in kinds and not ends and "data" not in kinds
 
 
-def solve_in_windows(problem: PDE, tol: float, *, max_columns: int, seed: int, progress: Callable[..., None]) -> Search:
+def solve_in_windows(problem: PDE, tol: float, *, max_columns: int, seed: int, progress: Listener) -> Search:
     """March through time with windows that converge, until the end or until they become too many."""
     axis = problem.axes.index("t")
     first, last = problem.domain.bounds[axis]
-    search = Search(window_axis=axis)
+    search = Search(window_axis=axis, record=Record(progress))
     columns = min(max_columns, WINDOW_COLUMNS)
     length, t, total = (last - first) / 2, float(first), 0.0
     pieces: list[Piece] = []
@@ -51,7 +50,7 @@ def solve_in_windows(problem: PDE, tol: float, *, max_columns: int, seed: int, p
         window = _window(problem, t, t + length, before)
         growth = Growth(window, tol=share, max_columns=columns, seed=seed, progress=progress)
         found = growth.run(*near)
-        converged = found.status.word == "converged"
+        converged = found.bar <= share
         shortest = length <= (last - first) / MAX_WINDOWS
         if not converged and not shortest:
             length /= 2
@@ -60,22 +59,21 @@ def solve_in_windows(problem: PDE, tol: float, *, max_columns: int, seed: int, p
         before = found.best.basis.model(found.best.coefficients)
         pieces.append(Piece(before, float(t), float(t + length)))
         total += found.bar
-        for name, column in found.history.items():
-            search.history[name].append(column[-1])
+        columns_used, estimate = found.best.basis.num_columns * len(problem.unknowns), found.best.estimate
+        search.record.step(
+            "window", columns=columns_used, estimate=estimate, error_estimate=found.bar, until=t + length
+        )
         t += length
         near = ([max(4.0, np.floor(size / GROWTH)) for size in growth.sizes or []], growth.periods)
         if not converged:
             search.best, search.bar = found.best, np.inf
-            search.status = Status("stalled", f"stalled at t = {t:.3g}: windows of {length:.2g} are still too long.")
+            search.ending = Ending(Word.STALLED, f"stalled at t = {t:.3g}: windows of {length:.2g} are still too long")
             return search
         if found.best.basis.num_columns < columns / 3:
             length *= 1.5
         search.best = found.best
     search.windows, search.bar = tuple(pieces), SAFETY * total
-    word = "converged" if search.bar <= tol else "size"
-    search.status = Status(
-        word, f"{len(pieces)} time windows: the error estimate is {search.bar:.1e}, the tolerance {tol:.1e}."
-    )
+    search.ending = Ending(Word.SIZE, f"{len(pieces)} time windows")
     return search
 
 

@@ -10,6 +10,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from flm.report.figures.style import COLORS, ERROR, house_style, new_figure
+from flm.wording import InputError
 
 # Corners of the ternary picture: the first state at the lower left, the second at the lower right, the third on top.
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
@@ -37,12 +38,12 @@ def plot_control(solution: Any, x0: Any = None, *, reference: Any = None, num_ti
     starts = _starts(solution, x0)
     if isinstance(reference, str):
         if reference != "pontryagin":
-            raise ValueError(f"`reference` must be 'pontryagin' or a reference solution; got {reference!r}.")
+            raise InputError(f"`reference` must be 'pontryagin' or a reference solution; got {reference!r}.")
         from flm.references import pontryagin
 
         reference = pontryagin(solution._problem, starts[0])
     if reference is not None and len(starts) > 1:
-        raise ValueError(f"`reference` must be drawn for one initial state; got {len(starts)}.")
+        raise InputError(f"`reference` must be drawn for one initial state; got {len(starts)}.")
     names, controls = solution.starts.states, solution.controls
     simplex = solution.starts.on_simplex and len(names) == 3
     with house_style():

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from flm.report.figures.style import COLORS, house_style, new_figure
+from flm.wording import InputError
 
 _POINTS = 1001  # of a curve
 _MOST_DOTS = 5000  # data beyond are thinned evenly, so that files stay small
@@ -47,7 +48,7 @@ def plot_fit(
     mean, std = fit.mean(grid)[:, output], fit.std(grid)[:, output]
     residuals = y is not None if residuals is None else residuals
     if residuals and (y is None or table is None):
-        raise ValueError("`residuals` must be False when `X` and `y` are not given.")
+        raise InputError("`residuals` must be False when `X` and `y` are not given.")
     with house_style():
         figure = new_figure(7.0, 4.6 if residuals else 3.4)
         if residuals:
@@ -198,10 +199,10 @@ def plot_residuals(model: Any, X: Any, y: Any, *, output: int = 0) -> Figure:
 def _feature(feature: int | str, names: list[str]) -> int:
     if isinstance(feature, str):
         if feature not in names:
-            raise ValueError(f"`feature` must be one of {', '.join(names)}; got {feature!r}.")
+            raise InputError(f"`feature` must be one of {', '.join(names)}; got {feature!r}.")
         return names.index(feature)
     if not -len(names) <= feature < len(names):
-        raise ValueError(f"`feature` must be a position below {len(names)}; got {feature!r}.")
+        raise InputError(f"`feature` must be a position below {len(names)}; got {feature!r}.")
     return int(feature) % len(names)
 
 

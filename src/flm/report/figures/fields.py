@@ -9,6 +9,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from flm.report.figures.style import COLORS, ERROR, house_style, limits, new_figure
+from flm.wording import InputError
 
 MAX_UNKNOWNS = 4  # rows of panels; the others are named in the title
 FLOOR = 1e-17  # errors below are drawn as this
@@ -40,7 +41,7 @@ def plot_solution(
     drawn, cut = _view(solution, axes, at)
     error = solution.exact is not None if error is None else error
     if error and solution.exact is None:
-        raise ValueError("`error` must be False: the solution came without an exact one.")
+        raise InputError("`error` must be False: the solution came without an exact one.")
     lines, points, inside = _grid(solution, drawn, cut, shape)
     found = _columns(solution(points), inside)[:MAX_UNKNOWNS]
     exact = _columns(solution.exact(points), inside)[:MAX_UNKNOWNS] if error else None
@@ -123,10 +124,10 @@ def _view(solution: Any, axes: Any, at: Any) -> tuple[tuple[str, ...], dict[str,
         axes = known if len(known) <= 2 else known[:2]
     axes = (axes,) if isinstance(axes, str) else tuple(axes)
     if not 1 <= len(axes) <= 2 or len(set(axes)) < len(axes) or not set(axes) <= set(known):
-        raise ValueError(f"`axes` must be one or two of {', '.join(known)}; got {axes!r}.")
+        raise InputError(f"`axes` must be one or two of {', '.join(known)}; got {axes!r}.")
     at = dict(at or {})
     if not set(at) <= set(known) - set(axes):
-        raise ValueError(f"`at` must fix axes that are not drawn ({', '.join(axes)} are); got {', '.join(at)}.")
+        raise InputError(f"`at` must fix axes that are not drawn ({', '.join(axes)} are); got {', '.join(at)}.")
     middle = {a: float(np.mean(b)) for a, b in zip(known, solution.bounds, strict=True) if a not in axes}
     return axes, middle | {a: float(v) for a, v in at.items()}
 

@@ -19,6 +19,7 @@ from flm.study.selection import WORDS
 from flm.study.spec import Spec, problem_name
 from flm.study.statistics import FRIEDMAN, Comparison
 from flm.study.store import DONE, Row, run_key
+from flm.wording import InputError
 
 ERRORS = ("mse", "mae", "max_error")
 
@@ -75,7 +76,7 @@ def final_tables(chosen: Sequence[Chosen]) -> list[Table]:
 def critical_difference(comparison: Comparison, labels: Sequence[str], title: str = "") -> Figure:
     """Demšar's diagram: average ranks on a line, a bar over those not different from the best by Nemenyi's test."""
     if comparison.test != FRIEDMAN:
-        raise ValueError(f"`comparison` must be by {FRIEDMAN}; got one by {comparison.test}.")
+        raise InputError(f"`comparison` must be by {FRIEDMAN}; got one by {comparison.test}.")
     ranks = list(comparison.locations)
     k = len(ranks)
     order = np.argsort(ranks, kind="stable").tolist()
@@ -185,7 +186,7 @@ def study_page(spec: Spec, rows: Mapping[str, Row], command: str = "") -> Page:
         except ValueError as error:
             empty.append(f"{problem_name(group.problem)}, {group.model}: {error}")
     if not chosen:
-        raise ValueError(
+        raise InputError(
             "There is nothing to report yet: no group has enough runs. Start with: flm study run SPEC.toml"
         )
     sections = []

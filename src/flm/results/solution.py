@@ -4,40 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from flm.domains import AbstractDomain, Box
-from flm.files import save
 from flm.models import AbstractModel
+from flm.results.result import AbstractResult, optional_module
 from flm.series import AbstractSeries
-from flm.wording import short
+from flm.wording import InputError, InputTypeError, NoSeriesError, UnknownNameError, short
 
 MAX_GRID = 50_000_000  # points of a grid for other tools
-
-
-class Status(NamedTuple):
-    """How a run ended: a word for programs and a sentence for people."""
-
-    word: str
-    sentence: str
-
-    def __str__(self) -> str:
-        return self.sentence
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A learned parameter: its value and standard error."""
-
-    value: float
-    standard_error: float
-
-    def __float__(self) -> float:
-        return self.value
 
 
 @dataclass(frozen=True)
@@ -59,8 +38,8 @@ class Errors:
     relative_l2: float
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Solution(AbstractResult):
     """A function of named axes found by `solve`, `train` or `distill`.
 
     Call it with every axis by name, `solution(x=0.3, t=0.5)` (arrays broadcast), or with points (P, m). It can be traced
@@ -68,24 +47,15 @@ class Solution:
 
     Attributes:
         model: the function itself; several unknowns are its outputs.
-        status: how the run ended, `.word` and `.sentence`.
-        error_estimate: estimated relative L2 error over the domain, worst unknown.
-        parameters: values and standard errors of learned parameters.
-        history: what happened on the way: lists of equal length by name.
-        num_columns: linear unknowns of the final least-squares problem, or trained parameters.
-        seconds: time spent.
+        error_estimate: estimated relative L2 error over the domain, worst unknown (conservation laws: relative L1).
+
+    The rest is what `flm.results.AbstractResult` has: `status`, `converged`, `tolerance`, `parameters`, `history`, ….
     """
 
     model: AbstractModel
     axes: tuple[str, ...]
     unknowns: tuple[str, ...]
     bounds: np.ndarray
-    status: Status
-    error_estimate: float
-    parameters: dict[str, Parameter] = field(default_factory=dict)
-    history: dict[str, Any] = field(default_factory=dict)
-    num_columns: int = 0
-    seconds: float = 0.0
     windows: tuple[Piece, ...] = ()
     window_axis: int = -1
     component: int | None = None
@@ -94,15 +64,17 @@ class Solution:
     exact: Callable[[np.ndarray], np.ndarray] | None = field(default=None, repr=False)
     error_points: np.ndarray | None = field(default=None, repr=False)
 
+    not_stored: ClassVar[tuple[str, ...]] = ("domain", "exact", "error_points")
+
     @property
     def frame(self) -> float:
         """The speed of the moving frame in which sub-networks are counted (conservation laws); 0 at rest."""
         return float(getattr(self.model, "speed", 0.0))
 
     @property
-    def converged(self) -> bool:
-        """Whether the tolerance was reached."""
-        return self.status.word == "converged"
+    def num_parameters(self) -> int:
+        """How many numbers the function consists of: frequencies, amplitudes and phases, or weights."""
+        return sum(piece.model.num_parameters for piece in self.windows) or self.model.num_parameters
 
     # --- the function ----------------------------------------------------------------------------------------------
 
@@ -111,7 +83,7 @@ class Solution:
         m = len(self.axes)
         if named:
             if points is not None or set(named) != set(self.axes):
-                raise ValueError(
+                raise InputError(
                     f"call with every axis by name ({', '.join(self.axes)}) or with points; got {sorted(named)}."
                 )
             columns = jnp.broadcast_arrays(*(_floats(a, named[a]) for a in self.axes))
@@ -121,7 +93,7 @@ class Solution:
             points = _floats("points", points)
             points = points[:, None] if points.ndim == 1 and m == 1 else points
             if points.ndim != 2 or points.shape[1] != m:
-                raise ValueError(
+                raise InputError(
                     f"`points` must have shape (P, {m}), columns {', '.join(self.axes)}; got {points.shape}."
                 )
             shape = points.shape[:1]
@@ -153,7 +125,7 @@ class Solution:
     def __getitem__(self, unknown: str) -> Solution:
         """One unknown of a system."""
         if unknown not in self.unknowns:
-            raise KeyError(f"the unknown must be one of {', '.join(self.unknowns)}; got {unknown!r}.")
+            raise UnknownNameError(f"the unknown must be one of {', '.join(self.unknowns)}; got {unknown!r}.")
         k = self.unknowns.index(unknown)
         exact = self.exact
         one = exact if exact is None or len(self.unknowns) == 1 else (lambda points: np.asarray(exact(points))[:, k])
@@ -163,7 +135,7 @@ class Solution:
     def series(self) -> AbstractSeries:
         """The solution as a series in physical units."""
         if self.windows:
-            raise AttributeError("this solution has one series per time window: see `.pieces`.")
+            raise NoSeriesError("this solution has one series per time window: see `.pieces`.")
         return self._series_of(self.model)
 
     @property
@@ -181,7 +153,7 @@ class Solution:
                 if hasattr(model, "singular")
                 else ""
             )
-            raise AttributeError(
+            raise NoSeriesError(
                 f"a {type(model).__name__} is not a plain Fourier series{extra}; distill it with flm.distill."
             )
         if self.component is not None and model.num_outputs > 1:
@@ -218,14 +190,14 @@ class Solution:
         """
         reference = self.exact if reference is None else reference
         if reference is None:
-            raise ValueError("`reference` must be given: the problem came without an exact solution.")
+            raise InputError("`reference` must be given: the problem came without an exact solution.")
         points = self.test_points()
         if not callable(reference):
-            raise TypeError(f"`reference` must be a function of points (P, {len(self.axes)}); got {reference!r}.")
+            raise InputTypeError(f"`reference` must be a function of points (P, {len(self.axes)}); got {reference!r}.")
         truth = np.asarray(reference(points))
         found = np.asarray(self(points))
         if truth.shape != found.shape:
-            raise ValueError(f"`reference` must return shape {found.shape} at the test points; got {truth.shape}.")
+            raise InputError(f"`reference` must return shape {found.shape} at the test points; got {truth.shape}.")
         wrong = np.abs(found - truth)
         axis = 0
         relative = np.sqrt(np.sum(wrong**2, axis=axis) / np.maximum(np.sum(truth**2, axis=axis), np.finfo(float).tiny))
@@ -239,11 +211,11 @@ class Solution:
         shape = (101 if m <= 2 else 21) if shape is None else shape
         shape = tuple(shape) if isinstance(shape, tuple | list) else (shape,) * m
         if len(shape) != m or not all(isinstance(n, int | np.integer) and n >= 1 for n in shape):
-            raise ValueError(
+            raise InputError(
                 f"`shape` must be a number of points, or one for each of {', '.join(self.axes)}; got {shape}."
             )
         if np.prod(shape, dtype=float) > MAX_GRID:
-            raise ValueError(f"`shape` must be at most {MAX_GRID:,} points in all; got {shape}.")
+            raise InputError(f"`shape` must be at most {MAX_GRID:,} points in all; got {shape}.")
         lines = tuple(np.linspace(low, high, n) for (low, high), n in zip(self.bounds, shape, strict=True))
         points = np.stack([g.ravel() for g in np.meshgrid(*lines, indexing="ij")], axis=1)
         values = np.array(self(points))
@@ -253,7 +225,7 @@ class Solution:
 
     def to_xarray(self, shape: int | tuple[int, ...] | None = None) -> Any:
         """An `xarray.Dataset` of the unknowns on an even grid (extra `frames`)."""
-        xarray = _optional("xarray")
+        xarray = optional_module("xarray")
         lines, values = self.on_grid(shape)
         columns = [values] if len(self.unknowns) == 1 else list(np.moveaxis(values, -1, 0))
         named = {name: (self.axes, column) for name, column in zip(self.unknowns, columns, strict=True)}
@@ -261,7 +233,7 @@ class Solution:
 
     def to_pandas(self, shape: int | tuple[int, ...] | None = None) -> Any:
         """A `pandas.DataFrame` with one row per grid point (extra `frames`)."""
-        pandas = _optional("pandas")
+        pandas = optional_module("pandas")
         lines, values = self.on_grid(shape)
         grids = np.meshgrid(*lines, indexing="ij")
         columns = [values] if len(self.unknowns) == 1 else list(np.moveaxis(values, -1, 0))
@@ -276,20 +248,6 @@ class Solution:
 
         return plot_solution(self, **options)
 
-    def save(self, path: Any) -> None:
-        """Write the function and its record to a `.safetensors` file; the problem itself is not stored."""
-        save(self, path)
-
-    def _pack(self) -> dict[str, Any]:
-        code = ("domain", "exact", "error_points")
-        stored = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in code}
-        return stored | {"status": tuple(self.status)}
-
-    @classmethod
-    def _unpack(cls, fields: dict[str, Any]) -> Solution:
-        named: dict[str, Any] = fields | {"status": Status(*fields["status"])}
-        return cls(**named)
-
     def __repr__(self) -> str:
         lines = [
             f"Solution {', '.join(self.unknowns)}({', '.join(self.axes)}): {self.status.sentence}",
@@ -297,11 +255,6 @@ class Solution:
             *(f"  {k} = {p.value:.6g} ± {p.standard_error:.2g}" for k, p in self.parameters.items()),
         ]
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        import html
-
-        return f"<pre>{html.escape(repr(self))}</pre>"
 
 
 @dataclass(frozen=True)
@@ -317,13 +270,4 @@ def _floats(name: str, value: Any) -> Array:
     try:
         return jnp.asarray(value, float)
     except (TypeError, ValueError):
-        raise ValueError(f"`{name}` must be real numbers; got {short(value)}.") from None
-
-
-def _optional(module: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise ImportError(f'{module} is not installed. Run: pip install "fourier-learning-machines[frames]"') from None
+        raise InputError(f"`{name}` must be real numbers; got {short(value)}.") from None

@@ -1,0 +1,110 @@
+"""Where a piece of work is: one event for solves, training runs, distillations, studies and fits of estimators.
+
+flm.solve(problem, progress=lambda event: print(event.stage, event.error_estimate))
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+Listener = Callable[["Progress"], Any]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One step of a piece of work.
+
+    Attributes:
+        stage: what is being done, such as "lattice", "adam" or "reading".
+        columns: linear unknowns, or trained parameters, of this step.
+        estimate: what the work lowers: a held-out residual, a training loss. NaN where there is none.
+        error_estimate: the error estimate of the best answer so far. NaN where there is none yet.
+        seconds: time spent since the work began.
+        share: of the work that is expected, from 0 to 1: a guess where searches stop by themselves. NaN if not known.
+        seconds_left: at the present speed. NaN if not known.
+        extras: what this kind of work adds, by name.
+    """
+
+    stage: str
+    columns: int = 0
+    estimate: float = math.nan
+    error_estimate: float = math.nan
+    seconds: float = 0.0
+    share: float = math.nan
+    seconds_left: float = math.nan
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        parts = [self.stage]
+        parts += [] if math.isnan(self.share) else [f"{self.share:.0%}"]
+        parts += [f"{self.columns} columns"] if self.columns else []
+        parts += [] if math.isnan(self.estimate) else [f"estimate {self.estimate:.2e}"]
+        parts += [] if math.isnan(self.error_estimate) else [f"error estimate {self.error_estimate:.1e}"]
+        parts += [f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in self.extras.items()]
+        return ", ".join([*parts, f"{self.seconds:.1f} s"])
+
+
+def silent(event: Progress) -> None:
+    """Listen to nothing."""
+
+
+def listener(progress: bool | Listener) -> Listener:
+    """What to call with events: nothing for False, the user's function, or for True lines on the standard output.
+
+    Events that know their share come often: for these a line a second is printed, and the last.
+    """
+    if callable(progress):
+        return progress
+    if not progress:
+        return silent
+    last = -math.inf
+
+    def show(event: Progress) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if math.isnan(event.share) or event.share >= 1.0 or now - last >= 1.0:
+            last = now
+            print(event, flush=True)
+
+    return show
+
+
+def within(listen: Listener, begin: float, end: float) -> Listener:
+    """A listener for a part of the work: its shares run from `begin` to `end` of the whole."""
+    return lambda event: listen(replace(event, share=begin + (end - begin) * event.share))
+
+
+class Record:
+    """What a run remembers of its steps and tells its listener.
+
+    The history has one row for each step: columns, estimate, error_estimate, seconds, and the extras of the first step.
+    """
+
+    def __init__(self, listen: Listener = silent):
+        self.listen = listen
+        self.history: dict[str, list[Any]] = {}
+        self._began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Time since the run began."""
+        return time.perf_counter() - self._began
+
+    def step(
+        self, stage: str, *, columns: int, estimate: float, error_estimate: float = math.nan, **extras: Any
+    ) -> None:
+        """Remember a step and tell it."""
+        event = Progress(stage, int(columns), float(estimate), float(error_estimate), self.seconds, extras=extras)
+        row = {"columns": event.columns, "estimate": event.estimate, "error_estimate": event.error_estimate}
+        row |= {"seconds": event.seconds, "stage": stage, **extras}
+        for name, value in row.items():
+            self.history.setdefault(name, []).append(value)
+        self.listen(event)
+
+    def tell(self, stage: str, **fields: Any) -> None:
+        """Tell where the run is without remembering it."""
+        self.listen(Progress(stage, seconds=self.seconds, **fields))
