@@ -14,6 +14,8 @@ import flm
 
 SOURCE = Path(flm.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text()) for path in FILES}
+MODULES = {".".join(("flm", *p.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__") for p in FILES}
 SPINE = ("wording", "series", "numerics", "language", "domains", "models", "results")
 ROOMS = ("pde", "conservation", "control", "estimators")
 # Which parts of the package a part may import, itself aside; `files` and `_version` are open to all. The spine is a ladder:
@@ -29,30 +31,70 @@ ALLOWED |= {
     "torch": {*SPINE},
     "files": {"wording"},
     "_version": set(),
-    "__init__": set(),
 }
 ALLOWED["study"] = {*SPINE, *ROOMS, "training", "problems", "references", "dispatch"}
 ALLOWED["paper"] = ALLOWED["study"] | {"study"}
-ALLOWED |= {"report": None, "cli": None}
+ALLOWED |= {"report": None, "cli": None, "__init__": None}  # a door may import anything
+# `files` and `__init__` are registers: they name modules as text, and import them when somebody asks.
+REGISTERS = ("files", "__init__")
+
+# Debts, each of which may only shrink: a test fails when one of them grows.
+LONGEST = 350
+LONG = {"control/references/pontryagin.py", "study/spec.py"}
+MANY_VALUES = {
+    "conservation/growth.py:_grow_times",
+    "conservation/harmonics.py:_amplitudes",
+    "conservation/moving.py:plain",
+    "conservation/potential.py:clock",
+    "conservation/potential.py:harmonics",
+    "conservation/potential.py:waves",
+    "control/dynamics/kernels.py:finish",
+    "control/references/collocation.py:_polynomials",
+    "control/references/pontryagin.py:minimize",
+    "control/solution.py:_locate",
+    "control/solve/augmented.py:fit_networks",
+    "control/solve/full.py:tables",
+    "control/solve/levels.py:solve_starts",
+    "control/solve/variation.py:_squashing",
+    "estimators/regressor/estimator.py:_validated",
+    "language/arguments.py:_pass",
+    "models/flm.py:_arrays",
+    "models/flm.py:_table",
+    "paper/imputation.py:read_series",
+    "pde/waves/fit.py:solve",
+    "pde/waves/growth.py:level",
+    "problems/control.py:_linear_quadratic",
+    "report/figures/fields.py:_grid",
+    "report/pages/study.py:_by_size",
+    "series/calculus.py:_centered",
+    "series/calculus.py:_waves",
+    "series/exponential.py:_waves",
+    "series/forms.py:_waves",
+    "study/results.py:_sample",
+    "study/results.py:epoch_seconds",
+    "study/statistics.py:_wilcoxon",
+    "training/run.py:execute",
+}
+ANY = 988  # annotations that say `Any`
 
 
 def imports(tree):
-    """(module, whether inside a function, whether for the type checker alone) of every import statement."""
+    """(module, whether inside a function) of every import, those for the type checker alone and those by text too."""
     found = []
 
-    def walk(node, local, typing):
+    def walk(node, local):
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.Import):
-                found.extend((alias.name, local, typing) for alias in child.names)
+                found.extend((alias.name, local) for alias in child.names)
             elif isinstance(child, ast.ImportFrom):
                 assert child.level == 0, "imports are absolute"
                 names = [f"flm.{a.name}" for a in child.names] if child.module == "flm" else [child.module]
-                found.extend((name, local, typing) for name in names)
-            inside = local or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            checking = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
-            walk(child, inside, typing or checking)
+                found.extend((name, local) for name in names)
+            elif isinstance(child, ast.Constant) and child.value in MODULES - {"flm"}:
+                found.append((child.value, local))
+            walk(child, local or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
 
-    walk(tree, False, False)
+    walk(tree, False)
     return found
 
 
@@ -60,21 +102,130 @@ def part(path):
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def place(path):
+    return path.relative_to(SOURCE).as_posix()
+
+
+@pytest.mark.parametrize("path", FILES, ids=place)
 def test_imports_point_one_way(path):
     here = part(path)
-    assert here in ALLOWED, f"flm.{here} has no place in the pipeline: give it one in tests/test_design.py"
-    for module, local, typing in imports(ast.parse(path.read_text())):
+    assert here in ALLOWED, f"flm.{here} has no place in the house: give it one in tests/test_design.py"
+    for module, local in imports(TREES[path]):
         top, *rest = module.split(".")
         if top == "matplotlib":
-            assert here == "report", f"{path.name} imports matplotlib: only flm.report may"
-        if top != "flm" or typing or ALLOWED[here] is None:
+            assert here == "report", f"{place(path)} imports matplotlib: only flm.report may"
+        if top != "flm" or ALLOWED[here] is None or here in REGISTERS:
             continue
-        assert rest, f"{path.name} imports flm itself: name the module"
+        assert rest, f"{place(path)} imports flm itself: name the module"
         there = rest[0]
         if there in (here, "files", "_version") or (there == "report" and local):
             continue
-        assert there in ALLOWED[here], f"flm.{here} ({path.name}) must not import flm.{there}"
+        assert there in ALLOWED[here], f"flm.{here} ({place(path)}) must not import flm.{there}"
+
+
+def test_registers_import_only_words():
+    for path in FILES:
+        if part(path) in REGISTERS:
+            block = [
+                n for n in TREES[path].body if not (isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
+            ]
+            found = [n.module for n in block if isinstance(n, ast.ImportFrom) and n.module.startswith("flm.")]
+            assert set(found) <= {"flm._version", "flm.wording"}, place(path)
+
+
+def members(node):
+    """Names that a class defines: methods, fields, and what its methods store on `self`."""
+    found = set()
+    for child in node.body:
+        if isinstance(child, ast.FunctionDef):
+            found.add(child.name)
+            found |= {
+                n.attr
+                for n in ast.walk(child)
+                if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and ast.unparse(n.value) == "self"
+            }
+        elif isinstance(child, ast.AnnAssign):
+            found.add(ast.unparse(child.target))
+        elif isinstance(child, ast.Assign):
+            found |= {ast.unparse(target) for target in child.targets}
+    return found
+
+
+def test_protocols_point_one_way_too():
+    # A protocol is an edge without an import: its module reads the objects of every class that fits it. A room may so read
+    # the spine and itself, never another room. The spine may read the rooms' objects: that is what its protocols are for.
+    classes = [(path, node) for path in FILES for node in ast.walk(TREES[path]) if isinstance(node, ast.ClassDef)]
+    bases = lambda node: {ast.unparse(b).split("[")[0].split(".")[-1] for b in node.bases}
+    by_name = {node.name: node for _, node in classes}
+
+    def everything(node, seen=()):
+        inherited = [everything(by_name[b], (*seen, b)) for b in bases(node) if b in by_name and b not in seen]
+        return members(node).union(*inherited)
+
+    for path, protocol in classes:
+        if "Protocol" not in bases(protocol):
+            continue
+        wanted = members(protocol)
+        if wanted <= {"__call__"}:  # a function's shape: any function may have it
+            continue
+        fitting = {part(p) for p, node in classes if "Protocol" not in bases(node) and wanted <= everything(node)}
+        here = part(path)
+        assert fitting, f"{place(path)}: nothing in the package is a {protocol.name}"
+        if here not in SPINE and ALLOWED[here] is not None:
+            assert fitting & {here, *ALLOWED[here]}, f"{place(path)}: {protocol.name} reads {fitting} from {here}"
+
+
+def returned(tree):
+    """(function, how many values it returns) for functions of a module and methods; functions inside those are JAX's."""
+    for function in (n for top in (tree, *(c for c in tree.body if isinstance(c, ast.ClassDef))) for n in top.body):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        inner = {
+            n for f in ast.walk(function) if f is not function and isinstance(f, ast.FunctionDef) for n in ast.walk(f)
+        }
+        sizes = [
+            len(n.value.elts)
+            for n in ast.walk(function)
+            if isinstance(n, ast.Return) and n not in inner and isinstance(n.value, ast.Tuple)
+            if not any(isinstance(e, ast.Starred) for e in n.value.elts)
+        ]
+        for node in ast.walk(function.returns) if function.returns else ():
+            if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "tuple":
+                entries = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+                sizes.append(1 if ast.unparse(entries[-1]) == "..." else len(entries))
+        yield function.name, max(sizes, default=1)
+
+
+def test_no_function_returns_more_than_two_unnamed_values():
+    found = {f"{place(path)}:{name}" for path in FILES for name, size in returned(TREES[path]) if size > 2}
+    assert not found - MANY_VALUES, "give the values a name: a NamedTuple or a frozen dataclass"
+
+
+def test_files_fit_in_a_head():
+    found = {place(path) for path in FILES if len(path.read_text().splitlines()) > LONGEST}
+    assert not found - LONG, f"a file of more than {LONGEST} lines holds two ideas"
+
+
+def test_no_prefix_stands_for_a_folder():
+    for folder in {path.parent for path in FILES}:
+        stems = [path.stem for path in FILES if path.parent == folder]
+        folders = {path.parent.name for path in FILES if path.parent.parent == folder} | {folder.name}
+        firsts = [stem.split("_")[0] for stem in stems if "_" in stem.strip("_")]
+        for first in firsts:
+            assert first not in folders | {f.removesuffix("s") for f in folders}, f"{folder.name}/{first}_*.py"
+            assert firsts.count(first) < 3, f"{folder.name}/{first}_*.py want a folder {first}/"
+
+
+def test_types_say_something():
+    annotations = [
+        annotation
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None))
+        if annotation is not None
+    ]
+    found = sum(isinstance(n, ast.Name) and n.id == "Any" for a in annotations for n in ast.walk(a))
+    assert found <= ANY, "a type that says something, please"
 
 
 def test_no_drawers_for_odds_and_ends():
@@ -101,8 +252,11 @@ def test_public_names_are_sorted_and_documented():
 
 
 def test_the_type_checker_sees_the_same_names():
-    tree = ast.parse((SOURCE / "__init__.py").read_text())
-    block = next(n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
+    block = next(
+        n
+        for n in TREES[SOURCE / "__init__.py"].body
+        if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"
+    )
     seen = {a.name: n.module for n in block.body if isinstance(n, ast.ImportFrom) for a in n.names}
     assert seen == flm._HOMES
 
@@ -157,8 +311,7 @@ def test_importing_is_quick():
 
 
 def test_importing_everything_is_silent_and_seeds_nothing():
-    modules = [".".join(("flm", *p.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__") for p in FILES]
-    modules = [m for m in modules if m not in ("flm.torch", "flm.cli.__main__", "flm.__main__")]
+    modules = [m for m in sorted(MODULES) if m not in ("flm.torch", "flm.cli.__main__", "flm.__main__")]
     code = (
         "import importlib, random, numpy as np\n"
         "import jax  # draws from numpy's global generator\n"
