@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import jax
 import numpy as np
@@ -11,38 +10,73 @@ import numpy as np
 from flm.conservation.law import ConservationLaw
 from flm.conservation.solve import solve_law
 from flm.control.problem import OptimalControl
-from flm.control.solve import solve_control
+from flm.control.solution import ControlSolution
+from flm.control.solve import Penalty, Reduced, solve_control
 from flm.pde.problem import PDE
 from flm.pde.waves.solve import solve_pde
-from flm.results import Listener, listener
+from flm.results import AbstractResult, Listener, Solution, listener
 from flm.wording import InputError, InputTypeError, check_count
 
+Problem = PDE | ConservationLaw | OptimalControl
 
+SOLVERS = {PDE: solve_pde, ConservationLaw: solve_law, OptimalControl: solve_control}
+TOLERANCES = {PDE: 1e-8, ConservationLaw: 1e-2, OptimalControl: 1e-4}  # what each kind of problem reaches in seconds
+MAX_COLUMNS = 3000  # of one dense least-squares problem
+
+
+@overload
 def solve(
-    problem: Any,
-    tol: float = 1e-8,
+    problem: PDE | ConservationLaw,
+    tol: float | None = None,
     *,
     num_subnets: int | None = None,
     method: str | None = None,
-    max_columns: int = 3000,
+    max_columns: int | None = None,
     seed: int = 0,
     progress: bool | Listener = False,
-) -> Any:
+) -> Solution: ...
+
+
+@overload
+def solve(
+    problem: OptimalControl,
+    tol: float | None = None,
+    *,
+    num_subnets: int | None = None,
+    method: str | Reduced | Penalty | None = None,
+    max_columns: int | None = None,
+    seed: int = 0,
+    progress: bool | Listener = False,
+) -> ControlSolution: ...
+
+
+def solve(
+    problem: Problem,
+    tol: float | None = None,
+    *,
+    num_subnets: int | None = None,
+    method: str | Reduced | Penalty | None = None,
+    max_columns: int | None = None,
+    seed: int = 0,
+    progress: bool | Listener = False,
+) -> AbstractResult:
     """Solve a problem to a tolerance; the answer is a series with an error estimate.
 
     Args:
         problem: a `PDE`, a `ConservationLaw` or an `OptimalControl`.
         tol: relative L2 error over the domain, worst unknown (conservation laws: relative L1; optimal control: relative
-            excess of the simulated cost).
+            excess of the simulated cost). By default 1e-8 for a `PDE`, 1e-2 for a `ConservationLaw`, 1e-4 for an
+            `OptimalControl`.
         num_subnets: the best series of exactly this many sub-networks instead of the smallest that meets `tol`.
-        method: how; None chooses. See the documentation of each kind of problem.
-        max_columns: the largest least-squares problem that may be built.
-        seed: governs all points and random starts.
+        method: a name, or for optimal control also settings such as `flm.Reduced()`; None chooses. See the documentation
+            of each kind of problem.
+        max_columns: the largest least-squares problem that may be built; 3,000 columns by default.
+        seed: fixes all points and random starts.
         progress: True for a line per step, or a function that is called with a `flm.Progress` per step.
 
     Returns:
-        A `Solution`. `solution.status` says in a sentence how it ended; the best answer is returned even when the
-        tolerance was not met, also after Ctrl-C.
+        A `Solution`, for optimal control a `ControlSolution`. Its `status` says in a sentence how the solve ended; the
+        best answer is returned even when the tolerance was not met, also after Ctrl-C.
 
     Example:
         >>> import flm
@@ -50,6 +84,12 @@ def solve(
         >>> solution.converged
         True
     """
+    kind = next((kind for kind in SOLVERS if isinstance(problem, kind)), None)
+    if kind is None:
+        raise InputTypeError(
+            f"`problem` must be a PDE, a ConservationLaw or an OptimalControl; got {type(problem).__name__}."
+        )
+    tol = TOLERANCES[kind] if tol is None else tol
     if not (isinstance(tol, int | float | np.number) and np.isfinite(tol) and tol > 0):
         raise InputError(f"`tol` must be a positive number; got {tol!r}.")
     if tol < 1e-5 and not jax.config.read("jax_enable_x64"):
@@ -58,27 +98,10 @@ def solve(
         )
     if num_subnets is not None:
         check_count("num_subnets", num_subnets, 1)
-    check_count("max_columns", max_columns, 1)
+    max_columns = MAX_COLUMNS if max_columns is None else check_count("max_columns", max_columns, 1)
     check_count("seed", seed)
+    if kind is not OptimalControl and not isinstance(method, str | None):
+        raise InputTypeError(f"`method` must be a name or None for a {kind.__name__}; got {method!r}.")
+    options: dict[str, Any] = {"num_subnets": num_subnets, "method": method, "max_columns": max_columns, "seed": seed}
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # numbers that are not finite end in a status
-        return _solver(problem)(
-            problem,
-            tol,
-            num_subnets=num_subnets,
-            method=method,
-            max_columns=max_columns,
-            seed=seed,
-            progress=listener(progress),
-        )
-
-
-SOLVERS = {PDE: solve_pde, ConservationLaw: solve_law, OptimalControl: solve_control}
-
-
-def _solver(problem: Any) -> Callable[..., Any]:
-    for kind, solver in SOLVERS.items():
-        if isinstance(problem, kind):
-            return solver
-    raise InputTypeError(
-        f"`problem` must be a PDE, a ConservationLaw or an OptimalControl; got {type(problem).__name__}."
-    )
+        return SOLVERS[kind](problem, float(tol), progress=listener(progress), **options)

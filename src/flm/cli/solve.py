@@ -24,7 +24,7 @@ def solve(
     ] = None,
     subnets: Annotated[int | None, typer.Option(help="The best series of this many sub-networks instead.")] = None,
     method: Annotated[str | None, typer.Option(help="How; chosen by itself.")] = None,
-    max_columns: Annotated[int, typer.Option(help="Largest least-squares problem.")] = 3000,
+    max_columns: Annotated[int | None, typer.Option(help="Largest least-squares problem; 3000 columns.")] = None,
     seed: Annotated[int, typer.Option(help="Governs all random points.")] = 0,
     settings: Setting = None,
     out: Out = None,
@@ -36,9 +36,10 @@ def solve(
     """
     import flm
     from flm.cli.named import find_problem
+    from flm.dispatch import TOLERANCES
 
     asked = find_problem(problem, settings)
-    tol = default_tolerance(asked.problem) if tol is None else tol
+    tol = TOLERANCES[type(asked.problem)] if tol is None else tol
     with progress_to(tol, asked.name) as report:
         solution = flm.solve(
             asked.problem, tol, num_subnets=subnets, method=method, max_columns=max_columns, seed=seed, progress=report
@@ -55,11 +56,6 @@ def solve(
             say(f"\nWritten to {out}: {', '.join(sorted(p.name for p in Path(out).iterdir() if p.is_file()))}")
     if not (solution.converged or subnets is not None):
         raise typer.Exit(1)
-
-
-def default_tolerance(problem: Any) -> float:
-    """A tolerance that each kind of problem reaches in seconds."""
-    return {"ConservationLaw": 1e-2, "OptimalControl": 1e-4}.get(type(problem).__name__, 1e-8)
 
 
 def record(solution: Any, name: str) -> dict[str, Any]:
