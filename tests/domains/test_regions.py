@@ -280,3 +280,38 @@ def test_balls_as_initial_sets():
 def test_refusals(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+def test_booleans_are_the_closure_of_their_interior():
+    """Faces that two shapes share stay only where there is an inside beside them; thin wedges and seams stay."""
+    cut = Box(x=(0, 2), y=(0, 2)) - Box(x=(1, 2), y=(1, 2))
+    drawn = Polygon(x=[0, 2, 2, 1, 1, 0], y=[0, 0, 1, 1, 2, 2])
+    points = [[2, 2], [2, 1.5], [1.5, 2], [2, 1 + 1e-6], [2, 1], [1, 2], [1, 1], [1, 1.5], [2, 0.5], [0, 0], [1.5, 1.5]]
+    np.testing.assert_array_equal(cut.contains(points), drawn.contains(points))
+    np.testing.assert_array_equal(cut.contains(points), [False] * 4 + [True] * 6 + [False])
+    assert len(cut.grid(21)) == len(drawn.grid(21)) == 441 - 100
+    # a subtracted shape that touches from outside takes nothing away; a common part without an inside is not there
+    assert (Box(x=(0, 1), y=(0, 1)) - Box(x=(1, 2), y=(0, 1))).contains([[1, 0.5], [1, 0], [1, 1]]).all()
+    touching = (Box(x=(0, 1), y=(0, 3)) | Box(x=(0, 2), y=(0, 1))) & (Box(x=(1, 2), y=(0, 3)) | Box(x=(0, 2), y=(0, 1)))
+    assert touching.contains([[1, 0.5], [1, 1], [1, 2], [1, 3]]).tolist() == [True, True, False, False]
+    seam = Box(x=(-1, 0), y=(-1, 1)) | Box(x=(0, 1), y=(-1, 1))
+    assert seam.contains([[0, 0], [0, 1], [0, -1], [1, 0]]).all()
+    # the tips of a lens, and of a wedge of half a degree
+    lens = Disk(radius=1) & Disk(x=1, y=0, radius=1)
+    tip = np.sqrt(0.75)
+    assert lens.contains([[0.5, tip], [0.5, -tip], [0.5, 0]]).all()
+    wedge = Polygon(x=[0, 1, 1], y=[0, -1, 0.01]) & Polygon(x=[0, 1, 1], y=[0, 0, 1])
+    assert wedge.contains([[0, 0], [1, 0], [1, 0.01]]).all()
+    cube = Box(x=(0, 2), y=(0, 2), z=(0, 2)) - Box(x=(1, 2), y=(1, 2), z=(1, 2))
+    assert (
+        cube.contains([[2, 2, 2], [2, 1.5, 1.5], [2, 2, 1.5], [2, 2, 1], [1, 1, 1]]).tolist()
+        == [False] * 3 + [True] * 2
+    )
+
+
+def test_booleans_of_products():
+    """A region times time can be cut by another: its pieces keep their owners."""
+    hole = Disk(x=0, y=0, radius=0.5)
+    both = Disk(radius=1) * Box(t=(0, 1)) - hole * Box(t=(0, 1))
+    assert both.contains([[0.7, 0, 0.5], [0, 0, 0.5], [0.5, 0, 1], [0, 0, 0]]).tolist() == [True, False, True, False]
+    assert both.piece(hole).measure == pytest.approx(np.pi, rel=1e-3)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flm.domains.polygon import Corner
 
 _SNAP = 1e-9  # a pinned value this close to a bound, relative to the width, is that bound
-_EDGE = 1e-12  # how far outside, relative to the size, a point still counts as on the boundary
+EDGE = 1e-12  # how far outside, relative to the size, a point still counts as on the boundary
 
 
 class AbstractDomain(ABC):
@@ -76,7 +76,7 @@ class AbstractDomain(ABC):
 
     def contains(self, points: Any) -> np.ndarray:
         """Whether each point (P, m) is in the closed domain, up to rounding."""
-        return self.level(self.as_points(points)) <= _EDGE * self.width.max()
+        return self.level(self.as_points(points)) <= EDGE * self.width.max()
 
     def interior(self, n: int, *, seed: int, warp: bool = True) -> np.ndarray:
         """`n` points strictly inside, (n, m): scrambled Sobol points over the bounds, those outside rejected.

@@ -4,19 +4,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
-from flm.domains.base import AbstractDomain
+from flm.domains.base import EDGE, AbstractDomain
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import Corner
 from flm.wording import InputError
 
 _PROBE = 1e-7  # how far to look on both sides of a boundary point, relative to the size
 _TOUCH = 1e-10  # boundaries closer than this, relative to the size, coincide
+_DIRECTIONS, _ROUNDS = 64, 6  # of the search for a way inside: wedges down to a tenth of a degree are found
 
 
 @dataclass(frozen=True, repr=False)
 class Combination(AbstractDomain):
-    """left − right, left & right or left | right.
+    """left − right, left & right or left | right, each the closure of its interior: no faces without an inside are left.
 
     The level is a maximum or minimum of levels. The boundary needs no tracing: a boundary point p of one of the shapes,
     with unit normal ν, is a boundary point of the combination when exactly one of p ± εν is inside it; the normal that
@@ -67,18 +69,51 @@ class Combination(AbstractDomain):
             return np.maximum(a, -b)
         return np.maximum(a, b) if self.operation == "&" else np.minimum(a, b)
 
+    def contains(self, points: npt.ArrayLike) -> np.ndarray:
+        """Whether each point (P, m) is in the combination or within rounding of its interior."""
+        points, size = self.as_points(points), float(self.width.max())
+        inside = super().contains(points)
+        # Where one shape's boundary passes, the combination is its inside or its outside; where several meet, look around.
+        near = np.flatnonzero(inside & (self.level(points) > -_TOUCH * size))
+        met = sum((np.abs(shape.level(points[near])) <= _TOUCH * size).astype(int) for shape in self._shapes)
+        doubtful = near[met > 1]
+        inside[doubtful] = self._has_inside_around(points[doubtful])
+        return inside
+
+    def _has_inside_around(self, points: np.ndarray) -> np.ndarray:
+        """Whether the level is negative somewhere on a small sphere around each point: descent over directions."""
+        size, rng = float(self.width.max()), np.random.default_rng(0)
+        best, lowest, spread = np.zeros_like(points), np.full(len(points), np.inf), 1.0
+        for _ in range(_ROUNDS):
+            ways = best[:, None] + spread * rng.normal(size=(1, _DIRECTIONS, points.shape[1]))
+            ways /= np.linalg.norm(ways, axis=2, keepdims=True)
+            level = self.level((points[:, None] + _PROBE * size * ways).reshape(-1, points.shape[1]))
+            level = level.reshape(len(points), _DIRECTIONS)
+            rows, choice = np.arange(len(points)), level.argmin(axis=1)
+            better = level[rows, choice] < lowest
+            best[better] = ways[rows, choice][better]
+            lowest = np.minimum(lowest, level[rows, choice])
+            spread /= 3.0
+        return lowest < -EDGE * size
+
     @property
     def leaves(self) -> tuple[AbstractDomain, ...]:
         """The shapes, from left to right."""
         return tuple(dict.fromkeys(self.left.leaves + self.right.leaves))
 
     @cached_property
+    def _shapes(self) -> tuple[AbstractDomain, ...]:
+        """What is combined, from left to right; unlike a leaf, a shape has all of the axes."""
+        sides = (side._shapes if isinstance(side, Combination) else (side,) for side in (self.left, self.right))
+        return tuple(dict.fromkeys(shape for side in sides for shape in side))
+
+    @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """What remains of each shape's pieces, in the order of the shapes."""
         pieces = []
-        for index, leaf in enumerate(self.leaves):
-            outward = self._outward(self.leaves[:index])
-            for piece in leaf.pieces:
+        for index, shape in enumerate(self._shapes):
+            outward = self._outward(self._shapes[:index])
+            for piece in shape.pieces:
                 both = [patch.cut(outward) for patch in piece.patches + tuple(map(_flip, piece.patches))]
                 if patches := tuple(patch for patch in both if patch is not None):
                     pieces.append(replace(piece, patches=patches, shares=None))
@@ -89,10 +124,10 @@ class Combination(AbstractDomain):
         """The shapes' own corners that are corners of the combination; where two boundaries cross is not included."""
         size = float(self.width.max())
         corners = []
-        for leaf in self.leaves:
-            for corner in leaf.corners:
+        for shape in self._shapes:
+            for corner in shape.corners:
                 vertex, bisector = np.array(corner.vertex), np.array(corner.bisector)
-                others = [other for other in self.leaves if other != leaf]
+                others = [other for other in self._shapes if other != shape]
                 if any(abs(other.level(vertex[None])[0]) <= _TOUCH * size for other in others):
                     continue
                 inside, outside = self.level(vertex + _PROBE * size * np.array([bisector, -bisector])) < 0.0
@@ -103,8 +138,10 @@ class Combination(AbstractDomain):
     @cached_property
     def holes(self) -> np.ndarray:
         """A point in each hole, (H, m): the centroids of shapes whose whole boundary is kept, turned around."""
-        holes = [leaf.holes[self.level(leaf.holes) > 0.0] for leaf in self.leaves if len(leaf.holes)]
+        holes = [shape.holes[self.level(shape.holes) > 0.0] for shape in self._shapes if len(shape.holes)]
         for piece in self.pieces:
+            if piece.owner.axes != self.axes:  # a factor of a product
+                continue
             whole = sum(patch.measure for own in piece.owner.pieces for patch in own.patches)
             kept = sum(p.measure for p in self.pieces if p.owner == piece.owner)
             if piece.owner.pieces[0].name != piece.name or kept < (1.0 - 1e-9) * whole:
