@@ -1,0 +1,198 @@
+"""Damped Newton and Levenberg–Marquardt: one loop, two rules for the damping.
+
+Conventions. F is the objective, and smaller is better. A *model* is F near one point: its value there, the step that
+it wants at a damping λ ≥ 0 (the larger λ, the shorter the step), and the decrease that it predicts for that step.
+The *gain ratio* is (F before − F after) / predicted decrease. A step is accepted when F is finite after it and smaller
+than before; otherwise λ rises and the same model is asked again, so that its derivatives are formed once per accepted
+step. λ has no unit here: each subject multiplies it by the size of its own matrix.
+
+Many independent problems may be solved at once: F, λ and the predicted decrease are then arrays of one entry per
+problem, and `mix` joins the points of those that accepted with the old points of those that did not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+Point = TypeVar("Point")
+Values = float | np.ndarray  # one number, or one per problem
+
+
+class Step(NamedTuple):
+    """A step, and the decrease of F that the model predicts for it."""
+
+    move: np.ndarray
+    predicted: Values
+
+
+class Trial(NamedTuple, Generic[Point]):
+    """The point that a step reaches, and F there."""
+
+    point: Point
+    value: Values
+
+
+class Model(Protocol[Point]):
+    """F near a point."""
+
+    @property
+    def value(self) -> Values:
+        """F at the point."""
+        ...
+
+    def step(self, damping: np.ndarray) -> Step:
+        """The step for this damping; `numpy.linalg.LinAlgError` asks for more of it."""
+        ...
+
+    def take(self, move: np.ndarray) -> Trial[Point]:
+        """What the step leads to."""
+        ...
+
+
+@dataclass(frozen=True)
+class Nielsen:
+    """The damping follows the gain ratio ϱ (H. B. Nielsen, IMM-REP-1999-05).
+
+    After an accepted step λ ← λ max(1/3, 1 − (2ϱ − 1)³); after rejected ones λ ← 2λ, 4λ, 8λ, ….
+
+    Args:
+        start: The first λ.
+        most: The λ beyond which no decrease is expected any more.
+    """
+
+    start: float = 1e-2
+    most: float = 1e8
+
+    def update(self, damping: np.ndarray, growth: np.ndarray, accepted: np.ndarray, ratio: np.ndarray) -> Damping:
+        """The next damping, and the factor by which the next rejection multiplies it."""
+        lowered = damping * np.maximum(1 / 3, 1 - (2 * np.minimum(ratio, 1.0) - 1) ** 3)
+        return Damping(np.where(accepted, lowered, damping * growth), np.where(accepted, 2.0, 2 * growth))
+
+
+@dataclass(frozen=True)
+class FixedFactors:
+    """The damping falls by one factor after an accepted step and rises by another after a rejected one.
+
+    Args:
+        start: The first λ.
+        down: What an accepted step divides λ by, if its gain ratio is above `trust`.
+        up: What a rejected step multiplies λ by.
+        least: The smallest λ after a rejection, for rules that start from zero.
+        off: Below this λ is set to zero.
+        trust: See `down`; zero lowers λ after every accepted step.
+        most: The λ beyond which no decrease is expected any more.
+    """
+
+    start: float
+    down: float = 8.0
+    up: float = 8.0
+    least: float = 1e-14
+    off: float = 0.0
+    trust: float = 0.0
+    most: float = 1e6
+
+    def update(self, damping: np.ndarray, growth: np.ndarray, accepted: np.ndarray, ratio: np.ndarray) -> Damping:
+        """The next damping; the factors stay."""
+        lowered = np.where(ratio > self.trust, damping / self.down, damping)
+        lowered = np.where(lowered < self.off, 0.0, lowered)
+        return Damping(np.where(accepted, lowered, np.maximum(self.up * damping, self.least)), growth)
+
+
+class Damping(NamedTuple):
+    """λ, and the factor by which Nielsen's rule raises it at the next rejection."""
+
+    damping: np.ndarray
+    growth: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum(Generic[Point]):
+    """Where a minimization ended.
+
+    Args:
+        point: The best point found.
+        value: F there, () or one number per problem.
+        steps: Accepted steps.
+        converged: Whether a tolerance was met; False when steps ran out or no step lowered F any more.
+    """
+
+    point: Point
+    value: np.ndarray
+    steps: int
+    converged: bool
+
+
+def minimize(
+    start: Point,
+    model_at: Callable[[Point], Model[Point]],
+    rule: Nielsen | FixedFactors,
+    *,
+    max_steps: int,
+    gain_tol: float = 0.0,
+    step_tol: float = 0.0,
+    settled: float = np.inf,
+    noise: float = 0.0,
+    mix: Callable[[Point, Point, np.ndarray], Point] | None = None,
+) -> Minimum[Point]:
+    """Minimize F from a start by damped steps.
+
+    Args:
+        start: The first point, of any type.
+        model_at: F near a point; called once at the start and once after each accepted step but the last.
+        rule: How the damping moves.
+        max_steps: Accepted steps at most.
+        gain_tol: Converged when an accepted step lowers F by less than this share of it.
+        step_tol: Converged when a step is predicted to lower F by no more than this share of it, before it is tried.
+        settled: A small gain counts as convergence only while λ is below this.
+        noise: F may rise by this share of it in an accepted step: what rounding can do.
+        mix: For many problems: (old points, new points, which were accepted) → points.
+    """
+    point, steps, converged = start, 0, False
+    model = model_at(point)
+    value = np.asarray(model.value, float)
+    damping, growth = np.full(value.shape, rule.start), np.full(value.shape, 2.0)
+    while steps < max_steps:
+        step = _step(model, damping)
+        arrived = step.predicted <= step_tol * np.abs(value)
+        lost = ~np.isfinite(value) | (damping > rule.most)
+        if np.all(arrived | lost):
+            converged = bool(np.all(arrived & np.isfinite(value)))
+            break
+        trial = _trial(model, step.move, point)
+        after = np.asarray(trial.value, float)
+        gain = value - after
+        accepted = np.isfinite(after) & ~np.isnan(step.predicted) & (gain > -noise * np.abs(value))
+        with np.errstate(invalid="ignore", over="ignore"):
+            ratio = gain / np.maximum(step.predicted, 1e-300)
+            damping, growth = rule.update(damping, growth, accepted, ratio)
+        if not accepted.any():
+            continue
+        steps += 1
+        point = trial.point if mix is None or accepted.all() else mix(point, trial.point, accepted)
+        value = np.where(accepted, after, value)
+        converged = bool(np.all(accepted & (gain < gain_tol * np.abs(value)) & (damping < settled)))
+        if converged or steps == max_steps:
+            break
+        model = model_at(point)
+        value = np.asarray(model.value, float)
+    return Minimum(point, value, steps, converged)
+
+
+def _step(model: Model[Point], damping: np.ndarray) -> Step:
+    """The model's step, or one that leads nowhere when its equations have no solution."""
+    try:
+        return model.step(damping)
+    except np.linalg.LinAlgError:
+        return Step(np.full(1, np.nan), np.full(damping.shape, np.inf))
+
+
+def _trial(model: Model[Point], move: np.ndarray, point: Point) -> Trial[Point]:
+    """What the step leads to, with the value NaN when it leads nowhere."""
+    try:
+        return model.take(move) if np.isfinite(move).any() else Trial(point, np.nan)
+    except np.linalg.LinAlgError:
+        return Trial(point, np.nan)
