@@ -82,8 +82,8 @@ class AbstractResult(ABC):
 
     @classmethod
     def _unpack(cls, named: dict[str, Any]) -> Self:
-        word, clause, note = (named.pop("ending")[name] for name in ("word", "clause", "note"))
-        return cls(ending=Ending(Word(word), clause, note), **named)
+        ending = named.pop("ending")
+        return cls(ending=Ending(Word(ending["word"]), ending["clause"], ending["note"]), **named)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
