@@ -57,7 +57,7 @@ def test_header_says_what_it_is(tmp_path):
     raw = path.read_bytes()
     (length,) = struct.unpack("<Q", raw[:8])
     header = json.loads(json.loads(raw[8 : 8 + length])["__metadata__"]["flm"])
-    assert (header["format"], header["kind"], header["version"]) == (1, "PhaseSeries", flm.__version__)
+    assert (header["format"], header["kind"], header["version"]) == (2, "PhaseSeries", flm.__version__)
     assert header["tree"]["fields"]["axes"] == {"tuple": ["x", "t"]}
 
 
@@ -155,13 +155,13 @@ def test_hostile_headers(saved, attack):
 def test_endless_trees(tmp_path, depth):
     tree = '{"kind": "FLM", "fields": {"map": ' + '{"tuple": [' * depth + "1" + "]}" * depth + "}}"
     path = tmp_path / "a"
-    save_file({"a": np.ones(3)}, path, metadata={"flm": '{"format": 1, "kind": "FLM", "tree": ' + tree + "}"})
+    save_file({"a": np.ones(3)}, path, metadata={"flm": '{"format": 2, "kind": "FLM", "tree": ' + tree + "}"})
     refused(path)
 
 
 def test_files_of_a_later_format(saved):
-    with_header(saved, lambda h, a: h.update(format=2))
-    with pytest.raises(ValueError, match=r"^`path` must be of format 1 or older; got 2 in '.*'\. Upgrade flm\.$"):
+    with_header(saved, lambda h, a: h.update(format=3))
+    with pytest.raises(ValueError, match=r"^`path` must be of format 2 or older; got 3 in '.*'\. Upgrade flm\.$"):
         flm.load(saved)
 
 

@@ -20,7 +20,9 @@ import numpy as np
 from flm._version import __version__
 from flm.wording import FileError, FileMissingError, InputError, InputTypeError
 
-FORMAT = 1
+FORMAT = 2
+# What an older file may not hold, because its fields have changed, and what to do.
+RENEWED = {"Solution": "Solve the problem again", "ControlSolution": "Solve the problem again"}
 
 # What can be saved, and where it lives.
 KINDS = {
@@ -133,6 +135,12 @@ def load(path: Any) -> Any:
     if newer:
         raise InputError(
             f"`path` must be of format {FORMAT} or older; got {header['format']} in {str(path)!r}. Upgrade flm."
+        )
+    if header["format"] < FORMAT and header["tree"]["kind"] in RENEWED:
+        kind = header["tree"]["kind"]
+        raise InputError(
+            f"`path` must hold a {kind} of format {FORMAT}; got format {header['format']} in {str(path)!r}. "
+            f"{RENEWED[kind]} and save it with this version."
         )
     try:
         return _decode(header["tree"], arrays)

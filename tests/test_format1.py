@@ -1,0 +1,28 @@
+"""Files that the first format wrote: what still loads gives the same values, what does not is refused in one sentence."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flm
+
+OLD = Path(__file__).parent / "data" / "format1"
+VALUES = json.loads((OLD / "values.json").read_text())
+FUNCTIONS = ("phase_series", "separable_series", "exponential_series", "flm", "mlp", "siren", "fourier_series_network")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_series_and_models_of_the_first_format(name):
+    values = np.asarray(flm.load(OLD / f"{name}.safetensors")(np.array(VALUES["points"])))
+    np.testing.assert_allclose(values, VALUES[name], rtol=1e-12, atol=1e-12 * np.abs(VALUES[name]).max())
+
+
+@pytest.mark.parametrize(("name", "kind"), [("solution", "Solution"), ("control_solution", "ControlSolution")])
+def test_solutions_of_the_first_format_are_refused(name, kind):
+    with pytest.raises(
+        ValueError, match=rf"^`path` must hold a {kind} of format 2; got format 1 in '.*'\. Solve the"
+    ) as e:
+        flm.load(OLD / f"{name}.safetensors")
+    assert "\n" not in str(e.value)
