@@ -15,7 +15,7 @@ import numpy as np
 from scipy import fft
 
 from flm.estimators.nufft import NonuniformFFT, fast_length
-from flm.estimators.waves import _powers
+from flm.series.tables import powers
 
 # Frequencies per resolution cell 2 pi / span: a peak is then at most 1/8 cell away, where it keeps 98 % of its height.
 OVERSAMPLING = 4
@@ -150,8 +150,8 @@ def lattice_power(
         the sum over its sign flips of |sum_i v_i exp(-i k.z_i)|^2, (N, K).
     """
     m = z.shape[1]
-    tables = [_powers(-base[j] * z[:, j], int(counts[j]))[1:] for j in range(m)]  # (count, n)
-    points, powers = [], []
+    tables = [powers(-base[j] * z[:, j], int(counts[j]))[1:] for j in range(m)]  # (count, n)
+    points, found = [], []
     for q in range(1, interactions + 1):
         for active in itertools.combinations(range(m), q):
             shape = tuple(int(counts[j]) for j in active)
@@ -166,8 +166,8 @@ def lattice_power(
             vectors = np.zeros((len(grid), m), int)
             vectors[:, active] = grid
             points.append(vectors)
-            powers.append(total.reshape(-1, values.shape[1]))
-    return np.concatenate(points), np.concatenate(powers)
+            found.append(total.reshape(-1, values.shape[1]))
+    return np.concatenate(points), np.concatenate(found)
 
 
 def _separable(

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from flm.series.arrays import as_numbers, device, host, per_row
-from flm.series.sincos import sincos
+from flm.series.sine_cosine import sincos
 from flm.wording import InputError, check_count
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, lapack, solve_triangular
 
 from flm.estimators.progress import part, tell
+from flm.series.tables import WaveTable
 
 PERIOD = 1.5  # of the extension, in windows
 _FIRST_NOISE = 1e-3  # of the unit variance of a channel
@@ -76,8 +77,7 @@ class CrossSpectrum:
 
     def columns(self, times: np.ndarray) -> np.ndarray:
         """cos and sin of every frequency at these times, (n, 2 F), the pair of a frequency side by side."""
-        theta = 2 * np.pi * np.outer(times, self.frequencies)
-        return np.stack([np.cos(theta), np.sin(theta)], axis=-1).reshape(len(times), -1)
+        return WaveTable.at(times, 2 * np.pi * self.frequencies).pairs().reshape(len(times), -1)
 
     def project(self, B: np.ndarray, matrix: np.ndarray) -> np.ndarray:
         """(I_C x B) matrix for a matrix with q rows: (C n, columns)."""

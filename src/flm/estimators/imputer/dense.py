@@ -26,6 +26,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from flm.estimators.nufft import NonuniformFFT, fast_length
 from flm.estimators.periodogram import Clock
 from flm.estimators.progress import tell
+from flm.series.tables import WaveTable
 
 _NEIGHBOURS = 20  # before (preconditioner), and on each side (error bars)
 _CONDITIONALS, _BEFORE = 500, 12  # of the likelihood: a sample of one-step predictions, each from so many values before
@@ -74,8 +75,7 @@ class DenseSpectrum:
 
     def line_columns(self, times: np.ndarray) -> np.ndarray:
         """cos and sin of the lines' harmonics at these times, (n, 2 L)."""
-        theta = np.outer(times, self.step * self.lines)
-        return np.concatenate([np.cos(theta), np.sin(theta)], axis=1)
+        return WaveTable.at(times, self.step * self.lines).columns()
 
 
 class _Kernel:

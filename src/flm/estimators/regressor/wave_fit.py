@@ -10,6 +10,7 @@ from scipy.linalg import solve_triangular
 
 from flm.estimators.regressor.spectrum import Spectrum
 from flm.estimators.waves import Scale, Waves
+from flm.series.tables import phasors
 
 _BLOCK_NUMBERS = 1 << 22  # numbers in one block of the design matrix: 32 MiB
 
@@ -96,9 +97,10 @@ class WaveFit:
         C, S = (v[rows] for v in self._linear())
         covariances = self._line_covariances()[rows]
         # About x = 0: theta' = theta + k.center, that is (C + iS) exp(i k.center).
-        turn = np.exp(1j * (k[rows] @ self.scale.center))[:, None] * (C + 1j * S)
-        C0, S0 = turn.real, turn.imag
-        cosine, sine = np.cos(k[rows] @ self.scale.center), np.sin(k[rows] @ self.scale.center)
+        turn = phasors(k[rows] @ self.scale.center)
+        cosine, sine = turn.real, turn.imag
+        turned = turn[:, None] * (C + 1j * S)
+        C0, S0 = turned.real, turned.imag
         L, K, m = len(rows), C.shape[1], k.shape[1]
         J = np.zeros((L, K, 2 + m, 2 + m))
         J[..., 0, 0] = J[..., 1, 1] = cosine[:, None]

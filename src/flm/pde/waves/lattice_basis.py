@@ -18,20 +18,9 @@ import numpy as np
 from flm.domains import AbstractDomain
 from flm.models import FLM
 from flm.series import SeparableSeries
+from flm.series.tables import powers
 
 Alpha = tuple[int, ...]
-
-
-def _powers(wave: np.ndarray, top: int) -> np.ndarray:
-    """wave^k for k = 1 ... top, (top, P), by doubling: as accurate as cos(k z) of a rounded angle, with one sine and cosine."""
-    out = np.empty((top, len(wave)), complex)
-    out[:1] = wave
-    k = 1
-    while k < top:
-        more = min(k, top - k)
-        np.multiply(out[:more], out[k - 1], out=out[k : k + more])  # wave^(j + k) = wave^j wave^k
-        k += more
-    return out
 
 
 class Tables:
@@ -41,7 +30,7 @@ class Tables:
         z = (points - basis.center) * basis.scale  # one period is 2 pi
         self._base = []
         for j, top in enumerate(basis.top):
-            waves = _powers(np.cos(z[:, j]) + 1j * np.sin(z[:, j]), top)
+            waves = powers(z[:, j], top)[1:]
             table = np.empty((2 * top + 1, len(points)))
             table[0], table[1::2], table[2::2] = 1.0, np.real(waves), np.imag(waves)
             self._base.append(table)
