@@ -117,7 +117,7 @@ class AbstractModel(eqx.Module):
         return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(self, self.trainable())))
 
     def _checked(self, points: Any) -> Array:
-        _, points = host(points)
+        _, (points,) = host(points)
         if self.num_inputs == 1 and points.ndim == 1:
             points = points[:, None]
         if points.ndim != 2 or points.shape[1] != self.num_inputs:

@@ -114,13 +114,13 @@ class FLM(AbstractLinearModel):
     @property
     def coefficients(self) -> Float[Array, "2M *K"]:
         """C of every wave, then S."""
-        xp, A, phi = host(self.amplitudes, self.phases)
+        xp, (A, phi) = host(self.amplitudes, self.phases)
         C, S = A * xp.cos(phi), A * xp.sin(phi)
         return device(xp.concatenate([C.reshape(-1, *C.shape[2:]), S.reshape(-1, *S.shape[2:])]))
 
     def with_coefficients(self, coefficients: Any) -> FLM:
         """The model with A = |C + iS| and phi = arg(C + iS), frequencies kept."""
-        xp, values = host(coefficients)
+        xp, (values,) = host(coefficients)
         shape = self.amplitudes.shape
         if values.shape != (expected := (2 * shape[0] * shape[1], *shape[2:])):
             raise InputError(f"`coefficients` must have shape {expected}; got {values.shape}.")

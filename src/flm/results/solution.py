@@ -118,7 +118,7 @@ class Solution(AbstractResult):
         from flm.series.calculus import axis_indices
 
         alpha = list(self.alpha or (0,) * len(self.axes))
-        for j in axis_indices(_Axes(self.axes), axes):  # type: ignore[arg-type]
+        for j in axis_indices(axes, self.axes, len(self.axes)):
             alpha[j] += 1
         return replace(self, alpha=tuple(alpha), exact=None)
 
@@ -255,15 +255,6 @@ class Solution(AbstractResult):
             *(f"  {k} = {p.value:.6g} ± {p.standard_error:.2g}" for k, p in self.parameters.items()),
         ]
         return "\n".join(lines)
-
-
-@dataclass(frozen=True)
-class _Axes:
-    axes: tuple[str, ...]
-
-    @property
-    def num_inputs(self) -> int:
-        return len(self.axes)
 
 
 def _floats(name: str, value: Any) -> Array:

@@ -6,19 +6,46 @@ the mean of exp(i k . x) over a box with middle c and half-widths h is exp(i k .
 
 from __future__ import annotations
 
+import abc
 import numbers
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeGuard, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Array, Float
 
-from flm.series.arrays import as_numbers, device, host, per_row
+from flm.series.arrays import Numbers, Scalar, as_numbers, device, host, per_row
 from flm.series.sine_cosine import sincos
 from flm.wording import InputError, check_count
+
+if TYPE_CHECKING:
+    from flm.series.exponential import ExponentialSeries
+    from flm.series.forms import PhaseSeries, SeparableSeries
+
+Bounds = npt.ArrayLike | Mapping[str, tuple[float, float]]  # of a box: pairs in order, or by axis name
+Along = str | int | Sequence[str | int]  # the axes of a derivative: "xx", ("x", "x") or (0, 0)
+
+
+@runtime_checkable
+class HasBounds(Protocol):
+    """A domain, as far as an integral over its box goes."""
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """(lower, upper) of every axis, (m, 2)."""
+        ...
+
+
+class Waves(NamedTuple):
+    """The plane waves of a series: sum_i C_i cos(k_i . x) + S_i sin(k_i . x)."""
+
+    k: Float[Numbers, "M m"]
+    C: Float[Numbers, "M *K"]
+    S: Float[Numbers, "M *K"]
 
 
 class Term(NamedTuple):
@@ -38,37 +65,41 @@ class AbstractSeries(eqx.Module):
 
     __array_ufunc__ = None  # numpy scalars and arrays leave + - * / to the series
 
-    # Each form gives its waves (k (M, m), C (M, ...), S (M, ...)) and what depends on how it stores them.
-    def _waves(self) -> tuple[Array, Array, Array]:
-        raise NotImplementedError
+    # Each form gives its waves and what depends on how it stores them.
+    @abc.abstractmethod
+    def _waves(self) -> Waves: ...
 
-    def _scaled(self, factor: Any) -> Any:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _scaled(self, factor: Scalar) -> Self: ...
 
-    def _plus(self, other: Any) -> Any:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _plus(self, other: AbstractSeries) -> Self: ...
 
-    def _constant(self, value: Any) -> Any:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _constant(self, value: Scalar) -> Self: ...
+
+    @abc.abstractmethod
+    def _like(self, other: AbstractSeries) -> Self:
+        """That series in this one's form."""
 
     @property
-    def _outputs(self) -> tuple[int, ...]:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _outputs(self) -> tuple[int, ...]: ...
 
-    def phase(self) -> Any:
+    @abc.abstractmethod
+    def phase(self) -> PhaseSeries:
         """The phase form of the same function."""
-        raise NotImplementedError
 
-    def separable(self) -> Any:
+    @abc.abstractmethod
+    def separable(self) -> SeparableSeries:
         """The separable form of the same function."""
-        raise NotImplementedError
 
-    def exponential(self) -> Any:
+    @abc.abstractmethod
+    def exponential(self) -> ExponentialSeries:
         """The exponential form of the same function."""
-        raise NotImplementedError
 
     @classmethod
-    def _unpack(cls, fields: dict[str, Any]) -> Any:
+    def _unpack(cls, fields: dict[str, Any]) -> Self:
         """From the fields of a saved file, checked as any other arguments are."""
         return cls(**fields)
 
@@ -77,15 +108,15 @@ class AbstractSeries(eqx.Module):
         """m, the number of inputs."""
         return self.frequencies.shape[1]
 
-    def _checked_axes(self, axes: Any) -> tuple[str, ...] | None:
+    def _checked_axes(self, axes: Sequence[str] | None) -> tuple[str, ...] | None:
         if axes is None:
             return None
-        axes = tuple(axes) if isinstance(axes, str | tuple | list) else (axes,)
-        if not all(isinstance(a, str) for a in axes) or len(axes) != self.num_inputs or len(set(axes)) != len(axes):
+        names = tuple(axes) if isinstance(axes, str | tuple | list) else ()
+        if not all(isinstance(a, str) for a in names) or len(names) != self.num_inputs or len(set(names)) != len(names):
             raise InputError(f"`axes` must be {self.num_inputs} different names, one per input; got {axes!r}.")
-        return axes
+        return names
 
-    def _points(self, points: Any, named: dict[str, Any]) -> Array:
+    def _points(self, points: npt.ArrayLike | None, named: Mapping[str, npt.ArrayLike]) -> Numbers:
         """Points (..., m), from one array or from one array per named axis."""
         m = self.num_inputs
         if named:
@@ -94,19 +125,19 @@ class AbstractSeries(eqx.Module):
                 raise InputError(
                     f"call with points (..., {m}) or with every axis by name ({known}); got {sorted(named)}."
                 )
-            xp, *columns = as_numbers("points", *(named[a] for a in self.axes))
+            xp, columns = as_numbers("points", *(named[a] for a in self.axes))
             return xp.stack(xp.broadcast_arrays(*columns), axis=-1).astype(jnp.result_type(float))
         if points is None:
             raise InputError(f"call with points (..., {m}) or with every axis by name; got nothing.")
-        _, points = as_numbers("points", points)
-        if m == 1 and (points.ndim == 0 or points.shape[-1] != 1):
-            points = points[..., None]
-        if points.ndim == 0 or points.shape[-1] != m:
-            raise InputError(f"`points` must have {m} columns, one per input; got shape {points.shape}.")
+        _, (array,) = as_numbers("points", points)
+        if m == 1 and (array.ndim == 0 or array.shape[-1] != 1):
+            array = array[..., None]
+        if array.ndim == 0 or array.shape[-1] != m:
+            raise InputError(f"`points` must have {m} columns, one per input; got shape {array.shape}.")
         dtype = self.frequencies.dtype
-        return points.astype(np.promote_types(points.dtype, dtype) if points.dtype.kind in "fc" else dtype)
+        return array.astype(np.promote_types(array.dtype, dtype) if array.dtype.kind in "fc" else dtype)
 
-    def __call__(self, points: Any = None, /, **named: Any) -> Array:
+    def __call__(self, points: npt.ArrayLike | None = None, /, **named: npt.ArrayLike) -> Array:
         """Values at points (..., m) (m = 1: also (...,)), or at named coordinates that broadcast together."""
         return _evaluate(self._points(points, named), *self._waves())
 
@@ -123,7 +154,7 @@ class AbstractSeries(eqx.Module):
             raise InputError(f"series must have equally many outputs; got {count(self)} and {count(other)}.")
         return other
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: AbstractSeries | Scalar) -> Self:
         if isinstance(other, AbstractSeries):
             return self._plus(self._match(other))
         if _is_scalar(other):
@@ -132,16 +163,16 @@ class AbstractSeries(eqx.Module):
 
     __radd__ = __add__
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Self:
         return self._scaled(-1.0)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: AbstractSeries | Scalar) -> Self:
         return self + (-other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: Scalar) -> Self:
         return (-self) + other
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: AbstractSeries | Scalar) -> Self:
         """A scalar multiple, or the product of two series: exp(i p.x) exp(i q.x) = exp(i (p + q).x), always closed."""
         if _is_scalar(other):
             return self._scaled(other)
@@ -155,40 +186,36 @@ class AbstractSeries(eqx.Module):
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Any:
-        return self._scaled(1 / other) if _is_scalar(other) else NotImplemented
-
-    def _like(self, exponential: AbstractSeries) -> Any:
-        """That series in this one's form."""
-        return {"PhaseSeries": exponential.phase, "SeparableSeries": exponential.separable}.get(
-            type(self).__name__, exponential.exponential
-        )()
+    def __truediv__(self, other: Scalar) -> Self:
+        if _is_scalar(other):
+            return self._scaled(1 / other)
+        return NotImplemented
 
     # --- integrals -------------------------------------------------------------------------------------------------
 
-    def _box(self, box: Any) -> np.ndarray:
+    def _box(self, box: Bounds | HasBounds) -> np.ndarray:
         """Bounds (m, 2) from a domain, a mapping by axis name, or pairs in order; m = 1 also one pair."""
-        box = getattr(box, "bounds", box)
-        if isinstance(box, Mapping):
-            if self.axes is None or set(box) != set(self.axes):
-                raise InputError(f"`box` must name the axes {self.axes}; got {sorted(box)}.")
-            box = [box[a] for a in self.axes]
-        return as_box(box, self.num_inputs, "box")
+        bounds = box.bounds if isinstance(box, HasBounds) else box
+        if isinstance(bounds, Mapping):
+            if self.axes is None or set(bounds) != set(self.axes):
+                raise InputError(f"`box` must name the axes {self.axes}; got {sorted(bounds)}.")
+            bounds = [bounds[a] for a in self.axes]
+        return as_box(bounds, self.num_inputs, "box")
 
-    def _centered(self, center: np.ndarray) -> tuple[Array, Array, Array]:
+    def _centered(self, center: np.ndarray) -> Waves:
         """The waves of y -> f(center + y)."""
-        xp, k, C, S = host(*self._waves())
+        xp, (k, C, S) = host(*self._waves())
         turn = k @ center.astype(k.dtype)
         sine, cosine = per_row(xp.sin(turn), C), per_row(xp.cos(turn), C)
-        return k, C * cosine + S * sine, S * cosine - C * sine
+        return Waves(k, C * cosine + S * sine, S * cosine - C * sine)
 
-    def integrate(self, box: Any) -> Array:
+    def integrate(self, box: Bounds | HasBounds) -> Array:
         """The definite integral over a box."""
         bounds = self._box(box)
         k, C, _ = self._centered(bounds.mean(axis=1))
         return device(_box_integral(k, bounds[:, 1] - bounds[:, 0]) @ C)
 
-    def inner(self, other: AbstractSeries, box: Any) -> Array:
+    def inner(self, other: AbstractSeries, box: Bounds | HasBounds) -> Array:
         """The inner product over a box: the integral of f times the conjugate of g, output by output."""
         bounds = self._box(box)
         center, width = bounds.mean(axis=1), bounds[:, 1] - bounds[:, 0]
@@ -200,9 +227,9 @@ class AbstractSeries(eqx.Module):
         pair = lambda left, gram, right: (left * (gram @ right.conj())).sum(axis=0)
         return device((pair(C, minus + plus, D) + pair(S, minus - plus, T)) / 2)
 
-    def norm(self, box: Any) -> Array:
+    def norm(self, box: Bounds | HasBounds) -> Array:
         """The L2 norm over a box."""
-        xp, square = host(self.inner(self, box))
+        xp, (square,) = host(self.inner(self, box))
         return device(xp.sqrt(xp.maximum(xp.real(square), 0.0)))
 
     # --- reading ---------------------------------------------------------------------------------------------------
@@ -250,20 +277,18 @@ def _evaluate(points: Array, k: Array, C: Array, S: Array) -> Array:
     return cosine @ C + sine @ S
 
 
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, numbers.Number) or (hasattr(value, "ndim") and value.ndim == 0)
+def _is_scalar(value: object) -> TypeGuard[Scalar]:
+    return isinstance(value, numbers.Number) or getattr(value, "ndim", None) == 0
 
 
-def _box_integral(k: Float[Array, "... m"], width: np.ndarray) -> Float[Array, "..."]:
+def _box_integral(k: Float[Numbers, "*M m"], width: Float[np.ndarray, "m"]) -> Float[Numbers, "*M"]:
     """The integral of cos(k . y) over the box of those widths around 0: prod_j w_j sinc(k_j w_j / 2)."""
-    xp, k = host(k)
-    value: Any = float(np.prod(width))
-    for j, w in enumerate(width):
-        value = value * xp.sinc(k[..., j] * float(w / (2 * np.pi)))  # numpy's sinc: sin(pi x) / (pi x)
-    return value
+    xp, (k,) = host(k)
+    sinc = xp.sinc(k * (width / (2 * np.pi)).astype(k.dtype))  # numpy's sinc: sin(pi x) / (pi x)
+    return float(np.prod(width)) * xp.prod(sinc, axis=-1)
 
 
-def as_box(box: Any, m: int, name: str) -> np.ndarray:
+def as_box(box: npt.ArrayLike, m: int, name: str) -> np.ndarray:
     """Bounds (m, 2) from that argument."""
     try:
         bounds = np.asarray(box, float)
@@ -281,19 +306,19 @@ def upper_half(k: np.ndarray) -> np.ndarray:
     return k[np.arange(len(k)), (k != 0).argmax(axis=1)] >= 0
 
 
-def axis_indices(series: AbstractSeries, axes: Any) -> tuple[int, ...]:
-    """Axis numbers of a derivative given as "xx" (one-letter names), as names, or as numbers."""
+def axis_indices(axes: Along, names: tuple[str, ...] | None, count: int) -> tuple[int, ...]:
+    """Axis numbers of a derivative given as "xx" (one-letter names), as names, or as numbers below `count`."""
     if isinstance(axes, str | int | np.integer):
-        axes = tuple(axes) if isinstance(axes, str) and axes not in (series.axes or ()) else (axes,)
+        axes = tuple(axes) if isinstance(axes, str) and axes not in (names or ()) else (axes,)
     if not isinstance(axes, tuple | list):
         raise InputError(f'`d` must name axes, as in "xx" or (0, 0); got {axes!r}.')
     out = []
     for axis in axes:
         if isinstance(axis, str):
-            if series.axes is None or axis not in series.axes:
-                raise InputError(f"`d` must name axes among {series.axes}; got {axis!r}.")
-            axis = series.axes.index(axis)
-        if not isinstance(axis, int | np.integer) or not 0 <= axis < series.num_inputs:
-            raise InputError(f"`d` must number axes from 0 to {series.num_inputs - 1}; got {axis!r}.")
+            if names is None or axis not in names:
+                raise InputError(f"`d` must name axes among {names}; got {axis!r}.")
+            axis = names.index(axis)
+        if not isinstance(axis, int | np.integer) or not 0 <= axis < count:
+            raise InputError(f"`d` must number axes from 0 to {count - 1}; got {axis!r}.")
         out.append(int(axis))
     return tuple(out)

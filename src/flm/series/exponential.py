@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Array, Complex, Float
 
-from flm.series.arrays import as_floats, device, host, joined, per_row
-from flm.series.calculus import AbstractSeries, as_box, axis_indices, upper_half
+from flm.series.arrays import Scalar, as_floats, device, host, joined, per_row
+from flm.series.calculus import AbstractSeries, Along, Waves, as_box, axis_indices, upper_half
 from flm.series.forms import PhaseSeries, SeparableSeries, check_inputs
 from flm.wording import InputError, check_count
 
@@ -32,9 +33,16 @@ class ExponentialSeries(AbstractSeries):
     axes: tuple[str, ...] | None = eqx.field(static=True)
     is_real: bool = eqx.field(static=True)
 
-    def __init__(self, frequencies: Any, coefficients: Any, axes: Any = None, *, is_real: bool | None = None):
+    def __init__(
+        self,
+        frequencies: npt.ArrayLike,
+        coefficients: npt.ArrayLike,
+        axes: Sequence[str] | None = None,
+        *,
+        is_real: bool | None = None,
+    ):
         self.frequencies = as_floats("frequencies", frequencies, (2,))
-        _, c = host(as_floats("coefficients", coefficients, (1, 2), may_be_complex=True))
+        _, (c,) = host(as_floats("coefficients", coefficients, (1, 2), may_be_complex=True))
         self.coefficients = device(c.astype(jnp.result_type(c.dtype, jnp.complex64)))
         if len(self.frequencies) != len(self.coefficients):
             raise InputError(
@@ -46,18 +54,18 @@ class ExponentialSeries(AbstractSeries):
             is_real = _is_real(np.asarray(self.frequencies), np.asarray(self.coefficients))
         self.is_real = is_real
 
-    def _waves(self) -> tuple[Array, Array, Array]:
-        xp, k, c = host(self.frequencies, self.coefficients)
+    def _waves(self) -> Waves:
+        xp, (k, c) = host(self.frequencies, self.coefficients)
         if self.is_real:  # the pairs' imaginary parts cancel: Re[c exp(i theta)] = Re c cos theta - Im c sin theta
-            return k, xp.real(c), -xp.imag(c)
-        return k, c, 1j * c
+            return Waves(k, xp.real(c), -xp.imag(c))
+        return Waves(k, c, 1j * c)
 
     @property
     def _outputs(self) -> tuple[int, ...]:
         return self.coefficients.shape[1:]
 
-    def _constant(self, value: Any) -> ExponentialSeries:
-        xp, value = host(value)
+    def _constant(self, value: Scalar) -> ExponentialSeries:
+        xp, (value,) = host(value)
         c = xp.full((1, *self._outputs), value, self.coefficients.dtype)
         zero = np.zeros((1, self.num_inputs), self.frequencies.dtype)
         return ExponentialSeries(zero, c, self.axes, is_real=not np.iscomplexobj(value))
@@ -100,36 +108,39 @@ class ExponentialSeries(AbstractSeries):
         """This series."""
         return self
 
-    def d(self, axes: Any) -> ExponentialSeries:
+    def d(self, axes: Along) -> ExponentialSeries:
         """The partial derivative along the given axes: `.d("xx")`, `.d((0, 0))`."""
-        _, k, c = host(self.frequencies, self.coefficients)
-        for j in axis_indices(self, axes):
+        _, (k, c) = host(self.frequencies, self.coefficients)
+        for j in axis_indices(axes, self.axes, self.num_inputs):
             c = c * per_row(1j * k[:, j], c)
         return ExponentialSeries(self.frequencies, c, self.axes, is_real=self.is_real)
 
-    def _scaled(self, factor: Any) -> ExponentialSeries:
-        _, c, factor = host(self.coefficients, factor)
+    def _scaled(self, factor: Scalar) -> ExponentialSeries:
+        _, (c, factor) = host(self.coefficients, factor)
         real = self.is_real and not np.iscomplexobj(factor)
         return ExponentialSeries(self.frequencies, c * factor.astype(c.dtype), self.axes, is_real=real)
 
-    def _plus(self, other: Any) -> ExponentialSeries:
-        other = other.exponential()
+    def _plus(self, other: AbstractSeries) -> ExponentialSeries:
+        same = other.exponential()
         return ExponentialSeries(
-            joined(self.frequencies, other.frequencies),
-            joined(self.coefficients, other.coefficients),
+            joined(self.frequencies, same.frequencies),
+            joined(self.coefficients, same.coefficients),
             self.axes,
-            is_real=True if self.is_real and other.is_real else None,
+            is_real=True if self.is_real and same.is_real else None,
         )
 
-    def shift(self, offset: Any) -> ExponentialSeries:
+    def _like(self, other: AbstractSeries) -> ExponentialSeries:
+        return other.exponential()
+
+    def shift(self, offset: npt.ArrayLike) -> ExponentialSeries:
         """The function x -> f(x - offset)."""
-        xp, k, c, offset = host(self.frequencies, self.coefficients, offset)
+        xp, (k, c, offset) = host(self.frequencies, self.coefficients, offset)
         turn = xp.exp(-1j * (k * offset.astype(k.dtype)).sum(axis=1))
         return ExponentialSeries(self.frequencies, c * per_row(turn, c), self.axes, is_real=self.is_real)
 
-    def rescale(self, factors: Any) -> ExponentialSeries:
+    def rescale(self, factors: npt.ArrayLike) -> ExponentialSeries:
         """The function x -> f(factors * x), one factor per axis or one for all."""
-        _, k, factors = host(self.frequencies, factors)
+        _, (k, factors) = host(self.frequencies, factors)
         return ExponentialSeries(k * factors.astype(k.dtype), self.coefficients, self.axes, is_real=self.is_real)
 
     def truncate(self, n: int) -> ExponentialSeries:
@@ -148,17 +159,19 @@ class ExponentialSeries(AbstractSeries):
         return ExponentialSeries(k, c, self.axes)
 
     @classmethod
-    def from_fft(cls, coefficients: Any, bounds: Any, axes: Any = None) -> ExponentialSeries:
+    def from_fft(
+        cls, coefficients: npt.ArrayLike, bounds: npt.ArrayLike, axes: Sequence[str] | None = None
+    ) -> ExponentialSeries:
         """The trigonometric interpolant whose samples have the given `numpy.fft.fftn`.
 
         Sample j of an axis with n points on (lower, upper) stands at lower + (upper - lower) j / n. The Nyquist term of
         an even n is shared by +n/2 and -n/2, so that the interpolant of real samples is real.
         """
         c = np.asarray(coefficients, complex)
-        bounds = as_box(bounds, c.ndim, "bounds")
+        box = as_box(bounds, c.ndim, "bounds")
         c = c / c.size
         k = []
-        for axis, ((lower, upper), n) in enumerate(zip(bounds, c.shape, strict=True)):
+        for axis, ((lower, upper), n) in enumerate(zip(box, c.shape, strict=True)):
             c = np.fft.fftshift(c, axes=axis)
             if n % 2 == 0:
                 nyquist = np.take(c, [0], axis=axis) / 2
@@ -171,15 +184,15 @@ class ExponentialSeries(AbstractSeries):
         frequencies = np.stack([g.ravel() for g in np.meshgrid(*k, indexing="ij")], axis=1)
         return cls(frequencies, c.ravel(), axes)
 
-    def to_fft(self, shape: Any, bounds: Any) -> np.ndarray:
+    def to_fft(self, shape: int | Sequence[int], bounds: npt.ArrayLike) -> np.ndarray:
         """`numpy.fft.fftn` of the samples of this harmonic series on the grid of `from_fft`."""
         if self._outputs:
             raise InputError(f"`to_fft` needs a series with one output; got {self._outputs[0]}.")
         counts = tuple(int(n) for n in np.atleast_1d(shape))
         if len(counts) != self.num_inputs:
             raise InputError(f"`shape` must give a number of points for {self.num_inputs} axes; got {shape!r}.")
-        bounds = as_box(bounds, self.num_inputs, "bounds")
-        k = np.asarray(self.frequencies) * (bounds[:, 1] - bounds[:, 0]) / (2 * np.pi)
+        box = as_box(bounds, self.num_inputs, "bounds")
+        k = np.asarray(self.frequencies) * (box[:, 1] - box[:, 0]) / (2 * np.pi)
         integers = np.rint(k)
         if np.abs(k - integers).max(initial=0) > 1e-9 * max(1.0, np.abs(k).max(initial=0)):
             raise InputError(
@@ -188,7 +201,7 @@ class ExponentialSeries(AbstractSeries):
         highest = np.abs(integers).max(axis=0, initial=0).astype(int)
         if (2 * highest > np.array(counts)).any():
             raise InputError(f"`shape` must hold twice the highest harmonic; got {counts} for {highest}.")
-        turned = np.asarray(self.coefficients) * np.exp(1j * np.asarray(self.frequencies) @ bounds[:, 0])
+        turned = np.asarray(self.coefficients) * np.exp(1j * np.asarray(self.frequencies) @ box[:, 0])
         out = np.zeros(counts, complex)
         np.add.at(out, tuple(integers.astype(int).T), turned * out.size)
         return out

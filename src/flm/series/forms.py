@@ -11,14 +11,16 @@ Conventions (N sub-networks, m inputs, l = 2^(m-1) cosines per sub-network, K ou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Array, Float
 
-from flm.series.arrays import as_floats, host, joined, per_row
-from flm.series.calculus import AbstractSeries, axis_indices
+from flm.series.arrays import Numbers, Scalar, as_floats, host, joined, per_row
+from flm.series.calculus import AbstractSeries, Along, Waves, axis_indices
 from flm.series.signs import sign_matrix
 from flm.series.transforms import linear_from_separable, separable_from_linear
 from flm.wording import InputError, check_count
@@ -58,7 +60,13 @@ class PhaseSeries(AbstractSeries):
     phases: Float[Array, "N l *K"]
     axes: tuple[str, ...] | None = eqx.field(static=True)
 
-    def __init__(self, frequencies: Any, amplitudes: Any, phases: Any, axes: Any = None):
+    def __init__(
+        self,
+        frequencies: npt.ArrayLike,
+        amplitudes: npt.ArrayLike,
+        phases: npt.ArrayLike,
+        axes: Sequence[str] | None = None,
+    ):
         self.frequencies = as_floats("frequencies", frequencies, (2,))
         self.amplitudes = as_floats("amplitudes", amplitudes, (2, 3))
         self.phases = as_floats("phases", phases, (2, 3))
@@ -78,31 +86,33 @@ class PhaseSeries(AbstractSeries):
         self.axes = self._checked_axes(axes)
 
     @classmethod
-    def from_linear(cls, frequencies: Any, C: Any, S: Any, axes: Any = None) -> PhaseSeries:
+    def from_linear(
+        cls, frequencies: npt.ArrayLike, C: npt.ArrayLike, S: npt.ArrayLike, axes: Sequence[str] | None = None
+    ) -> PhaseSeries:
         """The series sum C cos theta + S sin theta; amplitudes come out nonnegative, phases in (-pi, pi]."""
-        xp, C, S = host(C, S)
+        xp, (C, S) = host(C, S)
         return cls(frequencies, xp.hypot(C, S), xp.arctan2(S, C), axes)
 
-    def linear(self) -> tuple[Array, Array]:
+    def linear(self) -> tuple[Numbers, Numbers]:
         """(C, S) with A cos(theta - phi) = C cos theta + S sin theta."""
-        xp, A, phi = host(self.amplitudes, self.phases)
+        xp, (A, phi) = host(self.amplitudes, self.phases)
         return A * xp.cos(phi), A * xp.sin(phi)
 
     def _signs(self) -> np.ndarray:
         return sign_matrix(self.num_inputs).astype(self.frequencies.dtype)
 
-    def _waves(self) -> tuple[Array, Array, Array]:
-        _, n = host(self.frequencies)
+    def _waves(self) -> Waves:
+        _, (n,) = host(self.frequencies)
         k = (n[:, None, :] * self._signs()).reshape(-1, self.num_inputs)
         C, S = self.linear()
-        return k, C.reshape(len(k), *C.shape[2:]), S.reshape(len(k), *S.shape[2:])
+        return Waves(k, C.reshape(len(k), *C.shape[2:]), S.reshape(len(k), *S.shape[2:]))
 
     @property
     def _outputs(self) -> tuple[int, ...]:
         return self.amplitudes.shape[2:]
 
-    def _constant(self, value: Any) -> PhaseSeries:
-        _, value = host(as_floats("constant", value, (0,)))
+    def _constant(self, value: Scalar) -> PhaseSeries:
+        _, (value,) = host(as_floats("constant", value, (0,)))
         amplitudes = value.astype(self.amplitudes.dtype) * _first(self.amplitudes)
         zero = np.zeros((1, self.num_inputs), self.frequencies.dtype)
         return PhaseSeries(zero, amplitudes, np.zeros_like(_first(self.amplitudes)), self.axes)
@@ -127,38 +137,41 @@ class PhaseSeries(AbstractSeries):
         half = (C - 1j * S) / 2
         return ExponentialSeries(np.concatenate([k, -k]), np.concatenate([half, half.conj()]), self.axes).merged()
 
-    def d(self, axes: Any) -> PhaseSeries:
+    def d(self, axes: Along) -> PhaseSeries:
         """The partial derivative along the given axes: `.d("xx")`, `.d((0, 0))`."""
-        _, n, A, phi = host(self.frequencies, self.amplitudes, self.phases)
-        for j in axis_indices(self, axes):
+        _, (n, A, phi) = host(self.frequencies, self.amplitudes, self.phases)
+        for j in axis_indices(axes, self.axes, self.num_inputs):
             # d/dx_j A cos(theta - phi) = A k_j cos(theta - phi + pi/2)
             k = n[:, j, None] * self._signs()[:, j]  # (N, l)
             A = A * per_row(k, A)
             phi = phi - np.pi / 2
         return PhaseSeries(self.frequencies, A, phi, self.axes)
 
-    def _scaled(self, factor: Any) -> PhaseSeries:
-        _, A, factor = host(self.amplitudes, as_floats("factor", factor, (0,)))
+    def _scaled(self, factor: Scalar) -> PhaseSeries:
+        _, (A, factor) = host(self.amplitudes, as_floats("factor", factor, (0,)))
         return PhaseSeries(self.frequencies, A * factor.astype(A.dtype), self.phases, self.axes)
 
-    def _plus(self, other: Any) -> PhaseSeries:
-        other = other.phase()
+    def _plus(self, other: AbstractSeries) -> PhaseSeries:
+        same = other.phase()
         return PhaseSeries(
-            joined(self.frequencies, other.frequencies),
-            joined(self.amplitudes, other.amplitudes),
-            joined(self.phases, other.phases),
+            joined(self.frequencies, same.frequencies),
+            joined(self.amplitudes, same.amplitudes),
+            joined(self.phases, same.phases),
             self.axes,
         )
 
-    def shift(self, offset: Any) -> PhaseSeries:
+    def _like(self, other: AbstractSeries) -> PhaseSeries:
+        return other.phase()
+
+    def shift(self, offset: npt.ArrayLike) -> PhaseSeries:
         """The function x -> f(x - offset)."""
-        _, n, phi, offset = host(self.frequencies, self.phases, offset)
+        _, (n, phi, offset) = host(self.frequencies, self.phases, offset)
         turn = (n * offset.astype(n.dtype)) @ self._signs().T  # (N, l): k . offset
         return PhaseSeries(self.frequencies, self.amplitudes, phi + per_row(turn, phi), self.axes)
 
-    def rescale(self, factors: Any) -> PhaseSeries:
+    def rescale(self, factors: npt.ArrayLike) -> PhaseSeries:
         """The function x -> f(factors * x), one factor per axis or one for all."""
-        _, n, factors = host(self.frequencies, factors)
+        _, (n, factors) = host(self.frequencies, factors)
         return PhaseSeries(n * factors.astype(n.dtype), self.amplitudes, self.phases, self.axes)
 
     def truncate(self, n: int) -> PhaseSeries:
@@ -199,7 +212,7 @@ class SeparableSeries(AbstractSeries):
     coefficients: Float[Array, "N 2^m *K"]
     axes: tuple[str, ...] | None = eqx.field(static=True)
 
-    def __init__(self, frequencies: Any, coefficients: Any, axes: Any = None):
+    def __init__(self, frequencies: npt.ArrayLike, coefficients: npt.ArrayLike, axes: Sequence[str] | None = None):
         self.frequencies = as_floats("frequencies", frequencies, (2,))
         self.coefficients = as_floats("coefficients", coefficients, (2, 3))
         n, m = self.frequencies.shape
@@ -211,15 +224,15 @@ class SeparableSeries(AbstractSeries):
             )
         self.axes = self._checked_axes(axes)
 
-    def _waves(self) -> tuple[Array, Array, Array]:
+    def _waves(self) -> Waves:
         return self.phase()._waves()
 
     @property
     def _outputs(self) -> tuple[int, ...]:
         return self.coefficients.shape[2:]
 
-    def _constant(self, value: Any) -> SeparableSeries:
-        _, value = host(as_floats("constant", value, (0,)))
+    def _constant(self, value: Scalar) -> SeparableSeries:
+        _, (value,) = host(as_floats("constant", value, (0,)))
         a = value.astype(self.coefficients.dtype) * _first(self.coefficients)
         return SeparableSeries(np.zeros((1, self.num_inputs), self.frequencies.dtype), a, self.axes)
 
@@ -235,36 +248,39 @@ class SeparableSeries(AbstractSeries):
         """The same function in complex exponentials, equal frequency vectors merged (not inside `jit`)."""
         return self.phase().exponential()
 
-    def d(self, axes: Any) -> SeparableSeries:
+    def d(self, axes: Along) -> SeparableSeries:
         """The partial derivative along the given axes: `.d("xx")`, `.d((0, 0))`."""
         m = self.num_inputs
-        xp, n, a = host(self.frequencies, self.coefficients)
-        for j in axis_indices(self, axes):
+        xp, (n, a) = host(self.frequencies, self.coefficients)
+        for j in axis_indices(axes, self.axes, self.num_inputs):
             split = a.reshape(a.shape[0], *(2,) * m, *a.shape[2:])
             cosines, sines = xp.split(split, 2, axis=j + 1)
             factor = per_row(n[:, j], split)
             a = xp.concatenate([factor * sines, -factor * cosines], axis=j + 1).reshape(a.shape)
         return SeparableSeries(self.frequencies, a, self.axes)
 
-    def _scaled(self, factor: Any) -> SeparableSeries:
-        _, a, factor = host(self.coefficients, as_floats("factor", factor, (0,)))
+    def _scaled(self, factor: Scalar) -> SeparableSeries:
+        _, (a, factor) = host(self.coefficients, as_floats("factor", factor, (0,)))
         return SeparableSeries(self.frequencies, a * factor.astype(a.dtype), self.axes)
 
-    def _plus(self, other: Any) -> SeparableSeries:
-        other = other.separable()
+    def _plus(self, other: AbstractSeries) -> SeparableSeries:
+        same = other.separable()
         return SeparableSeries(
-            joined(self.frequencies, other.frequencies),
-            joined(self.coefficients, other.coefficients),
+            joined(self.frequencies, same.frequencies),
+            joined(self.coefficients, same.coefficients),
             self.axes,
         )
 
-    def shift(self, offset: Any) -> SeparableSeries:
+    def _like(self, other: AbstractSeries) -> SeparableSeries:
+        return other.separable()
+
+    def shift(self, offset: npt.ArrayLike) -> SeparableSeries:
         """The function x -> f(x - offset)."""
         return self.phase().shift(offset).separable()
 
-    def rescale(self, factors: Any) -> SeparableSeries:
+    def rescale(self, factors: npt.ArrayLike) -> SeparableSeries:
         """The function x -> f(factors * x), one factor per axis or one for all."""
-        _, n, factors = host(self.frequencies, factors)
+        _, (n, factors) = host(self.frequencies, factors)
         return SeparableSeries(n * factors.astype(n.dtype), self.coefficients, self.axes)
 
     def truncate(self, n: int) -> SeparableSeries:
