@@ -388,7 +388,7 @@ def test_the_bar_of_a_solve_goes_to_one_and_takes_any_name(monkeypatch):
     )
     with output.progress_to(1e-6, "a{1}[/b].csv") as report:
         for error in (np.inf, 1e-2, 1e-4, 1e-3, 1e-6):
-            report({"error": error})
+            report(flm.Progress("growing", error_estimate=error))
         time.sleep(0.3)  # the bar draws itself in another thread
     assert told == pytest.approx([0.0, 0.5, 0.5, 1.0])
     assert "a{1}[/b].csv" in sys.stderr.getvalue()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from flm.wording import FileMissingError, InputError
+from flm.wording import FileMissingError, InputError, did_you_mean
 
 EMPTY = {"", "nan", "na", "null", "none", "?"}
 
@@ -27,10 +26,9 @@ class CsvTable:
         """The place of a column, or an error with the nearest name."""
         if name in self.names:
             return self.names.index(name)
-        near = difflib.get_close_matches(name, self.names, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        near = did_you_mean(name, self.names)
         raise InputError(
-            f"`{role}` must be a column of {self.path.name} ({', '.join(self.names)}); got {name!r}.{hint}"
+            f"`{role}` must be a column of {self.path.name} ({', '.join(self.names)}); got {name!r}.{near}"
         )
 
     def numbers(self, names: list[str], *, missing: bool = False, dates: str | None = None) -> np.ndarray:

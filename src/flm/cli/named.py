@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flm.wording import InputError
+from flm.wording import InputError, did_you_mean
 
 
 class Asked(NamedTuple):
@@ -32,34 +31,20 @@ def find_problem(what: str, settings: list[str] | None = None) -> Asked:
 
         path = Path(what)
         return Asked(read_problem(path, parameters=numbers), path.stem, path.read_text(encoding="utf-8"))
+    from flm.problems.catalogue import catalogue
+
     makers = catalogue()
     if what not in makers:
-        near = difflib.get_close_matches(what.replace("-", "_"), makers, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"the problem must be a .toml file or one of {', '.join(makers)}; got {what!r}.{hint}")
+        near = did_you_mean(what.replace("-", "_"), makers)
+        raise InputError(f"the problem must be a .toml file or one of {', '.join(makers)}; got {what!r}.{near}")
     known = inspect.signature(makers[what]).parameters
     for name in numbers:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
             takes = f"one of {', '.join(known)}" if known else "left out: there are none"
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"`--set` for {what} must be {takes}; got {name!r}.{hint}")
+            raise InputError(f"`--set` for {what} must be {takes}; got {name!r}.{did_you_mean(name, known)}")
     call = ", ".join(f"{k}={v!r}" for k, v in numbers.items())
     document = (inspect.getdoc(makers[what]) or "").splitlines()[:1]
     return Asked(makers[what](**numbers), what, "\n".join([f"flm.problems.{what}({call})", *document]))
-
-
-def catalogue() -> dict[str, Any]:
-    """Functions of `flm.problems` that make a problem without further help, by name."""
-    import flm.problems
-
-    found = {}
-    for name, value in sorted(vars(flm.problems).items()):
-        if inspect.isfunction(value) and not name.startswith("_") and "catalogue" in value.__module__:
-            parameters = inspect.signature(value).parameters.values()
-            if all(p.default is not p.empty for p in parameters):
-                found[name] = value
-    return found
 
 
 def _setting(text: str) -> tuple[str, float]:

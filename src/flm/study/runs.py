@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import math
 import time
 import traceback
@@ -99,16 +98,9 @@ def named_problem(name: str) -> Any:
         return read_problem(name)
     if ":" in name:
         return named_object(name)()
-    return getattr(importlib.import_module("flm.problems"), name)()
+    from flm.problems.catalogue import catalogue
 
-
-def catalogue() -> list[str]:
-    """Names of the problems that can be trained: the catalogue's PDEs and conservation laws."""
-    package = importlib.import_module("flm.problems")
-    homes = ("flm.problems.pde", "flm.problems.conservation")
-    return sorted(
-        name for name, value in vars(package).items() if inspect.isfunction(value) and value.__module__ in homes
-    )
+    return catalogue()[name]()
 
 
 def build_model(name: str, problem: Any, size: int, key: Any) -> Any:

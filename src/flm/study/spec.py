@@ -249,9 +249,9 @@ def _check_problem(top: _Table, problem: str, folder: Path) -> dict[str, str]:
             raise top.error(f"`problems` must name files that exist, relative to the specification; got {problem!r}.")
         return {problem: hashlib.sha256(file.read_bytes()).hexdigest()}
     if ":" not in problem:
-        from flm.study.runs import catalogue
+        from flm.problems.catalogue import catalogue
 
-        known = catalogue()
+        known = catalogue(("pde", "conservation"))
         if problem not in known:
             raise top.error(
                 f"`problems` must be of {', '.join(known)}, a file or 'module:function'; got {problem!r}."

@@ -29,6 +29,7 @@ _SETTINGS: dict[Any, Any] = {
     "axes.titlesize": 10,
     "figure.dpi": 110,
     "figure.facecolor": "white",
+    "figure.max_open_warning": 0,  # a page draws as many as it needs
     "font.size": 9,
     "grid.color": "#e3e3e3",
     "grid.linewidth": 0.6,
@@ -71,6 +72,7 @@ def to_svg(figure: Figure) -> str:
     """The figure as an `<svg>` element for a page: text stays text, no prolog, no date."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+    _release(figure)
     text = buffer.getvalue()
     return text[text.index("<svg") :]
 
@@ -79,9 +81,17 @@ def to_png(figure: Figure, dpi: int = 150) -> bytes:
     """The figure as a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi)
+    _release(figure)
     return buffer.getvalue()
 
 
 def to_data_url(figure: Figure, dpi: int = 150) -> str:
     """The figure as a `data:` address, for an `<img>` that needs no second file."""
     return "data:image/png;base64," + base64.b64encode(to_png(figure, dpi)).decode()
+
+
+def _release(figure: Figure) -> None:
+    """Take a figure that is in a file now off pyplot's list, which would keep it for ever."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close(figure)
