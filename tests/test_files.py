@@ -18,6 +18,7 @@ from safetensors.numpy import save_file
 from series_cases import parts, phase_series
 
 import flm
+import flm.results
 from flm import files
 
 BOX = flm.Box(x=(0, 1), t=(0, 2))
@@ -34,6 +35,95 @@ SAVABLE = {
     "MLP": lambda: flm.MLP(BOX, 4, 2, key=0, activation="relu"),
     "Siren": lambda: flm.Siren(3, 4, 1, key=0, omega=30.0, num_outputs=2),
 }
+
+
+def flower(s):
+    return (1 + 0.3 * jnp.cos(5 * s)) * jnp.cos(s), (1 + 0.3 * jnp.cos(5 * s)) * jnp.sin(s)
+
+
+SQUARE = flm.Box(x=(-2, 2), y=(-2, 2))
+RING = flm.Region(lambda x, y: (x**2 + y**2 - 1) * (x**2 + y**2 - 0.25), bounds=SQUARE)
+HELD = {  # as they are
+    "box": BOX,
+    "disk": flm.Disk(x=0, y=0.1, radius=0.7),
+    "ellipse": flm.Ellipse(x=0, y=0, a=1.5, b=0.3),
+    "polygon": flm.Polygon(x=[0, 1, 0.3], y=[0, 0, 1]),
+    "ball": flm.Ball((0.1, 0.2, 0.3, 0.4), 2.0),
+    "boolean": (SQUARE - flm.Disk(radius=1)) | flm.Box(x=(0, 2), y=(0, 1)) & flm.Disk(radius=0.5),
+    "product": flm.Disk(radius=1) * flm.Box(t=(0, 2)),
+    "text": flm.Region("x**4 + y**4 + z**2 - 1", bounds=SQUARE * flm.Box(z=(-2, 2))),
+}
+TRACED = {  # as outlines
+    "curve": flm.Curve(flower),
+    "region": RING,
+    "cut": SQUARE - flm.Curve(flower),
+    "in time": RING * flm.Box(t=(0, 1)),
+}
+
+
+def answer(domain, unknowns=("u",)):
+    """A solution that was not solved for: a random series on a domain."""
+    model = flm.FLM(domain, 3, key=0, num_outputs=len(unknowns))
+    model = model.with_coefficients(np.random.default_rng(0).normal(size=model.coefficients.shape))
+    ending = flm.results.Ending(flm.results.Word.CONVERGED)
+    return flm.Solution(
+        model=model,
+        axes=domain.axes,
+        unknowns=unknowns,
+        bounds=domain.bounds,
+        ending=ending,
+        error_estimate=1e-9,
+        tolerance=1e-8,
+        domain=domain,
+    )
+
+
+def again(solution, folder):
+    solution.save(folder / "solution")
+    return flm.load(folder / "solution")
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_domains_by_their_numbers(name, tmp_path):
+    domain = HELD[name]
+    back = again(answer(domain), tmp_path).domain
+    assert type(back) is type(domain)
+    assert repr(back) == repr(domain)
+    points = answer(domain).domain.piece("boundary").sample(50, seed=0)[0]
+    assert back.contains(points).all()
+    every = domain.bounds[:, 0] + domain.width * np.random.default_rng(1).uniform(-0.1, 1.1, (500, len(domain.axes)))
+    np.testing.assert_array_equal(back.contains(every), domain.contains(every))
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_domains_of_code_as_outlines(name, tmp_path):
+    domain = TRACED[name]
+    back = again(answer(domain), tmp_path).domain
+    edge, normals = domain.piece("boundary").sample(500, seed=0)
+    assert back.contains(edge).all()  # the true boundary is inside
+    assert not back.contains(edge + 1e-4 * normals).any()
+    every = domain.bounds[:, 0] + domain.width * np.random.default_rng(1).uniform(-0.1, 1.1, (5000, len(domain.axes)))
+    away = np.abs(domain.level(every)) > 1e-4
+    assert (back.contains(every) == domain.contains(every))[away].all()
+    assert "Outline of" in repr(back)
+    assert np.isfinite(back.interior(100, seed=0)).all()
+    assert again(answer(back), tmp_path).domain == back  # an outline is stored as it is
+
+
+def test_a_region_of_code_in_space_is_not_held(tmp_path):
+    ball = flm.Region(lambda x, y, z: x**2 + y**2 + z**2 - 1, bounds=SQUARE * flm.Box(z=(-2, 2)))
+    for domain in (ball, ball - flm.Ball((0, 0, 0), 0.5), ball * flm.Box(t=(0, 1))):
+        back = again(answer(domain), tmp_path)
+        assert "the file does not hold the region Region(level" in repr(back)
+        np.testing.assert_array_equal(back.domain.bounds, domain.bounds)
+        assert repr(answer(domain)).count("\n") < repr(back).count("\n")
+
+
+def test_plots_say_what_is_not_held(tmp_path):
+    ball = flm.Region(lambda x, y, z: x**2 + y**2 + z**2 - 1, bounds=SQUARE * flm.Box(z=(-2, 2)))
+    held = again(answer(HELD["disk"]), tmp_path).plot()
+    assert held.get_suptitle() == ""
+    assert "does not hold" in again(answer(ball), tmp_path).plot().get_suptitle().replace("\n", " ")
 
 
 @pytest.mark.parametrize("name", SAVABLE)
@@ -149,6 +239,35 @@ HOSTILE = {
 def test_hostile_headers(saved, attack):
     with_header(saved, HOSTILE[attack])
     refused(saved)
+
+
+def node(kind, **fields):
+    return {"kind": kind, "fields": fields}
+
+
+BAD_DOMAINS = {
+    "text": "Disk",
+    "a number": 3,
+    "another kind": node("InputMap", center={"tuple": []}, scale={"tuple": []}, axes=None),
+    "an interval upside down": node("Box", axes={"tuple": ["x", "t"]}, intervals={"tuple": [{"tuple": [1, 0]}] * 2}),
+    "another number of axes": node("Box", axes={"tuple": ["x"]}, intervals={"tuple": [{"tuple": [0, 1]}]}),
+    "a radius of text": node("Disk", origin={"tuple": [0.0, 0.0]}, radius="1", axes={"tuple": ["x", "t"]}),
+    "a boolean of nothing": node("Combination", operation="-", left=None, right=None),
+    "an operation that is none": node("Combination", operation="+", left=None, right=None),
+    "a product of nothing": node("Product", left=None, right=None),
+    "code in a text": node("Region", function="__import__('os').system('true')", bounds=None, resolution=8),
+    "an endless resolution": node("Region", function="x", bounds=None, resolution=10**9),
+    "rings that are none": node("Outline", axes={"tuple": ["x", "t"]}, rings={"tuple": [1]}, margin=0.0, source=""),
+    "bounds that are none": node("NotHeld", box=1, source=""),
+}
+
+
+@pytest.mark.parametrize("attack", BAD_DOMAINS)
+def test_hostile_domains(tmp_path, attack):
+    path = tmp_path / "solution"
+    answer(BOX).save(path)
+    with_header(path, lambda h, a: h["tree"]["fields"].update(domain=BAD_DOMAINS[attack]))
+    refused(path)
 
 
 @pytest.mark.parametrize("depth", [300, 100_000])

@@ -25,7 +25,7 @@ FORMAT = 2
 RENEWED = {"Solution": "Solve the problem again", "ControlSolution": "Solve the problem again"}
 
 # What can be saved, and where it lives.
-KINDS = {
+OBJECTS = {
     "ControlLaw": "flm.control.law",
     "ControlSolution": "flm.control.solution",
     "EnrichedFLM": "flm.pde.waves.enriched",
@@ -36,14 +36,11 @@ KINDS = {
     "FourierELM": "flm.models",
     "FourierSeriesNetwork": "flm.models",
     "GallantWhite": "flm.models",
-    "InputMap": "flm.models.base",
     "LiuNetwork": "flm.models",
     "MLP": "flm.models",
     "MovingFLM": "flm.conservation.moving_flm",
     "NonharmonicNetwork": "flm.models",
-    "Parameter": "flm.results",
     "PhaseSeries": "flm.series",
-    "Piece": "flm.results",
     "RandomFourierFeatures": "flm.models",
     "SeparableSeries": "flm.series",
     "SharedBasisNetwork": "flm.models",
@@ -56,6 +53,23 @@ KINDS = {
     "StateNetworks": "flm.control.networks",
     "Symmetry": "flm.control.symmetry",
 }
+# What is stored as a part of these only.
+PARTS = {
+    "Ball": "flm.domains",
+    "Box": "flm.domains",
+    "Combination": "flm.domains",
+    "Disk": "flm.domains",
+    "Ellipse": "flm.domains",
+    "InputMap": "flm.models.base",
+    "NotHeld": "flm.domains",
+    "Outline": "flm.domains",
+    "Parameter": "flm.results",
+    "Piece": "flm.results",
+    "Polygon": "flm.domains",
+    "Product": "flm.domains",
+    "Region": "flm.domains",
+}
+KINDS = OBJECTS | PARTS
 
 
 def write_atomic(path: Any, content: bytes) -> None:
@@ -100,12 +114,12 @@ def save(obj: Any, path: Any) -> None:
     """Write a series, model, solution or fitted estimator to a `.safetensors` file.
 
     Args:
-        obj: what to save. A problem itself is code and is not stored.
+        obj: what to save. A problem itself is code and is not stored; of a region that is code, its outline is.
         path: where; an existing file is replaced in one step.
     """
     from safetensors.numpy import save as to_bytes
 
-    if not _is_registered(obj):
+    if type(obj).__name__ in PARTS or not _is_registered(obj):
         raise InputTypeError(
             f"`obj` must be a series, a model, a solution or a fitted estimator; got {type(obj).__name__}. A problem is "
             "code and is not stored."

@@ -10,6 +10,7 @@ from flm.domains.boolean import Combination
 from flm.domains.box import Box
 from flm.domains.curve import Curve, Ellipse
 from flm.domains.level_set import Region
+from flm.domains.outline import NotHeld, Outline
 from flm.domains.piece import Piece
 from flm.domains.polygon import Corner, Polygon
 from flm.domains.product import Product
@@ -23,6 +24,8 @@ __all__ = [
     "Curve",
     "Disk",
     "Ellipse",
+    "NotHeld",
+    "Outline",
     "Piece",
     "Polygon",
     "Product",

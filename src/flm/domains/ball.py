@@ -42,6 +42,10 @@ class Ball(AbstractDomain):
         object.__setattr__(self, "origin", origin)
         object.__setattr__(self, "radius", positive("radius", radius))
 
+    @classmethod
+    def _unpack(cls, named: dict[str, Any]) -> "Ball":
+        return cls(named["origin"], named["radius"], axes=named["axes"])
+
     @cached_property
     def bounds(self) -> np.ndarray:
         """The cube around the ball, (m, 2)."""

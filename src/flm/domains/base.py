@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from flm.domains.piece import Patch, Piece, join
 from flm.domains.sequences import unit_points
 from flm.domains.where import parse_where, place_text
-from flm.wording import InputError, InputTypeError, number_text, short
+from flm.wording import InputError, number_text, short
 
 if TYPE_CHECKING:
     from flm.domains.boolean import Combination
@@ -74,9 +75,22 @@ class AbstractDomain(ABC):
         """The shapes that this domain is made of; itself unless it is a combination."""
         return (self,)
 
-    def contains(self, points: Any) -> np.ndarray:
-        """Whether each point (P, m) is in the closed domain, up to rounding."""
-        return self.level(self.as_points(points)) <= EDGE * self.width.max()
+    @property
+    def note(self) -> str:
+        """What whoever looks at the domain should know, as a clause; "" where it is what it seems."""
+        return "; ".join(leaf.note for leaf in self.leaves if leaf is not self and leaf.note)
+
+    def stored(self, *, outward: bool = True) -> "AbstractDomain":
+        """The domain as a file holds it, without code: itself, or an outline of it.
+
+        Args:
+            outward: Whether an outline may be too large by what it misses, or too small: what is cut out must not grow.
+        """
+        return self
+
+    def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
+        """Whether each point (P, m) is in the closed domain, up to a tolerance relative to the domain's size."""
+        return self.level(self.as_points(points)) <= tolerance * self.width.max()
 
     def interior(self, n: int, *, seed: int, warp: bool = True) -> np.ndarray:
         """`n` points strictly inside, (n, m): scrambled Sobol points over the bounds, those outside rejected.
@@ -155,7 +169,7 @@ class AbstractDomain(ABC):
 
         return multiply(self, other) if isinstance(other, AbstractDomain) else NotImplemented
 
-    def as_points(self, points: Any) -> np.ndarray:
+    def as_points(self, points: npt.ArrayLike) -> np.ndarray:
         """`points` as a float64 array (P, m), refused when the number of columns is not the number of axes."""
         try:
             array = np.asarray(points, float)
@@ -253,6 +267,4 @@ def check_axes(names: Sequence[str]) -> tuple[str, ...]:
 def _combine(operation: str, left: AbstractDomain, right: Any) -> "Combination":
     from flm.domains.boolean import Combination  # a combination knows its parts, not the other way round
 
-    if not isinstance(right, AbstractDomain):
-        raise InputTypeError(f"`{operation}` must join two domains; got {right!r}.")
     return Combination(operation, left, right)

@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flm.domains.base import EDGE, AbstractDomain
+from flm.domains.box import Box
+from flm.domains.outline import NotHeld
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import Corner
-from flm.wording import InputError
+from flm.wording import InputError, InputTypeError
 
 _PROBE = 1e-7  # how far to look on both sides of a boundary point, relative to the size
 _TOUCH = 1e-10  # boundaries closer than this, relative to the size, coincide
@@ -38,6 +41,10 @@ class Combination(AbstractDomain):
     right: AbstractDomain
 
     def __post_init__(self):
+        if self.operation not in ("-", "&", "|"):
+            raise InputError(f"`operation` must be '-', '&' or '|'; got {self.operation!r}.")
+        if not (isinstance(self.left, AbstractDomain) and isinstance(self.right, AbstractDomain)):
+            raise InputTypeError(f"`{self.operation}` must join two domains; got {self.left!r} and {self.right!r}.")
         if self.left.axes != self.right.axes:
             raise InputError(
                 f"`{self.operation}` must join domains with the same axes in the same order; "
@@ -69,12 +76,13 @@ class Combination(AbstractDomain):
             return np.maximum(a, -b)
         return np.maximum(a, b) if self.operation == "&" else np.minimum(a, b)
 
-    def contains(self, points: npt.ArrayLike) -> np.ndarray:
-        """Whether each point (P, m) is in the combination or within rounding of its interior."""
+    def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
+        """Whether each point (P, m) is in the combination or within a tolerance, relative to its size, of its interior."""
         points, size = self.as_points(points), float(self.width.max())
-        inside = super().contains(points)
+        level = self.level(points)
+        inside = level <= tolerance * size
         # Where one shape's boundary passes, the combination is its inside or its outside; where several meet, look around.
-        near = np.flatnonzero(inside & (self.level(points) > -_TOUCH * size))
+        near = np.flatnonzero(inside & (level > -_TOUCH * size))
         met = sum((np.abs(shape.level(points[near])) <= _TOUCH * size).astype(int) for shape in self._shapes)
         doubtful = near[met > 1]
         inside[doubtful] = self._has_inside_around(points[doubtful])
@@ -95,6 +103,18 @@ class Combination(AbstractDomain):
             lowest = np.minimum(lowest, level[rows, choice])
             spread /= 3.0
         return lowest < -EDGE * size
+
+    def stored(self, *, outward: bool = True) -> AbstractDomain:
+        """The combination of its sides as a file holds them; its bounds alone where it does not hold one of them."""
+        left = self.left.stored(outward=outward)
+        right = self.right.stored(outward=outward != (self.operation == "-"))
+        if left.note or right.note:
+            return NotHeld(Box(**dict(zip(self.axes, self.bounds, strict=True))), repr(self))
+        return Combination(self.operation, left, right)
+
+    @classmethod
+    def _unpack(cls, named: dict[str, Any]) -> "Combination":
+        return cls(named["operation"], named["left"], named["right"])
 
     @property
     def leaves(self) -> tuple[AbstractDomain, ...]:

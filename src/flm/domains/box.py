@@ -4,10 +4,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from flm.domains.base import AbstractDomain, check_axes
+from flm.domains.base import EDGE, AbstractDomain, check_axes
 from flm.domains.piece import Piece, join
 from flm.domains.polygon import Corner, corners_of
 from flm.wording import InputError, UnknownNameError, did_you_mean, number_text
@@ -57,10 +59,15 @@ class Box(AbstractDomain):
         low, high = self.bounds.T
         return np.maximum(low - points, points - high).max(axis=1)
 
-    def contains(self, points) -> np.ndarray:
-        """Whether each point (P, m) is in the closed box, up to rounding in each axis."""
-        points, (low, high), slack = self.as_points(points), self.bounds.T, 1e-12 * self.width
+    def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
+        """Whether each point (P, m) is in the closed box, up to a tolerance relative to each axis and to rounding."""
+        points, (low, high) = self.as_points(points), self.bounds.T
+        slack = np.maximum(tolerance * self.width, 2.0 * np.spacing(np.maximum(abs(low), abs(high))))
         return np.all((points >= low - slack) & (points <= high + slack), axis=1)
+
+    @classmethod
+    def _unpack(cls, named: dict[str, Any]) -> "Box":
+        return cls(**dict(zip(named["axes"], named["intervals"], strict=True)))
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from flm.domains.ball import center_text, positive, read_center
 from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.evaluate import compile_rows
+from flm.domains.outline import Outline, outline
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import centroid_of, crosses_itself, winds_around
 from flm.wording import InputError, InputTypeError, number_text
@@ -58,6 +59,10 @@ class Ellipse(AbstractDomain):
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "origin", origin)
         object.__setattr__(self, "radii", (positive("a", radii[0]), positive("b", radii[1])))
+
+    @classmethod
+    def _unpack(cls, named: dict[str, Any]) -> "Ellipse":
+        return cls(named["origin"], named["radii"], axes=named["axes"])
 
     @cached_property
     def bounds(self) -> np.ndarray:
@@ -157,6 +162,12 @@ class Curve(AbstractDomain):
             distance[close] = np.linalg.norm(offset, axis=0)
             sign[close] = np.where((offset * normal).sum(0) > 0.0, 1.0, -1.0)
         return sign * distance
+
+    def stored(self, *, outward: bool = True) -> Outline:
+        """The curve as a polygon."""
+        line, s = self._outline
+        middle = self._follow(s + np.pi / _OUTLINE)[0].T
+        return outline(self.axes, [line], [middle], repr(self), outward)
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:

@@ -10,9 +10,11 @@ import numpy as np
 from flm.domains.base import AbstractDomain
 from flm.domains.box import Box
 from flm.domains.evaluate import check_arguments, compile_rows
+from flm.domains.outline import NotHeld, outline
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import centroid_of, signed_area
 from flm.domains.sobol import sobol
+from flm.language.expressions import Expression, compile_expression
 from flm.wording import InputError, InputTypeError
 
 _NEWTON_STEPS = 12  # quadratic from a start h² away: four are needed, the rest only meet kinks
@@ -27,7 +29,8 @@ class Region(AbstractDomain):
     steps along the gradient, p ← p − φ∇φ/|∇φ|². In space, points of a thin shell around the zero set are moved onto it.
 
     Args:
-        function: The level function of the axes by name; elementwise and written with jax.numpy.
+        function: The level function of the axes by name, elementwise and written with jax.numpy; or a text such as
+            "x**4 + y**4 - 1", which files hold as it is.
         bounds: A box that contains the region with room to spare on every side.
         resolution: Grid cells per axis when looking for the boundary; parts smaller than a cell are missed.
             256 in the plane, 48 in space by default.
@@ -41,11 +44,13 @@ class Region(AbstractDomain):
     box: Box
     resolution: int
 
-    def __init__(self, function: Callable[..., Any], bounds: Box, *, resolution: int | None = None):
-        if not callable(function):
-            raise InputTypeError(f"`function` must be a function of the axes of `bounds`; got {function!r}.")
+    def __init__(self, function: Callable[..., Any] | str, bounds: Box, *, resolution: int | None = None):
         if not isinstance(bounds, Box) or len(bounds) < 2:
             raise InputError(f"`bounds` must be a Box with two or more axes; got {bounds!r}.")
+        if isinstance(function, str):
+            function = compile_expression(function, declared=bounds.axes)
+        if not callable(function):
+            raise InputTypeError(f"`function` must be a function of the axes of `bounds`; got {function!r}.")
         object.__setattr__(self, "function", function)
         object.__setattr__(self, "box", bounds)
         object.__setattr__(self, "resolution", resolution or (256 if len(bounds) == 2 else 48))
@@ -76,6 +81,26 @@ class Region(AbstractDomain):
     def bounds(self) -> np.ndarray:
         """The bounds, (m, 2)."""
         return self.box.bounds
+
+    def stored(self, *, outward: bool = True) -> AbstractDomain:
+        """A text as it is; a function as its traced outline in the plane, as its bounds in space."""
+        if isinstance(self.function, Expression):
+            return self
+        if len(self.axes) != 2:
+            return NotHeld(self.box, repr(self))
+        middles = [self._project(0.5 * (line + np.roll(line, -1, axis=0)))[0] for line in self._lines]
+        return outline(self.axes, self._lines, middles, repr(self), outward)
+
+    def _pack(self) -> dict[str, Any]:
+        assert isinstance(self.function, Expression)  # `stored` sees to it
+        return {"function": self.function.text, "bounds": self.box, "resolution": self.resolution}
+
+    @classmethod
+    def _unpack(cls, named: dict[str, Any]) -> "Region":
+        text, resolution = named["function"], named["resolution"]
+        if not isinstance(text, str) or not isinstance(resolution, int) or not 2 <= resolution <= 1024:
+            raise InputError(f"a stored region has a text and a resolution up to 1024; got {text!r} and {resolution!r}")
+        return cls(text, named["bounds"], resolution=resolution)
 
     def level(self, points: np.ndarray) -> np.ndarray:
         """The level function, scaled to be of the size of a distance."""
@@ -200,6 +225,8 @@ class Region(AbstractDomain):
         return Patch(chart, ends=(False,), measure=measure)
 
     def __repr__(self) -> str:
+        if isinstance(self.function, Expression):
+            return f"Region({self.function.text!r}, bounds={self.box!r})"
         name = getattr(self.function, "__name__", "function")
         return f"Region({'level' if name == '<lambda>' else name}, bounds={self.box!r})"
 

@@ -3,12 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from flm.domains.base import AbstractDomain, check_axes
+from flm.domains.base import EDGE, AbstractDomain, check_axes
 from flm.domains.piece import Patch, Piece
 from flm.wording import InputError, number_text, short
+
+_PAIRS = 2**18  # of sides that are compared at once
+_MOST_STORED = 10_000  # vertices of a polygon in a file: all pairs of its sides are compared
 
 
 @dataclass(frozen=True)
@@ -99,18 +104,28 @@ class Polygon(AbstractDomain):
     def level(self, points: np.ndarray) -> np.ndarray:
         """The signed distance to the nearest side."""
         array = np.array(self.vertices)
-        distance = np.full(len(points), np.inf)
-        for start, end in zip(array, np.roll(array, -1, axis=0), strict=True):
-            side = end - start
-            along = np.clip((points - start) @ side / (side @ side), 0.0, 1.0)
-            distance = np.minimum(distance, np.linalg.norm(points - start - along[:, None] * side, axis=1))
+        distance = distance_to(array, points)
         return np.where(winds_around(array, points), -distance, distance)
+
+    def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
+        """Whether each point (P, 2) is in the closed polygon, up to a tolerance relative to its size."""
+        points, array = self.as_points(points), np.array(self.vertices)
+        return winds_around(array, points) | is_near(array, points, tolerance * self.width.max())
+
+    def _pack(self) -> dict[str, Any]:
+        return {"axes": self.axes, "vertices": np.array(self.vertices)}
+
+    @classmethod
+    def _unpack(cls, named: dict[str, Any]) -> "Polygon":
+        if len(named["vertices"]) > _MOST_STORED:
+            raise InputError(f"a stored polygon has at most {_MOST_STORED} vertices; got {len(named['vertices'])}")
+        return cls(named["vertices"], axes=named["axes"])
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """The whole boundary as one piece, one patch for each side."""
         array = np.array(self.vertices)
-        patches = tuple(_side(start, end) for start, end in zip(array, np.roll(array, -1, axis=0), strict=True))
+        patches = tuple(side(start, end) for start, end in zip(array, np.roll(array, -1, axis=0), strict=True))
         return (Piece(repr(self), self.axes, 1, patches, owner=self),)
 
     @property
@@ -128,7 +143,8 @@ class Polygon(AbstractDomain):
         return f"Polygon({', '.join(f'{axis}=[{text}]' for axis, text in zip(self.axes, columns, strict=True))})"
 
 
-def _side(start: np.ndarray, end: np.ndarray) -> Patch:
+def side(start: np.ndarray, end: np.ndarray) -> Patch:
+    """A straight side of a counterclockwise boundary."""
     length = float(np.linalg.norm(end - start))
     normal = np.array([end[1] - start[1], start[0] - end[0]]) / length
 
@@ -166,31 +182,64 @@ def centroid_of(vertices: np.ndarray) -> np.ndarray:
     return middle + ((here + there) * cross[:, None]).sum(axis=0) / (3.0 * cross.sum())
 
 
+def distance_to(vertices: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """The distance of each point to the nearest side, (P,)."""
+    distance = np.full(len(points), np.inf)
+    for start, end in zip(vertices, np.roll(vertices, -1, axis=0), strict=True):
+        side = end - start
+        along = np.clip((points - start) @ side / (side @ side), 0.0, 1.0)
+        distance = np.minimum(distance, np.linalg.norm(points - start - along[:, None] * side, axis=1))
+    return distance
+
+
 def winds_around(vertices: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Whether a ray from each point crosses the polygon an odd number of times, (P,)."""
     inside = np.zeros(len(points), bool)
-    x, y = points.T
+    order = np.argsort(points[:, 1])  # a side is looked at for the points of its own heights alone
+    x, y = points[order].T
     for (x0, y0), (x1, y1) in zip(vertices, np.roll(vertices, -1, axis=0), strict=True):
-        if y0 == y1:
-            continue
-        inside ^= ((y0 > y) != (y1 > y)) & (x < x0 + (y - y0) * ((x1 - x0) / (y1 - y0)))
+        if y0 != y1:
+            level = slice(*np.searchsorted(y, [min(y0, y1), max(y0, y1)]))  # lower end in, upper end out
+            inside[level] ^= x[level] < x0 + (y[level] - y0) * ((x1 - x0) / (y1 - y0))
+    inside[order] = inside.copy()
     return inside
+
+
+def is_near(vertices: np.ndarray, points: np.ndarray, reach: float) -> np.ndarray:
+    """Whether each point is within `reach` of a side, (P,)."""
+    near = np.zeros(len(points), bool)
+    order = np.argsort(points[:, 1])
+    y = points[order, 1]
+    for start, end in zip(vertices, np.roll(vertices, -1, axis=0), strict=True):
+        low, high = np.searchsorted(y, [min(start[1], end[1]) - reach, max(start[1], end[1]) + reach])
+        some = order[low:high]
+        some = some[
+            (points[some, 0] >= min(start[0], end[0]) - reach) & (points[some, 0] <= max(start[0], end[0]) + reach)
+        ]
+        side = end - start
+        along = np.clip((points[some] - start) @ side / (side @ side), 0.0, 1.0)
+        near[some] |= np.linalg.norm(points[some] - start - along[:, None] * side, axis=1) <= reach
+    return near
 
 
 def crosses_itself(vertices: np.ndarray) -> bool:
     """Whether two sides that are not neighbors meet."""
-    a, b = vertices, np.roll(vertices, -1, axis=0)  # side i runs from a_i to b_i
+    a, b, count = vertices, np.roll(vertices, -1, axis=0), len(vertices)  # side i runs from a_i to b_i
+    slack = 1e-14 * np.ptp(vertices, axis=0).max() ** 2
 
     def turn(p, q, r):
         return (q[..., 0] - p[..., 0]) * (r[..., 1] - p[..., 1]) - (q[..., 1] - p[..., 1]) * (r[..., 0] - p[..., 0])
 
-    first, second = np.triu_indices(len(a), 2)
-    apart = ~((first == 0) & (second == len(a) - 1))
-    i, j = first[apart], second[apart]
-    slack = 1e-14 * np.ptp(vertices, axis=0).max() ** 2
-    straddle_i = turn(a[i], b[i], a[j]) * turn(a[i], b[i], b[j]) <= slack**2
-    straddle_j = turn(a[j], b[j], a[i]) * turn(a[j], b[j], b[i]) <= slack**2
-    overlap = np.all(
-        (np.minimum(a[i], b[i]) <= np.maximum(a[j], b[j])) & (np.minimum(a[j], b[j]) <= np.maximum(a[i], b[i])), axis=1
-    )
-    return bool(np.any(straddle_i & straddle_j & overlap))
+    block = max(1, _PAIRS // count)
+    for start in range(0, count, block):
+        first, second = np.arange(start, min(start + block, count))[:, None], np.arange(count)
+        i, j = np.nonzero((second > first + 1) & ~((first == 0) & (second == count - 1)))
+        i += start
+        low_i, high_i, low_j, high_j = (pick(a[k], b[k]) for k in (i, j) for pick in (np.minimum, np.maximum))
+        overlap = np.all((low_i <= high_j) & (low_j <= high_i), axis=1)
+        i, j = i[overlap], j[overlap]
+        straddle_i = turn(a[i], b[i], a[j]) * turn(a[i], b[i], b[j]) <= slack**2
+        straddle_j = turn(a[j], b[j], a[i]) * turn(a[j], b[j], b[i]) <= slack**2
+        if np.any(straddle_i & straddle_j):
+            return True
+    return False

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from flm.domains.base import AbstractDomain
+from flm.domains.base import EDGE, AbstractDomain
 from flm.domains.boolean import Combination
 from flm.domains.box import Box
 from flm.domains.piece import Patch, Piece, join
@@ -38,10 +40,19 @@ class Product(AbstractDomain):
         cut = len(self.left.axes)
         return np.maximum(self.left.level(points[:, :cut]), self.right.level(points[:, cut:]))
 
-    def contains(self, points) -> np.ndarray:
+    def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
         """Whether each point (P, m) is in both factors, each with its own tolerance."""
         points, cut = self.as_points(points), len(self.left.axes)
-        return self.left.contains(points[:, :cut]) & self.right.contains(points[:, cut:])
+        left = self.left.contains(points[:, :cut], tolerance=tolerance)
+        return left & self.right.contains(points[:, cut:], tolerance=tolerance)
+
+    def stored(self, *, outward: bool = True) -> AbstractDomain:
+        """The product of the factors as a file holds them."""
+        return Product(self.left.stored(outward=outward), self.right.stored(outward=outward))
+
+    @classmethod
+    def _unpack(cls, named: dict[str, Any]) -> AbstractDomain:
+        return named["left"] * named["right"]
 
     @property
     def leaves(self) -> tuple[AbstractDomain, ...]:

@@ -1,7 +1,8 @@
 """Regions as text: "Disk(x=0, y=0, radius=1) - Disk(x=0, y=0, radius=0.5)".
 
 Grammar: the shapes below with keyword arguments that are numbers, intervals (a, b) or lists of numbers; `-` cuts out, `&`
-intersects, `|` joins. Nothing in a text is executed.
+intersects, `|` joins. `Region(level='x**4 + y**4 - 1', x=(-2, 2), y=(-2, 2))` is where an expression is negative. Nothing in
+a text is executed.
 """
 
 from __future__ import annotations
@@ -10,20 +11,26 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from flm.domains import Box, Disk, Ellipse, Polygon
+from flm.domains import AbstractDomain, Box, Disk, Ellipse, Polygon, Region
 from flm.language.expressions import ExpressionError, compile_expression, parse
 from flm.wording import did_you_mean
 
 MAX_SHAPES, MAX_CORNERS, MAX_TEXT = 32, 500, 8000
-SHAPES: dict[str, Callable[..., Any]] = {"Disk": Disk, "Ellipse": Ellipse, "Polygon": Polygon, "Box": Box}
-_JOIN: dict[type, Callable[[Any, Any], Any]] = {
+SHAPES: dict[str, Callable[..., AbstractDomain]] = {
+    "Disk": Disk,
+    "Ellipse": Ellipse,
+    "Polygon": Polygon,
+    "Box": Box,
+    "Region": lambda level="", **bounds: Region(level, Box(**bounds)),
+}
+_JOIN: dict[type, Callable[[AbstractDomain, AbstractDomain], AbstractDomain]] = {
     ast.Sub: lambda a, b: a - b,
     ast.BitAnd: lambda a, b: a & b,
     ast.BitOr: lambda a, b: a | b,
 }
 
 
-def read_shape(text: str) -> Any:
+def read_shape(text: str) -> AbstractDomain:
     """The region that a text describes.
 
     Raises:
@@ -43,7 +50,7 @@ def read_shape(text: str) -> Any:
     return _shape(tree.body)
 
 
-def _shape(node: ast.expr) -> Any:
+def _shape(node: ast.expr) -> AbstractDomain:
     if isinstance(node, ast.BinOp) and type(node.op) in _JOIN:
         left, right = _shape(node.left), _shape(node.right)
         return _made(node, lambda: _JOIN[type(node.op)](left, right))
@@ -54,8 +61,24 @@ def _shape(node: ast.expr) -> Any:
         raise _refuse(node, f"the shape {name!r} is not one of {', '.join(SHAPES)}.{did_you_mean(name, list(SHAPES))}")
     if node.args or any(k.arg is None for k in node.keywords):
         raise _refuse(node, f"{name} takes its arguments by name, for example Disk(x=0, y=0, radius=1)")
-    arguments = {k.arg: _value(k.value) for k in node.keywords if k.arg}
+    arguments = {k.arg: _value(k.value) for k in node.keywords if k.arg and (name, k.arg) != ("Region", "level")}
+    if name == "Region":
+        arguments["level"] = _text(node)
     return _made(node, lambda: SHAPES[name](**arguments))
+
+
+def _text(node: ast.Call) -> str:
+    """The expression of a Region."""
+    for argument in node.keywords:
+        if (
+            argument.arg == "level"
+            and isinstance(argument.value, ast.Constant)
+            and isinstance(argument.value.value, str)
+        ):
+            return argument.value.value
+    raise _refuse(
+        node, "Region wants its level in quotes and its bounds: Region(level='x**2 + y**2 - 1', x=(-2, 2), y=(-2, 2))"
+    )
 
 
 def _value(node: ast.expr) -> Any:
@@ -69,7 +92,7 @@ def _value(node: ast.expr) -> Any:
         raise _refuse(node, str(error)) from None
 
 
-def _made(node: ast.expr, make: Callable[[], Any]) -> Any:
+def _made(node: ast.expr, make: Callable[[], AbstractDomain]) -> AbstractDomain:
     try:
         return make()
     except (ValueError, TypeError) as error:

@@ -64,7 +64,17 @@ class Solution(AbstractResult):
     exact: Callable[[np.ndarray], np.ndarray] | None = field(default=None, repr=False)
     error_points: np.ndarray | None = field(default=None, repr=False)
 
-    not_stored: ClassVar[tuple[str, ...]] = ("domain", "exact", "error_points")
+    not_stored: ClassVar[tuple[str, ...]] = ("exact", "error_points")
+
+    def _pack(self) -> dict[str, Any]:
+        return super()._pack() | {"domain": None if self.domain is None else self.domain.stored()}
+
+    @classmethod
+    def _unpack(cls, named: dict[str, Any]) -> Solution:
+        domain = named["domain"]
+        if domain is not None and not (isinstance(domain, AbstractDomain) and domain.axes == named["axes"]):
+            raise InputError(f"the domain of a solution has its axes {named['axes']}; the file has {short(domain)}")
+        return super()._unpack(named)
 
     @property
     def frame(self) -> float:
@@ -254,6 +264,7 @@ class Solution(AbstractResult):
             f"  error estimate {self.error_estimate:.1e}, {self.num_columns} columns, {self.seconds:.2f} s",
             *(f"  {k} = {p.value:.6g} ± {p.standard_error:.2g}" for k, p in self.parameters.items()),
         ]
+        lines += [f"  {self.domain.note}"] if self.domain is not None and self.domain.note else []
         return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,11 @@ def plot_solution(
                 (_error_curve if len(drawn) == 1 else _error_map)(row[1], lines, drawn, wrong)
             if spectrum:
                 draw_spectrum(row[-1], solution[name] if len(solution.unknowns) > 1 else solution)
-        if len(solution.unknowns) > MAX_UNKNOWNS:
-            figure.suptitle(f"{MAX_UNKNOWNS} of {len(solution.unknowns)} unknowns")
+        notes = [f"{MAX_UNKNOWNS} of {len(solution.unknowns)} unknowns"] * (len(solution.unknowns) > MAX_UNKNOWNS)
+        if solution.domain is not None and solution.domain.note:
+            notes.append(solution.domain.note)
+        if notes:
+            figure.suptitle(textwrap.fill("; ".join(notes), 60), fontsize="small")
     return figure
 
 
