@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular, svd
 
-from flm.estimators.qr import RowAccumulator, block_rows, triangular_factor
+from flm.numerics.least_squares import RowAccumulator, block_rows, triangular_factor
 
 # Outputs have unit variance here. Noise is not taken below 1e-11 of it: a closer fit only amplifies rounding.
 NOISE_FLOOR = 1e-22

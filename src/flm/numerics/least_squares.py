@@ -1,22 +1,31 @@
-"""Linear least squares for ill-conditioned but harmless bases.
+"""Linear least squares from the triangular factor of a QR factorization alone.
 
-Rows and columns are scaled to unit norm, then min |A c - b|^2 + mu^2 |c|^2 is solved by one QR factorization of
-[A b; mu I 0] that keeps R alone: the last columns of R are Q^T b, so Q is never formed. No rank decision is taken.
+Conventions:
+- A = Q R; the columns beside A are right-hand sides b, whose columns of the factor are Q^T b. So Q is never formed, and
+  below the rows of R stands what the columns of A leave of b: its norm is that of the residual.
+- A stream of rows keeps R only: [R; B] = Q R' means R'^T R' = R^T R + B^T B, and least squares from R has the accuracy of a
+  factorization of all rows (normal equations would square its condition number).
+- Ill-conditioned but harmless bases: rows and columns are scaled to unit norm, then min |A c - b|^2 + mu^2 |c|^2 is solved
+  by one factorization of [A b; mu I 0]. No rank decision is taken.
 """
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from threadpoolctl import ThreadpoolController
 
+from flm.wording import InputError
+
 RIDGE = 1e-15  # relative to unit columns; larger loses digits, smaller lets coefficients explode
 ONE_THREAD = 2000  # below so many columns a second BLAS thread costs more than it brings on a busy machine
 PANEL = 512  # columns that LAPACK takes at a time beyond ONE_THREAD: Ctrl-C waits for a panel, not for the whole
+# Rows per block of a stream: eight times the columns make the triangle on top of each block an eighth of the work.
+MIN_BLOCK, BLOCKS_PER_COLUMN, MAX_BLOCK_BYTES = 1024, 8, 1 << 26
 
 
 @cache
@@ -24,35 +33,78 @@ def _threads() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_thread(num_columns: int) -> Any:
-    """A context in which a small factorization keeps to one BLAS thread."""
-    return _threads().limit(limits=1) if num_columns < ONE_THREAD else nullcontext()
+def one_thread(num_columns: int = 0) -> AbstractContextManager[object]:
+    """A context in which linear algebra with so few columns keeps to one BLAS thread."""
+    return _threads().limit(limits=1, user_api="blas") if num_columns < ONE_THREAD else nullcontext()
 
 
-def triangular_factor(transposed: np.ndarray) -> np.ndarray:
-    """R of a QR factorization, below whose diagonal nothing is meant; the matrix is given transposed, and overwritten."""
-    geqrf, lwork, ormqr = get_lapack_funcs(("geqrf", "geqrf_lwork", "ormqr"), (transposed,))
-    columns, rows = transposed.shape
-    factor = np.asfortranarray(transposed.T)
-    if columns < ONE_THREAD:
-        with _threads().limit(limits=1):
-            return _checked(geqrf(factor, lwork=int(lwork(rows, columns)[0]), overwrite_a=True))[0]
-    for j in range(0, columns, PANEL):
-        k = min(j + PANEL, columns)
-        panel, reflectors, *_ = _checked(geqrf(factor[j:, j:k], lwork=int(lwork(rows - j, k - j)[0])))
+def triangular_factor(matrix: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
+    """R of a QR factorization of (n, p), (min(n, p), p); with `overwrite`, a column-major matrix is factored in place."""
+    n, p = matrix.shape
+    if n == 0 or p == 0:
+        return np.zeros((min(n, p), p))
+    geqrf, lwork, ormqr = get_lapack_funcs(("geqrf", "geqrf_lwork", "ormqr"), (matrix,))
+    if p < ONE_THREAD:
+        with one_thread():
+            found = geqrf(matrix, lwork=int(lwork(n, p)[0].real), overwrite_a=overwrite)
+        return np.triu(_checked(found)[0][: min(n, p)])
+    factor = np.asfortranarray(matrix) if overwrite else np.array(matrix, order="F")
+    for j in range(0, min(n, p), PANEL):
+        k = min(j + PANEL, p)
+        panel, reflectors, *_ = _checked(geqrf(factor[j:, j:k], lwork=int(lwork(n - j, k - j)[0].real)))
         factor[j:, j:k] = panel
-        for i in range(k, columns, PANEL):
+        panel = panel[:, : len(reflectors)]
+        for i in range(k, p, PANEL):
             beside = factor[j:, i : i + PANEL]
             work = int(ormqr("L", "T", panel, reflectors, beside, -1)[1][0])
             factor[j:, i : i + PANEL] = _checked(ormqr("L", "T", panel, reflectors, beside, work))[0]
-    return factor
+    return np.triu(factor[: min(n, p)])
 
 
-def _checked(found: tuple[Any, ...]) -> tuple[Any, ...]:
+def _checked(found: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     """What a LAPACK routine returned, unless its last number says that it failed."""
     if found[-1] != 0:
         raise np.linalg.LinAlgError(f"QR factorization failed with code {found[-1]}")
     return found
+
+
+def block_rows(columns: int) -> int:
+    """Rows per block of a stream of so many columns: tall enough to be fast, at most 64 MiB."""
+    return max(MIN_BLOCK, min(BLOCKS_PER_COLUMN * columns, MAX_BLOCK_BYTES // (8 * max(columns, 1))))
+
+
+class RowAccumulator:
+    """The triangular factor of all rows so far: memory is p^2 numbers whatever the number of rows.
+
+    Args:
+        columns: p.
+        factor: the R of earlier rows, to go on from.
+
+    Example:
+        >>> import numpy as np
+        >>> rows = np.random.default_rng(0).normal(size=(1000, 3))
+        >>> accumulator = RowAccumulator(3)
+        >>> for block in np.array_split(rows, 7):
+        ...     accumulator.add(block)
+        >>> bool(np.allclose(accumulator.factor.T @ accumulator.factor, rows.T @ rows))
+        True
+    """
+
+    def __init__(self, columns: int, factor: np.ndarray | None = None):
+        self.factor = np.zeros((0, columns)) if factor is None else np.asarray(factor, float)
+
+    def add(self, *parts: np.ndarray, scale: np.ndarray | None = None) -> None:
+        """Absorb a block of rows (b, p), given as parts side by side; `scale` multiplies every row."""
+        height, p = self.factor.shape
+        width = sum(part.shape[1] for part in parts)
+        if width != p:
+            raise InputError(f"`parts` must have {p} columns together; got {width}.")
+        stacked = np.empty((height + len(parts[0]), p), order="F")
+        stacked[:height] = self.factor
+        np.concatenate(parts, axis=1, out=stacked[height:])
+        if scale is not None:
+            stacked[height:] *= scale[:, None]
+        self.factor = triangular_factor(stacked, overwrite=True)
 
 
 class LeastSquares(NamedTuple):
@@ -91,17 +143,16 @@ class Rows:
 
     def solve(self, ridge: float = RIDGE) -> LeastSquares:
         """Factor and solve; the buffer is overwritten."""
-        columns, sides, used = self.num_columns, self.num_sides, self.used
+        columns, used = self.num_columns, self.used
         system = self.buffer[:, : used + columns]
         norms = np.sqrt(np.einsum("ij,ij->i", system[:columns, :used], system[:columns, :used]))
         norms[norms <= 1e-150] = 1.0  # a dead column: the ridge alone sets its coefficient, to zero
         system[:columns, :used] /= norms[:, None]
         system[:, used:] = 0.0
         np.fill_diagonal(system[:columns, used:], ridge)
-        factor = triangular_factor(system)
-        triangle = np.triu(factor[:columns, :columns])
+        factor = triangular_factor(system.T, overwrite=True)
+        triangle = factor[:columns, :columns]
         with one_thread(columns):
             solution = solve_triangular(triangle, factor[:columns, columns:], check_finite=False)
-        tail = np.triu(factor[columns : columns + sides, columns:])
-        residual = np.sqrt((tail**2).sum(axis=0))
+        residual = np.sqrt((factor[columns:, columns:] ** 2).sum(axis=0))
         return LeastSquares(solution / norms[:, None], residual, triangle, norms)

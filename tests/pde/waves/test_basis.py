@@ -1,4 +1,4 @@
-"""Least squares and the two bases: against numpy, autodiff and finite differences."""
+"""The two bases: against their models, autodiff and finite differences."""
 
 import itertools
 
@@ -6,49 +6,8 @@ import numpy as np
 import pytest
 
 import flm
-from flm.numerics import least_squares as lstsq
-from flm.numerics.least_squares import Rows
 from flm.pde.waves.free_basis import FreeBasis
 from flm.pde.waves.lattice_basis import LatticeBasis, lattice_set
-
-
-@pytest.mark.parametrize("panel", [None, 6])
-def test_least_squares_agrees_with_numpy(panel, monkeypatch):
-    if panel is not None:  # as large systems are factored
-        monkeypatch.setattr(lstsq, "ONE_THREAD", 1)
-        monkeypatch.setattr(lstsq, "PANEL", panel)
-    rng = np.random.default_rng(0)
-    rows = Rows(20, 70)
-    view = rows.take(70)
-    view[...] = rng.normal(size=view.shape)
-    A, b = view[:20].T.copy(), view[20].copy()
-    answer = rows.solve()
-    expected, *_ = np.linalg.lstsq(A, b, rcond=None)
-    np.testing.assert_allclose(answer.coefficients[:, 0], expected, rtol=1e-12)
-    np.testing.assert_allclose(answer.residual[0], np.linalg.norm(A @ expected - b), rtol=1e-12)
-
-
-def test_rank_deficient_and_dead_columns_stay_small():
-    rng = np.random.default_rng(1)
-    rows = Rows(6, 30)
-    view = rows.take(30)
-    view[:3] = rng.normal(size=(3, 30))
-    view[3] = view[0]  # a repeated column
-    view[4] = 0.0  # a dead one
-    view[5] = 1.0
-    view[6] = view[0] + 2 * view[1]
-    answer = rows.solve().coefficients[:, 0]
-    assert answer[4] == 0
-    assert np.abs(answer).max() < 10
-    np.testing.assert_allclose(answer[0] + answer[3], 1, atol=1e-8)
-
-
-def test_scaled_rows_have_unit_norm():
-    rows = Rows(5, 10)
-    view = rows.take(10)
-    view[...] = np.random.default_rng(2).normal(size=view.shape) * 1e6
-    rows.scale_rows(0, 0.1)
-    np.testing.assert_allclose(np.linalg.norm(rows.buffer[:5, :10], axis=0), 0.1)
 
 
 @pytest.mark.parametrize("power", [np.inf, 2.0, 1.0])

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from flm.estimators.imputer import methods
 from flm.estimators.imputer.imputation import ExtrapolationWarning, Imputation
 from flm.estimators.table import Table, check_size, clock_step, numeric_copy, read_table
-from flm.estimators.threads import one_thread
+from flm.numerics.least_squares import one_thread
 from flm.wording import InputError, NoSeriesError
 
 _METHODS = ("auto", "coupled", "dense", "greedy", "paper")

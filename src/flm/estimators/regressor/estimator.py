@@ -16,7 +16,7 @@ from flm.estimators.regressor.design import Design, fit_design
 from flm.estimators.regressor.spectrum import Spectrum
 from flm.estimators.regressor.wave_fit import WaveFit
 from flm.estimators.table import check_size
-from flm.estimators.threads import one_thread
+from flm.numerics.least_squares import one_thread
 from flm.wording import InputError
 
 

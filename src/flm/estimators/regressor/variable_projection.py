@@ -13,8 +13,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from flm.estimators.evidence import NOISE_FLOOR, compress
-from flm.estimators.qr import triangular_factor
 from flm.estimators.waves import Waves
+from flm.numerics.least_squares import triangular_factor
 
 # Least ridge on unit-norm columns, for data without noise. Otherwise it is that of amplitudes of the size of the outputs
 # (unit variance) in the noise at hand, sigma sqrt(2 / n): coalescing lines cannot grow huge opposite amplitudes.

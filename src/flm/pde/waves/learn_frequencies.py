@@ -118,6 +118,6 @@ class _State:
         norms = np.sqrt((system[:columns, :rows] ** 2).sum(axis=1))
         system[:columns, :rows] /= np.where(norms > 1e-150, norms, 1.0)[:, None]
         np.fill_diagonal(system[:columns, rows:], RIDGE)
-        factor = triangular_factor(system)
-        trailing = np.triu(factor[columns : columns + count, columns : columns + count])
+        factor = triangular_factor(system.T, overwrite=True)
+        trailing = factor[columns : columns + count, columns : columns + count]
         return trailing, factor[columns : columns + count, columns + count]

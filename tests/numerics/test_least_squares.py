@@ -1,4 +1,4 @@
-"""Tall-skinny QR: the same factor whatever the blocks, and memory that does not grow with the rows."""
+"""Least squares from R alone: against numpy, the same factor whatever the blocks, memory that does not grow with the rows."""
 
 import tracemalloc
 
@@ -8,7 +8,68 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flm
-from flm.estimators.qr import RowAccumulator, block_rows, triangular_factor
+from flm.numerics import least_squares
+from flm.numerics.least_squares import RowAccumulator, Rows, block_rows, triangular_factor
+
+
+@pytest.mark.parametrize("panel", [None, 6])
+def test_least_squares_agrees_with_numpy(panel, monkeypatch):
+    if panel is not None:  # as large systems are factored
+        monkeypatch.setattr(least_squares, "ONE_THREAD", 1)
+        monkeypatch.setattr(least_squares, "PANEL", panel)
+    rng = np.random.default_rng(0)
+    rows = Rows(20, 70)
+    view = rows.take(70)
+    view[...] = rng.normal(size=view.shape)
+    A, b = view[:20].T.copy(), view[20].copy()
+    answer = rows.solve()
+    expected, *_ = np.linalg.lstsq(A, b, rcond=None)
+    np.testing.assert_allclose(answer.coefficients[:, 0], expected, rtol=1e-12)
+    np.testing.assert_allclose(answer.residual[0], np.linalg.norm(A @ expected - b), rtol=1e-12)
+
+
+def test_rank_deficient_and_dead_columns_stay_small():
+    rng = np.random.default_rng(1)
+    rows = Rows(6, 30)
+    view = rows.take(30)
+    view[:3] = rng.normal(size=(3, 30))
+    view[3] = view[0]  # a repeated column
+    view[4] = 0.0  # a dead one
+    view[5] = 1.0
+    view[6] = view[0] + 2 * view[1]
+    answer = rows.solve().coefficients[:, 0]
+    assert answer[4] == 0
+    assert np.abs(answer).max() < 10
+    np.testing.assert_allclose(answer[0] + answer[3], 1, atol=1e-8)
+
+
+def test_scaled_rows_have_unit_norm():
+    rows = Rows(5, 10)
+    view = rows.take(10)
+    view[...] = np.random.default_rng(2).normal(size=view.shape) * 1e6
+    rows.scale_rows(0, 0.1)
+    np.testing.assert_allclose(np.linalg.norm(rows.buffer[:5, :10], axis=0), 0.1)
+
+
+@pytest.mark.parametrize("shape", [(50, 20), (9, 20), (20, 20)])
+def test_panels_give_the_same_triangle(shape, monkeypatch):
+    matrix = np.asfortranarray(np.random.default_rng(3).normal(size=shape))
+    whole = triangular_factor(matrix)
+    monkeypatch.setattr(least_squares, "ONE_THREAD", 1)
+    monkeypatch.setattr(least_squares, "PANEL", 6)
+    panels = triangular_factor(matrix)
+    np.testing.assert_allclose(np.abs(panels), np.abs(whole), atol=1e-13)
+    np.testing.assert_array_equal(panels, np.triu(panels))
+
+
+def test_large_systems_are_factored_in_place():
+    rows = Rows(200, 3000)
+    rows.take(3000)[...] = np.random.default_rng(4).normal(size=(201, 3000))
+    tracemalloc.start()
+    rows.solve()
+    top = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert top < rows.buffer.nbytes / 2
 
 
 @given(st.integers(1, 60), st.integers(1, 12), st.lists(st.integers(0, 60), max_size=4), st.integers(0, 99))
