@@ -16,7 +16,7 @@ def family():
 
 @pytest.fixture(scope="module")
 def single():
-    return flm.solve(rock_paper_scissors(), num_subnets=3)
+    return flm.solve(rock_paper_scissors(), tol=1e-8, num_subnets=3)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_files_hold_the_law_but_not_the_problem(family, bounded, tmp_path):
 
 
 def test_networks_are_stored_too(tmp_path):
-    solution = flm.solve(rock_paper_scissors(), method="augmented_lagrangian", num_subnets=5)
+    solution = flm.solve(rock_paper_scissors(), method=flm.Penalty(epochs=50, polish=0), num_subnets=2)
     solution.save(tmp_path / "law.safetensors")
     found = flm.load(tmp_path / "law.safetensors").attach(solution.problem)
     assert found.network_cost() == solution.network_cost()
@@ -138,9 +138,7 @@ def test_frames(family, single):
 
 def test_what_is_printed(single):
     text = repr(single)
-    assert text.startswith(
-        "ControlSolution gamma(t): The best law of this size, 3 sub-networks, has an estimated excess"
-    )
+    assert text.startswith("ControlSolution gamma(t): the best law of this size that was found; the error estimate is ")
     assert "<pre>" in single._repr_html_()
     assert not single.converged
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import flm
-from flm.control.solve import Adam, AugmentedLagrangian, Penalty, Reduced
+from flm.control.solve import Adam, Penalty, Reduced
 from flm.problems import (
     double_integrator,
     linear_quadratic,
@@ -32,7 +32,7 @@ SHOOTING = {(0.2, 0.2, 0.6): 0.232988434229, (0.1, 0.3, 0.6): 0.372353018597, (0
 
 @pytest.fixture(scope="module")
 def family():
-    return flm.solve(rock_paper_scissors(DISK))
+    return flm.solve(rock_paper_scissors(DISK), tol=1e-8)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def five():
 @pytest.mark.parametrize("start", SHOOTING)
 def test_fixed_start_with_five_subnetworks(start):
     """At most 1e-5 % (the paper: 0.34 to 0.47 %)."""
-    solution = flm.solve(rock_paper_scissors(start), num_subnets=5)
+    solution = flm.solve(rock_paper_scissors(start), tol=1e-8, num_subnets=5)
     assert solution.num_subnets == 5
     excess = solution.cost() / SHOOTING[start] - 1
     assert -1e-10 < excess <= 1e-7
@@ -81,7 +81,7 @@ def test_the_disk_and_its_images(family):
 
 @pytest.mark.bench
 def test_the_disk_and_its_images_in_full():
-    check_disks(flm.solve(rock_paper_scissors(DISK)), 100, 1e-3)
+    check_disks(flm.solve(rock_paper_scissors(DISK), tol=1e-8), 100, 1e-3)
 
 
 def test_the_papers_size_with_learned_frequencies():
@@ -139,7 +139,7 @@ def test_the_penalty_method_on_a_family():
     method = Penalty.paper_family(
         state_subnets=4, control_subnets=8, epochs=1000, num_starts=20, nodes=21, mu_dynamics=1e2, polish=0
     )
-    solution = flm.solve(problem, method=method, progress=lambda entry: losses.append(entry.get("loss", np.inf)))
+    solution = flm.solve(problem, method=method, progress=lambda entry: losses.append(entry.estimate))
     assert losses[1] < losses[0]
     assert solution.num_subnets == 8
     assert solution.networks.frequencies.shape == (2, 4, 3)
@@ -151,23 +151,6 @@ def test_the_penalty_method_on_a_family():
 def test_the_penalty_method_keeps_terminal_constraints():
     tied = flm.solve(double_integrator(largest=None), method=Penalty(epochs=500, polish=40))
     assert np.abs(tied.network_trajectory([2.0])).max() < 0.05
-
-
-def test_the_augmented_lagrangian_leaves_no_bias():
-    solution = flm.solve(rock_paper_scissors(), tol=1e-7, method="augmented_lagrangian")
-    optimum = SHOOTING[0.2, 0.2, 0.6]
-    assert abs(solution.cost() / optimum - 1) < 1e-7
-    assert abs(solution.network_cost() / optimum - 1) < 1e-5
-    assert solution.predicted_bias() == 0.0
-    assert solution.network_trajectory(np.linspace(0, 6, 50)).min() > 0
-
-
-@pytest.mark.slow
-def test_the_augmented_lagrangian_on_a_family():
-    problem = rock_paper_scissors(flm.Ball((0.2, 0.2, 0.6), 0.05))
-    solution = flm.solve(problem, tol=1e-4, method=AugmentedLagrangian(rounds=6))
-    assert solution.converged
-    assert solution.compare("pontryagin", num_starts=3).worst < 0.02
 
 
 def test_adam_on_the_reduced_problem():
@@ -200,7 +183,7 @@ def test_linear_quadratic_against_riccati():
 def test_two_controls_and_a_terminal_cost():
     A, B = ((0.0, 1.0), (0.5, -0.2)), ((1.0, 0.0), (0.2, 1.0))
     R, S = ((1.0, 0.1), (0.1, 2.0)), ((2.0, 0.3), (0.3, 1.0))
-    solution = flm.solve(linear_quadratic(A, B, np.eye(2), R, S, horizon=2.0))
+    solution = flm.solve(linear_quadratic(A, B, np.eye(2), R, S, horizon=2.0), tol=1e-8)
     assert solution.series.amplitudes.shape[-1] == 2
     truth = riccati(A, B, np.eye(2), R, S, 2.0, (1.0, 0.0))
     np.testing.assert_allclose(solution.cost(), truth.cost[0], rtol=1e-8)
@@ -210,7 +193,7 @@ def test_two_controls_and_a_terminal_cost():
 def test_bounds_are_never_left_and_corners_are_exact():
     """The double integrator: u = clip(k (t - T/2))."""
     largest = 1.25
-    solution = flm.solve(double_integrator(largest=largest))
+    solution = flm.solve(double_integrator(largest=largest), tol=1e-8)
     t = np.linspace(0, 2, 2001)
     u = solution.control(t)
     assert np.abs(u).max() <= largest
@@ -238,7 +221,7 @@ def test_one_and_two_sided_bounds(bounds):
 
 def test_a_free_final_time():
     """T⁴ = 18 effort x², cost 4T/3; for a set of starts the final time is a series of the start."""
-    solution = flm.solve(minimum_time())
+    solution = flm.solve(minimum_time(), tol=1e-8)
     np.testing.assert_allclose(solution.horizon(), 1.8**0.25, rtol=1e-5)
     np.testing.assert_allclose(solution.cost(), 4 * 1.8**0.25 / 3, rtol=1e-8)
     family = flm.solve(minimum_time(flm.Box(x=(0.9, 1.1), v=(-0.02, 0.02))), tol=1e-5)
@@ -298,13 +281,15 @@ def test_the_tolerance_is_what_is_got():
         assert solution.converged
         assert excess <= tol
         assert solution.error_estimate <= tol
-        assert str(solution.status).startswith(f"The tolerance {tol:g} is met")
+        assert str(solution.status).endswith(f"is within the tolerance {tol:.1e}.")
 
 
 def test_what_is_said_when_the_tolerance_is_not_met():
     solution = flm.solve(rock_paper_scissors((0.1, 0.3, 0.6)), tol=1e-10, max_columns=12)
     assert not solution.converged
-    assert str(solution.status).startswith("The tolerance 1e-10 is not met within the allowed columns")
+    assert str(solution.status).startswith(
+        "stopped at the allowed number of columns; raise `max_columns` or `tol`; the error"
+    )
     with pytest.raises(
         ValueError, match=r"^`max_columns` must be at least 32 for 2 varying coordinates of the start and 1"
     ):
@@ -314,9 +299,11 @@ def test_what_is_said_when_the_tolerance_is_not_met():
 def test_methods_by_name_and_refusals():
     with pytest.raises(ValueError, match=r"got 'reduce'\. Did you mean 'reduced'\?$"):
         flm.solve(rock_paper_scissors(), method="reduce")
-    with pytest.raises(ValueError, match=r"^`method` must be 'reduced' for a free horizon; got penalty\.$"):
+    with pytest.raises(ValueError, match=r"^`method` must be 'reduced' for a free horizon; got 'penalty'\.$"):
         flm.solve(minimum_time(), method="penalty")
-    with pytest.raises(ValueError, match=r"^`method` must be a name or settings such as Reduced\(\); got 3\.$"):
+    with pytest.raises(
+        ValueError, match=r"^`method` must be 'reduced', 'penalty' or settings such as flm\.Reduced\(\); got 3\.$"
+    ):
         flm.solve(rock_paper_scissors(), method=3)
     with pytest.raises(ValueError, match=r"^`adam` must be used on problems with a fixed horizon"):
         flm.solve(minimum_time(), method=Reduced(adam=Adam()))
@@ -334,7 +321,7 @@ def test_an_interruption_returns_the_best_so_far(method):
     chosen = Penalty(epochs=3000, nodes=21) if method == "penalty" else method
     solution = flm.solve(rock_paper_scissors((0.1, 0.3, 0.6)), tol=1e-13, method=chosen, progress=stop)
     assert solution.status.word == "interrupted"
-    assert str(solution.status).startswith("Stopped by the user")
+    assert str(solution.status).startswith("interrupted; this is the best answer so far")
     assert np.isfinite(solution.cost())
 
 

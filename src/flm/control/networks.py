@@ -1,4 +1,4 @@
-"""States as networks of their own, beside the control's: what the penalty and augmented-Lagrangian methods learn."""
+"""States as networks of their own, beside the control's: what the penalty method learns."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,23 +12,21 @@ _ELEMENTS, _NODES = 24, 8  # Gauss quadrature of the networks' own cost
 
 @dataclass(frozen=True, eq=False)
 class StateNetworks:
-    """Series y_i(s, z) for the independent coordinates of the state: v = y, or v = softmax(y, 0) on the simplex.
+    """Series v_i(s, z) for the independent coordinates of the state.
 
     Args:
         frequencies: (d, N, 1 + D), radians per unit of normalized time and start (D varying coordinates).
         coefficients: Separable form, (d, N, 2, 2^D).
         center: Of the start, (D,).
         scale: Of the start, (D,).
-        form: "plain" or "softmax".
-        penalties: (μ₁, μ₂) of the penalty method; None otherwise.
+        penalties: (μ₁, μ₂), the weights of dynamics and initial state.
     """
 
     frequencies: np.ndarray
     coefficients: np.ndarray
     center: np.ndarray
     scale: np.ndarray
-    form: str
-    penalties: tuple[float, float] | None = None
+    penalties: tuple[float, float]
 
     @property
     def num_parameters(self) -> int:
@@ -51,13 +49,7 @@ class StateNetworks:
             a, b = amplitudes[:, :, 0, None], amplitudes[:, :, 1, None]
             values.append((cos @ a + sin @ b)[..., 0])
             slopes.append(((cos * frequencies[:, 0]) @ b - (sin * frequencies[:, 0]) @ a)[..., 0])
-        y, slope = np.stack(values, axis=-1), np.stack(slopes, axis=-1)
-        if self.form == "plain":
-            return y, slope
-        weights = np.exp(y - np.maximum(y.max(axis=-1, keepdims=True), 0.0))
-        last = np.exp(-np.maximum(y.max(axis=-1, keepdims=True), 0.0))
-        v = weights / (weights.sum(axis=-1, keepdims=True) + last)
-        return v, v * (slope - (v * slope).sum(axis=-1, keepdims=True))
+        return np.stack(values, axis=-1), np.stack(slopes, axis=-1)
 
     def states(self, problem: Any, s: np.ndarray, v0: np.ndarray) -> np.ndarray:
         """All states (P, R, n)."""

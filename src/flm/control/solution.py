@@ -168,15 +168,13 @@ class ControlSolution(AbstractResult):
     def predicted_bias(self, x0: Any = None) -> Any:
         """What a penalty method's own cost is expected to be below the optimum: -∫|p|²/μ₁ dt - |p(0)|²/μ₂ (first order).
 
-        p are the costates along the simulated trajectory. Zero for the other methods.
+        p are the costates along the simulated trajectory. Zero for the reduced method.
         """
         followed, one = self._follow(x0)
-        weights = None if self.networks is None else self.networks.penalties
-        if weights is None:
-            bias = np.zeros(len(followed.cost))
-        else:
+        bias = np.zeros(len(followed.cost))
+        if self.networks is not None:
             along, first = followed.costates()
-            bias = -along / weights[0] - first / weights[1]
+            bias = -along / self.networks.penalties[0] - first / self.networks.penalties[1]
         return float(bias[0]) if one else bias
 
     def dynamics_residual(self, x0: Any = None) -> Any:

@@ -12,10 +12,10 @@ import optax
 from flm.control.law import ControlLaw
 from flm.control.problem import OptimalControl
 from flm.control.solve.family import cost_scale, follow_law, space_lattice
-from flm.control.solve.levels import explore, law_excess, solve_starts, time_frequencies
-from flm.control.solve.reduced import Judge, Outcome
+from flm.control.solve.levels import Judge, explore, law_excess, solve_starts, time_frequencies
+from flm.control.solve.search import OF_THIS_SIZE, Search
 from flm.control.solve.variation import control_offset
-from flm.results import Record
+from flm.results import Ending
 from flm.series import sign_matrix
 from flm.series.forms import separable_from_linear
 from flm.wording import InputError
@@ -42,41 +42,41 @@ class Adam:
     num_starts: int = 250
 
 
-def train_reduced(problem: OptimalControl, method: Adam, tol: float, num_subnets: int | None, guesses: int, seed: int,
-                  record: Record, best: list[Outcome]) -> Outcome:  # fmt: skip
-    """A law of `num_subnets` sub-networks with learned frequencies."""
+def train_reduced(search: Search, settings: Adam) -> Ending:
+    """A law of a given number of sub-networks with learned frequencies."""
+    problem, seed = search.problem, search.seed
     if problem.free or problem.constrained:
         raise InputError(
             "`adam` must be used on problems with a fixed horizon and without path or terminal constraints."
         )
     starts, varying = problem.starts, problem.starts.dimension
-    num_subnets = num_subnets or (27 if varying else 5)
-    v0 = starts.sample(method.num_starts, seed=seed) if varying else starts.center[None]
+    num_subnets = search.num_subnets or (27 if varying else 5)
+    v0 = starts.sample(settings.num_starts, seed=seed) if varying else starts.center[None]
     parameters = _start(problem, num_subnets, seed)
-    optimizer = _optimizer(method)
+    optimizer = _optimizer(settings)
     state = (parameters, optimizer.init(parameters))
     arrays = tuple(jnp.asarray(a) for a in (
         starts.normalize(v0), v0, problem.numbers, control_offset(problem), problem.lower, problem.upper
     ))  # fmt: skip
     judge = None
     if varying:
-        first = explore(problem, guesses, seed)
-        levels, errors, _ = solve_starts(problem, starts.spread(16, seed=seed + 1), first, min(tol, 1e-8), 400, record)
-        judge = Judge(problem, levels[-1], errors[-1])
+        held_out, first = starts.spread(16, seed=seed + 1), explore(problem, seed)
+        ladder = solve_starts(search, held_out, first, tol=min(search.tol, 1e-8), max_columns=400)
+        judge = Judge(ladder.levels[-1], ladder.errors[-1])
     done = 0
-    while done < method.epochs:
-        count = min(_CHUNK, method.epochs - done)
-        state, loss = _epochs(problem.equations, method, count, state, arrays)
+    while done < settings.epochs:
+        count = min(_CHUNK, settings.epochs - done)
+        state, loss = _epochs(problem.equations, settings, count, state, arrays)
         done += count
-        record.tell("adam", estimate=float(loss), extras={"epoch": done})
+        search.record.tell("adam", estimate=float(loss), extras={"epoch": done})
     law = _law(problem, state[0])
     if judge is not None:
         error, _ = judge.error_of(law)
     else:
         error = float((law_excess(problem, law, v0) / cost_scale(follow_law(problem, law, v0).cost))[0])
-    record.step("adam", columns=law.num_columns, estimate=float(loss), error_estimate=error)
-    best.append(Outcome(law, error, "converged" if error <= tol else "size"))
-    return best[-1]
+    search.keep(law, error)
+    search.record.step("adam", columns=law.num_columns, estimate=float(loss), error_estimate=error)
+    return OF_THIS_SIZE
 
 
 def _start(problem: OptimalControl, num_subnets: int, seed: int) -> dict[str, Any]:

@@ -4,10 +4,8 @@ Controls are Σ_ab X_ab θ_a(s) ψ_b(z), both bases orthonormal. With H_j the ex
 coefficients, the generalized Gauss–Newton matrix is Σ_j w_j H_j ⊗ ψ(z_j) ψ(z_j)', w_j = 1 / cost.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -15,7 +13,7 @@ import scipy.linalg
 from flm.control.dynamics.following import Followed
 from flm.control.law import ControlLaw, space_products
 from flm.control.problem import OptimalControl
-from flm.control.solve.variation import TimeBasis, control_offset
+from flm.control.solve.variation import TimeBasis, Transcription, control_offset
 
 SPACE_UNIT = np.pi / 8  # the lowest wave repeats after eight widths: a Fourier extension, without zero components
 
@@ -47,57 +45,40 @@ def space_lattice(dimension: int, level: int) -> np.ndarray:
     return SPACE_UNIT * (1.0 + np.array(points, float).reshape(len(points), dimension))
 
 
-def lattice_series(
-    basis: TimeBasis, space: SpaceBasis | None, coordinates: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Frequencies (N, 1 + d) and separable coefficients (N, 2, 2^d, K) of Σ X_kab θ_a ψ_b, for X (K, m, B)."""
-    A, waves = len(basis.frequencies), np.zeros((1, 0)) if space is None else space.frequencies
-    n, d = waves.shape
-    outer = np.ones((1, 1)) if space is None else space.transform
-    a = np.einsum("tm,kmb,ib->tik", basis.transform, coordinates, outer, optimize=True)  # (2A, n 2^d, K)
-    a = a.reshape(A, 2, n, 2**d, -1).transpose(0, 2, 1, 3, 4).reshape(A * n, 2, 2**d, -1)
-    return np.hstack([np.repeat(basis.frequencies, n)[:, None], np.tile(waves, (A, 1))]), a
-
-
 def make_law(
     problem: OptimalControl, basis: TimeBasis, space: SpaceBasis | None, coordinates: np.ndarray
 ) -> ControlLaw:
-    """The law with coordinates X (M, B) on a product lattice, or (M, 1) for a single start (`space` None)."""
-    d, k = problem.starts.dimension, len(problem.controls)
-    frequencies, coefficients = lattice_series(basis, space, coordinates[: k * basis.size].reshape(k, basis.size, -1))
-    waves, duration = None, None
-    if problem.free:
-        waves = np.zeros((1, 0)) if space is None else space.frequencies
-        outer = np.ones((1, 1)) if space is None else space.transform
-        duration = (outer @ coordinates[-1]).reshape(len(waves), 2**d)
-    starts = problem.starts
+    """The law Σ X_kab θ_a ψ_b with coordinates X (M, B) on a product lattice, (M, 1) for a single start (`space` None)."""
+    starts, k = problem.starts, len(problem.controls)
+    waves, outer = (np.zeros((1, 0)), np.ones((1, 1))) if space is None else (space.frequencies, space.transform)
+    (n, d), A = waves.shape, len(basis.frequencies)
+    X = coordinates[: k * basis.size].reshape(k, basis.size, -1)
+    a = np.einsum("tm,kmb,ib->tik", basis.transform, X, outer, optimize=True)  # (2A, n 2^d, K)
     return ControlLaw(
-        frequencies, coefficients, control_offset(problem), problem.lower, problem.upper,
-        starts.center[:d], starts.scale[:d], float(problem.numbers[-1]), waves, duration,
-    )  # fmt: skip
+        frequencies=np.hstack([np.repeat(basis.frequencies, n)[:, None], np.tile(waves, (A, 1))]),
+        coefficients=a.reshape(A, 2, n, 2**d, k).transpose(0, 2, 1, 3, 4).reshape(A * n, 2, 2**d, k),
+        offset=control_offset(problem),
+        lower=problem.lower,
+        upper=problem.upper,
+        center=starts.center[:d],
+        scale=starts.scale[:d],
+        horizon=float(problem.numbers[-1]),
+        duration_frequencies=waves if problem.free else None,
+        duration_coefficients=(outer @ coordinates[-1]).reshape(n, 2**d) if problem.free else None,
+    )
 
 
 def fit_family(
-    problem: Any,
-    space: SpaceBasis,
-    X: np.ndarray,
-    *,
-    multipliers: Any = None,
-    steps: int = 20,
-    rtol: float = 1e-10,
-    report: Callable[[str], None] = lambda text: None,
+    problem: Transcription, space: SpaceBasis, X: np.ndarray, *, steps: int = 20, rtol: float = 1e-10
 ) -> np.ndarray:
-    """Minimize the mean relative cost over the training starts; X (M, B) to start from, the minimizer returned.
-
-    `problem` is a `Transcription` or `FullTranscription` of the training starts.
-    """
+    """Minimize the mean relative cost over the training starts; X (M, B) to start from, the minimizer returned."""
     psi = space.values
     c = psi @ X.T
-    run = problem.run(c, multipliers)
+    run = problem.run(c)
     weight = start_weights(run.cost)
     damping = 0.0
     for _ in range(steps):
-        current = problem.derivatives(run, c, multipliers)
+        current = problem.derivatives(run, c)
         gradient = (current.gradient * weight[:, None]).T @ psi
         matrix = _kronecker_sum(convex(current.hessian) * weight[:, None, None], psi)
         step = _damped_solve(matrix, gradient.reshape(-1), damping).reshape(X.shape)
@@ -107,7 +88,7 @@ def fit_family(
             break
         trial = X + step
         trial_c = psi @ trial.T
-        trial_run = problem.run(trial_c, multipliers, guess=np.nan_to_num(run.stages))
+        trial_run = problem.run(trial_c, guess=np.nan_to_num(run.stages))
         after = np.sum(weight * problem.merit(trial_run, trial_c, current))
         if not after < before:
             damping = max(8 * damping, 1e-4)
@@ -116,7 +97,6 @@ def fit_family(
             continue
         damping = damping / 8 if damping > 1e-7 else 0.0
         X, c, run = trial, trial_c, trial_run
-        report(f"mean cost {run.cost.mean():.10g}")
     return X
 
 

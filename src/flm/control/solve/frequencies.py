@@ -7,8 +7,6 @@ A sub-network's part of the control, Σ_t f_t(ω s) α_t(z) with f = (cos, sin),
 so that with the four time functions cos, sin, s cos, s sin of each sub-network the start's cost has all that is needed.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import scipy.linalg
 
@@ -28,7 +26,6 @@ def fit_law(
     frequencies: bool = True,
     steps: int = 40,
     rtol: float = 1e-12,
-    report: Callable[[str], None] = lambda text: None,
 ) -> ControlLaw:
     """The law with amplitudes, and `frequencies`, that minimize the mean relative cost over the starts v0 (P, d).
 
@@ -75,7 +72,6 @@ def fit_law(
         damping *= max(1 / 5, 1 - (2 * (before - after) / predicted - 1) ** 3)
         growth = 2.0
         law, transcription, c, jacobian, run = trial, trial_transcription, trial_c, trial_jacobian, trial_run
-        report(f"mean cost {run.cost.mean():.10g}")
         if before - after < rtol * abs(before):
             break
     return law

@@ -6,7 +6,6 @@ is the estimated excess cost, ½∫h_u²/h_uu, plus the change from the level be
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -16,14 +15,16 @@ from flm.control.law import ControlLaw
 from flm.control.problem import OptimalControl
 from flm.control.solve.constraints import FEASIBLE, first_multipliers, owed, violation, with_multipliers
 from flm.control.solve.family import cost_scale, follow_law
+from flm.control.solve.search import COLUMNS, MET, NO_GAIN, Search
 from flm.control.solve.single import Batch, newton
 from flm.control.solve.variation import TimeBasis, Transcription, pointwise_excess
-from flm.results import Record
+from flm.results import Ending
 
 GROWTH = 1.4
 _FIRST = 4  # time frequencies to begin with
 _STEPS = 40  # of Newton's method
 _ALIGNMENTS = 6  # rounds of moving elements' edges to the corners of bounded controls
+_GUESSES = 10  # random controls that are tried beside zero
 STALLED = 3  # levels without halving the error
 
 
@@ -138,15 +139,15 @@ def law_excess(problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> np.n
     return np.concatenate([_tight_excess(problem, run) for run in followed.chunks])
 
 
-def explore(problem: OptimalControl, guesses: int, seed: int) -> Level:
+def explore(problem: OptimalControl, seed: int) -> Level:
     """The best of several starting controls at the middle start: zero, and random smooth ones."""
-    v0 = np.repeat(problem.starts.center[None], 1 + guesses, axis=0)
+    v0 = np.repeat(problem.starts.center[None], 1 + _GUESSES, axis=0)
     transcription = transcribe(problem, v0, _FIRST)
     size = np.where(np.isfinite(problem.upper - problem.lower), (problem.upper - problem.lower) / 2, 1.0)
     rng = np.random.default_rng(seed)
     k, m = len(problem.controls), transcription.basis.size
     c = np.zeros((len(v0), transcription.size))
-    c[1:, : k * m] = (rng.standard_normal((guesses, k, m)) * size[:, None] / np.sqrt(m)).reshape(guesses, k * m)
+    c[1:, : k * m] = (rng.standard_normal((_GUESSES, k, m)) * size[:, None] / np.sqrt(m)).reshape(_GUESSES, k * m)
     multipliers = first_multipliers(problem.equations, transcription.run(c)) if problem.constrained else None
     batch = newton(transcription, c, steps=25, multipliers=multipliers)
     # Zero is kept unless another guess is better by more than the accuracy of this look.
@@ -172,38 +173,63 @@ def growing(problem: OptimalControl, v0: np.ndarray, first: Level, max_columns: 
             return
 
 
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """Solutions of a batch of starts on growing time bases, the error of each level, and why they end.
+
+    A level's error is the worst start's (estimated excess + change from the level before) / cost.
+    """
+
+    levels: list[Level]
+    errors: list[float]
+    ending: Ending
+
+
 def solve_starts(
-    problem: OptimalControl,
+    search: Search,
     v0: np.ndarray,
     first: Level,
+    *,
     tol: float,
     max_columns: int,
-    record: Record,
-    keep: Callable[[Level, float], Any] = lambda level, error: None,
-) -> tuple[list[Level], list[float], str]:
-    """Solve each start on its own until its error is below `tol`: the levels, their errors, and why it ended.
-
-    A level's error is the worst start's (estimated excess + change from the level before) / cost; `keep` is told of each.
-    """
-    levels, errors = [], []
-    reason = "columns"
-    for level in growing(problem, v0, first, max_columns):
-        scale = cost_scale(level.cost)
+    keep: Callable[[Level, float], object] = lambda level, error: None,
+) -> Ladder:
+    """Solve each start v0 (P, d) on its own until the error is below `tol`; `keep` is told of each level and its error."""
+    levels: list[Level] = []
+    errors: list[float] = []
+    for level in growing(search.problem, v0, first, max_columns):
         change = np.abs(levels[-1].cost - level.cost) if levels else np.full(len(v0), np.inf)
-        error = float(np.max((level.excess + change) / scale)) if np.isfinite(level.cost).all() else np.inf
+        error = np.inf
+        if np.isfinite(level.cost).all():
+            error = float(np.max((level.excess + change) / cost_scale(level.cost)))
         levels.append(level)
         errors.append(error)
         keep(level, error)
-        record.step(
+        search.record.step(
             "starts" if len(v0) > 1 else "start",
-            columns=2 * level.count * len(problem.controls),
+            columns=2 * level.count * len(search.problem.controls),
             estimate=level.cost.mean(),
             error_estimate=error,
         )
         if error <= tol and level.violation <= FEASIBLE:
-            reason = "converged"
-            break
+            return Ladder(levels, errors, MET)
         if len(errors) > STALLED + 1 and not min(errors[-STALLED:]) < 0.5 * min(errors[:-STALLED]):
-            reason = "stalled"
-            break
-    return levels, errors, reason
+            return Ladder(levels, errors, NO_GAIN)
+    return Ladder(levels, errors, COLUMNS)
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Held-out starts with their own optimal costs, which a law is compared with; `error` is that of these costs."""
+
+    level: Level
+    error: float
+
+    def error_of(self, law: ControlLaw) -> tuple[float, float]:
+        """The worst relative excess cost over the held-out starts, their own error added, and the worst violation."""
+        transcription = self.level.transcription
+        followed = follow_law(transcription.problem, law, transcription.v0)
+        if not np.isfinite(followed.cost).all():
+            return np.inf, np.inf
+        excess = np.abs(followed.cost - self.level.cost) / cost_scale(self.level.cost)
+        return float(excess.max()) + self.error, float(followed.violation().max())

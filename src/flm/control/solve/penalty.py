@@ -9,7 +9,6 @@ On a grid of times and starts every network is two matrix products, because time
 of the sign matrix is +1.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,8 +22,11 @@ from jax.flatten_util import ravel_pytree
 from flm.control.law import ControlLaw
 from flm.control.networks import StateNetworks
 from flm.control.problem import OptimalControl
+from flm.control.solve.family import cost_scale, follow_law
+from flm.control.solve.levels import law_excess
+from flm.control.solve.search import INTERRUPTED, OF_THIS_SIZE, Search
 from flm.control.solve.variation import control_offset
-from flm.results import Record
+from flm.results import Ending
 from flm.series import lattice, sign_matrix
 from flm.series.forms import separable_from_linear
 
@@ -82,52 +84,51 @@ class Penalty:
         return replace(paper, **changes)
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A law, the state networks, the training loss, and the epochs that were run."""
-
-    law: ControlLaw
-    networks: StateNetworks
-    loss: float
-    epochs: int
-
-
-def train_penalty(
-    problem: OptimalControl, method: Penalty, num_subnets: int | None, seed: int, record: Record,
-    keep: Callable[[Trained], Any] = lambda trained: None,
-) -> Trained:  # fmt: skip
-    """Train state and control networks; the parameters of the lowest loss are kept."""
-    starts, equations = problem.starts, problem.equations
-    d, varying = equations.num_coordinates, starts.dimension
-    own = num_subnets or (27 if varying else 5)
-    control_subnets = method.control_subnets or own
-    state_subnets = method.state_subnets or control_subnets
-    v0 = starts.sample(method.num_starts, seed=seed) if varying else starts.center[None]
-    units = _units(problem, method.normalize)
+def solve_penalty(search: Search, settings: Penalty) -> Ending:
+    """Train state and control networks together; the parameters of the lowest loss are kept."""
+    problem, starts, varying = search.problem, search.problem.starts, search.problem.starts.dimension
+    control_subnets = settings.control_subnets or search.num_subnets or (27 if varying else 5)
+    state_subnets = settings.state_subnets or control_subnets
+    v0 = starts.sample(settings.num_starts, seed=search.seed) if varying else starts.center[None]
+    units = _units(problem, settings.normalize)
     inputs = _Inputs(
-        jnp.linspace(0.0, 1.0, method.nodes), jnp.asarray(starts.normalize(v0)), jnp.asarray(v0), jnp.asarray(units),
+        jnp.linspace(0.0, 1.0, settings.nodes), jnp.asarray(starts.normalize(v0)), jnp.asarray(v0), jnp.asarray(units),
         jnp.asarray(problem.numbers), jnp.asarray(control_offset(problem)), jnp.asarray(problem.lower), jnp.asarray(problem.upper),
-        jnp.asarray([method.mu_dynamics, method.mu_initial]),
+        jnp.asarray([settings.mu_dynamics, settings.mu_initial]),
     )  # fmt: skip
-    key = jax.random.key(seed)
-    state_key, control_key = jax.random.split(key)
+    state_key, control_key = jax.random.split(jax.random.key(search.seed))
     parameters = {
-        "states": _start(state_key, d, state_subnets, 1 + varying, units),
-        "controls": _start(control_key, len(problem.controls), control_subnets, 1 + varying, units),
+        "states": _start(state_key, problem.equations.num_coordinates, state_subnets, 1 + varying),
+        "controls": _start(control_key, len(problem.controls), control_subnets, 1 + varying),
     }
-    optimizer = optax.adam(method.learning_rate, b1=method.betas[0], b2=method.betas[1])
+    ending = OF_THIS_SIZE
+    optimizer = optax.adam(settings.learning_rate, b1=settings.betas[0], b2=settings.betas[1])
     state = (parameters, optimizer.init(parameters), parameters, jnp.inf)
     done = 0
-    while done < method.epochs:
-        count = min(_CHUNK, method.epochs - done)
-        state = _epochs(equations, (method.learning_rate, *method.betas), count, state, inputs)
-        done += count
-        record.tell("adam", estimate=float(state[3]), extras={"epoch": done})
-        keep(_trained(problem, method, state[2], float(state[3]), done, units))
-    best, loss = state[2], float(state[3])
-    if method.polish and sum(leaf.size for leaf in jax.tree.leaves(best)) <= _POLISHED:
-        best, loss = _polish(equations, best, inputs, method.polish)
-    return _trained(problem, method, best, loss, done, units)
+    try:
+        while done < settings.epochs:
+            count = min(_CHUNK, settings.epochs - done)
+            state = _epochs(problem.equations, (settings.learning_rate, *settings.betas), count, state, inputs)
+            done += count
+            search.record.tell("adam", estimate=float(state[3]), extras={"epoch": done})
+        best, loss = state[2], float(state[3])
+        if settings.polish and sum(leaf.size for leaf in jax.tree.leaves(best)) <= _POLISHED:
+            best, loss = _polish(problem.equations, best, inputs, settings.polish)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        best, loss, ending = state[2], float(state[3]), INTERRUPTED
+    law = _law(problem, best["controls"], units)
+    frequencies, a = _separable(best["states"], units)
+    weights = (float(settings.mu_dynamics), float(settings.mu_initial))
+    networks = StateNetworks(frequencies, a, law.center, law.scale, weights)
+    tested = starts.spread(16, seed=search.seed + 1) if varying else starts.center[None]
+    followed = follow_law(problem, law, tested)
+    error = float((law_excess(problem, law, tested) / cost_scale(followed.cost)).max())
+    error = search.keep(law, error, float(followed.violation().max()), networks)
+    columns = law.num_columns + networks.coefficients.size
+    search.record.step("penalty", columns=columns, estimate=loss, error_estimate=error)
+    return ending
 
 
 def _units(problem: OptimalControl, normalize: bool) -> np.ndarray:
@@ -138,7 +139,7 @@ def _units(problem: OptimalControl, normalize: bool) -> np.ndarray:
     return np.array([problem.numbers[-1], *starts.scale[: starts.dimension]])
 
 
-def _start(key, count: int, num_subnets: int, m: int, units: np.ndarray) -> dict[str, jax.Array]:
+def _start(key, count: int, num_subnets: int, m: int) -> dict[str, jax.Array]:
     """The paper's start: the integer lattice, zero amplitudes, phases N(0, π/3)."""
     points = jnp.asarray(lattice(m, num_subnets), float)
     size = 2 ** (m - 1)
@@ -261,26 +262,18 @@ def _derivatives(equations, restore, flat, inputs):
     return jax.grad(function)(flat), jax.hessian(function)(flat)
 
 
-def _trained(
-    problem: OptimalControl, method: Penalty, parameters, loss: float, epochs: int, units: np.ndarray
-) -> Trained:
-    starts = problem.starts
-    frequencies, a = _separable(parameters["controls"], units)
-    if len(frequencies) == 1:
-        law_frequencies, coefficients = frequencies[0], a[0][..., None]
-    else:  # networks of their own for several controls: one law with all their sub-networks
-        law_frequencies = np.concatenate(frequencies)
-        coefficients = np.zeros((len(law_frequencies), *a.shape[2:], len(a)))
-        for i, part in enumerate(a):
-            coefficients[i * len(part) : (i + 1) * len(part), ..., i] = part
-    varying = starts.dimension
-    law = ControlLaw(
-        law_frequencies, coefficients, control_offset(problem), problem.lower, problem.upper,
+def _law(problem: OptimalControl, parameters, units: np.ndarray) -> ControlLaw:
+    frequencies, a = _separable(parameters, units)
+    coefficients = np.zeros(
+        (len(a), *a.shape[1:], len(a))
+    )  # networks of their own: one law with all their sub-networks
+    for i, part in enumerate(a):
+        coefficients[i, ..., i] = part
+    starts, varying = problem.starts, problem.starts.dimension
+    return ControlLaw(
+        np.concatenate(frequencies), np.concatenate(coefficients), control_offset(problem), problem.lower, problem.upper,
         starts.center[:varying], starts.scale[:varying], float(problem.numbers[-1]),
     )  # fmt: skip
-    frequencies, a = _separable(parameters["states"], units)
-    weights = (float(method.mu_dynamics), float(method.mu_initial))
-    return Trained(law, StateNetworks(frequencies, a, law.center, law.scale, "plain", weights), loss, epochs)
 
 
 def _separable(parameters, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,14 +7,13 @@ time frequencies that it needs; then one law is fitted to training starts, its l
 the law's excess cost on the held-out starts is below the tolerance.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from flm.control.dynamics.simulation import grid
 from flm.control.law import ControlLaw
-from flm.control.problem import OptimalControl
-from flm.control.solve.constraints import FEASIBLE
+from flm.control.solve.adam import Adam, train_reduced
 from flm.control.solve.family import (
     SpaceBasis,
     cost_scale,
@@ -29,6 +28,7 @@ from flm.control.solve.frequencies import fit_law
 from flm.control.solve.levels import (
     GROWTH,
     STALLED,
+    Judge,
     Level,
     elements_for,
     explore,
@@ -36,59 +36,64 @@ from flm.control.solve.levels import (
     solve_starts,
     transcribe,
 )
-from flm.results import Record
+from flm.control.solve.search import COLUMNS, MET, NO_GAIN, OF_THIS_SIZE, Search
+from flm.results import Ending
 from flm.wording import InputError
 
 _HELD_OUT = 32
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A law, its estimated relative excess cost, and why the search ended: "converged", "columns", "stalled", …."""
+class Reduced:
+    """Settings of the reduced method: only the control is a series, the states follow from the dynamics.
 
-    law: ControlLaw
-    error: float
-    reason: str
-    violation: float = 0.0
+    Args:
+        learn_frequencies: Whether frequencies move too. By default they do when the number of sub-networks is given,
+            and a growing lattice of fixed ones is used otherwise.
+        adam: Train frequencies, amplitudes and phases by Adam instead, as the paper does; needs `num_subnets`.
+    """
 
-
-@dataclass(frozen=True)
-class Request:
-    """What was asked for: see `solve_control` and `Reduced`."""
-
-    tol: float
-    num_subnets: int | None
-    max_columns: int
-    seed: int
-    learn: bool | None = None
-    num_starts: int | None = None
-    guesses: int = 10
+    learn_frequencies: bool | None = None
+    adam: Adam | None = None
 
 
-def solve_point(problem: OptimalControl, request: Request, record: Record, best: list[Outcome]) -> Outcome:
-    """The law of one initial state. Laws found on the way are put into `best`."""
-    v0 = problem.starts.center[None]
-    first = explore(problem, request.guesses, request.seed)
-    best.append(Outcome(_law(first), float((first.excess / cost_scale(first.cost))[0]), "interrupted", first.violation))
-    if request.num_subnets is None:
-        keep = lambda level, error: best.append(Outcome(_law(level), error, "interrupted", level.violation))
-        levels, errors, reason = solve_starts(problem, v0, first, request.tol, request.max_columns, record, keep)
-        index = -1 if reason == "converged" else int(np.argmin(errors))
-        return Outcome(_law(levels[index]), errors[index], reason, levels[index].violation)
-    transcription = transcribe(problem, v0, request.num_subnets)
+def solve_reduced(search: Search, settings: Reduced) -> Ending:
+    """The law of one initial state or of a family, grown to the tolerance or of a given size."""
+    if settings.adam is not None:
+        return train_reduced(search, settings.adam)
+    first = explore(search.problem, search.seed)
+    learn = settings.learn_frequencies is not False
+    if search.problem.starts.dimension:
+        return _solve_family(search, first, learn)
+    search.keep(_law(first), np.inf, first.violation)
+    return _solve_point(search, first) if search.num_subnets is None else _point_of_size(search, first, learn)
+
+
+def _solve_point(search: Search, first: Level) -> Ending:
+    """The law of one initial state, its time basis growing."""
+    keep = lambda level, error: search.keep(_law(level), error, level.violation)
+    v0, tol, max_columns = search.problem.starts.center[None], search.tol, search.max_columns
+    return solve_starts(search, v0, first, tol=tol, max_columns=max_columns, keep=keep).ending
+
+
+def _point_of_size(search: Search, first: Level, learn: bool) -> Ending:
+    """The law of one initial state with a given number of sub-networks."""
+    problem, num_subnets, v0 = search.problem, search.num_subnets or 1, search.problem.starts.center[None]
+    transcription = transcribe(problem, v0, num_subnets)
     level = solve_level(transcription, first.seed(transcription))
-    law, cost, excess = _law(level), level.cost[0], level.excess[0]
-    best.append(Outcome(law, float(excess / cost_scale(level.cost)[0]), "interrupted", level.violation))
-    if request.learn is not False and not problem.constrained and not problem.free:
-        tuned = fit_law(problem, law, v0, num_elements=elements_for(problem, request.num_subnets))
+    law, cost = _law(level), level.cost[0]
+    search.keep(law, np.inf, level.violation)
+    if learn and not problem.constrained and not problem.free:
+        tuned = fit_law(problem, law, v0, num_elements=elements_for(problem, num_subnets))
         tuned_cost = follow_law(problem, tuned, v0).cost[0]
         if tuned_cost < cost:
             law, cost = tuned, tuned_cost
-    larger = transcribe(problem, v0, int(np.ceil(GROWTH * request.num_subnets)) + 2)
+    larger = transcribe(problem, v0, int(np.ceil(GROWTH * num_subnets)) + 2)
     better = solve_level(larger, level.seed(larger))
     error = float((better.excess[0] + abs(cost - better.cost[0])) / cost_scale(better.cost)[0])
-    record.step("start", columns=law.num_columns, estimate=cost, error_estimate=error)
-    return Outcome(law, error, "converged" if error <= request.tol else "size", level.violation)
+    error = search.keep(law, error, level.violation)
+    search.record.step("start", columns=law.num_columns, estimate=cost, error_estimate=error)
+    return OF_THIS_SIZE
 
 
 def _law(level: Level) -> ControlLaw:
@@ -104,111 +109,83 @@ def _same_for_all(level: Level) -> ControlLaw:
     return make_law(problem, level.transcription.basis, space, X)
 
 
-def solve_family(problem: OptimalControl, request: Request, record: Record, best: list[Outcome]) -> Outcome:
-    """One law for all of `initial`. Laws found on the way are put into `best`."""
-    first = explore(problem, request.guesses, request.seed)
-    best.append(Outcome(_same_for_all(first), np.inf, "interrupted"))
-    held_out = problem.starts.spread(_HELD_OUT, seed=request.seed + 1)
-    levels, errors, _ = solve_starts(problem, held_out, first, 0.25 * request.tol, request.max_columns, record)
-    judge = Judge(problem, levels[-1], errors[-1])
+def _solve_family(search: Search, first: Level, learn: bool) -> Ending:
+    """One law for all of `initial`."""
+    search.keep(_same_for_all(first), np.inf)
+    held_out = search.problem.starts.spread(_HELD_OUT, seed=search.seed + 1)
+    # The best law of a given size is sought whatever the tolerance.
+    tol = 0.25 * (search.tol if search.num_subnets is None else min(search.tol, 1e-8))
+    ladder = solve_starts(search, held_out, first, tol=tol, max_columns=search.max_columns)
+    levels = ladder.levels
     # The smallest time basis that loses no more than a quarter of the tolerance.
-    losses = [float((level.excess / cost_scale(level.cost)).max()) for level in levels]
-    enough = next(
-        (level.count for level, loss in zip(levels, losses, strict=True) if loss <= 0.25 * request.tol),
-        levels[-1].count,
-    )
-    fit = FamilyFit(problem, levels[0], request, judge, record, best)
-    if request.num_subnets is not None:
-        return fit.of_size(request.num_subnets, enough)
-    return fit.to_tolerance(enough, [level.count for level in levels], losses)
+    losses = {level.count: float((level.excess / cost_scale(level.cost)).max()) for level in levels}
+    enough = next((count for count, loss in losses.items() if loss <= tol), levels[-1].count)
+    fit = _FamilyFit(search, levels[0], Judge(levels[-1], ladder.errors[-1]))
+    if search.num_subnets is None:
+        return fit.to_tolerance(enough, losses)
+    return fit.of_size(search.num_subnets, enough, learn)
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
-    """Held-out starts with their own optimal costs, which a law is compared with."""
-
-    problem: OptimalControl
-    level: Level
-    error: float
-
-    def error_of(self, law: ControlLaw) -> tuple[float, float]:
-        """The worst relative excess cost over the held-out starts, their own error added, and the worst violation."""
-        followed = follow_law(self.problem, law, self.level.transcription.v0)
-        if not np.isfinite(followed.cost).all():
-            return np.inf, np.inf
-        excess = np.abs(followed.cost - self.level.cost) / cost_scale(self.level.cost)
-        return float(excess.max()) + self.error, float(followed.violation().max())
-
-
-@dataclass(frozen=True, eq=False)
-class FamilyFit:
+class _FamilyFit:
     """Fits of laws on product lattices to training starts, judged on held-out ones."""
 
-    problem: OptimalControl
+    search: Search
     first: Level
-    request: Request
     judge: Judge
-    record: Record
-    best: list[Outcome]
 
-    def to_tolerance(self, count: int, counts: list[int], losses: list[float]) -> Outcome:
-        """Grow the lattice in the start until the law is good enough."""
-        k, d = len(self.problem.controls), self.problem.starts.dimension
-        tol, max_columns = self.request.tol, self.request.max_columns
+    def to_tolerance(self, enough: int, losses: dict[int, float]) -> Ending:
+        """Grow the lattice in the start until the law is good enough.
+
+        Args:
+            enough: Time frequencies that suffice.
+            losses: What the held-out starts lose, by number of time frequencies.
+        """
+        k, d = len(self.search.problem.controls), self.search.problem.starts.dimension
+        max_columns = self.search.max_columns
         columns = lambda count, level: 2 * count * len(space_lattice(d, level)) * 2**d * k
-        law, reason, errors, level = None, "columns", [], 1
-        while True:
-            # Within the allowance, rather fewer time frequencies than a poor lattice in the start.
-            fitting = [c for c in sorted({*counts, count}) if c <= count and columns(c, level) <= max_columns]
-            if not fitting:
-                break
-            if fitting[-1] < count and errors and losses[counts.index(fitting[-1])] > 0.5 * min(errors):
-                break
-            law = self.fit(fitting[-1], level, law)
-            errors.append(self.note(law))
-            if errors[-1] <= tol and self.best[-1].violation <= max(FEASIBLE, 10 * tol):
-                reason = "converged"
-                break
-            if len(errors) > STALLED and not min(errors[-STALLED:]) < 0.5 * min(errors[:-STALLED]):
-                reason = "stalled"
-                break
-            level += 1
-        if not errors:
+        if columns(min(losses), 1) > max_columns:
             raise InputError(
-                f"`max_columns` must be at least {columns(min(counts), 1)} for {d} varying coordinates of the start and "
+                f"`max_columns` must be at least {columns(min(losses), 1)} for {d} varying coordinates of the start and "
                 f"{k} control{'s' if k > 1 else ''}; got {max_columns}."
             )
-        return self.conclude(reason)
+        law, errors, level = None, [], 1
+        while True:
+            # Within the allowance, rather fewer time frequencies than a poor lattice in the start.
+            fitting = [c for c in sorted(losses) if c <= enough and columns(c, level) <= max_columns]
+            if not fitting or (fitting[-1] < enough and errors and losses[fitting[-1]] > 0.5 * min(errors)):
+                return COLUMNS
+            law = self.fit(fitting[-1], level, law)
+            errors.append(self.note(law))
+            if errors[-1] <= self.search.tol:
+                return MET
+            if len(errors) > STALLED and not min(errors[-STALLED:]) < 0.5 * min(errors[:-STALLED]):
+                return NO_GAIN
+            level += 1
 
-    def of_size(self, num_subnets: int, count: int) -> Outcome:
+    def of_size(self, num_subnets: int, enough: int, learn: bool) -> Ending:
         """The best law with `num_subnets` sub-networks: every way to split them between time and start is tried."""
-        d, level, learn = self.problem.starts.dimension, 1, self.request.learn
+        problem, d, level = self.search.problem, self.search.problem.starts.dimension, 1
         laws = []
         while (in_time := num_subnets // len(space_lattice(d, level))) >= (2 if level > 1 else 1):
-            laws.append((self.fit(min(in_time, count), level, None), level))
-            self.note(laws[-1][0])
+            law = self.fit(min(in_time, enough), level, None)
+            laws.append((self.note(law), level, law))
             level += 1
-        law, level = min(laws, key=lambda entry: self.judge.error_of(entry[0])[0])
-        free_or_constrained = self.problem.constrained or self.problem.free
-        if not free_or_constrained and (learn is not False or law.num_subnets < num_subnets):
-            v0 = self.problem.starts.spread(
-                self.request.num_starts or max(100, 3 * law.coefficients.shape[2] * level**2), seed=self.request.seed
-            )
+        _, level, law = min(laws, key=lambda entry: entry[0])
+        if not (problem.constrained or problem.free) and (learn or law.num_subnets < num_subnets):
+            num_starts = max(100, 3 * law.coefficients.shape[2] * level**2)
+            v0 = problem.starts.spread(num_starts, seed=self.search.seed)
             law = _widened(law, num_subnets, d, level)
             steps = 20 if law.coefficients.size <= 512 else 6
-            elements = elements_for(self.problem, num_subnets // len(space_lattice(d, level)))
-            law = fit_law(self.problem, law, v0, num_elements=elements, frequencies=learn is not False, steps=steps)
-            self.note(law)
-        outcome = self.conclude("size")
-        return replace(outcome, reason="converged") if outcome.error <= self.request.tol else outcome
+            elements = elements_for(problem, num_subnets // len(space_lattice(d, level)))
+            self.note(fit_law(problem, law, v0, num_elements=elements, frequencies=learn, steps=steps))
+        return OF_THIS_SIZE
 
     def fit(self, count: int, level: int, before: ControlLaw | None) -> ControlLaw:
         """The law on `count` time frequencies and the start lattice of the given level."""
-        problem, starts = self.problem, self.problem.starts
+        problem, starts = self.search.problem, self.search.problem.starts
         lattice = space_lattice(starts.dimension, level)
-        v0 = starts.spread(
-            self.request.num_starts or int(2.5 * len(lattice) * 2**starts.dimension) + 8, seed=self.request.seed
-        )
+        v0 = starts.spread(int(2.5 * len(lattice) * 2**starts.dimension) + 8, seed=self.search.seed)
         space = SpaceBasis.make(lattice, starts.normalize(v0))
         transcription = transcribe(problem, v0, count)
         if before is None:
@@ -233,16 +210,10 @@ class FamilyFit:
 
     def note(self, law: ControlLaw) -> float:
         """Judge a law, remember it, and return its error."""
-        error, worst = self.judge.error_of(law)
-        self.record.step(
-            "family", columns=law.num_columns, estimate=float(self.judge.level.cost.mean()), error_estimate=error
-        )
-        self.best.append(Outcome(law, error, "interrupted", worst))
+        error = self.search.keep(law, *self.judge.error_of(law))
+        mean = float(self.judge.level.cost.mean())
+        self.search.record.step("family", columns=law.num_columns, estimate=mean, error_estimate=error)
         return error
-
-    def conclude(self, reason: str) -> Outcome:
-        """The best law met."""
-        return replace(min(self.best, key=lambda entry: entry.error), reason=reason)
 
 
 def _widened(law: ControlLaw, num_subnets: int, dimension: int, level: int) -> ControlLaw:

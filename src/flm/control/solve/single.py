@@ -1,9 +1,11 @@
 """Independent solves for a batch of starts: Newton's method on each start's own time coefficients."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+
+from flm.control.dynamics.kernels import Multipliers
+from flm.control.solve.variation import Derivatives, Transcription
 
 
 @dataclass(frozen=True, eq=False)
@@ -11,7 +13,7 @@ class Batch:
     """The outcome for each start: coefficients c (P, M), costs (P,), estimated excess costs (P,)."""
 
     c: np.ndarray
-    derivatives: Any
+    derivatives: Derivatives
     iterations: int
 
     @property
@@ -21,16 +23,14 @@ class Batch:
 
 
 def newton(
-    problem: Any,
+    problem: Transcription,
     c: np.ndarray,
     *,
-    multipliers: Any = None,
+    multipliers: Multipliers | None = None,
     steps: int = 60,
     rtol: float = 1e-13,
 ) -> Batch:
     """Minimize each start's Lagrangian by a damped, saddle-free Newton method.
-
-    `problem` is a `Transcription` or `FullTranscription`: something with `run`, `derivatives` and `merit`.
 
     The step is -V (V'g) / (|e| + damping), e and V the Hessian's eigenvalues and vectors; the damping of a start follows
     the ratio of its actual and predicted decrease.

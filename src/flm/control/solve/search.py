@@ -1,0 +1,54 @@
+"""A search for a control law: what was asked for, the laws found on the way, and why it can end."""
+
+from dataclasses import dataclass, field
+
+from flm.control.law import ControlLaw
+from flm.control.networks import StateNetworks
+from flm.control.problem import OptimalControl
+from flm.control.solve.constraints import FEASIBLE
+from flm.results import Ending, Record, Word
+
+MET = Ending(Word.CONVERGED)
+COLUMNS = Ending(Word.SIZE, "stopped at the allowed number of columns", "raise `max_columns` or `tol`")
+NO_GAIN = Ending(Word.STALLED, "stalled: more columns no longer help")
+OF_THIS_SIZE = Ending(Word.SIZE, "the best law of this size that was found")
+INTERRUPTED = Ending(Word.INTERRUPTED)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A law with its estimated relative excess cost and its violation of constraints; a penalty method's state networks."""
+
+    law: ControlLaw
+    error: float
+    violation: float
+    networks: StateNetworks | None
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What was asked for, see `solve_control`, and the laws that were found so far."""
+
+    problem: OptimalControl
+    tol: float
+    num_subnets: int | None
+    max_columns: int
+    seed: int
+    record: Record
+    found: list[Found] = field(default_factory=list)
+
+    def keep(
+        self, law: ControlLaw, error: float, violation: float = 0.0, networks: StateNetworks | None = None
+    ) -> float:
+        """Remember a law and return its error: infinite if it breaks constraints, since it may then cost less than the optimum.
+
+        The law of a family meets constraints only as well as it meets the optimum.
+        """
+        error = float(error) if violation <= max(FEASIBLE, 10 * self.tol) else float("inf")
+        self.found.append(Found(law, error, violation, networks))
+        return error
+
+    @property
+    def best(self) -> Found:
+        """The law with the smallest error; the latest of equals."""
+        return min(reversed(self.found), key=lambda entry: entry.error)
