@@ -108,14 +108,14 @@ class ShockGrowth:
         inner = bank.inner(coefficients)
         if self.smooth:
             found = minimize(bank, inner, 0.0, 1.0, steps=12, stop=1e-2)
-            return bank.outer(found.inner), found.cost
+            return bank.outer(found.point.inner), float(found.value)
         viscosity = VISCOSITY * 2.0 * np.pi * self.law.oscillation / bank.num_harmonics
         found = None
         for _ in range(2):  # row weights from the solution, twice
             found = minimize(bank, inner, viscosity, bank.compression(inner), steps=6, stop=1e-3)
-            inner = found.inner
+            inner = found.point.inner
         assert found is not None
-        return bank.outer(inner), found.cost
+        return bank.outer(inner), float(found.value)
 
     def _grow_times(self, bank: Bank, coefficients: np.ndarray, cost: float) -> tuple[Bank, np.ndarray, float]:
         """More time frequencies while they lower the cost by a quarter; not tried when doubling K halved the cost."""
@@ -201,7 +201,7 @@ def continuation(bank: Bank, stages: int) -> np.ndarray:
     unit = 2.0 * np.pi * bank.law.oscillation
     for index, viscosity in enumerate(np.geomspace(0.045 * unit, VISCOSITY * unit / bank.num_harmonics, stages)):
         weights = bank.compression(inner) if index >= stages - 2 else 1.0
-        inner = minimize(bank, inner, float(viscosity), weights, steps=8, stop=1e-3).inner
+        inner = minimize(bank, inner, float(viscosity), weights, steps=8, stop=1e-3).point.inner
     return inner
 
 

@@ -13,18 +13,11 @@ from functools import lru_cache
 import numpy as np
 
 from flm.conservation.moving import MovingSeries
+from flm.numerics.newton import FixedFactors
+from flm.numerics.variable_projection import Projected, project
 
 _RIDGE = 1e-7  # on unit columns: keeps amplitudes of coalescing frequencies bounded
 _STEPS = 30
-
-
-@dataclass(frozen=True, eq=False)
-class Tones:
-    """A fit of one harmonic: frequencies (J,), coefficients (2J, 2) of cos then sin for p and q, squared error."""
-
-    frequencies: np.ndarray
-    coefficients: np.ndarray
-    error: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +35,58 @@ class Clock:
         return cls(0.5 * horizon * (nodes + 1.0), np.sqrt(0.5 * weights), horizon)
 
 
-def distill_harmonics(
-    series: MovingSeries, num_subnets: int, horizon: float, *, speed: float, max_harmonics: int | None = None
-) -> MovingSeries:
+@dataclass(frozen=True, eq=False)
+class Tones:
+    """A fit of one harmonic, which can be moved to other frequencies.
+
+    Args:
+        clock: The nodes.
+        target: p and q at the nodes, times the roots of the weights, (M, 2).
+        frequencies: (J,).
+        coefficients: (2J, 2) of cos then sin, for p and q.
+        basis: Orthonormal columns that span those of the fit.
+        residual: (M, 2).
+    """
+
+    clock: Clock
+    target: np.ndarray
+    frequencies: np.ndarray
+    coefficients: np.ndarray
+    basis: np.ndarray
+    residual: np.ndarray
+
+    @classmethod
+    def at(cls, clock: Clock, target: np.ndarray, frequencies: np.ndarray) -> Tones:
+        """The least-squares fit at given frequencies."""
+        columns = clock.roots[:, None] * _tones(clock.times, frequencies)
+        basis, size, turn = np.linalg.svd(columns, full_matrices=False)
+        kept = size / (size**2 + (_RIDGE * size.max(initial=1e-300)) ** 2)
+        coefficients = turn.T @ (kept[:, None] * (basis.T @ target))
+        return cls(clock, target, frequencies, coefficients, basis, target - columns @ coefficients)
+
+    @property
+    def value(self) -> float:
+        """The squared error."""
+        return float(np.sum(self.residual**2))
+
+    def projected(self) -> Projected:
+        """The problem of the frequencies alone."""
+        clock, count = self.clock, len(self.frequencies)
+        angle = np.outer(clock.times, self.frequencies)[:, :, None]
+        # ∂/∂w_j of c cos w_j t + s sin w_j t is t (s cos − c sin)
+        c, s = self.coefficients[:count], self.coefficients[count:]
+        slopes = (clock.times * clock.roots)[:, None, None] * (np.cos(angle) * s - np.sin(angle) * c)  # (M, J, 2)
+        slopes = slopes.transpose(0, 2, 1).reshape(len(angle), -1)
+        slopes -= self.basis @ (self.basis.T @ slopes)
+        return Projected(slopes.reshape(-1, count), self.residual.ravel())
+
+    def moved(self, step: np.ndarray) -> Tones:
+        """The fit at other frequencies, none of which moves by more than 4/horizon."""
+        most = 4.0 / self.clock.horizon
+        return Tones.at(self.clock, self.target, np.abs(self.frequencies + np.clip(step, -most, most)))
+
+
+def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float, *, speed: float) -> MovingSeries:
     """The best series found with exactly `num_subnets` sub-networks in a frame of the given speed.
 
     Args:
@@ -52,20 +94,18 @@ def distill_harmonics(
         num_subnets: N, the constant included when it is not zero.
         horizon: The length of time that matters.
         speed: c of the new frame; 0 makes each term a sub-network of an FLM in (x, t).
-        max_harmonics: Use only harmonics up to this one; all by default.
 
     Returns:
         A series of `num_subnets` sub-networks, or fewer when the large solution has no more harmonics to give.
     """
     budget = num_subnets - (series.mean != 0.0)
     harmonics = np.unique(series.wavenumbers)
-    harmonics = harmonics[harmonics <= (max_harmonics or harmonics.max(initial=0))]
     # Each harmonic that is used takes a sub-network: only the strongest can be.
     coarse = series.start + horizon * (np.arange(64) + 0.5) / 64
     energy = np.sum(np.abs(series.amplitudes(coarse, int(harmonics.max(initial=0)))[harmonics - 1]) ** 2, axis=1)
     harmonics = np.sort(harmonics[np.argsort(energy, kind="stable")[::-1][: max(budget, 0)]])
     drift = 2.0 * np.pi / series.period * (series.speed - speed)  # z_k turns by −k · drift in the new frame
-    clocks, targets = [], []
+    fits = []
     for k in harmonics:
         mine = series.wavenumbers == k
         clock = Clock.make(horizon, float(series.frequencies[mine].max(initial=0.0)) + k * abs(drift))
@@ -76,21 +116,19 @@ def distill_harmonics(
             coefficients=series.coefficients[mine],
         ).amplitudes(series.start + clock.times, 1)[0]
         z = z * np.exp(-1j * k * drift * clock.times) * clock.roots
-        clocks.append(clock)
-        targets.append(np.stack([z.real, -z.imag], axis=1))  # (M, 2): p and q
-    fits = [Tones(np.zeros(0), np.zeros((0, 2)), float(np.sum(t**2))) for t in targets]
+        fits.append(Tones.at(clock, np.stack([z.real, -z.imag], axis=1), np.zeros(0)))
     queue: list[tuple[float, int, int, Tones]] = []
 
-    def push(index):
-        more = add_tone(clocks[index], targets[index], fits[index], float(harmonics[index] * abs(drift)))
-        if more.error < fits[index].error:
-            heapq.heappush(queue, (more.error - fits[index].error, index, len(more.frequencies), more))
+    def push(index: int) -> None:
+        more = add_tone(fits[index], float(harmonics[index] * abs(drift)))
+        if more.value < fits[index].value:
+            heapq.heappush(queue, (more.value - fits[index].value, index, len(more.frequencies), more))
 
     # A harmonic can gain at most its own energy: the smaller ones are fitted only when their turn can come.
-    waiting = sorted(range(len(harmonics)), key=lambda index: fits[index].error)
+    waiting = sorted(range(len(harmonics)), key=lambda index: fits[index].value)
     used = 0
     while used < budget:
-        while waiting and (not queue or fits[waiting[-1]].error > -queue[0][0]):
+        while waiting and (not queue or fits[waiting[-1]].value > -queue[0][0]):
             push(waiting.pop())
         if not queue:
             break
@@ -100,16 +138,16 @@ def distill_harmonics(
     return _collect(series, harmonics, fits, speed)
 
 
-def add_tone(clock: Clock, target: np.ndarray, fit: Tones, center: float) -> Tones:
+def add_tone(fit: Tones, center: float) -> Tones:
     """The best fit found with one more frequency.
 
     Starts: the largest peaks of the residual's periodogram, and frequencies near the harmonic's own drift (`center`) at
     2/horizon and 6/horizon from it, which periodograms of less than a period cannot see.
     """
-    residual = target - clock.roots[:, None] * (_tones(clock.times, fit.frequencies) @ fit.coefficients)
+    clock = fit.clock
     top = center + 12.0 / clock.horizon + fit.frequencies.max(initial=0.0)
     trial = np.linspace(0.5 / clock.horizon, top, int(2 * top * clock.horizon) + 16)
-    power = np.sum((_tones(clock.times, trial).T @ (clock.roots[:, None] * residual)) ** 2, axis=1)
+    power = np.sum((_tones(clock.times, trial).T @ (clock.roots[:, None] * fit.residual)) ** 2, axis=1)
     power = power[: len(trial)] + power[len(trial) :]
     peaks = np.flatnonzero((power >= np.roll(power, 1)) & (power >= np.roll(power, -1)))
     starts = list(trial[peaks[np.argsort(power[peaks])[-2:]]])
@@ -120,53 +158,15 @@ def add_tone(clock: Clock, target: np.ndarray, fit: Tones, center: float) -> Ton
         gap = 0.4 / clock.horizon
         while np.any(np.abs(fit.frequencies - start) < gap):
             start += gap
-        found = project(clock, target, np.append(fit.frequencies, start))
-        if found.error < best.error:
+        found = refine(Tones.at(clock, fit.target, np.append(fit.frequencies, start)))
+        if found.value < best.value:
             best = found
     return best
 
 
-def project(clock: Clock, target: np.ndarray, frequencies: np.ndarray) -> Tones:
-    """Variable projection: Levenberg–Marquardt on the frequencies with Kaufman's Jacobian, amplitudes eliminated."""
-    fit, basis, residual = _amplitudes(clock, target, frequencies)
-    count, damping = len(frequencies), 1e-2
-    for _ in range(_STEPS):
-        angle = np.outer(clock.times, fit.frequencies)
-        slope = clock.times[:, None] * clock.roots[:, None]
-        # ∂/∂w_j of c cos w_j t + s sin w_j t is t (s cos − c sin); its part outside the span of the basis
-        c, s = fit.coefficients[:count], fit.coefficients[count:]
-        moved = slope[:, :, None] * (np.cos(angle)[:, :, None] * s - np.sin(angle)[:, :, None] * c)  # (M, J, 2)
-        moved = moved.transpose(0, 2, 1).reshape(len(clock.times), -1)
-        moved -= basis @ (basis.T @ moved)
-        jacobian = moved.reshape(len(clock.times) * 2, count)
-        gram, gradient = jacobian.T @ jacobian, jacobian.T @ residual.ravel()
-        size = gram.diagonal().max()
-        if size == 0.0:
-            break
-        while True:
-            step = np.linalg.solve(gram + damping * size * np.eye(count), gradient)
-            trial = np.abs(fit.frequencies + np.clip(step, -4.0 / clock.horizon, 4.0 / clock.horizon))
-            new, new_basis, new_residual = _amplitudes(clock, target, trial)
-            if new.error < fit.error:
-                break
-            damping *= 8.0
-            if damping > 1e6:
-                return fit
-        gain = fit.error - new.error
-        fit, basis, residual, damping = new, new_basis, new_residual, damping / 6.0
-        if gain < 1e-3 * fit.error:
-            break
-    return fit
-
-
-def _amplitudes(clock: Clock, target: np.ndarray, frequencies: np.ndarray) -> tuple[Tones, np.ndarray, np.ndarray]:
-    """The linear fit for given frequencies, with an orthonormal basis of the columns and the residual (M, 2)."""
-    columns = clock.roots[:, None] * _tones(clock.times, frequencies)
-    basis, size, turn = np.linalg.svd(columns, full_matrices=False)
-    kept = size / (size**2 + (_RIDGE * max(size[0], 1e-300)) ** 2)
-    coefficients = turn.T @ (kept[:, None] * (basis.T @ target))
-    residual = target - columns @ coefficients
-    return Tones(frequencies, coefficients, float(np.sum(residual**2))), basis, residual
+def refine(start: Tones) -> Tones:
+    """The best fit that variable projection finds from a start."""
+    return project(start, FixedFactors(1e-2, down=6.0), max_steps=_STEPS, gain_tol=1e-3).point
 
 
 @lru_cache(maxsize=64)

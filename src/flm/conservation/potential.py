@@ -20,6 +20,8 @@ import numpy as np
 import scipy.linalg
 
 from flm.numerics.least_squares import one_thread
+from flm.numerics.newton import FixedFactors, Minimum, Step, Trial
+from flm.numerics.newton import minimize as descend
 
 SPACING = 2.5  # of the time frequencies
 INITIAL_WEIGHT = 10.0  # of the initial condition against the residual; 1 to 100 made no difference
@@ -168,18 +170,9 @@ class Bank:
         return 1.0 / (1.0 + COMPRESSION_WEIGHT * steepness)
 
 
-@dataclass(frozen=True)
-class Minimum:
-    """What a minimization returns: coefficients of the orthonormal time functions, the cost, and the steps taken."""
-
-    inner: np.ndarray
-    cost: float
-    steps: int
-
-
 def minimize(
     bank: Bank, inner: np.ndarray, viscosity: float, weights: np.ndarray | float, *, steps: int, stop: float
-) -> Minimum:
+) -> Minimum[Point]:
     """Levenberg–Marquardt on mean_θ ∫ (weights · R)² ds/(osc amp)² + 10 mean_θ (u − u0)²/amp² at s = 0.
 
     Args:
@@ -190,67 +183,85 @@ def minimize(
         steps: At most this many.
         stop: Stop when a step lowers the cost by less than this share.
     """
+    rule = FixedFactors(1e-10, down=16.0, up=16.0, most=1e3)
     with one_thread(bank.num_columns):
-        return _minimize(bank, inner, viscosity, weights, steps, stop)
+        cost = _Cost(bank, viscosity, weights)
+        return descend(cost.at(inner), lambda point: _Local(cost, point), rule, max_steps=steps, gain_tol=stop)
 
 
-def _minimize(bank, inner, viscosity, weights, steps, stop) -> Minimum:
-    law, (value, slope, integral), (phi, phi_s, phi_0) = bank.law, bank.waves, bank.clock
-    count, half = value.shape
-    scale = np.sqrt(bank.times[1] / count) / (law.oscillation * law.amplitude)
-    row = np.broadcast_to(weights * scale, (count, len(phi)))  # (X, M)
-    start_row = np.sqrt(INITIAL_WEIGHT / count) / law.amplitude
-    start_target = law.initial(bank.theta) - law.mean
-    rank = phi.shape[1]
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Coefficients of the orthonormal time functions (2K, r), u and the weighted rows there."""
 
-    def evaluate(inner):
-        u, r = bank.residual(inner, viscosity)
-        r, first = row * r, start_row * (value @ (inner @ phi_0) - start_target)
-        return float(np.sum(r * r) + first @ first), u, r, first
+    inner: np.ndarray
+    u: np.ndarray
+    rows: np.ndarray
+    start_rows: np.ndarray
 
-    cost, u, r, first = evaluate(inner)
-    damping, done = 1e-10, 0
-    pairs = [
-        np.einsum("mi,mj->mij", a, b).reshape(len(phi), -1).T for a, b in ((phi_s, phi_s), (phi_s, phi), (phi, phi))
-    ]
-    for _ in range(steps):
-        speed = law.speed(u) * law.scale - bank.frame  # (X, M)
+    @cached_property
+    def cost(self) -> float:
+        """The sum of squares."""
+        return float(np.sum(self.rows**2) + self.start_rows @ self.start_rows)
+
+
+class _Cost:
+    """The sum of squares that `minimize` lowers."""
+
+    def __init__(self, bank: Bank, viscosity: float, weights: np.ndarray | float):
+        self.bank, self.viscosity = bank, viscosity
+        law, count = bank.law, len(bank.theta)
+        phi, phi_s, _ = bank.clock
+        scale = np.sqrt(bank.times[1] / count) / (law.oscillation * law.amplitude)
+        self.row = np.broadcast_to(weights * scale, (count, len(phi)))  # (X, M)
+        self.start_row = np.sqrt(INITIAL_WEIGHT / count) / law.amplitude
+        self.start_target = law.initial(bank.theta) - law.mean
+        products = ((phi_s, phi_s), (phi_s, phi), (phi, phi))
+        self.pairs = [np.einsum("mi,mj->mij", a, b).reshape(len(phi), -1).T for a, b in products]
+
+    def at(self, inner: np.ndarray) -> Point:
+        """The rows at coefficients (2K, r)."""
+        u, r = self.bank.residual(inner, self.viscosity)
+        start = self.bank.waves[0] @ (inner @ self.bank.clock[2]) - self.start_target
+        return Point(inner, u, self.row * r, self.start_row * start)
+
+
+class _Local:
+    """The cost near a point: its Gauss–Newton matrix, a sum over times of Kronecker products, and half its slope."""
+
+    def __init__(self, cost: _Cost, point: Point):
+        self.cost, self.point, self.value = cost, point, point.cost
+        bank, row = cost.bank, cost.row
+        (value, slope, integral), (phi, phi_s, phi_0) = bank.waves, bank.clock
+        rank, half = phi.shape[1], value.shape[1]
+        speed = bank.law.speed(point.u) * bank.law.scale - bank.frame  # (X, M)
         # ∂R = φ′ ⊗ D⁻¹ + φ ⊗ Q,  Q = f′(u) − c − ν ∂_θ less its mean
-        q = speed.T[:, :, None] * value - viscosity * slope
+        q = speed.T[:, :, None] * value - cost.viscosity * slope
         q -= q.mean(axis=1, keepdims=True)
         q *= row.T[:, :, None]
         p = row.T[:, :, None] * integral
         grams = [np.matmul(a.transpose(0, 2, 1), b).reshape(len(phi), -1) for a, b in ((p, p), (p, q), (q, q))]
-        cross = (pairs[1] @ grams[1]).reshape(rank, rank, half, half)
-        hessian = (pairs[0] @ grams[0] + pairs[2] @ grams[2]).reshape(rank, rank, half, half)
+        cross = (cost.pairs[1] @ grams[1]).reshape(rank, rank, half, half)
+        hessian = (cost.pairs[0] @ grams[0] + cost.pairs[2] @ grams[2]).reshape(rank, rank, half, half)
         hessian += cross
         hessian += cross.transpose(1, 0, 3, 2)
-        hessian += np.multiply.outer(np.outer(phi_0, phi_0), start_row**2 * (value.T @ value))
-        hessian = hessian.transpose(0, 2, 1, 3).reshape(rank * half, rank * half)
-        gradient = phi_s.T @ np.einsum("mxk,xm->mk", p, r) + phi.T @ np.einsum("mxk,xm->mk", q, r)
-        gradient += np.outer(phi_0, start_row * (value.T @ first))
-        size = hessian.diagonal().max()
-        del p, q, grams, cross
-        while True:
-            damped = hessian.copy()
-            damped[np.diag_indices_from(damped)] += size * max(damping, 1e-15)
-            try:
-                factor = scipy.linalg.cho_factor(damped, lower=True, overwrite_a=True, check_finite=False)
-                step = -scipy.linalg.cho_solve(factor, gradient.ravel(), check_finite=False)
-                trial = inner + step.reshape(rank, half).T
-                new = evaluate(trial)
-                if new[0] < cost:
-                    break
-            except np.linalg.LinAlgError:  # not positive definite: more damping
-                pass
-            damping = max(16.0 * damping, 1e-14)
-            if damping > 1e3:
-                return Minimum(inner, cost, done)
-        gain, done, damping = cost - new[0], done + 1, damping / 16.0
-        inner, (cost, u, r, first) = trial, new
-        if gain < stop * cost:
-            break
-    return Minimum(inner, cost, done)
+        hessian += np.multiply.outer(np.outer(phi_0, phi_0), cost.start_row**2 * (value.T @ value))
+        gradient = phi_s.T @ np.einsum("mxk,xm->mk", p, point.rows) + phi.T @ np.einsum("mxk,xm->mk", q, point.rows)
+        gradient += np.outer(phi_0, cost.start_row * (value.T @ point.start_rows))
+        self.hessian = hessian.transpose(0, 2, 1, 3).reshape(rank * half, rank * half)
+        self.gradient = gradient.ravel()
+        self.size = float(self.hessian.diagonal().max())
+
+    def step(self, damping: np.ndarray) -> Step:
+        damped, shift = self.hessian.copy(), self.size * max(float(damping), 1e-15)
+        damped[np.diag_indices_from(damped)] += shift
+        factor = scipy.linalg.cho_factor(damped, lower=True, overwrite_a=True, check_finite=False)
+        step = -scipy.linalg.cho_solve(factor, self.gradient, check_finite=False)
+        return Step(step, -self.gradient @ step + shift * (step @ step))
+
+    def take(self, move: np.ndarray) -> Trial[Point]:
+        inner = self.point.inner
+        point = self.cost.at(inner + move.reshape(inner.shape[::-1]).T)
+        return Trial(point, point.cost)
 
 
 def harmonics(theta: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,0 +1,108 @@
+"""Variable projection: nonlinear unknowns by Levenberg–Marquardt, with the linear ones eliminated.
+
+Conventions. A fit Φ(θ) c ≈ y has nonlinear unknowns θ (P,), for example frequencies, and linear ones c, its amplitudes.
+At given θ the amplitudes are a least-squares solution, so that F(θ) = |y − Φ(θ) c(θ)|² depends on θ alone. Kaufman's
+approximation (BIT 15, 1975) of the slopes of Φ(θ) c(θ) is (I − QQᵀ)(∂Φ/∂θ) c, where Q spans the columns of Φ: what a
+change of θ brings that no change of amplitudes can. The step d minimizes |J d − r|² + λ s |d|² with J those slopes,
+r = y − Φ c and s the largest squared norm of a column of J.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+
+from flm.numerics.newton import FixedFactors, Minimum, Nielsen, Step, Trial, minimize
+
+
+class Projected(NamedTuple):
+    """Kaufman's slopes J (rows, P) and the residual r (rows,); rows may be turned by any orthogonal matrix."""
+
+    jacobian: np.ndarray
+    residual: np.ndarray
+
+
+class Projection(Protocol):
+    """A fit at given θ, its amplitudes solved for."""
+
+    @property
+    def value(self) -> float:
+        """F(θ)."""
+        ...
+
+    def projected(self) -> Projected:
+        """The problem of θ alone near this fit."""
+        ...
+
+    def moved(self, step: np.ndarray) -> Self:
+        """The fit at θ + step, or at the nearest θ that is allowed."""
+        ...
+
+
+Fit = TypeVar("Fit", bound=Projection)
+
+
+def project(
+    start: Fit,
+    rule: Nielsen | FixedFactors,
+    *,
+    max_steps: int,
+    gain_tol: float = 0.0,
+    step_tol: float = 0.0,
+    settled: float = np.inf,
+    refreshed: Callable[[Fit], Fit] = lambda fit: fit,
+) -> Minimum[Fit]:
+    """The fit of least F that Levenberg–Marquardt finds from a start.
+
+    Args:
+        start: The first fit.
+        rule: How the damping moves.
+        max_steps: Accepted steps at most.
+        gain_tol: See `flm.numerics.newton.minimize`; so are `step_tol` and `settled`.
+        refreshed: What replaces each accepted fit, for weights or a ridge that follow the fit.
+    """
+    found = minimize(
+        start,
+        lambda fit: _Local(refreshed(fit)),
+        rule,
+        max_steps=max_steps,
+        gain_tol=gain_tol,
+        step_tol=step_tol,
+        settled=settled,
+    )
+    return Minimum(refreshed(found.point), found.value, found.steps, found.converged)
+
+
+def trailing_block(factor: np.ndarray, num_columns: int, num_outputs: int = 1) -> Projected:
+    """The problem of θ alone, read off the triangular factor of [Φ, (∂Φ/∂θ) c_1, …, (∂Φ/∂θ) c_K, r_1, …, r_K].
+
+    Below its first `num_columns` rows stand the parts of slopes and residuals outside the span of Φ: Q is never formed.
+    """
+    below = factor[num_columns:, num_columns:]
+    free = below.shape[1] // num_outputs - 1
+    slopes, residual = below[:, : num_outputs * free], below[:, num_outputs * free :]
+    return Projected(slopes.reshape(-1, free), residual.ravel())
+
+
+class _Local:
+    """F near a fit, by one R-only factorization of [J r]: a rejected step costs no new one."""
+
+    def __init__(self, fit: Projection):
+        self.fit, self.value = fit, fit.value
+        J, r = fit.projected()
+        factor = np.asarray(np.linalg.qr(np.column_stack([J, r]), mode="r"))
+        self.J, self.r = factor[:, :-1], factor[:, -1]
+        self.size = float(np.max((self.J**2).sum(axis=0), initial=0.0))
+
+    def step(self, damping: np.ndarray) -> Step:
+        count = self.J.shape[1]
+        damped = np.concatenate([self.J, np.sqrt(damping * self.size) * np.eye(count)])
+        step = np.linalg.lstsq(damped, np.concatenate([self.r, np.zeros(count)]), rcond=None)[0]
+        # |r|² − |r − J d|² = |J d|² + 2 λ s |d|² by the normal equations, and this form does not cancel.
+        return Step(step, np.sum((self.J @ step) ** 2) + 2 * damping * self.size * (step @ step))
+
+    def take(self, move: np.ndarray) -> Trial:
+        fit = self.fit.moved(move)
+        return Trial(fit, fit.value)
