@@ -64,7 +64,7 @@ class UnsolvedError(FLMError, RuntimeError):
 def check_count(name: str, value: Any, least: int = 0) -> int:
     """That argument as a number of things, refused unless it is an integer of at least `least`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
+        raise InputError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
     return int(value)
 
 

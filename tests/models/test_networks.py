@@ -119,7 +119,7 @@ def test_every_model_keeps_the_interface(name, outputs):
 def test_jets_of_networks_equal_reverse_mode(name):
     model = MODELS[name](BOX, 1)
     x = points(2)
-    scalar = lambda p: model._values(p[None])[0]
+    scalar = lambda p: model.values(p[None])[0]
     first = jax.jit(jax.vmap(jax.grad(scalar)))(x)
     second = jax.jit(jax.vmap(jax.hessian(scalar)))(x)
     jets = model.jets(x, ((1, 0), (0, 1), (1, 1), (0, 2)))

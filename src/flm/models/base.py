@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import abc
+from collections.abc import Callable, Sequence
+from typing import Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+import numpy.typing as npt
+from jaxtyping import Array, Float, PyTree
 
 from flm.domains import AbstractDomain
 from flm.series.arrays import device, host
 from flm.series.waves import Orders
 from flm.wording import InputError
+
+Key = int | np.integer | np.ndarray | Array  # a seed, or a JAX key
 
 
 class InputMap(eqx.Module):
@@ -38,7 +42,7 @@ class InputMap(eqx.Module):
         return (points - jnp.asarray(self.center, points.dtype)) * jnp.asarray(self.scale, points.dtype)
 
 
-def input_map(inputs: int | AbstractDomain, width: float, period: Any = None) -> InputMap:
+def input_map(inputs: int | AbstractDomain, width: float, period: npt.ArrayLike | None = None) -> InputMap:
     """The map under which one period becomes `width`: by default a domain's own extent, and no map for a plain count."""
     if isinstance(inputs, AbstractDomain):
         m, axes = len(inputs.axes), tuple(inputs.axes)
@@ -64,7 +68,7 @@ def input_map(inputs: int | AbstractDomain, width: float, period: Any = None) ->
     return InputMap(tuple(map(float, center)), tuple(map(float, width / default)), axes)
 
 
-def random_key(key: Any) -> Array:
+def random_key(key: Key) -> Array:
     """A JAX key from an integer seed or a key."""
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         if not -(2**63) <= key < 2**63:
@@ -85,24 +89,27 @@ class AbstractModel(eqx.Module):
     map: eqx.AbstractVar[InputMap]
     num_outputs: eqx.AbstractVar[int]
 
-    def __call__(self, points: Any) -> Array:
+    def __call__(self, points: npt.ArrayLike) -> Array:
         """Values at points (P, m); one input: also (P,)."""
         return self.jets(points, ((0,) * self.num_inputs,))[0]
 
-    def _values(self, points: Float[Array, "P m"]) -> Array:
-        """Values in plain JAX operations, for `jets` by forward-mode autodiff."""
-        raise NotImplementedError
+    def values(self, points: Float[Array, "P m"]) -> Float[Array, "P *K"]:
+        """Values at checked points in plain JAX operations; `jets` differentiates them unless a model knows better."""
+        raise NotImplementedError(f"{type(self).__name__} must have `values` or `jets`.")
 
-    def jets(self, points: Any, orders: Orders) -> Array:
+    def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """The partial derivatives named by `orders`, stacked first: (A, P) or (A, P, K).
 
         Args:
             points: (P, m).
             orders: multi-indices; ((0, 0), (2, 0)) is the value and the second derivative along the first input.
+
+        Returns:
+            One derivative after the other, here by forward-mode autodiff of `values`.
         """
         return _autodiff_jets(self, self._checked(points), self._orders(orders))
 
-    def trainable(self) -> Any:
+    def trainable(self) -> PyTree[bool]:
         """A pytree of booleans shaped like the model: which leaves training may change."""
         return jax.tree.map(eqx.is_inexact_array, self)
 
@@ -116,15 +123,15 @@ class AbstractModel(eqx.Module):
         """How many numbers training may change."""
         return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(self, self.trainable())))
 
-    def _checked(self, points: Any) -> Array:
-        _, (points,) = host(points)
-        if self.num_inputs == 1 and points.ndim == 1:
-            points = points[:, None]
-        if points.ndim != 2 or points.shape[1] != self.num_inputs:
-            raise InputError(f"`points` must have shape (P, {self.num_inputs}); got {points.shape}.")
-        if not jnp.issubdtype(points.dtype, jnp.floating):
-            points = points.astype(jnp.result_type(float))
-        return device(points)
+    def _checked(self, points: npt.ArrayLike) -> Float[Array, "P m"]:
+        _, (array,) = host(points)
+        if self.num_inputs == 1 and array.ndim == 1:
+            array = array[:, None]
+        if array.ndim != 2 or array.shape[1] != self.num_inputs:
+            raise InputError(f"`points` must have shape (P, {self.num_inputs}); got {array.shape}.")
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            array = array.astype(jnp.result_type(float))
+        return device(array)
 
     def _orders(self, orders: Sequence[Sequence[int]]) -> Orders:
         checked = tuple(tuple(int(o) for o in alpha) for alpha in orders)
@@ -138,26 +145,51 @@ class AbstractModel(eqx.Module):
 class AbstractLinearModel(AbstractModel):
     """A model that is linear in its amplitudes: a least-squares solver sees only its columns."""
 
-    def basis(self, points: Any, orders: Orders) -> Float[Array, "A P columns"]:
+    @abc.abstractmethod
+    def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
         """The columns and their derivatives: jets = basis @ coefficients."""
-        raise NotImplementedError
+
+    @property
+    @abc.abstractmethod
+    def coefficients(self) -> Float[Array, "columns *K"]:
+        """The amplitudes that multiply the columns."""
+
+    @abc.abstractmethod
+    def with_coefficients(self, coefficients: npt.ArrayLike) -> Self:
+        """The model with other amplitudes; everything else is kept."""
+
+
+class AbstractOutputWeights(AbstractLinearModel):
+    """A linear model of which only the weights of the output layer are trained: f = basis @ weights."""
+
+    weights: eqx.AbstractVar[Float[Array, "*columns_K"]]
+
+    def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
+        """Values and derivatives: basis times weights."""
+        return self.basis(points, orders) @ self.coefficients
 
     @property
     def coefficients(self) -> Float[Array, "columns *K"]:
-        """The amplitudes that multiply the columns."""
-        raise NotImplementedError
+        """The output weights, one per column."""
+        return self.weights.reshape(-1) if self.num_outputs == 1 else self.weights.reshape(-1, self.num_outputs)
 
-    def with_coefficients(self, coefficients: Any) -> Any:
-        """The model with other amplitudes, frequencies kept."""
-        raise NotImplementedError
+    def with_coefficients(self, coefficients: npt.ArrayLike) -> Self:
+        """The network with other output weights."""
+        new = jnp.asarray(coefficients, self.weights.dtype).reshape(self.weights.shape)
+        return eqx.tree_at(lambda f: f.weights, self, new)
+
+    def trainable(self) -> PyTree[bool]:
+        """The output weights."""
+        spec = jax.tree.map(lambda _: False, self)
+        return eqx.tree_at(lambda f: f.weights, spec, True)
 
 
 @eqx.filter_jit  # called outside of a larger program, compile once per shape
 def _autodiff_jets(model: AbstractModel, points: Array, orders: Orders) -> Array:
-    return jnp.stack([_derivative(model._values, points, alpha) for alpha in orders])
+    return jnp.stack([_derivative(model.values, points, alpha) for alpha in orders])
 
 
-def _derivative(function: Any, points: Array, alpha: tuple[int, ...]) -> Array:
+def _derivative(function: Callable[[Array], Array], points: Array, alpha: tuple[int, ...]) -> Array:
     """D^alpha by nested forward mode: the function is pointwise, so one tangent serves all points."""
     for j, order in enumerate(alpha):
         for _ in range(order):
@@ -165,8 +197,8 @@ def _derivative(function: Any, points: Array, alpha: tuple[int, ...]) -> Array:
     return function(points)
 
 
-def _along(function: Any, j: int) -> Any:
-    def derivative(points):
+def _along(function: Callable[[Array], Array], j: int) -> Callable[[Array], Array]:
+    def derivative(points: Array) -> Array:
         return jax.jvp(function, (points,), (jnp.zeros_like(points).at[:, j].set(1),))[1]
 
     return derivative

@@ -1,14 +1,17 @@
 """Linear models fitted to values at points."""
 
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from flm.models.base import AbstractLinearModel
 from flm.wording import InputError, InputTypeError
 
+Model = TypeVar("Model", bound=AbstractLinearModel)
 
-def least_squares(model: AbstractLinearModel, points: Any, values: Any) -> Any:
+
+def least_squares(model: Model, points: npt.ArrayLike, values: npt.ArrayLike) -> Model:
     """The model with the output weights of least squared error at points (and of least norm among those).
 
     Args:
@@ -19,8 +22,8 @@ def least_squares(model: AbstractLinearModel, points: Any, values: Any) -> Any:
     if not isinstance(model, AbstractLinearModel):
         raise InputTypeError(f"`model` must be linear in its amplitudes; got {type(model).__name__}. Use flm.train.")
     columns = np.asarray(model.basis(points, ((0,) * model.num_inputs,))[0])
-    values = np.asarray(values, float)
+    targets = np.asarray(values, float)
     expected = (len(columns),) if model.num_outputs == 1 else (len(columns), model.num_outputs)
-    if values.shape != expected:
-        raise InputError(f"`values` must have shape {expected}, one row per point; got {values.shape}.")
-    return model.with_coefficients(np.linalg.lstsq(columns, values, rcond=1e-14)[0])
+    if targets.shape != expected:
+        raise InputError(f"`values` must have shape {expected}, one row per point; got {targets.shape}.")
+    return model.with_coefficients(np.linalg.lstsq(columns, targets, rcond=1e-14)[0])

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+import numpy.typing as npt
+from jaxtyping import Array, Float, PyTree
 
 from flm.domains import AbstractDomain
-from flm.models.base import AbstractLinearModel, InputMap, input_map, random_key
+from flm.models.base import AbstractLinearModel, InputMap, Key, input_map, random_key
 from flm.series import PhaseSeries, lattice, sign_matrix, sincos
 from flm.series.arrays import as_floats, device, host
 from flm.series.forms import MAX_INPUTS
 from flm.series.waves import Orders, monomial, quarter_turn, turned_coefficients
-from flm.wording import InputError
+from flm.wording import InputError, check_count
 
 
 class FLM(AbstractLinearModel):
@@ -57,17 +58,15 @@ class FLM(AbstractLinearModel):
         num_inputs: int | AbstractDomain,
         num_subnets: int,
         *,
-        key: Any,
-        period: Any = None,
+        key: Key,
+        period: npt.ArrayLike | None = None,
         num_outputs: int = 1,
-        frequencies: Any = None,
+        frequencies: npt.ArrayLike | None = None,
         train_frequencies: bool = True,
     ):
         self.map = input_map(num_inputs, 2 * np.pi, period)
-        m, n = len(self.map.center), num_subnets
-        for name, value in (("num_subnets", n), ("num_outputs", num_outputs)):
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(f"`{name}` must be an integer of at least 1; got {value!r}.")
+        m, n = len(self.map.center), check_count("num_subnets", num_subnets, 1)
+        check_count("num_outputs", num_outputs, 1)
         if m > MAX_INPUTS:
             raise InputError(
                 f"`num_inputs` must be at most {MAX_INPUTS}; got {m}: {n} sub-networks would have "
@@ -97,19 +96,17 @@ class FLM(AbstractLinearModel):
                 f"{self.phases.shape}."
             )
 
-    def jets(self, points: Any, orders: Orders) -> Array:
+    def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """Values and derivatives from one table: (A, P) or (A, P, K). See `AbstractModel.jets`."""
-        return _jets(*self._arrays(), self._checked(points), self._orders(orders))
+        return _jets(self._frame(), self.amplitudes, self.phases, self._checked(points), self._orders(orders))
 
-    def basis(self, points: Any, orders: Orders) -> Float[Array, "A P columns"]:
+    def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
         """Columns cos(k . z) then sin(k . z) of all M = N l waves, and their derivatives."""
-        n, _, _, *mapping = self._arrays()
-        return _basis(n, *mapping, self._checked(points), self._orders(orders))
+        return _basis(self._frame(), self._checked(points), self._orders(orders))
 
-    def _arrays(self) -> tuple[Any, ...]:
-        """Parameters and input map: all arguments of the compiled programs, so that another domain compiles nothing."""
+    def _frame(self) -> _Frame:
         center, scale = (np.asarray(v, self.frequencies.dtype) for v in (self.map.center, self.map.scale))
-        return self.frequencies, self.amplitudes, self.phases, center, scale
+        return _Frame(self.frequencies, center, scale)
 
     @property
     def coefficients(self) -> Float[Array, "2M *K"]:
@@ -118,7 +115,7 @@ class FLM(AbstractLinearModel):
         C, S = A * xp.cos(phi), A * xp.sin(phi)
         return device(xp.concatenate([C.reshape(-1, *C.shape[2:]), S.reshape(-1, *S.shape[2:])]))
 
-    def with_coefficients(self, coefficients: Any) -> FLM:
+    def with_coefficients(self, coefficients: npt.ArrayLike) -> FLM:
         """The model with A = |C + iS| and phi = arg(C + iS), frequencies kept."""
         xp, (values,) = host(coefficients)
         shape = self.amplitudes.shape
@@ -127,7 +124,7 @@ class FLM(AbstractLinearModel):
         C, S = (v.reshape(shape) for v in xp.split(values.astype(self.amplitudes.dtype), 2))
         return eqx.tree_at(lambda f: (f.amplitudes, f.phases), self, (device(xp.hypot(C, S)), device(xp.arctan2(S, C))))
 
-    def trainable(self) -> Any:
+    def trainable(self) -> PyTree[bool]:
         """Everything, or all but the frequencies when they are hardwired."""
         spec = jax.tree.map(eqx.is_inexact_array, self)
         return eqx.tree_at(lambda f: f.frequencies, spec, self.train_frequencies)
@@ -144,18 +141,33 @@ class FLM(AbstractLinearModel):
         return mapped.rescale(self.map.scale).shift(self.map.center)
 
 
-def _table(n: Array, center: Array, scale: Array, points: Array) -> tuple[Array, Array, Array]:
-    """Physical wave vectors k (M, m), and sin and cos of their angles, neuron-major (M, P): XLA's fastest layout."""
+class _Frame(NamedTuple):
+    """Frequencies and input map, arguments of the compiled programs: another domain compiles nothing."""
+
+    frequencies: Float[Array, "N m"]
+    center: Float[np.ndarray, "m"]
+    scale: Float[np.ndarray, "m"]
+
+
+class _Table(NamedTuple):
+    """Physical wave vectors, and sine and cosine of their angles at points, neuron-major: XLA's fastest layout."""
+
+    k: Float[Array, "M m"]
+    sine: Float[Array, "M P"]
+    cosine: Float[Array, "M P"]
+
+
+def _table(frame: _Frame, points: Array) -> _Table:
+    n, center, scale = frame
     signs = sign_matrix(n.shape[1]).astype(n.dtype)
     k = (n[:, None, :] * signs).reshape(-1, n.shape[1])
     z = (points - center.astype(points.dtype)) * scale.astype(points.dtype)
-    sine, cosine = sincos(k @ z.T)
-    return k * scale, sine, cosine
+    return _Table(k * scale, *sincos(k @ z.T))
 
 
 @partial(jax.jit, static_argnames="orders")  # called outside of a larger program, compile once per shape
-def _jets(n: Array, A: Array, phi: Array, center: Array, scale: Array, points: Array, orders: Orders) -> Array:
-    k, sine, cosine = _table(n, center, scale, points)
+def _jets(frame: _Frame, A: Array, phi: Array, points: Array, orders: Orders) -> Array:
+    k, sine, cosine = _table(frame, points)
     sin_phi, cos_phi = sincos(phi)
     C, S = ((A * v).reshape(len(k), *A.shape[2:]) for v in (cos_phi, sin_phi))
     C, S = turned_coefficients(k, C, S, orders)
@@ -163,11 +175,11 @@ def _jets(n: Array, A: Array, phi: Array, center: Array, scale: Array, points: A
 
 
 @partial(jax.jit, static_argnames="orders")
-def _basis(n: Array, center: Array, scale: Array, points: Array, orders: Orders) -> Array:
-    k, sine, cosine = _table(n, center, scale, points)
+def _basis(frame: _Frame, points: Array, orders: Orders) -> Array:
+    k, sine, cosine = _table(frame, points)
     blocks = []
     for alpha in orders:
-        factor = jnp.reshape(monomial(k, alpha) * jnp.ones(len(k), k.dtype), (-1, 1))
+        factor = monomial(k, alpha)[:, None]
         # of C cos + S sin, the column of C is its derivative at C = 1, S = 0, and likewise for S
         (cc, cs), (sc, ss) = quarter_turn(1.0, 0.0, sum(alpha)), quarter_turn(0.0, 1.0, sum(alpha))
         of_C, of_S = cc * cosine + cs * sine, sc * cosine + ss * sine

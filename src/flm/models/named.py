@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from flm.models.base import AbstractModel
+from flm.domains import AbstractDomain
+from flm.models.base import AbstractModel, Key
 from flm.models.classic.cosine_squasher import GallantWhite
 from flm.models.classic.fixed_lattice import FourierSeriesNetwork, SharedBasisNetwork
 from flm.models.classic.random_waves import FourierELM, RandomFourierFeatures
@@ -16,7 +16,7 @@ from flm.wording import InputError, did_you_mean
 
 # name -> (domain or number of inputs, size, key, number of outputs) -> model; `size` is the number of sub-networks,
 # of terms, or of neurons per hidden layer.
-Build = Callable[[Any, int, Any, int], AbstractModel]
+Build = Callable[[int | AbstractDomain, int, Key, int], AbstractModel]
 
 
 def _siren(depth: int) -> Build:
@@ -55,7 +55,7 @@ NAMED: dict[str, Build] = {
 }
 
 
-def named_model(name: str, inputs: Any, size: int, *, key: Any, num_outputs: int = 1) -> AbstractModel:
+def named_model(name: str, inputs: int | AbstractDomain, size: int, *, key: Key, num_outputs: int = 1) -> AbstractModel:
     """The model called `name`.
 
     Args:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
+import numpy.typing as npt
 from jaxtyping import Array, Float
 
 from flm.domains import AbstractDomain
-from flm.models.base import AbstractModel, InputMap, input_map, random_key
+from flm.models.base import AbstractModel, InputMap, Key, input_map, random_key
 from flm.series import sincos
 from flm.series.waves import Orders, turned_coefficients
-from flm.wording import InputError
+from flm.wording import InputError, check_count
 
 _ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "leaky_relu": jax.nn.leaky_relu, "sigmoid": jax.nn.sigmoid}
 
 
-def _sizes(name: str, m: int, width: int, depth: int, num_outputs: int) -> list[int]:
-    for argument, value in (("width", width), ("depth", depth), ("num_outputs", num_outputs)):
-        if not isinstance(value, int | np.integer) or value < 1:
-            raise InputError(f"`{argument}` of {name} must be an integer of at least 1; got {value!r}.")
-    return [m, *[int(width)] * int(depth), int(num_outputs)]
+def _sizes(m: int, width: int, depth: int, num_outputs: int) -> list[int]:
+    hidden = [check_count("width", width, 1)] * check_count("depth", depth, 1)
+    return [m, *hidden, check_count("num_outputs", num_outputs, 1)]
 
 
 def _uniform(key: Array, shape: tuple[int, ...], bound: float) -> Array:
@@ -75,12 +72,12 @@ class MLP(AbstractModel):
         width: int,
         depth: int = 3,
         *,
-        key: Any,
+        key: Key,
         activation: str = "tanh",
         num_outputs: int = 1,
     ):
         self.map = input_map(num_inputs, 2.0)
-        sizes = _sizes("MLP", len(self.map.center), width, depth, num_outputs)
+        sizes = _sizes(len(self.map.center), width, depth, num_outputs)
         keys = jax.random.split(random_key(key), 2 * len(sizes) - 2)
         pairs = list(itertools.pairwise(sizes))
         self.weights = tuple(_uniform(k, (o, i), 1 / math.sqrt(i)) for k, (i, o) in zip(keys[::2], pairs, strict=True))
@@ -95,7 +92,8 @@ class MLP(AbstractModel):
                 f"`activation` must be one of {', '.join(map(repr, _ACTIVATIONS))}; got {self.activation!r}."
             )
 
-    def _values(self, points: Array) -> Array:
+    def values(self, points: Float[Array, "P m"]) -> Float[Array, "P *K"]:
+        """The layers, one after the other."""
         y = self.map(points).T  # (neurons, P): the long side is contiguous
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             y = _ACTIVATIONS[self.activation](weight @ y + bias[:, None])
@@ -130,12 +128,12 @@ class Siren(AbstractModel):
         width: int,
         depth: int = 1,
         *,
-        key: Any,
+        key: Key,
         omega: float = 1.0,
         num_outputs: int = 1,
     ):
         self.map = input_map(num_inputs, 2.0)
-        sizes = _sizes("Siren", len(self.map.center), width, depth, num_outputs)
+        sizes = _sizes(len(self.map.center), width, depth, num_outputs)
         keys = jax.random.split(random_key(key), 2 * len(sizes) - 2)
         pairs = list(itertools.pairwise(sizes))
         bounds = [1 / sizes[0], *(math.sqrt(6 / i) for i in sizes[1:-1])]
@@ -151,13 +149,14 @@ class Siren(AbstractModel):
         if not (math.isfinite(self.omega) and self.omega > 0):
             raise InputError(f"`omega` must be a positive number; got {self.omega!r}.")
 
-    def _values(self, points: Array) -> Array:
+    def values(self, points: Float[Array, "P m"]) -> Float[Array, "P *K"]:
+        """The layers of sines, one after the other."""
         y = sincos(self.omega * (self.weights[0] @ self.map(points).T) + self.biases[0][:, None])[0]
         for weight, bias in zip(self.weights[1:-1], self.biases[1:-1], strict=True):
             y = sincos(weight @ y + bias[:, None])[0]
         return _outputs(self, y)
 
-    def jets(self, points: Any, orders: Orders) -> Array:
+    def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """Values and derivatives, in closed form for one hidden layer; see `AbstractModel.jets`."""
         if len(self.weights) != 2:
             return super().jets(points, orders)

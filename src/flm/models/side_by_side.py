@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy.typing as npt
+from jaxtyping import Array, PyTree
 
 from flm.models.base import AbstractModel, InputMap
 from flm.series.waves import Orders
@@ -25,7 +26,7 @@ class SideBySide(AbstractModel):
     map: InputMap
     num_outputs: int = eqx.field(static=True)
 
-    def __init__(self, models: Any):
+    def __init__(self, models: Iterable[AbstractModel]):
         self.models = tuple(models)
         if not self.models or any(m.num_outputs != 1 for m in self.models):
             raise InputError(f"`models` must have one output each; got {[m.num_outputs for m in self.models]}.")
@@ -34,12 +35,12 @@ class SideBySide(AbstractModel):
         self.map = self.models[0].map
         self.num_outputs = len(self.models)
 
-    def jets(self, points: Any, orders: Orders) -> Array:
+    def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """The jets of every model, (A, P, K); (A, P) for one."""
         columns = [model.jets(points, orders) for model in self.models]
         return columns[0] if len(columns) == 1 else jnp.stack(columns, axis=-1)
 
-    def trainable(self) -> Any:
+    def trainable(self) -> PyTree[bool]:
         """What each model may change."""
         spec = jax.tree.map(lambda _: False, self)
         return eqx.tree_at(lambda s: s.models, spec, tuple(m.trainable() for m in self.models))

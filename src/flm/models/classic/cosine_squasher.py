@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jax.core import Tracer
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from flm.domains import AbstractDomain
-from flm.models.base import AbstractModel, InputMap, input_map
+from flm.models.base import AbstractModel, InputMap, Key, input_map
 from flm.models.classic.fixed_lattice import wave_vectors
 from flm.series import PhaseSeries, sign_matrix, sincos
+from flm.series.waves import Orders
 from flm.wording import InputError
 
 MARGIN = 1e-3  # the cube is [margin, 2 pi - margin]^m: at its corners pre-activations meet the ends of their range
@@ -62,7 +62,7 @@ class GallantWhite(AbstractModel):
         num_inputs: int | AbstractDomain,
         num_terms: int,
         *,
-        key: Any = None,
+        key: Key | None = None,
         train_frequencies: bool = False,
         check: bool = True,
     ):
@@ -86,16 +86,16 @@ class GallantWhite(AbstractModel):
         if len(self.reach) != len(self.frequencies) or self.thetas.shape != self.biases.shape:
             raise InputError(f"`reach` must have one entry per term ({len(self.frequencies)}); got {len(self.reach)}.")
 
-    def pre_activations(self, points: Any) -> Float[Array, "P terms"]:
+    def pre_activations(self, points: npt.ArrayLike) -> Float[Array, "P terms"]:
         """net_i at points."""
         return self.map(self._checked(points)) @ self.frequencies.T + self.biases
 
-    def covered(self, points: Any) -> np.ndarray:
+    def covered(self, points: npt.ArrayLike) -> np.ndarray:
         """Whether every pre-activation of each point is in the range that its M_i covers, (P,)."""
         net, reach = np.asarray(self.pre_activations(points)), np.asarray(self.reach)
         return np.all((net >= -2 * np.pi * reach - 1e-9) & (net <= 2 * np.pi * (reach + 1) + 1e-9), axis=1)
 
-    def jets(self, points: Any, orders: Any) -> Array:
+    def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """Values and derivatives of the clumps; see `AbstractModel.jets`."""
         if self.check and not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((self, points))):
             outside = ~self.covered(points)
@@ -107,7 +107,8 @@ class GallantWhite(AbstractModel):
                 )
         return super().jets(points, orders)
 
-    def _values(self, points: Array) -> Array:
+    def values(self, points: Float[Array, "P m"]) -> Float[Array, "P *K"]:
+        """The sum of all clumps."""
         net = self.pre_activations(points)
         reach = np.asarray(self.reach)
         owner = np.repeat(np.arange(len(reach)), 2 * reach + 1)  # the term of each pair of neurons
@@ -117,7 +118,7 @@ class GallantWhite(AbstractModel):
         delta = self.constant + jnp.sum(self.thetas * jnp.asarray(1.0 - 2 * (2 * reach + 1), net.dtype))
         return delta + pairs @ (2 * self.thetas[owner])
 
-    def trainable(self) -> Any:
+    def trainable(self) -> PyTree[bool]:
         """The thetas and the constant; also w and b when the hardwiring is undone."""
         spec = jax.tree.map(eqx.is_inexact_array, self)
         return eqx.tree_at(lambda f: (f.frequencies, f.biases), spec, (self.train_frequencies,) * 2)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Array, Float
 
 from flm.domains import AbstractDomain
-from flm.models.base import AbstractLinearModel, InputMap, input_map
+from flm.models.base import AbstractOutputWeights, InputMap, Key, input_map
 from flm.series import PhaseSeries, SeparableSeries, lattice, sign_matrix, sincos
 from flm.series.waves import Orders, quarter_turn
 from flm.wording import InputError, check_count
@@ -36,18 +34,7 @@ def wave_vectors(m: int, count: int) -> np.ndarray:
     return np.array(found[:count], float)
 
 
-class AbstractFixedLattice(AbstractLinearModel):
-    """What both networks share: the map to [-pi, pi]^m, integer frequencies that are not trained, linear weights."""
-
-    weights: eqx.AbstractVar[Array]
-
-    def trainable(self) -> Any:
-        """The output weights."""
-        spec = jax.tree.map(lambda _: False, self)
-        return eqx.tree_at(lambda f: f.weights, spec, True)
-
-
-class FourierSeriesNetwork(AbstractFixedLattice):
+class FourierSeriesNetwork(AbstractOutputWeights):
     """The Fourier series network ZP95: product nodes over fixed integer frequencies, a linear output layer.
 
     f(x) = sum_n sum_k a_nk prod_p c_kp(n_p z_p),  c_kp = cos or sin,  n in {0, ..., order}^m,  z in [-pi, pi]^m:
@@ -67,11 +54,10 @@ class FourierSeriesNetwork(AbstractFixedLattice):
     map: InputMap
     num_outputs: int = eqx.field(static=True)
 
-    def __init__(self, num_inputs: int | AbstractDomain, order: int, *, key: Any = None, num_outputs: int = 1):
+    def __init__(self, num_inputs: int | AbstractDomain, order: int, *, key: Key | None = None, num_outputs: int = 1):
         self.map = input_map(num_inputs, 2 * np.pi)
         m = len(self.map.center)
-        if not isinstance(order, int | np.integer) or order < 0:
-            raise InputError(f"`order` must be an integer of at least 0; got {order!r}.")
+        check_count("order", order)
         size = (int(order) + 1) ** m * 2**m
         if size > 200_000:
             raise InputError(f"`order` must leave at most 200,000 product nodes; got {size} for {m} inputs.")
@@ -82,7 +68,7 @@ class FourierSeriesNetwork(AbstractFixedLattice):
         self.weights = jnp.zeros(shape if num_outputs == 1 else (*shape, num_outputs), dtype)
         self.num_outputs = int(num_outputs)
 
-    def basis(self, points: Any, orders: Orders) -> Float[Array, "A P columns"]:
+    def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
         """The product nodes and their derivatives, of frequency n and product k, k fastest; bit 1 is a sine."""
         z = self.map(self._checked(points))  # (P, m)
         n = self.frequencies.astype(z.dtype)
@@ -99,39 +85,24 @@ class FourierSeriesNetwork(AbstractFixedLattice):
             blocks.append(product.reshape(len(z), -1))
         return jnp.stack(blocks)
 
-    def jets(self, points: Any, orders: Orders) -> Array:
-        """Values and derivatives: basis times weights."""
-        return self.basis(points, orders) @ self.coefficients
-
-    @property
-    def coefficients(self) -> Float[Array, "columns *K"]:
-        """The output weights, one per product node."""
-        return self.weights.reshape(-1, *self.weights.shape[2:])
-
-    def with_coefficients(self, coefficients: Any) -> FourierSeriesNetwork:
-        """The network with other output weights."""
-        new = jnp.asarray(coefficients, self.weights.dtype).reshape(self.weights.shape)
-        return eqx.tree_at(lambda f: f.weights, self, new)
-
     @classmethod
-    def from_grid(cls, values: Any, num_inputs: int | AbstractDomain | None = None) -> FourierSeriesNetwork:
+    def from_grid(cls, values: npt.ArrayLike, num_inputs: int | AbstractDomain | None = None) -> FourierSeriesNetwork:
         """The network whose weights are the discrete Fourier transform of values on a full periodic grid (H08).
 
         Args:
             values: (n, ..., n) with n odd, at z_i = -pi + 2 pi i / n along each axis (the last point is not repeated).
             num_inputs: a domain whose extent is [-pi, pi]^m; default: the cube itself.
         """
-        values = np.asarray(values, float)
-        m, n = values.ndim, values.shape[0] if values.ndim else 0
-        if m < 1 or len(set(values.shape)) != 1 or n % 2 == 0:
+        transform = np.asarray(values, float)
+        m, n = transform.ndim, transform.shape[0] if transform.ndim else 0
+        if m < 1 or len(set(transform.shape)) != 1 or n % 2 == 0:
             raise InputError(
-                f"`values` must be a full grid with an equal, odd number of points per axis; got {values.shape}."
+                f"`values` must be a full grid with an equal, odd number of points per axis; got {transform.shape}."
             )
         order = (n - 1) // 2
         network = cls(m if num_inputs is None else num_inputs, order)
         if network.num_inputs != m:
             raise InputError(f"`values` must have one axis per input ({network.num_inputs}); got {m}.")
-        transform = values
         for axis in range(m):  # f = sum_n a_n cos(n z) + b_n sin(n z) along one axis; the pair becomes a last axis
             spectrum = np.fft.rfft(transform, axis=axis) / n
             k = np.arange(order + 1).reshape(-1, *(1,) * (spectrum.ndim - axis - 1))
@@ -147,7 +118,7 @@ class FourierSeriesNetwork(AbstractFixedLattice):
         return separable.phase().shift(self.map.center)
 
 
-class SharedBasisNetwork(AbstractFixedLattice):
+class SharedBasisNetwork(AbstractOutputWeights):
     """The network YDS03: one input, many outputs, each its own finite Fourier series over the same basis.
 
     f_k(x) = a_0k + sum_(n=1..order) a_nk cos(n z) + b_nk sin(n z),  z in [-pi, pi].
@@ -163,19 +134,18 @@ class SharedBasisNetwork(AbstractFixedLattice):
     map: InputMap
     num_outputs: int = eqx.field(static=True)
 
-    def __init__(self, num_inputs: int | AbstractDomain, order: int, *, key: Any = None, num_outputs: int = 1):
+    def __init__(self, num_inputs: int | AbstractDomain, order: int, *, key: Key | None = None, num_outputs: int = 1):
         self.map = input_map(num_inputs, 2 * np.pi)
         if len(self.map.center) != 1:
             raise InputError(
                 f"`num_inputs` of SharedBasisNetwork must be 1, by its construction; got {self.num_inputs}."
             )
-        if not isinstance(order, int | np.integer) or order < 0:
-            raise InputError(f"`order` must be an integer of at least 0; got {order!r}.")
+        check_count("order", order)
         shape = (2 * int(order) + 1,)
         self.weights = jnp.zeros(shape if num_outputs == 1 else (*shape, num_outputs), jnp.result_type(float))
         self.num_outputs = int(num_outputs)
 
-    def basis(self, points: Any, orders: Orders) -> Float[Array, "A P columns"]:
+    def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
         """1, cos z, ..., cos(order z), sin z, ..., sin(order z) and their derivatives."""
         z = self.map(self._checked(points))
         k = jnp.arange(len(self.weights) // 2 + 1, dtype=z.dtype)
@@ -187,17 +157,3 @@ class SharedBasisNetwork(AbstractFixedLattice):
             both = [factor * (cc * cosine + cs * sine), (factor * (sc * cosine + ss * sine))[:, 1:]]
             blocks.append(jnp.concatenate(both, axis=1))
         return jnp.stack(blocks)
-
-    def jets(self, points: Any, orders: Orders) -> Array:
-        """Values and derivatives: basis times weights."""
-        return self.basis(points, orders) @ self.weights
-
-    @property
-    def coefficients(self) -> Float[Array, "columns *K"]:
-        """The output weights."""
-        return self.weights
-
-    def with_coefficients(self, coefficients: Any) -> SharedBasisNetwork:
-        """The network with other output weights."""
-        new = jnp.asarray(coefficients, self.weights.dtype).reshape(self.weights.shape)
-        return eqx.tree_at(lambda f: f.weights, self, new)

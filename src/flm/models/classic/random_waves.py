@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+import numpy.typing as npt
+from jaxtyping import Array, Float, PyTree
 
 from flm.domains import AbstractDomain
-from flm.models.base import AbstractLinearModel, AbstractModel, InputMap, input_map, random_key
+from flm.models.base import AbstractModel, AbstractOutputWeights, InputMap, Key, input_map, random_key
 from flm.models.networks import MLP
 from flm.series import PhaseSeries, sincos
 from flm.series.waves import Orders, monomial, quarter_turn
-from flm.wording import InputError
+from flm.wording import InputError, check_count
 
 
-def _scale(value: Any) -> float:
+def _scale(value: float) -> float:
     if not (isinstance(value, int | float | np.number) and math.isfinite(value) and value > 0):
         raise InputError(f"`scale` must be a positive number; got {value!r}.")
     return float(value)
@@ -50,33 +50,32 @@ class RandomFourierFeatures(AbstractModel):
         width: int,
         depth: int = 2,
         *,
-        key: Any,
+        key: Key,
         num_features: int | None = None,
         scale: float = np.pi,
         activation: str = "tanh",
         num_outputs: int = 1,
     ):
         self.map = input_map(num_inputs, 2.0)
-        features = width if num_features is None else num_features
-        if not isinstance(features, int | np.integer) or features < 1:
-            raise InputError(f"`num_features` must be an integer of at least 1; got {features!r}.")
+        features = check_count("num_features", width if num_features is None else num_features, 1)
         first, second = jax.random.split(random_key(key))
-        shape = (int(features), len(self.map.center))
+        shape = (features, len(self.map.center))
         self.projections = jax.random.normal(first, shape, jnp.result_type(float)) * _scale(scale)
-        self.mlp = MLP(2 * int(features), width, depth, key=second, activation=activation, num_outputs=num_outputs)
+        self.mlp = MLP(2 * features, width, depth, key=second, activation=activation, num_outputs=num_outputs)
         self.num_outputs = int(num_outputs)
 
-    def _values(self, points: Array) -> Array:
+    def values(self, points: Float[Array, "P m"]) -> Float[Array, "P *K"]:
+        """The MLP of the features."""
         sine, cosine = sincos(self.map(points) @ self.projections.T)
-        return self.mlp._values(jnp.concatenate([cosine, sine], axis=1))
+        return self.mlp.values(jnp.concatenate([cosine, sine], axis=1))
 
-    def trainable(self) -> Any:
+    def trainable(self) -> PyTree[bool]:
         """The MLP; the projections stay."""
         spec = jax.tree.map(eqx.is_inexact_array, self)
         return eqx.tree_at(lambda f: f.projections, spec, False)
 
 
-class FourierELM(AbstractLinearModel):
+class FourierELM(AbstractOutputWeights):
     """The Fourier extreme learning machine MYL22: one hidden layer of random waves, output weights by least squares.
 
     f(x) = sum_i beta_i cos(w_i . z + b_i),  w_i uniform in [-scale, scale]^m, b_i uniform in [0, 2 pi], z in [-1, 1]^m.
@@ -102,14 +101,12 @@ class FourierELM(AbstractLinearModel):
         num_inputs: int | AbstractDomain,
         num_neurons: int,
         *,
-        key: Any,
+        key: Key,
         scale: float = np.pi,
         num_outputs: int = 1,
     ):
         self.map = input_map(num_inputs, 2.0)
-        if not isinstance(num_neurons, int | np.integer) or num_neurons < 1:
-            raise InputError(f"`num_neurons` must be an integer of at least 1; got {num_neurons!r}.")
-        dtype, n = jnp.result_type(float), int(num_neurons)
+        dtype, n = jnp.result_type(float), check_count("num_neurons", num_neurons, 1)
         first, second = jax.random.split(random_key(key))
         shape = (n, len(self.map.center))
         self.frequencies = jax.random.uniform(first, shape, dtype, -1.0, 1.0) * _scale(scale)
@@ -117,35 +114,16 @@ class FourierELM(AbstractLinearModel):
         self.weights = jnp.zeros((n,) if num_outputs == 1 else (n, num_outputs), dtype)
         self.num_outputs = int(num_outputs)
 
-    def basis(self, points: Any, orders: Orders) -> Float[Array, "A P columns"]:
+    def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
         """The hidden layer and its derivatives."""
         sine, cosine = sincos(self.frequencies @ self.map(self._checked(points)).T + self.biases[:, None])
         scaled = self.frequencies * jnp.asarray(self.map.scale, self.frequencies.dtype)
         blocks = []
         for alpha in self._orders(orders):
             c, s = quarter_turn(1.0, 0.0, sum(alpha))
-            factor = jnp.reshape(monomial(scaled, alpha) * jnp.ones(len(scaled), scaled.dtype), (-1, 1))
+            factor = monomial(scaled, alpha)[:, None]
             blocks.append(factor * (c * cosine + s * sine))
         return jnp.swapaxes(jnp.stack(blocks), 1, 2)
-
-    def jets(self, points: Any, orders: Orders) -> Array:
-        """Values and derivatives: basis times weights."""
-        return self.basis(points, orders) @ self.weights
-
-    @property
-    def coefficients(self) -> Float[Array, "columns *K"]:
-        """The output weights."""
-        return self.weights
-
-    def with_coefficients(self, coefficients: Any) -> FourierELM:
-        """The network with other output weights."""
-        new = jnp.asarray(coefficients, self.weights.dtype).reshape(self.weights.shape)
-        return eqx.tree_at(lambda f: f.weights, self, new)
-
-    def trainable(self) -> Any:
-        """The output weights."""
-        spec = jax.tree.map(lambda _: False, self)
-        return eqx.tree_at(lambda f: f.weights, spec, True)
 
     @property
     def series(self) -> PhaseSeries:

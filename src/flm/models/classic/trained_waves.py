@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Array, Float
 
 from flm.domains import AbstractDomain
-from flm.models.base import AbstractModel, InputMap, input_map, random_key
+from flm.models.base import AbstractModel, InputMap, Key, input_map, random_key
 from flm.models.networks import Siren
 from flm.series import PhaseSeries, lattice, sign_matrix, sincos
 from flm.series.waves import Orders, turned_coefficients
@@ -39,7 +38,7 @@ class Silvescu(AbstractModel):
     num_outputs: int = eqx.field(static=True)
     sigmoid: bool = eqx.field(static=True)
 
-    def __init__(self, num_inputs: int | AbstractDomain, num_terms: int, *, key: Any, sigmoid: bool = False):
+    def __init__(self, num_inputs: int | AbstractDomain, num_terms: int, *, key: Key, sigmoid: bool = False):
         self.map = input_map(num_inputs, 2 * np.pi)
         m, n = len(self.map.center), check_count("num_terms", num_terms, 1)
         dtype = jnp.result_type(float)
@@ -50,7 +49,8 @@ class Silvescu(AbstractModel):
         self.num_outputs = 1
         self.sigmoid = bool(sigmoid)
 
-    def _values(self, points: Array) -> Array:
+    def values(self, points: Float[Array, "P m"]) -> Float[Array, "P *K"]:
+        """The sum of products, squeezed or not."""
         z = self.map(points)
         product = jnp.ones((len(z), len(self.weights)), z.dtype)
         for j in range(self.num_inputs):
@@ -93,7 +93,7 @@ class LiuNetwork(AbstractModel):
     map: InputMap
     num_outputs: int = eqx.field(static=True)
 
-    def __init__(self, num_inputs: int | AbstractDomain, num_terms: int, *, key: Any):
+    def __init__(self, num_inputs: int | AbstractDomain, num_terms: int, *, key: Key):
         self.map = input_map(num_inputs, 2.0)
         m, n = len(self.map.center), check_count("num_terms", num_terms, 1)
         dtype = jnp.result_type(float)
@@ -130,7 +130,7 @@ class LiuNetwork(AbstractModel):
             is_leaf=lambda leaf: isinstance(leaf, InputMap),
         )
 
-    def jets(self, points: Any, orders: Orders) -> Array:
+    def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """Values and derivatives in closed form; see `AbstractModel.jets`."""
         z = self.map(self._checked(points))
         k = jnp.concatenate([self.sine_frequencies, self.cosine_frequencies])
@@ -179,7 +179,7 @@ class NonharmonicNetwork(AbstractModel):
     map: InputMap
     num_outputs: int = eqx.field(static=True)
 
-    def __init__(self, num_inputs: int | AbstractDomain, num_terms: int, *, key: Any):
+    def __init__(self, num_inputs: int | AbstractDomain, num_terms: int, *, key: Key):
         self.map = input_map(num_inputs, 2 * np.pi)
         if len(self.map.center) != 1:
             raise InputError(
@@ -192,7 +192,7 @@ class NonharmonicNetwork(AbstractModel):
         self.amplitudes, self.constant = jnp.zeros(n, dtype), jnp.zeros((), dtype)
         self.num_outputs = 1
 
-    def jets(self, points: Any, orders: Orders) -> Array:
+    def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """Values and derivatives in closed form; see `AbstractModel.jets`."""
         z = self.map(self._checked(points))
         k = self.frequencies[:, None]
