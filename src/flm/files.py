@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import importlib
 import json
+import math
 import os
 import tempfile
 from pathlib import Path
@@ -101,6 +102,23 @@ def write_atomic(path: Any, content: bytes) -> None:
             f"`path` must be on a disk that takes the file; got {str(path)!r} ({error.strerror or error}). What was there "
             "before is unchanged."
         ) from None
+
+
+def to_json(record: object) -> str:
+    """JSON for people and machines: NumPy numbers and arrays as plain ones, and null for what is not finite."""
+    return json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int | bool) else str(value)
 
 
 def as_path(path: Any) -> Path:

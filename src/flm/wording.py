@@ -20,6 +20,7 @@ A solve that does not reach its tolerance raises nothing: `solution.status` says
 """
 
 import difflib
+import math
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
@@ -84,3 +85,20 @@ def short(value: object) -> str:
 def number_text(value: float) -> str:
     """`value` as one would write it: 0, 1, 0.5, 1e-06; twelve digits."""
     return f"{value:.12g}" if value else "0"
+
+
+def measured(value: float, unknown: str = "–") -> str:
+    """A measured number in three digits; `unknown` for what is not finite."""
+    if not math.isfinite(value):
+        return unknown
+    return f"{value:.3g}" if value == 0 or 1e-2 <= abs(value) < 1e4 else f"{value:.2e}"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it: "40 s", "12 min", "3.4 h", "2.1 days"."""
+    if math.isnan(seconds):
+        return "unknown"
+    for unit, size, least, digits in (("days", 86_400, 172_800, 1), ("h", 3_600, 7_200, 1), ("min", 60, 120, 0)):
+        if seconds >= least:
+            return f"{seconds / size:.{digits}f} {unit}"
+    return f"{seconds:.0f} s"

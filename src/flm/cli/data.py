@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from flm.cli.output import COMMAND, folder, number, progress_of, say, say_json
-from flm.wording import InputError
+from flm.cli.output import COMMAND, folder, say, say_json, watching
+from flm.wording import InputError, measured
 
 Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with a header.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -35,9 +35,11 @@ def fit(
     import flm
     from flm.cli.csv_table import read_csv
     from flm.estimators.progress import listening, part
+    from flm.report.files import write_fit
+    from flm.results import Progress
 
-    with progress_of(table.name) as report, listening(report):
-        report(0.0, "reading")
+    with watching(table.name) as listen, listening(lambda share, text: listen(Progress(text, share=share))):
+        listen(Progress("reading", share=0.0))
         found = read_csv(table)
         found.column(target, role="--target")
         names = (
@@ -48,12 +50,13 @@ def fit(
         X, y = found.numbers(names), found.numbers([target])[:, 0]
         with part(0.1, 0.8):
             model = flm.FLMRegressor(subnets).fit(_frame(X, names), y)
-        report(0.8, "evaluating")
-        mean, std = model.predict(_frame(X, names), return_std=True)
+        listen(Progress("evaluating", share=0.8))
+        mean = model.predict(_frame(X, names))
         score = float(1.0 - np.sum((y - mean) ** 2) / max(np.sum((y - y.mean()) ** 2), np.finfo(float).tiny))
         if out is not None:
-            report(0.85, "writing")
-            _write_fit(folder(out), model, table, names, target, np.column_stack([X, y, mean, std]))
+            listen(Progress("writing", share=0.85))
+            asked = f"{target} by {', '.join(names)}, from {table.name}"
+            write_fit(model, _frame(X, names), y, folder(out), target=target, asked=asked, command=COMMAND.get())
     if json:
         frequencies = model.frequencies_
         say_json(
@@ -72,29 +75,11 @@ def fit(
         f"{target} by {', '.join(names)}: {len(y):,} rows, {len(model.frequencies_)} frequency vectors ({model.kind_})",
         style="bold",
     )
-    say(f"  noise           {number(model.noise_)}")
+    say(f"  noise           {measured(model.noise_)}")
     say(f"  explained       {100 * score:.4g} % of the variance, in sample")
     say(f"\n{model.spectrum_}")
     if out is not None:
         say(f"\nWritten to {out}")
-
-
-def _write_fit(path: Path, model: Any, table: Path, names: list[str], target: str, columns: Any) -> None:
-    """The page, the model, the values (features, target, fitted, deviation) and for one feature a figure."""
-    import flm
-    from flm.cli.solve import write_csv
-    from flm.files import write_atomic
-    from flm.report.figures.style import to_png
-    from flm.report.pages.fit import fit_page
-
-    X, y = _frame(columns[:, : len(names)], names), columns[:, len(names)]
-    title = f"{target} by {', '.join(names)}"
-    page = fit_page(model, X, y, title=title, asked=f"{title}, from {table.name}", command=COMMAND.get())
-    page.write(path / "index.html")
-    flm.save(model, path / "model.safetensors")
-    write_csv(path / "fitted.csv", [*names, target, "fitted", "standard_deviation"], columns)
-    if len(names) == 1:
-        write_atomic(path / "fit.png", to_png(model.plot(X, y)))
 
 
 def impute(
@@ -123,9 +108,10 @@ def impute(
     from flm.cli.csv_table import read_csv
     from flm.estimators.progress import listening, part
     from flm.files import write_atomic
+    from flm.results import Progress
 
-    with progress_of(table.name) as report, listening(report):
-        report(0.0, "reading")
+    with watching(table.name) as listen, listening(lambda share, text: listen(Progress(text, share=share))):
+        listen(Progress("reading", share=0.0))
         found = read_csv(table)
         if time is not None:
             found.column(time, role="--time")
@@ -138,7 +124,7 @@ def impute(
             imputer = flm.FLMImputer(window=window, time=0 if time is not None else None).fit(X)
         with part(0.8, 0.9):
             imputation = imputer.impute(X)
-        report(0.9, "writing")
+        listen(Progress("writing", share=0.9))
         values, std = (np.asarray(v) for v in imputation)
         values, std = (v[:, -len(names) :] for v in (values, std))
         holes = np.isnan(X[:, len(head) :])
@@ -162,7 +148,9 @@ def impute(
     for name, count in counts.items():
         if count:
             j = names.index(name)
-            say(f"  {name}: {count:,} filled, standard deviation about {number(float(np.median(std[holes[:, j], j])))}")
+            say(
+                f"  {name}: {count:,} filled, standard deviation about {measured(float(np.median(std[holes[:, j], j])))}"
+            )
     say(f"Written to {out}")
 
 
@@ -180,16 +168,17 @@ def predict(
 
     import flm
     from flm.cli.csv_table import read_csv
-    from flm.cli.solve import write_csv
+    from flm.report.files import write_csv
+    from flm.results import Progress
 
-    with progress_of(table.name) as report:
-        report(0.0, "reading")
+    with watching(table.name) as listen:
+        listen(Progress("reading", share=0.0))
         found, points = flm.load(model), read_csv(table)
         names = _inputs(found) or list(points.names)
         for name in names:
             points.column(name, role="inputs of the model")
         X = points.numbers(names)
-        report(0.3, "evaluating")
+        listen(Progress("evaluating", share=0.3))
         if hasattr(found, "predict"):
             mean, std = found.predict(_frame(X, names), return_std=True)
             columns = {"value": mean, "standard_deviation": std}
@@ -201,7 +190,7 @@ def predict(
             raise InputError(f"`MODEL` must be something that can be evaluated; got a {type(found).__name__}.")
         headers, rows = [*names, *columns], np.column_stack([X, *columns.values()])
         if out is not None:
-            report(0.6, "writing")
+            listen(Progress("writing", share=0.6))
             write_csv(out, headers, rows)
     if json:
         say_json({name: np.asarray(values) for name, values in columns.items()})

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flm.cli.output import folder, progress_through, say, say_json, table, to_json
+from flm.cli.output import folder, say, say_json, table, watching
 
 
 def demo(
@@ -18,12 +18,12 @@ def demo(
 
     Example: flm demo --out flm-demo
     """
-    from flm.files import write_atomic
-    from flm.report.pages.demo import HEADERS, STOPS, run_demo
+    from flm.files import to_json, write_atomic
+    from flm.report.pages.demo import HEADERS, run_demo
 
     path = folder(out)
-    with progress_through(STOPS) as report:
-        tour = run_demo(lambda text: None if json else report(text))
+    with watching("the tour", every=0.0) as report:
+        tour = run_demo(report)
     write_atomic(path / "demo.json", to_json(tour.record()).encode())
     page = tour.page().write(path / "index.html")
     if json:

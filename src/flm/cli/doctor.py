@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from flm.cli.output import folder, say, say_json, to_json
+from flm.cli.output import folder, say, say_json
 
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "scikit-learn", "matplotlib", "safetensors")
 EXTRAS = ("dask", "torch", "casadi", "pandas", "xarray", "finufft")
@@ -38,7 +39,7 @@ def doctor(
     found["self_test"] = {"passed": not any(tests.values()), "failures": {k: v for k, v in tests.items() if v}}
     found["seconds"] = time.perf_counter() - began
     if out is not None:
-        from flm.files import write_atomic
+        from flm.files import to_json, write_atomic
 
         write_atomic(folder(out) / "doctor.json", to_json(found).encode())
     if json:
@@ -71,7 +72,7 @@ def _versions(names: tuple[str, ...]) -> dict[str, str | None]:
     return found
 
 
-def _try(test: Any) -> str:
+def _try(test: Callable[[], None]) -> str:
     try:
         test()
     except Exception as error:

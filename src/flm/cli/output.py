@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flm.wording import InputError
+
 if TYPE_CHECKING:
     from flm.results import Listener, Progress
-
-from flm.wording import InputError
 
 LATE = 2.0  # seconds before a bar appears
 
@@ -36,26 +36,11 @@ def say(text: str = "", *, style: str | None = None) -> None:
     Console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-def say_json(record: dict[str, Any]) -> None:
+def say_json(record: Mapping[str, Any]) -> None:
     """A JSON object on stdout, also under `--quiet`."""
-    print(to_json(record))
+    from flm.files import to_json
 
-
-def to_json(record: Any) -> str:
-    """JSON with NumPy numbers as numbers, and what is not finite as null."""
-    return json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int | bool) else str(value)
+    print(to_json(dict(record)))
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
@@ -69,52 +54,42 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 
     return "\n".join([line(cells[0]).rstrip(), rule, *(line(row).rstrip() for row in cells[1:])])
 
 
-def number(value: float) -> str:
-    """A measured number in three digits; a dash for what is not known."""
-    return (
-        "–"
-        if value is None or not math.isfinite(value)
-        else f"{value:.3g}"
-        if 1e-3 <= abs(value) < 1e5 or value == 0
-        else f"{value:.2e}"
-    )
-
-
-def folder(out: Any) -> Path:
+def folder(out: Path) -> Path:
     """The folder for files, made where it is missing."""
-    path = Path(out)
-    if path.exists() and not path.is_dir():
-        raise InputError(f"`--out` must be a folder; got {str(path)!r}, which is a file.")
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+    if out.exists() and not out.is_dir():
+        raise InputError(f"`--out` must be a folder; got {str(out)!r}, which is a file.")
+    out.mkdir(parents=True, exist_ok=True)
+    return out
 
 
 @contextlib.contextmanager
-def progress_through(total: int) -> Iterator[Callable[[str], None]]:
-    """A bar of steps with the time left, on stderr in a terminal, lines on stdout otherwise; called before each step."""
-    if QUIET.get() or not sys.stderr.isatty():
-        yield say
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def watching(what: str, *, tol: float = math.nan, every: float = math.inf) -> Iterator[Listener]:
+    """Show the events of a piece of work on stderr.
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=600) as bar:
-        task, begun = bar.add_task("", total=total), [0]
+    In a terminal this is a bar with the time left, which appears after two seconds: of the share of the work or, where that
+    is not known, of the digits gained towards a tolerance. Elsewhere it is a line every so many seconds.
+    """
+    from flm.results import silent
 
-        def report(text: str) -> None:
-            bar.update(task, completed=begun[0], description=text)
-            begun[0] += 1
+    if QUIET.get():
+        yield silent
+    elif sys.stderr.isatty():
+        with _bar(what, tol) as report:
+            yield report
+    else:
+        last = time.monotonic() if every else -math.inf
 
-        yield report
+        def tell(event: Progress) -> None:
+            nonlocal last
+            if time.monotonic() - last >= every:
+                last = time.monotonic()
+                print(f"{what}: {_words(event)}", file=sys.stderr, flush=True)
+
+        yield tell
 
 
 @contextlib.contextmanager
-def progress_of(what: str) -> Iterator[Callable[[float, str], None]]:
-    """A bar of the share of the work done, with the time left, on stderr in a terminal; appears after two seconds."""
-    if QUIET.get() or not sys.stderr.isatty():
-        yield lambda share, text: None
-        return
+def _bar(what: str, tol: float) -> Iterator[Listener]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -127,9 +102,17 @@ def progress_of(what: str) -> Iterator[Callable[[float, str], None]]:
     late = threading.Timer(LATE, bar.start)
     late.daemon = True
     late.start()
+    first = math.nan
 
-    def report(share: float, text: str) -> None:
-        bar.update(task, completed=max(share, bar.tasks[0].completed), state=text)
+    def report(event: Progress) -> None:
+        nonlocal first
+        error = _error(event)
+        first = error if math.isnan(first) else first
+        share = event.share
+        if math.isnan(share) and not math.isnan(error):
+            share = math.log(first / error) / math.log(first / tol) if 0 < tol < first else 0.0
+        if not math.isnan(share):
+            bar.update(task, completed=min(max(share, bar.tasks[0].completed), 1.0), state=_words(event))
 
     try:
         yield report
@@ -140,19 +123,12 @@ def progress_of(what: str) -> Iterator[Callable[[float, str], None]]:
             bar.stop()
 
 
-@contextlib.contextmanager
-def progress_to(tol: float, what: str) -> Iterator[Listener]:
-    """A bar of the digits gained towards a tolerance, as `progress_of`."""
-    first = math.nan
+def _error(event: Progress) -> float:
+    """The error estimate of the best answer so far, else what the work lowers; NaN where it is no positive number."""
+    found = event.estimate if math.isnan(event.error_estimate) else event.error_estimate
+    return found if 0 < found < math.inf else math.nan
 
-    def report(event: Progress) -> None:
-        nonlocal first
-        estimate = event.estimate if math.isnan(event.error_estimate) else event.error_estimate
-        if not 0 < estimate < math.inf:
-            return
-        first = estimate if math.isnan(first) else first
-        gained = math.log(first / estimate) / math.log(first / tol) if 0 < tol < first else 0.0
-        told(min(max(gained, 0.0), 1.0), f"error about {estimate:.1e}")
 
-    with progress_of(what) as told:
-        yield report
+def _words(event: Progress) -> str:
+    error = _error(event)
+    return event.stage if math.isnan(error) else f"{event.stage}, error about {error:.1e}"

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from flm.cli.output import COMMAND, QUIET, folder, number, say, say_json, table
-from flm.wording import InputError
+from flm.cli.output import COMMAND, QUIET, folder, say, say_json, table
+from flm.wording import InputError, measured
 
 study_app = typer.Typer(
     no_args_is_help=True,
@@ -132,7 +132,7 @@ def status(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
     if live.fresh and live.done + live.failed < live.total:
         say(f"{live.rate:.3g} runs per second, about {duration(left)} left.")
     if live.best:
-        rows = [[problem_name(p), m, number(s), r] for (p, m), (s, r) in sorted(live.best.items())]
+        rows = [[problem_name(p), m, measured(s), r] for (p, m), (s, r) in sorted(live.best.items())]
         say("\n" + table(["problem", "model", "lowest MSE", "size and seed"], rows, left=2))
 
 
@@ -281,7 +281,7 @@ def live_view(title: str) -> Iterator[Callable[[Any], None] | None]:
         def draw(live: Any) -> None:
             best = Table("problem", "model", "lowest MSE", "size and seed", box=None, title_justify="left")
             for (problem, model), (score, label) in sorted(live.best.items()):
-                best.add_row(problem_name(problem), model, number(score), label)
+                best.add_row(problem_name(problem), model, measured(score), label)
             bar = ProgressBar(total=max(live.total, 1), completed=live.done + live.failed, width=60)
             screen.update(Group(Text(title, style="bold"), bar, Text(sentence(live)), best))
 

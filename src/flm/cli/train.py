@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from flm.cli.output import QUIET, folder, progress_of, say, say_json
-from flm.cli.solve import Json, Name, Out, Setting, print_solution, record, write_solution
+from flm.cli.output import say, say_json, watching
+from flm.cli.solve import Json, Name, Out, Setting, keep, print_solution
 from flm.wording import InputError
 
 
@@ -23,7 +23,7 @@ def train(
     epochs: Annotated[int, typer.Option(help="Most epochs of Adam.")] = 10_000,
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
     loss_tol: Annotated[float, typer.Option(help="Stop at this training loss.")] = 1e-4,
-    seed: Annotated[int, typer.Option(help="Governs points and start.")] = 0,
+    seed: Annotated[int, typer.Option(help="Fixes points and start.")] = 0,
     settings: Setting = None,
     out: Out = None,
     json: Json = False,
@@ -32,8 +32,6 @@ def train(
 
     Example: flm train heat --model flm --size 25 --epochs 2000
     """
-    import sys
-
     import optax
 
     import flm
@@ -50,25 +48,24 @@ def train(
     if not rate > 0:
         raise InputError(f"`--rate` must be positive; got {rate:g}.")
     name = {"siren": "siren-1", "mlp": "tanh"}.get(model, model)
-    solution = flm.train(
-        asked.problem,
-        lambda key: named_model(name, strong.domain, size, key=key, num_outputs=outputs),
-        optax.adam(rate),
-        epochs,
-        points={k: v for k, v in POINTS.items() if k in terms},
-        loss_tol=loss_tol,
-        seed=seed,
-        progress=sys.stderr.isatty() and not QUIET.get(),
-    )
-    found = record(solution, asked.name) | {"model": name, "loss": min(solution.history["loss"])}
-    if out is not None:
-        with progress_of(asked.name) as tell:
-            write_solution(solution, asked, found, folder(out), tell)
+    with watching(asked.name) as report:
+        solution = flm.train(
+            asked.problem,
+            lambda key: named_model(name, strong.domain, size, key=key, num_outputs=outputs),
+            optax.adam(rate),
+            epochs,
+            points={k: v for k, v in POINTS.items() if k in terms},
+            loss_tol=loss_tol,
+            seed=seed,
+            progress=report,
+        )
+    loss, spent = float(min(solution.history["loss"])), len(solution.history["loss"])
+    found = keep(solution, asked, out) | {"model": name, "loss": loss}
     if json:
         say_json(found)
     else:
-        print_solution(solution, found)
-        say(f"  training loss   {min(solution.history['loss']):.3e} after {len(solution.history['loss']):,} epochs")
+        print_solution(found)
+        say(f"  training loss   {loss:.3e} after {spent:,} epochs")
         if out is not None:
             say(f"\nWritten to {out}")
     if solution.status.word == "diverged":

@@ -5,20 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 import flm
+from flm.estimators.imputer.imputation import Imputation
 from flm.paper.printed import DISKS, PDE_ERRORS
 from flm.report.figures.control import plot_control
 from flm.report.figures.fields import plot_solution
 from flm.report.figures.style import COLORS, house_style, new_figure
 from flm.report.pages.layout import Code, Page, Picture, Section, Table, Text
+from flm.results import Listener, Progress, silent
 
 HEADERS = ("problem", "measure", "ours", "the paper's", "tolerance", "estimate", "seconds")
 PDES = {"heat": 1e-9, "poisson": 1e-9, "black_scholes": 1e-9, "burgers": 1e-2}
-STOPS = len(PDES) + 2  # a family of control problems, an imputation
 TITLES = {
     "heat": "heat equation",
     "poisson": "Poisson equation",
@@ -39,7 +42,7 @@ class Stop:
     estimate: float | None
     seconds: float
     converged: bool
-    figure: Any
+    figure: Figure
     text: str
     unit: str = ""
 
@@ -91,17 +94,18 @@ class Tour:
         return Page("A tour of flm", summary, facts, sections)
 
 
-def run_demo(say: Callable[[str], None]) -> Tour:
-    """Take the tour; `say` gets a line before each stop."""
+def run_demo(progress: Listener = silent) -> Tour:
+    """Take the tour; `progress` is called before each stop."""
     began = time.perf_counter()
+    plan: dict[str, Callable[[], Stop]] = {
+        f"{TITLES[name]}, to a relative error of {tol:.0e}": partial(_pde, name, tol) for name, tol in PDES.items()
+    }
+    plan["Rock-Paper-Scissors, one control law for a whole ball of initial states"] = _family
+    plan["a series with holes, filled with error bars"] = _imputation
     stops = []
-    for name, tol in PDES.items():
-        say(f"{TITLES[name]}, to a relative error of {tol:.0e} …")
-        stops.append(_pde(name, tol))
-    say("Rock-Paper-Scissors, one control law for a whole ball of initial states …")
-    stops.append(_family())
-    say("a series with holes, filled with error bars …")
-    stops.append(_imputation())
+    for text, stop in plan.items():
+        progress(Progress(text, share=len(stops) / len(plan), seconds=time.perf_counter() - began))
+        stops.append(stop())
     return Tour(tuple(stops), time.perf_counter() - began)
 
 
@@ -180,7 +184,7 @@ def _imputation() -> Stop:
     return Stop("imputation, generated series", "MAE", None, error, None, None, seconds, error < straight, figure, text)
 
 
-def _draw_imputation(hours: np.ndarray, holed: np.ndarray, truth: np.ndarray, found: Any) -> Any:
+def _draw_imputation(hours: np.ndarray, holed: np.ndarray, truth: np.ndarray, found: Imputation) -> Figure:
     shown = slice(0, 24 * 9)
     low, high = found.interval(0.9)
     with house_style():

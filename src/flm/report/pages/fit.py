@@ -5,28 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from flm.estimators import FLMRegressor
 from flm.report.figures.data import plot_fit
-from flm.report.pages.layout import Code, Curves, Page, Picture, Section, Table, Text
+from flm.report.pages.layout import Curves, Item, Page, Picture, Section, Table, Text, answer_page
 
 LINES = 15
 POINTS_PER_PERIOD, LEAST_POINTS, MOST_POINTS = 12, 401, 4001  # of the live curve
 
 
-def fit_page(model: Any, X: Any, y: Any, *, title: str, asked: str, command: str = "") -> Page:
+def fit_page(model: FLMRegressor, X: Any, y: npt.ArrayLike, *, title: str, asked: str, command: str = "") -> Page:
     """A page for a fitted `FLMRegressor` with one output.
 
     Args:
-        model: The estimator.
-        X: The table that it was fitted to, (n, m).
-        y: What it was fitted to, (n,).
-        title: The page's title.
-        asked: The request as text.
-        command: What to type to get the same again.
+        model: the estimator.
+        X: the table that it was fitted to, (n, m).
+        y: what it was fitted to, (n,).
+        title: the page's title.
+        asked: the request as text.
+        command: what to type to get the same again.
     """
     mean, std = model.predict(X, return_std=True)
-    wrong = np.asarray(y, float) - mean
-    share = 1.0 - float(np.sum(wrong**2)) / max(float(np.sum((y - np.mean(y)) ** 2)), np.finfo(float).tiny)
+    values = np.asarray(y, float)
+    wrong = values - mean
+    share = 1.0 - float(np.sum(wrong**2)) / max(float(np.sum((values - values.mean()) ** 2)), np.finfo(float).tiny)
     inside = 100.0 * float(np.mean(np.abs(wrong) <= 1.96 * std))
     facts = [
         ("rows", f"{len(mean):,}"),
@@ -35,22 +38,18 @@ def fit_page(model: Any, X: Any, y: Any, *, title: str, asked: str, command: str
         ("explained, in sample", f"{100 * share:.4g} %"),
     ]
     sure = Text(f"{inside:.1f} % of the rows lie within 1.96 standard deviations of the fit; 95 % are expected.")
+    picture = Picture(plot_fit(model, X, y), "The fit, its bands and its residuals.")
     sections = [
-        Section("What was asked", [Code(asked)]),
-        Section(
-            "What was found",
-            [Picture(plot_fit(model, X, y), "The fit, its bands and its residuals."), *_curve(model, X)],
-        ),
+        Section("What was found", [picture, *_curve(model, X)]),
         Section("The lines", [_lines(model)]),
         Section("How sure", [sure]),
     ]
-    if command:
-        sections.append(Section("How to reproduce it", [Code(command)]))
     kinds = {"lines": "lines found in the data", "lattice": "a lattice over the data's extent"}
-    return Page(title, f"A Fourier series on {kinds.get(model.kind_, 'given frequencies')}.", facts, sections)
+    summary = f"A Fourier series on {kinds.get(model.kind_, 'given frequencies')}."
+    return answer_page(title, summary, facts, sections, asked=asked, command=command)
 
 
-def _lines(model: Any) -> Table:
+def _lines(model: FLMRegressor) -> Table:
     """The strongest lines with their standard errors; frequencies that were not fitted have none."""
     spectrum = model.spectrum_
     headers = [
@@ -76,7 +75,7 @@ def _with_error(value: float, error: float) -> str:
     return f"{text} ± {error:.2g}" if error else text
 
 
-def _curve(model: Any, X: Any) -> list[Any]:
+def _curve(model: FLMRegressor, X: Any) -> list[Item]:
     """The fit and its 95 % band under the pointer, over one feature."""
     x = np.asarray(X, float)
     if x.shape[1] != 1:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
+from matplotlib.figure import Figure
 
 from flm._version import __version__
 from flm.files import write_atomic
 from flm.report.figures.style import to_data_url
+from flm.wording import measured
+
+MOST_STEPS = 60  # rows of a table of the steps of a search
 
 
 @dataclass(frozen=True)
@@ -19,7 +27,7 @@ class Text:
     """A paragraph."""
 
     text: str
-    kind: str = field(default="text", init=False)
+    kind: ClassVar[str] = "text"
 
 
 @dataclass(frozen=True)
@@ -27,7 +35,7 @@ class Code:
     """Commands or a listing, as written."""
 
     text: str
-    kind: str = field(default="code", init=False)
+    kind: ClassVar[str] = "code"
 
 
 @dataclass(frozen=True)
@@ -38,16 +46,16 @@ class Table:
     rows: Sequence[Sequence[str]]
     left: int = 1
     note: str = ""
-    kind: str = field(default="table", init=False)
+    kind: ClassVar[str] = "table"
 
 
 @dataclass(frozen=True)
 class Picture:
     """A matplotlib figure, embedded."""
 
-    figure: Any
+    figure: Figure
     caption: str = ""
-    kind: str = field(default="picture", init=False)
+    kind: ClassVar[str] = "picture"
 
     @property
     def address(self) -> str:
@@ -59,11 +67,11 @@ class Picture:
 class Curves:
     """Curves over one variable that show their values under the pointer."""
 
-    x: Sequence[float]
-    curves: dict[str, Sequence[float]]
+    x: Sequence[float] | np.ndarray
+    curves: Mapping[str, Sequence[float] | np.ndarray]
     label: str = "x"
     caption: str = ""
-    kind: str = field(default="curves", init=False)
+    kind: ClassVar[str] = "curves"
 
     @property
     def data(self) -> str:
@@ -79,13 +87,13 @@ class HeatMap:
     With `to_scale` both axes have one unit, so that a disk is round, unless one is more than three times as long.
     """
 
-    across: Sequence[float]
-    up: Sequence[float]
-    values: Any
+    across: Sequence[float] | np.ndarray
+    up: Sequence[float] | np.ndarray
+    values: Sequence[Sequence[float]] | np.ndarray
     labels: tuple[str, str, str]
     caption: str = ""
     to_scale: bool = False
-    kind: str = field(default="heatmap", init=False)
+    kind: ClassVar[str] = "heatmap"
 
     @property
     def data(self) -> str:
@@ -98,12 +106,15 @@ class HeatMap:
         return json.dumps(named)
 
 
+Item = Text | Code | Table | Picture | Curves | HeatMap
+
+
 @dataclass(frozen=True)
 class Section:
     """A heading and what is under it."""
 
     title: str
-    items: Sequence[Any]
+    items: Sequence[Item]
 
 
 @dataclass(frozen=True)
@@ -125,12 +136,37 @@ class Page:
         template = environment.from_string(read("page.html"))
         return template.render(page=self, version=__version__, style=read("page.css"), script=read("page.js"))
 
-    def write(self, path: Any) -> Path:
+    def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the page to a file."""
         write_atomic(path, self.html().encode())
         return Path(path)
 
 
-def _digits(values: Any) -> list[float | None]:
+def answer_page(
+    title: str,
+    summary: str,
+    facts: Sequence[tuple[str, str]],
+    sections: Sequence[Section],
+    *,
+    asked: str,
+    command: str = "",
+) -> Page:
+    """The page of one answer: what was asked, the sections, and the command that gives the same again."""
+    last = [Section("How to reproduce it", [Code(command)])] if command else []
+    whole = [Section("What was asked", [Code(asked)]), *sections, *last]
+    return Page(title, summary[:1].upper() + summary[1:], facts, whole)
+
+
+def steps_table(history: Mapping[str, Any]) -> list[Table]:
+    """A history of a search as a table, unless it is empty or too long to read."""
+    columns = {name: values for name, values in history.items() if np.ndim(values) == 1}
+    if not columns or not 0 < len(next(iter(columns.values()))) <= MOST_STEPS:
+        return []
+    cell = lambda value: measured(value) if isinstance(value, float) else str(value)
+    rows = [[cell(value) for value in row] for row in zip(*columns.values(), strict=True)]
+    return [Table([name.replace("_", " ") for name in columns], rows, left=0, note="The steps of the search.")]
+
+
+def _digits(values: Iterable[float]) -> list[float | None]:
     """Five digits, enough for a screen; None where there is no number."""
-    return [float(f"{v:.5g}") if v == v and abs(v) < float("inf") else None for v in map(float, values)]
+    return [float(f"{v:.5g}") if math.isfinite(v) else None for v in values]

@@ -1,0 +1,152 @@
+"""Files of an answer: the model, a record for machines, a table, figures and a page, in one folder.
+
+write_solution(flm.solve(problem), "heat", name="heat")
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+
+from flm.control.solution import ControlSolution
+from flm.estimators import FLMRegressor
+from flm.files import save, to_json, write_atomic
+from flm.report.figures.fields import plot_spectrum
+from flm.report.figures.style import to_png, to_svg
+from flm.report.pages.control import control_page, control_table
+from flm.report.pages.fit import fit_page
+from flm.report.pages.solution import solution_page
+from flm.report.series import labeled_series
+from flm.results import Errors, Listener, Progress, Solution, silent
+
+TERMS = 5  # the largest of each unknown, in a record
+
+
+def record(solution: Solution | ControlSolution, name: str) -> dict[str, Any]:
+    """What a machine wants to know of an answer, for `flm.files.to_json`.
+
+    Args:
+        solution: what `solve`, `train` or `distill` returned.
+        name: of the problem.
+    """
+    found: dict[str, Any] = {
+        "problem": name,
+        "status": solution.status.word,
+        "sentence": solution.status.sentence,
+        "converged": solution.converged,
+        "error_estimate": solution.error_estimate,
+        "tolerance": solution.tolerance,
+        "columns": solution.num_columns,
+        "parameters": solution.num_parameters,
+        "seconds": solution.seconds,
+    }
+    if solution.parameters:
+        found["learned"] = {k: asdict(p) for k, p in solution.parameters.items()}
+    if isinstance(solution, ControlSolution):
+        found["subnets"] = solution.num_subnets
+        if solution.starts.dimension == 0 and solution.problem is not None:
+            found["cost"] = float(solution.cost())
+        return found
+    found |= {"axes": list(solution.axes), "unknowns": list(solution.unknowns), "bounds": solution.bounds}
+    found["terms"] = {label: [t._asdict() for t in series.terms(TERMS)] for label, series in labeled_series(solution)}
+    if solution.exact is not None:
+        found["errors"] = asdict(solution.errors())
+    return found
+
+
+def write_solution(
+    solution: Solution | ControlSolution,
+    folder: str | os.PathLike[str],
+    *,
+    name: str,
+    asked: str = "",
+    command: str = "",
+    progress: Listener = silent,
+) -> dict[str, Any]:
+    """Write the model, a record, the values on a grid, figures and a page.
+
+    Args:
+        solution: what `solve`, `train` or `distill` returned.
+        folder: where; made where it is missing.
+        name: of the problem.
+        asked: the problem as text, for the page.
+        command: what to type to get the same again, for the page.
+        progress: called with a `flm.Progress` before each part.
+
+    Returns:
+        The record that was written.
+    """
+    path, found, title = Path(folder), record(solution, name), name.replace("_", " ")
+    path.mkdir(parents=True, exist_ok=True)
+    progress(Progress("writing the values", share=0.0))
+    save(solution, path / "model.safetensors")
+    write_atomic(path / "record.json", to_json(found).encode())
+    figures: dict[str, Figure] = {"solution": solution.plot()}
+    if isinstance(solution, ControlSolution):
+        write_csv(path / "solution.csv", *control_table(solution))
+        page = control_page(solution, title=title, asked=asked, command=command)
+    else:
+        lines, values = solution.on_grid()
+        columns = [g.ravel() for g in np.meshgrid(*lines, indexing="ij")]
+        table = np.column_stack([*columns, values.reshape(len(columns[0]), -1)])
+        write_csv(path / "solution.csv", [*solution.axes, *solution.unknowns], table)
+        progress(Progress("drawing", share=0.2))
+        figures["spectrum"] = plot_spectrum(solution)
+        errors = Errors(**found["errors"]) if "errors" in found else None
+        page = solution_page(solution, title=title, asked=asked, command=command, errors=errors)
+    progress(Progress("writing the page", share=0.5))
+    page.write(path / "index.html")
+    write_figures(path, figures)
+    return found
+
+
+def write_fit(
+    model: FLMRegressor,
+    X: Any,
+    y: npt.ArrayLike,
+    folder: str | os.PathLike[str],
+    *,
+    target: str = "y",
+    asked: str = "",
+    command: str = "",
+) -> None:
+    """Write a fitted estimator, its values at the rows of X with standard deviations, a page, and a figure of one feature.
+
+    Args:
+        model: a fitted `FLMRegressor` with one output.
+        X: the table that it was fitted to, (n, m).
+        y: what it was fitted to, (n,).
+        folder: where; made where it is missing.
+        target: the name of y.
+        asked: the request as text, for the page.
+        command: what to type to get the same again, for the page.
+    """
+    path, names = Path(folder), list(model._names)
+    path.mkdir(parents=True, exist_ok=True)
+    title = f"{target} by {', '.join(names)}"
+    mean, std = model.predict(X, return_std=True)
+    fit_page(model, X, y, title=title, asked=asked or title, command=command).write(path / "index.html")
+    save(model, path / "model.safetensors")
+    columns = np.column_stack([np.asarray(X, float), np.asarray(y, float), mean, std])
+    write_csv(path / "fitted.csv", [*names, target, "fitted", "standard_deviation"], columns)
+    if len(names) == 1:
+        write_atomic(path / "fit.png", to_png(model.plot(X, y)))
+
+
+def write_figures(folder: Path, figures: dict[str, Figure]) -> None:
+    """Figures by name as PNG and SVG."""
+    for name, figure in figures.items():
+        write_atomic(folder / f"{name}.png", to_png(figure))
+        write_atomic(folder / f"{name}.svg", to_svg(figure).encode())
+
+
+def write_csv(path: Path, headers: list[str], rows: np.ndarray) -> None:
+    """A CSV file with all digits."""
+    lines = [",".join(headers), *(",".join(f"{v:.17g}" for v in row) for row in rows)]
+    write_atomic(path, ("\n".join(lines) + "\n").encode())
