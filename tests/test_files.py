@@ -12,13 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from answers import answer
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from series_cases import parts, phase_series
 
 import flm
-import flm.results
 from flm import files
 
 BOX = flm.Box(x=(0, 1), t=(0, 2))
@@ -59,23 +59,6 @@ TRACED = {  # as outlines
     "cut": SQUARE - flm.Curve(flower),
     "in time": RING * flm.Box(t=(0, 1)),
 }
-
-
-def answer(domain, unknowns=("u",)):
-    """A solution that was not solved for: a random series on a domain."""
-    model = flm.FLM(domain, 3, key=0, num_outputs=len(unknowns))
-    model = model.with_coefficients(np.random.default_rng(0).normal(size=model.coefficients.shape))
-    ending = flm.results.Ending(flm.results.Word.CONVERGED)
-    return flm.Solution(
-        model=model,
-        axes=domain.axes,
-        unknowns=unknowns,
-        bounds=domain.bounds,
-        ending=ending,
-        error_estimate=1e-9,
-        tolerance=1e-8,
-        domain=domain,
-    )
 
 
 def again(solution, folder):

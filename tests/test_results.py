@@ -1,11 +1,15 @@
 """The answer as a function: called, traced, differentiated, taken apart, saved and handed to other tools."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from answers import answer
 
 import flm
+from flm.wording import OutsideWarning
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +61,7 @@ def test_save_and_load(heat, sound, tmp_path):
     for solution in (heat, sound):
         solution.save(tmp_path / "s.safetensors")
         again = flm.load(tmp_path / "s.safetensors")
-        np.testing.assert_array_equal(again(points), solution(points))
+        np.testing.assert_allclose(again(points), solution(points), rtol=1e-12, atol=1e-14)
         assert again.status == solution.status
         assert again.error_estimate == solution.error_estimate
 
@@ -88,3 +92,79 @@ def test_errors_against_a_reference(heat):
     assert heat.errors(lambda p: heat(p)).max_error == 0
     assert "error estimate" in repr(heat)
     assert heat._repr_html_().startswith("<pre>")
+
+
+L_SHAPE = flm.Box(x=(0, 2), y=(0, 2)) - flm.Box(x=(1, 2), y=(1, 2))
+WHERE = {  # a domain, two points inside (one on its edge), two outside
+    "box": (flm.Box(x=(0, 1), t=(0, 2)), [[0.3, 0.4], [1, 2]], [[1.1, 0.5], [0.5, -1e-6]]),
+    "interval": (flm.Box(t=(0, 5)), [[0.1], [5.0]], [[-1.0], [5.1]]),
+    "disk": (flm.Disk(radius=1), [[0.3, 0.4], [1, 0]], [[0.9, 0.9], [0, 1.001]]),
+    "boolean": (L_SHAPE, [[0.3, 0.4], [1, 1.5]], [[1.5, 1.5], [2, 2]]),
+    "product": (flm.Disk(radius=1) * flm.Box(t=(0, 1)), [[0.3, 0.4, 1], [1, 0, 0]], [[1, 1, 0.5], [0, 0, 1.5]]),
+    "region": (
+        flm.Region(lambda x, y: x**4 + y**4 - 1, flm.Box(x=(-2, 2), y=(-2, 2))),
+        [[0.3, 0.4], [1, 0]],
+        [[0.9, 0.9], [0, -1.1]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHERE)
+def test_outside_of_the_domain_it_is_nan(name):
+    domain, inside, outside = WHERE[name]
+    solution = answer(domain, ("u", "v"))
+    points = np.array(inside + outside, float)
+    with pytest.warns(
+        OutsideWarning, match="^2 of 4 points are outside of the domain, where the solution is NaN"
+    ) as told:
+        values = np.asarray(solution(points))
+    assert len(told) == 1
+    assert np.isnan(values).tolist() == [[False] * 2] * 2 + [[True] * 2] * 2
+    with warnings.catch_warnings(action="error"):  # none for what is inside, traced or asked for
+        series = np.asarray(solution(points, extrapolate=True))
+        np.testing.assert_allclose(series, np.asarray(solution.model(points)), rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(values[:2], series[:2], rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(np.asarray(solution(points[:2])), series[:2], rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(
+            jax.jit(solution)(points), np.where(np.isnan(values), np.nan, series), rtol=1e-12, atol=1e-13
+        )
+        value = lambda point: solution["v"](point[None])[0]
+        slopes = np.asarray(jax.jit(jax.vmap(jax.grad(value)))(points))
+        mixed = np.asarray(jax.grad(lambda p: jnp.nansum(solution["v"](p)))(points))
+        by_hand = np.stack([solution["v"].d((j,))(points[:2]) for j in range(len(domain.axes))], axis=1)
+        second = np.asarray(jax.jit(jax.hessian(value))(points[0]))
+    np.testing.assert_allclose(slopes[:2], by_hand, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(mixed[:2], by_hand, rtol=1e-9, atol=1e-11)
+    assert np.isnan(slopes[2:]).all()
+    assert np.isfinite(second).all()
+    with pytest.warns(OutsideWarning):
+        assert np.isnan(solution.d((0, 0))(points)).any(axis=1).tolist() == [False, False, True, True]
+
+
+def test_one_point_outside_by_name(heat):
+    with pytest.warns(
+        OutsideWarning, match=r"^1 of 1 points are outside .* the first is x = 1\.5, t = 0\.5\. Call it with"
+    ):
+        assert np.isnan(heat(x=1.5, t=0.5))
+    assert np.isfinite(heat(x=1.5, t=0.5, extrapolate=True))
+    with warnings.catch_warnings(action="error"):
+        assert np.isfinite(heat(x=-1e-13, t=1 + 1e-13))  # within the tolerance of `contains`
+        assert np.isnan(heat(x=np.nan, t=0.5))  # a missing number is not a place outside
+
+
+def test_numbers_of_single_precision_on_the_edge():
+    solution = answer(flm.Box(x=(0.1, 0.3), t=(0, 0.7)))
+    with warnings.catch_warnings(action="error"):
+        assert np.isfinite(solution(np.array([[0.1, 0.7], [0.3, 0.0]], np.float32))).all()
+        assert np.isfinite(solution(x=jnp.float32(0.3), t=np.float32(0.7)))
+
+
+def test_grids_of_an_l_shape_hold_nothing_outside():
+    """A solution cut out of a square by a boolean: the removed part and its edges are NaN, without a word."""
+    solution = answer(L_SHAPE)
+    with warnings.catch_warnings(action="error"):
+        (x, y), values = solution.on_grid(21)
+    removed = (x[:, None] > 1 + 1e-9) & (y > 1 + 1e-9)
+    np.testing.assert_array_equal(np.isnan(values), removed)
+    assert len(solution.test_points()) == np.sum(np.isfinite(solution.on_grid(101)[1]))
+    assert solution.errors(lambda p: solution(p)).max_error == 0.0

@@ -62,6 +62,10 @@ class UnsolvedError(FLMError, RuntimeError):
     """A reference that found no answer."""
 
 
+class OutsideWarning(UserWarning):
+    """A solution was called outside of its domain, where its values are NaN."""
+
+
 def check_count(name: str, value: Any, least: int = 0) -> int:
     """That argument as a number of things, refused unless it is an integer of at least `least`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:

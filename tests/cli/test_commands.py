@@ -186,6 +186,11 @@ def test_predict_evaluates_a_solution(solved, tmp_path, capsys):
     assert run(["predict", str(solved / "out" / "model.safetensors"), str(points)]) == 0
     rows = np.array([line.split(",") for line in capsys.readouterr().out.split()[1:]], float)
     np.testing.assert_allclose(rows, [[0.25, np.exp(-0.25)], [0.5, np.exp(-0.5)]], atol=1e-5)
+    points.write_text("t\n0.5\n2\n-1\n")  # two rows outside of [0, 1]
+    assert run(["predict", str(solved / "out" / "model.safetensors"), str(points)]) == 0
+    told = capsys.readouterr()
+    assert [line.split(",")[1] for line in told.out.split()[2:]] == ["nan", "nan"]
+    assert told.err == "flm: 2 of 3 rows are outside of the domain of the solution: their values are NaN.\n"
     points.write_text("s\n1\n")
     assert run(["predict", str(solved / "out" / "model.safetensors"), str(points)]) == 2
     assert "must be a column of points.csv (s); got 't'" in capsys.readouterr().err

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from flm.cli.output import COMMAND, folder, say, say_json, watching
-from flm.wording import InputError, measured
+from flm.cli.output import COMMAND, folder, remark, say, say_json, watching
+from flm.wording import InputError, OutsideWarning, measured
 
 Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with a header.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -183,15 +184,20 @@ def predict(
             mean, std = found.predict(_frame(X, names), return_std=True)
             columns = {"value": mean, "standard_deviation": std}
         elif callable(found):
-            values = np.asarray(found(X))
+            with warnings.catch_warnings(action="ignore", category=OutsideWarning):  # said in the line below
+                values = np.asarray(found(X))
             outputs = getattr(found, "unknowns", ("value",))
             columns = dict(zip(outputs, values.reshape(len(X), -1).T, strict=False))
         else:
             raise InputError(f"`MODEL` must be something that can be evaluated; got a {type(found).__name__}.")
+        domain = getattr(found, "domain", None)
+        outside = 0 if domain is None else int(np.sum(~domain.contains(X)))
         headers, rows = [*names, *columns], np.column_stack([X, *columns.values()])
         if out is not None:
             listen(Progress("writing", share=0.6))
             write_csv(out, headers, rows)
+    if outside:
+        remark(f"{outside:,} of {len(X):,} rows are outside of the domain of the solution: their values are NaN.")
     if json:
         say_json({name: np.asarray(values) for name, values in columns.items()})
     elif out is None:

@@ -36,6 +36,12 @@ def say(text: str = "", *, style: str | None = None) -> None:
     Console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
+def remark(text: str) -> None:
+    """A line for people on stderr, so that tables on stdout stay tables; nothing under `--quiet`."""
+    if not QUIET.get():
+        print(f"flm: {text}", file=sys.stderr)
+
+
 def say_json(record: Mapping[str, Any]) -> None:
     """A JSON object on stdout, also under `--quiet`."""
     from flm.files import to_json

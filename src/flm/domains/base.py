@@ -16,6 +16,8 @@ from flm.domains.where import parse_where, place_text
 from flm.wording import InputError, number_text, short
 
 if TYPE_CHECKING:
+    from jax import Array
+
     from flm.domains.boolean import Combination
     from flm.domains.polygon import Corner
 
@@ -91,6 +93,17 @@ class AbstractDomain(ABC):
     def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
         """Whether each point (P, m) is in the closed domain, up to a tolerance relative to the domain's size."""
         return self.level(self.as_points(points)) <= tolerance * self.width.max()
+
+    def contains_traced(self, points: "Array", *, tolerance: float = EDGE) -> "Array":
+        """`contains` within a program that JAX traces: a constant to derivatives."""
+        import jax  # imported here: domains need no jax
+
+        def inside(here: np.ndarray) -> np.ndarray:
+            here = np.asarray(here)  # (..., P, m): vmap adds axes in front
+            return self.contains(here.reshape(-1, here.shape[-1]), tolerance=tolerance).reshape(here.shape[:-1])
+
+        shape = jax.ShapeDtypeStruct(points.shape[:-1], bool)
+        return jax.pure_callback(inside, shape, jax.lax.stop_gradient(points), vmap_method="expand_dims")
 
     def interior(self, n: int, *, seed: int, warp: bool = True) -> np.ndarray:
         """`n` points strictly inside, (n, m): scrambled Sobol points over the bounds, those outside rejected.

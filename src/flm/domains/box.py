@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,9 @@ from flm.domains.base import EDGE, AbstractDomain, check_axes
 from flm.domains.piece import Piece, join
 from flm.domains.polygon import Corner, corners_of
 from flm.wording import InputError, UnknownNameError, did_you_mean, number_text
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -61,9 +64,21 @@ class Box(AbstractDomain):
 
     def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
         """Whether each point (P, m) is in the closed box, up to a tolerance relative to each axis and to rounding."""
-        points, (low, high) = self.as_points(points), self.bounds.T
+        points, (low, high) = self.as_points(points), self._widened(tolerance)
+        if len(points) and np.all(points.min(axis=0) >= low) and np.all(points.max(axis=0) <= high):
+            return np.ones(len(points), bool)  # the usual case, three times faster
+        return np.all((points >= low) & (points <= high), axis=1)
+
+    def contains_traced(self, points: "Array", *, tolerance: float = EDGE) -> "Array":
+        """`contains` within a program that JAX traces."""
+        low, high = self._widened(tolerance)
+        return ((points >= low) & (points <= high)).all(axis=-1)
+
+    def _widened(self, tolerance: float) -> np.ndarray:
+        """The lower and upper bounds with the slack that `contains` allows, (2, m)."""
+        low, high = self.bounds.T
         slack = np.maximum(tolerance * self.width, 2.0 * np.spacing(np.maximum(abs(low), abs(high))))
-        return np.all((points >= low - slack) & (points <= high + slack), axis=1)
+        return np.stack([low - slack, high + slack])
 
     @classmethod
     def _unpack(cls, named: dict[str, Any]) -> "Box":

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from flm.domains import AbstractDomain, Box
+from flm.domains.base import EDGE
 from flm.models import AbstractModel
 from flm.results.result import AbstractResult, optional_module
 from flm.series import AbstractSeries
-from flm.wording import InputError, InputTypeError, NoSeriesError, UnknownNameError, short
+from flm.wording import InputError, InputTypeError, NoSeriesError, OutsideWarning, UnknownNameError, short
 
 MAX_GRID = 50_000_000  # points of a grid for other tools
 
@@ -43,7 +47,8 @@ class Solution(AbstractResult):
     """A function of named axes found by `solve`, `train` or `distill`.
 
     Call it with every axis by name, `solution(x=0.3, t=0.5)` (arrays broadcast), or with points (P, m). It can be traced
-    by `jax.jit` and `jax.grad`.
+    by `jax.jit` and `jax.grad`. Outside of its domain it is NaN, with an `OutsideWarning` where it is not traced;
+    `extrapolate=True` evaluates the series there, which nothing has been fitted to.
 
     Attributes:
         model: the function itself; several unknowns are its outputs.
@@ -88,9 +93,16 @@ class Solution(AbstractResult):
 
     # --- the function ----------------------------------------------------------------------------------------------
 
-    def __call__(self, points: Any = None, /, **named: Any) -> Array:
-        """Values at points (P, m) or at named coordinates; several unknowns stack last."""
+    def __call__(self, points: Any = None, /, *, extrapolate: bool = False, **named: Any) -> Array:
+        """Values at points (P, m) or at named coordinates; several unknowns stack last.
+
+        Args:
+            points: columns in the order of `axes`.
+            extrapolate: whether to evaluate the series outside of the domain, too.
+            named: the axes by name, instead of points.
+        """
         m = len(self.axes)
+        tolerance = max(EDGE, *(8.0 * _rounding(value) for value in (points, *named.values())))
         if named:
             if points is not None or set(named) != set(self.axes):
                 raise InputError(
@@ -110,7 +122,34 @@ class Solution(AbstractResult):
         values = self._jet(points)
         if self.component is not None and values.ndim == 2:
             values = values[:, self.component]
+        values = values if extrapolate else self._within(points, values, tolerance)
         return values.reshape(shape + values.shape[1:])
+
+    @cached_property
+    def _region(self) -> AbstractDomain:
+        return self.domain or Box(**{a: tuple(b) for a, b in zip(self.axes, self.bounds, strict=True)})
+
+    def _within(self, points: Array, values: Array, tolerance: float) -> Array:
+        """The values with NaN at points outside of the domain, told in one warning unless traced."""
+        column = (-1, *(1,) * (values.ndim - 1))
+        if isinstance(points, jax.core.Tracer):
+            inside = self._region.contains_traced(points, tolerance=tolerance)
+            # A product, because jnp.where would make the derivative zero outside: inside it is times 1, outside NaN.
+            return values * jnp.where(inside, 1.0, jnp.nan).astype(values.dtype).reshape(column)
+        where = np.asarray(points)
+        inside = self._region.contains(where, tolerance=tolerance)
+        if inside.all():
+            return values
+        outside = ~inside & ~np.isnan(where).any(axis=1)
+        if outside.any():
+            first = ", ".join(f"{a} = {v:.6g}" for a, v in zip(self.axes, where[outside.argmax()], strict=True))
+            warnings.warn(
+                f"{outside.sum():,} of {len(where):,} points are outside of the domain, where the solution is NaN; the "
+                f"first is {first}. Call it with extrapolate=True to evaluate the series there.",
+                OutsideWarning,
+                stacklevel=3,
+            )
+        return jnp.where(inside.reshape(column), values, jnp.nan)
 
     def _jet(self, points: Array) -> Array:
         alpha = self.alpha or (0,) * len(self.axes)
@@ -186,11 +225,10 @@ class Solution(AbstractResult):
         """
         if self.error_points is not None:
             return self.error_points
-        domain = self.domain or Box(**{a: tuple(b) for a, b in zip(self.axes, self.bounds, strict=True)})
         m = len(self.axes)
         if m > 3:
-            return domain.interior(20_000, seed=99, warp=False)
-        return domain.grid(2001 if m == 1 else 101 if m == 2 else 31)
+            return self._region.interior(20_000, seed=99, warp=False)
+        return self._region.grid(2001 if m == 1 else 101 if m == 2 else 31)
 
     def errors(self, reference: Any = None) -> Errors:
         """Mean square, mean absolute, largest and relative L2 difference from the exact solution or a reference.
@@ -216,7 +254,10 @@ class Solution(AbstractResult):
     # --- to other tools --------------------------------------------------------------------------------------------
 
     def on_grid(self, shape: int | tuple[int, ...] | None = None) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-        """Coordinates per axis and values on an even grid over the bounds: (lines, values (n1, ..., nm[, K]))."""
+        """Coordinates per axis and values on an even grid over the bounds: (lines, values (n1, ..., nm[, K])).
+
+        Points of the bounds that are outside of the domain are NaN.
+        """
         m = len(self.axes)
         shape = (101 if m <= 2 else 21) if shape is None else shape
         shape = tuple(shape) if isinstance(shape, tuple | list) else (shape,) * m
@@ -228,9 +269,8 @@ class Solution(AbstractResult):
             raise InputError(f"`shape` must be at most {MAX_GRID:,} points in all; got {shape}.")
         lines = tuple(np.linspace(low, high, n) for (low, high), n in zip(self.bounds, shape, strict=True))
         points = np.stack([g.ravel() for g in np.meshgrid(*lines, indexing="ij")], axis=1)
-        values = np.array(self(points))
-        if self.domain is not None and not isinstance(self.domain, Box):
-            values[~self.domain.contains(points)] = np.nan
+        with warnings.catch_warnings(action="ignore", category=OutsideWarning):  # NaN is what is wanted there
+            values = np.array(self(points))
         return lines, values.reshape(*shape, *values.shape[1:])
 
     def to_xarray(self, shape: int | tuple[int, ...] | None = None) -> Any:
@@ -266,6 +306,12 @@ class Solution(AbstractResult):
         ]
         lines += [f"  {self.domain.note}"] if self.domain is not None and self.domain.note else []
         return "\n".join(lines)
+
+
+def _rounding(value: Any) -> float:
+    """The relative rounding of the numbers that were given."""
+    dtype = getattr(value, "dtype", None)
+    return float(jnp.finfo(dtype).eps) if dtype is not None and jnp.issubdtype(dtype, jnp.floating) else 0.0
 
 
 def _floats(name: str, value: Any) -> Array:

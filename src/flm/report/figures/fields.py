@@ -50,7 +50,7 @@ def plot_solution(
     if error and solution.exact is None:
         raise InputError("`error` must be False: the solution came without an exact one.")
     grid = _grid(solution, drawn, cut, shape)
-    found = grid.columns(solution(grid.points))[:MAX_UNKNOWNS]
+    found = grid.columns(solution(grid.points, extrapolate=True))[:MAX_UNKNOWNS]
     exact = None
     if solution.exact is not None and error is not False:
         exact = grid.columns(solution.exact(grid.points))[:MAX_UNKNOWNS]
