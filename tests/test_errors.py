@@ -47,7 +47,7 @@ CALLS = [
     ),
     (
         lambda: flm.PhaseSeries([[1.0, 2.0]], [[1.0, 0.0]], [[0.0, 0.0]], axes="xx"),
-        "`axes` must be 2 different names, one per input; got ('x', 'x').",
+        "`axes` must be 2 different names, one per input; got 'xx'.",
     ),
     # series: calls
     (lambda: wave(np.ones((3, 3))), "`points` must have 2 columns, one per input; got shape (3, 3)."),
@@ -127,8 +127,8 @@ CALLS = [
         "`orders` must be multi-indices of 2 nonnegative integers, at least one; got ((0, -1),).",
     ),
     (lambda: model.with_coefficients(jnp.ones(3)), "`coefficients` must have shape (8,); got (3,)."),
-    (lambda: flm.MLP(2, 0, key=0), "`width` of MLP must be an integer of at least 1; got 0."),
-    (lambda: flm.Siren(2, 4, 0, key=0), "`depth` of Siren must be an integer of at least 1; got 0."),
+    (lambda: flm.MLP(2, 0, key=0), "`width` must be an integer of at least 1; got 0."),
+    (lambda: flm.Siren(2, 4, 0, key=0), "`depth` must be an integer of at least 1; got 0."),
     (lambda: flm.Siren(2, 4, key=0, omega=0.0), "`omega` must be a positive number; got 0.0."),
 ]
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import numpy as np
+import numpy.typing as npt
 
 from flm.domains import AbstractDomain
 from flm.models import FLM as JaxFLM
-from flm.models.base import InputMap
+from flm.models.base import InputMap, Key
 from flm.series import sign_matrix
 from flm.series.arrays import device
 from flm.wording import ExtraMissingError, InputError, InputTypeError
@@ -58,12 +57,12 @@ class FLM(torch.nn.Module):
         num_inputs: int | AbstractDomain,
         num_subnets: int,
         *,
-        key: Any,
-        period: Any = None,
+        key: Key,
+        period: npt.ArrayLike | None = None,
         num_outputs: int = 1,
-        frequencies: Any = None,
+        frequencies: npt.ArrayLike | None = None,
         train_frequencies: bool = True,
-        dtype: Any = None,
+        dtype: torch.dtype | None = None,
     ):
         super().__init__()
         self._take(
@@ -80,7 +79,7 @@ class FLM(torch.nn.Module):
         )
 
     @classmethod
-    def from_flm(cls, model: JaxFLM, *, dtype: Any = None) -> FLM:
+    def from_flm(cls, model: JaxFLM, *, dtype: torch.dtype | None = None) -> FLM:
         """A module with the weights of an `flm.FLM`, in its precision unless `dtype` says otherwise."""
         if not isinstance(model, JaxFLM):
             raise InputTypeError(f"`model` must be an flm.FLM; got {type(model).__name__}.")
@@ -89,7 +88,7 @@ class FLM(torch.nn.Module):
         module._take(model, dtype or getattr(torch, str(model.frequencies.dtype)))
         return module
 
-    def _take(self, model: JaxFLM, dtype: Any) -> None:
+    def _take(self, model: JaxFLM, dtype: torch.dtype) -> None:
         tensor = lambda value: torch.tensor(np.asarray(value), dtype=dtype)
         self.frequencies = torch.nn.Parameter(tensor(model.frequencies), requires_grad=model.train_frequencies)
         self.amplitudes = torch.nn.Parameter(tensor(model.amplitudes))
@@ -116,7 +115,7 @@ class FLM(torch.nn.Module):
         """How many numbers training may change."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
-    def forward(self, points: Any) -> Any:
+    def forward(self, points: torch.Tensor) -> torch.Tensor:
         """Values (P,), or (P, K) for several outputs, at points (P, m); one input: also (P,)."""
         m = self.frequencies.shape[1]
         if m == 1 and points.ndim == 1:

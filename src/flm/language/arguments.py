@@ -7,7 +7,7 @@ A residual is elementwise; its derivatives by the unknown and its partial deriva
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,10 +15,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
+from jaxtyping import Array, Float
 
+from flm.language.learn import Learn
+from flm.series.arrays import Numbers
 from flm.wording import InputError, InputTypeError, did_you_mean
 
 Jet = tuple[int, tuple[int, ...]]  # (which unknown, how often differentiated along each axis)
+Value = float | Numbers  # what a function of named arguments takes and gives
 CHUNK = 2048  # points per compiled call: one shape, so one compilation per residual
 
 
@@ -100,11 +105,11 @@ def splits(suffix: str, axes: tuple[str, ...]) -> set[tuple[int, ...]]:
 class Named:
     """A function with explicit argument names, for functions that are built rather than written."""
 
-    function: Callable[..., Any]
+    function: Callable[..., Any]  # a residual's is one value per point; dynamics have one per state
     names: tuple[str, ...]
 
 
-def argument_names(function: Any, where: str) -> tuple[str, ...]:
+def argument_names(function: Callable[..., object] | Named, where: str) -> tuple[str, ...]:
     """Names of the arguments without defaults."""
     if isinstance(function, Named):
         return function.names
@@ -121,8 +126,8 @@ def argument_names(function: Any, where: str) -> tuple[str, ...]:
     return tuple(p.name for p in parameters if p.default is p.empty)
 
 
-def as_named(value: Any, where: str) -> Named:
-    """A number, array-free constant or function of names as a Named function."""
+def as_named(value: float | Callable[..., Value] | Named, where: str) -> Named:
+    """A number or a function of named arguments as a `Named` function."""
     if isinstance(value, Named):
         return value
     if callable(value):
@@ -133,11 +138,11 @@ def as_named(value: Any, where: str) -> Named:
 
 
 class Linearized(NamedTuple):
-    """A residual at points and its derivatives: value (P,), by_jet (A, P), by_parameter (Q, P)."""
+    """A residual at points, and its derivatives by each of its jets and by each parameter of the problem."""
 
-    value: np.ndarray
-    by_jet: np.ndarray
-    by_parameter: np.ndarray
+    value: Float[np.ndarray, "P"]
+    by_jet: Float[np.ndarray, "A P"]
+    by_parameter: Float[np.ndarray, "Q P"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,13 +154,13 @@ class Residual:
         parameters: names of all parameters of the problem, in order.
     """
 
-    function: Callable[..., Any]
+    function: Callable[..., Value]
     references: tuple[Reference, ...]
     names: Names
     label: str
 
     @classmethod
-    def bind(cls, function: Any, names: Names, label: str) -> Residual:
+    def bind(cls, function: Callable[..., Value] | Named, names: Names, label: str) -> Residual:
         """Resolve every argument name, or say which one cannot be."""
         references = tuple(names.resolve(n, label) for n in argument_names(function, label))
         return cls(function.function if isinstance(function, Named) else function, references, names, label)
@@ -172,10 +177,17 @@ class Residual:
                 wanted |= {(r.index, tuple(int(i == j) for i in range(m))): None for j in range(m)}
         return tuple(wanted)
 
-    def __call__(self, points: Any, jets: Any, parameters: Any = (), normals: Any = None) -> Any:
-        """The residual (P,) from points (P, m), jets (A, P), parameter values (Q,) and normals (P, m)."""
+    def __call__(
+        self,
+        points: Float[Numbers, "P m"],
+        jets: Float[Numbers, "A P"] | Sequence[Float[Numbers, "P"]],
+        parameters: Float[Numbers, "Q"],
+        normals: Float[Numbers, "P m"] | None = None,
+    ) -> Float[Array, "P"]:
+        """The residual at points, from jets in the order of `jets`, all parameters, and normals on the boundary."""
         place = {jet: i for i, jet in enumerate(self.jets)}
         m = len(self.names.axes)
+        normals = jnp.zeros_like(points) if normals is None else normals
         arguments = []
         for r in self.references:
             if r.kind == "axis":
@@ -190,20 +202,17 @@ class Residual:
                 unit = [tuple(int(i == j) for i in range(m)) for j in range(m)]
                 arguments.append(sum(normals[:, j] * jets[place[(r.index, unit[j])]] for j in range(m)))
         value = self.function(*arguments)
-        if (
-            isinstance(value, tuple | list)
-            or jnp.ndim(value) > 1
-            or (jnp.ndim(value) == 1 and len(value) != len(points))
-        ):
-            shape = f"{len(value)} values" if isinstance(value, tuple | list) else f"shape {jnp.shape(value)}"
+        several = isinstance(value, tuple | list)
+        if several or jnp.shape(value) not in ((), (len(points),)):
+            shape = f"{len(value)} values" if several else f"shape {jnp.shape(value)}"
             raise InputError(
                 f"{self.label} must return one number per point, shape ({len(points)},); got {shape}. "
                 "Several equations go in a list of functions."
             )
         return jnp.broadcast_to(value, (len(points),))
 
-    def _pass(self, points: Any, jets: Any, parameters: Any, normals: Any) -> tuple[Any, Any, Any]:
-        """Value and pointwise derivatives: the function is elementwise, so one tangent of ones serves all points."""
+    def _pass(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> list[Array]:
+        """The parts of a `Linearized`: the function is elementwise, so one tangent of ones serves all points."""
         call = lambda j, q: self(points, j, q, normals)
         by_jet = [jax.jvp(lambda j: call(j, parameters), (jets,), (_one_row(jets, a),))[1] for a in range(len(jets))]
         by_parameter = [
@@ -211,10 +220,10 @@ class Residual:
             for a in range(len(parameters))
         ]
         stack = lambda rows: jnp.stack(rows) if rows else jnp.zeros((0, len(points)))
-        return call(jets, parameters), stack(by_jet), stack(by_parameter)
+        return [call(jets, parameters), stack(by_jet), stack(by_parameter)]
 
     @cached_property
-    def _compiled(self) -> Callable[..., Any]:
+    def _compiled(self) -> Callable[[Numbers, Numbers, Numbers, Numbers], list[Array]]:
         return jax.jit(self._pass) if self.traceable else self._pass
 
     @cached_property
@@ -230,7 +239,9 @@ class Residual:
             return False
         return True
 
-    def linearize(self, points: np.ndarray, jets: np.ndarray, parameters: Any, normals: Any = None) -> Linearized:
+    def linearize(
+        self, points: np.ndarray, jets: np.ndarray, parameters: npt.ArrayLike, normals: np.ndarray | None = None
+    ) -> Linearized:
         """Value and derivatives at any number of points, in chunks of one compiled shape."""
         parameters = np.asarray(parameters, float)
         normals = np.zeros_like(points) if normals is None else normals
@@ -270,13 +281,13 @@ class Residual:
             )
 
 
-def _one_row(array: Any, row: int) -> Any:
+def _one_row(array: Numbers, row: int) -> Array:
     return jnp.zeros_like(array).at[row].set(1.0)
 
 
-def parameter_values(parameters: Mapping[str, Any]) -> np.ndarray:
+def parameter_values(parameters: Mapping[str, float | Learn]) -> np.ndarray:
     """Numbers, with the starting values of parameters that are to be learned."""
-    return np.array([getattr(value, "start", value) for value in parameters.values()], float)
+    return np.array([v.start if isinstance(v, Learn) else v for v in parameters.values()], float)
 
 
 def unique_jets(residuals: Iterable[Residual]) -> tuple[Jet, ...]:

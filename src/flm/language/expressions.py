@@ -10,14 +10,17 @@ import ast
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flm.wording import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from flm.language.arguments import Value
 
 MAX_LENGTH, MAX_NODES, MAX_DEPTH, MAX_EXPONENT = 4000, 600, 60, 64
 
@@ -36,19 +39,19 @@ FUNCTIONS = {
     "where": ("where", 3, 3),
 }
 CONSTANTS = {"pi": math.pi, "e": math.e}
-_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+_BINARY: dict[type, Callable[[Value, Value], Any]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
     ast.Mult: lambda a, b: a * b,
     ast.Div: lambda a, b: a / b,
 }
-_COMPARE: dict[type, Callable[[Any, Any], Any]] = {
+_COMPARE: dict[type, Callable[[Value, Value], Any]] = {
     ast.Lt: lambda a, b: a < b,
     ast.LtE: lambda a, b: a <= b,
     ast.Gt: lambda a, b: a > b,
     ast.GtE: lambda a, b: a >= b,
 }
-_Closure = Callable[[dict[str, Any]], Any]
+_Closure = Callable[[Mapping[str, Any]], Any]  # from the values of names; numbers, arrays or tuples of them
 
 
 class ExpressionError(InputError):
@@ -74,7 +77,7 @@ class Expression:
     columns: tuple[int, ...]
     closure: _Closure
 
-    def __call__(self, *values: Any, **named: Any) -> Any:
+    def __call__(self, *values: Value, **named: Value) -> Any:
         """The value."""
         known = dict(zip(self.names, values, strict=False)) | named
         with np.errstate(all="ignore"):  # what is not finite is found by whoever asked
@@ -85,12 +88,12 @@ class Expression:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         return inspect.Signature([inspect.Parameter(name, kind) for name in self.names])
 
-    def fix(self, values: dict[str, float]) -> Expression:
+    def fix(self, values: Mapping[str, float]) -> Expression:
         """The same with some names replaced by numbers."""
         inner, fixed = self.closure, {name: np.float64(value) for name, value in values.items()}
         left = [(n, c) for n, c in zip(self.names, self.columns, strict=True) if n not in values]
         names, columns = tuple(n for n, _ in left), tuple(c for _, c in left)
-        return Expression(self.text, names, columns, lambda known: inner(fixed | known))
+        return Expression(self.text, names, columns, lambda known: inner({**fixed, **known}))
 
     def constant(self) -> float:
         """The value of an expression without names."""
@@ -245,7 +248,7 @@ class _Reader:
             return lambda known: base(known) ** whole
         power = self.read(node.right, depth + 1)
 
-        def raised(known: dict[str, Any]) -> Any:
+        def raised(known: Mapping[str, Value]) -> Value:
             import jax.numpy as jnp
 
             return jnp.power(base(known), power(known))
@@ -268,7 +271,7 @@ class _Reader:
         first = [self.condition(node.args[0], depth + 1)] if name == "where" else []
         arguments = first + [self.read(a, depth + 1) for a in node.args[len(first) :]]
 
-        def called(known: dict[str, Any]) -> Any:
+        def called(known: Mapping[str, Value]) -> Value:
             values = [argument(known) for argument in arguments]
             function = _function(target)
             if len(values) > 2 and target != "where":

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
+from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from flm.conservation.law import ConservationLaw
 from flm.conservation.text import read_conservation
@@ -25,21 +25,22 @@ Problem = PDE | ConservationLaw | OptimalControl
 READERS = {"equation": read_pde, "conservation": read_conservation, "control": read_control}
 
 
-def read_problem(path: Any, *, parameters: Mapping[str, float] | None = None) -> Problem:
+def read_problem(path: str | PathLike[str], *, parameters: Mapping[str, float] | None = None) -> Problem:
     """The problem in a TOML file.
 
-    Args:
-        path: The file.
-        parameters: Values that replace those of its [parameters].
+        Args:
+            path: The file.
+            parameters: Values that replace those of its [parameters].
 
-    Raises:
-        ProblemError: With file, table, key and column.
+        Raises:
+            ProblemError: With file, table, key and column.
 
-    Example:
-        >>> from pathlib import Path
-        >>> text = '[domain]\\nt = [0, 1]\\n[equation]\\node = "u_t = -u"\\n[conditions]\\n"t=0" = "u = 1"\\n'
-        >>> _ = Path("decay.toml").write_text(text)
-        >>> decay = read_problem("decay.toml")
+        Example:
+            >>> from os import PathLike
+    from pathlib import Path
+            >>> text = '[domain]\\nt = [0, 1]\\n[equation]\\node = "u_t = -u"\\n[conditions]\\n"t=0" = "u = 1"\\n'
+            >>> _ = Path("decay.toml").write_text(text)
+            >>> decay = read_problem("decay.toml")
     """
     path = Path(path)
     try:
@@ -55,7 +56,11 @@ def read_problem(path: Any, *, parameters: Mapping[str, float] | None = None) ->
 
 
 def parse_problem(
-    text: str, *, name: str = "problem", folder: Any = ".", parameters: Mapping[str, float] | None = None
+    text: str,
+    *,
+    name: str = "problem",
+    folder: str | PathLike[str] = ".",
+    parameters: Mapping[str, float] | None = None,
 ) -> Problem:
     """The problem in a TOML text; `name` stands in errors, `folder` is where its data files are."""
     build = read_outline(text, name=name, folder=folder, parameters=parameters)
@@ -64,7 +69,11 @@ def parse_problem(
 
 
 def read_outline(
-    text: str, *, name: str = "problem", folder: Any = ".", parameters: Mapping[str, float] | None = None
+    text: str,
+    *,
+    name: str = "problem",
+    folder: str | PathLike[str] = ".",
+    parameters: Mapping[str, float] | None = None,
 ) -> Callable[[], Problem]:
     """Read and check a text; what is returned builds the problem. Up to there no compilation, no numerics."""
     place = Place(name)
