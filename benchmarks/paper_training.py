@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-import flm
 from flm.paper import protocol as paper
 from flm.paper.printed import PDE_ERRORS
+from flm.study.runs import train
 from flm.study.selection import METRICS, select
 
 ERRORS, NAMES = ("mse", "mae", "max_error"), ("MSE", "MAE", "max error")
@@ -32,24 +32,13 @@ def run(path: Path, kind: str, problem: str, model: str, size: int, rate: float,
     key |= {"most_epochs": epochs} if kind == "selection" else {}
     if any(all(row[k] == v for k, v in key.items()) for row in rows(path) if row["kind"] == kind):
         return
-    began, equation = time.monotonic(), getattr(flm.problems, problem)()
-    if kind == "selection":
-        leg = paper.Leg(epochs, paper.SELECTION.loss_tol)
-        solution = paper.select_run(equation, model, size, rate, seed=seed, leg=leg)
-    else:
-        solution = paper.final_run(equation, model, size, rate, seed=seed)
-    errors = solution.errors()
-    row = key | {
-        "parameters": solution.model.num_parameters,
-        "points": paper.POINTS,
-        "status": solution.status.word,
-        "epochs": len(solution.history["loss"]),
-        "loss": float(solution.history["loss"].min()),
-        "mse": errors.mse,
-        "mae": errors.mae,
-        "max_error": errors.max_error,
-        "seconds": round(time.monotonic() - began, 1),
-    }
+    began = time.monotonic()
+    legs = [(epochs, paper.SELECTION.loss_tol)] if kind == "selection" else [paper.SELECTION, paper.FINAL]
+    definition = {"problem": problem, "model": model, "size": size, "seed": seed}
+    definition |= {"optimizer": {"name": "adam", "rate": rate}, "training": {"points": paper.POINTS, "legs": legs}}
+    found = train(definition)
+    row = key | {"points": paper.POINTS, "status": found["reason"], "seconds": round(time.monotonic() - began, 1)}
+    row |= {k: found[k] for k in ("parameters", "epochs", "loss", *ERRORS)}
     with path.open("a") as file:
         file.write(json.dumps(row) + "\n")
     print(json.dumps(row), flush=True)

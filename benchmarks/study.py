@@ -8,6 +8,7 @@ Overhead is the driver's and workers' time beyond the runs' own, for runs that t
 """
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import sys
@@ -18,8 +19,8 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from flm.study.execution import execute, local
-from flm.study.store import Store
+from flm.study import Store, execute, local
+from flm.study.workers import Workers
 
 
 def busy(definition):
@@ -38,31 +39,18 @@ def definitions(count, work):
 def study(folder, name, count, work, workers):
     """Wall seconds of the runs alone: a first study of the same executor pays for starting its processes."""
     with (
-        local(workers) as executor,
+        local(workers).open() as executor,
         Store(folder / f"{name}-warm.sqlite", write=True) as warm,
         Store(folder / f"{name}.sqlite", write=True) as store,
     ):
-        held = _Held(executor)
-        execute(definitions(4 * workers, 10), warm, make_executor=lambda: held, workers=workers)
+        held = Workers(workers, lambda: contextlib.nullcontext(executor))  # left open
+        execute(definitions(4 * workers, 10), warm, workers=held)
         began, cpu = time.perf_counter(), time.process_time()
-        execute(definitions(count, work), store, make_executor=lambda: held, workers=workers)
+        execute(definitions(count, work), store, workers=held)
         wall, cpu = time.perf_counter() - began, time.process_time() - cpu
         own = [row.outcome for row in store.rows()]
         assert store.audit().done == count
     return wall, cpu, sum(o["seconds"] for o in own), sum(o["processor_seconds"] for o in own)
-
-
-class _Held:
-    """An executor that is left open."""
-
-    def __init__(self, executor):
-        self.executor = executor
-
-    def __enter__(self):
-        return self.executor
-
-    def __exit__(self, *exception):
-        return None
 
 
 def bare(count, work, workers):

@@ -10,8 +10,7 @@ import pytest
 DIGEST = """
 import hashlib, json, sys
 import jax, numpy as np, optax, flm
-from flm.study.execution import execute, local
-from flm.study.store import Store
+from flm.study import Store, execute, local
 
 def digest(*arrays):
     return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()
@@ -36,7 +35,7 @@ def study(folder):
     runs = [{"runner": "study_runners:score", "problem": "p", "model": "m", "size": 1, "seed": i, "training": {}}
             for i in range(8)]
     with Store(folder + "/runs.sqlite", write=True) as store:
-        execute(runs, store, workers=2, make_executor=lambda: local(2))
+        execute(runs, store, workers=local(2))
         return digest(*(row.outcome["mse"] for row in sorted(store.rows(), key=lambda r: r.definition["seed"])))
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ _HOMES = {
     "solve": "flm.dispatch",
     "train": "flm.training.run",
 }
-_MODULES = ("models", "problems", "references", "series", "torch")
+_MODULES = ("models", "problems", "references", "series", "study", "torch")
 
 __all__ = ["__version__", *_HOMES, *(name for name in _MODULES if name != "torch")]  # torch is an extra
 

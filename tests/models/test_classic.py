@@ -252,9 +252,9 @@ def test_the_extreme_learning_machine_says_when_it_falls_short():
 
 
 def test_the_ready_comparison_is_between_networks_of_one_size():
-    from flm.study.spec import read_spec
+    from flm.paper.protocol import read_protocol
 
-    models = dict(read_spec("uztack20").models)
+    models = dict(read_protocol("uztack20").models)
     assert set(models) == {"gw88", "s99", "l13", "sigmoid"}
     sizes = [flm.models.named_model(name, 2, n, key=0).num_parameters for name, (n,) in models.items()]
     assert max(sizes) < 1.2 * min(sizes)

@@ -12,9 +12,11 @@ from flm.paper import printed
 from flm.paper.plan import DISK, Plan, full_plan, run_paper
 from flm.report.pages.files import named_items
 from flm.report.pages.layout import Table
-from flm.report.paper.cells import mean, ratio, short
+from flm.report.paper.cells import mean, ratio
 from flm.report.paper.page import paper_page
-from flm.study.store import Row, Store, run_key
+from flm.study import Store, local
+from flm.study.store import Row, run_key
+from flm.wording import measured
 
 PLAN = Plan(series="a" * 64)
 
@@ -130,7 +132,7 @@ def test_the_full_plan_goes_on_when_selections_are_decided():
 
 
 def test_cells():
-    assert [short(v) for v in (float("nan"), 0.0, 0.0512, 6.24e-8, 12345.0)] == [
+    assert [measured(v) for v in (float("nan"), 0.0, 0.0512, 6.24e-8, 12345.0)] == [
         "–",
         "0",
         "0.0512",
@@ -188,11 +190,9 @@ def test_runs_that_are_stored_are_not_done_again(tmp_path):
         def definitions(self, rows):
             return definitions
 
-    from flm.study.execution import local
-
     with Store(tmp_path / "runs.sqlite", write=True) as store:
         store.add([(definitions[0], "done", {"mse": 1.0})])
-        (live,) = run_paper(Small(), store, make_executor=lambda: local(1), workers=1)
+        (live,) = run_paper(Small(), store, workers=local(1))
         rows = {row.definition["size"]: row for row in store.rows()}
     assert (live.fresh, live.done) == (1, 2)
     assert rows[4].outcome["mse"] == 1.0

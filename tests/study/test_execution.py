@@ -14,28 +14,28 @@ from pathlib import Path
 import pytest
 from study_runners import definitions
 
-from flm.study.execution import Live, dask, execute, local
-from flm.study.store import Store, run_key
+from flm.study import Store, dask, execute, local
+from flm.study.execution import Counts
+from flm.study.store import run_key
 
 HERE = Path(__file__).parents[1]
+PATHS = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills are sent by signal")
 
 DRIVER = """
 import sys
-from flm.study.execution import dask, execute, local
-from flm.study.store import Store
+from flm.study import Store, dask, execute, local
 from study_runners import definitions
 path, count, address, note = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 with Store(path, write=True) as store:
-    execute(definitions(count, sleep=0.01, note=note), store, workers=2, chunk_seconds=0.2,
-            make_executor=(lambda: dask(address)) if address else (lambda: local(2)),
-            progress=lambda live: print(live.done, flush=True))
+    execute(definitions(count, sleep=0.01, note=note), store, workers=dask(address) if address else local(2),
+            chunk_seconds=0.2, progress=lambda event: print(event.extras["done"], flush=True))
 """
 
 
 def run(tmp_path, runs, **options):
     with Store(tmp_path / "s.sqlite", write=True) as store:
-        live = execute(runs, store, make_executor=lambda: local(2), workers=2, **options)
+        live = execute(runs, store, workers=local(2), **options)
         return live, list(store.rows(latest=False)), store.audit()
 
 
@@ -50,7 +50,7 @@ def count_results(lines, wanted):
 def killed_study(tmp_path, count, kills, address=""):
     """Start drivers and kill them at random moments, then let one finish; returns the runs as the workers saw them."""
     path, note = tmp_path / "runs.sqlite", tmp_path / "note.txt"
-    environment = os.environ | {"PYTHONPATH": str(HERE)}
+    environment = os.environ | {"PYTHONPATH": PATHS}
     command = [sys.executable, "-c", DRIVER, str(path), str(count), address, str(note)]
     rng = random.Random(1)
     for _ in range(kills):
@@ -88,7 +88,7 @@ def test_a_thousand_runs_and_twenty_kills(tmp_path, tally):
 def test_workers_end_with_their_driver(tmp_path):
     path = tmp_path / "runs.sqlite"
     command = [sys.executable, "-c", DRIVER, str(path), "5000", "", str(tmp_path / "note.txt")]
-    driver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(HERE)})
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": PATHS})
     while int(driver.stdout.readline()) == 0:
         pass
     driver.kill()
@@ -133,21 +133,23 @@ def test_workers_are_spawned_with_one_thread(tmp_path):
 
 def test_progress_counts_up_to_the_whole(tmp_path):
     seen = []
-    run(tmp_path, definitions(30), progress=seen.append)
-    assert [live.done for live in seen] == sorted(live.done for live in seen)
-    last = seen[-1]
-    assert (last.total, last.done, last.failed, last.running, last.fresh) == (30, 30, 0, 0, 30)
-    lowest, label = last.best["p", "m"]
+    counts, _, _ = run(tmp_path, definitions(30), progress=seen.append)
+    shares = [event.share for event in seen]
+    assert shares == sorted(shares)
+    assert (shares[-1], seen[-1].extras) == (1.0, {"done": 30, "failed": 0, "running": 0, "of": 30})
+    assert seen[-1].words == "runs, done 30, failed 0, running 0, of 30"
+    assert (counts.total, counts.done, counts.fresh) == (30, 30, 30)
+    lowest, label = counts.best["p", "m"]
     assert 1 <= lowest < 2
     assert label.startswith("1, seed ")
-    assert Live(10, 4, 1, 0, 2.0, 4).seconds_left == pytest.approx(2.5)
+    assert Counts(10, 4, 1, 0, 2.0, 4).event.seconds_left == pytest.approx(2.5)
 
 
 @pytest.mark.bench
 def test_overhead_per_run(tmp_path):
     run(tmp_path, definitions(1))
     with Store(tmp_path / "many.sqlite", write=True) as store:
-        live = execute(definitions(2000), store, make_executor=lambda: local(1), workers=1)
+        live = execute(definitions(2000), store, workers=local(1))
         spent = sum(row.seconds for row in store.rows())
     assert (live.seconds - spent) / 2000 < 5e-3
 
@@ -189,7 +191,7 @@ def kill_workers_at_random(cluster, kills, stop):
 
 @pytest.mark.soak
 def test_dask_with_a_thousand_runs_and_killed_workers_and_drivers(tmp_path, cluster, monkeypatch, tally):
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", PATHS)
     stop = threading.Event()
     thread, killed = kill_workers_at_random(cluster, 20, stop)
     try:
@@ -217,7 +219,7 @@ def test_a_dask_result_that_cannot_be_fetched_is_sent_again(tmp_path, cluster, m
 
     monkeypatch.setattr(distributed.Client, "_gather", lose_some)
     with Store(tmp_path / "s.sqlite", write=True) as store:
-        live = execute(definitions(20), store, make_executor=lambda: dask(cluster.scheduler_address), workers=2)
+        live = execute(definitions(20), store, workers=dask(cluster.scheduler_address))
         assert store.audit().sound
     assert len(lost) == 3
     assert (live.done, live.failed) == (20, 0)
@@ -226,7 +228,7 @@ def test_a_dask_result_that_cannot_be_fetched_is_sent_again(tmp_path, cluster, m
 def test_dask_runs_the_same_tasks(tmp_path, cluster):
     runs = definitions(20)
     with Store(tmp_path / "s.sqlite", write=True) as store:
-        live = execute(runs, store, make_executor=lambda: dask(cluster.scheduler_address), workers=2)
+        live = execute(runs, store, workers=dask(cluster.scheduler_address))
         assert {row.key for row in store.rows()} == {run_key(d) for d in runs}
     assert (live.done, live.failed) == (20, 0)
 
@@ -238,7 +240,7 @@ def test_an_interrupted_study_says_what_is_kept(tmp_path):
         '[[models]]\nname = "m"\nsizes = [1]\n[[optimizers]]\nname = "adam"\nrate = 0.1\n'
     )
     command = [sys.executable, "-m", "flm.cli", "study", "run", str(spec), "--workers", "1"]
-    driver = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(HERE)})
+    driver = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": PATHS})
     path = tmp_path / "s.sqlite"
     give_up = time.monotonic() + 120
     kept = 0

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from flm.cli.run import run as command
+from flm.paper.protocol import read_protocol
 from flm.report.pages.study import critical_difference, final_tables, group_table, mean_and_deviation, study_page
-from flm.study.results import Chosen, choose, read_rows
-from flm.study.spec import parse_spec, read_spec
+from flm.study import Store, choose, read_rows, read_spec
+from flm.study.results import Chosen
+from flm.study.spec import parse_spec
 from flm.study.statistics import ANOVA, FRIEDMAN, compare
-from flm.study.store import Row, Store, run_key
+from flm.study.store import Row, run_key
 
 SPEC = """
 title = "Scores"
@@ -111,7 +113,7 @@ def test_an_unfinished_study_is_reported_as_far_as_it_is(study, tmp_path, capsys
 
 
 def test_final_runs_stand_beside_the_paper():
-    spec = read_spec("heat")
+    spec = read_protocol("heat")
     group = spec.groups[0]
     configuration = group.configurations[7]
     rows = {}
@@ -195,8 +197,8 @@ def test_help_does_not_import_jax():
 
 
 def test_protocols_are_package_data():
-    import flm.study
+    import flm.paper
 
-    folder = Path(flm.study.__file__).parent / "protocols"
+    folder = Path(flm.paper.__file__).parent / "protocols"
     assert {p.stem for p in folder.glob("*.toml")} >= {"heat", "poisson", "black_scholes", "burgers"}
     assert parse_spec((folder / "quick.toml").read_text(), file=Path("quick.toml")).num_runs == 48

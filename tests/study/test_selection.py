@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from flm.files import to_json
 from flm.study.selection import METRICS, select
 from flm.study.statistics import ANOVA, EQUAL, FRIEDMAN, WILCOXON, compare, nemenyi_difference, shapiro_wilk
 
@@ -213,7 +214,7 @@ def test_the_result_explains_itself_and_is_json():
     assert "Left out, because none of their runs is there: d." in text
     assert text.endswith(found.reason)
     assert f"{len(found.steps[0].kept)} of 3 go on." in text
-    record = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    record = json.loads(to_json(found.record()))
     assert record["steps"][0]["comparison"]["p_value"] == found.steps[0].comparison.p_value
     assert record["label"] == found.label
     assert found.left_out == (3,)

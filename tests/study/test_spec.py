@@ -8,11 +8,13 @@ import pytest
 
 from flm.paper import protocol as paper_protocol
 from flm.paper.printed import PDE_ERRORS
-from flm.study.execution import local
-from flm.study.results import choose, duration, estimate, read_rows, run_study, score_tables, status
+from flm.paper.protocol import find_spec, protocol_names, read_protocol
+from flm.study import Store, choose, estimate, local, read_rows, read_spec, run_study, status
+from flm.study.results import score_tables
 from flm.study.runs import run_one
-from flm.study.spec import SpecError, parse_spec, protocol_names, read_spec
-from flm.study.store import Store, run_key
+from flm.study.spec import SpecError, parse_spec
+from flm.study.store import run_key
+from flm.wording import duration
 
 SMALL = """
 problems = ["heat"]
@@ -64,27 +66,31 @@ def test_definitions_are_the_product():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("epochs = 20", "epoch = 20", "small.toml [training]: `epochs` must be given: an integer of at least 1. Is that 'epoch'?"),
-        ("epochs = 20", "epochs = 0", "small.toml [training]: `epochs` must be an integer of at least 1; got 0."),
-        ("epochs = 20", "epochs = true", "small.toml [training]: `epochs` must be an integer of at least 1; got True."),
-        ("loss_tol", "losstol", "small.toml [training]: `losstol` is not a key of this table. Did you mean 'loss_tol'?"),
+        ("epochs = 20", "epoch = 20",
+         "small.toml, [training]: 'epoch' is not one of epochs, loss_tol, points. Did you mean 'epochs'?"),
+        ("epochs = 20\n", "", "small.toml, [training] epochs: an integer of at least 1 is wanted, and missing."),
+        ("epochs = 20", "epochs = 0", "small.toml, [training] epochs: an integer of at least 1 is wanted; got 0."),
+        ("epochs = 20", "epochs = true", "small.toml, [training] epochs: an integer of at least 1 is wanted; got True."),
+        ("loss_tol", "losstol",
+         "small.toml, [training]: 'losstol' is not one of epochs, loss_tol, points. Did you mean 'loss_tol'?"),
         ("initial = 10", "inital = 10",
-         "small.toml [training] points: `inital` is not a key of this table. Did you mean 'initial'?"),
-        ("seeds = 3", "seeds = [1, 1]", "small.toml: `seeds` must be a number of at least 1 or a list of different integers"),
-        ("seeds = 3", "seeds = 3\nseed = 4", "small.toml: `seed` is not a key of this table. Did you mean 'seeds'?"),
+         "small.toml, [training points]: 'inital' is not one of equation, initial, boundary. Did you mean 'initial'?"),
+        ("seeds = 3", "seeds = [1, 1]", "small.toml, seeds: a number of at least 1 or a list of different integers"),
+        ("seeds = 3", "seeds = 3\nseed = 4", "small.toml: 'seed' is not one of title, runner, problems, seeds"),
         ('"heat"', '"haet"', "got 'haet'. Did you mean 'heat'?"),
         ('"heat"', '"none.toml"',
-         "small.toml: `problems` must name files that exist, relative to the specification; got 'none.toml'."),
-        ('"flm"', '"fml"', "small.toml [models 1]: `name` must be of flm, siren-1"),
-        ("sizes = [4, 9]", "sizes = [4, 0]", "small.toml [models 1]: `sizes` must be a list of different integers of at least 1"),
+         "small.toml, problems: files that exist, relative to the specification, are wanted; got 'none.toml'."),
+        ('"flm"', '"fml"', "small.toml, [models 1]: one of flm, siren-1"),
+        ("sizes = [4, 9]", "sizes = [4, 0]", "small.toml, [models 1] sizes: a list of different integers of at least 1 is wanted"),
+        ("[[models]]", "[models]", "small.toml, models: one or more tables, each headed [[models]], is wanted; got {"),
         ('"adam"', '"adm"', "got 'adm'. Did you mean 'adam'?"),
-        ("rate = 0.01", "rate = -1", "small.toml [optimizers 1]: `rate` must be a positive number; got -1."),
-        ("rate = 0.01", "rate = 0.01\nmomentum = 0.9", "small.toml [optimizers 1]: `momentum` is not a key of this table."),
+        ("rate = 0.01", "rate = -1", "small.toml, [optimizers 1] rate: a positive number is wanted; got -1."),
+        ("rate = 0.01", "rate = 0.01\nmomentum = 0.9", "small.toml, [optimizers 1]: 'momentum' is not one of name, rate, b1, b2."),
         ("[final]", "[selection]\nmetrics = ['mse', 'mea']\n[final]",
-         "`metrics` must be of mse, mae, max_error, epochs; got 'mea'. Did you"),
+         "small.toml, [selection] metrics: one of mse, mae, max_error, epochs is wanted; got 'mea'. Did you mean"),
         ("[final]", "[selection]\nalpha = 5.0\n[final]",
-         "small.toml [selection]: `alpha` must be a number between 0 and 1; got 5.0."),
-        ("[final]", "[final", "small.toml: not valid TOML: "),
+         "small.toml, [selection] alpha: a number between 0 and 1 is wanted; got 5.0."),
+        ("[final]", "[final", "small.toml: not a TOML file: "),
     ],
 )  # fmt: skip
 def test_mistakes_are_told_with_file_table_and_key(old, new, message):
@@ -96,14 +102,14 @@ def test_mistakes_are_told_with_file_table_and_key(old, new, message):
 
 def test_unknown_protocols():
     with pytest.raises(SpecError, match=r"must be a TOML file or one of .*got 'haet'\. Did you mean 'heat'\?"):
-        read_spec("haet")
-    with pytest.raises(SpecError, match=r"must be a TOML file that exists; got 'none\.toml'"):
-        read_spec("none.toml")
+        find_spec("haet")
+    with pytest.raises(FileNotFoundError, match=r"the specification file 'none\.toml' cannot be read"):
+        find_spec("none.toml")
 
 
 @pytest.mark.parametrize("name", ["heat", "poisson", "black_scholes", "burgers"])
 def test_the_papers_protocols_are_the_papers(name):
-    spec = read_spec(name)
+    spec = read_protocol(name)
     assert spec.problems == (name,)
     assert spec.seeds == paper_protocol.SEEDS
     assert (spec.training["epochs"], spec.training["loss_tol"]) == paper_protocol.SELECTION
@@ -117,7 +123,7 @@ def test_the_papers_protocols_are_the_papers(name):
 def test_every_protocol_is_valid():
     assert {"heat", "poisson", "black_scholes", "burgers", "n_versus_mse", "quick", "uztack20"} == set(protocol_names())
     for name in protocol_names():
-        assert read_spec(name).num_runs > 0
+        assert read_protocol(name).num_runs > 0
 
 
 def test_a_problem_file_and_a_function_are_problems(tmp_path):
@@ -176,7 +182,7 @@ def test_a_study_from_its_runs_to_its_choice(tmp_path):
         empty = status(spec, store)
         assert (empty.total, empty.done) == (40, 0)
         assert math.isnan(empty.seconds_left)
-        run_study(spec, store, make_executor=lambda: local(2), workers=2)
+        run_study(spec, store, workers=local(2))
         rows = read_rows(store)
         done = status(spec, store)
     assert (done.done, done.seconds_left) == (40, 0)
@@ -191,7 +197,7 @@ def test_a_study_from_its_runs_to_its_choice(tmp_path):
     assert str(estimate(spec, 2, list(rows))).startswith("1 runs of the selection, at most ")
 
 
-def test_the_estimate_counts_epochs_and_not_compiling(monkeypatch):
+def test_the_estimate_counts_epochs_and_not_compiling():
     """The first run of a size compiles for five seconds; the next take 0.1 s and a millisecond per epoch."""
     seen = set()
 
@@ -201,9 +207,8 @@ def test_the_estimate_counts_epochs_and_not_compiling(monkeypatch):
         seen.add(size)
         return 0.1 + 1e-3 * epochs + 5.0 * cold
 
-    monkeypatch.setattr("flm.study.results._timed", timed)
-    spec = read_spec("quick")
-    cost = estimate(spec, 1)
+    spec = read_protocol("quick")
+    cost = estimate(spec, 1, timed=timed)
     count = lambda d: sum(leg[0] for leg in d["training"]["legs"])
     epochs = sum(count(spec.definition(c, s)) for g in spec.groups for c in g.configurations for s in spec.seeds)
     assert cost.seconds >= 1e-3 * epochs + 0.1 * cost.runs

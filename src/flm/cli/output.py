@@ -89,7 +89,7 @@ def watching(what: str, *, tol: float = math.nan, every: float = math.inf) -> It
             nonlocal last
             if time.monotonic() - last >= every:
                 last = time.monotonic()
-                print(f"{what}: {_words(event)}", file=sys.stderr, flush=True)
+                print(f"{what}: {event.words}", file=sys.stderr, flush=True)
 
         yield tell
 
@@ -118,7 +118,7 @@ def _bar(what: str, tol: float) -> Iterator[Listener]:
         if math.isnan(share) and not math.isnan(error):
             share = math.log(first / error) / math.log(first / tol) if 0 < tol < first else 0.0
         if not math.isnan(share):
-            bar.update(task, completed=min(max(share, bar.tasks[0].completed), 1.0), state=_words(event))
+            bar.update(task, completed=min(max(share, bar.tasks[0].completed), 1.0), state=event.words)
 
     try:
         yield report
@@ -133,8 +133,3 @@ def _error(event: Progress) -> float:
     """The error estimate of the best answer so far, else what the work lowers; NaN where it is no positive number."""
     found = event.estimate if math.isnan(event.error_estimate) else event.error_estimate
     return found if 0 < found < math.inf else math.nan
-
-
-def _words(event: Progress) -> str:
-    error = _error(event)
-    return event.stage if math.isnan(error) else f"{event.stage}, error about {error:.1e}"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flm.cli.output import folder, say, say_json
-from flm.wording import InputError
+from flm.cli.output import folder, say, say_json, watching
+from flm.cli.study import LINES, Count, check_workers
+
+if TYPE_CHECKING:
+    from flm.report.pages.layout import Page
 
 
 def add_to(app: typer.Typer) -> None:
@@ -26,7 +29,7 @@ def paper(
     ett: Annotated[
         Path | None, typer.Option("--ett", help="Folder of ETTh1.csv, for imputation. Default: $FLM_ETT.")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes; 0 for one per core.")] = 0,
+    workers: Count = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cost and stop.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -36,18 +39,13 @@ def paper(
 
     Example: flm paper --quick --out flm-paper
     """
-    from flm.cli.study import live_view
     from flm.paper.imputation import VARIABLE, find_series, fingerprint
     from flm.paper.plan import Plan, cost, full_plan, run_paper, store_path
     from flm.report.pages.files import write_page
     from flm.report.paper.page import paper_page
-    from flm.study.execution import local
-    from flm.study.results import read_rows
-    from flm.study.store import Store
+    from flm.study import Store, local, read_rows
 
-    if workers < 0:
-        raise InputError(f"`--workers` must be at least 0; got {workers}.")
-    count = workers or os.cpu_count() or 1
+    who = local(check_workers(workers))
     series = find_series(ett)
     mark = None
     if series is not None:
@@ -60,14 +58,14 @@ def paper(
     path = folder(out)
     stopped = False
     with Store(store_path(path), write=True) as store:
-        price = cost(plan, store, count, tell)
+        price = cost(plan, store, who.count, tell)
         tell(price)
         if dry_run:
-            say_json({"cost": price, "workers": count}) if json else None
+            say_json({"cost": price, "workers": who.count}) if json else None
             return
         try:
-            with live_view("The paper") as progress:
-                run_paper(plan, store, make_executor=lambda: local(count), workers=count, progress=progress)
+            with watching("The paper", every=LINES) as report:
+                run_paper(plan, store, workers=who, progress=report)
         except KeyboardInterrupt:
             stopped = True
         rows = read_rows(store)
@@ -85,13 +83,13 @@ def paper(
         raise typer.Exit(1)
 
 
-def _tell(page: Any, html: Path, failed: int) -> None:
+def _tell(page: Page, html: Path, failed: int) -> None:
     facts = dict(page.facts)
     say(f"{facts['runs']} runs, {facts['processor time']} of processor time{f', {failed} failed' if failed else ''}.")
     say(f"The page: {html}; its tables and figures are beside it as Markdown, CSV and PNG.")
 
 
-def _record(page: Any, written: list[Path], stopped: bool, failed: int) -> dict[str, Any]:
+def _record(page: Page, written: list[Path], stopped: bool, failed: int) -> dict[str, Any]:
     from flm.report.pages.files import named_items
     from flm.report.pages.layout import Table
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import shlex
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flm.cli.output import COMMAND, QUIET, folder, say, say_json, table
-from flm.wording import InputError, measured
+from flm.cli.output import COMMAND, folder, say, say_json, table, watching
+from flm.wording import InputError, duration, measured
+
+if TYPE_CHECKING:
+    from flm.study.spec import Spec
+    from flm.study.store import Store
+
+LINES = 30.0  # seconds between lines where there is no terminal
 
 study_app = typer.Typer(
     no_args_is_help=True,
@@ -32,6 +36,7 @@ SpecFile = Annotated[
 StoreFile = Annotated[
     Path | None, typer.Option("--store", help="Where the runs are kept. Default: SPEC.sqlite beside the specification.")
 ]
+Count = Annotated[int, typer.Option("--workers", help="Processes; 0 for one per core.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -44,7 +49,7 @@ def add_to(app: typer.Typer) -> None:
 def run(
     spec: SpecFile,
     store: StoreFile = None,
-    workers: Annotated[int, typer.Option(help="Processes; 0 for one per core.")] = 0,
+    workers: Count = 0,
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler.")] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do failed runs again.")] = False,
     dry_run: Annotated[
@@ -56,36 +61,26 @@ def run(
 
     Example: flm study run quick --workers 2
     """
-    import os
+    from flm import study
+    from flm.paper.protocol import find_spec
 
-    from flm.study.execution import dask as dask_cluster
-    from flm.study.execution import dask_workers, local
-    from flm.study.results import duration, estimate, run_study
-    from flm.study.spec import read_spec
-    from flm.study.store import Store
-
-    found = read_spec(spec)
+    found = find_spec(spec)
     path = store or found.path.with_suffix(".sqlite")
-    if workers < 0:
-        raise InputError(f"`--workers` must be at least 0; got {workers}.")
-    count = dask_workers(dask) if dask else workers or os.cpu_count() or 1
+    who = study.dask(dask) if dask else study.local(check_workers(workers))
     if dry_run:
-        done = _stored(path)
-        cost = estimate(found, count, done)
-        record = {"runs": cost.runs, "final_runs": cost.final_runs, "workers": count}
-        seconds = (cost.seconds + cost.final_seconds) / count
+        with _opened(found, path) if path.exists() else contextlib.nullcontext() as kept:
+            cost = study.estimate(found, who.count, kept.keys() if kept else ())
+        record = {"runs": cost.runs, "final_runs": cost.final_runs, "workers": who.count}
+        seconds = (cost.seconds + cost.final_seconds) / who.count
         say_json(record | {"seconds_at_most": seconds}) if json else say(str(cost))
         return
-    make = (lambda: dask_cluster(dask)) if dask else (lambda: local(count))
-    with Store(path, write=True) as opened:
+    with study.Store(path, write=True) as opened:
         if not json:
-            say(f"{found.title}: {found.num_runs:,} runs, {count} worker{'s' * (count > 1)}, kept in {path}")
+            say(f"{found.title}: {found.num_runs:,} runs, {who.count} worker{'s' * (who.count > 1)}, kept in {path}")
         before = len(opened.keys())
         try:
-            with live_view(found.title) as progress:
-                results = run_study(
-                    found, opened, make_executor=make, workers=count, retry_failed=retry_failed, progress=progress
-                )
+            with watching(found.title, every=LINES) as report:
+                results = study.run_study(found, opened, workers=who, retry_failed=retry_failed, progress=report)
         except KeyboardInterrupt:
             fresh = len(opened.keys()) - before
             text = f"flm: stopped. {fresh:,} new runs are kept in {path}; the same command goes on from there."
@@ -102,37 +97,36 @@ def run(
         raise typer.Exit(1)
 
 
+def check_workers(count: int) -> int | None:
+    """The number of processes that was asked for; None for one per core."""
+    if count < 0:
+        raise InputError(f"`--workers` must be at least 0; got {count}.")
+    return count or None
+
+
 @study_app.command()
 def status(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
     """Print how far a study is; may be asked while it runs.
 
     Example: flm study status quick
     """
-    from flm.study.results import duration
-    from flm.study.results import status as where
-    from flm.study.spec import problem_name, read_spec
-    from flm.study.store import Store
+    from flm import study
+    from flm.paper.protocol import find_spec
+    from flm.study.spec import problem_name
 
-    found = read_spec(spec)
-    with Store(store or found.path.with_suffix(".sqlite")) as opened:
-        live = where(found, opened)
-    left = live.seconds_left
+    found = find_spec(spec)
+    with _opened(found, store) as opened:
+        counts = study.status(found, opened)
+    best = [{"problem": p, "model": m, "mse": s, "run": r} for (p, m), (s, r) in sorted(counts.best.items())]
     if json:
-        best = [{"problem": p, "model": m, "mse": s, "run": r} for (p, m), (s, r) in live.best.items()]
-        record = {
-            "total": live.total,
-            "done": live.done,
-            "failed": live.failed,
-            "rate": live.rate,
-            "seconds_left": left,
-        }
-        say_json(record | {"best": best})
+        record = {"total": counts.total, "done": counts.done, "failed": counts.failed, "rate": counts.rate}
+        say_json(record | {"seconds_left": counts.seconds_left, "best": best})
         return
-    say(f"{found.title}: {live.done:,} of {live.total:,} done, {live.failed:,} failed.")
-    if live.fresh and live.done + live.failed < live.total:
-        say(f"{live.rate:.3g} runs per second, about {duration(left)} left.")
-    if live.best:
-        rows = [[problem_name(p), m, measured(s), r] for (p, m), (s, r) in sorted(live.best.items())]
+    say(f"{found.title}: {counts.done:,} of {counts.total:,} done, {counts.failed:,} failed.")
+    if counts.fresh and counts.done + counts.failed < counts.total:
+        say(f"{counts.rate:.3g} runs per second, about {duration(counts.seconds_left)} left.")
+    if best:
+        rows = [[problem_name(b["problem"]), b["model"], measured(b["mse"]), b["run"]] for b in best]
         say("\n" + table(["problem", "model", "lowest MSE", "size and seed"], rows, left=2))
 
 
@@ -142,21 +136,21 @@ def select(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
 
     Example: flm study select quick
     """
-    from flm.study.results import choose, read_rows
-    from flm.study.spec import problem_name, read_spec
-    from flm.study.store import Store
+    from flm import study
+    from flm.paper.protocol import find_spec
+    from flm.study.spec import problem_name
 
-    found = read_spec(spec)
-    with Store(store or found.path.with_suffix(".sqlite")) as opened:
-        rows = read_rows(opened)
+    found = find_spec(spec)
+    with _opened(found, store) as opened:
+        rows = study.read_rows(opened)
     groups = []
     for group in found.groups:
         record = {"problem": group.problem, "model": group.model}
         try:
-            selection = choose(found, rows, group).selection
-            groups.append(record | selection.to_dict())
+            selection = study.choose(found, rows, group).selection
+            groups.append(record | selection.record())
             text = selection.explain()
-        except ValueError as error:  # too few runs yet
+        except InputError as error:  # too few runs yet
             groups.append(record | {"label": None, "reason": str(error)})
             text = f"Not decided: {error}"
         if not json:
@@ -179,20 +173,15 @@ def report(
 
     Example: flm study report quick --out report
     """
+    from flm.paper.protocol import find_spec
     from flm.report.pages.study import write_report
     from flm.study.results import read_rows
-    from flm.study.spec import read_spec
-    from flm.study.store import Store
 
-    found = read_spec(spec)
-    with Store(store or found.path.with_suffix(".sqlite")) as opened:
+    found = find_spec(spec)
+    with _opened(found, store) as opened:
         rows = read_rows(opened)
-    run_first = shlex.join(["flm", "study", "run", str(spec), *(["--store", str(store)] if store else [])])
-    written = write_report(found, rows, folder(out), f"{run_first}\n{COMMAND.get()}")
-    if json:
-        say_json({"written": written})
-    else:
-        say(f"Written: {', '.join(map(str, written))}")
+    run_first = shlex.join(["flm", "study", "run", spec, *(["--store", str(store)] if store else [])])
+    _say_written(write_report(found, rows, folder(out), f"{run_first}\n{COMMAND.get()}"), json)
 
 
 @study_app.command()
@@ -201,10 +190,9 @@ def audit(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
 
     Example: flm study audit quick
     """
-    from flm.study.spec import read_spec
-    from flm.study.store import Store
+    from flm.paper.protocol import find_spec
 
-    with Store(store or read_spec(spec).path.with_suffix(".sqlite")) as opened:
+    with _opened(find_spec(spec), store) as opened:
         found = opened.audit()
     if json:
         say_json({"rows": found.rows, "done": found.done, "sound": found.sound, "problems": list(found.problems)})
@@ -225,64 +213,21 @@ def export(
 
     Example: flm study export quick --to runs.csv
     """
-    from flm.study.spec import read_spec
-    from flm.study.store import Store
+    from flm.paper.protocol import find_spec
 
-    with Store(store or read_spec(spec).path.with_suffix(".sqlite")) as opened:
-        written = opened.export(to)
-    if json:
-        say_json({"written": written})
-    else:
-        say(f"Written: {written}")
-
-
-def _stored(path: Path) -> list[str]:
-    from flm.study.store import Store
-
-    if not path.exists():
-        return []
-    with Store(path) as opened:
-        return list(opened.keys())
+    with _opened(find_spec(spec), store) as opened:
+        _say_written(opened.export(to), json)
 
 
 @contextlib.contextmanager
-def live_view(title: str) -> Iterator[Callable[[Any], None] | None]:
-    """Counts, rate, time left and the best so far: a table on stderr in a terminal, a line now and then elsewhere."""
-    from flm.study.results import duration
-    from flm.study.spec import problem_name
+def _opened(spec: Spec, store: Path | None) -> Iterator[Store]:
+    """The store of a study, for reading."""
+    from flm.study.store import Store
 
-    if QUIET.get():
-        yield None
-        return
+    with Store(store or spec.path.with_suffix(".sqlite")) as opened:
+        yield opened
 
-    def sentence(live: Any) -> str:
-        text = f"{live.done:,} done, {live.failed:,} failed, {live.running:,} running of {live.total:,}"
-        rate = "" if math.isnan(live.rate) else f"; {live.rate:.3g} per second"
-        return text + rate + ("" if math.isnan(live.seconds_left) else f", {duration(live.seconds_left)} left")
 
-    if not sys.stderr.isatty():
-        last = [time.monotonic()]
-
-        def print_now_and_then(live: Any) -> None:
-            if time.monotonic() - last[0] > 30:
-                last[0] = time.monotonic()
-                print(sentence(live), file=sys.stderr, flush=True)
-
-        yield print_now_and_then
-        return
-    from rich.console import Console, Group
-    from rich.live import Live as Screen
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
-
-    with Screen(console=Console(stderr=True), refresh_per_second=4, transient=True) as screen:
-
-        def draw(live: Any) -> None:
-            best = Table("problem", "model", "lowest MSE", "size and seed", box=None, title_justify="left")
-            for (problem, model), (score, label) in sorted(live.best.items()):
-                best.add_row(problem_name(problem), model, measured(score), label)
-            bar = ProgressBar(total=max(live.total, 1), completed=live.done + live.failed, width=60)
-            screen.update(Group(Text(title, style="bold"), bar, Text(sentence(live)), best))
-
-        yield draw
+def _say_written(written: Path | list[Path], json: bool) -> None:
+    paths = [written] if isinstance(written, Path) else written
+    say_json({"written": written}) if json else say(f"Written: {', '.join(map(str, paths))}")

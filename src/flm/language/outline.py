@@ -1,18 +1,20 @@
-"""Reading a problem's text: tables, numbers, names and expressions, and the place of what is wrong."""
+"""Reading a problem or a study from TOML: tables, numbers, names and expressions, and the place of what is wrong."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from flm.language.expressions import Expression, ExpressionError, compile_expression, difference
 from flm.language.learn import Learn
-from flm.wording import InputError, did_you_mean, short
+from flm.wording import FileMissingError, InputError, did_you_mean, short
 
+MAX_BYTES = 65_536
 MAX_ENTRIES = 200
 
 
@@ -22,21 +24,47 @@ class ProblemError(InputError):
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a text: its name, a table and a key."""
+    """Where in a text: its name, a table and a key; `error` is what is raised about it."""
 
     source: str
     table: str = ""
     key: str = ""
+    error: type[InputError] = ProblemError
 
     def __str__(self) -> str:
         return ", ".join(
             filter(None, [self.source, " ".join(filter(None, [self.table and f"[{self.table}]", self.key]))])
         )
 
-    def refuse(self, message: str, column: int | None = None) -> ProblemError:
+    def refuse(self, message: str, column: int | None = None) -> InputError:
         """The error to raise."""
         at = f"{self}, column {column}" if column is not None else str(self)
-        return ProblemError(f"{at}: {message.rstrip('.')}.")
+        return self.error(f"{at}: {message if message.endswith(('.', '?')) else message + '.'}")
+
+
+class Rule(NamedTuple):
+    """What a value must be, in words and as a test."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+TEXT = Rule("a text in quotes", lambda value: isinstance(value, str))
+COUNT = Rule("an integer of at least 1", lambda value: type(value) is int and value >= 1)
+POSITIVE = Rule("a positive number", lambda value: type(value) in (int, float) and value > 0)
+
+
+def read_file(path: Path, what: str, error: type[InputError] = ProblemError) -> str:
+    """The text of a TOML file of a bounded size; `what` is the kind of file, for messages."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise error(f"{path.name}: a {what} must have at most {MAX_BYTES} bytes; got {size}.")
+        return path.read_bytes().decode("utf-8")
+    except OSError as reason:
+        raise FileMissingError(f"the {what} file {str(path)!r} cannot be read ({reason.strerror}).") from None
+    except UnicodeDecodeError:
+        raise error(f"{path.name}: a {what} must be text in UTF-8; got other bytes.") from None
 
 
 @contextmanager
@@ -61,6 +89,16 @@ class Outline:
     folder: Path
     parameters: dict[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, text: str, place: Place, folder: Path) -> Outline:
+        """The outline of a TOML text; `folder` is where the files are that it names."""
+        if len(text.encode(errors="replace")) > MAX_BYTES:
+            raise place.refuse(f"a text of at most {MAX_BYTES} bytes is wanted")
+        try:
+            return cls(place, tomllib.loads(text), folder)
+        except (ValueError, RecursionError) as error:  # TOMLDecodeError, bad dates, arrays in arrays in arrays …
+            raise place.refuse(f"not a TOML file: {str(error)[:200]}") from None
+
     # --- reading ---------------------------------------------------------------------------------------------------
 
     def table(self, name: str, *, required: bool = False) -> dict[str, Any]:
@@ -76,7 +114,36 @@ class Outline:
 
     def at(self, table: str, key: str = "") -> Place:
         """A place in this text."""
-        return Place(self.place.source, table, key)
+        return replace(self.place, table=table, key=key)
+
+    def take(self, key: str, rule: Rule, *default: Any) -> Any:
+        """The value of a key, refused where it breaks the rule; the default where there is none."""
+        place = replace(self.place, key=key)
+        if key not in self.tree and not default:
+            raise place.refuse(f"{rule.words} is wanted, and missing")
+        value = self.tree.get(key, *default)
+        if key in self.tree and not rule.holds(value):
+            raise place.refuse(f"{rule.words} is wanted; got {short(value)}")
+        return value
+
+    def inner(self, name: str, known: tuple[str, ...]) -> Outline | None:
+        """The outline of a table with these keys, None where it is not there."""
+        if name not in self.tree:
+            return None
+        found = replace(self, place=replace(self.place, table=" ".join(filter(None, [self.place.table, name]))))
+        found.tree = self.table(name)
+        found.keys(found.tree, known, found.place)
+        return found
+
+    def inners(self, name: str, known: tuple[str, ...]) -> list[Outline]:
+        """The outlines of the tables [[name]], at least one; without known keys any are."""
+        tables = Rule(f"one or more tables, each headed [[{name}]],", lambda v: _all(v, dict))
+        found: list[Outline] = []
+        for i, table in enumerate(self.take(name, tables), 1):
+            found.append(replace(self, place=self.at(f"{name} {i}"), tree=table))
+        for outline in found if known else ():
+            outline.keys(outline.tree, known, outline.place)
+        return found
 
     def number(self, value: Any, place: Place) -> float:
         """A number, or a text such as "2*pi"."""
@@ -101,7 +168,7 @@ class Outline:
     def names(self, value: Any, place: Place) -> tuple[str, ...]:
         """Names that can stand in an expression."""
         value = [value] if isinstance(value, str) else value
-        if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+        if not isinstance(value, list) or not _all(value, str):
             raise place.refuse(f"a list of names is wanted; got {short(value)}")
         for v in value:
             if not (v.isidentifier() and v.isascii()):
@@ -173,14 +240,18 @@ class Outline:
                 self.parameters[name] = self.number(given.get(name, value), place)
         for name in given:
             if name not in self.parameters:
-                near = did_you_mean(name, list(self.parameters))
+                near = did_you_mean(name, self.parameters)
                 raise self.at("parameters").refuse(f"the parameter {name!r} is not declared.{near}")
 
-    def keys(self, found: Mapping[str, Any], known: tuple[str, ...], place: Place) -> None:
+    def keys(self, found: Iterable[str], known: tuple[str, ...], place: Place) -> None:
         """Refuse keys that are not known."""
         for key in found:
             if key not in known:
                 raise place.refuse(f"{short(key)} is not one of {', '.join(known)}.{did_you_mean(str(key), known)}")
+
+
+def _all(value: object, kind: type) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(v, kind) for v in value)
 
 
 def among(names: tuple[str, ...], what: str) -> Callable[[str], None]:

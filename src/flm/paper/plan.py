@@ -7,18 +7,23 @@ is there. In full, the four PDEs are the ready protocols (selection, then the ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from flm.paper.printed import IMPUTATION, PDE_ERRORS
-from flm.study.execution import Live, MakeExecutor, Report, execute
-from flm.study.results import choose, duration, epoch_seconds, final_definitions, read_rows
+from flm.paper.protocol import read_protocol
+from flm.results import Listener
+from flm.study.cost import estimate
+from flm.study.execution import Counts, execute
+from flm.study.results import choose, final_definitions, read_rows
 from flm.study.runs import run_one
-from flm.study.spec import Configuration, Spec, read_protocol
+from flm.study.spec import Configuration, Spec
 from flm.study.store import DONE, Row, Store, run_key
+from flm.study.workers import Workers
+from flm.wording import duration
 
 RECIPE, SOLVER = "their recipe", "our solver"
 TOL = {"heat": 1e-10, "poisson": 1e-10, "black_scholes": 1e-10, "burgers": 1e-2}  # relative L2; Burgers relative L1
@@ -182,53 +187,51 @@ def full_plan(series: str | None = None) -> Plan:
     return Plan(False, series, FULL)
 
 
-def run_paper(
-    plan: Plan, store: Store, *, make_executor: MakeExecutor, workers: int, progress: Report | None = None
-) -> list[Live]:
+def run_paper(plan: Plan, store: Store, *, workers: Workers, progress: bool | Listener = False) -> list[Counts]:
     """Do what is not stored yet; the final runs follow when every selection is decided."""
-    options: dict[str, Any] = {"make_executor": make_executor, "workers": workers, "progress": progress}
-    found = [execute(plan.definitions(read_rows(store)), store, **options)]
+    run = partial(execute, store=store, workers=workers, progress=progress)
+    found = [run(plan.definitions(read_rows(store)))]
     if final := plan.final_definitions(read_rows(store)):
-        found.append(execute(final, store, **options))
+        found.append(run(final))
     return found
 
 
-def cost(plan: Plan, store: Store, workers: int, say: Any = lambda text: None) -> str:
-    """A sentence: how many runs are left, and at most how long the training takes, from a sample that is stored too."""
+def cost(plan: Plan, store: Store, workers: int, say: Callable[[str], None] = lambda text: None) -> str:
+    """A sentence: how many runs are left, and at most how long the training takes, from samples that are stored too.
+
+    Args:
+        plan: in short or in full.
+        store: open for writing.
+        workers: runs at a time.
+        say: told about each sample.
+    """
     rows = read_rows(store)
     left = [d for d in plan.definitions(rows) if run_key(d) not in rows]
+    where = f"{workers} worker{'s' * (workers > 1)}"
     if plan.quick:
-        about = f"{len(left):,} runs, about five minutes on two idle cores; {workers} worker{'s' * (workers > 1)}."
+        about = f"{len(left):,} runs, about five minutes on two idle cores; {where}."
         return about if left else "Every run is there: only the page is made."
-    seconds, counted = 0.0, set(rows)  # the figure shares runs with the tables
+
+    def timed(definition: Mapping[str, Any]) -> float:
+        row = rows.get(run_key(definition))
+        if row is not None:
+            return row.seconds
+        say(f"measuring {definition['model']} on {definition['problem']} …")
+        status, outcome = run_one(definition)
+        store.add([(definition, status, outcome)])
+        return float(outcome["seconds"])
+
+    counted, costs = set(rows), []  # the figure shares runs with the tables
     for spec in plan.studies():
-        for group in spec.groups:
-            largest = max(group.configurations, key=lambda c: c.size)
-            sample = spec.definition(largest, spec.seeds[0])
-            per_epoch, fixed, _ = epoch_seconds(sample, lambda definition: _timed(definition, store, rows, say))
-            legs = [spec.definition(c, s) for c in group.configurations for s in spec.seeds]
-            legs += [spec.definition(largest, s, final=True) for s in spec.seeds] if spec.final else []
-            due = {run_key(d): d for d in legs if run_key(d) not in counted}
-            counted |= due.keys()
-            seconds += sum(fixed + per_epoch * sum(n for n, _ in d["training"]["legs"]) for d in due.values())
+        costs.append(estimate(spec, workers, counted, timed))
+        counted |= {run_key(d) for d in spec.definitions()}
+    runs = sum(c.runs + c.final_runs for c in costs)
+    seconds = sum(c.seconds + c.final_seconds for c in costs)
     others = sum("legs" not in d["training"] for d in left)
-    runs, where = len(counted) - len(rows), f"{workers} worker{'s' * (workers > 1)}"
     return (
-        f"{runs:,} runs of training, at most {duration(seconds / workers)} on {where}, from a "
-        f"measured sample of the largest sizes; and {others:,} solves and fits of minutes each. Stop at any time and start "
-        "again: nothing is done twice."
+        f"{runs:,} runs of training, at most {duration(seconds / workers)} on {where}, from a measured sample; and "
+        f"{others:,} solves and fits of minutes each. Stop at any time and start again: nothing is done twice."
     )
-
-
-def _timed(definition: Mapping[str, Any], store: Store, rows: Mapping[str, Row], say: Any) -> float:
-    """The seconds of a sample, measured once and stored."""
-    row = rows.get(run_key(definition))
-    if row is not None:
-        return row.seconds
-    say(f"measuring {definition['model']} on {definition['problem']} …")
-    status, outcome = run_one(definition)
-    store.add([(definition, status, outcome)])
-    return float(outcome["seconds"])
 
 
 def find(rows: Mapping[str, Row], definition: Mapping[str, Any] | None) -> Row | None:

@@ -9,14 +9,12 @@ Left open, chosen here: how many points, which rates were tried, and from what t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
 
-import optax
-
-from flm.models.named import named_model
-from flm.pde.problem import strong_form
-from flm.results import Solution
-from flm.training.run import train
+from flm.study.spec import Spec, SpecError, parse_spec, read_spec
+from flm.wording import did_you_mean
 
 
 class Leg(NamedTuple):
@@ -43,49 +41,27 @@ SIZES = {
 
 # Left open by the paper ----------------------------------------------------------------------------------------------
 POINTS = {"equation": 1000, "initial": 200, "boundary": 200}
-RATES = (
-    1e-3,
-    5e-3,
-    1e-2,
-)  # 1e-3 is PyTorch's default, named in a caption of the appendix; the other rates were not given
+RATES = (1e-3, 5e-3, 1e-2)  # the first is PyTorch's default, named in a caption of the appendix; others were not given
 
 
-def optimizer(rate: float) -> optax.GradientTransformation:
-    """Adam with the default momenta, 0.9 and 0.999, and a constant rate."""
-    return optax.adam(rate)
+def protocol_names() -> list[str]:
+    """The specifications of studies that come with the package."""
+    return sorted(p.name.removesuffix(".toml") for p in resources.files("flm.paper").joinpath("protocols").iterdir())
 
 
-def select_run(
-    problem: Any, name: str, size: int, rate: float, *, seed: int, leg: Leg = SELECTION, progress: Any = False
-) -> Solution:
-    """One run of the selection: a named model from its own start, 10,000 epochs to 1e-4 unless `leg` is shorter."""
-    domain = strong_form(problem).domain
-    model = lambda key: named_model(name, domain, size, key=key)
-    return train(
-        problem,
-        model,
-        optimizer(rate),
-        leg.epochs,
-        points=POINTS,
-        loss_tol=leg.loss_tol,
-        seed=seed,
-        progress=progress,
-    )
+def read_protocol(name: str) -> Spec:
+    """A ready protocol by its name, whatever files there are."""
+    ready = resources.files("flm.paper").joinpath("protocols", f"{name}.toml")
+    if not ready.is_file():
+        known = protocol_names()
+        near = did_you_mean(name, known)
+        raise SpecError(f"`SPEC` must be a TOML file or one of {', '.join(known)}; got {name!r}.{near}")
+    return parse_spec(ready.read_text(encoding="utf-8"), file=Path(f"{name}.toml"))
 
 
-def final_run(problem: Any, name: str, size: int, rate: float, *, seed: int, progress: Any = False) -> Solution:
-    """The chosen configuration: the selection's run, then 30,000 epochs more to 1e-8 from its best parameters.
-
-    The additional epochs use the same points and a fresh optimizer.
-    """
-    first = select_run(problem, name, size, rate, seed=seed, progress=progress)
-    return train(
-        problem,
-        first.model,
-        optimizer(rate),
-        FINAL.epochs,
-        points=POINTS,
-        loss_tol=FINAL.loss_tol,
-        seed=seed,
-        progress=progress,
-    )
+def find_spec(name: str) -> Spec:
+    """The study of a TOML file, or the ready protocol of that name."""
+    file = Path(name)
+    if file.suffix == ".toml" or (file.is_file() and name not in protocol_names()):
+        return read_spec(file)
+    return read_protocol(name)

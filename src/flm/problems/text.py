@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -15,12 +14,11 @@ from flm.conservation.law import ConservationLaw
 from flm.conservation.text import read_conservation
 from flm.control.problem import OptimalControl
 from flm.control.text import read_control
-from flm.language.outline import Outline, Place, ProblemError, sentences
+from flm.language.outline import Outline, Place, read_file, sentences
+from flm.language.outline import ProblemError as ProblemError
 from flm.pde.problem import PDE
 from flm.pde.text import read_pde
-from flm.wording import FileMissingError
 
-MAX_BYTES = 65_536
 Problem = PDE | ConservationLaw | OptimalControl
 READERS = {"equation": read_pde, "conservation": read_conservation, "control": read_control}
 
@@ -43,16 +41,7 @@ def read_problem(path: str | PathLike[str], *, parameters: Mapping[str, float] |
             >>> decay = read_problem("decay.toml")
     """
     path = Path(path)
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise ProblemError(f"{path.name}: a problem must have at most {MAX_BYTES} bytes; got {size}.")
-        text = path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise FileMissingError(f"the problem file {str(path)!r} cannot be read ({error.strerror}).") from None
-    except UnicodeDecodeError:
-        raise ProblemError(f"{path.name}: a problem must be text in UTF-8; got other bytes.") from None
-    return parse_problem(text, name=path.name, folder=path.parent, parameters=parameters)
+    return parse_problem(read_file(path, "problem"), name=path.name, folder=path.parent, parameters=parameters)
 
 
 def parse_problem(
@@ -76,17 +65,11 @@ def read_outline(
     parameters: Mapping[str, float] | None = None,
 ) -> Callable[[], Problem]:
     """Read and check a text; what is returned builds the problem. Up to there no compilation, no numerics."""
-    place = Place(name)
-    if len(text.encode(errors="replace")) > MAX_BYTES:
-        raise place.refuse(f"a problem must have at most {MAX_BYTES} bytes")
-    try:
-        tree = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError, bad dates, arrays in arrays in arrays …
-        raise place.refuse(f"not a TOML file: {str(error)[:200]}") from None
-    outline = Outline(place, tree, Path(folder))
+    outline = Outline.of(text, Place(name), Path(folder))
     outline.read_parameters(parameters or {})
+    tree = outline.tree
     kinds = [kind for kind in READERS if kind in tree]
     if len(kinds) != 1:
         got = " and ".join(f"[{k}]" for k in kinds) or f"{', '.join(f'[{k}]' for k in list(tree)[:5]) or 'nothing'}"
-        raise place.refuse(f"one of the tables [equation], [conservation] and [control] is wanted; got {got}")
+        raise outline.place.refuse(f"one of the tables [equation], [conservation] and [control] is wanted; got {got}")
     return READERS[kinds[0]](outline)

@@ -38,14 +38,19 @@ class Progress:
     seconds_left: float = math.nan
     extras: Mapping[str, Any] = field(default_factory=dict)
 
-    def __str__(self) -> str:
+    @property
+    def words(self) -> str:
+        """What is being done and what has been reached."""
         parts = [self.stage]
-        parts += [] if math.isnan(self.share) else [f"{self.share:.0%}"]
         parts += [f"{self.columns} columns"] if self.columns else []
         parts += [] if math.isnan(self.estimate) else [f"estimate {self.estimate:.2e}"]
         parts += [] if math.isnan(self.error_estimate) else [f"error estimate {self.error_estimate:.1e}"]
         parts += [f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in self.extras.items()]
-        return ", ".join([*parts, f"{self.seconds:.1f} s"])
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        share = "" if math.isnan(self.share) else f"{self.share:4.0%} "
+        return f"{share}{self.words}, {self.seconds:.1f} s"
 
 
 def silent(event: Progress) -> None:

@@ -1,46 +1,41 @@
 """Running a study: chunks of runs through any `concurrent.futures.Executor`, results into the store as they come.
 
-Local executors start their processes by spawn (JAX does not survive a fork) with one thread each for BLAS and XLA.
 The driver alone writes. A worker that dies takes its chunk with it, and a pool of processes takes all that is in
 flight: those runs are sent again one by one, after a second time with nothing else in flight, and a run that ends its
-worker then too is recorded as failed. A worker whose driver dies ends itself.
+worker then too is recorded as failed.
 """
 
 from __future__ import annotations
 
 import concurrent.futures as futures
-import contextlib
-import importlib
 import math
-import multiprocessing
-import os
-import signal
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flm.study.runs import run_one
-from flm.study.store import DONE, FAILED, Store, run_key
-from flm.wording import ExtraMissingError
+from flm.results import Listener, Progress, listener
+from flm.study.runs import Definition, Outcome, run_chunk
+from flm.study.store import DONE, FAILED, Row, Store, run_key
+from flm.study.workers import Workers
 
 CHUNK_SECONDS = 5.0  # what a kill may cost per worker, and how often the store is written
 MAX_CHUNK = 200
 MAX_DEATHS = 3  # the first two may be another run's fault
-_ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "VECLIB_MAXIMUM_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-}
 
 
 @dataclass(frozen=True)
-class Live:
-    """Where an execution is: what a live view shows."""
+class Counts:
+    """How many runs there are, and how they are.
+
+    Attributes:
+        total: all of them.
+        done, failed: those that are stored, earlier ones too.
+        running: those that were sent.
+        fresh: those that are new, within `seconds`.
+        best: (lowest MSE, size and seed) by problem and model.
+    """
 
     total: int
     done: int
@@ -52,7 +47,7 @@ class Live:
 
     @property
     def rate(self) -> float:
-        """Runs per second of this session."""
+        """New runs per second."""
         return self.fresh / self.seconds if self.seconds > 0 else math.nan
 
     @property
@@ -60,52 +55,54 @@ class Live:
         """Time to the end at this rate; NaN before the first run is back."""
         return (self.total - self.done - self.failed) / self.rate if self.fresh else math.nan
 
-
-Report = Callable[[Live], None]
-MakeExecutor = Callable[[], contextlib.AbstractContextManager[futures.Executor]]
+    @property
+    def event(self) -> Progress:
+        """The same for a listener."""
+        share = (self.done + self.failed) / self.total if self.total else 1.0
+        extras = {"done": self.done, "failed": self.failed, "running": self.running, "of": self.total}
+        return Progress("runs", seconds=self.seconds, share=share, seconds_left=self.seconds_left, extras=extras)
 
 
 def execute(
-    definitions: Sequence[Mapping[str, Any]],
+    definitions: Sequence[Definition],
     store: Store,
     *,
-    make_executor: MakeExecutor,
-    workers: int,
+    workers: Workers,
     retry_failed: bool = False,
     chunk_seconds: float = CHUNK_SECONDS,
-    progress: Report | None = None,
-) -> Live:
+    progress: bool | Listener = False,
+) -> Counts:
     """Do every run that the store does not have, and store it.
 
     Args:
         definitions: the runs (`Spec.definitions`).
         store: open for writing.
-        make_executor: called for an executor at the start, and for another one when it broke (`local`, `dask`).
-        workers: how many runs at a time are worthwhile; twice as many chunks are kept in flight.
+        workers: who does the runs (`local`, `dask`); twice as many chunks as workers are kept in flight.
         retry_failed: do again what is stored as failed.
         chunk_seconds: about how long a chunk of runs takes.
-        progress: called with a `Live` after every chunk, and about once per second.
+        progress: called with a `flm.Progress` after every chunk, and about once per second; True prints it.
     """
     keys = {run_key(d): d for d in definitions}
     stored = {row.key: row for row in store.rows() if row.key in keys}
     skip = {k for k, row in stored.items() if not (retry_failed and row.status == FAILED)}
     pending = deque([definition] for key, definition in keys.items() if key not in skip)
-    state = Tally(len(keys), [stored[k] for k in skip], workers, chunk_seconds)
+    state = Tally(len(keys), [stored[k] for k in skip], workers.count, chunk_seconds)
+    tell = listener(progress)
     while pending:
-        with make_executor() as executor:
-            broken = _drain(executor, pending, store, state, progress)
+        with workers.open() as executor:
+            broken = _drain(executor, pending, store, state, tell)
         pending.extend([d] for d in broken)
-    if progress is not None:
-        progress(state.live(0))
-    return state.live(0)
+    counts = state.counts(0)
+    tell(counts.event)
+    return counts
 
 
 def _drain(
-    executor: futures.Executor, pending: deque, store: Store, state: Tally, progress: Report | None
-) -> list[Any]:
+    executor: futures.Executor, pending: deque[list[Definition]], store: Store, state: Tally, tell: Listener
+) -> list[Definition]:
     """Run until nothing is pending or the executor broke; returns the runs to be sent again."""
-    flying: dict[futures.Future, list[Any]] = {}
-    again: list[Any] = []
+    flying: dict[futures.Future[list[Outcome]], list[Definition]] = {}
+    again: list[Definition] = []
     shown = 0.0
     while (pending and not again) or flying:
         while pending and not again:
@@ -118,7 +115,7 @@ def _drain(
             except futures.BrokenExecutor:
                 again += chunk
         finished, _ = futures.wait(flying, timeout=1.0, return_when=futures.FIRST_COMPLETED)
-        results = []
+        results: list[tuple[Definition, Outcome]] = []
         for future in finished:
             chunk = flying.pop(future)
             try:
@@ -130,21 +127,16 @@ def _drain(
         if results:
             store.add([(definition, status, outcome) for definition, (status, outcome) in results])
             state.note(results)
-        if progress is not None and (results or time.monotonic() - shown > 1):
+        if results or time.monotonic() - shown > 1:
             shown = time.monotonic()
-            progress(state.live(sum(map(len, flying.values()))))
+            tell(state.counts(sum(map(len, flying.values()))).event)
     return again
-
-
-def run_chunk(definitions: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
-    """What a worker is sent: several runs, one after another."""
-    return [run_one(definition) for definition in definitions]
 
 
 class Tally:
     """Counts, times and the best so far."""
 
-    def __init__(self, total: int, stored: Sequence[Any], workers: int, chunk_seconds: float):
+    def __init__(self, total: int, stored: Sequence[Row], workers: int, chunk_seconds: float):
         self.total, self.workers, self.chunk_seconds = total, workers, chunk_seconds
         self.began, self.fresh, self.spent = time.monotonic(), 0, 0.0
         self.done = self.failed = 0
@@ -153,7 +145,7 @@ class Tally:
         for row in stored:
             self._count(row.definition, row.status, row.outcome)
 
-    def next_chunk(self, pending: deque) -> list[Any]:
+    def next_chunk(self, pending: deque[list[Definition]]) -> list[Definition]:
         """As many runs as fill `chunk_seconds`, at most an even share of what is left; one until the first is back."""
         chunk = list(pending.popleft())
         if self.fresh == 0 or any(self.deaths.get(run_key(d)) for d in chunk):
@@ -164,13 +156,16 @@ class Tally:
             chunk += pending.popleft()
         return chunk
 
-    def suspect(self, chunk: Sequence[Any]) -> bool:
+    def suspect(self, chunk: Sequence[Definition]) -> bool:
         """Whether these must be alone in flight, so that they alone are to blame for their worker's end."""
         return any(self.deaths.get(run_key(d), 0) >= 2 for d in chunk)
 
-    def died(self, chunk: list[Any], error: BaseException) -> tuple[list[Any], list[Any]]:
-        """(runs to send again, runs given up)."""
-        retry, dead = [], []
+    def died(
+        self, chunk: list[Definition], error: BaseException
+    ) -> tuple[list[Definition], list[tuple[Definition, Outcome]]]:
+        """(runs to send again, runs given up with their outcomes)."""
+        retry: list[Definition] = []
+        dead: list[tuple[Definition, Outcome]] = []
         for definition in chunk:
             key = run_key(definition)
             self.deaths[key] = self.deaths.get(key, 0) + 1
@@ -181,14 +176,14 @@ class Tally:
                 retry.append(definition)
         return retry, dead
 
-    def note(self, results: Sequence[Any]) -> None:
+    def note(self, results: Sequence[tuple[Definition, Outcome]]) -> None:
         """Count runs that came back."""
         for definition, (status, outcome) in results:
             self.fresh += 1
             self.spent += float(outcome.get("seconds", 0.0))
             self._count(definition, status, outcome)
 
-    def _count(self, definition: Mapping[str, Any], status: str, outcome: Mapping[str, Any]) -> None:
+    def _count(self, definition: Definition, status: str, outcome: Mapping[str, Any]) -> None:
         self.failed += status == FAILED
         self.done += status != FAILED
         score = outcome.get("mse")
@@ -198,100 +193,7 @@ class Tally:
             if score < self.best.get(group, (math.inf, ""))[0]:
                 self.best[group] = (score, label)
 
-    def live(self, running: int) -> Live:
-        """What there is to show."""
+    def counts(self, running: int) -> Counts:
+        """Where the execution is."""
         seconds = time.monotonic() - self.began
-        return Live(self.total, self.done, self.failed, running, seconds, self.fresh, dict(self.best))
-
-
-# --- executors -------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def local(workers: int) -> Iterator[futures.Executor]:
-    """One spawned process per worker, one BLAS and XLA thread each."""
-    before = {name: os.environ.get(name) for name in _ONE_THREAD}
-    flags = " ".join(filter(None, [before["XLA_FLAGS"], _ONE_THREAD["XLA_FLAGS"]]))
-    os.environ.update(_ONE_THREAD | {"XLA_FLAGS": flags})
-    context = multiprocessing.get_context("spawn")
-    executor = futures.ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_the_driver)
-    try:
-        yield executor
-    except BaseException:
-        for process in list((getattr(executor, "_processes", None) or {}).values()):
-            process.terminate()
-        raise
-    finally:
-        executor.shutdown(wait=True, cancel_futures=True)
-        for name, value in before.items():
-            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
-
-
-def _end_with_the_driver() -> None:
-    """Leave when the driver is gone, however it went: the queue of a pool does not tell its processes so."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-@contextlib.contextmanager
-def dask(address: str) -> Iterator[futures.Executor]:
-    """A Dask cluster as an executor, by the address of its scheduler."""
-    with _client(address) as client, DaskExecutor(client) as executor:
-        yield executor
-
-
-class DaskExecutor(futures.Executor):
-    """The tasks of a Dask client as `concurrent.futures`.
-
-    distributed's own (`Client.get_executor`) leaves a future pending for ever when the worker that holds a finished result
-    dies before the result is fetched and the task is then given up: the error is raised in a coroutine that nobody awaits.
-    Here the error is the future's.
-    """
-
-    def __init__(self, client: Any):
-        self._client = client
-        self._tasks: dict[futures.Future, Any] = {}  # Dask forgets a task that nobody holds
-
-    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> futures.Future:
-        """Send one call."""
-        future: futures.Future = futures.Future()
-        task = self._client.submit(fn, *args, pure=False, **kwargs)
-        self._tasks[future] = task
-        task.add_done_callback(lambda task: self._pass_on(task, future))
-        return future
-
-    def _pass_on(self, task: Any, future: futures.Future) -> None:
-        try:
-            result = task.result()
-        except BaseException as error:  # asyncio's CancelledError is no Exception
-            wrapped = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
-            future.set_exception(wrapped)
-        else:
-            future.set_result(result)
-        self._tasks.pop(future, None)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Give up what is not done."""
-        if left := list(self._tasks.values()):
-            self._client.cancel(left)
-
-
-def dask_workers(address: str) -> int:
-    """How many tasks the cluster runs at a time."""
-    with _client(address) as client:
-        return max(1, sum(client.nthreads().values()))
-
-
-def _client(address: str) -> Any:
-    try:
-        distributed = importlib.import_module("distributed")
-    except ImportError:
-        raise ExtraMissingError('Dask is not installed. Run: pip install "fourier-learning-machines[scale]"') from None
-    return distributed.Client(address, set_as_default=False)
+        return Counts(self.total, self.done, self.failed, running, seconds, self.fresh, dict(self.best))

@@ -6,7 +6,7 @@ import importlib
 import math
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,16 @@ from flm.wording import InputError
 HISTORY_POINTS = 100
 
 
-def run_one(definition: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+Definition = Mapping[str, Any]  # all that defines a run
+Outcome = tuple[str, dict[str, Any]]  # its status and what it measured
+
+
+def run_chunk(definitions: Sequence[Definition]) -> list[Outcome]:
+    """What a worker is sent: several runs, one after another."""
+    return [run_one(definition) for definition in definitions]
+
+
+def run_one(definition: Definition) -> Outcome:
     """(status, outcome) of one run. An exception is an outcome too: "failed", with its reason."""
     began, worked = time.perf_counter(), time.process_time()
     try:
@@ -34,12 +43,12 @@ def run_one(definition: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return status, outcome | times | {"version": __version__}
 
 
-def train(definition: Mapping[str, Any]) -> dict[str, Any]:
+def train(definition: Definition) -> dict[str, Any]:
     """Train a model on a problem as the definition says, and measure its errors: the default runner."""
     return train_solution(definition)[1]
 
 
-def train_solution(definition: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def train_solution(definition: Definition) -> tuple[Any, dict[str, Any]]:
     """The trained solution and its scores.
 
     Every leg starts from the best parameters of the one before, on the same points, with a fresh optimizer.

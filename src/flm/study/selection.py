@@ -88,12 +88,12 @@ class Selection:
         lines += [self._paragraph(step) for step in self.steps]
         return "\n".join([*lines, self.reason])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers, lists and strings, for JSON; NaN as None."""
+    def record(self) -> dict[str, Any]:
+        """Everything as plain numbers, lists and strings, for `flm.files.to_json`."""
         record = asdict(self) | {"label": self.label, "finalists": list(self.finalists)}
         for step, found in zip(record["steps"], self.steps, strict=True):
             step |= {"kept": list(found.kept), "best": found.best}
-        return _plain(record)
+        return record
 
     def _names(self, indices: Sequence[int]) -> str:
         return "; ".join(self.labels[i] for i in indices)
@@ -189,11 +189,3 @@ def select(
 
 def _p(value: float) -> str:
     return "< 0.0001" if value < 1e-4 else f"= {value:.4f}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return None if isinstance(value, float) and value != value else value

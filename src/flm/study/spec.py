@@ -27,18 +27,26 @@ its scores; `[training]` may then hold any keys.
 from __future__ import annotations
 
 import hashlib
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from flm.language.outline import COUNT, POSITIVE, TEXT, Outline, Place, Rule, read_file
 from flm.study.selection import METRICS
 from flm.wording import InputError, did_you_mean
 
 RUNNER = "flm.study.runs:train"
+KEYS = ("title", "runner", "problems", "seeds", "training", "final", "selection", "models", "optimizers")
 POINT_SETS = ("equation", "initial", "boundary")
+NAMES = Rule("a list of different names", lambda v: _different(v, lambda name: isinstance(name, str)))
+SIZES = Rule("a list of different integers of at least 1", lambda v: _different(v, COUNT.holds))
+SEEDS = Rule(
+    "a number of at least 1 or a list of different integers of at least 0",
+    lambda v: COUNT.holds(v) or _different(v, lambda seed: type(seed) is int and seed >= 0),
+)
+LOSS = Rule("a number of at least 0", lambda v: type(v) in (int, float) and v >= 0)
+LEVEL = Rule("a number between 0 and 1", lambda v: type(v) is float and 0 < v < 1)
 # Optimizers by name with the settings that each takes; the first is required (flm.study.runs builds them).
 OPTIMIZERS: dict[str, tuple[str, ...]] = {
     "adam": ("rate", "b1", "b2"),
@@ -132,244 +140,119 @@ class Spec:
         return sum(len(g.configurations) for g in self.groups) * len(self.seeds)
 
 
-def protocol_names() -> list[str]:
-    """The ready specifications that come with the package: the paper's protocols."""
-    return sorted(p.name.removesuffix(".toml") for p in resources.files("flm.study").joinpath("protocols").iterdir())
-
-
 def read_spec(path: str | Path) -> Spec:
-    """Read and check a specification, a TOML file or the name of a ready protocol.
+    """Read and check a specification, a TOML file.
 
     Raises:
         SpecError: with file, table and key, and a suggestion where a name is close to a known one.
     """
-    name = str(path)
     file = Path(path)
-    if file.suffix != ".toml" and (not file.is_file() or name in protocol_names()):
-        return read_protocol(name)
-    if not file.is_file():
-        raise SpecError(f"`SPEC` must be a TOML file that exists; got {name!r}.")
-    return parse_spec(file.read_text(encoding="utf-8"), file=file)
-
-
-def read_protocol(name: str) -> Spec:
-    """A ready protocol by its name, whatever files there are."""
-    ready = resources.files("flm.study").joinpath("protocols", f"{name}.toml")
-    if not ready.is_file():
-        known = protocol_names()
-        raise SpecError(
-            f"`SPEC` must be a TOML file or one of {', '.join(known)}; got {name!r}.{did_you_mean(name, known)}"
-        )
-    return parse_spec(ready.read_text(encoding="utf-8"), file=Path(f"{name}.toml"))
+    return parse_spec(read_file(file, "specification", SpecError), file=file)
 
 
 def parse_spec(text: str, *, file: Path) -> Spec:
     """The specification in `text`; `file` is named in errors, and problem files are relative to it."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{file.name}: not valid TOML: {error}.") from None
-    top = _Table(file.name, "", document)
-    runner = top.take("runner", str, "a string", RUNNER)
-    problems = _names(top, "problems")
-    fingerprints = {}
-    for problem in problems:
-        fingerprints |= _check_problem(top, problem, file.parent) if runner == RUNNER else {}
-    seeds = _seeds(top)
-    training = _training(top, runner)
-    final = _final(top, runner)
-    metrics, alpha = _selection(top, runner)
-    models = _models(top, runner)
-    optimizers = _optimizers(top)
-    title = top.take("title", str, "a string", file.stem)
-    top.done()
-    absolute = {p: str((file.parent / p).resolve()) for p in problems if p in fingerprints}
+    outline = Outline.of(text, Place(file.name, error=SpecError), file.parent)
+    outline.keys(outline.tree, KEYS, outline.place)
+    runner = outline.take("runner", TEXT, RUNNER)
+    known = runner == RUNNER  # a runner of one's own may give problems, models and metrics any names
+    problems: list[str] = outline.take("problems", NAMES)
+    files = {p: outline.folder / p for p in problems if known and p.endswith(".toml")}
+    for problem in problems if known else ():
+        _check_problem(outline.at("", "problems"), problem, files)
+    absolute = {p: str(path.resolve()) for p, path in files.items()}
+    seeds = outline.take("seeds", SEEDS)
+    selection = outline.inner("selection", ("metrics", "alpha"))
     return Spec(
         path=file,
         text=text,
-        title=title,
+        title=outline.take("title", TEXT, file.stem),
         problems=tuple(absolute.get(p, p) for p in problems),
-        models=models,
-        optimizers=optimizers,
-        seeds=seeds,
-        training=training,
-        final=final,
-        metrics=metrics,
-        alpha=alpha,
+        models=_models(outline, known),
+        optimizers=_optimizers(outline),
+        seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
+        training=_training(outline) if known else dict(outline.table("training")),
+        final=_final(outline, known),
+        metrics=METRICS if selection is None else _metrics(selection, known),
+        alpha=0.05 if selection is None else selection.take("alpha", LEVEL, 0.05),
         runner=runner,
-        fingerprints={absolute[p]: digest for p, digest in fingerprints.items()},
+        fingerprints={absolute[p]: hashlib.sha256(path.read_bytes()).hexdigest() for p, path in files.items()},
     )
 
 
-class _Table:
-    """A TOML table that is taken apart key by key, so that what is left over is a mistake."""
-
-    def __init__(self, file: str, name: str, entries: Mapping[str, Any]):
-        self.place = f"{file} [{name}]" if name else file
-        self.file, self.entries, self.known = file, dict(entries), []
-
-    def error(self, sentence: str) -> SpecError:
-        return SpecError(f"{self.place}: {sentence}")
-
-    def take(self, key: str, kind: Any, rule: str, *default: Any, check: Any = None) -> Any:
-        self.known.append(key)
-        if key not in self.entries:
-            if default:
-                return default[0]
-            near = did_you_mean(key, list(self.entries)).replace("Did you mean", "Is that")
-            raise self.error(f"`{key}` must be given: {rule}.{near}")
-        value = self.entries.pop(key)
-        if not isinstance(value, kind) or isinstance(value, bool) or (check is not None and not check(value)):
-            raise self.error(f"`{key}` must be {rule}; got {value!r}.")
-        return value
-
-    def table(self, key: str) -> _Table | None:
-        value = self.take(key, dict, "a table", None)
-        return None if value is None else _Table(self.file, key, value)
-
-    def done(self) -> None:
-        for key in self.entries:
-            hint = did_you_mean(key, self.known) or f" Known keys: {', '.join(self.known)}."
-            raise self.error(f"`{key}` is not a key of this table.{hint}")
+def _different(values: object, holds: Any) -> bool:
+    return isinstance(values, list) and bool(values) and all(map(holds, values)) and len(set(values)) == len(values)
 
 
-def _names(top: _Table, key: str) -> tuple[str, ...]:
-    rule = "a list of different names"
-    value = top.take(
-        key, list, rule, check=lambda v: v and all(isinstance(x, str) for x in v) and len(set(v)) == len(v)
-    )
-    return tuple(value)
+def _one_of(place: Place, name: str, known: Iterable[str], also: str = "") -> None:
+    if name not in (known := list(known)):
+        raise place.refuse(f"one of {', '.join(known)}{also} is wanted; got {name!r}.{did_you_mean(name, known)}")
 
 
-def _check_problem(top: _Table, problem: str, folder: Path) -> dict[str, str]:
-    """The fingerprint of a problem file, or nothing for other problems; raises where there is no such problem."""
-    if problem.endswith(".toml"):
-        file = folder / problem
-        if not file.is_file():
-            raise top.error(f"`problems` must name files that exist, relative to the specification; got {problem!r}.")
-        return {problem: hashlib.sha256(file.read_bytes()).hexdigest()}
-    if ":" not in problem:
+def _check_problem(place: Place, problem: str, files: Mapping[str, Path]) -> None:
+    if problem in files:
+        if not files[problem].is_file():
+            raise place.refuse(f"files that exist, relative to the specification, are wanted; got {problem!r}")
+    elif ":" not in problem:
         from flm.problems.catalogue import catalogue
 
-        known = catalogue(("pde", "conservation"))
-        if problem not in known:
-            raise top.error(
-                f"`problems` must be of {', '.join(known)}, a file or 'module:function'; got {problem!r}."
-                f"{did_you_mean(problem, known)}"
-            )
-    return {}
+        _one_of(place, problem, catalogue(("pde", "conservation")), ", a file or 'module:function'")
 
 
-def _seeds(top: _Table) -> tuple[int, ...]:
-    rule = "a number of at least 1 or a list of different integers of at least 0"
-
-    def right(value: Any) -> bool:
-        if isinstance(value, int):
-            return value >= 1
-        return bool(value) and all(type(s) is int and s >= 0 for s in value) and len(set(value)) == len(value)
-
-    seeds = top.take("seeds", int | list, rule, check=right)
-    return tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+def _leg(table: Outline) -> dict[str, Any]:
+    return {"epochs": table.take("epochs", COUNT), "loss_tol": float(table.take("loss_tol", LOSS, 0.0))}
 
 
-def _leg(table: _Table) -> dict[str, Any]:
-    epochs = table.take("epochs", int, "an integer of at least 1", check=lambda v: v >= 1)
-    loss_tol = table.take("loss_tol", int | float, "a number of at least 0", 0.0, check=lambda v: v >= 0)
-    return {"epochs": epochs, "loss_tol": float(loss_tol)}
+def _training(outline: Outline) -> dict[str, Any]:
+    table = outline.inner("training", ("epochs", "loss_tol", "points"))
+    points = None if table is None else table.inner("points", POINT_SETS)
+    if table is None or points is None:
+        example = "{equation = 1000, initial = 200, boundary = 200}"
+        raise outline.at("training").refuse(f"epochs, loss_tol and points = {example} are wanted, and missing")
+    return _leg(table) | {"points": {k: points.take(k, COUNT) for k in POINT_SETS if k in points.tree}}
 
 
-def _training(top: _Table, runner: str) -> dict[str, Any]:
-    table = top.table("training")
-    if runner != RUNNER:
-        return {} if table is None else dict(table.entries)
-    if table is None:
-        raise top.error("`training` must be given: a table with epochs, loss_tol and points.")
-    leg = _leg(table)
-    counts = table.table("points")
-    if counts is None:
-        raise table.error("`points` must be given: a table like {equation = 1000, initial = 200, boundary = 200}.")
-    counts.place = f"{table.place} points"
-    points = {k: counts.take(k, int, "an integer of at least 1", None, check=lambda v: v >= 1) for k in POINT_SETS}
-    counts.done()
-    table.done()
-    return leg | {"points": {k: v for k, v in points.items() if v is not None}}
+def _final(outline: Outline, known: bool) -> dict[str, Any] | None:
+    table = outline.inner("final", ("epochs", "loss_tol"))
+    if table is not None and not known:
+        raise table.place.refuse("a study with its own runner has no additional epochs: leave this table out")
+    return None if table is None else _leg(table)
 
 
-def _final(top: _Table, runner: str) -> dict[str, Any] | None:
-    table = top.table("final")
-    if table is None:
-        return None
-    if runner != RUNNER:
-        raise top.error("`final` must be left out: a study with its own runner has no additional epochs.")
-    leg = _leg(table)
-    table.done()
-    return leg
+def _metrics(selection: Outline, known: bool) -> tuple[str, ...]:
+    metrics = selection.take("metrics", NAMES, METRICS)
+    for metric in metrics if known else ():
+        _one_of(selection.at("selection", "metrics"), metric, METRICS)
+    return tuple(metrics)
 
 
-def _selection(top: _Table, runner: str) -> tuple[tuple[str, ...], float]:
-    table = top.table("selection")
-    if table is None:
-        return METRICS, 0.05
-    metrics = METRICS
-    if "metrics" in table.entries:
-        metrics = _names(table, "metrics")
-        for metric in metrics if runner == RUNNER else ():
-            if metric not in METRICS:
-                near = did_you_mean(metric, METRICS)
-                raise table.error(f"`metrics` must be of {', '.join(METRICS)}; got {metric!r}.{near}")
-    table.known.append("metrics")
-    alpha = table.take("alpha", float, "a number between 0 and 1", 0.05, check=lambda v: 0 < v < 1)
-    table.done()
-    return metrics, alpha
+def _models(outline: Outline, known: bool) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    from flm.models.named import NAMED
 
-
-def _tables(top: _Table, key: str) -> list[_Table]:
-    rule = f"one or more tables, each headed [[{key}]]"
-    entries = top.take(key, list, rule, check=lambda v: v and all(isinstance(x, dict) for x in v))
-    return [_Table(top.file, f"{key} {i}", entry) for i, entry in enumerate(entries, 1)]
-
-
-def _models(top: _Table, runner: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
     found: dict[str, tuple[int, ...]] = {}
-    for table in _tables(top, "models"):
-        name = table.take("name", str, "a string")
-        rule = "a list of different integers of at least 1"
-        sizes = table.take(
-            "sizes",
-            list,
-            rule,
-            check=lambda v: v and all(type(s) is int and s > 0 for s in v) and len(set(v)) == len(v),
-        )
-        table.done()
-        if runner == RUNNER and ":" not in name:
-            from flm.models.named import NAMED
-
-            if name not in NAMED:
-                near = did_you_mean(name, list(NAMED))
-                raise table.error(f"`name` must be of {', '.join(NAMED)} or 'module:function'; got {name!r}.{near}")
+    for table in outline.inners("models", ("name", "sizes")):
+        name = table.take("name", TEXT)
+        if known and ":" not in name:
+            _one_of(table.place, name, NAMED, " or 'module:function'")
         if name in found:
-            raise table.error(
-                f"`name` must be another one than those above; got {name!r} again. Put its sizes together."
+            raise table.place.refuse(
+                f"another name than those above is wanted; got {name!r} again. Put its sizes together"
             )
-        found[name] = tuple(sizes)
+        found[name] = tuple(table.take("sizes", SIZES))
     return tuple(found.items())
 
 
-def _optimizers(top: _Table) -> tuple[dict[str, Any], ...]:
+def _optimizers(outline: Outline) -> tuple[dict[str, Any], ...]:
     found: list[dict[str, Any]] = []
-    for table in _tables(top, "optimizers"):
-        name = table.take("name", str, "a string")
-        if name not in OPTIMIZERS:
-            near = did_you_mean(name, list(OPTIMIZERS))
-            raise table.error(f"`name` must be of {', '.join(OPTIMIZERS)}; got {name!r}.{near}")
-        optimizer: dict[str, Any] = {"name": name}
-        for i, key in enumerate(OPTIMIZERS[name]):
-            rule = "a positive number"
-            value = table.take(key, int | float, rule, *([None] if i or key != "rate" else []), check=lambda v: v > 0)
-            optimizer |= {} if value is None else {key: value if key == "memory" else float(value)}
-        table.done()
+    for table in outline.inners("optimizers", ()):
+        name = table.take("name", TEXT)
+        _one_of(table.place, name, OPTIMIZERS)
+        table.keys(table.tree, ("name", *OPTIMIZERS[name]), table.place)
+        settings = [k for k in OPTIMIZERS[name] if k in table.tree or k == "rate"]
+        number = lambda key: int if key == "memory" else float
+        optimizer = {"name": name} | {k: number(k)(table.take(k, POSITIVE)) for k in settings}
         if optimizer in found:
-            raise table.error("this optimizer is there already. Change a setting, or leave it out.")
+            raise table.place.refuse("this optimizer is there already: change a setting, or leave it out")
         found.append(optimizer)
     return tuple(found)
 

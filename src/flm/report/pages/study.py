@@ -14,7 +14,7 @@ from flm.paper.printed import PDE_ERRORS
 from flm.report.figures.style import COLORS, house_style, new_figure
 from flm.report.pages.files import write_page
 from flm.report.pages.layout import Code, Page, Picture, Section, Table, Text
-from flm.study.results import Chosen, choose, num_parameters, number
+from flm.study.results import Chosen, choose, num_parameters, score
 from flm.study.selection import WORDS
 from flm.study.spec import Spec, problem_name
 from flm.study.statistics import FRIEDMAN, Comparison
@@ -56,7 +56,7 @@ def final_tables(chosen: Sequence[Chosen]) -> list[Table]:
     ours, beside = [], []
     for one in chosen:
         rows = [r for r in one.final if r.status == DONE]
-        scores = [[number(r.outcome.get(m)) for r in rows] for m in ERRORS]
+        scores = [[score(r.outcome.get(m)) for r in rows] for m in ERRORS]
         name = problem_name(one.group.problem)
         start = [name, one.group.model]
         ours.append([*start, one.selection.label, f"{len(rows)}", *map(mean_and_deviation, scores)])
@@ -164,7 +164,7 @@ def convergence_figure(spec: Spec, rows: Mapping[str, Row], chosen: Sequence[Cho
                 label = one.group.model
                 for row in one.final or [r for r in selection if r is not None]:
                     if history := row.outcome.get("history"):
-                        losses = [number(v) for v in history["loss"]]
+                        losses = [score(v) for v in history["loss"]]
                         axes.plot(history["epoch"], losses, color=color, lw=0.8, alpha=0.7, label=label)
                         label, drawn = None, True
             axes.set_xscale("log")

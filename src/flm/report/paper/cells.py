@@ -6,13 +6,6 @@ import math
 from collections.abc import Sequence
 
 
-def short(value: float) -> str:
-    """Three digits."""
-    if not math.isfinite(value):
-        return "–"
-    return f"{value:.3g}" if value == 0 or 1e-2 <= abs(value) < 1e4 else f"{value:.2e}"
-
-
 def ratio(ours: float, printed: float) -> str:
     """Ours over the printed value, two digits."""
     if not math.isfinite(ours):

@@ -9,9 +9,10 @@ from typing import Any
 from flm.paper.plan import RECIPE, SOLVER, STARTS, Plan, find
 from flm.paper.printed import DISKS, FIVE_STRATEGIES, FIXED_STARTS
 from flm.report.pages.layout import Picture, Section, Table, Text
-from flm.report.paper.cells import ratio, short
+from flm.report.paper.cells import ratio
 from flm.report.paper.figures import disk_figure, ternary_figure, trajectory_figure
 from flm.study.store import Row
+from flm.wording import measured
 
 SIMULATED = (
     "Errors are of the cost of the simulated dynamics under the learned control, against Pontryagin's principle: a cost that can "
@@ -45,7 +46,7 @@ def _fixed(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
         label = f"({', '.join(f'{v:g}' for v in start)})"
         cells = [label + " *" * (i > 0), f"{printed:.2f}"]
         for outcome, key in ((recipe, "network_mape"), (recipe, "mape"), (solver, "mape")):
-            cells += [short(_value(outcome, key)), ratio(_value(outcome, key), printed)]
+            cells += [measured(_value(outcome, key)), ratio(_value(outcome, key), printed)]
         lines.append(cells)
         if recipe or solver:
             drawn.append((label, recipe, solver))
@@ -82,13 +83,13 @@ def _disks(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
         for name, outcome in found.items():
             part = None if outcome is None else outcome["parts"][k]
             cells = [f"({', '.join(f'{v:g}' for v in center)})", name, f"{mape:.2f}"]
-            cells += [short(_value(part, "mape")), ratio(_value(part, "mape"), mape), short(mae)]
-            lines.append([*cells, short(_value(part, "mae")), ratio(_value(part, "mae"), mae)])
+            cells += [measured(_value(part, "mape")), ratio(_value(part, "mape"), mape), measured(mae)]
+            lines.append([*cells, measured(_value(part, "mae")), ratio(_value(part, "mae"), mae)])
     recipe = found[RECIPE]
     own = (
         ""
         if recipe is None
-        else f" The networks' own cost is off by {short(recipe['parts'][0]['network_mape'])} % on the first disk."
+        else f" The networks' own cost is off by {measured(recipe['parts'][0]['network_mape'])} % on the first disk."
     )
     items: list[Any] = [
         Text(
@@ -117,8 +118,8 @@ def _five(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
         outcome = _outcome(rows, plan.five(name))
         part = None if outcome is None else outcome["parts"][0]
         size = "4 × 16 + 32" if name == RECIPE else "–" if outcome is None else str(outcome["subnets"])
-        cells = [name, size, f"{mape:.2f}", short(_value(part, "mape")), ratio(_value(part, "mape"), mape)]
-        lines.append([*cells, short(mae), short(_value(part, "mae")), ratio(_value(part, "mae"), mae)])
+        cells = [name, size, f"{mape:.2f}", measured(_value(part, "mape")), ratio(_value(part, "mape"), mape)]
+        lines.append([*cells, measured(mae), measured(_value(part, "mae")), ratio(_value(part, "mae"), mae)])
     b = plan.budget
     words = (
         f"Rock–Paper–Scissors–Spock–Lizard on a hyperdisk of radius 0.045, {b.states} fresh states. Their recipe: Adam at 1e-4 for "

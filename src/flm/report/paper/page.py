@@ -19,11 +19,12 @@ from flm.paper.plan import RECIPE, SOLVER, TOL, Plan, find
 from flm.paper.printed import ARCHITECTURES, IMPUTATION, PARAMETER_FORMULAS, PARAMETERS, PDE_ERRORS
 from flm.report.pages.demo import TITLES
 from flm.report.pages.layout import Code, Page, Picture, Section, Table, Text
-from flm.report.paper.cells import mean, ratio, short
+from flm.report.paper.cells import mean, ratio
 from flm.report.paper.control import control_sections
 from flm.report.paper.figures import size_figure, surface_figure
-from flm.study.results import choose, duration
+from flm.study.results import choose
 from flm.study.store import DONE, FAILED, Row, run_key
+from flm.wording import duration, measured
 
 METRICS = {"mse": "MSE", "mae": "MAE", "max_error": "largest error"}
 
@@ -157,10 +158,17 @@ def _pde_tables(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
             for model, printed in models.items():
                 size, runs = trained(plan, rows, problem, model)
                 recipe = mean([run.outcome[metric] for run in runs])
-                cells = [TITLES[problem], model, size, short(printed[k]), short(recipe), ratio(recipe, printed[k])]
+                cells = [
+                    TITLES[problem],
+                    model,
+                    size,
+                    measured(printed[k]),
+                    measured(recipe),
+                    ratio(recipe, printed[k]),
+                ]
                 row = find(rows, plan.solve(problem, 49)) if model == "flm" else None
                 ours = math.nan if row is None else float(row.outcome[metric])
-                lines.append([*cells, short(ours), ratio(ours, printed[k])])
+                lines.append([*cells, measured(ours), ratio(ours, printed[k])])
         headers = ["problem", "model", "size", f"printed {word}", RECIPE, "ratio", SOLVER, "ratio"]
         note = "Our solver finds the coefficients of an FLM: the other models have only the recipe." if k == 0 else ""
         items += [Text(f"{word[:1].upper()}{word[1:]}:"), Table(headers, lines, left=2, note=note)]
@@ -173,11 +181,13 @@ def _tolerances(plan: Plan, rows: Mapping[str, Row]) -> Table:
     for problem, tol in TOL.items():
         row = find(rows, plan.solve(problem, 0))
         outcome = {} if row is None else row.outcome
-        number = lambda key, outcome=outcome: short(float(outcome.get(key, math.nan)))
+        number = lambda key, outcome=outcome: measured(float(outcome.get(key, math.nan)))
         printed = PDE_ERRORS[problem]["flm"][0]
         mse = float(outcome.get("mse", math.nan))
-        lines.append([TITLES[problem], f"{tol:.0e}", number("error_estimate"), number("relative_l2"), short(printed)])
-        lines[-1] += [short(mse), ratio(mse, printed), number("processor_seconds")]
+        lines.append(
+            [TITLES[problem], f"{tol:.0e}", number("error_estimate"), number("relative_l2"), measured(printed)]
+        )
+        lines[-1] += [measured(mse), ratio(mse, printed), number("processor_seconds")]
     headers = [
         "problem",
         "tolerance asked",
@@ -223,7 +233,7 @@ def _sizes(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
     lines = []
     for problem, methods in curves.items():
         for n in sorted({n for scores in methods.values() for n in scores}):
-            values = [short(mean(methods[name].get(n, []))) for name in (RECIPE, SOLVER)]
+            values = [measured(mean(methods[name].get(n, []))) for name in (RECIPE, SOLVER)]
             lines.append([TITLES[problem], f"{n}", *values])
     epochs, seeds = spec.training["epochs"], len(spec.seeds)
     caption = (
@@ -260,12 +270,12 @@ def _imputation(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
         ]
         cells += [_over(scores["solver"]), ratio(mean(scores["solver"]), theirs)]
         baselines = [mean([float(r.outcome[k]) for r in both]) for k in ("linear", "mean_of_observed")]
-        oil.append([*cells, *map(short, baselines)])
+        oil.append([*cells, *map(measured, baselines)])
         best = printed["SAITS"][0]
         others = ", ".join(f"{m} {v[0]:.2f}" for m, v in printed.items() if m not in ("FLM", "SAITS"))
         lines = mean([float(r.outcome["linear"]) for r in found["channels"]])
         ours = scores["channels"]
-        channels.append([f"{rate:.0%}", others, f"{best:.2f}", _over(ours), ratio(mean(ours), best), short(lines)])
+        channels.append([f"{rate:.0%}", others, f"{best:.2f}", _over(ours), ratio(mean(ours), best), measured(lines)])
     masks = plan.budget.masks
     return [
         Text(

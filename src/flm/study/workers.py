@@ -1,0 +1,132 @@
+"""Where runs are done: processes of this machine, or the workers of a Dask cluster, as `concurrent.futures` executors.
+
+Local processes are started by spawn (JAX does not survive a fork) with one thread each for BLAS and XLA. A process whose
+driver dies ends itself.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures as futures
+import contextlib
+import importlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from flm.wording import ExtraMissingError, check_count
+
+_ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+}
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who does the runs: so many at a time, by executors that `open` gives, another one whenever one broke."""
+
+    count: int
+    open: Callable[[], contextlib.AbstractContextManager[futures.Executor]]
+
+
+def local(count: int | None = None) -> Workers:
+    """One spawned process per worker; by default as many as there are cores."""
+    found = os.cpu_count() or 1 if count is None else check_count("count", count, 1)
+    return Workers(found, partial(_processes, found))
+
+
+def dask(address: str) -> Workers:
+    """The workers of a Dask cluster, by the address of its scheduler."""
+    with _client(address) as client:
+        found = max(1, sum(client.nthreads().values()))
+    return Workers(found, partial(_cluster, address))
+
+
+@contextlib.contextmanager
+def _processes(count: int) -> Iterator[futures.Executor]:
+    before = {name: os.environ.get(name) for name in _ONE_THREAD}
+    flags = " ".join(filter(None, [before["XLA_FLAGS"], _ONE_THREAD["XLA_FLAGS"]]))
+    os.environ.update(_ONE_THREAD | {"XLA_FLAGS": flags})
+    context = multiprocessing.get_context("spawn")
+    executor = futures.ProcessPoolExecutor(count, mp_context=context, initializer=_end_with_the_driver)
+    try:
+        yield executor
+    except BaseException:
+        for process in list((getattr(executor, "_processes", None) or {}).values()):
+            process.terminate()
+        raise
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+
+def _end_with_the_driver() -> None:
+    """Leave when the driver is gone, however it went: the queue of a pool does not tell its processes so."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@contextlib.contextmanager
+def _cluster(address: str) -> Iterator[futures.Executor]:
+    with _client(address) as client, DaskExecutor(client) as executor:
+        yield executor
+
+
+class DaskExecutor(futures.Executor):
+    """The tasks of a Dask client as `concurrent.futures`.
+
+    distributed's own (`Client.get_executor`) leaves a future pending for ever when the worker that holds a finished result
+    dies before the result is fetched and the task is then given up: the error is raised in a coroutine that nobody awaits.
+    Here the error is the future's.
+    """
+
+    def __init__(self, client: Any):
+        self._client = client
+        self._tasks: dict[futures.Future, Any] = {}  # Dask forgets a task that nobody holds
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> futures.Future:
+        """Send one call."""
+        future: futures.Future = futures.Future()
+        task = self._client.submit(fn, *args, pure=False, **kwargs)
+        self._tasks[future] = task
+        task.add_done_callback(lambda task: self._pass_on(task, future))
+        return future
+
+    def _pass_on(self, task: Any, future: futures.Future) -> None:
+        try:
+            result = task.result()
+        except BaseException as error:  # asyncio's CancelledError is no Exception
+            wrapped = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
+            future.set_exception(wrapped)
+        else:
+            future.set_result(result)
+        self._tasks.pop(future, None)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Give up what is not done."""
+        if left := list(self._tasks.values()):
+            self._client.cancel(left)
+
+
+def _client(address: str) -> Any:
+    try:
+        distributed = importlib.import_module("distributed")
+    except ImportError:
+        raise ExtraMissingError('Dask is not installed. Run: pip install "fourier-learning-machines[scale]"') from None
+    return distributed.Client(address, set_as_default=False)
