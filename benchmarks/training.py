@@ -26,8 +26,8 @@ import numpy as np
 import optax
 
 import flm
+from flm.numerics.descent import Objective, Stage, build_chunk, enter_stage, initial_state
 from flm.series import sign_matrix, sincos
-from flm.training.loop import Stage, build_chunk, enter_stage, initial_state
 from flm.training.loss import TrainingLoss
 from flm.training.points import draw
 
@@ -51,7 +51,7 @@ def ours(dtype):
     stage = Stage(optax.with_extra_args_support(optax.adam(RATE)), BLOCK)
     state, tolerance = enter_stage(initial_state(free, dtype), stage), np.asarray(0, dtype)
     count = jnp.asarray(BLOCK, jnp.int32)
-    chunk = jax.jit(build_chunk(terms, loss.weights, stage)).lower(state, count, tolerance).compile()
+    chunk = jax.jit(build_chunk(Objective(terms, loss.weights), stage)).lower(state, count, tolerance).compile()
     return lambda: jax.block_until_ready(chunk(state, count, tolerance))
 
 

@@ -44,9 +44,10 @@ def leaves(solution):
 
 TRAIN = """
 import sys, flm, optax
-from flm.training import run as module
-module.SECONDS_PER_CHECKPOINT = 0.0
-module.SECONDS_PER_CALL = 0.01
+from flm.numerics import descent
+from flm.training import execution
+execution.SECONDS_PER_CHECKPOINT = 0.0
+descent.SECONDS_PER_CALL = 0.01
 heat = flm.problems.heat()
 make = lambda key: flm.FLM(heat.domain, 6, key=key)
 points = {"equation": 120, "initial": 30, "boundary": 40}

@@ -12,7 +12,7 @@ import optax
 import pytest
 
 import flm
-from flm.training import run as train_module
+from flm.numerics import descent
 
 HEAT = flm.problems.heat()
 POINTS = {"equation": 120, "initial": 30, "boundary": 40}
@@ -35,7 +35,7 @@ def bits(solution):
 
 def stop_at(epoch):
     def press(progress):
-        if progress.epoch >= epoch:
+        if progress.extras["epoch"] >= epoch:
             raise KeyboardInterrupt
 
     return press
@@ -46,7 +46,7 @@ def test_an_interrupted_run_resumes_bit_for_bit(name, tmp_path, monkeypatch):
     optimizer, epochs = OPTIMIZERS[name]
     path, seed = tmp_path / "run.safetensors", 4
     whole = flm.train(HEAT, small, optimizer, epochs, points=POINTS, seed=seed)
-    monkeypatch.setattr(train_module, "SECONDS_PER_CALL", 1e-6)  # one epoch per call, unlike the whole run's
+    monkeypatch.setattr(descent, "SECONDS_PER_CALL", 1e-6)  # one epoch per call, unlike the whole run's
     for stop in (11, 70):
         part = flm.train(
             HEAT, small, optimizer, epochs, points=POINTS, seed=seed, checkpoint=path, progress=stop_at(stop)
@@ -69,9 +69,10 @@ def test_more_epochs_continue_a_finished_run(tmp_path):
 
 SCRIPT = """
 import sys, flm, optax
-from flm.training import run as module
-module.SECONDS_PER_CHECKPOINT = 0.0
-module.SECONDS_PER_CALL = 0.01
+from flm.numerics import descent
+from flm.training import execution
+execution.SECONDS_PER_CHECKPOINT = 0.0
+descent.SECONDS_PER_CALL = 0.01
 heat = flm.problems.heat()
 make = lambda key: flm.FLM(heat.domain, 6, key=key)
 points = {"equation": 120, "initial": 30, "boundary": 40}

@@ -8,8 +8,7 @@ import optax
 import pytest
 
 import flm
-from flm.training import loop as training_loop
-from flm.training import run as train_module
+from flm.numerics import descent, program
 from flm.training.loss import TrainingLoss
 from flm.training.points import draw
 
@@ -136,21 +135,25 @@ def test_ctrl_c_returns_the_best_so_far():
 
     def press(progress):
         calls.append(progress)
-        if progress.epoch >= 9:
+        if progress.extras["epoch"] >= 9:
             raise KeyboardInterrupt
 
     solution = flm.train(HEAT, small, ADAM, 10**6, points=POINTS, progress=press)
     assert solution.status.word == "interrupted"
-    assert len(solution.history["loss"]) == calls[-1].epoch >= 9
-    assert calls[-1].epochs == 10**6
-    assert calls[-1].best_loss == solution.history["loss"].min()
+    last = calls[-1]
+    assert len(solution.history["loss"]) == last.extras["epoch"] >= 9
+    assert last.extras["epochs"] == 10**6
+    assert last.share == last.extras["epoch"] / 10**6
+    assert last.seconds_left > 0
+    assert last.extras["best_loss"] == solution.history["loss"].min()
 
 
-def test_the_bar_shows_epochs_and_losses(capsys):
+def test_lines_show_epochs_and_losses(capsys):
     solution = flm.train(HEAT, small, ADAM, 30, points=POINTS, progress=True)
-    shown = capsys.readouterr().err
-    assert "epoch 30 of 30" in shown
-    assert f"lowest {solution.history['loss'].min():.2e}" in shown
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "training, 100%" in last
+    assert "epoch 30, epochs 30" in last
+    assert f"best_loss {solution.history['loss'].min():.4g}" in last
 
 
 def test_one_compiled_program_per_run():
@@ -163,14 +166,14 @@ def test_one_compiled_program_per_run():
 
 
 def test_seeds_share_machine_code_and_nothing_else():
-    training_loop._machine_code.cache_clear()
+    program.machine_code.cache_clear()
     hot = flm.problems.heat(alpha=0.3)
     model = busy(HEAT)
     for problem, alpha, seed in ((HEAT, 0.1, 0), (HEAT, 0.1, 1), (hot, 0.3, 0)):
         loss = flm.train(problem, model, ADAM, 3, points=POINTS, seed=seed).history["loss"]
         expected = loss_of(problem, seed=seed).total(model, jnp.array([alpha]))
         np.testing.assert_allclose(loss[0], expected, rtol=1e-12)
-    assert training_loop._machine_code.cache_info().misses == 1
+    assert program.machine_code.cache_info().misses == 1
 
 
 def test_stages_run_in_turn_from_the_best_parameters():
@@ -275,8 +278,8 @@ def test_bad_calls_are_refused_in_a_sentence(change, sentence):
 
 
 def test_seconds_per_call_bounds_the_wait(monkeypatch):
-    monkeypatch.setattr(train_module, "SECONDS_PER_CALL", 0.005)
+    monkeypatch.setattr(descent, "SECONDS_PER_CALL", 0.005)
     sizes = []
-    flm.train(HEAT, small, ADAM, 1000, points=POINTS, progress=lambda p: sizes.append(p.epoch))
+    flm.train(HEAT, small, ADAM, 1000, points=POINTS, progress=lambda p: sizes.append(p.extras["epoch"]))
     assert len(sizes) > 5
     assert sizes[-1] == 1000

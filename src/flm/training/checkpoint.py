@@ -8,50 +8,54 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 
 from flm.files import write_atomic
+from flm.numerics.descent import State
 from flm.wording import InputError
 
 FORMAT = 1
+Leaf = np.ndarray | jax.Array
 
 
 class Restored(NamedTuple):
     """What a checkpoint holds: the stage, the state, the losses (E, T) of all epochs so far and the time spent."""
 
     stage: int
-    state: Any
+    state: State
     history: np.ndarray
     seconds: float
 
 
-def fingerprint(programs: Iterable[Any], constants: Iterable[Any], words: Iterable[Any]) -> str:
-    """A digest of compiled-to-be programs (jaxprs with their constants), arrays and plain values."""
+def fingerprint(programs: Iterable[ClosedJaxpr], constants: Iterable[Leaf], numbers: Iterable[int]) -> str:
+    """A digest of compiled-to-be programs (jaxprs with their constants), arrays and numbers."""
     digest = hashlib.sha256()
     for program in programs:
         digest.update(re.sub(r"0x[0-9a-f]+", "", str(program)).encode())  # addresses differ between processes
-        for constant in getattr(program, "consts", ()):
+        for constant in program.consts:
             _add(digest, constant)
     for constant in constants:
         _add(digest, constant)
-    digest.update(json.dumps([jax.__version__, *words]).encode())
+    digest.update(json.dumps([jax.__version__, *numbers]).encode())
     return digest.hexdigest()
 
 
-def _add(digest: Any, value: Any) -> None:
+def _add(digest: hashlib._Hash, value: Leaf) -> None:
     array = _plain(value)
     digest.update(f"{array.dtype}{array.shape}".encode())
     digest.update(np.ascontiguousarray(array).tobytes())
 
 
-def write(path: Any, run: str, content: Restored) -> None:
+def write(path: str | os.PathLike[str], run: str, content: Restored) -> None:
     """Replace the file at `path` in one step."""
     from safetensors.numpy import save
 
@@ -62,7 +66,7 @@ def write(path: Any, run: str, content: Restored) -> None:
     write_atomic(path, save(arrays, metadata={"flm-checkpoint": json.dumps(header)}))
 
 
-def read(path: Any, run: str, states: list[Any]) -> Restored | None:
+def read(path: str | os.PathLike[str], run: str, states: Sequence[State]) -> Restored | None:
     """The checkpoint at `path`, or None when there is none yet.
 
     Args:
@@ -98,18 +102,18 @@ def read(path: Any, run: str, states: list[Any]) -> Restored | None:
     return Restored(stage, jax.tree.unflatten(structure, restored), history, seconds)
 
 
-def _plain(leaf: Any) -> np.ndarray:
+def _plain(leaf: Leaf) -> np.ndarray:
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     return np.asarray(leaf)
 
 
-def _contiguous(leaf: Any) -> np.ndarray:
+def _contiguous(leaf: Leaf) -> np.ndarray:
     array = _plain(leaf)
     return np.ascontiguousarray(array).reshape(array.shape)
 
 
-def _like(array: np.ndarray, leaf: Any) -> Any:
+def _like(array: np.ndarray, leaf: Leaf) -> jax.Array:
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(leaf))
     return jax.device_put(array)

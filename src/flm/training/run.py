@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import PRNGKeyArray
 
+from flm.conservation.law import ConservationLaw
 from flm.models import AbstractModel
 from flm.models.side_by_side import SideBySide
+from flm.numerics.descent import Objective, Stage
 from flm.pde.problem import PDE, strong_form
-from flm.results import Ending, Listener, Parameter, Progress, Solution, Word, listener
-from flm.training import checkpoint as checkpoints
-from flm.training.loop import MAX_EPOCHS_PER_CALL, Program, Stage, build_chunk, enter_stage, initial_state
+from flm.results import Listener, Parameter, Solution, listener
+from flm.training.execution import Run
 from flm.training.loss import TrainingLoss, Unknowns
 from flm.training.points import TERMS, checked_counts, draw
 from flm.wording import InputError, InputTypeError, check_count, did_you_mean
 
-SECONDS_PER_CALL = 0.25  # how long Ctrl-C and the progress bar may have to wait
-SECONDS_PER_CHECKPOINT = 10.0
+Start = AbstractModel | Callable[[PRNGKeyArray], AbstractModel]  # a model, or what makes one from a key
+Stages = Sequence[tuple[optax.GradientTransformation, int]]
 
 
 def train(
-    problem: Any,
-    model: Any,
-    optimizer: Any,
+    problem: PDE | ConservationLaw,
+    model: Start | Mapping[str, Start],
+    optimizer: optax.GradientTransformation | Stages,
     epochs: int | None = None,
     *,
     points: Mapping[str, int],
     loss_tol: float = 0.0,
     weights: Mapping[str, float] | None = None,
     seed: int = 0,
-    checkpoint: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | Listener = False,
 ) -> Solution:
     """Fit a model to a problem by gradient descent on random points (paper, Section 5.1).
@@ -46,7 +46,7 @@ def train(
     than the initial one pool into one mean. The parameters kept are those of the lowest training loss.
 
     Args:
-        problem: a `PDE`, or another problem that offers its strong residual.
+        problem: a `PDE`, or a `ConservationLaw`, whose strong residual is taken.
         model: a model; a function `key -> model`, called with a key made from `seed`; or a dict of these by unknown.
         optimizer: any optax optimizer, L-BFGS included, or stages `[(optimizer, epochs), ...]`, each of which starts
             from the best parameters of those before.
@@ -54,7 +54,7 @@ def train(
         points: how many in each set, `{"equation": 1000, "initial": 200, "boundary": 200}`.
         loss_tol: stop as soon as the loss is at or below this.
         weights: factors of the loss terms by name (`equation`, `initial`, `boundary`, `data`); 1 where not given.
-        seed: governs the points and, for `key -> model`, the start.
+        seed: fixes the points and, for `key -> model`, the start.
         checkpoint: a path. The run is saved there every few seconds, and continued from there when the file exists:
             bit for bit as if it had not been interrupted. More epochs or a smaller `loss_tol` continue a finished run.
         progress: True for a line per second, or a function that is called with a `flm.Progress` a few times per second; its
@@ -73,7 +73,7 @@ def train(
         >>> len(solution.history["loss"])
         50
     """
-    error_points = problem.test_points() if hasattr(problem, "test_points") else None
+    error_points = problem.test_points() if isinstance(problem, ConservationLaw) else None
     problem = strong_form(problem)
     stages = _stages(optimizer, epochs)
     counts = checked_counts(points, problem)
@@ -93,117 +93,37 @@ def train(
     def terms(free):
         return loss.by_term(eqx.combine(free["model"], fixed), unknowns.all(free["parameters"]))
 
-    run = _Run(terms, loss, {"model": free, "parameters": unknowns.start()}, fixed, stages, float(loss_tol), dtype)
-    ending, state, history, seconds = run.execute(checkpoint, progress)
-    best = eqx.combine(state.best["model"], fixed)
-    values = np.asarray(unknowns.all(state.best["parameters"]))
+    run = Run(
+        Objective(terms, loss.weights),
+        {"model": free, "parameters": unknowns.start()},
+        stages,
+        float(loss_tol),
+        [*loss.constants(), *jax.tree.leaves(eqx.filter(fixed, eqx.is_array))],
+    )
+    found = run.execute(checkpoint, listener(progress))
+    best = eqx.combine(found.state.best["model"], fixed)
+    values = np.asarray(unknowns.all(found.state.best["parameters"]))
     names = list(problem.parameters)
     return Solution(
         model=best,
         axes=problem.axes,
         unknowns=problem.unknowns,
         bounds=np.asarray(problem.domain.bounds),
-        ending=ending,
+        ending=found.ending,
         error_estimate=float("nan"),
         tolerance=float(loss_tol),
         parameters={names[i]: Parameter(float(values[i]), float("nan")) for i in unknowns.learned},
-        history={name: history[:, i] for i, name in enumerate(("loss", *loss.terms))},
-        seconds=seconds,
+        history={name: found.history[:, i] for i, name in enumerate(("loss", *loss.terms))},
+        seconds=found.seconds,
         domain=problem.domain,
         exact=None if problem.exact is None else problem.exact_values,
         error_points=error_points,
     )
 
 
-class _Run:
-    """One training run: compiled calls, a history, a checkpoint."""
-
-    def __init__(self, terms, loss, free, fixed, stages, tolerance, dtype):
-        self.stages, self.tolerance, self.dtype = stages, np.asarray(tolerance, dtype), dtype
-        self.terms = len(loss.terms)
-        self.fresh = [enter_stage(initial_state(free, dtype), stage) for stage in stages]
-        zero = jnp.zeros((), jnp.int32)
-        self.programs = [
-            Program(build_chunk(terms, loss.weights, stage), state, zero, self.tolerance)
-            for stage, state in zip(stages, self.fresh, strict=True)
-        ]
-        self.constants = [*loss.constants(), *jax.tree.leaves(eqx.filter((free, fixed), eqx.is_array))]
-        self.ends = np.cumsum([stage.epochs for stage in stages])
-
-    def execute(self, path: Any, progress: bool | Listener) -> tuple[Ending, Any, np.ndarray, float]:
-        """Run to the end, the tolerance, a divergence or Ctrl-C."""
-        saved, run = None, ""
-        if path is not None:
-            earlier = [stage.epochs for stage in self.stages[:-1]]
-            run = checkpoints.fingerprint((p.jaxpr for p in self.programs), self.constants, earlier)
-            saved = checkpoints.read(path, run, self.fresh)
-        first, state = (0, self.fresh[0]) if saved is None else (saved.stage, saved.state)
-        blocks = [] if saved is None else [saved.history]
-        before, began = 0.0 if saved is None else saved.seconds, time.monotonic()
-        spent = lambda: before + time.monotonic() - began
-        stage, interrupted, written = first, False, time.monotonic()
-
-        def write():
-            if path is not None:
-                checkpoints.write(path, run, checkpoints.Restored(stage, state, self._joined(blocks), spent()))
-
-        tell = listener(progress)
-        try:
-            for stage in range(first, len(self.stages)):
-                if stage > first:
-                    state = enter_stage(state, self.stages[stage])
-                chunk, size = None, 1
-                while int(state.epoch) < self.ends[stage] and self._going(state):
-                    chunk = chunk or self.programs[stage].compile()
-                    tick, size = time.monotonic(), min(size, self.ends[stage] - int(state.epoch))
-                    new, losses, done = chunk(state, jnp.asarray(size, jnp.int32), self.tolerance)
-                    losses = np.asarray(losses)[: int(done)]
-                    state, blocks = new, [*blocks, losses]
-                    took = max(time.monotonic() - tick, 1e-6)
-                    tell(self._progress(state, spent(), took / size))
-                    size = int(np.clip(size * SECONDS_PER_CALL / took, 1, min(8 * size, MAX_EPOCHS_PER_CALL)))
-                    if time.monotonic() - written > SECONDS_PER_CHECKPOINT:
-                        write()
-                        written = time.monotonic()
-        except KeyboardInterrupt:
-            interrupted = True
-        write()
-        return self._ending(state, interrupted), state, self._joined(blocks), spent()
-
-    def _going(self, state: Any) -> bool:
-        return int(state.epoch) == 0 or bool(np.isfinite(state.loss) and state.loss > self.tolerance)
-
-    def _joined(self, blocks: list[np.ndarray]) -> np.ndarray:
-        return np.concatenate(blocks) if blocks else np.zeros((0, 1 + self.terms), self.dtype)
-
-    def _progress(self, state: Any, seconds: float, per_epoch: float) -> Progress:
-        epoch, total = int(state.epoch), int(self.ends[-1])
-        return Progress(
-            "training",
-            estimate=float(state.loss),
-            seconds=seconds,
-            share=epoch / total,
-            seconds_left=per_epoch * max(total - epoch, 0),
-            extras={"epoch": epoch, "epochs": total, "best_loss": float(state.best_loss)},
-        )
-
-    def _ending(self, state: Any, interrupted: bool) -> Ending:
-        epoch, best = int(state.epoch), float(state.best_loss)
-        kept = f"the lowest training loss, {best:.2e} at epoch {int(state.best_epoch) + 1:,}"
-        if epoch and not np.isfinite(state.loss):
-            kept = f"the parameters of {kept}, are kept" if np.isfinite(best) else "the start is kept"
-            return Ending(Word.DIVERGED, f"the loss was no longer finite at epoch {epoch:,}", f"{kept}: lower the rate")
-        if epoch and state.loss <= self.tolerance:
-            return Ending(Word.CONVERGED, f"the training loss reached {best:.2e} after {epoch:,} epochs")
-        if interrupted:
-            kept = f"the parameters are those of {kept}" if epoch else "the parameters are those of the start"
-            return Ending(Word.INTERRUPTED, f"interrupted after {epoch:,} epochs", kept)
-        return Ending(Word.EPOCHS, f"all {epoch:,} epochs were run", f"the parameters are those of {kept}")
-
-
-def _stages(optimizer: Any, epochs: Any) -> list[Stage]:
+def _stages(optimizer: optax.GradientTransformation | Stages, epochs: int | None) -> list[Stage]:
     if isinstance(optimizer, optax.GradientTransformation):
-        pairs = [(optimizer, epochs)]
+        pairs = [(optimizer, check_count("epochs", epochs, 1))]
     elif isinstance(optimizer, list | tuple) and optimizer and all(isinstance(p, list | tuple) for p in optimizer):
         if epochs is not None:
             raise InputError(f"`epochs` must not be given with stages, which have their own; got {epochs!r}.")
@@ -220,7 +140,7 @@ def _stages(optimizer: Any, epochs: Any) -> list[Stage]:
     return [Stage(optax.with_extra_args_support(o), int(n)) for o, n in pairs]
 
 
-def _weights(weights: Any, problem: PDE) -> dict[str, float]:
+def _weights(weights: Mapping[str, float] | None, problem: PDE) -> dict[str, float]:
     terms = list(dict.fromkeys(TERMS[block.kind] for block in problem.blocks))
     if not isinstance(weights, Mapping | None):
         raise InputError(f"`weights` must be a dict by term ({', '.join(terms)}); got {weights!r}.")
@@ -235,7 +155,7 @@ def _weights(weights: Any, problem: PDE) -> dict[str, float]:
     return {name: float(value) for name, value in dict(weights or {}).items()}
 
 
-def _model(model: Any, problem: PDE, seed: int) -> AbstractModel:
+def _model(model: Start | Mapping[str, Start], problem: PDE, seed: int) -> AbstractModel:
     """The model to start from, checked against the problem."""
     if isinstance(model, Mapping):
         if set(model) != set(problem.unknowns):
@@ -260,7 +180,7 @@ def _model(model: Any, problem: PDE, seed: int) -> AbstractModel:
     return made
 
 
-def _made(model: Any, key: Any) -> AbstractModel:
+def _made(model: Start, key: PRNGKeyArray) -> AbstractModel:
     made = model if isinstance(model, AbstractModel) else model(key) if callable(model) else model
     if not isinstance(made, AbstractModel):
         raise InputTypeError(f"`model` must be a model, a function key -> model, or a dict of these; got {made!r}.")

@@ -56,43 +56,30 @@ def train_paper_recipe(
         validation_share: the last part of the values, for early stopping (20 of 60 + 20 per cent in the paper).
         seed: of the phases.
     """
-    import equinox as eqx
     import jax
     import jax.numpy as jnp
     import optax
 
     from flm.models import FLM
+    from flm.numerics.descent import Objective, descend
     from flm.series import sincos
 
     center, period = sum(span) / 2, max(span[1] - span[0], 1e-300)
     split = max(int(len(times) * (1 - validation_share)), 1)
-    z = jnp.asarray(2 * np.pi * (times - center) / period)
-    y = jnp.asarray(values)
+    z, y = 2 * np.pi * (times - center) / period, np.asarray(values, float)
     model = FLM(1, num_subnets, key=seed, frequencies=np.arange(num_subnets)[:, None])
     start = (model.frequencies[:, 0], model.amplitudes[:, 0], model.phases[:, 0])
-    optimizer = optax.adam(learning_rate)
 
-    def loss(parameters, z, y):
-        n, A, phi = parameters
-        _, cosine = sincos(n[:, None] * z - phi[:, None])  # neuron-major, as FLM.jets
-        return jnp.mean((A @ cosine - y) ** 2)
+    def loss_on(rows):
+        def loss(parameters):
+            n, A, phi = parameters
+            _, cosine = sincos(n[:, None] * z[rows] - phi[:, None])  # neuron-major, as FLM.jets
+            return jnp.mean((A @ cosine - y[rows]) ** 2)
 
-    @eqx.filter_jit
-    def run(parameters):
-        def step(carry, i):
-            parameters, state, best, best_loss, best_step = carry
-            held_out = loss(parameters, z[split:], y[split:]) if split < len(times) else jnp.inf
-            better = held_out < best_loss
-            best = jax.tree.map(lambda new, old: jnp.where(better, new, old), parameters, best)
-            best_loss, best_step = jnp.where(better, held_out, best_loss), jnp.where(better, i, best_step)
-            gradient = jax.grad(loss)(parameters, z[:split], y[:split])
-            updates, state = optimizer.update(gradient, state)
-            return (optax.apply_updates(parameters, updates), state, best, best_loss, best_step), None
+        return loss
 
-        carry = (parameters, optimizer.init(parameters), parameters, jnp.asarray(jnp.inf), jnp.asarray(0))
-        return jax.lax.scan(step, carry, jnp.arange(EPOCHS if epochs is None else epochs))[0]
-
-    parameters, _, best, best_loss, best_step = run(start)
-    kept = best if split < len(times) else parameters
-    n, A, phi = jax.device_get(kept)
-    return PaperFit(n, A, phi, float(center), float(period), int(best_step), float(best_loss))
+    held_out = loss_on(slice(split, None)) if split < len(times) else None
+    objective = Objective.of(loss_on(slice(split)), kept_by=held_out)
+    found = descend(objective, start, optax.adam(learning_rate), EPOCHS if epochs is None else epochs)
+    n, A, phi = jax.device_get(found.best)
+    return PaperFit(n, A, phi, float(center), float(period), int(found.best_epoch), float(found.best_loss))

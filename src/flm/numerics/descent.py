@@ -1,0 +1,206 @@
+"""Gradient descent by any optax optimizer: many epochs per compiled call, every loss recorded, the best parameters kept.
+
+Conventions. One epoch evaluates the loss at the current parameters, keeps them if it is the lowest so far, and updates
+them. The loss is a weighted sum of terms. A call runs as many epochs as it is told without recompiling, and stops by
+itself at a tolerance or when the loss is no longer finite. How epochs are cut into calls changes no bit of the result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, PyTree
+
+from flm.numerics.program import Program
+
+MAX_EPOCHS_PER_CALL = 4096  # rows of the history buffer
+SECONDS_PER_CALL = 0.25  # how long Ctrl-C and the progress bar may have to wait
+
+
+class Objective(NamedTuple):
+    """What is lowered.
+
+    Attributes:
+        terms: the terms of the loss (T,), a function of a pytree of parameters.
+        weights: of the terms, (T,), in the precision of the run.
+        kept_by: the loss by which parameters are kept, when it is not the one that is lowered: one of held-out data.
+    """
+
+    terms: Callable[[PyTree], Array]
+    weights: np.ndarray
+    kept_by: Callable[[PyTree], Array] | None = None
+
+    @classmethod
+    def of(cls, loss: Callable[[PyTree], Array], kept_by: Callable[[PyTree], Array] | None = None) -> Objective:
+        """A loss without named terms."""
+        return cls(lambda parameters: loss(parameters)[None], np.ones(1), kept_by)
+
+
+class Stage(NamedTuple):
+    """An optimizer and how many epochs it runs."""
+
+    optimizer: optax.GradientTransformationExtraArgs
+    epochs: int
+
+
+class State(NamedTuple):
+    """Everything that the next epoch depends on.
+
+    Attributes:
+        free: the pytree that is trained.
+        optimizer: the optax state.
+        best: `free` at the lowest loss so far.
+        best_loss: that loss.
+        best_epoch: when, counted over all stages; 0 is the start.
+        epoch: epochs done, over all stages.
+        loss: of the last epoch; infinite before the first.
+    """
+
+    free: PyTree
+    optimizer: optax.OptState
+    best: PyTree
+    best_loss: Array
+    best_epoch: Array
+    epoch: Array
+    loss: Array
+
+
+class Chunk(NamedTuple):
+    """What machine code returns: the state, rows (loss, terms) of which the first `done` are filled, and their number."""
+
+    state: State
+    history: Array
+    done: Array
+
+
+class Call(NamedTuple):
+    """What one call leaves: the state, the loss and its terms of each epoch (E, 1 + T), and the time of an epoch."""
+
+    state: State
+    history: np.ndarray
+    seconds_per_epoch: float
+
+
+def descend(
+    objective: Objective,
+    start: PyTree,
+    optimizer: optax.GradientTransformation,
+    epochs: int,
+    *,
+    told: Callable[[State], object] = lambda state: None,
+) -> State:
+    """The state after so many epochs, or at the first loss that is not finite; `told` hears of it after each call."""
+    stage = Stage(optax.with_extra_args_support(optimizer), epochs)
+    state, never = enter_stage(initial_state(start, objective.weights.dtype), stage), np.full((), -np.inf)
+    for call in calls(program_of(objective, stage, state), state, epochs, never.astype(objective.weights.dtype)):
+        state = call.state
+        told(state)
+    return state
+
+
+def initial_state(free: PyTree, dtype: np.dtype) -> State:
+    """The state before the first epoch; `enter_stage` gives it an optimizer state."""
+    infinite, zero = jnp.asarray(np.inf, dtype), jnp.zeros((), jnp.int32)
+    return _settled(State(free, (), free, infinite, zero, zero, infinite))
+
+
+def enter_stage(state: State, stage: Stage) -> State:
+    """The state at the start of a stage: a fresh optimizer at the best parameters so far."""
+    return _settled(state._replace(free=state.best, optimizer=stage.optimizer.init(state.best)))
+
+
+def program_of(objective: Objective, stage: Stage, state: State) -> Program:
+    """The calls of a stage, traced: (state, epochs, tolerance) -> `Chunk`."""
+    return Program(
+        build_chunk(objective, stage), state, jnp.zeros((), jnp.int32), np.zeros((), objective.weights.dtype)
+    )
+
+
+def calls(program: Program, state: State, end: int, tolerance: np.ndarray) -> Iterator[Call]:
+    """Call after call from a state, each of about a quarter of a second, until `end` epochs are done or one stops."""
+    run, size = None, 1
+    while int(state.epoch) < end and running(state, tolerance):
+        run = run or program.compile()
+        began, size = time.monotonic(), min(size, end - int(state.epoch))
+        state, history, done = run(state, jnp.asarray(size, jnp.int32), tolerance)
+        history = np.asarray(history)[: int(done)]
+        took = max(time.monotonic() - began, 1e-6)
+        yield Call(state, history, took / size)
+        size = int(np.clip(size * SECONDS_PER_CALL / took, 1, min(8 * size, MAX_EPOCHS_PER_CALL)))
+
+
+def running(state: State, tolerance: np.ndarray | Array) -> Array:
+    """Whether another epoch makes sense: always at first, then while the loss is finite and above the tolerance."""
+    return (state.epoch == 0) | (jnp.isfinite(state.loss) & (state.loss > tolerance))
+
+
+def build_chunk(objective: Objective, stage: Stage) -> Callable[[State, Array, Array], Chunk]:
+    """The function of one call, to be compiled. A row of its history is the loss and its unweighted terms."""
+    weights, kept_by = objective.weights, objective.kept_by
+
+    def loss(free):
+        values = objective.terms(free)
+        return jnp.sum(values * weights), values
+
+    total = lambda free: loss(free)[0]
+
+    def gradient(state: State):
+        # A line search (L-BFGS) leaves value and gradient of its last point in its state: the gradient is reused.
+        stored = _stored_gradient(state.optimizer)
+        if stored is None:
+            return jax.value_and_grad(loss, has_aux=True)(state.free)
+        values = loss(state.free)
+        known, slope = stored
+        usable = jnp.isfinite(known)
+        return values, jax.lax.cond(usable, lambda free: slope, jax.grad(total), state.free)
+
+    def epoch(state: State) -> tuple[State, Array]:
+        (value, values), slope = gradient(state)
+        judged = value if kept_by is None else kept_by(state.free).astype(value.dtype)
+        better = judged < state.best_loss
+        keep = lambda new, old: jnp.where(better, new, old)
+        update, optimizer = stage.optimizer.update(
+            slope, state.optimizer, state.free, value=value, grad=slope, value_fn=total
+        )
+        new = State(
+            optax.apply_updates(state.free, update),
+            optimizer,
+            jax.tree.map(keep, state.free, state.best),
+            keep(judged, state.best_loss),
+            keep(state.epoch, state.best_epoch),
+            state.epoch + 1,
+            value,
+        )
+        return new, jnp.concatenate([value[None], values])
+
+    def chunk(state: State, epochs: Array, tolerance: Array) -> Chunk:
+        history = jnp.zeros((MAX_EPOCHS_PER_CALL, 1 + len(weights)), weights.dtype)
+
+        def step(chunk: Chunk) -> Chunk:
+            state, values = epoch(chunk.state)
+            return Chunk(state, chunk.history.at[chunk.done].set(values), chunk.done + 1)
+
+        going = lambda chunk: (chunk.done < epochs) & running(chunk.state, tolerance)
+        return jax.lax.while_loop(going, step, Chunk(state, history, jnp.zeros((), jnp.int32)))
+
+    return chunk
+
+
+def _stored_gradient(optimizer_state: optax.OptState) -> tuple[Array, PyTree] | None:
+    held = lambda node: hasattr(node, "value") and hasattr(node, "grad")
+    found = [node for node in jax.tree.leaves(optimizer_state, is_leaf=held) if held(node)]
+    return (found[0].value, found[0].grad) if len(found) == 1 else None
+
+
+def _settled(tree: State) -> State:
+    """Leaves as plain device arrays without weak types, so that a restored state equals a fresh one to the compiler."""
+    return jax.tree.map(
+        lambda leaf: leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else jax.device_put(np.asarray(leaf)),
+        jax.tree.map(jnp.asarray, tree),
+    )
