@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from flm.pde.waves.basis import AbstractBasis, Alpha
 from flm.pde.waves.enriched import EnrichedFLM, SingularFunctions
-from flm.pde.waves.lattice_basis import Alpha, LatticeBasis
+from flm.pde.waves.lattice_basis import LatticeBasis, Tables
 
 
-class EnrichedBasis:
+class EnrichedBasis(AbstractBasis[tuple[Tables, np.ndarray]]):
     """The columns of a lattice, then those of corner and hole functions."""
 
     def __init__(self, lattice: LatticeBasis, singular: SingularFunctions):
@@ -24,11 +24,11 @@ class EnrichedBasis:
         """Number of columns."""
         return self.plain.num_columns + self.singular.count
 
-    def tables(self, points: np.ndarray) -> tuple[Any, np.ndarray]:
+    def tables(self, points: np.ndarray) -> tuple[Tables, np.ndarray]:
         """The lattice's tables and the points."""
         return self.plain.tables(points), points
 
-    def combine(self, tables: Any, weights: dict[Alpha, np.ndarray], out: np.ndarray) -> None:
+    def combine(self, tables: tuple[Tables, np.ndarray], weights: dict[Alpha, np.ndarray], out: np.ndarray) -> None:
         """out (C, P) = sum over alpha of weight_alpha * D^alpha column."""
         table, points = tables
         self.plain.combine(table, weights, out[: self.plain.num_columns])
@@ -36,7 +36,9 @@ class EnrichedBasis:
             weight * self.singular.derivative(np, points, alpha) for alpha, weight in weights.items()
         )
 
-    def evaluate(self, tables: Any, coefficients: np.ndarray, alphas: Sequence[Alpha]) -> np.ndarray:
+    def evaluate(
+        self, tables: tuple[Tables, np.ndarray], coefficients: np.ndarray, alphas: Sequence[Alpha]
+    ) -> np.ndarray:
         """D^alpha of the sum of coefficients (C, K) times columns: (A, P, K)."""
         table, points = tables
         smooth, rough = np.split(coefficients, [self.plain.num_columns])

@@ -16,6 +16,7 @@ import numpy as np
 from flm.language.arguments import Linearized
 from flm.numerics.least_squares import RIDGE, Rows
 from flm.pde.problem import PDE
+from flm.pde.waves.basis import AnyBasis
 from flm.pde.waves.sampling import Batch, Sampler
 
 DATA_WEIGHT = 1e-6  # of measured rows against unit rows of the equation: the equation is then a near-exact constraint
@@ -32,7 +33,7 @@ class Fit:
         inside: values at the held-out interior points, (P, K).
     """
 
-    basis: Any
+    basis: AnyBasis
     coefficients: np.ndarray
     parameters: np.ndarray
     covariance: np.ndarray
@@ -91,7 +92,9 @@ class Fitter:
         at_zero = self._coefficients[key]
         return Linearized(at_zero.value + (at_zero.by_jet * jets).sum(axis=0), at_zero.by_jet, at_zero.by_parameter)
 
-    def jets(self, basis: Any, coefficients: np.ndarray, batch: Batch, points: np.ndarray | None = None) -> np.ndarray:
+    def jets(
+        self, basis: AnyBasis, coefficients: np.ndarray, batch: Batch, points: np.ndarray | None = None
+    ) -> np.ndarray:
         """The derivatives that a batch's residual needs, (A, P); for a periodic pair, here less there."""
         wanted = batch.block.residual.jets
         alphas = tuple(dict.fromkeys(alpha for _, alpha in wanted))
@@ -107,7 +110,7 @@ class Fitter:
     # --- one least-squares solve -----------------------------------------------------------------------------------
 
     def _fill(
-        self, basis: Any, batch: Batch, line: Linearized, jets: np.ndarray, parameters: np.ndarray, view: Any
+        self, basis: AnyBasis, batch: Batch, line: Linearized, jets: np.ndarray, parameters: np.ndarray, view: Any
     ) -> None:
         """Rows of one batch: columns of every unknown, columns of learned parameters, right-hand side."""
         size, learned = basis.num_columns, self.problem.learned
@@ -131,7 +134,7 @@ class Fitter:
             target += batch.block.data.values
         view[start + len(learned)] = target
 
-    def _weights(self, basis: Any, batch: Batch, rows: Rows, start: int) -> np.ndarray:
+    def _weights(self, basis: AnyBasis, batch: Batch, rows: Rows, start: int) -> np.ndarray:
         """Scale the newest rows: unit norm, and data rows by their standard deviation."""
         if batch.block.data is None:
             return rows.scale_rows(start, batch.weight)
@@ -146,7 +149,7 @@ class Fitter:
 
     def solve(
         self,
-        basis: Any,
+        basis: AnyBasis,
         batches: tuple[Batch, ...],
         jets: list[np.ndarray],
         parameters: np.ndarray,
@@ -181,7 +184,7 @@ class Fitter:
 
     # --- the whole fit ---------------------------------------------------------------------------------------------
 
-    def fit(self, basis: Any, start: Fit | None = None, ridge: float = RIDGE) -> Fit:
+    def fit(self, basis: AnyBasis, start: Fit | None = None, ridge: float = RIDGE) -> Fit:
         """The best coefficients of a basis; `start` is an earlier fit, in any basis, to linearize at first."""
         problem = self.problem
         batches = self.sampler.training(self.num_unknowns * basis.num_columns + len(problem.learned))
@@ -238,7 +241,7 @@ class Fitter:
             total += float(np.sum((factor * value) ** 2))
         return np.sqrt(total) if np.isfinite(total) else np.inf
 
-    def homogeneous(self, basis: Any, coefficients: np.ndarray, at: Fit, free_constants: list[int]) -> float:
+    def homogeneous(self, basis: AnyBasis, coefficients: np.ndarray, at: Fit, free_constants: list[int]) -> float:
         """The relative residual of a function in the problem linearized at an answer, without its right-hand side.
 
         Unknowns in `free_constants` are as large as what they have beside a constant.
@@ -260,7 +263,7 @@ class Fitter:
         return worst
 
     def judge(
-        self, basis: Any, coefficients: np.ndarray, parameters: np.ndarray, answer: Any, batches: Any, steps: int
+        self, basis: AnyBasis, coefficients: np.ndarray, parameters: np.ndarray, answer: Any, batches: Any, steps: int
     ) -> Fit:
         """Relative residuals on held-out points: rms(F) / (sum_alpha rms(c_alpha D^alpha u) + rms(rhs)), block by block."""
         held = self.sampler.held()
@@ -309,7 +312,7 @@ class Fitter:
         return float(total)
 
     def _data_misfit(
-        self, basis: Any, coefficients: Any, parameters: Any, answer: Any, batches: Any
+        self, basis: AnyBasis, coefficients: Any, parameters: Any, answer: Any, batches: Any
     ) -> tuple[float, Any]:
         """Root mean square of the data residual in standard deviations, and the covariance of the learned parameters."""
         data = [b for b in batches if b.block.data is not None]

@@ -124,6 +124,7 @@ def _second_look(fitter: Fitter, best: Fit, num_subnets: int, bar: float) -> flo
     Runners-up of the same size may all be poor, which says nothing of an answer that happens to be exact.
     """
     basis, m = best.basis, len(fitter.problem.axes)
+    assert isinstance(basis, FreeBasis | LatticeBasis)
     found = basis.frequencies if isinstance(basis, FreeBasis) else basis.lattice * np.pi / np.array(basis.periods)
     others = (lattice(m, max(num_subnets, FEWEST), "euclid") + 0.5) * np.pi / 2
     wider = fitter.fit(FreeBasis(fitter.problem.domain, np.concatenate([found, others])), best)

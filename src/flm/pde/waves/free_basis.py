@@ -17,10 +17,9 @@ import numpy as np
 
 from flm.domains import AbstractDomain
 from flm.models import FLM
+from flm.pde.waves.basis import AbstractBasis, Alpha
 from flm.series import sign_matrix
 from flm.series.waves import quarter_turn
-
-Alpha = tuple[int, ...]
 
 
 class Table(NamedTuple):
@@ -31,7 +30,7 @@ class Table(NamedTuple):
     sine: np.ndarray
 
 
-class FreeBasis:
+class FreeBasis(AbstractBasis[Table]):
     """Cosines and sines of N sub-networks at given frequencies.
 
     Args:

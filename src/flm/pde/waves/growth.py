@@ -16,6 +16,7 @@ import numpy as np
 
 from flm.domains import Box
 from flm.pde.problem import PDE
+from flm.pde.waves.basis import AnyBasis
 from flm.pde.waves.enriched import SingularFunctions
 from flm.pde.waves.enriched_basis import EnrichedBasis
 from flm.pde.waves.fit import Fit, Fitter
@@ -97,7 +98,7 @@ class Growth:
         """The fit at one size and one choice of periods, computed once."""
         key = (*np.round(sizes, 6), *periods)
         if key not in self._fits:
-            basis: Any = LatticeBasis(self.problem.domain, lattice_set(sizes, self.power), periods)
+            basis: AnyBasis = LatticeBasis(self.problem.domain, lattice_set(sizes, self.power), periods)
             if self.singular is not None:
                 basis = EnrichedBasis(basis, self.singular)
             self._fits[key] = self.fitter.fit(basis, start)
@@ -151,6 +152,7 @@ class Growth:
             if second is None or second.estimate > FAR * fit.estimate:
                 bar = min(bar, self._bar_by_size(fit, sizes, best, start))
             else:
+                assert isinstance(second.basis, LatticeBasis | EnrichedBasis)
                 middle = tuple(
                     1.0 if c else float(np.sqrt(a * b))
                     for a, b, c in zip(best, second.basis.periods, self.periodic, strict=True)

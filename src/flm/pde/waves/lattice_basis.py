@@ -17,10 +17,9 @@ import numpy as np
 
 from flm.domains import AbstractDomain
 from flm.models import FLM
+from flm.pde.waves.basis import AbstractBasis, Alpha
 from flm.series import SeparableSeries
 from flm.series.tables import powers
-
-Alpha = tuple[int, ...]
 
 
 class Tables:
@@ -54,7 +53,7 @@ class Tables:
         return self._cache[axis, order]
 
 
-class LatticeBasis:
+class LatticeBasis(AbstractBasis[Tables]):
     """Products of sines and cosines over a set of lattice points.
 
     Args:

@@ -6,6 +6,7 @@ The Fourier extreme learning machine (MYL22) does this with random hidden layers
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from flm.models.base import AbstractLinearModel
 from flm.models.classic.random_waves import FourierELM
 from flm.pde.problem import strong_form
+from flm.pde.waves.basis import AbstractBasis, Alpha
 from flm.pde.waves.fit import Fit, Fitter
 from flm.results import Ending, Record, Solution, Word
 from flm.wording import InputError, InputTypeError
@@ -22,29 +24,38 @@ SCALES = tuple(np.pi / 2 * 2.0 ** np.arange(5))
 SIZES = (50, 100, 200, 400, 800)
 
 
-class ModelColumns:
+class ModelColumns(AbstractBasis[np.ndarray]):
     """A linear model as a basis for `Fitter`: its columns and their weighted sums."""
 
     def __init__(self, model: AbstractLinearModel):
-        self.model = model
+        self._model = model
         probe = np.asarray(model.map.center)[None]
-        self.num_columns = model.basis(probe, ((0,) * model.num_inputs,)).shape[2]
+        self._count = model.basis(probe, ((0,) * model.num_inputs,)).shape[2]
+
+    @property
+    def num_columns(self) -> int:
+        """Number of columns."""
+        return self._count
 
     def tables(self, points: np.ndarray) -> np.ndarray:
         """The points themselves: the model makes its own table."""
         return points
 
-    def combine(self, points: np.ndarray, weights: dict[tuple[int, ...], np.ndarray], out: np.ndarray) -> None:
+    def combine(self, tables: np.ndarray, weights: dict[Alpha, np.ndarray], out: np.ndarray) -> None:
         """out = sum over alpha of weights[alpha] * D^alpha of each column, (C, P)."""
         out[...] = 0.0
         if weights:
-            columns = np.asarray(self.model.basis(points, tuple(weights)))
+            columns = np.asarray(self._model.basis(tables, tuple(weights)))
             for weight, column in zip(weights.values(), columns, strict=True):
                 out += (column * weight[:, None]).T
 
-    def evaluate(self, points: np.ndarray, coefficients: np.ndarray, alphas: Any) -> np.ndarray:
+    def evaluate(self, tables: np.ndarray, coefficients: np.ndarray, alphas: Sequence[Alpha]) -> np.ndarray:
         """Derivatives of the function with these coefficients (C, K), (A, P, K)."""
-        return np.asarray(self.model.basis(points, tuple(alphas))) @ coefficients
+        return np.asarray(self._model.basis(tables, tuple(alphas))) @ coefficients
+
+    def model(self, coefficients: np.ndarray) -> AbstractLinearModel:
+        """The model with these output weights (C, K)."""
+        return self._model.with_coefficients(coefficients if self._model.num_outputs > 1 else coefficients[:, 0])
 
 
 def solve_linear_model(problem: Any, model: AbstractLinearModel, *, seed: int = 0) -> Solution:
@@ -105,9 +116,8 @@ def solve_extreme(problem: Any, tol: float = 1e-8, *, seed: int = 0, max_neurons
 
 
 def _solution(problem: Any, fit: Fit, ending: Ending, bar: float, tol: float, history: Any, began: float) -> Solution:
-    columns = fit.coefficients if len(problem.unknowns) > 1 else fit.coefficients[:, 0]
     return Solution(
-        model=fit.basis.model.with_coefficients(columns),
+        model=fit.basis.model(fit.coefficients),
         axes=problem.axes,
         unknowns=problem.unknowns,
         bounds=np.asarray(problem.domain.bounds),
