@@ -262,3 +262,16 @@ def test_the_catalogue_reads_as_the_paper():
         np.testing.assert_allclose(rates[0, 0], 6.0 * (u * (payoff - u @ payoff))[:-1], atol=1e-14)
         cost = 0.5 * np.sum((u - 1 / n) ** 2) + 0.1 * gamma**2
         np.testing.assert_allclose(running[0, 0], 6.0 * cost, atol=1e-14)
+
+
+def test_what_is_printed():
+    """The names in its functions, its horizon, states, bounded controls, initial set and constraints."""
+    said = repr(flm.problems.double_integrator())
+    assert said == (
+        "OptimalControl(dynamics(v, u); running_cost(u); terminal(x, v); horizon 2; states x, v; "
+        "controls -1.25 <= u <= 1.25; from the initial state [1.0, 0.0])"
+    )
+    said = repr(problem(terminal_cost=lambda x: x, path=[lambda v: v], bounds=(None, 2), horizon=flm.Free(3)))
+    for part in ("terminal_cost(x)", "path(v)", "horizon Free(3)", "controls u <= 2;"):
+        assert part in said
+    assert "states a, b, c on the simplex" in repr(game())

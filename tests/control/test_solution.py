@@ -1,9 +1,14 @@
 """Control solutions: shapes, symmetric images, the series, files, frames and figures."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
 import flm
+from flm.control.comparison import CostComparison
+from flm.control.law import ControlLaw
+from flm.control.networks import StateNetworks
 from flm.problems import rock_paper_scissors
 
 DISK = flm.Ball((0.2, 0.2, 0.6), 0.15)
@@ -99,6 +104,27 @@ def test_refusals(family, single):
         family.compare([0.3], rock_paper_scissors(DISK).sample(2, seed=0))
 
 
+def arrays(model):
+    return {f.name: value for f in fields(model) if isinstance(value := getattr(model, f.name), np.ndarray)}
+
+
+def same_values(found, expected):
+    """Equal but for the rounding of another instruction set."""
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+
+
+def test_arrays_lie_in_rows_whatever_they_were_built_from():
+    """A transposed view would round differently from the same numbers read from a file."""
+    a = np.arange(24.0).reshape(1, 4, 2, 3).transpose(3, 2, 1, 0)
+    law = ControlLaw(np.ones((3, 3)).T, a, *np.zeros((3, 1)), *np.ones((2, 2)), 1.0)
+    networks = StateNetworks(
+        np.ones((2, 3, 1)), np.arange(12.0).reshape(1, 2, 3, 2).T, np.zeros(0), np.ones(0), (1.0, 1.0)
+    )
+    for model in (law, networks):
+        assert all(array.flags.c_contiguous for array in arrays(model).values())
+    np.testing.assert_array_equal(law.coefficients, a)
+
+
 def test_files_hold_the_law_but_not_the_problem(family, bounded, tmp_path):
     for number, solution in enumerate((family, bounded)):
         path = tmp_path / f"{number}.safetensors"
@@ -106,12 +132,16 @@ def test_files_hold_the_law_but_not_the_problem(family, bounded, tmp_path):
         found = flm.load(path)
         x0 = solution.problem.sample(3, seed=5)
         t = np.linspace(0, 2, 5)
-        np.testing.assert_array_equal(found.control(t, x0), solution.control(t, x0))
+        for name, array in arrays(solution.law).items():
+            np.testing.assert_array_equal(arrays(found.law)[name], array)
+            assert array.flags.c_contiguous
+            assert arrays(found.law)[name].flags.c_contiguous
+        same_values(found.control(t, x0), solution.control(t, x0))
         assert found.status == solution.status
         assert found.history == {name: tuple(values) for name, values in solution.history.items()}
         with pytest.raises(ValueError, match=r"^this needs the problem, which a file does not hold"):
             found.cost(x0)
-        np.testing.assert_array_equal(found.attach(solution.problem).cost(x0), solution.cost(x0))
+        same_values(found.attach(solution.problem).cost(x0), solution.cost(x0))
     with pytest.raises(ValueError, match=r"^`problem` must be the one that was solved"):
         flm.load(tmp_path / "0.safetensors").attach(rock_paper_scissors())
 
@@ -120,9 +150,9 @@ def test_networks_are_stored_too(tmp_path):
     solution = flm.solve(rock_paper_scissors(), method=flm.Penalty(epochs=50, polish=0), num_subnets=2)
     solution.save(tmp_path / "law.safetensors")
     found = flm.load(tmp_path / "law.safetensors").attach(solution.problem)
-    assert found.network_cost() == solution.network_cost()
+    same_values(found.network_cost(), solution.network_cost())
     t = np.linspace(0, 6, 13)
-    np.testing.assert_array_equal(found.network_trajectory(t), solution.network_trajectory(t))
+    same_values(found.network_trajectory(t), solution.network_trajectory(t))
 
 
 def test_frames(family, single):
@@ -162,8 +192,6 @@ def test_figures(family, single, bounded):
 
 
 def test_comparisons_count_percent():
-    from flm.control.solution import CostComparison
-
     found = CostComparison(np.zeros((2, 1)), np.array([1.01, 1.98]), np.array([0.99, 2.0]), np.array([1.0, 2.0]))
     np.testing.assert_allclose(found.percentage_errors, [1.0, -1.0])
     np.testing.assert_allclose([found.mape, found.mae, found.worst, found.network_mape], [1.0, 0.015, 1.0, 0.5])

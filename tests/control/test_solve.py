@@ -342,8 +342,19 @@ def test_the_same_seed_gives_the_same_law():
 
 
 def test_history_has_lists_of_equal_length(family):
+    assert set(family.history) == {"columns", "estimate", "error_estimate", "seconds", "stage"}
     assert {len(values) for values in family.history.values()} == {len(family.history["stage"])}
     assert family.history["seconds"] == sorted(family.history["seconds"])
+    assert family.history["error_estimate"][-1] == family.error_estimate
+
+
+def test_progress_is_printed_when_asked_for(capsys):
+    flm.solve(rock_paper_scissors(), tol=1e-3)
+    assert capsys.readouterr().out == ""
+    solution = flm.solve(rock_paper_scissors(), tol=1e-3, progress=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(solution.history["stage"]) >= 2
+    assert all(line.startswith("start, ") and " columns, estimate 2.3" in line for line in lines)
 
 
 def test_linear_controls_without_bounds_are_said_to_be_singular():

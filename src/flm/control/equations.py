@@ -13,9 +13,10 @@ terminal constraints h = 0 with multipliers nu,
 Everything here is for one point; `flm.control.dynamics.simulation` batches.
 """
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,26 +24,9 @@ import jax.numpy as jnp
 from flm.language.arguments import Named, argument_names
 from flm.wording import InputError, InputTypeError, did_you_mean
 
-
-def by_name(role: str, function: Any, known: Sequence[str]) -> Named:
-    """`function` with its argument names checked against `known`; arguments with defaults are left alone.
-
-    Raises:
-        TypeError: It is not a function of named arguments.
-        ValueError: An argument is not known; the message lists those that are.
-    """
-    names = argument_names(function, f"`{role}`")
-    for name in names:
-        if name not in known:
-            raise InputError(
-                f"`{role}` must only use the names {', '.join(known)}; got {name!r}.{did_you_mean(name, known)}"
-            )
-    return Named(function.function if isinstance(function, Named) else function, names)
-
-
-def call(named: Named, known: Mapping[str, Any]) -> Any:
-    """The function's value, its arguments picked by name."""
-    return named.function(*(known[name] for name in named.names))
+Function = Callable[..., object] | Named  # its arguments are picked by name; it returns a number, or several
+Constraints = Function | list[Function] | tuple[Function, ...] | None
+Scalar = jax.Array | float
 
 
 @dataclass(frozen=True)
@@ -83,17 +67,17 @@ class Equations:
         """The number of controls, log T included when the horizon is free."""
         return len(self.controls) + self.free
 
-    def lift(self, v):
+    def lift(self, v: jax.Array) -> jax.Array:
         """All states from the independent coordinates (last axis)."""
         if not self.on_simplex:
             return v
         return jnp.concatenate([v, 1.0 - v.sum(axis=-1, keepdims=True)], axis=-1)
 
-    def duration(self, w, numbers):
+    def duration(self, w: jax.Array, numbers: jax.Array) -> jax.Array:
         """T, from log T or from the last of `numbers`."""
         return jnp.exp(w[len(self.controls)]) if self.free else numbers[len(self.parameters)]
 
-    def known(self, s, v, w, numbers) -> dict:
+    def known(self, s: Scalar, v: jax.Array, w: jax.Array, numbers: jax.Array) -> dict[str, Scalar]:
         """Every name's value at a point."""
         values = dict(zip(self.parameters, numbers, strict=False))
         values["t"] = s * self.duration(w, numbers)
@@ -101,31 +85,32 @@ class Equations:
         values.update(zip(self.controls, w, strict=False))
         return values
 
-    def rates(self, s, v, w, numbers):
+    def rates(self, s: Scalar, v: jax.Array, w: jax.Array, numbers: jax.Array) -> jax.Array:
         """F: the coordinates' derivative with respect to normalized time."""
-        values = call(self.dynamics, self.known(s, v, w, numbers))
-        values = values if isinstance(values, tuple | list) else (values,)
+        values = values_of(self.dynamics, self.known(s, v, w, numbers))
         return self.duration(w, numbers) * stack(values[: self.num_coordinates])
 
-    def running(self, s, v, w, numbers):
+    def running(self, s: Scalar, v: jax.Array, w: jax.Array, numbers: jax.Array) -> jax.Array:
         """l: the running cost per unit of normalized time."""
-        return self.duration(w, numbers) * jnp.asarray(call(self.running_cost, self.known(s, v, w, numbers)), float)
+        return self.duration(w, numbers) * stack(values_of(self.running_cost, self.known(s, v, w, numbers)))[0]
 
-    def path_values(self, s, v, w, numbers):
+    def path_values(self, s: Scalar, v: jax.Array, w: jax.Array, numbers: jax.Array) -> jax.Array:
         """All path constraints g."""
         return self._all(self.path, self.known(s, v, w, numbers))
 
-    def final_cost(self, v, w, numbers):
+    def final_cost(self, v: jax.Array, w: jax.Array, numbers: jax.Array) -> jax.Array:
         """phi, zero when there is no terminal cost."""
         if self.terminal_cost is None:
             return jnp.zeros(())
-        return jnp.asarray(call(self.terminal_cost, self.known(1.0, v, w, numbers)), float)
+        return stack(values_of(self.terminal_cost, self.known(1.0, v, w, numbers)))[0]
 
-    def terminal_values(self, v, w, numbers):
+    def terminal_values(self, v: jax.Array, w: jax.Array, numbers: jax.Array) -> jax.Array:
         """All terminal constraints h."""
         return self._all(self.terminal, self.known(1.0, v, w, numbers))
 
-    def running_lagrangian(self, s, v, w, numbers, lam, rho):
+    def running_lagrangian(
+        self, s: Scalar, v: jax.Array, w: jax.Array, numbers: jax.Array, lam: jax.Array, rho: Scalar
+    ) -> jax.Array:
         """l with the path constraints' augmented Lagrangian."""
         value = self.running(s, v, w, numbers)
         if not self.path:
@@ -133,7 +118,7 @@ class Equations:
         g = self.path_values(s, v, w, numbers)
         return value + self.duration(w, numbers) * jnp.sum(jnp.maximum(0.0, lam + rho * g) ** 2 - lam**2) / (2 * rho)
 
-    def final_lagrangian(self, v, w, numbers, nu, rho):
+    def final_lagrangian(self, v: jax.Array, w: jax.Array, numbers: jax.Array, nu: jax.Array, rho: Scalar) -> jax.Array:
         """phi with the terminal constraints' augmented Lagrangian."""
         value = self.final_cost(v, w, numbers)
         if not self.terminal:
@@ -141,37 +126,99 @@ class Equations:
         h = self.terminal_values(v, w, numbers)
         return value + nu @ h + 0.5 * rho * h @ h
 
-    def _all(self, functions: tuple[Named, ...], known: dict):
-        values = []
-        for function in functions:
-            value = call(function, known)
-            values.extend(value if isinstance(value, tuple | list) else (value,))
+    def _all(self, functions: tuple[Named, ...], known: Mapping[str, Scalar]) -> jax.Array:
+        values = [value for function in functions for value in values_of(function, known)]
         return stack(values) if values else jnp.zeros((0,))
 
 
-def stack(values):
+def values_of(named: Named, known: Mapping[str, Scalar]) -> Sequence[Scalar]:
+    """What a function returns, its arguments picked by name: one value or several, as a sequence."""
+    value = named.function(*(known[name] for name in named.names))
+    return value if isinstance(value, tuple | list) else (value,)
+
+
+def stack(values: Sequence[Scalar]) -> jax.Array:
     """Scalars as a vector of floats."""
     return jnp.stack([jnp.asarray(value, float) for value in values])
 
 
-def count_values(role: str, named: Named, expected: str) -> int:
-    """The number of values that a function returns at one point.
+def make_equations(
+    states: tuple[str, ...],
+    controls: tuple[str, ...],
+    parameters: tuple[str, ...],
+    dynamics: Function,
+    running_cost: Function,
+    terminal_cost: Function | None,
+    path: Constraints,
+    terminal: Constraints,
+    *,
+    on_simplex: bool,
+    free: bool,
+) -> Equations:
+    """A problem's functions, checked: their arguments are known names, and they return as many values as they should.
 
     Raises:
-        TypeError: The function cannot be traced, for instance because it calls NumPy on a state.
-        ValueError: It returns arrays for scalar arguments.
+        TypeError: Something is not a function of named arguments, or it cannot be traced.
+        ValueError: An argument is not known, or there are too few or too many values.
     """
+    along, at_end = ("t", *states, *controls, *parameters), ("t", *states, *parameters)
+    rates = _by_name("dynamics", dynamics, along)
+    if (count := _count_values("dynamics", rates, "one value per state")) != len(states):
+        raise InputError(
+            f"`dynamics` must return one value for each state {', '.join(states)}; got {count} "
+            f"value{'s' if count > 1 else ''} for {len(states)} states."
+        )
+    return Equations(
+        dynamics=rates,
+        running_cost=_one_value("running_cost", running_cost, along),
+        terminal_cost=None if terminal_cost is None else _one_value("terminal_cost", terminal_cost, at_end),
+        path=_several("path", path, along),
+        terminal=_several("terminal", terminal, at_end),
+        states=states,
+        controls=controls,
+        parameters=parameters,
+        on_simplex=on_simplex,
+        free=free,
+    )
+
+
+def _one_value(role: str, function: Function, known: tuple[str, ...]) -> Named:
+    named = _by_name(role, function, known)
+    if (count := _count_values(role, named, "one value")) != 1:
+        raise InputError(f"`{role}` must return one value; got {count}.")
+    return named
+
+
+def _several(role: str, value: Constraints, known: tuple[str, ...]) -> tuple[Named, ...]:
+    """Constraints: none, one function or several, of any number of values."""
+    functions = () if value is None else value if isinstance(value, list | tuple) else (value,)
+    found = tuple(_by_name(role, function, known) for function in functions)
+    for named in found:
+        _count_values(role, named, "values")
+    return found
+
+
+def _by_name(role: str, function: Function, known: tuple[str, ...]) -> Named:
+    """`function` with its argument names checked; arguments with defaults are left alone."""
+    names = argument_names(function, f"`{role}`")
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"`{role}` must only use the names {', '.join(known)}; got {name!r}.{did_you_mean(name, known)}"
+            )
+    return Named(function.function if isinstance(function, Named) else function, names)
+
+
+def _count_values(role: str, named: Named, expected: str) -> int:
+    """The number of values that a function returns at one point."""
     point = {name: jax.ShapeDtypeStruct((), jnp.result_type(float)) for name in named.names}
     try:
-        result = jax.eval_shape(lambda known: call(named, known), point)
+        values = jax.eval_shape(lambda known: values_of(named, known), point)
     except (jax.errors.TracerArrayConversionError, jax.errors.TracerBoolConversionError) as error:
-        use = (
-            "not numpy: jnp.sin(x), not np.sin(x)"
-            if "Array" in type(error).__name__
-            else "not `if`: jnp.where(a, b, c)"
-        )
+        use = "not `if`: jnp.where(a, b, c)"
+        if isinstance(error, jax.errors.TracerArrayConversionError):
+            use = "not numpy: jnp.sin(x), not np.sin(x)"
         raise InputTypeError(f"`{role}` must use jax.numpy, {use}, so that it can be differentiated.") from None
-    values = result if isinstance(result, tuple | list) else (result,)
     shapes = [getattr(value, "shape", ()) for value in values]
     if any(shapes):
         raise InputError(f"`{role}` must return {expected}, elementwise; got shapes {shapes} for scalar arguments.")

@@ -1,11 +1,15 @@
 """A control law as a nonharmonic Fourier series in (time, initial state)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 
+from flm.control.problem import OptimalControl
 from flm.series import PhaseSeries, SeparableSeries
+from flm.series.tables import WaveTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +46,28 @@ class ControlLaw:
     duration_frequencies: np.ndarray | None = None
     duration_coefficients: np.ndarray | None = None
 
+    def __post_init__(self):
+        # In rows, as a file holds them: products of a transposed view may round differently.
+        for name in (field.name for field in fields(self)):
+            if isinstance(value := getattr(self, name), np.ndarray):
+                object.__setattr__(self, name, np.ascontiguousarray(value, float))
+
+    @classmethod
+    def of(
+        cls,
+        problem: OptimalControl,
+        frequencies: np.ndarray,
+        coefficients: np.ndarray,
+        duration_frequencies: np.ndarray | None = None,
+        duration_coefficients: np.ndarray | None = None,
+    ) -> ControlLaw:
+        """A law for the starts, bounds and horizon of a problem."""
+        starts, d = problem.starts, problem.starts.dimension
+        return cls(
+            frequencies, coefficients, problem.rest, problem.lower, problem.upper, starts.center[:d], starts.scale[:d],
+            float(problem.numbers[-1]), duration_frequencies, duration_coefficients,
+        )  # fmt: skip
+
     @property
     def num_subnets(self) -> int:
         """N."""
@@ -70,10 +96,7 @@ class ControlLaw:
 
     def raw(self, s: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Controls before squashing, (P, R, K), at s (R,) for all starts or (P, R) for each its own."""
-        amplitudes = self.amplitudes(v)
-        angle = np.asarray(s, float)[..., None] * self.frequencies[:, 0]
-        table = np.stack([np.cos(angle), np.sin(angle)], axis=-1).reshape(*np.shape(s), -1)  # (..., R, 2N)
-        return self.offset + table @ amplitudes
+        return self.offset + time_waves(s, self.frequencies[:, 0]) @ self.amplitudes(v)
 
     def controls(self, s: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Controls (P, R, K), within their bounds."""
@@ -122,33 +145,21 @@ class ControlLaw:
         plain = SeparableSeries(frequencies, coefficients, axes).phase().rescale(1.0 / units)
         return plain.shift(np.array([0.0, *self.center]))
 
-    def duration_series(self, axes: tuple[str, ...]) -> PhaseSeries | None:
-        """log T as a series in the start, physical units; None when T is fixed or there is a single start."""
-        if self.duration_coefficients is None or not len(self.center):
-            return None
-        assert self.duration_frequencies is not None
-        constant = np.zeros((1, 2 ** len(self.center)))
-        constant[0, 0] = np.log(self.horizon)
-        frequencies = np.concatenate([np.zeros((1, len(self.center))), self.duration_frequencies])
-        coefficients = np.concatenate([constant, self.duration_coefficients])
-        series = SeparableSeries(frequencies, coefficients, axes).phase().rescale(1.0 / self.scale)
-        return series.shift(self.center)
-
     @classmethod
-    def _unpack(cls, fields: dict) -> "ControlLaw":
-        return cls(**fields)
+    def _unpack(cls, named: dict[str, np.ndarray]) -> ControlLaw:
+        return cls(**named)  # type: ignore[arg-type]
 
-    def with_arrays(self, **changes: np.ndarray) -> "ControlLaw":
-        """This law with some arrays replaced."""
-        return replace(self, **changes)
+
+def time_waves(s: np.ndarray, frequencies: np.ndarray, order: int = 0) -> np.ndarray:
+    """cos(ω s), sin(ω s) for each frequency in turn, differentiated `order` times, (..., 2N)."""
+    return WaveTable.at(s, frequencies).pairs(order).reshape(*np.shape(s), -1)
 
 
 def space_products(z: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
     """Products of cos(k_p z_p) and sin(k_p z_p), (P, N, 2^d), leftmost bit the first coordinate, bit 1 = sine."""
     products = np.ones((len(z), len(frequencies), 1))
     for p in range(z.shape[1]):
-        angle = z[:, p, None] * frequencies[:, p]
-        pair = np.stack([np.cos(angle), np.sin(angle)], axis=-1)  # (P, N, 2)
+        pair = WaveTable.at(z[:, p], frequencies[:, p]).pairs()  # (P, N, 2)
         products = (products[..., :, None] * pair[..., None, :]).reshape(len(z), len(frequencies), -1)
     return products
 

@@ -1,13 +1,16 @@
 """States as networks of their own, beside the control's: what the penalty method learns."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from flm.control.law import ControlLaw, space_products
+from flm.control.dynamics.simulation import gauss, grid
+from flm.control.law import ControlLaw, space_products, time_waves
+from flm.control.problem import OptimalControl
 
-_ELEMENTS, _NODES = 24, 8  # Gauss quadrature of the networks' own cost
+_ELEMENTS = 24  # of Gauss quadrature of the networks' own cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,14 +31,13 @@ class StateNetworks:
     scale: np.ndarray
     penalties: tuple[float, float]
 
-    @property
-    def num_parameters(self) -> int:
-        """Frequencies, amplitudes and phases."""
-        return self.frequencies.size + self.coefficients.size
+    def __post_init__(self):
+        for name in ("frequencies", "coefficients", "center", "scale"):
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), float))
 
     @classmethod
-    def _unpack(cls, fields: dict) -> "StateNetworks":
-        return cls(**fields)
+    def _unpack(cls, named: dict[str, np.ndarray]) -> StateNetworks:
+        return cls(**named)  # type: ignore[arg-type]
 
     def coordinates(self, s: np.ndarray, v0: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """v and dv/ds, (P, R, d) each, at s (R,) or (P, R) from starts v0 (P, ...)."""
@@ -43,26 +45,20 @@ class StateNetworks:
         values, slopes = [], []
         for frequencies, coefficients in zip(self.frequencies, self.coefficients, strict=True):
             products = space_products(z, frequencies[:, 1:])
-            amplitudes = np.einsum("pni,nti->pnt", products, coefficients)  # (P, N, 2)
-            angle = np.asarray(s, float)[..., None] * frequencies[:, 0]
-            cos, sin = np.cos(angle), np.sin(angle)
-            a, b = amplitudes[:, :, 0, None], amplitudes[:, :, 1, None]
-            values.append((cos @ a + sin @ b)[..., 0])
-            slopes.append(((cos * frequencies[:, 0]) @ b - (sin * frequencies[:, 0]) @ a)[..., 0])
-        return np.stack(values, axis=-1), np.stack(slopes, axis=-1)
+            amplitudes = np.einsum("pni,nti->pnt", products, coefficients).reshape(len(z), -1, 1)
+            values.append(time_waves(s, frequencies[:, 0]) @ amplitudes)
+            slopes.append(time_waves(s, frequencies[:, 0], 1) @ amplitudes)
+        return np.concatenate(values, axis=-1), np.concatenate(slopes, axis=-1)
 
-    def states(self, problem: Any, s: np.ndarray, v0: np.ndarray) -> np.ndarray:
-        """All states (P, R, n)."""
-        return problem.starts.lift(self.coordinates(s, v0)[0])
-
-    def cost(self, problem: Any, law: ControlLaw, v0: np.ndarray) -> np.ndarray:
+    def cost(self, problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> np.ndarray:
         """The cost of these states and the law's controls, (P,)."""
         s, weights = _quadrature()
-        v = self.coordinates(s, v0)[0]
+        v, _ = self.coordinates(s, v0)
         _, running = problem.evaluate(s, v, law.controls(s, v0))
-        return running @ weights + problem.evaluate_end(self.coordinates(np.ones(1), v0)[0][:, 0])
+        end, _ = self.coordinates(np.ones(1), v0)
+        return running @ weights + problem.evaluate_end(end[:, 0])
 
-    def residual(self, problem: Any, law: ControlLaw, v0: np.ndarray) -> np.ndarray:
+    def residual(self, problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> np.ndarray:
         """The largest |dv/dt - f| of each start, (P,)."""
         s, _ = _quadrature()
         v, slope = self.coordinates(s, v0)
@@ -71,6 +67,6 @@ class StateNetworks:
 
 
 def _quadrature() -> tuple[np.ndarray, np.ndarray]:
-    x, weights = np.polynomial.legendre.leggauss(_NODES)
-    s = ((np.arange(_ELEMENTS)[:, None] + (x + 1) / 2) / _ELEMENTS).ravel()
-    return s, np.tile(weights / 2 / _ELEMENTS, _ELEMENTS)
+    """Times (R,) and weights (R,) over [0, 1]."""
+    s, width = grid(np.linspace(0.0, 1.0, _ELEMENTS + 1), 1)
+    return s.ravel(), (width[..., None] * gauss().weights).ravel()

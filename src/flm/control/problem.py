@@ -1,21 +1,24 @@
 """Optimal control problems, written by argument name."""
 
-from collections.abc import Callable, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
 from flm.control.dynamics.following import Followed, follow
 from flm.control.dynamics.kernels import evaluate, evaluate_end
-from flm.control.equations import Equations, by_name, call, count_values, stack
-from flm.control.starts import Starts, make_starts
-from flm.control.symmetry import check_symmetries, make_group
-from flm.language.arguments import Named
-from flm.wording import InputError, did_you_mean
+from flm.control.equations import Constraints, Equations, Function, make_equations, stack, values_of
+from flm.control.starts import Initial, Starts, make_starts
+from flm.control.symmetry import Invariants, Symmetries, keeps_bounds, make_group, what_breaks
+from flm.wording import InputError, did_you_mean, number_text
+
+Interval = tuple[float | None, float | None]  # None for an open end
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Free:
             raise InputError(f"`guess` must be a positive time; got {self.guess!r}.")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OptimalControl:
     """Minimize φ(x(T)) + ∫₀ᵀ L(t, x, u) dt subject to dx/dt = f(t, x, u), for one initial state or a whole set of them.
 
@@ -72,20 +75,20 @@ class OptimalControl:
         ... )
     """
 
-    dynamics: Any
-    running_cost: Any
+    dynamics: Function
+    running_cost: Function
     horizon: float | Free
     states: tuple[str, ...]
     controls: tuple[str, ...]
     _: KW_ONLY
-    initial: Any
-    terminal_cost: Any = None
-    bounds: Any = None
+    initial: Initial
+    terminal_cost: Function | None = None
+    bounds: Interval | Mapping[str, Interval] | None = None
     parameters: Mapping[str, float] = field(default_factory=dict)
-    path: Any = None
-    terminal: Any = None
+    path: Constraints = None
+    terminal: Constraints = None
     on_simplex: bool = False
-    symmetries: Any = ()
+    symmetries: Symmetries = ()
 
     def __post_init__(self):
         put = partial(object.__setattr__, self)
@@ -97,7 +100,9 @@ class OptimalControl:
             _check_horizon(self.horizon)
         if self.on_simplex and len(self.states) < 2:
             raise InputError(f"`states` must be at least two on the simplex; got {', '.join(self.states)}.")
-        put("equations", self._make_equations())
+        functions = (self.dynamics, self.running_cost, self.terminal_cost, self.path, self.terminal)
+        names = (self.states, self.controls, tuple(self.parameters))
+        put("equations", make_equations(*names, *functions, on_simplex=self.on_simplex, free=self.free))
         lower, upper = _bounds(self.bounds, self.controls)
         put("lower", lower)
         put("upper", upper)
@@ -105,10 +110,10 @@ class OptimalControl:
         put("starts", make_starts(self.initial, self.states, self.on_simplex, group))
         self._check_invariances()
 
-    equations: Equations = field(init=False, repr=False)
-    starts: Starts = field(init=False, repr=False)
-    lower: np.ndarray = field(init=False, repr=False)
-    upper: np.ndarray = field(init=False, repr=False)
+    equations: Equations = field(init=False)
+    starts: Starts = field(init=False)
+    lower: np.ndarray = field(init=False)
+    upper: np.ndarray = field(init=False)
 
     @property
     def free(self) -> bool:
@@ -131,13 +136,21 @@ class OptimalControl:
         horizon = self.horizon.guess if isinstance(self.horizon, Free) else float(self.horizon)
         return np.array([*self.parameters.values(), horizon])
 
+    @cached_property
+    def rest(self) -> np.ndarray:
+        """The control that a zero series stands for, (k,): zero, or well inside the bounds when there are any."""
+        low, high = np.isfinite(self.lower), np.isfinite(self.upper)
+        lower, upper = np.where(low, self.lower, 0.0), np.where(high, self.upper, 0.0)
+        open_end = np.where(low, np.maximum(0.0, lower + 1.0), np.where(high, np.minimum(0.0, upper - 1.0), 0.0))
+        return np.where(low & high, 0.5 * (lower + upper), open_end)
+
     def sample(self, n: int, *, seed: int, image: int = 0) -> np.ndarray:
         """`n` random initial states, uniform over `initial` or its `image`-th symmetric image, (n, number of states)."""
         x = self.starts.lift(self.starts.sample(n, seed=seed))
         return x @ self.starts.group[image].states
 
     def follow(
-        self, inputs: Callable[[np.ndarray, slice], np.ndarray], x0: Any, breaks: np.ndarray | None = None
+        self, inputs: Callable[[np.ndarray, slice], np.ndarray], x0: npt.ArrayLike, breaks: np.ndarray | None = None
     ) -> Followed:
         """The trajectories from x0 under given inputs, tightly integrated.
 
@@ -159,7 +172,9 @@ class OptimalControl:
         """The terminal cost (P,) of final coordinates v (P, d); zero when there is none."""
         return evaluate_end(self.equations, self.numbers, v)
 
-    def simulate(self, control: Callable[[np.ndarray], Any], x0: Any) -> Followed:
+    def simulate(
+        self, control: Callable[[np.ndarray], npt.ArrayLike | Sequence[npt.ArrayLike]], x0: npt.ArrayLike
+    ) -> Followed:
         """The trajectories from x0 under `control(t)`, a function of arrays of times: one array per control.
 
         Example:
@@ -185,7 +200,7 @@ class OptimalControl:
 
         return self.follow(inputs, x0)
 
-    def optimal_costs(self, x0: Any, method: str = "pontryagin", **options: Any) -> np.ndarray:
+    def optimal_costs(self, x0: npt.ArrayLike, method: str = "pontryagin") -> np.ndarray:
         """Costs from an independent reference, (P,): "pontryagin" or "collocation" (flm.references), one solve a start."""
         from flm.control.references.collocation import collocation
         from flm.control.references.pontryagin import pontryagin
@@ -194,47 +209,27 @@ class OptimalControl:
             raise InputError(f"`method` must be 'pontryagin' or 'collocation'; got {method!r}.")
         solve = pontryagin if method == "pontryagin" else collocation
         x = self.starts.lift(self.starts.coordinates(x0))
-        return np.array([solve(self, state, **options).cost for state in x])
+        return np.array([solve(self, state).cost for state in x])
 
-    def _make_equations(self) -> Equations:
-        states, controls, parameters = self.states, self.controls, tuple(self.parameters)
-        along = ("t", *states, *controls, *parameters)
-        at_end = ("t", *states, *parameters)
-        dynamics = by_name("dynamics", self.dynamics, along)
-        if (count := count_values("dynamics", dynamics, "one value per state")) != len(states):
-            raise InputError(
-                f"`dynamics` must return one value for each state {', '.join(states)}; got {count} "
-                f"value{'s' if count > 1 else ''} for {len(states)} states."
-            )
-        scalars: dict[str, Named | None] = {"terminal_cost": None}
-        roles = {"running_cost": (self.running_cost, along), "terminal_cost": (self.terminal_cost, at_end)}
-        for role, (function, known) in roles.items():
-            if function is None and role == "terminal_cost":
-                continue
-            scalars[role] = named = by_name(role, function, known)
-            if (count := count_values(role, named, "one value")) != 1:
-                raise InputError(f"`{role}` must return one value; got {count}.")
-        constraints = {}
-        for role, value, known in (("path", self.path, along), ("terminal", self.terminal, at_end)):
-            functions = () if value is None else tuple(value) if isinstance(value, list | tuple) else (value,)
-            constraints[role] = tuple(by_name(role, function, known) for function in functions)
-            for named in constraints[role]:
-                count_values(role, named, "values")
-        return Equations(
-            dynamics,
-            scalars["running_cost"],  # type: ignore[arg-type]
-            scalars["terminal_cost"],
-            constraints["path"],
-            constraints["terminal"],
-            states,
-            controls,
-            parameters,
-            self.on_simplex,
-            isinstance(self.horizon, Free),
-        )
+    def __repr__(self) -> str:
+        says = self.equations
+        functions = [("dynamics", says.dynamics), ("running_cost", says.running_cost)]
+        functions += [("terminal_cost", says.terminal_cost)] if says.terminal_cost else []
+        functions += [("path", named) for named in says.path] + [("terminal", named) for named in says.terminal]
+        parts = [f"{role}({', '.join(named.names)})" for role, named in functions]
+        horizon = f"Free({number_text(self.numbers[-1])})" if self.free else number_text(self.numbers[-1])
+        parts += [f"horizon {horizon}", f"states {', '.join(self.states)}{' on the simplex' * self.on_simplex}"]
+        parts += [f"controls {', '.join(map(self._bounded_name, range(len(self.controls))))}", f"from {self.starts}"]
+        return f"OptimalControl({'; '.join(parts)})"
+
+    def _bounded_name(self, index: int) -> str:
+        """A control with its bounds, such as -1 <= u <= 1."""
+        low, high = (number_text(float(bounds[index])) for bounds in (self.lower, self.upper))
+        left, right = f"{low} <= " if low != "-inf" else "", f" <= {high}" if high != "inf" else ""
+        return f"{left}{self.controls[index]}{right}"
 
     def _check_invariances(self) -> None:
-        """Refuse dynamics that leave the simplex, and symmetries that are none, at a few random points."""
+        """Refuse dynamics that leave the simplex, and claimed symmetries that the problem does not have, at a few random points."""
         if not self.on_simplex and len(self.starts.group) == 1:
             return
         rng = np.random.default_rng(0)
@@ -242,56 +237,47 @@ class OptimalControl:
         x = rng.dirichlet(np.ones(n), 16) if self.on_simplex else self.starts.center + rng.standard_normal((16, n))
         u = np.clip(rng.standard_normal((16, k)), self.lower, self.upper)
 
-        def describe(x, u):
-            values = _describe(self.equations, x, u, self.numbers)
-            return np.asarray(values[0]), np.asarray(values[1])
+        def describe(x: np.ndarray, u: np.ndarray) -> Invariants:
+            rates, same = _describe(self.equations, x, u, self.numbers)
+            return Invariants(np.asarray(rates), np.asarray(same))
 
-        rates, _ = describe(x, u)
+        rates = describe(x, u).rates
         if self.on_simplex and np.abs(rates.sum(axis=1)).max() > 1e-9 * (1 + np.abs(rates).max()):
             raise InputError(
                 "`dynamics` must keep the states on the simplex, their derivatives summing to zero; "
                 f"got a sum of {rates.sum(axis=1)[np.abs(rates.sum(axis=1)).argmax()]:.3g}."
             )
-        broken = check_symmetries(self.starts.group, describe, x, u)
-        for member in self.starts.group:
-            # Row i of Q is ± e_j: control i of the image is ± control j.
-            order, sign = np.abs(member.controls).argmax(axis=1), member.controls.sum(axis=1)
-            low, high = self.lower[order], self.upper[order]
-            turned = np.where(sign > 0, low, -high), np.where(sign > 0, high, -low)
-            if not (np.array_equal(turned[0], self.lower) and np.array_equal(turned[1], self.upper)):
-                broken = broken or "the bounds break"
+        broken = what_breaks(self.starts.group, describe, x, u)
+        if not all(keeps_bounds(member, self.lower, self.upper) for member in self.starts.group):
+            broken = broken or "the bounds break"
         if broken:
             raise InputError(f"`symmetries` must leave the problem unchanged; got {self.symmetries!r}, which {broken}.")
 
 
 @partial(jax.jit, static_argnums=0)
-def _describe(equations: Equations, x, u, numbers):
+def _describe(equations: Equations, x: jax.Array, u: jax.Array, numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The dynamics (P, n) and everything that a symmetry must not change (P, q), at states x (P, n), controls u (P, k)."""
 
     def at(x, u):
         known = dict(zip(equations.parameters, numbers, strict=False)) | {"t": 0.37 * numbers[-1]}
         known |= dict(zip(equations.states, x, strict=True)) | dict(zip(equations.controls, u, strict=True))
-        rates = call(equations.dynamics, known)
-        same = [call(equations.running_cost, known)]
-        if equations.terminal_cost is not None:
-            same.append(call(equations.terminal_cost, known))
-        for named in (*equations.path, *equations.terminal):
-            value = call(named, known)
-            # Constraints may be exchanged among themselves.
-            same.append(jnp.sum(stack(value if isinstance(value, tuple | list) else (value,)) ** 2))
-        return stack(rates if isinstance(rates, tuple | list) else (rates,)), stack(same)
+        costs = [equations.running_cost, *([equations.terminal_cost] if equations.terminal_cost else [])]
+        same = [value for cost in costs for value in values_of(cost, known)]
+        # Constraints may be exchanged among themselves.
+        same += [jnp.sum(stack(values_of(named, known)) ** 2) for named in (*equations.path, *equations.terminal)]
+        return stack(values_of(equations.dynamics, known)), stack(same)
 
     return jax.vmap(at)(x, u)
 
 
-def _names(role: str, value: Any) -> tuple[str, ...]:
+def _names(role: str, value: str | Sequence[str]) -> tuple[str, ...]:
     names = tuple(value.replace(",", " ").split()) if isinstance(value, str) else tuple(value)
     if not names or any(not isinstance(name, str) or not name.isidentifier() for name in names):
         raise InputError(f'`{role}` must be names like ("x1", "x2"); got {value!r}.')
     return names
 
 
-def _numbers(parameters: Mapping[str, Any]) -> dict[str, float]:
+def _numbers(parameters: Mapping[str, float]) -> dict[str, float]:
     numbers = {}
     for name, value in dict(parameters).items():
         if not isinstance(value, int | float | np.number) or not np.isfinite(value):
@@ -310,12 +296,14 @@ def _check_distinct(states: tuple[str, ...], controls: tuple[str, ...], paramete
             seen.add(name)
 
 
-def _check_horizon(horizon: Any) -> None:
+def _check_horizon(horizon: float) -> None:
     if not isinstance(horizon, int | float | np.number) or not np.isfinite(horizon) or horizon <= 0:
         raise InputError(f"`horizon` must be a positive time, or flm.Free(guess); got {horizon!r}.")
 
 
-def _bounds(bounds: Any, controls: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _bounds(
+    bounds: Interval | Mapping[str, Interval] | None, controls: tuple[str, ...]
+) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper bounds (k,), infinite where there is none."""
     lower, upper = np.full(len(controls), -np.inf), np.full(len(controls), np.inf)
     if bounds is None:

@@ -3,65 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from flm.control.comparison import CostComparison
+from flm.control.dynamics.following import Followed
 from flm.control.law import ControlLaw
 from flm.control.networks import StateNetworks
+from flm.control.problem import OptimalControl
+from flm.control.starts import Starts
 from flm.results import AbstractResult
 from flm.results.result import optional_module
 from flm.series import PhaseSeries
 from flm.wording import InputError
 
+if TYPE_CHECKING:
+    import pandas
+    import xarray
 
-@dataclass(frozen=True)
-class CostComparison:
-    """Costs of the simulated dynamics beside reference costs, over initial states (P, n).
+    from flm.control.references.collocation import CollocationSolution
+    from flm.control.references.pontryagin import PontryaginSolution
 
-    Attributes:
-        percentage_errors: 100 (cost - reference) / |reference|, signed, (P,).
-        mape: Mean absolute percentage error, as in the paper.
-        mae: Mean absolute error.
-        worst: Largest absolute percentage error.
-        network_mape: The same for the networks' own cost.
-    """
-
-    x0: np.ndarray
-    cost: np.ndarray
-    network_cost: np.ndarray
-    reference: np.ndarray
-
-    @property
-    def percentage_errors(self) -> np.ndarray:
-        """Signed, in percent, (P,)."""
-        return 100.0 * (self.cost - self.reference) / np.abs(self.reference)
-
-    @property
-    def mape(self) -> float:
-        """Mean absolute percentage error."""
-        return float(np.abs(self.percentage_errors).mean())
-
-    @property
-    def mae(self) -> float:
-        """Mean absolute error."""
-        return float(np.abs(self.cost - self.reference).mean())
-
-    @property
-    def worst(self) -> float:
-        """Largest absolute percentage error."""
-        return float(np.abs(self.percentage_errors).max())
-
-    @property
-    def network_mape(self) -> float:
-        """Mean absolute percentage error of the networks' own cost."""
-        return float((100.0 * np.abs(self.network_cost - self.reference) / np.abs(self.reference)).mean())
-
-    def __repr__(self) -> str:
-        return (
-            f"CostComparison over {len(self.cost)} initial states: MAPE {self.mape:.3g} %, largest {self.worst:.3g} %, "
-            f"MAE {self.mae:.3g}"
-        )
+States = npt.ArrayLike | None  # one state (n,) or several (P, n); None for the only one of the law
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,12 +47,12 @@ class ControlSolution(AbstractResult):
     """
 
     law: ControlLaw
-    starts: Any
+    starts: Starts
     controls: tuple[str, ...]
     method: str = "reduced"
     networks: StateNetworks | None = None
     largest_violation: float = 0.0
-    problem: Any = field(default=None, repr=False)
+    problem: OptimalControl | None = field(default=None, repr=False)
 
     not_stored: ClassVar[tuple[str, ...]] = ("problem",)
 
@@ -103,7 +68,7 @@ class ControlSolution(AbstractResult):
 
     # --- the law ---------------------------------------------------------------------------------------------------
 
-    def control(self, t: Any, x0: Any = None) -> np.ndarray:
+    def control(self, t: npt.ArrayLike, x0: States = None) -> np.ndarray:
         """The control at times t from initial states x0.
 
         Args:
@@ -117,19 +82,16 @@ class ControlSolution(AbstractResult):
         Raises:
             ValueError: A state is outside the set that the law is for, or a time is outside the horizon.
         """
-        image, turns, one = self._locate(x0)
-        times = np.atleast_1d(np.asarray(t, float))
-        s = self._normalized(times, image)
-        u = self.law.controls(s, image) @ turns
+        asked = self._asked(x0)
+        u = self.law.controls(self._normalized(t, asked), asked.image) @ asked.turns  # (P, R, K)
         u = u[..., 0] if len(self.controls) == 1 else u
-        u = u[0] if one else u
-        return u if np.ndim(t) else np.take(u, 0, axis=0 if one else 1)
+        u = u[0] if asked.one else u
+        return u if np.ndim(t) else np.take(u, 0, axis=0 if asked.one else 1)
 
-    def horizon(self, x0: Any = None) -> Any:
+    def horizon(self, x0: States = None) -> float | np.ndarray:
         """The final time from x0: a number, or one for each state."""
-        image, _, one = self._locate(x0)
-        duration = self.law.duration(image)
-        return float(duration[0]) if one else duration
+        asked = self._asked(x0)
+        return asked.answer(self.law.duration(asked.image))
 
     @property
     def series(self) -> PhaseSeries:
@@ -144,75 +106,74 @@ class ControlSolution(AbstractResult):
         time = "t" if self.law.duration_coefficients is None else "s"
         return (time, *(f"{name}_0" for name in self.starts.states[: len(self.law.center)]))
 
-    def __call__(self, t: Any, x0: Any = None) -> np.ndarray:
+    def __call__(self, t: npt.ArrayLike, x0: States = None) -> np.ndarray:
         """The control: see `control`."""
         return self.control(t, x0)
 
     # --- how good it is --------------------------------------------------------------------------------------------
 
-    def cost(self, x0: Any = None) -> Any:
+    def cost(self, x0: States = None) -> float | np.ndarray:
         """The cost of the *simulated* dynamics under the law, tightly integrated: a number, or one for each state."""
-        followed, one = self._follow(x0)
-        return float(followed.cost[0]) if one else followed.cost
+        asked = self._asked(x0)
+        return asked.answer(self._follow(asked).cost)
 
-    def network_cost(self, x0: Any = None) -> Any:
+    def network_cost(self, x0: States = None) -> float | np.ndarray:
         """The cost of the networks' own states and controls; the simulated cost for the reduced method, which has no state
         networks. It can be below the optimum: see `predicted_bias`.
         """
         if self.networks is None:
             return self.cost(x0)
-        image, _, one = self._locate(x0)
-        cost = self.networks.cost(self._problem, self.law, image)
-        return float(cost[0]) if one else cost
+        asked = self._asked(x0)
+        return asked.answer(self.networks.cost(self._problem, self.law, asked.image))
 
-    def predicted_bias(self, x0: Any = None) -> Any:
+    def predicted_bias(self, x0: States = None) -> float | np.ndarray:
         """What a penalty method's own cost is expected to be below the optimum: -∫|p|²/μ₁ dt - |p(0)|²/μ₂ (first order).
 
         p are the costates along the simulated trajectory. Zero for the reduced method.
         """
-        followed, one = self._follow(x0)
-        bias = np.zeros(len(followed.cost))
-        if self.networks is not None:
-            along, first = followed.costates()
-            bias = -along / self.networks.penalties[0] - first / self.networks.penalties[1]
-        return float(bias[0]) if one else bias
+        asked = self._asked(x0)
+        if self.networks is None:
+            return asked.answer(np.zeros(len(asked.image)))
+        (along, first), (mu_dynamics, mu_initial) = self._follow(asked).costates(), self.networks.penalties
+        return asked.answer(-along / mu_dynamics - first / mu_initial)
 
-    def dynamics_residual(self, x0: Any = None) -> Any:
+    def dynamics_residual(self, x0: States = None) -> float | np.ndarray:
         """The largest |dx/dt - f| along the networks' own states; zero for the reduced method, whose states solve it."""
-        image, _, one = self._locate(x0)
-        worst = (
-            np.zeros(len(image)) if self.networks is None else self.networks.residual(self._problem, self.law, image)
-        )
-        return float(worst[0]) if one else worst
+        asked = self._asked(x0)
+        if self.networks is None:
+            return asked.answer(np.zeros(len(asked.image)))
+        return asked.answer(self.networks.residual(self._problem, self.law, asked.image))
 
-    def trajectory(self, t: Any, x0: Any = None) -> np.ndarray:
+    def trajectory(self, t: npt.ArrayLike, x0: States = None) -> np.ndarray:
         """All states at times t (R,) along the simulated dynamics, (R, n) or (P, R, n)."""
-        followed, one = self._follow(x0)
-        times = np.atleast_1d(np.asarray(t, float))
-        if times.min() < -1e-12 or (times > followed.duration.min() * (1 + 1e-12)).any():
-            raise InputError(f"`t` must be from 0 to the horizon {followed.duration.min():.6g}; got {times.max():.6g}.")
-        x = followed.states(times)
-        x = x[0] if one else x
+        asked = self._asked(x0)
+        self._normalized(t, asked)  # refuses times outside the horizon
+        x = self._follow(asked).states(np.atleast_1d(np.asarray(t, float)))
+        x = x[0] if asked.one else x
         return x if np.ndim(t) else np.take(x, 0, axis=-2)
 
-    def network_trajectory(self, t: Any, x0: Any = None) -> np.ndarray:
+    def network_trajectory(self, t: npt.ArrayLike, x0: States = None) -> np.ndarray:
         """All states at times t (R,) as the state networks have them; the simulated ones for the reduced method."""
         if self.networks is None:
             return self.trajectory(t, x0)
-        image, _, one = self._locate(x0)
-        _, which = self.starts.locate(self._own(x0))
-        x = self.networks.states(self._problem, self._normalized(np.atleast_1d(np.asarray(t, float)), image), image)
-        x = np.stack([states @ self.starts.group[index].states for states, index in zip(x, which, strict=True)])
-        return x[0] if one else x
+        asked = self._asked(x0)
+        v, _ = self.networks.coordinates(self._normalized(t, asked), asked.image)
+        back = np.stack([self.starts.group[index].states for index in asked.which])
+        x = self.starts.lift(v) @ back
+        return x[0] if asked.one else x
 
-    def violation(self, x0: Any = None) -> Any:
+    def violation(self, x0: States = None) -> float | np.ndarray:
         """The largest path or terminal constraint value along the simulated dynamics; zero without constraints."""
-        followed, one = self._follow(x0)
-        worst = followed.violation()
-        return float(worst[0]) if one else worst
+        asked = self._asked(x0)
+        return asked.answer(self._follow(asked).violation())
 
     def compare(
-        self, reference: Any = "pontryagin", x0: Any = None, *, num_starts: int = 100, seed: int = 1
+        self,
+        reference: str | ControlSolution | npt.ArrayLike = "pontryagin",
+        x0: States = None,
+        *,
+        num_starts: int = 100,
+        seed: int = 1,
     ) -> CostComparison:
         """Simulated costs beside a reference's, on given or fresh random initial states.
 
@@ -223,57 +184,54 @@ class ControlSolution(AbstractResult):
             seed: Of the random states.
         """
         problem = self._problem
-        if x0 is None:
-            x0 = self._own(None) if not self.starts.dimension else problem.sample(num_starts, seed=seed)
-        x0 = self.starts.lift(self.starts.coordinates(x0))
+        if x0 is None and self.starts.dimension:
+            x0 = problem.sample(num_starts, seed=seed)
+        x0 = np.atleast_2d(self._asked(x0).x0)
         if isinstance(reference, str):
             truth = problem.optimal_costs(x0, reference)
-        elif callable(own := getattr(reference, "cost", None)):
-            truth = np.atleast_1d(np.asarray(own(x0), float))
         else:
-            truth = np.atleast_1d(np.asarray(reference, float))
+            truth = np.asarray(reference.cost(x0) if isinstance(reference, ControlSolution) else reference, float)
+        truth = np.atleast_1d(truth)
         if truth.shape != (len(x0),):
             raise InputError(f"`reference` must have one cost for each of {len(x0)} states; got shape {truth.shape}.")
         cost = np.atleast_1d(self.cost(x0))
         network = cost if self.networks is None else np.atleast_1d(self.network_cost(x0))
         return CostComparison(x0, cost, network, truth)
 
-    errors = compare
-
     # --- to other tools --------------------------------------------------------------------------------------------
 
-    def to_pandas(self, x0: Any = None, num_times: int = 101) -> Any:
+    def to_pandas(self, x0: States = None, num_times: int = 101) -> pandas.DataFrame:
         """A `pandas.DataFrame` of states and controls against time, one block for each state (extra `frames`)."""
-        pandas = optional_module("pandas")
-        tables = []
-        for index, state in enumerate(np.atleast_2d(self._own(x0))):
-            t = np.linspace(0.0, self.horizon(state), num_times)
-            x, u = self.trajectory(t, state), self.control(t, state).reshape(num_times, -1)
-            columns = {"start": np.full(num_times, index), "t": t}
-            columns |= {name: x[:, i] for i, name in enumerate(self.starts.states)}
-            tables.append(pandas.DataFrame(columns | {name: u[:, i] for i, name in enumerate(self.controls)}))
-        return pandas.concat(tables, ignore_index=True)
+        table = self._table(x0, num_times)
+        start = np.repeat(np.arange(len(table["t"])), num_times)
+        columns = {"start": start} | {name: values.ravel() for name, values in table.items()}
+        return optional_module("pandas").DataFrame(columns)
 
-    def to_xarray(self, x0: Any = None, num_times: int = 101) -> Any:
+    def to_xarray(self, x0: States = None, num_times: int = 101) -> xarray.Dataset:
         """An `xarray.Dataset` of states and controls over (start, s), s = t/T (extra `frames`)."""
-        xarray = optional_module("xarray")
-        states = np.atleast_2d(self._own(x0))
-        s = np.linspace(0.0, 1.0, num_times)
-        followed, _ = self._follow(states)
-        t = s * followed.duration[:, None]
-        image, turns, _ = self._locate(states)
-        x, u = followed.states(t), self.law.controls(s, image) @ turns
-        named = {name: (("start", "s"), x[..., i]) for i, name in enumerate(self.starts.states)}
-        named |= {name: (("start", "s"), u[..., i]) for i, name in enumerate(self.controls)}
-        return xarray.Dataset(named | {"t": (("start", "s"), t)}, coords={"s": s})
+        table = self._table(x0, num_times)
+        named = {name: (("start", "s"), values) for name, values in table.items()}
+        return optional_module("xarray").Dataset(named, coords={"s": np.linspace(0.0, 1.0, num_times)})
 
-    def plot(self, x0: Any = None, **options: Any) -> Any:
-        """States and control against time, with the path on the simplex for three states on it; a matplotlib figure."""
+    def plot(
+        self,
+        x0: States = None,
+        *,
+        reference: str | PontryaginSolution | CollocationSolution | None = None,
+        num_times: int = 201,
+    ) -> Any:
+        """States and control against time, with the path on the simplex for three states on it; a matplotlib figure.
+
+        Args:
+            x0: Initial states; the only one of the law, or three spread over its set when left out.
+            reference: What to draw dashed, for a single initial state; "pontryagin" solves for it.
+            num_times: Points along a curve.
+        """
         from flm.report.figures.control import plot_control
 
-        return plot_control(self, x0, **options)
+        return plot_control(self, x0, reference=reference, num_times=num_times)
 
-    def attach(self, problem: Any) -> ControlSolution:
+    def attach(self, problem: OptimalControl) -> ControlSolution:
         """This solution, read from a file, with the problem that it solves: what cost and trajectories need.
 
         Raises:
@@ -299,41 +257,65 @@ class ControlSolution(AbstractResult):
     # --- inside ----------------------------------------------------------------------------------------------------
 
     @property
-    def _problem(self) -> Any:
+    def _problem(self) -> OptimalControl:
         if self.problem is None:
             raise InputError("this needs the problem, which a file does not hold: use `solution.attach(problem)`.")
         return self.problem
 
-    def _own(self, x0: Any) -> Any:
-        if x0 is not None:
-            return x0
-        if self.starts.dimension:
-            raise InputError(f"`x0` must be given: the law is for {self.starts}.")
-        return self.starts.lift(self.starts.center)
-
-    def _locate(self, x0: Any) -> tuple[np.ndarray, np.ndarray, bool]:
-        """Images of the states inside `initial`, (P, d), the matrices that turn controls back, (P, K, K), and if it is one."""
-        x0 = self._own(x0)
+    def _asked(self, x0: States) -> _Asked:
+        if x0 is None:
+            if self.starts.dimension:
+                raise InputError(f"`x0` must be given: the law is for {self.starts}.")
+            x0 = self.starts.lift(self.starts.center)
         image, which = self.starts.locate(x0)
         turns = np.stack([member.controls for member in self.starts.group])[which]
-        return image, turns, np.ndim(x0) == 1
+        x = self.starts.lift(self.starts.coordinates(x0))
+        return _Asked(x, image, which, turns, np.ndim(x0) == 1)
 
-    def _normalized(self, times: np.ndarray, image: np.ndarray) -> np.ndarray:
-        duration = self.law.duration(image)
+    def _normalized(self, t: npt.ArrayLike, asked: _Asked) -> np.ndarray:
+        """s = t/T, (R,), or (P, R) when T depends on the start."""
+        times, duration = np.atleast_1d(np.asarray(t, float)), self.law.duration(asked.image)
         if times.min() < -1e-12 or times.max() > duration.min() * (1 + 1e-12):
             raise InputError(f"`t` must be from 0 to the horizon {duration.min():.6g}; got {times.tolist()[:4]}.")
         return times / duration[:, None] if self.law.duration_coefficients is not None else times / self.law.horizon
 
-    def _follow(self, x0: Any) -> tuple[Any, bool]:
+    def _follow(self, asked: _Asked) -> Followed:
         """The simulated trajectories from the states themselves, not from their images."""
-        problem, x0 = self._problem, self._own(x0)
-        image, turns, one = self._locate(x0)
-        asked = self.law.inputs_at(image)
-        k = len(self.controls)
+        law, k = self.law.inputs_at(asked.image), len(self.controls)
 
-        def inputs(s, part):
-            values = asked(s, part)
-            turned = values[..., :k] @ turns[part]
-            return np.concatenate([turned, values[..., k:]], axis=-1)
+        def inputs(s: np.ndarray, part: slice) -> np.ndarray:
+            values = law(s, part)
+            return np.concatenate([values[..., :k] @ asked.turns[part], values[..., k:]], axis=-1)
 
-        return problem.follow(inputs, x0, self.law.breaks(image)), one
+        return self._problem.follow(inputs, asked.x0, self.law.breaks(asked.image))
+
+    def _table(self, x0: States, num_times: int) -> dict[str, np.ndarray]:
+        """t, states and controls, (P, R) each, at even times from each start."""
+        asked = self._asked(x0)
+        followed, s = self._follow(asked), np.linspace(0.0, 1.0, num_times)
+        t = s * followed.duration[:, None]
+        x, u = followed.states(t), self.law.controls(s, asked.image) @ asked.turns
+        table = {"t": t} | {name: x[..., i] for i, name in enumerate(self.starts.states)}
+        return table | {name: u[..., i] for i, name in enumerate(self.controls)}
+
+
+class _Asked(NamedTuple):
+    """Initial states that were asked about.
+
+    Attributes:
+        x0: The states, (P, n).
+        image: Coordinates of their images inside `initial`, (P, d).
+        which: The symmetry that leads there, (P,).
+        turns: The matrices that turn controls back, (P, K, K).
+        one: Whether a single state was given.
+    """
+
+    x0: np.ndarray
+    image: np.ndarray
+    which: np.ndarray
+    turns: np.ndarray
+    one: bool
+
+    def answer(self, values: np.ndarray) -> float | np.ndarray:
+        """Values (P,) as they are, or the number that a single state asked for."""
+        return float(values[0]) if self.one else values

@@ -5,14 +5,20 @@ x_n = 1 - sum v. A disk on the simplex is {x : sum x = 1, |x - c|_2 <= radius}, 
 Normalized coordinates z = (v - center) / scale lie in [-1, 1]^d.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
 
 from flm.control.symmetry import Symmetry
+from flm.domains import AbstractDomain, Ball, Box
 from flm.domains.sequences import unit_points
 from flm.wording import InputError, did_you_mean
+
+Initial = npt.ArrayLike | Ball | Box  # a state, or a set of them
 
 _SLACK = 1e-9  # how far outside, relative to the size, a start still counts as inside
 
@@ -44,7 +50,7 @@ class Starts:
         """The number of varying coordinates: zero for a point."""
         return 0 if self.kind == "point" else len(self.center)
 
-    def coordinates(self, x0: Any) -> np.ndarray:
+    def coordinates(self, x0: npt.ArrayLike) -> np.ndarray:
         """Independent coordinates (P, d) of one state or several."""
         return as_coordinates("x0", x0, self.states, self.on_simplex)
 
@@ -65,7 +71,7 @@ class Starts:
             return np.all(np.abs(offset) <= self.scale * (1 + _SLACK), axis=1)
         return np.linalg.norm(self._full(offset), axis=1) <= self.radius * (1 + _SLACK)
 
-    def locate(self, x0: Any) -> tuple[np.ndarray, np.ndarray]:
+    def locate(self, x0: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Where a law made for the set is to be asked about given starts.
 
         Returns:
@@ -104,7 +110,7 @@ class Starts:
         if self.kind == "box":
             return self.center + self.scale * (2.0 * unit_points(n, (True,) * d, seed=seed, warp=True) - 1.0)
         unit = unit_points(n, (True,) * (d + 1), seed=seed, warp=False)
-        direction = _gaussian(unit[:, :d])
+        direction = ndtri(unit[:, :d])
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
         # sin(pi U^(1/d) / 2): the arcsine density in the radius.
         return self._from_ball(direction * np.sin(0.5 * np.pi * unit[:, d:] ** (1 / d)))
@@ -138,26 +144,26 @@ def plane_basis(n: int) -> np.ndarray:
     return np.linalg.qr(np.eye(n)[:, :-1] - 1.0 / n)[0]
 
 
-def make_starts(initial: Any, states: tuple[str, ...], on_simplex: bool, group: tuple[Symmetry, ...]) -> Starts:
+def make_starts(initial: Initial, states: tuple[str, ...], on_simplex: bool, group: tuple[Symmetry, ...]) -> Starts:
     """`initial` as a set of starts.
 
     Raises:
         ValueError: It does not have one number per state, is not on the simplex, or names other axes than the states.
     """
     n, d = len(states), len(states) - on_simplex
-    if hasattr(initial, "radius") and hasattr(initial, "center"):
+    if isinstance(initial, Ball):
         center = as_coordinates("initial", initial.center, states, on_simplex)[0]
         radius = float(initial.radius)
         # On the simplex a coordinate's largest offset is |Q' e_i| radius = sqrt(1 - 1/n) radius.
         reach = radius * (np.sqrt(1 - 1 / n) if on_simplex else 1.0)
         _check_inside_simplex(center, reach, on_simplex)
         return Starts("ball", center, np.full(d, reach), radius, on_simplex, states, group)
-    if hasattr(initial, "axes") and hasattr(initial, "intervals"):
+    if isinstance(initial, Box):
         bounds = _box_bounds(initial, states, d)
         if on_simplex and (bounds.min() < 0 or bounds[:, 1].sum() > 1):
             raise InputError(f"`initial` must be a box inside the simplex; got {initial!r}.")
         return Starts("box", bounds.mean(axis=1), np.diff(bounds, axis=1)[:, 0] / 2, 0.0, on_simplex, states, group)
-    if hasattr(initial, "axes"):
+    if isinstance(initial, AbstractDomain):
         raise InputError(f"`initial` must be a state, an flm.Ball or an flm.Box; got {initial!r}.")
     center = as_coordinates("initial", initial, states, on_simplex)
     if len(center) != 1:
@@ -166,7 +172,7 @@ def make_starts(initial: Any, states: tuple[str, ...], on_simplex: bool, group: 
     return Starts("point", center[0], np.zeros(d), 0.0, on_simplex, states, group)
 
 
-def as_coordinates(role: str, x0: Any, states: tuple[str, ...], on_simplex: bool) -> np.ndarray:
+def as_coordinates(role: str, x0: npt.ArrayLike, states: tuple[str, ...], on_simplex: bool) -> np.ndarray:
     """Independent coordinates (P, d) of one state (n,) or several (P, n); on the simplex the last may be left out.
 
     Raises:
@@ -194,7 +200,7 @@ def as_coordinates(role: str, x0: Any, states: tuple[str, ...], on_simplex: bool
     return array
 
 
-def _box_bounds(initial: Any, states: tuple[str, ...], d: int) -> np.ndarray:
+def _box_bounds(initial: Box, states: tuple[str, ...], d: int) -> np.ndarray:
     needed = states[:d]
     for axis in initial.axes:
         if axis not in needed:
@@ -214,9 +220,3 @@ def _check_inside_simplex(center: np.ndarray, reach: float, on_simplex: bool) ->
         state = [float(f"{value:.12g}") for value in (*center, 1 - center.sum())]
         reaches = f", from which it reaches {reach:.3g} in each state" if reach else ""
         raise InputError(f"`initial` must be inside the simplex; got the center {state}{reaches}.")
-
-
-def _gaussian(unit: np.ndarray) -> np.ndarray:
-    from scipy.special import ndtri
-
-    return ndtri(unit)

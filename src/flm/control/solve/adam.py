@@ -14,7 +14,6 @@ from flm.control.problem import OptimalControl
 from flm.control.solve.family import cost_scale, follow_law, space_lattice
 from flm.control.solve.levels import Judge, explore, law_excess, solve_starts, time_frequencies
 from flm.control.solve.search import OF_THIS_SIZE, Search
-from flm.control.solve.variation import control_offset
 from flm.results import Ending
 from flm.series import sign_matrix
 from flm.series.forms import separable_from_linear
@@ -56,7 +55,7 @@ def train_reduced(search: Search, settings: Adam) -> Ending:
     optimizer = _optimizer(settings)
     state = (parameters, optimizer.init(parameters))
     arrays = tuple(jnp.asarray(a) for a in (
-        starts.normalize(v0), v0, problem.numbers, control_offset(problem), problem.lower, problem.upper
+        starts.normalize(v0), v0, problem.numbers, problem.rest, problem.lower, problem.upper
     ))  # fmt: skip
     judge = None
     if varying:
@@ -151,8 +150,4 @@ def _law(problem: OptimalControl, parameters) -> ControlLaw:
     A, phi = parameters["amplitudes"], parameters["phases"]
     a = np.asarray(separable_from_linear(A * jnp.cos(phi), A * jnp.sin(phi)))
     n, size, k = a.shape
-    starts, d = problem.starts, problem.starts.dimension
-    return ControlLaw(
-        np.asarray(parameters["frequencies"]), a.reshape(n, 2, size // 2, k), control_offset(problem), problem.lower,
-        problem.upper, starts.center[:d], starts.scale[:d], float(problem.numbers[-1]),
-    )  # fmt: skip
+    return ControlLaw.of(problem, np.asarray(parameters["frequencies"]), a.reshape(n, 2, size // 2, k))

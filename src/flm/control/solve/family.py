@@ -13,7 +13,7 @@ import scipy.linalg
 from flm.control.dynamics.following import Followed
 from flm.control.law import ControlLaw, space_products
 from flm.control.problem import OptimalControl
-from flm.control.solve.variation import TimeBasis, Transcription, control_offset
+from flm.control.solve.variation import TimeBasis, Transcription
 
 SPACE_UNIT = np.pi / 8  # the lowest wave repeats after eight widths: a Fourier extension, without zero components
 
@@ -49,20 +49,15 @@ def make_law(
     problem: OptimalControl, basis: TimeBasis, space: SpaceBasis | None, coordinates: np.ndarray
 ) -> ControlLaw:
     """The law Σ X_kab θ_a ψ_b with coordinates X (M, B) on a product lattice, (M, 1) for a single start (`space` None)."""
-    starts, k = problem.starts, len(problem.controls)
+    k = len(problem.controls)
     waves, outer = (np.zeros((1, 0)), np.ones((1, 1))) if space is None else (space.frequencies, space.transform)
     (n, d), A = waves.shape, len(basis.frequencies)
     X = coordinates[: k * basis.size].reshape(k, basis.size, -1)
     a = np.einsum("tm,kmb,ib->tik", basis.transform, X, outer, optimize=True)  # (2A, n 2^d, K)
-    return ControlLaw(
+    return ControlLaw.of(
+        problem,
         frequencies=np.hstack([np.repeat(basis.frequencies, n)[:, None], np.tile(waves, (A, 1))]),
         coefficients=a.reshape(A, 2, n, 2**d, k).transpose(0, 2, 1, 3, 4).reshape(A * n, 2, 2**d, k),
-        offset=control_offset(problem),
-        lower=problem.lower,
-        upper=problem.upper,
-        center=starts.center[:d],
-        scale=starts.scale[:d],
-        horizon=float(problem.numbers[-1]),
         duration_frequencies=waves if problem.free else None,
         duration_coefficients=(outer @ coordinates[-1]).reshape(n, 2**d) if problem.free else None,
     )

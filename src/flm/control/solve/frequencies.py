@@ -7,6 +7,8 @@ A sub-network's part of the control, Σ_t f_t(ω s) α_t(z) with f = (cos, sin),
 so that with the four time functions cos, sin, s cos, s sin of each sub-network the start's cost has all that is needed.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.linalg
 
@@ -15,6 +17,7 @@ from flm.control.law import ControlLaw, space_products
 from flm.control.problem import OptimalControl
 from flm.control.solve.family import convex, start_weights
 from flm.control.solve.variation import TimeBasis, Transcription
+from flm.series.tables import WaveTable
 
 
 def fit_law(
@@ -81,10 +84,9 @@ def _transcribe(problem: OptimalControl, law: ControlLaw, v0: np.ndarray, num_el
     """The problem on the four time functions of each sub-network."""
     edges = np.linspace(0.0, 1.0, num_elements + 1)[:, None]
     s = grid(edges, 1)[0]  # (E, 1, q)
-    angle = s[..., None] * law.frequencies[:, 0]
-    cos, sin = np.cos(angle), np.sin(angle)
-    nodes = np.stack([cos, sin, s[..., None] * cos, s[..., None] * sin], axis=-1).reshape(*s.shape, -1)
-    return Transcription(problem, TimeBasis(law.frequencies[:, 0], edges, nodes, np.zeros((0, 0))), v0, law.offset)
+    pairs = WaveTable.at(s, law.frequencies[:, 0]).pairs()  # (E, 1, q, N, 2)
+    nodes = np.concatenate([pairs, s[..., None, None] * pairs], axis=-1).reshape(*s.shape, -1)
+    return Transcription(problem, TimeBasis(law.frequencies[:, 0], edges, nodes, np.zeros((0, 0))), v0)
 
 
 def _coordinates(law: ControlLaw, v0: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +144,8 @@ def _moved(law: ControlLaw, step: np.ndarray) -> ControlLaw:
     n = law.num_subnets
     step = step.reshape(n, -1)
     split = law.coefficients[0].size
-    return law.with_arrays(
+    return replace(
+        law,
         coefficients=law.coefficients + step[:, :split].reshape(law.coefficients.shape),
         frequencies=law.frequencies + step[:, split:],
     )

@@ -75,7 +75,7 @@ def elements_for(problem: OptimalControl, count: int) -> int:
 
 def transcribe(problem: OptimalControl, v0: np.ndarray, count: int) -> Transcription:
     """The problem on `count` time frequencies."""
-    return Transcription.make(problem, TimeBasis.make(time_frequencies(count), elements_for(problem, count)), v0)
+    return Transcription(problem, TimeBasis.make(time_frequencies(count), elements_for(problem, count)), v0)
 
 
 def solve_level(transcription: Transcription, c: np.ndarray) -> Level:

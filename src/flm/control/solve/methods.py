@@ -48,10 +48,9 @@ def solve_control(
     search = Search(problem, tol, num_subnets, max_columns, seed, Record(progress))
     with one_thread(0):  # many small factorizations
         try:
-            if isinstance(settings, Penalty):
-                ending = solve_penalty(search, settings)
-            else:
-                ending = solve_reduced(search, settings)
+            ending = (
+                solve_penalty(search, settings) if isinstance(settings, Penalty) else solve_reduced(search, settings)
+            )
         except KeyboardInterrupt:
             if not search.found:
                 raise

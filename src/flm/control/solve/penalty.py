@@ -25,7 +25,6 @@ from flm.control.problem import OptimalControl
 from flm.control.solve.family import cost_scale, follow_law
 from flm.control.solve.levels import law_excess
 from flm.control.solve.search import INTERRUPTED, OF_THIS_SIZE, Search
-from flm.control.solve.variation import control_offset
 from flm.results import Ending
 from flm.series import lattice, sign_matrix
 from flm.series.forms import separable_from_linear
@@ -93,7 +92,7 @@ def solve_penalty(search: Search, settings: Penalty) -> Ending:
     units = _units(problem, settings.normalize)
     inputs = _Inputs(
         jnp.linspace(0.0, 1.0, settings.nodes), jnp.asarray(starts.normalize(v0)), jnp.asarray(v0), jnp.asarray(units),
-        jnp.asarray(problem.numbers), jnp.asarray(control_offset(problem)), jnp.asarray(problem.lower), jnp.asarray(problem.upper),
+        jnp.asarray(problem.numbers), jnp.asarray(problem.rest), jnp.asarray(problem.lower), jnp.asarray(problem.upper),
         jnp.asarray([settings.mu_dynamics, settings.mu_initial]),
     )  # fmt: skip
     state_key, control_key = jax.random.split(jax.random.key(search.seed))
@@ -269,11 +268,7 @@ def _law(problem: OptimalControl, parameters, units: np.ndarray) -> ControlLaw:
     )  # networks of their own: one law with all their sub-networks
     for i, part in enumerate(a):
         coefficients[i, ..., i] = part
-    starts, varying = problem.starts, problem.starts.dimension
-    return ControlLaw(
-        np.concatenate(frequencies), np.concatenate(coefficients), control_offset(problem), problem.lower, problem.upper,
-        starts.center[:varying], starts.scale[:varying], float(problem.numbers[-1]),
-    )  # fmt: skip
+    return ControlLaw.of(problem, np.concatenate(frequencies), np.concatenate(coefficients))
 
 
 def _separable(parameters, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

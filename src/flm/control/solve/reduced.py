@@ -7,7 +7,7 @@ time frequencies that it needs; then one law is fitted to training starts, its l
 the law's excess cost on the held-out starts is below the tolerance.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -227,7 +227,8 @@ def _widened(law: ControlLaw, num_subnets: int, dimension: int, level: int) -> C
     pairs = np.array([[time, *wave] for time in times for wave in waves])[:missing]
     while len(pairs) < missing:
         pairs = np.concatenate([pairs, pairs[: missing - len(pairs)] + np.pi / 4])
-    return law.with_arrays(
+    return replace(
+        law,
         frequencies=np.concatenate([law.frequencies, pairs]),
         coefficients=np.concatenate([law.coefficients, np.zeros((missing, *law.coefficients.shape[1:]))]),
     )

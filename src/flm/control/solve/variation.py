@@ -29,7 +29,7 @@ from flm.control.dynamics.simulation import (
     simulate,
     stage_solve,
 )
-from flm.control.law import crossings
+from flm.control.law import crossings, time_waves
 from flm.control.problem import OptimalControl
 
 _EVEN = 8  # elements at least, besides those that end at a bound
@@ -55,7 +55,7 @@ class TimeBasis:
         edges = np.linspace(0.0, 1.0, num_elements + 1)[:, None]
         s, width = grid(edges, 1)
         root = np.sqrt(width[..., None] * gauss().weights).reshape(-1)
-        left, size, right = np.linalg.svd(root[:, None] * waves(s.reshape(-1), frequencies), full_matrices=False)
+        left, size, right = np.linalg.svd(root[:, None] * time_waves(s.reshape(-1), frequencies), full_matrices=False)
         keep = size > rcond * size[0]
         transform = right[keep].T / size[keep]
         return cls(frequencies, edges, (left[:, keep] / root[:, None]).reshape(num_elements, 1, NODES, -1), transform)
@@ -63,7 +63,7 @@ class TimeBasis:
     def on(self, edges: np.ndarray) -> "TimeBasis":
         """The same functions on other elements, edges (E + 1, P)."""
         s = grid(edges, edges.shape[1])[0]
-        return TimeBasis(self.frequencies, edges, waves(s, self.frequencies) @ self.transform, self.transform)
+        return TimeBasis(self.frequencies, edges, time_waves(s, self.frequencies) @ self.transform, self.transform)
 
     @property
     def size(self) -> int:
@@ -74,12 +74,6 @@ class TimeBasis:
     def weights(self) -> np.ndarray:
         """Quadrature weights of the nodes, (E, 1 or P, q)."""
         return np.diff(self.edges, axis=0)[..., None] * gauss().weights
-
-
-def waves(s: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """cos(omega s), sin(omega s) for each frequency, (..., 2A)."""
-    angle = s[..., None] * frequencies
-    return np.stack([np.cos(angle), np.sin(angle)], axis=-1).reshape(*s.shape, -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +99,6 @@ class Transcription:
     problem: OptimalControl
     basis: TimeBasis
     v0: np.ndarray
-    middle: np.ndarray
-
-    @classmethod
-    def make(cls, problem: OptimalControl, basis: TimeBasis, v0: np.ndarray) -> "Transcription":
-        """The problem from starts v0 (P, d)."""
-        return cls(problem, basis, v0, control_offset(problem))
 
     @property
     def num_controls(self) -> int:
@@ -125,7 +113,7 @@ class Transcription:
     def raw(self, c: np.ndarray) -> np.ndarray:
         """Controls before squashing, (E, P, q, k)."""
         k, m = self.num_controls, self.basis.size
-        return self.basis.nodes @ np.swapaxes(c[:, : k * m].reshape(-1, k, m), 1, 2) + self.middle
+        return self.basis.nodes @ np.swapaxes(c[:, : k * m].reshape(-1, k, m), 1, 2) + self.problem.rest
 
     def inputs(self, c: np.ndarray) -> np.ndarray:
         """Controls after squashing and log T, (E, P, q, k)."""
@@ -142,7 +130,7 @@ class Transcription:
         """Controls before squashing, (P, R, k), at any times s (R,) or (P, R)."""
         k, m = self.num_controls, self.basis.size
         series = np.einsum("am,pkm->pak", self.basis.transform, c[:, : k * m].reshape(-1, k, m))
-        return waves(np.asarray(s, float), self.basis.frequencies) @ series + self.middle
+        return time_waves(np.asarray(s, float), self.basis.frequencies) @ series + self.problem.rest
 
     def aligned(self, c: np.ndarray) -> "Transcription":
         """The same problem with elements' edges where the controls c meet their bounds."""
@@ -170,7 +158,7 @@ class Transcription:
     def coordinates(self, raw: np.ndarray, log_ratio: np.ndarray | None = None) -> np.ndarray:
         """c (P, M) of the controls (E, P, q, k) nearest to the given ones."""
         weighted = np.swapaxes(self.basis.weights[..., None] * self.basis.nodes, -1, -2)  # (E, P, m, q)
-        c = np.swapaxes((weighted @ (raw - self.middle)).sum(axis=0), 1, 2)
+        c = np.swapaxes((weighted @ (raw - self.problem.rest)).sum(axis=0), 1, 2)
         c = c.reshape(len(self.v0), -1)
         return np.hstack([c, log_ratio[:, None]]) if log_ratio is not None else c
 
@@ -260,14 +248,6 @@ class Transcription:
         near = np.clip(target, lower, upper)
         target = near + size * np.arcsinh((target - near) / size)
         return inside.astype(float), np.where(inside, 0.0, PULL * curvature), target
-
-
-def control_offset(problem: OptimalControl) -> np.ndarray:
-    """The control that a zero series stands for, (k,): zero, or well inside the bounds when there are any."""
-    low, high = np.isfinite(problem.lower), np.isfinite(problem.upper)
-    lower, upper = np.where(low, problem.lower, 0.0), np.where(high, problem.upper, 0.0)
-    open_end = np.where(low, np.maximum(0.0, lower + 1.0), np.where(high, np.minimum(0.0, upper - 1.0), 0.0))
-    return np.where(low & high, 0.5 * (lower + upper), open_end)
 
 
 def pointwise_excess(run: Simulated, h_w: np.ndarray, h_ww: np.ndarray, problem: OptimalControl) -> np.ndarray:
