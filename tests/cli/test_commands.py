@@ -298,7 +298,7 @@ def test_work_has_a_bar_in_a_terminal_and_lines_in_a_pipe(monkeypatch, capsys):
     with output.watching("tour", every=0.0) as report:
         report(flm.Progress("first", share=0.0))
         report(flm.Progress("second", share=0.5, error_estimate=1e-3))
-    assert capsys.readouterr() == ("", "tour: first\ntour: second, error about 1.0e-03\n")
+    assert capsys.readouterr() == ("", "tour: first\ntour: second, error estimate 1.0e-03\n")
     with output.watching("solve") as report:
         report(flm.Progress("first", share=0.0))
     assert capsys.readouterr() == ("", "")

@@ -174,8 +174,6 @@ def test_what_is_printed(single):
 
 
 def test_figures(family, single, bounded):
-    from flm.report.figures.control import plot_errors, ternary
-
     figure = single.plot(reference="pontryagin")
     assert [axis.get_title(loc="left") for axis in figure.axes] == ["states", "gamma", "on the simplex"]
     drawn = figure.axes[1].lines
@@ -184,9 +182,6 @@ def test_figures(family, single, bounded):
     np.testing.assert_allclose(drawn[-1].get_ydata(), law, atol=0.05)  # three sub-networks only
     assert len(family.plot().axes) == 3
     assert len(bounded.plot().axes) == 2
-    comparison = family.compare(np.full(5, 0.3), rock_paper_scissors(DISK).sample(5, seed=0))
-    scattered = plot_errors(comparison, family).axes[0].collections[0]
-    np.testing.assert_allclose(scattered.get_offsets(), ternary(comparison.x0))
     with pytest.raises(ValueError, match=r"^`reference` must be drawn for one initial state; got 3\.$"):
         family.plot(reference=flm.references.pontryagin(rock_paper_scissors()))
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import flm
-from flm.report.figures.data import plot_fit, plot_imputation, plot_residuals, plot_spectrum
+from flm.report.figures.data import plot_fit, plot_imputation, plot_spectrum
 from flm.report.figures.style import to_svg
 
 RNG = np.random.default_rng(0)
@@ -20,26 +20,24 @@ def model():
 
 def test_fit_with_band_and_residuals(model):
     upper, lower = model.plot(T, Y).axes
-    curve = upper.lines[0]
+    data, curve = upper.lines
     at = pd.DataFrame({"hour": curve.get_xdata()})
     mean, std = model.predict(at, return_std=True)
     np.testing.assert_allclose(curve.get_ydata(), mean, rtol=1e-12)
     band = upper.collections[1].get_paths()[0].vertices  # 95 %
     assert band[:, 1].max() == pytest.approx((mean + 1.96 * std).max())
-    assert len(upper.lines[1].get_xdata()) == 150
+    assert len(data.get_xdata()) == 150
     at_data, spread = model.predict(pd.DataFrame(T, columns=["hour"]), return_std=True)
     np.testing.assert_allclose(lower.lines[-1].get_ydata(), (Y - at_data) / spread)
     assert lower.get_xlabel() == "hour"
     assert len(model.plot().axes) == 1
-    with pytest.raises(ValueError, match="`residuals` must be False"):
-        plot_fit(model, residuals=True)
 
 
 def test_fit_of_several_features_holds_the_others():
     X = RNG.uniform(0, 1, (100, 3))
     model = flm.FLMRegressor(max_columns=60).fit(X, X[:, 1] ** 2 + 0.1 * X[:, 0])
     figure = plot_fit(model, X, X[:, 1] ** 2, feature=1)
-    curve = figure.axes[0].lines[0]
+    curve = figure.axes[0].lines[1]
     grid = np.tile(np.median(X, axis=0), (len(curve.get_xdata()), 1))
     grid[:, 1] = curve.get_xdata()
     np.testing.assert_allclose(curve.get_ydata(), model.predict(grid), rtol=1e-12)
@@ -63,18 +61,10 @@ def test_spectrum_has_stems_and_error_bars(model):
     )
     lengths = [np.ptp(segment[:, 0]) for segment in bars.get_segments()]
     np.testing.assert_allclose(lengths, 2 * spectrum.frequency_error[:, 0])
-    (panel,) = plot_spectrum(spectrum, periods=True, top=1).axes
+    (panel,) = plot_spectrum(spectrum, periods=True).axes
     assert panel.get_xscale() == "log"
-    np.testing.assert_allclose(panel.lines[0].get_xdata(), spectrum.period[:1, 0])
+    np.testing.assert_allclose(panel.lines[0].get_xdata(), spectrum.period[:, 0])
     assert "<svg" in to_svg(spectrum.plot())
-
-
-def test_residuals_say_how_much_they_cover(model):
-    left, right = plot_residuals(model, T, Y).axes
-    assert left.get_xlabel() == "fitted value"
-    texts = [t.get_text() for t in right.texts]
-    mean, std = model.predict(pd.DataFrame(T, columns=["hour"]), return_std=True)
-    assert f"within 1 σ: {(np.abs(Y - mean) <= std).mean():.1%}" in texts
 
 
 @pytest.mark.filterwarnings("ignore::flm.estimators.imputer.imputation.ExtrapolationWarning")

@@ -9,8 +9,9 @@ import warnings
 from typing import Any
 
 from flm.cli.output import COMMAND, QUIET
+from flm.wording import FLMError
 
-BAD_INPUT = (ValueError, TypeError, KeyError, OSError, ImportError, AttributeError)
+BAD_INPUT = (FLMError, ValueError, OSError)  # ours, and what other libraries say of values and files
 
 
 def run(arguments: list[str]) -> int:

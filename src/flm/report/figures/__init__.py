@@ -1,1 +1,4 @@
-"""Figures drawn with matplotlib."""
+"""Figures drawn with matplotlib: `fields` of solutions, `control` laws, `data` with their fits, and `study`.
+
+Each function takes an answer and returns a figure in the look of `style`; the `.plot()` of an answer calls it.
+"""

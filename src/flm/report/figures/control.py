@@ -1,35 +1,44 @@
-"""Figures of optimal control: paths on the simplex, states and controls against time, cost errors over initial states."""
+"""Figures of optimal control: paths on the simplex, states and controls against time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from flm.report.figures.style import COLORS, ERROR, house_style, new_figure
+from flm.control.solution import ControlSolution
+from flm.references import CollocationSolution, PontryaginSolution, pontryagin
+from flm.report.figures.style import COLORS, house_style, new_figure
 from flm.wording import InputError
+
+NUM_TIMES = 201  # points along a curve
 
 # Corners of the ternary picture: the first state at the lower left, the second at the lower right, the third on top.
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
 
 
-def ternary(x: Any) -> np.ndarray:
+def ternary(x: npt.ArrayLike) -> np.ndarray:
     """Points of the plane (..., 2) for states (..., 3) on the simplex."""
     return np.asarray(x) @ _CORNERS
 
 
-def plot_control(solution: Any, x0: Any = None, *, reference: Any = None, num_times: int = 201) -> Figure:
+def plot_control(
+    solution: ControlSolution,
+    x0: npt.ArrayLike | None = None,
+    *,
+    reference: str | PontryaginSolution | CollocationSolution | None = None,
+) -> Figure:
     """States and controls against time; for three states on the simplex their paths too.
 
     Args:
-        solution: A `ControlSolution`.
-        x0: Initial states; the problem's own, or three spread over its set when left out.
-        reference: A `PontryaginSolution` or `CollocationSolution` to draw dashed, for a single initial state; "pontryagin" to
+        solution: a `ControlSolution`.
+        x0: initial states; the problem's own, or three spread over its set when left out.
+        reference: a `PontryaginSolution` or `CollocationSolution` to draw dashed, for a single initial state; "pontryagin" to
             solve for one.
-        num_times: Points along a curve.
 
     Example:
         >>> import flm
@@ -39,8 +48,6 @@ def plot_control(solution: Any, x0: Any = None, *, reference: Any = None, num_ti
     if isinstance(reference, str):
         if reference != "pontryagin":
             raise InputError(f"`reference` must be 'pontryagin' or a reference solution; got {reference!r}.")
-        from flm.references import pontryagin
-
         reference = pontryagin(solution._problem, starts[0])
     if reference is not None and len(starts) > 1:
         raise InputError(f"`reference` must be drawn for one initial state; got {len(starts)}.")
@@ -50,8 +57,8 @@ def plot_control(solution: Any, x0: Any = None, *, reference: Any = None, num_ti
         figure = new_figure(9.2 + 3.4 * simplex, 3.2)
         axes = figure.subplots(1, 2 + simplex, width_ratios=[1.25, 1.25, 1.0][: 2 + simplex])
         for index, start in enumerate(starts):
-            t = np.linspace(0.0, solution.horizon(start), num_times)
-            x, u = solution.trajectory(t, start), solution.control(t, start).reshape(num_times, -1)
+            t = np.linspace(0.0, solution.horizon(start), NUM_TIMES)
+            x, u = solution.trajectory(t, start), solution.control(t, start).reshape(NUM_TIMES, -1)
             style: dict[str, Any] = {"alpha": 1.0 if index == 0 else 0.45}
             for i, name in enumerate(names):
                 axes[0].plot(t, x[:, i], color=COLORS[i % len(COLORS)], label=name if index == 0 else None, **style)
@@ -70,46 +77,12 @@ def plot_control(solution: Any, x0: Any = None, *, reference: Any = None, num_ti
         if len(controls) > 1 or reference is not None:
             axes[1].legend()
         if simplex:
-            _frame(axes[2], names)
+            frame(axes[2], names)
             axes[2].set_title("on the simplex")
     return figure
 
 
-def plot_errors(comparison: Any, solution: Any = None) -> Figure:
-    """Percentage and absolute errors of the simulated cost at each initial state of a comparison.
-
-    Args:
-        comparison: What `solution.compare(...)` returned.
-        solution: The solution, for the names of the states.
-
-    Example:
-        >>> import flm
-        >>> problem = flm.problems.rock_paper_scissors()
-        >>> solution = flm.solve(problem, tol=1e-6)
-        >>> figure = plot_errors(solution.compare("pontryagin"))
-    """
-    x0, n = comparison.x0, comparison.x0.shape[1]
-    names = [f"x{i + 1}" for i in range(n)] if solution is None else solution.starts.states
-    simplex = n == 3 and np.allclose(x0.sum(axis=1), 1.0)
-    percent = np.abs(comparison.percentage_errors)
-    values = {"error of the cost, %": percent, "absolute error": np.abs(comparison.cost - comparison.reference)}
-    with house_style():
-        figure = new_figure(9.2, 3.8)
-        for axis, (title, value) in zip(figure.subplots(1, 2), values.items(), strict=True):
-            floor = np.maximum(value, 1e-17)
-            points = ternary(x0) if simplex else x0[:, :2]
-            norm = LogNorm(floor.min(), max(floor.max(), floor.min() * 1.0001))
-            shown = axis.scatter(*points.T, c=floor, norm=norm, cmap=ERROR, s=18)
-            figure.colorbar(shown, ax=axis, shrink=0.85)
-            axis.set_title(f"{title}: mean {value.mean():.2g}")
-            if simplex:
-                _frame(axis, names)
-            else:
-                axis.set(xlabel=f"initial {names[0]}", ylabel=f"initial {names[1]}" if n > 1 else "")
-    return figure
-
-
-def _starts(solution: Any, x0: Any) -> np.ndarray:
+def _starts(solution: ControlSolution, x0: npt.ArrayLike | None) -> np.ndarray:
     if x0 is not None:
         return np.atleast_2d(np.asarray(x0, float))
     kept = solution.starts
@@ -118,15 +91,20 @@ def _starts(solution: Any, x0: Any) -> np.ndarray:
     return kept.lift(np.concatenate([kept.center[None], kept.spread(2, seed=0)]))
 
 
-def _bounds(axis: Axes, solution: Any) -> None:
+def _bounds(axis: Axes, solution: ControlSolution) -> None:
     for bound in {*solution.law.lower.tolist(), *solution.law.upper.tolist()}:
         if np.isfinite(bound):
             axis.axhline(bound, color="#888888", linewidth=0.8, linestyle=":")
 
 
-def _reference(axes: Any, reference: Any, names: tuple[str, ...], simplex: bool) -> None:
-    if callable(getattr(reference, "states", None)):
-        t = tu = np.linspace(0.0, reference.horizon, 201)
+def _reference(
+    axes: Sequence[Axes],
+    reference: PontryaginSolution | CollocationSolution,
+    names: tuple[str, ...],
+    simplex: bool,
+) -> None:
+    if isinstance(reference, PontryaginSolution):
+        t = tu = np.linspace(0.0, reference.horizon, NUM_TIMES)
         x, u = reference.states(t), reference.controls(t)
     else:
         t, tu, x, u = reference.times, reference.control_times, reference.states, reference.controls
@@ -145,7 +123,7 @@ def _path(axis: Axes, x: np.ndarray, color: str) -> None:
     axis.plot(*points[0], "o", color=color, markersize=4)
 
 
-def _frame(axis: Axes, names: Any) -> None:
+def frame(axis: Axes, names: Sequence[str]) -> None:
     """The triangle with its center, corners named."""
     axis.plot(*np.vstack([_CORNERS, _CORNERS[:1]]).T, color="#444444", linewidth=1.0, zorder=0)
     axis.plot(*ternary(np.full(3, 1 / 3)), "+", color="#444444", markersize=7, zorder=0)

@@ -1,12 +1,18 @@
-"""Figures of data: a fit with its band, a spectrum with error bars, gaps filled, residuals."""
+"""Figures of data: a fit with its band and residuals, a spectrum with error bars, gaps filled."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from flm.estimators import FLMRegressor
+from flm.estimators.imputer.imputation import Imputation
+from flm.estimators.regressor.spectrum import Spectrum
 from flm.report.figures.style import COLORS, house_style, new_figure
 from flm.wording import InputError
 
@@ -16,15 +22,14 @@ _BANDS = ((1.0, 0.30), (1.96, 0.15))  # half-widths in standard deviations, opac
 
 
 def plot_fit(
-    model: Any,
+    model: FLMRegressor,
     X: Any = None,
-    y: Any = None,
+    y: npt.ArrayLike | None = None,
     *,
     feature: int | str = 0,
     output: int = 0,
-    residuals: bool | None = None,
 ) -> Figure:
-    """The fitted curve over one feature with its 68 % and 95 % bands, the data, and the residuals below.
+    """The fitted curve over one feature with its 68 % and 95 % bands; the data and the residuals where they are given.
 
     Args:
         model: a fitted `FLMRegressor`.
@@ -32,7 +37,6 @@ def plot_fit(
         y: their outputs.
         feature: the feature on the axis, position or name.
         output: which of several outputs.
-        residuals: whether to add the panel of standardized residuals; by default where `y` is given.
     """
     names = list(model._names)
     j = _feature(feature, names)
@@ -46,51 +50,39 @@ def plot_fit(
     grid = np.tile(others, (_POINTS, 1))
     grid[:, j] = np.linspace(low, high, _POINTS)
     mean, std = fit.mean(grid)[:, output], fit.std(grid)[:, output]
-    residuals = y is not None if residuals is None else residuals
-    if residuals and (y is None or table is None):
-        raise InputError("`residuals` must be False when `X` and `y` are not given.")
     with house_style():
-        figure = new_figure(7.0, 4.6 if residuals else 3.4)
-        if residuals:
-            upper, lower = figure.subplots(2, 1, height_ratios=[3, 1], sharex=True)
+        if table is None or y is None:
+            figure = new_figure(7.0, 3.4)
+            upper = bottom = figure.subplots()
         else:
-            upper, lower = figure.subplots(), None
+            figure = new_figure(7.0, 4.6)
+            upper, bottom = figure.subplots(2, 1, height_ratios=[3, 1], sharex=True)
+            values, dots = np.asarray(y, float).reshape(len(table), -1)[:, output], _thinned(len(table))
+            upper.plot(table[dots, j], values[dots], ".", ms=3, color="#444444", alpha=0.6, label="data", zorder=1)
+            scores = (values - fit.mean(table)[:, output]) / fit.std(table)[:, output]
+            _residual_dots(bottom, table[:, j], scores)
         _band(upper, grid[:, j], mean, std, COLORS[0])
         upper.plot(grid[:, j], mean, color=COLORS[0], label=f"fit, {len(fit.waves.subnets)} frequencies")
-        if table is not None and y is not None:
-            values = np.asarray(y, float).reshape(len(table), -1)[:, output]
-            dots = _thinned(len(table))
-            upper.plot(table[dots, j], values[dots], ".", ms=3, color="#444444", alpha=0.6, label="data", zorder=1)
         held = [f"{names[i]} = {others[i]:.4g}" for i in range(len(names)) if i != j]
         upper.set_title("fit with 68 % and 95 % bands" + (f" at {', '.join(held[:4])}" if held else ""))
         upper.legend()
-        bottom = upper
-        if lower is not None and table is not None:
-            at, spread = fit.mean(table)[:, output], fit.std(table)[:, output]
-            _residual_dots(lower, table[:, j], (values - at) / spread)
-            bottom = lower
         bottom.set_xlabel(names[j])
     return figure
 
 
-def plot_spectrum(
-    spectrum: Any, *, feature: int | str = 0, output: int = 0, top: int | None = None, periods: bool = False
-) -> Figure:
+def plot_spectrum(spectrum: Spectrum, *, feature: int | str = 0, output: int = 0, periods: bool = False) -> Figure:
     """Amplitudes as stems with one-sigma bars; bars to the side are the errors of the frequencies.
 
     Args:
         spectrum: a `Spectrum`.
         feature: the feature whose frequency is on the axis.
         output: which of several outputs.
-        top: how many of the strongest lines; all by default.
         periods: periods on the axis, logarithmic, instead of frequencies.
     """
     j = _feature(feature, list(spectrum.feature_names))
-    kept = slice(0, top)
-    pick: Any = (lambda v: v[kept]) if spectrum.amplitude.ndim == 1 else (lambda v: v[kept, output])
-    height, error = pick(spectrum.amplitude), pick(spectrum.amplitude_error)
-    at = spectrum.period[kept, j] if periods else np.abs(spectrum.frequency[kept, j])
-    aside = spectrum.period_error[kept, j] if periods else spectrum.frequency_error[kept, j]
+    height, error = (v.reshape(len(v), -1)[:, output] for v in (spectrum.amplitude, spectrum.amplitude_error))
+    at = spectrum.period[:, j] if periods else np.abs(spectrum.frequency[:, j])
+    aside = spectrum.period_error[:, j] if periods else spectrum.frequency_error[:, j]
     drawn = np.isfinite(at)
     with house_style():
         figure = new_figure(7.0, 3.4)
@@ -121,7 +113,13 @@ def plot_spectrum(
     return figure
 
 
-def plot_imputation(imputation: Any, *, columns: Any = None, rows: slice | None = None, level: float = 0.95) -> Figure:
+def plot_imputation(
+    imputation: Imputation,
+    *,
+    columns: Sequence[int | str] | None = None,
+    rows: slice | None = None,
+    level: float = 0.95,
+) -> Figure:
     """Observed values as a line with its gaps, filled ones as dots with intervals, extrapolated ones marked.
 
     Args:
@@ -161,41 +159,6 @@ def plot_imputation(imputation: Any, *, columns: Any = None, rows: slice | None 
     return figure
 
 
-def plot_residuals(model: Any, X: Any, y: Any, *, output: int = 0) -> Figure:
-    """Standardized residuals: along the fitted values, and sorted against a normal distribution.
-
-    Args:
-        model: a fitted `FLMRegressor`.
-        X: features.
-        y: outputs.
-        output: which of several outputs.
-    """
-    from scipy.special import ndtri
-
-    table = np.asarray(X, float).reshape(len(X), -1)
-    values = np.asarray(y, float).reshape(len(table), -1)[:, output]
-    mean, std = model._fit.mean(table)[:, output], model._fit.std(table)[:, output]
-    scores = (values - mean) / std
-    with house_style():
-        figure = new_figure(8.0, 3.4)
-        left, right = figure.subplots(1, 2)
-        _residual_dots(left, mean, scores)
-        left.set_xlabel("fitted value")
-        expected = ndtri((np.arange(len(scores)) + 0.5) / len(scores))
-        dots = _thinned(len(scores))
-        right.plot(expected[dots], np.sort(scores)[dots], ".", ms=3, color=COLORS[0])
-        ends = expected[[0, -1]]
-        right.plot(ends, ends, color="#444444", lw=0.8)
-        right.set_xlabel("normal quantile")
-        right.set_ylabel("standardized residual")
-        for sigma, panel in ((1.0, right), (1.96, right)):
-            share = float((np.abs(scores) <= sigma).mean())
-            panel.text(
-                0.04, 0.96 - 0.09 * (sigma > 1), f"within {sigma:g} σ: {share:.1%}", transform=panel.transAxes, va="top"
-            )
-    return figure
-
-
 def _feature(feature: int | str, names: list[str]) -> int:
     if isinstance(feature, str):
         if feature not in names:
@@ -206,12 +169,12 @@ def _feature(feature: int | str, names: list[str]) -> int:
     return int(feature) % len(names)
 
 
-def _band(panel: Any, x: np.ndarray, mean: np.ndarray, std: np.ndarray, color: str) -> None:
+def _band(panel: Axes, x: np.ndarray, mean: np.ndarray, std: np.ndarray, color: str) -> None:
     for width, opacity in _BANDS:
         panel.fill_between(x, mean - width * std, mean + width * std, color=color, alpha=opacity, lw=0)
 
 
-def _residual_dots(panel: Any, x: np.ndarray, scores: np.ndarray) -> None:
+def _residual_dots(panel: Axes, x: np.ndarray, scores: np.ndarray) -> None:
     dots = _thinned(len(x))
     panel.axhspan(-1.96, 1.96, color=COLORS[0], alpha=0.12, lw=0)
     panel.axhline(0, color="#444444", lw=0.8)
@@ -229,6 +192,6 @@ def _numbers(table: Any) -> np.ndarray:
     return np.asarray(table, float).reshape(len(table), -1)
 
 
-def _clock(imputation: Any) -> np.ndarray:
+def _clock(imputation: Imputation) -> np.ndarray:
     index: Any = getattr(imputation.values, "index", None)
     return np.asarray(index) if type(index).__name__ == "DatetimeIndex" else imputation.times

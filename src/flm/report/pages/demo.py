@@ -12,11 +12,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import flm
-from flm.estimators.imputer.imputation import Imputation
 from flm.paper.printed import DISKS, PDE_ERRORS
 from flm.report.figures.control import plot_control
 from flm.report.figures.fields import plot_solution
-from flm.report.figures.style import COLORS, house_style, new_figure
 from flm.report.pages.layout import Code, Page, Picture, Section, Table, Text
 from flm.results import Listener, Progress, silent
 
@@ -180,26 +178,5 @@ def _imputation() -> Stop:
         f"more. Mean absolute error {error:.2f}; straight lines between neighbors have {straight:.2f}. The 90 % intervals "
         f"cover {covered:.0f} % of what was hidden."
     )
-    figure = _draw_imputation(hours, holed, truth, found)
+    figure = found.plot(rows=slice(0, 24 * 9), level=0.9)
     return Stop("imputation, generated series", "MAE", None, error, None, None, seconds, error < straight, figure, text)
-
-
-def _draw_imputation(hours: np.ndarray, holed: np.ndarray, truth: np.ndarray, found: Imputation) -> Figure:
-    shown = slice(0, 24 * 9)
-    low, high = found.interval(0.9)
-    with house_style():
-        figure = new_figure(9.0, 4.2)
-        for c, (panel, name) in enumerate(
-            zip(figure.subplots(2, 1, sharex=True), ("temperature", "humidity"), strict=True)
-        ):
-            hidden = np.isnan(holed[shown, c])
-            x = hours[shown] / 24
-            panel.plot(x, found.values[shown, c], color=COLORS[0], linewidth=1.0, label="filled")
-            panel.fill_between(x, low[shown, c], high[shown, c], color=COLORS[0], alpha=0.25, linewidth=0, label="90 %")
-            panel.plot(x[~hidden], holed[shown, c][~hidden], ".", color="#222222", markersize=2.5, label="observed")
-            panel.plot(x[hidden], truth[shown, c][hidden], "x", color=COLORS[1], markersize=3.5, label="hidden from it")
-            panel.set_ylabel(name)
-            panel.margins(x=0)
-        figure.axes[0].legend(ncols=4, loc="upper left", bbox_to_anchor=(0.0, 1.2))
-        figure.axes[1].set_xlabel("days")
-    return figure

@@ -1,1 +1,3 @@
-"""The page of the paper beside ours."""
+"""The page of `flm paper`: `page` puts together the paper's tables beside ours, `control` its part on optimal control,
+`figures` draws the paper's figures from stored runs, and `cells` writes means and ratios.
+"""

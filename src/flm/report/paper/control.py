@@ -8,7 +8,7 @@ from typing import Any
 
 from flm.paper.plan import RECIPE, SOLVER, STARTS, Plan, find
 from flm.paper.printed import DISKS, FIVE_STRATEGIES, FIXED_STARTS
-from flm.report.pages.layout import Picture, Section, Table, Text
+from flm.report.pages.layout import Item, Picture, Section, Table, Text
 from flm.report.paper.cells import ratio
 from flm.report.paper.figures import disk_figure, ternary_figure, trajectory_figure
 from flm.study.store import Row
@@ -39,7 +39,7 @@ def _value(outcome: Mapping[str, Any] | None, key: str) -> float:
     return math.nan if outcome is None else float(outcome[key])
 
 
-def _fixed(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
+def _fixed(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
     lines, drawn = [], []
     for i, (start, printed) in enumerate(zip(STARTS, FIXED_STARTS, strict=True)):
         recipe, solver = (_outcome(rows, plan.fixed(start, model)) for model in (RECIPE, SOLVER))
@@ -53,7 +53,7 @@ def _fixed(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
     headers = ["start", "printed, %", "recipe, networks, %", "ratio", "recipe, simulated, %", "ratio"]
     headers += [f"{SOLVER}, %", "ratio"]
     note = "* The paper does not name its second and third start: these are ours, beside its numbers in their order."
-    items: list[Any] = [
+    items: list[Item] = [
         Text(SIMULATED),
         Text(
             f"Their recipe: three FLMs with N = 5, penalty 1e4, Adam at 0.001 for {plan.budget.fixed_epochs:,} epochs (the paper "
@@ -70,7 +70,7 @@ def _fixed(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
     return items
 
 
-def _disks(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
+def _disks(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
     b = plan.budget
     runs = {
         RECIPE: plan.disk(RECIPE),
@@ -91,7 +91,7 @@ def _disks(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
         if recipe is None
         else f" The networks' own cost is off by {measured(recipe['parts'][0]['network_mape'])} % on the first disk."
     )
-    items: list[Any] = [
+    items: list[Item] = [
         Text(
             f"Their recipe: three FLMs with N = 27, 250 starts, Adam at 5e-4 for {b.family_epochs:,} epochs, {b.nodes} time nodes. "
             f"All are scored on {b.states} fresh random states of each disk.{own}"
@@ -111,7 +111,7 @@ def _disks(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
     return items
 
 
-def _five(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
+def _five(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
     lines = []
     mape, mae = FIVE_STRATEGIES
     for name in (RECIPE, SOLVER):

@@ -1,4 +1,4 @@
-"""The paper's figures, drawn from stored runs: surfaces, trajectories, the ternary path, error maps, N against MSE."""
+"""The paper's figures, drawn from stored runs: surfaces, trajectories, the ternary path, error maps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from flm.report.figures.control import _frame, ternary
+from flm.report.figures.control import frame, ternary
 from flm.report.figures.style import COLORS, ERROR, FIELD, house_style, new_figure
 
 FLOOR = 1e-17  # errors below are drawn as this
@@ -81,7 +81,7 @@ def ternary_figure(label: str, recipe: Mapping[str, Any] | None, solver: Mapping
             if run is not None:
                 axes.plot(*ternary(np.asarray(run["states"])).T, style, color="#222222", linewidth=1.2, label=name)
         axes.plot(*path[0], "o", color=COLORS[0], markersize=5)
-        _frame(axes, ("u1", "u2", "u3"))
+        frame(axes, ("u1", "u2", "u3"))
         axes.set_title(f"from {label}")
         axes.legend(loc="upper left")
     return figure
@@ -102,26 +102,5 @@ def disk_figure(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
                 shown = axes.scatter(*points.T, c=values, norm=norm, cmap=ERROR, s=16)
                 figure.colorbar(shown, ax=axes, shrink=0.8)
                 axes.set_title(f"{name}: {title}, mean {values.mean():.2g}")
-                _frame(axes, ("u1", "u2", "u3"))
-    return figure
-
-
-def size_figure(curves: Mapping[str, Mapping[str, Mapping[int, Sequence[float]]]], titles: Mapping[str, str]) -> Figure:
-    """One panel per problem: the MSE against the number of sub-networks, mean and range over the seeds, by each method."""
-    with house_style():
-        figure = new_figure(9.0, 5.8)
-        for panel, (problem, methods) in enumerate(curves.items(), 1):
-            axes = figure.add_subplot(2, 2, panel)
-            for color, (name, scores) in zip(COLORS, methods.items(), strict=False):
-                sizes = sorted(scores)
-                if sizes:
-                    values = [np.maximum(np.asarray(scores[n], float), FLOOR**2) for n in sizes]
-                    axes.plot(sizes, [v.mean() for v in values], "o-", color=color, markersize=3.5, label=name)
-                    axes.fill_between(
-                        sizes, [v.min() for v in values], [v.max() for v in values], color=color, alpha=0.2, linewidth=0
-                    )
-            axes.set_yscale("log")
-            axes.set(xlabel="sub-networks N", ylabel="MSE", title=titles[problem])
-            if axes.get_legend_handles_labels()[0]:
-                axes.legend()
+                frame(axes, ("u1", "u2", "u3"))
     return figure

@@ -17,11 +17,12 @@ from flm._version import __version__
 from flm.models.named import named_model
 from flm.paper.plan import RECIPE, SOLVER, TOL, Plan, find
 from flm.paper.printed import ARCHITECTURES, IMPUTATION, PARAMETER_FORMULAS, PARAMETERS, PDE_ERRORS
+from flm.report.figures.study import size_figure
 from flm.report.pages.demo import TITLES
-from flm.report.pages.layout import Code, Page, Picture, Section, Table, Text
+from flm.report.pages.layout import Code, Item, Page, Picture, Section, Table, Text
 from flm.report.paper.cells import mean, ratio
 from flm.report.paper.control import control_sections
-from flm.report.paper.figures import size_figure, surface_figure
+from flm.report.paper.figures import surface_figure
 from flm.study.results import choose
 from flm.study.store import DONE, FAILED, Row, run_key
 from flm.wording import duration, measured
@@ -150,8 +151,8 @@ def trained(plan: Plan, rows: Mapping[str, Row], problem: str, model: str) -> tu
     return f"{chosen.size}", runs
 
 
-def _pde_tables(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
-    items: list[Any] = []
+def _pde_tables(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
+    items: list[Item] = []
     for k, (metric, word) in enumerate(METRICS.items()):
         lines = []
         for problem, models in PDE_ERRORS.items():
@@ -203,7 +204,7 @@ def _tolerances(plan: Plan, rows: Mapping[str, Row]) -> Table:
 
 
 def _surfaces(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
-    items: list[Any] = []
+    items: list[Item] = []
     for problem in PDE_ERRORS:
         found = {RECIPE: find(rows, plan.recipe_surface(problem, rows)), SOLVER: find(rows, plan.solve(problem, 49))}
         drawn = {name: row.outcome["surface"] for name, row in found.items() if row is not None}
@@ -227,14 +228,14 @@ def _sizes(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
                 recipe[one.size] = [float(row.outcome["mse"]) for row in found]
         ours = {n: find(rows, plan.solve(group.problem, n)) for n in plan.budget.figure_sizes}
         solver = {n: [float(row.outcome["mse"])] for n, row in ours.items() if row is not None}
-        curves[group.problem] = {RECIPE: recipe, SOLVER: solver}
+        curves[TITLES[group.problem]] = {RECIPE: recipe, SOLVER: solver}
     if not any(scores for methods in curves.values() for scores in methods.values()):
         return []
     lines = []
     for problem, methods in curves.items():
         for n in sorted({n for scores in methods.values() for n in scores}):
             values = [measured(mean(methods[name].get(n, []))) for name in (RECIPE, SOLVER)]
-            lines.append([TITLES[problem], f"{n}", *values])
+            lines.append([problem, f"{n}", *values])
     epochs, seeds = spec.training["epochs"], len(spec.seeds)
     caption = (
         f"The MSE against the number of sub-networks. Their recipe: Adam at PyTorch's default rate 0.001, {epochs:,} epochs to a "
@@ -242,13 +243,13 @@ def _sizes(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
     )
     note = "The paper shows this as a figure, without numbers."
     table = Table(["problem", "N", f"MSE, {RECIPE}", f"MSE, {SOLVER}"], lines, left=1, note=note)
-    return [Section("N against MSE", [Picture(size_figure(curves, TITLES), caption), table])]
+    return [Section("N against MSE", [Picture(size_figure(curves), caption), table])]
 
 
 # --- imputation ------------------------------------------------------------------------------------------------------
 
 
-def _imputation(plan: Plan, rows: Mapping[str, Row]) -> list[Any]:
+def _imputation(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
     if plan.series is None:
         lines = [[f"{rate:.0%}", m, _spread(*v)] for rate, models in IMPUTATION.items() for m, v in models.items()]
         words = (
@@ -312,7 +313,7 @@ def _over(scores: Sequence[float]) -> str:
 
 def _left_out(plan: Plan, wanted: Mapping[str, Mapping[str, Any]], rows: Mapping[str, Row]) -> list[Section]:
     missing = sum(key not in rows for key in wanted)
-    items: list[Any] = []
+    items: list[Item] = []
     if missing:
         items.append(Text(f"{missing:,} of {len(wanted):,} runs are not done yet: their cells are dashes."))
     for key, definition in wanted.items():
