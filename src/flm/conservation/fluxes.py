@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from flm.numerics.chunks import in_chunks
 from flm.wording import InputError
 
+_SIZES = (256, 4096, 65536)  # numbers per call
 _STEP = 1e-30  # complex step: no subtraction, hence no rounding
 
 
@@ -26,21 +28,19 @@ def on_arrays(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarr
 
 
 def _few_shapes(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """An elementwise function that meets few shapes when it runs on jax, where each new one compiles: 256 · 4^j."""
+    """An elementwise function that meets few shapes when it runs on jax, where each new one compiles."""
     on_numpy: list[bool] = []
+
+    def some(u: np.ndarray) -> list[np.ndarray]:
+        found = function(u)
+        if isinstance(found, np.ndarray | float | int):
+            on_numpy.append(True)
+        return [np.broadcast_to(np.asarray(found), u.shape)]
 
     def call(u: np.ndarray) -> np.ndarray:
         if on_numpy:
             return np.broadcast_to(function(u), u.shape)
-        size = 256
-        while size < u.size:
-            size *= 4
-        padded = np.full(size, u.flat[0] if u.size else 0.0, u.dtype)
-        padded[: u.size] = u.ravel()
-        found = function(padded)
-        if isinstance(found, np.ndarray | float | int):
-            on_numpy.append(True)
-        return np.broadcast_to(np.asarray(found), padded.shape)[: u.size].reshape(u.shape)
+        return in_chunks(some, u.ravel(), sizes=_SIZES)[0].reshape(u.shape)
 
     return call
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from flm.numerics.chunks import in_chunks
 from flm.wording import InputError
-
-_CHUNK = 2048  # rows per call; the last chunk is padded, so XLA compiles a single shape
 
 
 def check_arguments(function: Callable[..., Any], names: Sequence[str], what: str) -> list[str]:
@@ -43,13 +42,4 @@ def compile_rows(function: Callable[..., Any], width: int, what: str) -> Callabl
         raise InputError(f"`{what}` must return numbers, elementwise; it failed with: {error}") from None
     compiled = jax.jit(function)
 
-    def rows(points: np.ndarray) -> list[np.ndarray]:
-        parts = []
-        for start in range(0, max(len(points), 1), _CHUNK):
-            chunk = points[start : start + _CHUNK]
-            padded = np.zeros((width, _CHUNK)) + (chunk[0][:, None] if len(chunk) else 0.0)
-            padded[:, : len(chunk)] = chunk.T
-            parts.append([np.asarray(value)[..., : len(chunk)] for value in compiled(padded)])
-        return [np.concatenate(values, axis=-1) for values in zip(*parts, strict=True)]
-
-    return rows
+    return lambda points: in_chunks(lambda rows: compiled(rows.T), points, axis=-1)

@@ -19,12 +19,12 @@ import numpy.typing as npt
 from jaxtyping import Array, Float
 
 from flm.language.learn import Learn
+from flm.numerics.chunks import in_chunks
 from flm.series.arrays import Numbers
 from flm.wording import InputError, InputTypeError, did_you_mean
 
 Jet = tuple[int, tuple[int, ...]]  # (which unknown, how often differentiated along each axis)
 Value = float | Numbers  # what a function of named arguments takes and gives
-CHUNK = 2048  # points per compiled call: one shape, so one compilation per residual
 
 
 @dataclass(frozen=True)
@@ -245,16 +245,8 @@ class Residual:
         """Value and derivatives at any number of points, in chunks of one compiled shape."""
         parameters = np.asarray(parameters, float)
         normals = np.zeros_like(points) if normals is None else normals
-        count = len(points)
-        pad = -count % CHUNK
-        widen = lambda v, axis: np.concatenate([v, np.repeat(np.take(v, [-1], axis), pad, axis)], axis) if pad else v
-        points, normals, jets = widen(points, 0), widen(normals, 0), widen(np.asarray(jets, float), 1)
-        parts = [
-            self._compiled(points[i : i + CHUNK], jets[:, i : i + CHUNK], parameters, normals[i : i + CHUNK])
-            for i in range(0, count + pad, CHUNK)
-        ]
-        value, by_jet, by_parameter = (np.concatenate([np.asarray(p[i]) for p in parts], axis=-1) for i in range(3))
-        return Linearized(value[:count], by_jet[:, :count], by_parameter[:, :count])
+        run = lambda p, j, n: self._compiled(p, j.T, parameters, n)
+        return Linearized(*in_chunks(run, points, np.asarray(jets, float).T, normals, axis=-1))
 
     def check(self, points: np.ndarray, parameters: np.ndarray, normals: np.ndarray) -> None:
         """Try the function on a few interior points with unit jets; refuse it with a sentence when it cannot work."""

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flm.control.equations import Equations
+from flm.numerics.chunks import in_chunks
 
 _ROWS = (256, 4096)  # points per compiled call
 
@@ -57,31 +58,19 @@ class Points:
         pick = slice(None) if element is None else element
         s, w, lam = self.s[pick], self.inputs[pick], self._lam[pick]
         kernel = lambda s, v, w, lam: _first(self.equations, s, v, w, self.numbers, lam, self._rho)
-        return in_chunks(kernel, s.shape, s, v, w, lam)
+        return _at_nodes(kernel, s.shape, s, v, w, lam)
 
     def second(self, v: np.ndarray, p: np.ndarray) -> np.ndarray:
         """Second derivatives of the Hamiltonian at states v and costates p, (E, P, q, d)."""
         kernel = lambda s, v, w, p, lam: (_second(self.equations, s, v, w, p, self.numbers, lam, self._rho),)
-        return in_chunks(kernel, self.s.shape, self.s, v, self.inputs, p, self._lam)[0]
+        return _at_nodes(kernel, self.s.shape, self.s, v, self.inputs, p, self._lam)[0]
 
 
-def in_chunks(kernel: Callable[..., Sequence], shape: tuple[int, ...], *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """A kernel of rows applied to arrays (*shape, ...): in chunks of a small or a large fixed size, the last one padded."""
+def _at_nodes(kernel: Callable[..., Sequence], shape: tuple[int, ...], *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """A kernel of rows applied to arrays (*shape, ...)."""
     count = int(np.prod(shape))
-    size = next((rows for rows in _ROWS if count <= rows), _ROWS[-1])
     flat = [array.reshape(count, *array.shape[len(shape) :]) for array in arrays]
-    parts = []
-    for start in range(0, count, size):
-        rows = [_padded(array[start : start + size], size) for array in flat]
-        parts.append([np.asarray(value) for value in kernel(*rows)])
-    joined = parts[0] if len(parts) == 1 else [np.concatenate(values) for values in zip(*parts, strict=True)]
-    return tuple(value[:count].reshape(*shape, *value.shape[1:]) for value in joined)
-
-
-def _padded(array: np.ndarray, size: int) -> np.ndarray:
-    if len(array) == size:
-        return array
-    return np.concatenate([array, np.repeat(array[:1], size - len(array), axis=0)])
+    return tuple(value.reshape(*shape, *value.shape[1:]) for value in in_chunks(kernel, *flat, sizes=_ROWS))
 
 
 def finish(equations: Equations, v, w, numbers, multipliers) -> tuple[np.ndarray, ...]:
@@ -94,7 +83,7 @@ def finish(equations: Equations, v, w, numbers, multipliers) -> tuple[np.ndarray
         return zero, zero, np.zeros((count, size)), np.zeros((count, size, size)), np.zeros((count, 0))
     nu = np.zeros((count, num_terminal)) if multipliers is None else multipliers.terminal
     rho = 1e-12 if multipliers is None else multipliers.weight
-    return in_chunks(lambda v, w, nu: _last(equations, v, w, numbers, nu, rho), (count,), v, w, nu)
+    return _at_nodes(lambda v, w, nu: _last(equations, v, w, numbers, nu, rho), (count,), v, w, nu)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -20,9 +20,10 @@ import numpy as np
 from scipy.integrate import solve_bvp
 from scipy.interpolate import PPoly
 
+from flm.numerics.chunks import in_chunks
 from flm.wording import InputError, UnsolvedError
 
-_CHUNK = 256  # points per compiled call: one shape, so one compilation per problem
+_ROWS = (256,)  # points per compiled call: one shape, so one compilation per problem
 _NEWTON_STEPS = 50
 
 
@@ -211,14 +212,9 @@ class _Hamiltonian:
 
     def derivatives(self, s: np.ndarray, y: np.ndarray, u: np.ndarray, unknowns: np.ndarray) -> tuple[np.ndarray, ...]:
         """l (R,), its gradient (R, z) and h's gradient (R, z) and Hessian (R, z, z), z = (v, p, u, log T)."""
-        equations, count, parts = self.problem.equations, len(s), []
-        for start in range(0, count, _CHUNK):
-            part = slice(start, min(start + _CHUNK, count))
-            pad = _CHUNK - (part.stop - part.start)
-            rows = [np.concatenate([a[part], np.repeat(a[part][-1:], pad, axis=0)]) for a in (s, y[:-1].T, u)]
-            values = _derivatives(equations, *rows, np.asarray(unknowns, float), self.problem.numbers)
-            parts.append([np.asarray(value)[: _CHUNK - pad] for value in values])
-        return tuple(np.concatenate(values) for values in zip(*parts, strict=True))
+        rest = (np.asarray(unknowns, float), self.problem.numbers)
+        run = lambda *rows: _derivatives(self.problem.equations, *rows, *rest)
+        return tuple(in_chunks(run, s, y[:-1].T, u, sizes=_ROWS))
 
     def minimize(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple]:
         """The best controls (R, k), which of them are held at a bound, and the derivatives there."""
