@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import flm
-from flm.report.pages.layout import Code, Curves, HeatMap, Page, Picture, Section, Table, Text
+from flm.report.pages.layout import Code, Curves, HeatMap, Page, Picture, Request, Section, Table, Text
 from flm.report.pages.solution import solution_page
 from flm.results import Ending, Solution, Word
 
@@ -34,7 +34,7 @@ def page():
         history={"columns": [3, 9]},
         exact=exact,
     )
-    made = solution_page(solution, title="A <test>", asked="u_t = u_xx & more", command="flm solve test.toml")
+    made = solution_page(solution, Request("A <test>", "u_t = u_xx & more", "flm solve test.toml"))
     extra = Section(
         "Extra",
         [
@@ -189,10 +189,8 @@ def others():
     y = np.sin(3 * X[:, 0])
     model = flm.FLMRegressor(2).fit(X, y)
     return {
-        "control": control_page(
-            law, title="A law", asked="x' = f - x", command="flm solve law.toml --tol " + "9" * 200
-        ),
-        "fit": fit_page(model, X, y, title="y by x", asked="y by x", command="flm fit xy.csv --target y"),
+        "control": control_page(law, Request("A law", "x' = f - x", "flm solve law.toml --tol " + "9" * 200)),
+        "fit": fit_page(model, X, y, Request("y by x", "y by x", "flm fit xy.csv --target y")),
     }
 
 

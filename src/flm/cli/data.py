@@ -37,6 +37,7 @@ def fit(
     from flm.cli.csv_table import read_csv
     from flm.estimators.progress import listening, part
     from flm.report.files import write_fit
+    from flm.report.pages.layout import Request
     from flm.results import Progress
 
     with watching(table.name) as listen, listening(lambda share, text: listen(Progress(text, share=share))):
@@ -56,8 +57,9 @@ def fit(
         score = float(1.0 - np.sum((y - mean) ** 2) / max(np.sum((y - y.mean()) ** 2), np.finfo(float).tiny))
         if out is not None:
             listen(Progress("writing", share=0.85))
-            asked = f"{target} by {', '.join(names)}, from {table.name}"
-            write_fit(model, _frame(X, names), y, folder(out), target=target, asked=asked, command=COMMAND.get())
+            name = f"{target} by {', '.join(names)}"
+            request = Request(name, f"{name}, from {table.name}", COMMAND.get())
+            write_fit(model, _frame(X, names), y, folder(out), request, target)
     if json:
         frequencies = model.frequencies_
         say_json(

@@ -65,13 +65,13 @@ def solve(
 def keep(solution: Solution | ControlSolution, asked: Asked, out: Path | None) -> dict[str, Any]:
     """The record of an answer, written with its other files where a folder is given."""
     from flm.report.files import record, write_solution
+    from flm.report.pages.layout import Request
 
     if out is None:
         return record(solution, asked.name)
     with watching(asked.name) as report:
-        return write_solution(
-            solution, folder(out), name=asked.name, asked=asked.text, command=COMMAND.get(), progress=report
-        )
+        request = Request(asked.name, asked.text, COMMAND.get())
+        return write_solution(solution, folder(out), request, progress=report)
 
 
 def print_solution(found: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,11 +43,19 @@ def fingerprint(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def read_series(path: Path) -> tuple[list[str], list[str], np.ndarray]:
-    """Dates, channel names and values (hours, channels)."""
+class Series(NamedTuple):
+    """Dates, names of channels, and values (hours, channels)."""
+
+    dates: list[str]
+    names: list[str]
+    values: np.ndarray
+
+
+def read_series(path: Path) -> Series:
+    """The table of a CSV file whose first column is the date."""
     with path.open(newline="", encoding="utf-8") as file:
         (_, *names), *rows = csv.reader(file)
-    return [row[0] for row in rows], names, np.array([[float(v) for v in row[1:]] for row in rows])
+    return Series([row[0] for row in rows], names, np.array([[float(v) for v in row[1:]] for row in rows]))
 
 
 def impute(definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,11 +64,10 @@ def impute(definition: Mapping[str, Any]) -> dict[str, Any]:
     wanted = definition["training"]
     if path is None or fingerprint(path) != wanted["file"]:
         raise FileMissingError(f"{VARIABLE} must name the folder of the ETTh1.csv that this run is about.")
-    dates, names, values = read_series(path)
-    rng = np.random.default_rng(definition["seed"])
+    series, rng = read_series(path), np.random.default_rng(definition["seed"])
     if definition["model"] == "channels":
-        return _channels([date[:7] for date in dates], values, wanted["rate"], rng)
-    return _oil(values[:, [names.index("OT")]], definition, rng)
+        return _channels([date[:7] for date in series.dates], series.values, wanted["rate"], rng)
+    return _oil(series.values[:, [series.names.index("OT")]], definition, rng)
 
 
 def _oil(series: np.ndarray, definition: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:

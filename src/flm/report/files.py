@@ -21,6 +21,7 @@ from flm.report.figures.fields import plot_spectrum
 from flm.report.figures.style import to_png, to_svg
 from flm.report.pages.control import control_page, control_table
 from flm.report.pages.fit import fit_page
+from flm.report.pages.layout import Request
 from flm.report.pages.solution import solution_page
 from flm.report.series import labeled_series
 from flm.results import Errors, Listener, Progress, Solution, silent
@@ -63,10 +64,8 @@ def record(solution: Solution | ControlSolution, name: str) -> dict[str, Any]:
 def write_solution(
     solution: Solution | ControlSolution,
     folder: str | os.PathLike[str],
+    request: Request,
     *,
-    name: str,
-    asked: str = "",
-    command: str = "",
     progress: Listener = silent,
 ) -> dict[str, Any]:
     """Write the model, a record, the values on a grid, figures and a page.
@@ -74,15 +73,13 @@ def write_solution(
     Args:
         solution: what `solve`, `train` or `distill` returned.
         folder: where; made where it is missing.
-        name: of the problem.
-        asked: the problem as text, for the page.
-        command: what to type to get the same again, for the page.
+        request: what was asked, for the record and the page.
         progress: called with a `flm.Progress` before each part.
 
     Returns:
         The record that was written.
     """
-    path, found, title = Path(folder), record(solution, name), name.replace("_", " ")
+    path, found = Path(folder), record(solution, request.name)
     path.mkdir(parents=True, exist_ok=True)
     progress(Progress("writing the values", share=0.0))
     save(solution, path / "model.safetensors")
@@ -90,7 +87,7 @@ def write_solution(
     figures: dict[str, Figure] = {"solution": solution.plot()}
     if isinstance(solution, ControlSolution):
         write_csv(path / "solution.csv", *control_table(solution))
-        page = control_page(solution, title=title, asked=asked, command=command)
+        page = control_page(solution, request)
     else:
         lines, values = solution.on_grid()
         columns = [g.ravel() for g in np.meshgrid(*lines, indexing="ij")]
@@ -99,7 +96,7 @@ def write_solution(
         progress(Progress("drawing", share=0.2))
         figures["spectrum"] = plot_spectrum(solution)
         errors = Errors(**found["errors"]) if "errors" in found else None
-        page = solution_page(solution, title=title, asked=asked, command=command, errors=errors)
+        page = solution_page(solution, request, errors)
     progress(Progress("writing the page", share=0.5))
     page.write(path / "index.html")
     write_figures(path, figures)
@@ -107,14 +104,7 @@ def write_solution(
 
 
 def write_fit(
-    model: FLMRegressor,
-    X: Any,
-    y: npt.ArrayLike,
-    folder: str | os.PathLike[str],
-    *,
-    target: str = "y",
-    asked: str = "",
-    command: str = "",
+    model: FLMRegressor, X: Any, y: npt.ArrayLike, folder: str | os.PathLike[str], request: Request, target: str = "y"
 ) -> None:
     """Write a fitted estimator, its values at the rows of X with standard deviations, a page, and a figure of one feature.
 
@@ -123,15 +113,13 @@ def write_fit(
         X: the table that it was fitted to, (n, m).
         y: what it was fitted to, (n,).
         folder: where; made where it is missing.
+        request: what was asked, for the page.
         target: the name of y.
-        asked: the request as text, for the page.
-        command: what to type to get the same again, for the page.
     """
     path, names = Path(folder), list(model._names)
     path.mkdir(parents=True, exist_ok=True)
-    title = f"{target} by {', '.join(names)}"
     mean, std = model.predict(X, return_std=True)
-    fit_page(model, X, y, title=title, asked=asked or title, command=command).write(path / "index.html")
+    fit_page(model, X, y, request).write(path / "index.html")
     save(model, path / "model.safetensors")
     columns = np.column_stack([np.asarray(X, float), np.asarray(y, float), mean, std])
     write_csv(path / "fitted.csv", [*names, target, "fitted", "standard_deviation"], columns)

@@ -1,24 +1,4 @@
-"""What a study runs, read from TOML: problems × models × sizes × optimizers × seeds.
-
-    title = "FLM and SIREN on the heat equation"
-    problems = ["heat"]            # the catalogue's names, problem files, or "module:function"
-    seeds = 10                     # 0, ..., 9; or a list
-    [training]
-    epochs = 10000
-    loss_tol = 1e-4
-    points = {equation = 1000, initial = 200, boundary = 200}
-    [final]                        # optional: the chosen configuration goes on from its best parameters
-    epochs = 30000
-    loss_tol = 1e-8
-    [selection]                    # optional
-    metrics = ["mse", "mae", "max_error", "epochs"]
-    alpha = 0.05
-    [[models]]
-    name = "flm"                   # flm.models.NAMED, or "module:function" of (domain, size, key=...)
-    sizes = [4, 16, 25]
-    [[optimizers]]
-    name = "adam"
-    rate = 1e-3
+"""What a study runs, read from TOML: problems × models × sizes × optimizers × seeds. docs/studies.md has an example.
 
 A top-level `runner = "module:function"` replaces training altogether: it is called with a run's definition and returns
 its scores; `[training]` may then hold any keys.

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -73,13 +73,38 @@ def compare(scores: np.ndarray, alpha: float = 0.05) -> Comparison:
     blocks = np.flatnonzero(~np.isnan(scores).any(axis=0))
     normality = tuple(shapiro_wilk(row[~np.isnan(row)]) for row in scores)
     if all(p > alpha for p in normality):
-        return _anova_tukey(scores, alpha, normality, tuple(blocks.tolist()))
-    if len(blocks) < 2:
+        found = _anova_tukey(scores, alpha)
+    elif len(blocks) < 2:
         raise InputError(
             f"`scores` must have at least 2 seeds that every configuration has, for a rank test; got {len(blocks)}. "
             "Finish the runs, or leave out configurations."
         )
-    return _rank_tests(scores[:, blocks], alpha, normality, tuple(blocks.tolist()))
+    else:
+        found = _rank_test(scores[:, blocks], alpha)
+    return Comparison(
+        test=found.test,
+        normality=normality,
+        statistic=found.statistic,
+        p_value=found.p_value,
+        locations=tuple(found.locations.tolist()),
+        best=found.best,
+        p_best=tuple(found.p_best.tolist()),
+        critical_difference=found.critical_difference,
+        kept=tuple((found.p_best > alpha).tolist()),
+        blocks=tuple(blocks.tolist()),
+    )
+
+
+class Tested(NamedTuple):
+    """What a test finds, by the names of `Comparison`."""
+
+    test: str
+    statistic: float
+    p_value: float
+    locations: np.ndarray
+    best: int
+    p_best: np.ndarray
+    critical_difference: float = math.nan
 
 
 def shapiro_wilk(sample: np.ndarray) -> float:
@@ -90,7 +115,7 @@ def shapiro_wilk(sample: np.ndarray) -> float:
     return float(stats.shapiro((sample - np.median(sample)) / np.ptp(sample)).pvalue)
 
 
-def _anova_tukey(scores: np.ndarray, alpha: float, normality: tuple, blocks: tuple) -> Comparison:
+def _anova_tukey(scores: np.ndarray, alpha: float) -> Tested:
     present = ~np.isnan(scores)
     n = present.sum(axis=1)
     k, total = len(scores), int(n.sum())
@@ -107,52 +132,30 @@ def _anova_tukey(scores: np.ndarray, alpha: float, normality: tuple, blocks: tup
         q = (means - means[best]) / np.sqrt(within / 2 * (1 / n + 1 / n[best]))
         others = np.arange(k) != best
         p_best[others] = stats.studentized_range.sf(q[others], k, total - k)
-    locations = tuple((means * scale).tolist())
-    kept = tuple((p_best > alpha).tolist())
-    statistic = float(between / within)
-    return Comparison(
-        ANOVA, normality, statistic, p_value, locations, best, tuple(p_best.tolist()), math.nan, kept, blocks
-    )
+    return Tested(ANOVA, float(between / within), p_value, means * scale, best, p_best)
 
 
-def _rank_tests(scores: np.ndarray, alpha: float, normality: tuple, blocks: tuple) -> Comparison:
-    k, n = scores.shape
+def _rank_test(scores: np.ndarray, alpha: float) -> Tested:
     ranks = stats.rankdata(scores, axis=0)  # ties share their mean rank
-    locations = ranks.mean(axis=1)
-    best = int(np.argmin(locations))
-    p_best, difference = np.ones(k), math.nan
     if np.all(scores == scores[0]):
-        test, statistic, p_value = EQUAL, math.nan, 1.0
-    elif k == 2:
-        test = WILCOXON
-        statistic, p_value, best = _wilcoxon(*scores)
-        p_best[1 - best] = p_value
-    else:
-        test = FRIEDMAN
-        # χ² = (k-1) Σ_i n (r̄_i - (k+1)/2)² / mean over blocks of Σ_i (r_ib - (k+1)/2)²: without ties 12n/(k(k+1)) Σ ...
-        spread = np.sum((ranks - (k + 1) / 2) ** 2) / n
-        statistic = float((k - 1) * n * np.sum((locations - (k + 1) / 2) ** 2) / spread)
-        p_value = float(stats.chi2.sf(statistic, k - 1))
-        error = math.sqrt(k * (k + 1) / (6 * n))
-        difference = nemenyi_difference(k, n, alpha)
-        if p_value <= alpha:
-            # q = |r̄_i - r̄_j| / sqrt(k (k+1) / (6 n)); q √2 is a studentized range of k means
-            q = (locations - locations[best]) / error * math.sqrt(2)
-            others = np.arange(k) != best
-            p_best[others] = stats.studentized_range.sf(q[others], k, math.inf)
-    kept = tuple((p_best > alpha).tolist())
-    return Comparison(
-        test,
-        normality,
-        statistic,
-        p_value,
-        tuple(locations.tolist()),
-        best,
-        tuple(p_best.tolist()),
-        difference,
-        kept,
-        blocks,
-    )
+        return Tested(EQUAL, math.nan, 1.0, ranks.mean(axis=1), 0, np.ones(len(scores)))
+    return _wilcoxon(scores, ranks) if len(scores) == 2 else _friedman_nemenyi(ranks, alpha)
+
+
+def _friedman_nemenyi(ranks: np.ndarray, alpha: float) -> Tested:
+    k, n = ranks.shape
+    locations = ranks.mean(axis=1)
+    # χ² = (k-1) Σ_i n (r̄_i - (k+1)/2)² / mean over blocks of Σ_i (r_ib - (k+1)/2)²: without ties 12n/(k(k+1)) Σ ...
+    spread = np.sum((ranks - (k + 1) / 2) ** 2) / n
+    statistic = float((k - 1) * n * np.sum((locations - (k + 1) / 2) ** 2) / spread)
+    p_value = float(stats.chi2.sf(statistic, k - 1))
+    best, p_best = int(np.argmin(locations)), np.ones(k)
+    if p_value <= alpha:
+        # q = |r̄_i - r̄_j| / sqrt(k (k+1) / (6 n)); q √2 is a studentized range of k means
+        q = (locations - locations[best]) / math.sqrt(k * (k + 1) / (6 * n)) * math.sqrt(2)
+        others = np.arange(k) != best
+        p_best[others] = stats.studentized_range.sf(q[others], k, math.inf)
+    return Tested(FRIEDMAN, statistic, p_value, locations, best, p_best, nemenyi_difference(k, n, alpha))
 
 
 def nemenyi_difference(num_configurations: int, num_seeds: int, alpha: float = 0.05) -> float:
@@ -166,13 +169,16 @@ def nemenyi_difference(num_configurations: int, num_seeds: int, alpha: float = 0
     return float(stats.studentized_range.isf(alpha, k, math.inf) / math.sqrt(2) * math.sqrt(k * (k + 1) / (6 * n)))
 
 
-def _wilcoxon(first: np.ndarray, second: np.ndarray) -> tuple[float, float, int]:
-    """Smaller rank sum, p, and which of the two the rank sums favor. Pairs that are equal are left out."""
-    pair = np.stack([first, second])[:, first != second]
+def _wilcoxon(pair: np.ndarray, ranks: np.ndarray) -> Tested:
+    """The best is the one that the rank sums favor. Seeds with equal scores are left out."""
+    differ = pair[0] != pair[1]
     with np.errstate(invalid="ignore"):
-        distance = np.abs(pair[0] - pair[1])
-    signed = np.sign(stats.rankdata(pair, axis=0)[0] - 1.5) * stats.rankdata(distance)
+        distance = np.abs(pair[0] - pair[1])[differ]
+    signed = np.sign(ranks[0] - 1.5)[differ] * stats.rankdata(distance)
     result: Any = stats.wilcoxon(signed)
     total = signed.sum()
-    best = 1 if total > 0 else 0 if total < 0 else int(np.median(second) < np.median(first))
-    return float(result.statistic), float(result.pvalue), best
+    lower = np.median(pair[1]) < np.median(pair[0])
+    best = 1 if total > 0 or (total == 0 and lower) else 0
+    p_best = np.ones(2)
+    p_best[1 - best] = result.pvalue
+    return Tested(WILCOXON, float(result.statistic), float(result.pvalue), ranks.mean(axis=1), best, p_best)

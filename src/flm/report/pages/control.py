@@ -6,22 +6,15 @@ import numpy as np
 
 from flm.control.solution import ControlSolution
 from flm.report.figures.control import plot_control
-from flm.report.pages.layout import Curves, Page, Picture, Section, Text, answer_page, steps_table
+from flm.report.pages.layout import Curves, Page, Picture, Request, Section, Text, steps_table
 
 EXCESS = (
     "The excess is ½∫H_u²/H_uu dt along the trajectory plus the change on enlarging the basis, relative to the cost."
 )
 
 
-def control_page(solution: ControlSolution, *, title: str, asked: str, command: str = "") -> Page:
-    """A page for a `ControlSolution` that has its problem.
-
-    Args:
-        solution: what `solve` returned for an `OptimalControl`.
-        title: the page's title.
-        asked: the problem as text.
-        command: what to type to get the same again.
-    """
+def control_page(solution: ControlSolution, request: Request) -> Page:
+    """A page for a `ControlSolution` that has its problem."""
     start = solution.starts.lift(solution.starts.center)
     names, table = control_table(solution)
     facts = [
@@ -41,7 +34,7 @@ def control_page(solution: ControlSolution, *, title: str, asked: str, command: 
         Section("What was found", found),
         Section("How sure", [Text(EXCESS), *steps_table(solution.history)]),
     ]
-    return answer_page(title, solution.status.sentence, facts, sections, asked=asked, command=command)
+    return request.page(solution.status.sentence, facts, sections)
 
 
 def control_table(solution: ControlSolution, num_times: int = 201) -> tuple[list[str], np.ndarray]:

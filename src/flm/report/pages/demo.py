@@ -16,7 +16,7 @@ from flm.paper.printed import DISKS, PDE_ERRORS
 from flm.report.figures.control import plot_control
 from flm.report.figures.fields import plot_solution
 from flm.report.pages.layout import Code, Page, Picture, Section, Table, Text
-from flm.results import Listener, Progress, silent
+from flm.results import AbstractResult, Listener, Progress, silent
 
 HEADERS = ("problem", "measure", "ours", "the paper's", "tolerance", "estimate", "seconds")
 PDES = {"heat": 1e-9, "poisson": 1e-9, "black_scholes": 1e-9, "burgers": 1e-2}
@@ -34,14 +34,14 @@ class Stop:
 
     name: str
     measure: str
-    tol: float | None
     ours: float
     paper: float | None
-    estimate: float | None
+    text: str
+    figure: Figure
     seconds: float
     converged: bool
-    figure: Figure
-    text: str
+    tol: float | None = None
+    estimate: float | None = None
     unit: str = ""
 
     def row(self) -> list[str]:
@@ -115,18 +115,9 @@ def _pde(name: str, tol: float) -> Stop:
         f"{solution.status.sentence[:1].upper()}{solution.status.sentence[1:]} Against the exact solution: relative L2 "
         f"{errors.relative_l2:.1e}, largest error {errors.max_error:.1e}, with {solution.num_columns} linear unknowns."
     )
-    return Stop(
-        TITLES[name],
-        "MSE",
-        tol,
-        errors.mse,
-        PDE_ERRORS[name]["flm"][0],
-        solution.error_estimate,
-        solution.seconds,
-        solution.converged,
-        plot_solution(solution, spectrum=True),
-        text,
-    )
+    printed = PDE_ERRORS[name]["flm"][0]
+    figure = plot_solution(solution, spectrum=True)
+    return Stop(TITLES[name], "MSE", errors.mse, printed, text, figure, **_ending(solution))
 
 
 def _family(tol: float = 1e-3, num_starts: int = 8) -> Stop:
@@ -137,19 +128,18 @@ def _family(tol: float = 1e-3, num_starts: int = 8) -> Stop:
         f"{solution.status.sentence} Simulated costs against Pontryagin's equations, solved anew for each of {num_starts} "
         f"random initial states: mean absolute error {comparison.mape:.1e} %, largest {comparison.worst:.1e} %."
     )
-    return Stop(
-        "Rock-Paper-Scissors family",
-        "cost MAPE",
-        tol,
-        comparison.mape,
-        DISKS[0.2, 0.2, 0.6][0],
-        solution.error_estimate,
-        solution.seconds,
-        solution.converged,
-        plot_control(solution, comparison.x0[:3]),
-        text,
-        unit=" %",
-    )
+    name, printed = "Rock-Paper-Scissors family", DISKS[0.2, 0.2, 0.6][0]
+    figure = plot_control(solution, comparison.x0[:3])
+    return Stop(name, "cost MAPE", comparison.mape, printed, text, figure, **_ending(solution), unit=" %")
+
+
+def _ending(solution: AbstractResult) -> dict[str, Any]:
+    return {
+        "tol": solution.tolerance,
+        "estimate": solution.error_estimate,
+        "seconds": solution.seconds,
+        "converged": solution.converged,
+    }
 
 
 def _imputation() -> Stop:
@@ -179,4 +169,4 @@ def _imputation() -> Stop:
         f"cover {covered:.0f} % of what was hidden."
     )
     figure = found.plot(rows=slice(0, 24 * 9), level=0.9)
-    return Stop("imputation, generated series", "MAE", None, error, None, None, seconds, error < straight, figure, text)
+    return Stop("imputation, generated series", "MAE", error, None, text, figure, seconds, error < straight)

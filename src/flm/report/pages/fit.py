@@ -9,23 +9,14 @@ import numpy.typing as npt
 
 from flm.estimators import FLMRegressor
 from flm.report.figures.data import plot_fit
-from flm.report.pages.layout import Curves, Item, Page, Picture, Section, Table, Text, answer_page
+from flm.report.pages.layout import Curves, Item, Page, Picture, Request, Section, Table, Text
 
 LINES = 15
 POINTS_PER_PERIOD, LEAST_POINTS, MOST_POINTS = 12, 401, 4001  # of the live curve
 
 
-def fit_page(model: FLMRegressor, X: Any, y: npt.ArrayLike, *, title: str, asked: str, command: str = "") -> Page:
-    """A page for a fitted `FLMRegressor` with one output.
-
-    Args:
-        model: the estimator.
-        X: the table that it was fitted to, (n, m).
-        y: what it was fitted to, (n,).
-        title: the page's title.
-        asked: the request as text.
-        command: what to type to get the same again.
-    """
+def fit_page(model: FLMRegressor, X: Any, y: npt.ArrayLike, request: Request) -> Page:
+    """A page for a fitted `FLMRegressor` with one output, the table X (n, m) and the values y (n,) that it was fitted to."""
     mean, std = model.predict(X, return_std=True)
     values = np.asarray(y, float)
     wrong = values - mean
@@ -45,8 +36,7 @@ def fit_page(model: FLMRegressor, X: Any, y: npt.ArrayLike, *, title: str, asked
         Section("How sure", [sure]),
     ]
     kinds = {"lines": "lines found in the data", "lattice": "a lattice over the data's extent"}
-    summary = f"A Fourier series on {kinds.get(model.kind_, 'given frequencies')}."
-    return answer_page(title, summary, facts, sections, asked=asked, command=command)
+    return request.page(f"A Fourier series on {kinds.get(model.kind_, 'given frequencies')}.", facts, sections)
 
 
 def _lines(model: FLMRegressor) -> Table:

@@ -142,19 +142,20 @@ class Page:
         return Path(path)
 
 
-def answer_page(
-    title: str,
-    summary: str,
-    facts: Sequence[tuple[str, str]],
-    sections: Sequence[Section],
-    *,
-    asked: str,
-    command: str = "",
-) -> Page:
-    """The page of one answer: what was asked, the sections, and the command that gives the same again."""
-    last = [Section("How to reproduce it", [Code(command)])] if command else []
-    whole = [Section("What was asked", [Code(asked)]), *sections, *last]
-    return Page(title, summary[:1].upper() + summary[1:], facts, whole)
+@dataclass(frozen=True)
+class Request:
+    """What was asked: its name, the text of it, and the command that gives the same again."""
+
+    name: str
+    text: str = ""
+    command: str = ""
+
+    def page(self, summary: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section]) -> Page:
+        """The page of the answer."""
+        first = [Section("What was asked", [Code(self.text)])] if self.text else []
+        last = [Section("How to reproduce it", [Code(self.command)])] if self.command else []
+        title = self.name.replace("_", " ")
+        return Page(title, summary[:1].upper() + summary[1:], facts, [*first, *sections, *last])
 
 
 def steps_table(history: Mapping[str, Any]) -> list[Table]:

@@ -5,18 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flm.report.figures.fields import plot_solution
-from flm.report.pages.layout import (
-    Curves,
-    HeatMap,
-    Item,
-    Page,
-    Picture,
-    Section,
-    Table,
-    Text,
-    answer_page,
-    steps_table,
-)
+from flm.report.pages.layout import Curves, HeatMap, Item, Page, Picture, Request, Section, Table, Text, steps_table
 from flm.report.series import labeled_series
 from flm.results import Errors, Solution
 from flm.wording import measured
@@ -24,16 +13,12 @@ from flm.wording import measured
 TERMS = 10
 
 
-def solution_page(
-    solution: Solution, *, title: str, asked: str, command: str = "", errors: Errors | None = None
-) -> Page:
+def solution_page(solution: Solution, request: Request, errors: Errors | None = None) -> Page:
     """A page for a `Solution`.
 
     Args:
         solution: what `solve`, `train` or `distill` returned.
-        title: the page's title.
-        asked: the problem as text.
-        command: what to type to get the same again.
+        request: what was asked.
         errors: what `solution.errors()` returned; computed when it is left out and the exact solution is known.
     """
     if errors is None and solution.exact is not None:
@@ -52,7 +37,7 @@ def solution_page(
         Section("The series", _terms(solution)),
         Section("How sure", _certainty(solution, errors)),
     ]
-    return answer_page(title, solution.status.sentence, facts, sections, asked=asked, command=command)
+    return request.page(solution.status.sentence, facts, sections)
 
 
 def _terms(solution: Solution) -> list[Item]:
