@@ -134,6 +134,12 @@ def save(obj: Any, path: Any) -> None:
     Args:
         obj: what to save. A problem itself is code and is not stored; of a region that is code, its outline is.
         path: where; an existing file is replaced in one step.
+
+    Example:
+        >>> import flm
+        >>> flm.save(flm.PhaseSeries([[1.0]], [[2.0]], [[0.0]], axes="x"), "wave.safetensors")
+        >>> float(flm.load("wave.safetensors")(x=0.0))
+        2.0
     """
     from safetensors.numpy import save as to_bytes
 
@@ -149,7 +155,14 @@ def save(obj: Any, path: Any) -> None:
 
 
 def load(path: Any) -> Any:
-    """Read what `save` wrote. Safe to use on a file from a stranger: nothing in it is executed."""
+    """Read what `save` wrote. Safe to use on a file from a stranger: nothing in it is executed.
+
+    Example:
+        >>> import flm
+        >>> flm.save(flm.FLM(2, 5, key=0), "model.safetensors")
+        >>> flm.load("model.safetensors").num_parameters
+        30
+    """
     from safetensors import SafetensorError, safe_open
 
     path = as_path(path)

@@ -27,7 +27,16 @@ from typing import Any
 
 
 class FLMError(Exception):
-    """Whatever FLM refuses or cannot do; every other error of the package is one of its kinds."""
+    """Whatever FLM refuses or cannot do; every other error of the package is one of its kinds.
+
+    Example:
+        >>> import flm
+        >>> try:
+        ...     flm.Box(x=(1, 0))
+        ... except flm.FLMError as error:
+        ...     print(type(error).__name__, isinstance(error, ValueError))
+        InputError True
+    """
 
 
 class InputError(FLMError, ValueError):

@@ -22,6 +22,11 @@ class FiniteVolumes:
         times: Output times, (T,).
         values: Cell averages, (T, C).
         period: The interval in x.
+
+    Example:
+        >>> answer = godunov(lambda u: u, lambda x: np.sin(2 * np.pi * x), times=[0.0, 1.0], cells=100)
+        >>> answer([[0.25, 0.0]]).round(2)
+        array([1.])
     """
 
     centers: np.ndarray
@@ -81,6 +86,11 @@ def godunov(
 
     Returns:
         Cell averages at the output times.
+
+    Example:
+        >>> answer = godunov(lambda u: u**2 / 2, lambda x: 1 + 0.35 * np.sin(2 * np.pi * x), times=0.5, cells=200)
+        >>> answer.values.shape
+        (101, 200)
     """
     if cells < 3:
         raise InputError(f"`cells` must be at least 3; got {cells}.")

@@ -27,6 +27,11 @@ class Free:
 
     Args:
         guess: Where the search starts, positive.
+
+    Example:
+        >>> import flm
+        >>> flm.problems.minimum_time(initial=(1.0, 0.0)).horizon
+        Free(guess=2.0)
     """
 
     guess: float

@@ -44,6 +44,15 @@ class ControlSolution(AbstractResult):
         problem: What was solved; not stored in files, see `attach`.
 
     The rest is what `flm.results.AbstractResult` has: `status`, `converged`, `tolerance`, `history`, ….
+
+    Example:
+        >>> import flm
+        >>> problem = flm.problems.linear_quadratic(A=-1.0, B=1.0, Q=1.0, R=1.0, initial=(1.0,), horizon=1.0)
+        >>> solution = flm.solve(problem, tol=1e-6)
+        >>> solution.converged, round(solution.cost(), 6)
+        (True, 0.192909)
+        >>> round(float(solution.control(0.0)), 4)
+        -0.3858
     """
 
     law: ControlLaw

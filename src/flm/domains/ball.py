@@ -22,6 +22,11 @@ class Ball(AbstractDomain):
         radius: The radius.
         axes: Names of the axes, when not given by keywords; x, y, z up to three dimensions, x1, x2, … beyond.
         coordinates: The center by axis name: `Ball(x=0, y=0, z=0, radius=1)`.
+
+    Example:
+        >>> ball = Ball((0.2, 0.2, 0.6), 0.15)
+        >>> ball.axes, bool(ball.contains([[0.2, 0.2, 0.7]])[0])
+        (('x', 'y', 'z'), True)
     """
 
     axes: tuple[str, ...]
@@ -80,6 +85,12 @@ class Disk(Ball):
         radius: The radius.
         axes: Names of the two axes, when they are not given by keywords; x and y by default.
         coordinates: The center by axis name: `Disk(x=0, y=0, radius=1)`.
+
+    Example:
+        >>> disk = Disk(x=0, y=0, radius=2)
+        >>> disk.bounds
+        array([[-2.,  2.],
+               [-2.,  2.]])
     """
 
     _dimension: ClassVar[int | None] = 2

@@ -33,6 +33,11 @@ class Ellipse(AbstractDomain):
         b: Half-axis along the second coordinate.
         axes: Names of the axes, when they are not given by keywords; x and y by default.
         coordinates: The center by axis name: `Ellipse(x=0, y=0, a=1.5, b=1)`.
+
+    Example:
+        >>> ellipse = Ellipse(x=0, y=0, a=1.5, b=1)
+        >>> ellipse.contains([[1.4, 0.0], [0.0, 1.4]])
+        array([ True, False])
     """
 
     axes: tuple[str, ...]
@@ -108,6 +113,12 @@ class Curve(AbstractDomain):
 
     Raises:
         ValueError: The curve is open, crosses itself, or cannot be differentiated.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> egg = Curve(lambda s: (2 * jnp.cos(s), jnp.sin(s) + 0.2 * jnp.cos(s)))
+        >>> egg.contains([[1.5, 0.0], [0.0, 1.5]])
+        array([ True, False])
     """
 
     path: Callable[[Any], Any]

@@ -38,6 +38,11 @@ class Region(AbstractDomain):
     Raises:
         ValueError: The level is nowhere negative, is not positive on all of the bounds' faces, is not finite, or cannot
             be differentiated.
+
+    Example:
+        >>> region = Region(lambda x, y: x**4 + y**4 - 1, bounds=Box(x=(-2, 2), y=(-2, 2)))
+        >>> region.contains([[0.9, 0.0], [0.9, 0.9]])
+        array([ True, False])
     """
 
     function: Callable[..., Any]

@@ -46,6 +46,13 @@ class Polygon(AbstractDomain):
 
     Raises:
         ValueError: Fewer than three vertices, repeated ones, no area, or sides that cross.
+
+    Example:
+        >>> triangle = Polygon(x=[0, 1, 1], y=[0, 0, 1])
+        >>> triangle.contains([[0.9, 0.5], [0.1, 0.5]])
+        array([ True, False])
+        >>> len(triangle.corners)
+        3
     """
 
     axes: tuple[str, ...]

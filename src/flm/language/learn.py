@@ -18,6 +18,11 @@ class Learn:
         start: where the search starts.
         lower: the least admissible value.
         upper: the greatest.
+
+    Example:
+        >>> alpha = Learn(0.5, lower=0.0)  # flm.PDE(..., parameters={"alpha": alpha})
+        >>> alpha.start, alpha.limits
+        (0.5, (0.0, inf))
     """
 
     start: float

@@ -84,6 +84,24 @@ class AbstractModel(eqx.Module):
     """A parametric function of points (P, m), a pytree whose trainable leaves are its parameters.
 
     Values are (P,) for one output and (P, K) for several.
+
+    Example:
+        >>> class Line(AbstractModel):
+        ...     slopes: Array
+        ...     map: InputMap
+        ...     num_outputs: int = eqx.field(static=True)
+        ...
+        ...     def values(self, points):
+        ...         return self.map(points) @ self.slopes
+        ...
+        >>> line = Line(slopes=np.array([2.0, 3.0]), map=input_map(2, 1.0), num_outputs=1)
+        >>> line([[1.0, 1.0]])
+        Array([5.], dtype=float64)
+        >>> line.jets([[1.0, 1.0]], ((1, 0), (0, 1)))  # both first derivatives
+        Array([[2.],
+               [3.]], dtype=float64)
+        >>> line.num_parameters
+        2
     """
 
     map: eqx.AbstractVar[InputMap]
@@ -143,7 +161,16 @@ class AbstractModel(eqx.Module):
 
 
 class AbstractLinearModel(AbstractModel):
-    """A model that is linear in its amplitudes: a least-squares solver sees only its columns."""
+    """A model that is linear in its amplitudes: a least-squares solver sees only its columns.
+
+    Example:
+        >>> import flm
+        >>> model = flm.FLM(1, 3, key=0).with_coefficients([1.0, 0.0, 0.0, 0.0, 0.0, 2.0])  # 1 + 2 sin 2x
+        >>> model.coefficients.round(12)
+        Array([1., 0., 0., 0., 0., 2.], dtype=float64)
+        >>> model.basis([0.0], ((0,), (1,))).shape
+        (2, 1, 6)
+    """
 
     @abc.abstractmethod
     def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:

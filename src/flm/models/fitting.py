@@ -18,6 +18,14 @@ def least_squares(model: Model, points: npt.ArrayLike, values: npt.ArrayLike) ->
         model: a model that is linear in its amplitudes; everything else of it is kept.
         points: (P, m).
         values: (P,) or (P, K).
+
+    Example:
+        >>> import flm
+        >>> x = np.linspace(0, 1, 50)
+        >>> network = flm.models.FourierSeriesNetwork(flm.Box(x=(0, 1)), 3)
+        >>> fitted = flm.models.least_squares(network, x, np.sin(2 * np.pi * x))
+        >>> bool(np.abs(fitted(x) - np.sin(2 * np.pi * x)).max() < 1e-12)
+        True
     """
     if not isinstance(model, AbstractLinearModel):
         raise InputTypeError(f"`model` must be linear in its amplitudes; got {type(model).__name__}. Use flm.train.")

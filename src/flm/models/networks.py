@@ -58,6 +58,11 @@ class MLP(AbstractModel):
         key: an integer or a JAX key.
         activation: "tanh", "relu", "leaky_relu" or "sigmoid".
         num_outputs: K.
+
+    Example:
+        >>> import flm
+        >>> flm.MLP(flm.Box(x=(0, 1), t=(0, 1)), 37, 1, key=0, activation="tanh").num_parameters
+        149
     """
 
     weights: tuple[Float[Array, "out in"], ...]
@@ -114,6 +119,11 @@ class Siren(AbstractModel):
         key: an integer or a JAX key.
         omega: the first layer's factor, 1 in the paper's comparisons.
         num_outputs: K.
+
+    Example:
+        >>> import flm
+        >>> flm.Siren(flm.Box(x=(0, 1), t=(0, 1)), 37, key=0).num_parameters
+        149
     """
 
     weights: tuple[Float[Array, "out in"], ...]

@@ -20,6 +20,12 @@ class SideBySide(AbstractModel):
 
     Args:
         models: one per unknown, all with the same number of inputs.
+
+    Example:
+        >>> import flm
+        >>> pair = flm.models.SideBySide([flm.FLM(1, 3, key=0), flm.FLM(1, 3, key=1)])
+        >>> pair.num_outputs
+        2
     """
 
     models: tuple[AbstractModel, ...]

@@ -14,7 +14,13 @@ from flm.wording import InputError, InputTypeError, short
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """A residual on part of the boundary (or on a plane, an edge or a point inside)."""
+    """A residual on part of the boundary (or on a plane, an edge or a point inside).
+
+    Example:
+        >>> import flm
+        >>> isinstance(flm.dirichlet("x=0"), flm.problems.Condition)
+        True
+    """
 
     place: Any
     residual: Any
@@ -23,7 +29,13 @@ class Condition:
 
 @dataclass(frozen=True, eq=False)
 class Periodic:
-    """Values and derivatives that agree on two opposite faces."""
+    """Values and derivatives that agree on two opposite faces.
+
+    Example:
+        >>> import flm
+        >>> flm.periodic("x", unknown="v").axis
+        'x'
+    """
 
     axis: str
     unknown: str | None
@@ -31,7 +43,13 @@ class Periodic:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Measured values of an observable at points."""
+    """Measured values of an observable at points.
+
+    Example:
+        >>> import flm
+        >>> flm.data([0.0, 1.0], [2.0, 3.0]).values
+        array([2., 3.])
+    """
 
     points: Any
     values: Any
@@ -47,6 +65,14 @@ def on(place: Any, residual: Any, *, where: Callable[..., Any] | None = None) ->
             shape, for the part of the boundary that came from it.
         residual: a function by argument name; `u_n` is the outward normal derivative, `nx` a component of the normal.
         where: a predicate on named coordinates that keeps part of the place.
+
+    Example:
+        >>> import flm
+        >>> outflow = flm.on("x=1", lambda u_t, u_x: u_t + u_x)
+        >>> outflow.place
+        'x=1'
+        >>> hole = flm.Disk(x=0.5, y=0.5, radius=0.1)
+        >>> held = flm.on(hole, lambda u: u - 1)
     """
     return Condition(place, residual, where)
 
@@ -75,6 +101,12 @@ def initial(value: Any, velocity: Any = None, *, axis: str = "t", unknown: str =
         velocity: likewise, for the first derivative along `axis`.
         axis: the time axis.
         unknown: which unknown.
+
+    Example:
+        >>> import flm, jax.numpy as jnp
+        >>> plucked = flm.initial(lambda x: jnp.sin(jnp.pi * x), velocity=0.0)
+        >>> [condition.place for condition in plucked]
+        ['t=min', 't=min']
     """
     conditions = [on(f"{axis}=min", _combine(unknown, {unknown: 1.0}, value, "`value` of initial"))]
     if velocity is not None:
@@ -84,17 +116,37 @@ def initial(value: Any, velocity: Any = None, *, axis: str = "t", unknown: str =
 
 
 def dirichlet(place: Any, value: Any = 0.0, *, unknown: str = "u", where: Any = None) -> Condition:
-    """The value of the unknown: u = value on `place`."""
+    """The value of the unknown: u = value on `place`.
+
+    Example:
+        >>> import flm, jax.numpy as jnp
+        >>> flm.dirichlet("x=0", lambda t: jnp.cos(t)).place
+        'x=0'
+    """
     return on(place, _combine(unknown, {unknown: 1.0}, value, "`value` of dirichlet"), where=where)
 
 
 def neumann(place: Any, value: Any = 0.0, *, unknown: str = "u", where: Any = None) -> Condition:
-    """The outward normal derivative of the unknown: u_n = value on `place`."""
+    """The outward normal derivative of the unknown: u_n = value on `place`.
+
+    Example:
+        >>> import flm
+        >>> insulated = flm.neumann("x=1")
+        >>> insulated.residual.names
+        ('u_n',)
+    """
     return on(place, _combine(unknown, {f"{unknown}_n": 1.0}, value, "`value` of neumann"), where=where)
 
 
 def robin(place: Any, a: Any, b: Any, value: Any = 0.0, *, unknown: str = "u", where: Any = None) -> Condition:
-    """The mixed condition a u + b u_n = value on `place`; a, b and value are numbers or functions of names."""
+    """The mixed condition a u + b u_n = value on `place`; a, b and value are numbers or functions of names.
+
+    Example:
+        >>> import flm
+        >>> cooling = flm.robin("x=1", a=2.0, b=1.0, value=0.5)  # 2 u + u_n = 1/2
+        >>> cooling.residual.names
+        ('u', 'u_n')
+    """
     if all(isinstance(factor, int | float) and factor == 0 for factor in (a, b)):
         raise InputError("`a` and `b` of robin must not both be zero; got 0 and 0.")
     return on(
@@ -108,6 +160,11 @@ def periodic(axis: str, *, unknown: str | None = None) -> Periodic:
     Args:
         axis: the periodic axis.
         unknown: one unknown; all of them by default.
+
+    Example:
+        >>> import flm
+        >>> flm.periodic("x")
+        Periodic(axis='x', unknown=None)
     """
     return Periodic(axis, unknown)
 
@@ -120,6 +177,12 @@ def data(points: Any, values: Any, sigma: Any = None, observe: Any = lambda u: u
         values: one per point.
         sigma: standard deviation of a reading, one for all or one each; estimated from the misfit when not given.
         observe: what was measured, a function by argument name (`lambda u_x: u_x`).
+
+    Example:
+        >>> import flm
+        >>> readings = flm.data([[0.5, 0.1], [0.5, 0.2]], [0.9, 0.7], sigma=0.01)
+        >>> readings.points.shape
+        (2, 2)
     """
     points, values = _floats("points", points), _floats("values", values)
     if points.ndim == 1:

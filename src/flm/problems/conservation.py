@@ -16,6 +16,10 @@ def burgers(mean: float = 1.0, amplitude: float = 0.35) -> ConservationLaw:
     Args:
         mean: Mean of the initial state, which is also the speed of the shock.
         amplitude: Amplitude of the initial wave; t* = 1/(2π amplitude).
+
+    Example:
+        >>> burgers().exact_values(np.array([[0.25, 0.0]]))
+        array([1.35])
     """
     entropy = EntropySolution(lambda x: mean + amplitude * np.sin(2 * np.pi * x))
     return ConservationLaw(
@@ -35,6 +39,10 @@ def buckley_leverett(ratio: float = 0.5, horizon: float = 0.6) -> ConservationLa
     Args:
         ratio: a, the ratio of the two phases' mobilities.
         horizon: The last time.
+
+    Example:
+        >>> buckley_leverett(ratio=0.25).parameters
+        {'a': 0.25}
     """
     return ConservationLaw(
         flux=lambda u, a: u**2 / (u**2 + a * (1 - u) ** 2),

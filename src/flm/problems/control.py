@@ -48,6 +48,10 @@ def rpssl(initial: Any = (0.11, 0.11, 0.11, 0.11, 0.56), *, horizon: float = 6.0
         initial: A state on the simplex, or a set: the paper's is `flm.Ball((0.11, 0.11, 0.11, 0.11, 0.56), 0.045)`.
         horizon: T.
         r: The price of control.
+
+    Example:
+        >>> rpssl(horizon=4.0).states
+        ('u1', 'u2', 'u3', 'u4', 'u5')
     """
     return OptimalControl(
         dynamics=_rpssl,
@@ -84,6 +88,10 @@ def linear_quadratic(
         S: (n, n), symmetric; zero when left out.
         initial: A state, `flm.Ball` or `flm.Box`.
         horizon: T.
+
+    Example:
+        >>> linear_quadratic(A=-1.0, B=1.0, Q=1.0, R=1.0, initial=(1.0,)).controls
+        ('u1',)
     """
     A, B, Q, R = (np.atleast_2d(np.asarray(matrix, float)) for matrix in (A, B, Q, R))
     n, k = B.shape
@@ -117,6 +125,10 @@ def van_der_pol(
         initial: A state, `flm.Ball` or `flm.Box(x1=…, x2=…)`.
         horizon: T.
         bounds: Of the control, or None.
+
+    Example:
+        >>> van_der_pol(bounds=None).bounds is None
+        True
     """
     return OptimalControl(
         dynamics=_van_der_pol,
@@ -142,6 +154,10 @@ def double_integrator(
         initial: Position and velocity, an `flm.Ball` or `flm.Box(x=…, v=…)`.
         horizon: T.
         largest: The bound on |u|, or None.
+
+    Example:
+        >>> double_integrator(largest=None).states
+        ('x', 'v')
     """
     return OptimalControl(
         dynamics=_mass,
@@ -165,6 +181,10 @@ def pendulum(initial: Any = (0.0, 0.0), *, horizon: float = 8.0, largest: float 
         initial: Angle and angular velocity, an `flm.Ball` or `flm.Box(theta=…, omega=…)`.
         horizon: T.
         largest: The bound on |u|.
+
+    Example:
+        >>> pendulum(largest=0.5).bounds
+        (-0.5, 0.5)
     """
     return OptimalControl(
         dynamics=_pendulum,
@@ -186,6 +206,10 @@ def minimum_time(initial: Any = (1.0, 0.0), *, effort: float = 0.1, guess: float
         initial: Position and velocity, an `flm.Ball` or `flm.Box(x=…, v=…)`.
         effort: The price of control.
         guess: Where the search for T starts.
+
+    Example:
+        >>> minimum_time().horizon
+        Free(guess=2.0)
     """
     return OptimalControl(
         dynamics=_mass,

@@ -26,19 +26,18 @@ READERS = {"equation": read_pde, "conservation": read_conservation, "control": r
 def read_problem(path: str | PathLike[str], *, parameters: Mapping[str, float] | None = None) -> Problem:
     """The problem in a TOML file.
 
-        Args:
-            path: The file.
-            parameters: Values that replace those of its [parameters].
+    Args:
+        path: The file.
+        parameters: Values that replace those of its [parameters].
 
-        Raises:
-            ProblemError: With file, table, key and column.
+    Raises:
+        ProblemError: With file, table, key and column.
 
-        Example:
-            >>> from os import PathLike
-    from pathlib import Path
-            >>> text = '[domain]\\nt = [0, 1]\\n[equation]\\node = "u_t = -u"\\n[conditions]\\n"t=0" = "u = 1"\\n'
-            >>> _ = Path("decay.toml").write_text(text)
-            >>> decay = read_problem("decay.toml")
+    Example:
+        >>> text = '[domain]\\nt = [0, 1]\\n[equation]\\node = "u_t = -u"\\n[conditions]\\n"t=0" = "u = 1"\\n'
+        >>> _ = Path("decay.toml").write_text(text)
+        >>> read_problem("decay.toml").axes
+        ('t',)
     """
     path = Path(path)
     return parse_problem(read_file(path, "problem"), name=path.name, folder=path.parent, parameters=parameters)
@@ -51,7 +50,13 @@ def parse_problem(
     folder: str | PathLike[str] = ".",
     parameters: Mapping[str, float] | None = None,
 ) -> Problem:
-    """The problem in a TOML text; `name` stands in errors, `folder` is where its data files are."""
+    """The problem in a TOML text; `name` stands in errors, `folder` is where its data files are.
+
+    Example:
+        >>> text = '[domain]\\nt = [0, 1]\\n[equation]\\node = "u_t = -u"\\n[conditions]\\n"t=0" = "u = 1"\\n'
+        >>> parse_problem(text).axes
+        ('t',)
+    """
     build = read_outline(text, name=name, folder=folder, parameters=parameters)
     with sentences(Place(name)):
         return build()

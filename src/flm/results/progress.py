@@ -27,6 +27,11 @@ class Progress:
         share: of the work that is expected, from 0 to 1: a guess where searches stop by themselves. NaN if not known.
         seconds_left: at the present speed. NaN if not known.
         extras: what this kind of work adds, by name.
+
+    Example:
+        >>> event = Progress("lattice", columns=25, estimate=1.5e-3, seconds=0.2)
+        >>> print(event)
+        lattice, 25 columns, estimate 1.50e-03, 0.2 s
     """
 
     stage: str

@@ -55,6 +55,13 @@ class Solution(AbstractResult):
         error_estimate: estimated relative L2 error over the domain, worst unknown (conservation laws: relative L1).
 
     The rest is what `flm.results.AbstractResult` has: `status`, `converged`, `tolerance`, `parameters`, `history`, ….
+
+    Example:
+        >>> import flm
+        >>> decay = flm.PDE(flm.Box(t=(0, 1)), lambda u, u_t: u_t + u, [flm.initial(1.0)])
+        >>> solution = flm.solve(decay)
+        >>> solution.converged, round(float(solution(t=1.0)), 6), round(float(solution.d("t")(t=0.0)), 6)
+        (True, 0.367879, -1.0)
     """
 
     model: AbstractModel

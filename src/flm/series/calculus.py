@@ -49,7 +49,14 @@ class Waves(NamedTuple):
 
 
 class Term(NamedTuple):
-    """One cosine of a series: amplitude * cos(frequency . x - phase); period = 2 pi / |frequency| per axis."""
+    """One cosine of a series: amplitude * cos(frequency . x - phase); period = 2 pi / |frequency| per axis.
+
+    Example:
+        >>> from flm.series import PhaseSeries
+        >>> term = PhaseSeries([[2.0]], [[3.0]], [[0.5]]).terms()[0]
+        >>> term.amplitude, term.phase, term.period.round(6)
+        (3.0, 0.5, array([3.141593]))
+    """
 
     amplitude: float
     phase: float
@@ -58,7 +65,17 @@ class Term(NamedTuple):
 
 
 class AbstractSeries(eqx.Module):
-    """A finite sum of plane waves in m inputs, as a function."""
+    """A finite sum of plane waves in m inputs, as a function.
+
+    Example:
+        >>> from flm.series import PhaseSeries
+        >>> cosine = PhaseSeries([[1.0]], [[1.0]], [[0.0]], axes="x")
+        >>> sum_of_both = 2 * cosine * cosine - 1  # cos 2x
+        >>> round(float(sum_of_both(np.pi / 2)), 12)
+        -1.0
+        >>> round(float(sum_of_both.integrate((0, np.pi / 4))), 12)
+        0.5
+    """
 
     frequencies: eqx.AbstractVar[Float[Array, "N m"]]
     axes: eqx.AbstractVar[tuple[str, ...] | None]

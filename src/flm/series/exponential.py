@@ -26,6 +26,13 @@ class ExponentialSeries(AbstractSeries):
         coefficients: complex; a last axis holds several outputs.
         axes: names of the inputs.
         is_real: whether the coefficients come in conjugate pairs; found out when not given (inside `jit`, give it).
+
+    Example:
+        >>> cosine = ExponentialSeries([[3.0], [-3.0]], [0.5, 0.5], axes="x")
+        >>> cosine.is_real, float(cosine(0.0))
+        (True, 1.0)
+        >>> float(cosine.d("xx")(0.0))
+        -9.0
     """
 
     frequencies: Float[Array, "T m"]

@@ -206,6 +206,13 @@ class SeparableSeries(AbstractSeries):
         coefficients: 2^m per sub-network; k - 1 in m bits, leftmost bit = input 1, bit 1 = sine. A last axis holds
             several outputs.
         axes: names of the inputs.
+
+    Example:
+        >>> wave = SeparableSeries([[1.0, 2.0]], [[0.0, 0.0, 0.0, 1.0]], axes=("x", "y"))  # sin x sin 2y
+        >>> round(float(wave(x=np.pi / 2, y=np.pi / 4)), 12)
+        1.0
+        >>> wave.phase().amplitudes
+        Array([[0.5, 0.5]], dtype=float64)
     """
 
     frequencies: Float[Array, "N m"]

@@ -28,6 +28,13 @@ class CollocationSolution:
         control_times: Of the nodes, (R',).
         controls: There, (R', k).
         status: What IPOPT says.
+
+    Example:
+        >>> import flm
+        >>> problem = flm.problems.linear_quadratic(A=-1.0, B=1.0, Q=1.0, R=1.0, initial=(1.0,), horizon=1.0)
+        >>> answer = collocation(problem, elements=10)
+        >>> answer.states[0], round(answer.horizon, 12)
+        (array([1.]), 1.0)
     """
 
     cost: float
@@ -50,6 +57,12 @@ def collocation(problem: Any, x0: Any = None, **options: Any) -> CollocationSolu
     Raises:
         ImportError: CasADi is not installed.
         RuntimeError: IPOPT did not converge; the message has its status.
+
+    Example:
+        >>> import flm
+        >>> problem = flm.problems.linear_quadratic(A=-1.0, B=1.0, Q=1.0, R=1.0, initial=(1.0,), horizon=1.0)
+        >>> round(collocation(problem, elements=10).cost, 6)
+        0.192909
     """
     if x0 is None:
         if problem.starts.dimension:

@@ -36,6 +36,13 @@ class PontryaginSolution:
         horizon: T.
         residual: The largest relative residual of the differential equations.
         guess: Which guess led here.
+
+    Example:
+        >>> import flm
+        >>> problem = flm.problems.linear_quadratic(A=-1.0, B=1.0, Q=1.0, R=1.0, initial=(1.0,), horizon=1.0)
+        >>> answer = pontryagin(problem)
+        >>> answer.controls([0.0]).round(4)
+        array([[-0.3858]])
     """
 
     cost: float

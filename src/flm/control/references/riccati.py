@@ -16,6 +16,11 @@ class RiccatiSolution:
     Attributes:
         cost: Of the given initial states, (P,).
         initial: P(0), (n, n).
+
+    Example:
+        >>> answer = riccati(A=-1.0, B=1.0, Q=1.0, R=1.0, S=None, horizon=1.0, x0=[1.0])
+        >>> answer.gain(0.0).round(6)  # u = -K x
+        array([[0.385819]])
     """
 
     cost: np.ndarray
@@ -42,6 +47,11 @@ def riccati(A: Any, B: Any, Q: Any, R: Any, S: Any, horizon: float, x0: Any) -> 
         S: (n, n), symmetric, or None for zero.
         horizon: T.
         x0: One initial state (n,) or several (P, n).
+
+    Example:
+        >>> answer = riccati(A=-1.0, B=1.0, Q=1.0, R=1.0, S=None, horizon=1.0, x0=[1.0])
+        >>> answer.cost.round(6)
+        array([0.192909])
     """
     A, B, Q, R = (np.atleast_2d(np.asarray(matrix, float)) for matrix in (A, B, Q, R))
     n = len(A)

@@ -32,6 +32,11 @@ class Adam:
         betas: Of Adam.
         steps: Runge–Kutta steps of a trajectory.
         num_starts: Random training starts of a family.
+
+    Example:
+        >>> import flm
+        >>> flm.Adam(epochs=2000, learning_rate=1e-3).betas
+        (0.9, 0.999)
     """
 
     epochs: int = 1000

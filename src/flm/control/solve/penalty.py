@@ -51,6 +51,12 @@ class Penalty:
         num_starts: Random training starts of a family.
         normalize: Whether inputs are scaled to (π t/T, π/2 z), or raw (t, x0).
         polish: Newton steps after Adam, for at most 400 parameters.
+
+    Example:
+        >>> import flm
+        >>> method = flm.Penalty.paper_fixed(epochs=5000)  # flm.solve(problem, method=method)
+        >>> method.state_subnets, method.epochs
+        (5, 5000)
     """
 
     state_subnets: int | None = None

@@ -51,6 +51,12 @@ class Reduced:
         learn_frequencies: Whether frequencies move too. By default they do when the number of sub-networks is given,
             and a growing lattice of fixed ones is used otherwise.
         adam: Train frequencies, amplitudes and phases by Adam instead, as the paper does; needs `num_subnets`.
+
+    Example:
+        >>> import flm
+        >>> flm.Reduced(learn_frequencies=True)
+        Reduced(learn_frequencies=True, adam=None)
+        >>> method = flm.Reduced(adam=flm.Adam(epochs=2000))  # flm.solve(problem, num_subnets=8, method=method)
     """
 
     learn_frequencies: bool | None = None

@@ -45,6 +45,14 @@ class GallantWhite(AbstractModel):
 
     Raises:
         ValueError: from a call, when a pre-activation leaves the range that its M_i covers.
+
+    Example:
+        >>> import flm
+        >>> model = flm.models.GallantWhite(flm.Box(x=(0, 1)), 3)
+        >>> model.reach, model.num_parameters
+        ((0, 1, 1, 1, 2, 2), 7)
+        >>> model.covered([0.0, 0.5, 2.0])
+        array([ True,  True, False])
     """
 
     frequencies: Float[Array, "terms m"]

@@ -47,6 +47,12 @@ class FourierSeriesNetwork(AbstractOutputWeights):
         order: the highest frequency along each axis.
         key: accepted for a uniform call; the start is zero.
         num_outputs: K.
+
+    Example:
+        >>> import flm
+        >>> model = flm.models.FourierSeriesNetwork(flm.Box(x=(0, 1), y=(0, 1)), 2)
+        >>> model.num_parameters  # 3 x 3 frequencies, four products each
+        36
     """
 
     frequencies: Float[Array, "N m"]
@@ -128,6 +134,12 @@ class SharedBasisNetwork(AbstractOutputWeights):
         order: the highest frequency.
         key: accepted for a uniform call; the start is zero.
         num_outputs: K.
+
+    Example:
+        >>> import flm
+        >>> model = flm.models.SharedBasisNetwork(flm.Box(x=(0, 1)), 5, num_outputs=3)
+        >>> model.num_parameters, model([0.5]).shape
+        (33, (1, 3))
     """
 
     weights: Float[Array, "2*order+1 *K"]

@@ -37,6 +37,12 @@ class RandomFourierFeatures(AbstractModel):
         scale: standard deviation of the entries of B, in radians per unit of z.
         activation: of the MLP.
         num_outputs: K.
+
+    Example:
+        >>> import flm
+        >>> model = flm.models.RandomFourierFeatures(1, 5, 1, key=0)
+        >>> model.projections.shape, model.num_parameters
+        ((5, 1), 61)
     """
 
     projections: Float[Array, "features m"]
@@ -88,6 +94,11 @@ class FourierELM(AbstractOutputWeights):
         key: for the hidden layer.
         scale: the largest frequency component, in radians per unit of z.
         num_outputs: K.
+
+    Example:
+        >>> import flm
+        >>> flm.models.FourierELM(flm.Box(x=(0, 1)), 5, key=0).num_parameters
+        5
     """
 
     frequencies: Float[Array, "N m"]

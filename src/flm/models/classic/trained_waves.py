@@ -29,6 +29,11 @@ class Silvescu(AbstractModel):
         num_terms: how many products.
         key: for the phases, normal with standard deviation pi/3, and the weights, normal with 1/sqrt(num_terms).
         sigmoid: whether the sum is squeezed into (0, 1).
+
+    Example:
+        >>> import flm
+        >>> flm.models.Silvescu(flm.Box(x=(0, 1)), 3, key=0).num_parameters
+        9
     """
 
     frequencies: Float[Array, "terms m"]
@@ -84,6 +89,11 @@ class LiuNetwork(AbstractModel):
         num_inputs: m, or a domain, whose extent is mapped to [-1, 1]^m.
         num_terms: N.
         key: frequencies start uniform in +-pi per component, amplitudes normal with standard deviation 1/sqrt(N).
+
+    Example:
+        >>> import flm
+        >>> flm.models.LiuNetwork(flm.Box(x=(0, 1)), 5, key=0).num_parameters
+        20
     """
 
     sine_frequencies: Float[Array, "N m"]
@@ -170,6 +180,12 @@ class NonharmonicNetwork(AbstractModel):
         num_inputs: 1, or a domain with one axis.
         num_terms: N; frequencies start at 1, ..., N, phases normal with standard deviation pi/3, amplitudes zero.
         key: for the phases.
+
+    Example:
+        >>> import flm
+        >>> model = flm.models.NonharmonicNetwork(flm.Box(x=(0, 1)), 3, key=0)
+        >>> model.frequencies, model.num_parameters
+        (Array([1., 2., 3.], dtype=float64), 10)
     """
 
     frequencies: Float[Array, "N"]
