@@ -200,8 +200,9 @@ def ipopt_alone(problem, x0):
     from flm.control.references.collocation import CollocationProgram
 
     program = CollocationProgram(problem)
-    program.solve(x0[0])
-    _, seconds = timed(lambda: [program.solve(x) for x in x0])
+    v0 = problem.starts.coordinates(x0)
+    program.solve(v0[0])
+    _, seconds = timed(lambda: [program.solve(v) for v in v0])
     return seconds / len(x0)
 
 

@@ -20,13 +20,15 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from flm.language.arguments import Named, argument_names
 from flm.wording import InputError, InputTypeError, did_you_mean
 
 Function = Callable[..., object] | Named  # its arguments are picked by name; it returns a number, or several
 Constraints = Function | list[Function] | tuple[Function, ...] | None
-Scalar = jax.Array | float
+Array = jax.Array | np.ndarray
+Scalar = jax.Array | np.ndarray | float
 
 
 @dataclass(frozen=True)
@@ -67,17 +69,17 @@ class Equations:
         """The number of controls, log T included when the horizon is free."""
         return len(self.controls) + self.free
 
-    def lift(self, v: jax.Array) -> jax.Array:
+    def lift(self, v: Array) -> Array:
         """All states from the independent coordinates (last axis)."""
         if not self.on_simplex:
             return v
         return jnp.concatenate([v, 1.0 - v.sum(axis=-1, keepdims=True)], axis=-1)
 
-    def duration(self, w: jax.Array, numbers: jax.Array) -> jax.Array:
+    def duration(self, w: Array, numbers: Array) -> jax.Array:
         """T, from log T or from the last of `numbers`."""
         return jnp.exp(w[len(self.controls)]) if self.free else numbers[len(self.parameters)]
 
-    def known(self, s: Scalar, v: jax.Array, w: jax.Array, numbers: jax.Array) -> dict[str, Scalar]:
+    def known(self, s: Scalar, v: Array, w: Array, numbers: Array) -> dict[str, Scalar]:
         """Every name's value at a point."""
         values = dict(zip(self.parameters, numbers, strict=False))
         values["t"] = s * self.duration(w, numbers)
@@ -85,32 +87,30 @@ class Equations:
         values.update(zip(self.controls, w, strict=False))
         return values
 
-    def rates(self, s: Scalar, v: jax.Array, w: jax.Array, numbers: jax.Array) -> jax.Array:
+    def rates(self, s: Scalar, v: Array, w: Array, numbers: Array) -> jax.Array:
         """F: the coordinates' derivative with respect to normalized time."""
         values = values_of(self.dynamics, self.known(s, v, w, numbers))
         return self.duration(w, numbers) * stack(values[: self.num_coordinates])
 
-    def running(self, s: Scalar, v: jax.Array, w: jax.Array, numbers: jax.Array) -> jax.Array:
+    def running(self, s: Scalar, v: Array, w: Array, numbers: Array) -> jax.Array:
         """l: the running cost per unit of normalized time."""
         return self.duration(w, numbers) * stack(values_of(self.running_cost, self.known(s, v, w, numbers)))[0]
 
-    def path_values(self, s: Scalar, v: jax.Array, w: jax.Array, numbers: jax.Array) -> jax.Array:
+    def path_values(self, s: Scalar, v: Array, w: Array, numbers: Array) -> jax.Array:
         """All path constraints g."""
         return self._all(self.path, self.known(s, v, w, numbers))
 
-    def final_cost(self, v: jax.Array, w: jax.Array, numbers: jax.Array) -> jax.Array:
+    def final_cost(self, v: Array, w: Array, numbers: Array) -> jax.Array:
         """phi, zero when there is no terminal cost."""
         if self.terminal_cost is None:
             return jnp.zeros(())
         return stack(values_of(self.terminal_cost, self.known(1.0, v, w, numbers)))[0]
 
-    def terminal_values(self, v: jax.Array, w: jax.Array, numbers: jax.Array) -> jax.Array:
+    def terminal_values(self, v: Array, w: Array, numbers: Array) -> jax.Array:
         """All terminal constraints h."""
         return self._all(self.terminal, self.known(1.0, v, w, numbers))
 
-    def running_lagrangian(
-        self, s: Scalar, v: jax.Array, w: jax.Array, numbers: jax.Array, lam: jax.Array, rho: Scalar
-    ) -> jax.Array:
+    def running_lagrangian(self, s: Scalar, v: Array, w: Array, numbers: Array, lam: Array, rho: Scalar) -> jax.Array:
         """l with the path constraints' augmented Lagrangian."""
         value = self.running(s, v, w, numbers)
         if not self.path:
@@ -118,7 +118,7 @@ class Equations:
         g = self.path_values(s, v, w, numbers)
         return value + self.duration(w, numbers) * jnp.sum(jnp.maximum(0.0, lam + rho * g) ** 2 - lam**2) / (2 * rho)
 
-    def final_lagrangian(self, v: jax.Array, w: jax.Array, numbers: jax.Array, nu: jax.Array, rho: Scalar) -> jax.Array:
+    def final_lagrangian(self, v: Array, w: Array, numbers: Array, nu: Array, rho: Scalar) -> jax.Array:
         """phi with the terminal constraints' augmented Lagrangian."""
         value = self.final_cost(v, w, numbers)
         if not self.terminal:

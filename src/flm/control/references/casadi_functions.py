@@ -1,16 +1,21 @@
 """A control problem's functions as CasADi functions, read from their JAX traces."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import Jaxpr, JaxprEqn
 
+from flm.control.equations import Equations
 from flm.wording import ExtraMissingError
 
+Expression = Any  # casadi.SX: the extra has no types
 
-def import_casadi() -> Any:
+
+def import_casadi() -> ModuleType:
     """The module, or a sentence that says how to install it."""
     try:
         return importlib.import_module("casadi")
@@ -23,7 +28,7 @@ def import_casadi() -> Any:
 class CasadiFunctions:
     """The problem's functions as CasADi functions."""
 
-    def __init__(self, casadi: Any, equations: Any, numbers: np.ndarray):
+    def __init__(self, casadi: ModuleType, equations: Equations, numbers: np.ndarray):
         d, k = equations.num_coordinates, equations.num_inputs
         v, w, s = np.zeros(d), np.zeros(k), np.zeros(())
         along = lambda s, v, w: (
@@ -37,23 +42,28 @@ class CasadiFunctions:
         self._at_end = casadi.Function("at_end", list(symbols[1:]), [_column(casadi, value) for value in outputs])
         self._controls, self._free, self._casadi = len(equations.controls), equations.free, casadi
 
-    def along(self, s, v, w):
+    def along(self, s: float, v: Expression, w: Expression) -> tuple[Expression, ...]:
         """Rates, running cost and path constraints."""
         return self._along(s, v, w)
 
-    def at_end(self, v, log_horizon):
+    def at_end(self, v: Expression, log_horizon: Expression) -> tuple[Expression, ...]:
         """Final cost and terminal constraints."""
         rest = self._casadi.DM.zeros(self._controls)
         return self._at_end(v, self._casadi.vertcat(rest, log_horizon) if self._free else rest)
 
 
-def _column(casadi: Any, values: np.ndarray) -> Any:
+def _column(casadi: ModuleType, values: np.ndarray) -> Expression:
     """An object array of expressions as a column."""
     entries = list(np.ravel(values))
     return casadi.vertcat(*entries) if entries else casadi.SX.zeros(0, 1)
 
 
-def _translate(casadi: Any, function: Callable, example: tuple, symbols: tuple) -> list[np.ndarray]:
+def _translate(
+    casadi: ModuleType,
+    function: Callable[..., tuple[jax.Array, ...]],
+    example: tuple[np.ndarray, ...],
+    symbols: tuple[Expression, ...],
+) -> list[np.ndarray]:
     """The outputs of a JAX function as object arrays of CasADi expressions, by walking its trace."""
     closed = jax.make_jaxpr(function)(*example)
     inputs = []
@@ -66,7 +76,9 @@ def _translate(casadi: Any, function: Callable, example: tuple, symbols: tuple) 
     return _walk(casadi, closed.jaxpr, closed.consts, inputs)
 
 
-def _walk(casadi: Any, jaxpr: Any, constants: Any, inputs: list) -> list[np.ndarray]:
+def _walk(
+    casadi: ModuleType, jaxpr: Jaxpr, constants: Sequence[jax.Array], inputs: list[np.ndarray]
+) -> list[np.ndarray]:
     values: dict[Any, np.ndarray] = {}
     read = lambda atom: np.asarray(atom.val, object) if hasattr(atom, "val") else values[atom]
     for variable, value in zip(jaxpr.constvars, constants, strict=True):
@@ -86,10 +98,10 @@ def _walk(casadi: Any, jaxpr: Any, constants: Any, inputs: list) -> list[np.ndar
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _apply(casadi: Any, equation: Any, arguments: list[np.ndarray]) -> np.ndarray:
+def _apply(casadi: ModuleType, equation: JaxprEqn, arguments: list[np.ndarray]) -> np.ndarray:
     """One primitive on object arrays."""
     name, params = equation.primitive.name, equation.params
-    shape = equation.outvars[0].aval.shape
+    shape = equation.outvars[0].aval.shape  # type: ignore[attr-defined]
     elementwise = _elementwise(casadi)
     if name in elementwise:
         return _map(elementwise[name], shape, *arguments)
@@ -133,7 +145,7 @@ def _apply(casadi: Any, equation: Any, arguments: list[np.ndarray]) -> np.ndarra
     )
 
 
-def _elementwise(casadi: Any) -> dict[str, Callable]:
+def _elementwise(casadi: ModuleType) -> dict[str, Callable[..., Expression]]:
     return {
         "add": lambda a, b: a + b, "add_any": lambda a, b: a + b, "sub": lambda a, b: a - b,
         "mul": lambda a, b: a * b, "div": lambda a, b: a / b, "neg": lambda a: -a,
@@ -148,7 +160,7 @@ def _elementwise(casadi: Any) -> dict[str, Callable]:
     }  # fmt: skip
 
 
-def _map(function: Callable, shape: tuple[int, ...], *arguments: np.ndarray) -> np.ndarray:
+def _map(function: Callable[..., Expression], shape: tuple[int, ...], *arguments: np.ndarray) -> np.ndarray:
     wide = [np.broadcast_to(argument, shape) for argument in arguments]
     result = np.empty(shape, object)
     for index in np.ndindex(shape):

@@ -8,12 +8,15 @@ exact derivatives. The problem's functions are read from their JAX traces, so th
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from flm.control.references.casadi_functions import CasadiFunctions, import_casadi
-from flm.wording import InputError, UnsolvedError
+from flm.control.problem import OptimalControl
+from flm.control.references.casadi_functions import CasadiFunctions, Expression, import_casadi
+from flm.control.references.start import one_start
+from flm.wording import UnsolvedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +49,24 @@ class CollocationSolution:
     status: str
 
 
-def collocation(problem: Any, x0: Any = None, **options: Any) -> CollocationSolution:
+def collocation(
+    problem: OptimalControl,
+    x0: npt.ArrayLike | None = None,
+    *,
+    elements: int = 60,
+    degree: int = 4,
+    tol: float = 1e-10,
+    max_iterations: int = 500,
+) -> CollocationSolution:
     """The optimal cost and trajectory of one initial state by direct collocation.
 
     Args:
         problem: An `OptimalControl`; bounds, path and terminal constraints and a free horizon are all allowed.
         x0: The initial state; the problem's own when it has one.
-        options: `elements` (60) of time, `degree` (4) of the polynomials, `tol` (1e-10) and `max_iterations` (500) of IPOPT.
+        elements: Of time.
+        degree: Of the collocation polynomials.
+        tol: Of IPOPT.
+        max_iterations: Of IPOPT.
 
     Raises:
         ImportError: CasADi is not installed.
@@ -64,26 +78,20 @@ def collocation(problem: Any, x0: Any = None, **options: Any) -> CollocationSolu
         >>> round(collocation(problem, elements=10).cost, 6)
         0.192909
     """
-    if x0 is None:
-        if problem.starts.dimension:
-            raise InputError("`x0` must be given for a problem with a set of initial states.")
-        x0 = problem.starts.lift(problem.starts.center)
-    return CollocationProgram(problem, **options).solve(x0)
+    v0 = one_start(problem, x0)
+    return CollocationProgram(problem, elements, degree, tol, max_iterations).solve(v0)
 
 
 class CollocationProgram:
-    """A nonlinear program that is built once and solved for any initial state.
-
-    Args:
-        problem: An `OptimalControl`.
-        elements: Of time.
-        degree: Of the collocation polynomials.
-        tol: Of IPOPT.
-        max_iterations: Of IPOPT.
-    """
+    """A nonlinear program that is built once and solved for any initial state; see `collocation`."""
 
     def __init__(
-        self, problem: Any, *, elements: int = 60, degree: int = 4, tol: float = 1e-10, max_iterations: int = 500
+        self,
+        problem: OptimalControl,
+        elements: int = 60,
+        degree: int = 4,
+        tol: float = 1e-10,
+        max_iterations: int = 500,
     ):
         casadi = import_casadi()
         self.problem = problem
@@ -91,7 +99,7 @@ class CollocationProgram:
         d, k = equations.num_coordinates, len(equations.controls)
         functions = CasadiFunctions(casadi, equations, numbers)
         points = np.array([0.0, *casadi.collocation_points(degree, "radau")])
-        slopes, ends, weights = _polynomials(points)
+        polynomials = _polynomials(points)
         self._opti = opti = casadi.Opti()
         self._start = opti.parameter(d)
         self._log_horizon = opti.variable() if equations.free else math.log(numbers[-1])
@@ -111,16 +119,16 @@ class CollocationProgram:
                 rates.append(rate)
                 if equations.path:
                     opti.subject_to(g <= 0)
-                cost = cost + width * weights[j] * running
+                cost = cost + width * polynomials.weights[j] * running
                 self._states.append(node)
                 self._controls.append(control)
                 self._s.append(s)
                 self._s_controls.append(s)
             for j in range(1, degree + 1):
-                slope = sum(slopes[i, j] * nodes[i] for i in range(degree + 1))
+                slope = sum(polynomials.slopes[i, j] * nodes[i] for i in range(degree + 1))
                 opti.subject_to(slope == width * rates[j - 1])
             state = opti.variable(d)
-            opti.subject_to(state == sum(ends[i] * nodes[i] for i in range(degree + 1)))
+            opti.subject_to(state == sum(polynomials.ends[i] * nodes[i] for i in range(degree + 1)))
             self._states.append(state)
             self._s.append((e + 1) * width)
         final, h = functions.at_end(state, self._log_horizon)
@@ -131,15 +139,12 @@ class CollocationProgram:
         quiet = {"ipopt.print_level": 0, "print_time": False, "ipopt.sb": "yes", "ipopt.tol": tol}
         opti.solver("ipopt", quiet | {"ipopt.max_iter": max_iterations})
 
-    def solve(self, x0: Any) -> CollocationSolution:
-        """The optimum from one initial state, started from rest there."""
+    def solve(self, v0: np.ndarray) -> CollocationSolution:
+        """The optimum from one initial state's coordinates (d,), started from rest there."""
         problem, opti = self.problem, self._opti
-        v0 = problem.starts.coordinates(x0)
-        if len(v0) != 1:
-            raise InputError(f"`x0` must be one state; got {len(v0)}.")
-        opti.set_value(self._start, v0[0])
+        opti.set_value(self._start, v0)
         for state in self._states:
-            opti.set_initial(state, v0[0])
+            opti.set_initial(state, v0)
         rest = np.clip(np.zeros(len(problem.controls)), problem.lower, problem.upper)
         for control in self._controls:
             opti.set_initial(control, rest)
@@ -148,9 +153,9 @@ class CollocationProgram:
         try:
             found = opti.solve()
         except RuntimeError:
-            status = opti.stats()["return_status"]
+            status, start = opti.stats()["return_status"], np.round(problem.starts.lift(v0), 6).tolist()
             raise UnsolvedError(
-                f"direct collocation was not solved from {np.round(np.ravel(x0), 6).tolist()}: IPOPT says {status}. "
+                f"direct collocation was not solved from {start}: IPOPT says {status}. "
                 "Try more `elements` or `max_iterations`."
             ) from None
         horizon = float(np.exp(found.value(self._log_horizon))) if problem.free else float(problem.numbers[-1])
@@ -161,7 +166,7 @@ class CollocationProgram:
             np.array(self._s_controls) * horizon, controls, found.stats()["return_status"],
         )  # fmt: skip
 
-    def _bound(self, control: Any) -> None:
+    def _bound(self, control: Expression) -> None:
         for i, (low, high) in enumerate(zip(self.problem.lower, self.problem.upper, strict=True)):
             if np.isfinite(low) and np.isfinite(high):
                 self._opti.subject_to(self._opti.bounded(low, control[i], high))
@@ -171,8 +176,15 @@ class CollocationProgram:
                 self._opti.subject_to(control[i] <= high)
 
 
-def _polynomials(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+class _Polynomials(NamedTuple):
     """Slopes at the points (i, j), values at 1 and integrals of the Lagrange polynomials on the points."""
+
+    slopes: np.ndarray
+    ends: np.ndarray
+    weights: np.ndarray
+
+
+def _polynomials(points: np.ndarray) -> _Polynomials:
     size = len(points)
     slopes, ends, weights = np.zeros((size, size)), np.zeros(size), np.zeros(size)
     for i in range(size):
@@ -185,4 +197,4 @@ def _polynomials(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     for j in range(1, size):
         others = np.delete(nodes, j - 1)
         weights[j] = (np.poly1d(others, r=True) / np.prod(nodes[j - 1] - others)).integ()(1.0)
-    return slopes, ends, weights
+    return _Polynomials(slopes, ends, weights)
