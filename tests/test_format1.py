@@ -26,3 +26,14 @@ def test_solutions_of_the_first_format_are_refused(name, kind):
     ) as e:
         flm.load(OLD / f"{name}.safetensors")
     assert "\n" not in str(e.value)
+
+
+def test_a_regressor_of_the_first_format():
+    model = flm.load(OLD / "regressor.safetensors")
+    np.testing.assert_allclose(model.predict(np.linspace(1, 9, 5)[:, None]), VALUES["regressor"], rtol=1e-9)
+
+
+def test_an_imputer_of_the_first_format():
+    imputer = flm.load(OLD / "imputer.safetensors")
+    holes = np.array(VALUES["holes"], float)
+    np.testing.assert_allclose(imputer.transform(holes)[:5], VALUES["imputer"], rtol=1e-9)

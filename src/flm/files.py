@@ -58,17 +58,33 @@ OBJECTS = {
 PARTS = {
     "Ball": "flm.domains",
     "Box": "flm.domains",
+    "Calibration": "flm.estimators.imputer.calibration",
     "Combination": "flm.domains",
+    "Compressed": "flm.estimators.evidence",
+    "Coupled": "flm.estimators.imputer.methods",
+    "CrossSpectrum": "flm.estimators.imputer.cross_spectrum",
+    "Dense": "flm.estimators.imputer.methods",
+    "DenseSpectrum": "flm.estimators.imputer.dense",
+    "Design": "flm.estimators.regressor.design",
     "Disk": "flm.domains",
     "Ellipse": "flm.domains",
+    "Greedy": "flm.estimators.imputer.methods",
+    "ImputerState": "flm.estimators.imputer.estimator",
     "InputMap": "flm.models.base",
     "NotHeld": "flm.domains",
     "Outline": "flm.domains",
+    "Paper": "flm.estimators.imputer.methods",
+    "PaperFit": "flm.estimators.imputer.paper_recipe",
     "Parameter": "flm.results",
     "Piece": "flm.results",
     "Polygon": "flm.domains",
     "Product": "flm.domains",
     "Region": "flm.domains",
+    "RegressorState": "flm.estimators.regressor.estimator",
+    "Scale": "flm.estimators.waves",
+    "Units": "flm.estimators.table",
+    "WaveFit": "flm.estimators.regressor.wave_fit",
+    "Waves": "flm.estimators.waves",
 }
 KINDS = OBJECTS | PARTS
 
@@ -249,6 +265,8 @@ def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
     names = {f.name for f in dataclasses.fields(kind)}
     if set(fields) != names:
         raise InputError(f"the fields of {node['kind']} are {sorted(names)}; the file has {sorted(fields)}")
+    if not type(kind).__module__.startswith("equinox"):  # a plain dataclass: NumPy arrays, and no need of JAX
+        return kind(**fields)
     obj = object.__new__(kind)
     for name, value in fields.items():
         object.__setattr__(obj, name, _to_device(value))

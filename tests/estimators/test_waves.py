@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flm
-from flm.estimators.waves import Scale, Waves, columns_of
+from flm.estimators.waves import Scale, Waves
 
 SEEDS = st.integers(0, 1000)
 
@@ -26,13 +26,12 @@ def test_lattice_tables_are_the_direct_ones(m, n, seed):
     np.testing.assert_array_equal(fast.vectors, plain.vectors)
     np.testing.assert_allclose(fast.columns(z), direct(plain, z), atol=1e-13)
     np.testing.assert_allclose(plain.columns(z), direct(plain, z), atol=1e-13)
-    assert fast.num_columns == columns_of(integers).sum() == fast.columns(z).shape[1]
+    assert fast.num_columns == (2 ** np.count_nonzero(integers, axis=1)).sum() == fast.columns(z).shape[1]
 
 
 def test_a_subnet_costs_two_to_the_number_of_its_features():
     subnets = np.array([[0, 0, 0, 0], [0, 2, 0, 0], [1, 0, 0, 3], [1, 2, 3, 4.0]])
-    assert list(columns_of(subnets)) == [1, 2, 4, 16]
-    assert Waves.of(subnets).num_columns == 23
+    assert Waves.of(subnets).num_columns == 1 + 2 + 4 + 16
 
 
 @given(st.integers(1, 3), SEEDS)

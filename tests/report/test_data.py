@@ -73,7 +73,7 @@ def test_gaps_filled():
     frame = pd.DataFrame({"a": np.sin(np.arange(120) / 4), "b": np.cos(np.arange(120) / 4)}, index=index)
     frame.iloc[30:40, 0] = np.nan
     frame.iloc[110:] = np.nan
-    found = flm.FLMImputer().fit(frame).impute(frame)
+    found = flm.FLMImputer().fit(frame).impute(frame, fitted=True)
     first, second = found.plot().axes
     assert np.isnan(first.lines[0].get_ydata()[30:40]).all()
     filled = first.containers[0]

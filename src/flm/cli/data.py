@@ -35,12 +35,11 @@ def fit(
 
     import flm
     from flm.cli.csv_table import read_csv
-    from flm.estimators.progress import listening, part
     from flm.report.files import write_fit
     from flm.report.pages.layout import Request
-    from flm.results import Progress
+    from flm.results import Progress, within
 
-    with watching(table.name) as listen, listening(lambda share, text: listen(Progress(text, share=share))):
+    with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
         found = read_csv(table)
         found.column(target, role="--target")
@@ -50,8 +49,7 @@ def fit(
         for name in names:
             found.column(name, role="--features")
         X, y = found.numbers(names), found.numbers([target])[:, 0]
-        with part(0.1, 0.8):
-            model = flm.FLMRegressor(subnets).fit(_frame(X, names), y)
+        model = flm.FLMRegressor(subnets, progress=within(listen, 0.1, 0.8)).fit(_frame(X, names), y)
         listen(Progress("evaluating", share=0.8))
         mean = model.predict(_frame(X, names))
         score = float(1.0 - np.sum((y - mean) ** 2) / max(np.sum((y - y.mean()) ** 2), np.finfo(float).tiny))
@@ -78,7 +76,7 @@ def fit(
         f"{target} by {', '.join(names)}: {len(y):,} rows, {len(model.frequencies_)} frequency vectors ({model.kind_})",
         style="bold",
     )
-    say(f"  noise           {measured(model.noise_)}")
+    say(f"  noise           {measured(float(model.noise_))}")
     say(f"  explained       {100 * score:.4g} % of the variance, in sample")
     say(f"\n{model.spectrum_}")
     if out is not None:
@@ -109,11 +107,10 @@ def impute(
 
     import flm
     from flm.cli.csv_table import read_csv
-    from flm.estimators.progress import listening, part
     from flm.files import write_atomic
-    from flm.results import Progress
+    from flm.results import Progress, within
 
-    with watching(table.name) as listen, listening(lambda share, text: listen(Progress(text, share=share))):
+    with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
         found = read_csv(table)
         if time is not None:
@@ -123,10 +120,8 @@ def impute(
             found.column(name, role="--columns")
         head = [time] if time is not None else []
         X = found.numbers([*head, *names], missing=True, dates=time)
-        with part(0.1, 0.8):
-            imputer = flm.FLMImputer(window=window, time=0 if time is not None else None).fit(X)
-        with part(0.8, 0.9):
-            imputation = imputer.impute(X)
+        imputer = flm.FLMImputer(window, None if time is None else 0, progress=within(listen, 0.1, 0.8)).fit(X)
+        imputation = imputer.set_params(progress=within(listen, 0.8, 0.9)).impute(X, fitted=True)
         listen(Progress("writing", share=0.9))
         values, std = (np.asarray(v) for v in imputation)
         values, std = (v[:, -len(names) :] for v in (values, std))

@@ -1,7 +1,11 @@
-"""scikit-learn faces: regression with error bars and imputation of time series."""
+"""scikit-learn faces: regression with error bars (`regressor`) and imputation of time series (`imputer`).
 
-from flm.estimators.imputer.estimator import FLMImputer as FLMImputer
-from flm.estimators.imputer.imputation import ExtrapolationWarning as ExtrapolationWarning
-from flm.estimators.imputer.imputation import Imputation as Imputation
-from flm.estimators.regressor.estimator import FLMRegressor as FLMRegressor
-from flm.estimators.regressor.spectrum import Spectrum as Spectrum
+Both rest on the same parts: plane waves as columns (`waves`), the marginal likelihood of a linear model from a triangular
+factor (`evidence`), periodograms on any clock (`periodogram`, `nufft`), tables in and out (`table`).
+"""
+
+from flm.estimators.imputer import ExtrapolationWarning as ExtrapolationWarning
+from flm.estimators.imputer import FLMImputer as FLMImputer
+from flm.estimators.imputer import Imputation as Imputation
+from flm.estimators.regressor import FLMRegressor as FLMRegressor
+from flm.estimators.regressor import Spectrum as Spectrum

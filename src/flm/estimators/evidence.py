@@ -11,12 +11,14 @@ repeats: Phi and y are scaled by sqrt(w) and n is the sum of the weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular, svd
+from scipy.linalg import cholesky, solve_triangular, svd
 
+from flm.estimators.waves import Waves
 from flm.numerics.least_squares import RowAccumulator, block_rows, triangular_factor
 
 # Outputs have unit variance here. Noise is not taken below 1e-11 of it: a closer fit only amplifies rounding.
@@ -24,60 +26,91 @@ NOISE_FLOOR = 1e-22
 
 
 @dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows to fit.
+
+    Args:
+        z: scaled inputs, (n, m).
+        y: outputs, (n, K).
+        weights: (n,).
+        known_noise: noise variances of the outputs, (K,), or None.
+    """
+
+    z: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray
+    known_noise: np.ndarray | None = None
+
+    @cached_property
+    def count(self) -> float:
+        """The number of rows, each as often as its weight says."""
+        return float(self.weights.sum())
+
+    def factor(
+        self, columns: Callable[[np.ndarray], np.ndarray], num_columns: int, earlier: np.ndarray | None = None
+    ) -> np.ndarray:
+        """The triangular factor of sqrt(w) [Phi(z), y], a block of rows at a time; `earlier` is that of other rows."""
+        accumulator = RowAccumulator(num_columns + self.y.shape[1], earlier)
+        root = np.sqrt(self.weights) if (self.weights != 1).any() else None
+        step = block_rows(num_columns)
+        for start in range(0, len(self.z), step):
+            rows = slice(start, start + step)
+            accumulator.add(columns(self.z[rows]), self.y[rows], scale=None if root is None else root[rows])
+        return accumulator.factor
+
+    def compressed(self, waves: Waves) -> Compressed:
+        """What a fit by these waves needs to know of the rows."""
+        factor = self.factor(waves.columns, waves.num_columns)
+        return Compressed(factor, self.y.shape[1], self.count, self.known_noise)
+
+
+@dataclass(frozen=True, eq=False)
 class Compressed:
-    """All that a least-squares fit needs to know of the data: R, z = Q^T y, the energy outside the span, the count."""
+    """All that a least-squares fit needs to know of the rows.
 
-    R: np.ndarray  # (r, p), r = min(n, p)
-    z: np.ndarray  # (r, K)
-    rest: np.ndarray  # (K,)
+    Args:
+        factor: the triangular factor of sqrt(w) [Phi, y].
+        num_outputs: K.
+        count: n.
+        known_noise: noise variances of the outputs, (K,), or None for the best ones.
+    """
+
+    factor: np.ndarray
+    num_outputs: int
     count: float
-
-    @classmethod
-    def of_factor(cls, factor: np.ndarray, num_outputs: int, count: float) -> Compressed:
-        """From the triangular factor of [Phi, y]."""
-        p = factor.shape[1] - num_outputs
-        return cls(factor[:p, :p], factor[:p, p:], (factor[p:, p:] ** 2).sum(axis=0), float(count))
+    known_noise: np.ndarray | None = None
 
     @property
-    def num_outputs(self) -> int:
-        """K."""
-        return self.z.shape[1]
+    def num_columns(self) -> int:
+        """p."""
+        return self.factor.shape[1] - self.num_outputs
+
+    @property
+    def R(self) -> np.ndarray:
+        """(r, p), r = min(n, p)."""
+        return self.factor[: self.num_columns, : self.num_columns]
+
+    @property
+    def z(self) -> np.ndarray:
+        """Q^T y, (r, K)."""
+        return self.factor[: self.num_columns, self.num_columns :]
+
+    @cached_property
+    def rest(self) -> np.ndarray:
+        """The energy of the outputs outside the span of the columns, (K,)."""
+        return (self.factor[self.num_columns :, self.num_columns :] ** 2).sum(axis=0)
+
+    def noise_variance(self, energy: np.ndarray) -> np.ndarray:
+        """sigma_k^2: the best one given the misfit energy, or the known one."""
+        return np.maximum(energy / self.count, NOISE_FLOOR) if self.known_noise is None else self.known_noise
 
 
-def compress(
-    columns: Callable[[np.ndarray], np.ndarray],
-    z: np.ndarray,
-    y: np.ndarray,
-    weights: np.ndarray,
-    num_columns: int,
-    factor: np.ndarray | None = None,
-) -> np.ndarray:
-    """The triangular factor of sqrt(w) [Phi(z), y], a block of rows at a time; `factor` is that of earlier rows."""
-    accumulator = RowAccumulator(num_columns + y.shape[1], factor)
-    weighted = bool((weights != 1).any())
-    for rows in _blocks(len(z), block_rows(num_columns)):
-        accumulator.add(columns(z[rows]), y[rows], scale=np.sqrt(weights[rows]) if weighted else None)
-    return accumulator.factor
-
-
-def _blocks(n: int, size: int) -> Iterable[slice]:
-    return (slice(start, start + size) for start in range(0, n, size))
-
-
-def noise_variance(energy: np.ndarray, count: float, known: np.ndarray | None) -> np.ndarray:
-    """sigma_k^2: the best one given the misfit energy, or the known one."""
-    return np.maximum(energy / count, NOISE_FLOOR) if known is None else known
-
-
-def log_evidence(
-    data: Compressed, s: np.ndarray, known_noise: np.ndarray | None = None, *, floor: float = NOISE_FLOOR
-) -> tuple[float, np.ndarray]:
+def log_evidence(data: Compressed, s: np.ndarray, *, floor: float = NOISE_FLOOR) -> tuple[float, np.ndarray]:
     """log p(y) and its gradient by log s.
 
     Args:
         data: the compressed rows.
         s: prior variances of the columns, in units of the noise variance.
-        known_noise: variances (K,), or None for the best ones.
         floor: a variance added to the noise: no gain from a closer fit.
     """
     RS = data.R * s
@@ -88,7 +121,7 @@ def log_evidence(
     half = solve_triangular(L, np.concatenate([data.R, data.z], axis=1), lower=True, check_finite=False)
     LR, Lz = half[:, : len(s)], half[:, len(s) :]
     energy = (Lz**2).sum(axis=0) + data.rest + data.count * floor
-    variance = noise_variance(energy, data.count, known_noise)
+    variance = data.noise_variance(energy)
     fit = LR.T @ Lz  # R^T A^-1 z, (p, K)
     K = data.num_outputs
     value = (
@@ -99,12 +132,7 @@ def log_evidence(
 
 
 def best_scale(
-    data: Compressed,
-    s: np.ndarray,
-    factors: np.ndarray,
-    known_noise: np.ndarray | None = None,
-    *,
-    log_deviation: float = np.inf,
+    data: Compressed, s: np.ndarray, factors: np.ndarray, *, log_deviation: float = np.inf
 ) -> tuple[float, float]:
     """The factor on s of largest evidence among `factors`, and that evidence.
 
@@ -119,7 +147,7 @@ def best_scale(
     for factor in factors:
         gain = 1.0 + factor * sigma**2
         energy = (z2 / gain[:, None]).sum(axis=0) + data.rest  # U is square: r <= p
-        variance = noise_variance(energy, data.count, known_noise)
+        variance = data.noise_variance(energy)
         fit = data.count * np.log(2 * np.pi * variance) + energy / variance
         prior = -0.5 * (np.log(factor) / log_deviation) ** 2
         values.append(-0.5 * fit.sum() - 0.5 * data.num_outputs * np.log(gain).sum() + prior)
@@ -136,23 +164,14 @@ class Posterior:
     variance: np.ndarray  # (K,) noise
 
     @classmethod
-    def of(cls, data: Compressed, s: np.ndarray, known_noise: np.ndarray | None = None) -> Posterior:
+    def of(cls, data: Compressed, s: np.ndarray) -> Posterior:
         """From the QR of [R z; diag(s)^-1/2 0], which keeps the digits that normal equations lose."""
         p, K = len(s), data.num_outputs
         stacked = np.zeros((len(data.R) + p, p + K), order="F")
-        stacked[: len(data.R), :p] = data.R
-        stacked[: len(data.R), p:] = data.z
-        stacked[len(data.R) :, :p] = np.diag(1 / np.sqrt(s))
+        stacked[:-p] = data.factor[:p]
+        stacked[-p:, :p] = np.diag(1 / np.sqrt(s))
         T = triangular_factor(stacked, overwrite=True)
         factor = T[:p, :p]
         mean = solve_triangular(factor, T[:p, p:], check_finite=False)
         energy = (T[p:, p:] ** 2).sum(axis=0) + data.rest
-        return cls(mean, factor, noise_variance(energy, data.count, known_noise))
-
-    def spread(self, columns: np.ndarray) -> np.ndarray:
-        """phi^T (T^T T)^-1 phi for every row phi of `columns` (P, p)."""
-        return (solve_triangular(self.factor, columns.T, trans=1, check_finite=False) ** 2).sum(axis=0)
-
-    def covariance(self) -> np.ndarray:
-        """(T^T T)^-1, to be multiplied by the noise variance of an output."""
-        return cho_solve((self.factor, False), np.eye(len(self.factor)))
+        return cls(mean, factor, data.noise_variance(energy))

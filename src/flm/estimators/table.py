@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 
 from flm.estimators.periodogram import Clock
-from flm.wording import InputError
+from flm.wording import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TableLike: TypeAlias = "npt.ArrayLike | pd.DataFrame | pd.Series"
+Container: TypeAlias = "np.ndarray | pd.DataFrame | pd.Series"  # what comes back
 
 LARGEST = 1e150  # its square is still a number
 
@@ -38,27 +46,68 @@ class Table:
     columns: np.ndarray
     is_absolute: bool
 
-    @property
+    @cached_property
     def order(self) -> np.ndarray:
         """Rows by time."""
         return np.argsort(self.times, kind="stable")
 
+    def placed(self, by_time: np.ndarray) -> np.ndarray:
+        """Something of every channel (n, C), rows by time, in the rows and columns of the input; zero in other columns."""
+        out = np.zeros(self.everything.shape, by_time.dtype)
+        out[np.ix_(self.order, self.columns)] = by_time
+        return out
 
-def numeric_copy(X: Any, time: Any) -> Any:
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """In which a table is standardized.
+
+    Args:
+        step: of the clock.
+        origin: the first time where clocks are absolute, else zero.
+        center, spread: of the channels, (C,).
+    """
+
+    step: float
+    origin: float
+    center: np.ndarray
+    spread: np.ndarray
+
+    @classmethod
+    def of(cls, table: Table) -> Units:
+        """Means and deviations of the observed values; a constant channel, up to rounding, keeps its unit."""
+        center, spread = np.nanmean(table.values, axis=0), np.nanstd(table.values, axis=0)
+        spread = np.where(spread > 1e-12 * np.abs(center), spread, 1.0)
+        return cls(clock_step(table.times), float(table.times.min()) if table.is_absolute else 0.0, center, spread)
+
+    def standardized(self, table: Table) -> tuple[np.ndarray, np.ndarray]:
+        """Times in steps from the origin, increasing, and the channels at these."""
+        origin = self.origin if table.is_absolute else 0.0
+        return (table.times[table.order] - origin) / self.step, (table.values[table.order] - self.center) / self.spread
+
+
+def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
+    """Whether X is a data frame; pandas need not be there."""
+    return hasattr(X, "columns")
+
+
+def is_series(X: object) -> TypeGuard[pd.Series]:
+    """Whether X is a series of pandas."""
+    return hasattr(X, "to_frame") and not hasattr(X, "columns") and hasattr(X, "index")
+
+
+def numeric_copy(X: TableLike, time: str | int | None) -> TableLike:
     """X with a column of dates replaced by seconds, so that all of it is numbers; other inputs as they are."""
-    if time is None or not hasattr(X, "columns"):
+    if time is None or not is_frame(X):
         return X
     if time not in X.columns:
-        import difflib
-
         names = [str(name) for name in X.columns]
-        close = difflib.get_close_matches(str(time), names, 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(str(time), names)
         raise InputError(f"`time` must be one of the columns {', '.join(names)}; got {time!r}.{hint}")
-    column = X[time]
-    if column.dtype.kind in "OSU" or str(column.dtype) in ("string", "str"):
-        import pandas as pd
+    import pandas as pd
 
+    column = pd.Index(X[time])
+    if column.dtype.kind in "OSU" or str(column.dtype) in ("string", "str"):
         column = pd.to_datetime(column)
     if column.dtype.kind == "M" or hasattr(column.dtype, "tz"):
         X = X.copy()
@@ -66,17 +115,17 @@ def numeric_copy(X: Any, time: Any) -> Any:
     return X
 
 
-def seconds(dates: Any) -> np.ndarray:
+def seconds(dates: pd.Index) -> np.ndarray:
     """Dates, periods (their starts) or durations as seconds, since 1970 or zero."""
     import pandas as pd
 
-    if type(dates).__name__ == "TimedeltaIndex":
+    if isinstance(dates, pd.TimedeltaIndex):
         return dates.to_numpy("timedelta64[ns]").astype("int64") / 1e9
-    index = dates.to_timestamp() if type(dates).__name__ == "PeriodIndex" else pd.DatetimeIndex(dates)
+    index = dates.to_timestamp() if isinstance(dates, pd.PeriodIndex) else pd.DatetimeIndex(dates)
     return index.tz_localize(None).to_numpy("datetime64[ns]").astype("int64") / 1e9
 
 
-def read_table(X: Any, values: np.ndarray, time: Any) -> Table:
+def read_table(X: TableLike, values: np.ndarray, time: str | int | None) -> Table:
     """The channels and their clock: the column `time`, else an index of dates, periods or durations, else the row number.
 
     Args:
@@ -86,7 +135,7 @@ def read_table(X: Any, values: np.ndarray, time: Any) -> Table:
     """
     columns = np.arange(values.shape[1])
     if time is not None:
-        place = list(X.columns).index(time) if hasattr(X, "columns") else time
+        place = list(X.columns).index(time) if is_frame(X) else time
         if not isinstance(place, int | np.integer) or not -values.shape[1] <= place < values.shape[1]:
             raise InputError(
                 f"`time` must be a column's position below {values.shape[1]} when X is an array; got {time!r}."

@@ -15,6 +15,8 @@ import numpy as np
 
 from flm.series.tables import phasors, powers
 
+BLOCK_NUMBERS = 1 << 22  # numbers in one block of the design matrix: 32 MiB
+
 
 @dataclass(frozen=True, eq=False)
 class Scale:
@@ -44,11 +46,6 @@ def subnet_signs(components: np.ndarray) -> list[np.ndarray]:
         row[nonzero[1:]] = flips
         rows.append(row)
     return rows
-
-
-def columns_of(components: np.ndarray) -> np.ndarray:
-    """Columns of sub-networks with these frequency vectors (N, m): 2^q for q nonzero components (1 for the zero one)."""
-    return 2 ** np.count_nonzero(components, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +130,12 @@ class Waves:
         """The design matrix (P, columns), column-major."""
         table = self._phasors(z)
         return np.concatenate([np.real(table), np.imag(table)[self.has_sine]]).T
+
+    def values(self, z: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+        """The sum of coefficients (columns, K) times columns, (P, K), some points at a time."""
+        step = max(1, BLOCK_NUMBERS // self.num_columns)
+        parts = [self.columns(z[i : i + step]) @ coefficients for i in range(0, len(z), step)]
+        return np.concatenate([np.zeros((0, coefficients.shape[1])), *parts])
 
     def slopes(self, z: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
         """Derivatives of the fitted values by the frequencies, (P, K, N m), for coefficients (columns, K).

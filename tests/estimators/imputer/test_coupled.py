@@ -7,16 +7,9 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from flm.estimators.imputer.calibration import Calibration
-from flm.estimators.imputer.coupled import (
-    CrossSpectrum,
-    Pattern,
-    Window,
-    expectation_maximization,
-    group_by_times,
-    learn,
-)
+from flm.estimators.imputer.cross_spectrum import CrossSpectrum, Pattern, Window, group_by_times
+from flm.estimators.imputer.expectation_maximization import expectation_maximization, learn
 from flm.estimators.imputer.windows import cut, filling_windows, lessons_of
-from flm.estimators.progress import listening
 
 
 def random_spectrum(rng, window=8, C=2):
@@ -84,7 +77,7 @@ def log_likelihood(spectrum, windows):
 @pytest.mark.parametrize("irregular", [True, False])
 def test_expectation_maximization_raises_the_likelihood(irregular, monkeypatch):
     # without shrinkage, where it is a theorem
-    monkeypatch.setattr("flm.estimators.imputer.coupled._shrunk", lambda covariance, C, W, shrinkage: covariance)
+    monkeypatch.setattr("flm.estimators.imputer.expectation_maximization._shrunk", lambda S, C, W, shrinkage: S)
     rng = np.random.default_rng(1)
     truth = random_spectrum(rng)
     windows = []
@@ -111,12 +104,11 @@ def test_learning_finds_coupling_and_stops_on_hidden_values():
     values = (values - values.mean(axis=0)) / values.std(axis=0)
     lessons = lessons_of(np.arange(float(n)), values, 24.0, rng.random(values.shape) < 0.1)
     told = []
-    with listening(lambda share, text: told.append((share, text))):
-        found = learn(lessons, 24.0, max_rounds=20)
+    found = learn(lessons, 24.0, max_rounds=20, listen=told.append)
     assert len(found.scores) > 500
     assert len(found.fresh_scores) > 100
-    assert sum("hidden values" in text for _, text in told) >= 2
-    shares = [share for share, _ in told]
+    assert sum("hidden values" in event.stage for event in told) >= 2
+    shares = [event.share for event in told]
     assert shares == sorted(shares)
     assert shares[-1] <= 1
     assert found.rounds <= 20

@@ -6,6 +6,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -78,7 +79,8 @@ def test_error_bars_cover(method, C):
         X = channels(1500, C, seed, noise=0.2)
         hidden = rng.random(X.shape) < 0.2
         hidden[[0, -1]] = False
-        found = flm.FLMImputer(method=method).fit(np.where(hidden, np.nan, X)).impute(np.where(hidden, np.nan, X))
+        holed = np.where(hidden, np.nan, X)
+        found = flm.FLMImputer(method=method).fit(holed).impute(holed, fitted=True)
         assert (found.std[hidden] > 0).all()
         assert (found.std[~hidden] == 0).all()
         error = np.abs(found.values - X)[hidden]
@@ -226,6 +228,39 @@ def test_a_channel_that_ends_early_is_no_forecast_when_others_go_on():
     assert np.abs(found.values - X)[-30:, 0].mean() < 0.4
 
 
+def test_the_fitted_table_has_error_bars_of_its_own():
+    X = channels(1500, 2, noise=0.2)
+    X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    imputer = flm.FLMImputer(max_rounds=6).fit(X)
+    own, other = imputer.impute(X, fitted=True), imputer.impute(X)
+    np.testing.assert_array_equal(own.values, other.values)
+    np.testing.assert_array_equal(imputer.fit_transform(X), own.values)
+    assert other.calibration == imputer.calibration_ != own.calibration
+    holes = np.isnan(X)
+    ratio = own.calibration.factor / other.calibration.factor
+    np.testing.assert_allclose(own.std[holes] / other.std[holes], ratio, rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_fit_tells_how_far_it_is(method, capsys, tmp_path):
+    X = channels(200, 2)
+    X[50:60, 0] = np.nan
+    told = []
+    imputer = flm.FLMImputer(method=method, progress=told.append).fit(X)
+    shares = [event.share for event in told]
+    assert shares == sorted(shares)
+    assert (told[-1].stage, told[-1].share) == ("fitted", 1.0)
+    assert clone(imputer).progress == told.append
+    del told[:]
+    imputer.transform(X)
+    assert {event.stage for event in told} == {"filling"}
+    assert capsys.readouterr().out == ""
+    flm.save(imputer, tmp_path / "imputer")
+    assert flm.load(tmp_path / "imputer").progress is False
+    imputer.set_params(progress=True).fit(X)
+    assert "fitted, 100%" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("way", ["joblib", "safetensors"])
 @pytest.mark.parametrize("method", [*METHODS, "paper"])
 def test_round_trip(tmp_path, way, method, monkeypatch):
@@ -256,7 +291,7 @@ def test_the_papers_recipe_is_there_and_labelled(monkeypatch):
     holed[40:50] = np.nan
     holed[170:175] = np.nan
     imputer = flm.FLMImputer(method="paper").fit(holed)
-    (fit,) = imputer._model.fits
+    (fit,) = imputer._state.model.fits
     assert fit.frequencies.shape == fit.amplitudes.shape == fit.phases.shape == (8,)
     assert np.abs(fit.frequencies - np.arange(8)).max() < 1  # they hardly move
     with pytest.warns(ExtrapolationWarning, match="5 missing"):  # beyond the three quarters that were trained on
@@ -270,7 +305,7 @@ def test_wide_tables_are_coupled_in_groups():
     X = base * rng.choice([-1, 1], 60) + 0.1 * rng.normal(size=(96, 60))
     hidden = rng.random(X.shape) < 0.1
     imputer = flm.FLMImputer(window=16, max_rounds=4).fit(np.where(hidden, np.nan, X))
-    assert [len(group) for group in imputer._model.groups] == [30, 30]
+    assert [len(group) for group in imputer._state.model.groups] == [30, 30]
     filled = imputer.transform(np.where(hidden, np.nan, X))
     assert np.abs(filled - X)[hidden].mean() < 0.2
     with pytest.raises(AttributeError, match="2 groups"):

@@ -91,7 +91,7 @@ def test_weights_do_not_hide_the_noise():
     steps = np.round(X.repeat(3, 0) * 4) / 4
     y = np.sin(2 * steps[:, 0]) + 0.1 * rng.normal(size=450)
     once, thrice = (flm.FLMRegressor(frequencies="lattice", noise=0.1).fit(steps[::k], y[::k]) for k in (3, 1))
-    ratio = once._fit.std(X, noise=False) / thrice._fit.std(X, noise=False)
+    ratio = once._state.fit.std(X, noise=False) / thrice._state.fit.std(X, noise=False)
     assert np.median(ratio) == pytest.approx(np.sqrt(3), rel=0.2)
 
 
@@ -240,6 +240,19 @@ def test_round_trip(tmp_path, way, frequencies):
 
 
 X, Y = wiggle(np.random.default_rng(12), 50)
+
+
+@pytest.mark.parametrize("frequencies", ["auto", "lattice", "lines"])
+def test_a_fit_tells_how_far_it_is(frequencies):
+    told = []
+    model = flm.FLMRegressor(frequencies=frequencies, progress=told.append).fit(X, Y)
+    shares = [event.share for event in told]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    assert shares[0] < 0.5
+    assert clone(model).get_params() == model.get_params()
+
+
 CALLS = [
     (
         {"frequencies": "line"},
@@ -247,7 +260,7 @@ CALLS = [
     ),
     ({"frequencies": np.ones((2, 3))}, "`frequencies` must have shape (N, 1); got (2, 3)."),
     ({"interactions": 0}, "`interactions` must be an integer of at least 1; got 0."),
-    ({"num_subnets": 0}, "`num_subnets` must be an integer of at least 1 or None; got 0."),
+    ({"num_subnets": 0}, "`num_subnets` must be an integer of at least 1; got 0."),
     ({"max_columns": 1.5}, "`max_columns` must be an integer of at least 1; got 1.5."),
     ({"ridge": -1}, "`ridge` must be positive or None; got -1."),
     ({"noise": 0.0}, "`noise` must be positive or None; got 0.0."),

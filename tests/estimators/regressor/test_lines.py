@@ -1,11 +1,14 @@
 """Spectral lines: found, refined to the digits that the data hold, with standard errors that mean something."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import flm
+from flm.estimators.evidence import Sample
 from flm.estimators.regressor.lines import LineSearch
-from flm.estimators.regressor.variable_projection import linearize, refine
+from flm.estimators.regressor.variable_projection import Lines
 from flm.estimators.waves import Waves
 
 # Five incommensurate frequencies, radians per step, no two in a rational ratio.
@@ -113,25 +116,22 @@ def test_two_inputs_and_two_outputs_share_frequencies():
 
 def test_linearization_is_that_of_the_projected_residual():
     rng = np.random.default_rng(2)
-    z, y, w = rng.uniform(-1, 1, (50, 1)), rng.normal(size=(50, 2)), rng.uniform(0.5, 2, 50)
-    waves = Waves.of(np.array([[0.0], [3.0], [7.0]]))
-    system = linearize(waves, z, y, w)
+    sample = Sample(rng.uniform(-1, 1, (50, 1)), rng.normal(size=(50, 2)), rng.uniform(0.5, 2, 50))
+    lines = replace(Lines.at(sample, Waves.of(np.array([[0.0], [3.0], [7.0]]))), ridge=1e-9).moved(np.zeros(2))
+    jacobian, residual = lines.projected()
     # Kaufman's Jacobian gives the exact gradient of the projected misfit
-    gradient = -2 * np.einsum("rki,rk->i", system.jacobian, system.residual)
-    for i in (1, 2):
-        step = np.zeros((3, 1))
-        step[i] = 1e-6
-        ends = [linearize(waves.moved(waves.subnets + s * step), z, y, w).energy.sum() for s in (1, -1)]
+    gradient = -2 * jacobian.T @ residual
+    for i, step in enumerate(1e-6 * np.eye(2)):
+        ends = [lines.moved(s * step).value for s in (1, -1)]
         assert gradient[i] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4, abs=1e-5)
 
 
 def test_refinement_lowers_the_misfit_and_stays_in_bounds():
     t, y, _ = five_lines(3, n=500)
     z = ((t - t.mean()) / (t.max() - t.mean()))[:, None]
-    start = Waves.of(np.array([[0.0], [40.0], [60.0]]))
-    before = linearize(start, z, y[:, None], np.ones(500)).energy.sum()
-    after = refine(start, z, y[:, None], np.ones(500), highest=700.0)
-    assert after.energy.sum() < before
+    before = Lines.at(Sample(z, y[:, None], np.ones(500)), Waves.of(np.array([[0.0], [40.0], [60.0]])), highest=700.0)
+    after = before.refined(30)
+    assert after.energy.sum() < before.energy.sum()
     assert np.abs(after.waves.subnets).max() <= 700
     assert after.waves.subnets[0, 0] == 0
 
@@ -139,7 +139,7 @@ def test_refinement_lowers_the_misfit_and_stays_in_bounds():
 def test_search_never_starts_near_zero_or_on_a_line():
     t, y, _ = five_lines(0, n=400)
     z = ((t - t.mean()) / (t.max() - t.mean()))[:, None]
-    search = LineSearch(z, y[:, None], np.ones(400))
+    search = LineSearch(Sample(z, y[:, None], np.ones(400)))
     taken = search.peaks(y[:, None], np.ones(1), np.zeros((0, 1)), 8)
     again = search.peaks(y[:, None], np.ones(1), taken, 8)
     assert (taken >= 0.5 * search.cell).all()

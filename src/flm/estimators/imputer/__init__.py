@@ -1,1 +1,12 @@
-"""Filling holes in tables and time series: dense, coupled and windowed models with calibrated bands."""
+"""Filling holes in time series, from what a table's own spectrum says, with calibrated error bars.
+
+Several channels are cut into windows that share frequencies; their amplitudes are one Gaussian vector, whose mean and
+covariance (`cross_spectrum`) are learned by expectation maximization, and a window is filled by one linear solve. A single
+channel has all harmonics of its record under a smooth spectral prior with sharp lines (`dense`), filled by conjugate
+gradients. `methods` has both, and two for comparison: few lines found by the regressor, and the paper's recipe. Values
+hidden while learning calibrate the error bars (`calibration`).
+"""
+
+from flm.estimators.imputer.estimator import FLMImputer as FLMImputer
+from flm.estimators.imputer.imputation import ExtrapolationWarning as ExtrapolationWarning
+from flm.estimators.imputer.imputation import Imputation as Imputation

@@ -51,7 +51,10 @@ class Calibration:
         return float(_student_quantile(level, self.tail)) * self.unit / self.factor
 
 
-def _student_quantile(level, degrees):
+UNCALIBRATED = Calibration()
+
+
+def _student_quantile(level: float | np.ndarray, degrees: float | np.ndarray) -> np.ndarray:
     """Quantile of the absolute value; infinite degrees: Gaussian."""
     finite = np.where(np.isinf(degrees), 1.0, degrees)
     return np.where(np.isinf(degrees), ndtri((1 + level) / 2), stdtrit(finite, (1 + level) / 2))

@@ -25,7 +25,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from flm.estimators.nufft import NonuniformFFT, fast_length
 from flm.estimators.periodogram import Clock
-from flm.estimators.progress import tell
+from flm.results.progress import Listener, Progress, silent
 from flm.series.tables import WaveTable
 
 _NEIGHBOURS = 20  # before (preconditioner), and on each side (error bars)
@@ -131,7 +131,7 @@ class DenseSeries:
         self.times, self.values = times, values
         self.clock = Clock.of(times)
 
-    def learn(self, *, seed: int = 0) -> DenseSpectrum:
+    def learn(self, *, seed: int = 0, listen: Listener = silent) -> DenseSpectrum:
         """The prior of largest neighbour likelihood, then again without the lines that stand out of it."""
         mean = float(self.values.mean())
         scale = float(self.values.std())
@@ -145,11 +145,11 @@ class DenseSeries:
         frequencies = step * np.arange(J + 1)
         together = self._conditionals(np.random.default_rng(seed))
         y = (self.values - mean) / scale
-        theta = np.array([0.0, np.log(4 * self.clock_cell / frequencies[-1]), 2.0, -5.0])
+        theta = np.array([0.0, np.log(8 * np.pi / span / frequencies[-1]), 2.0, -5.0])
         theta = self._maximize(theta, frequencies, together, y)
         background = DenseSpectrum(step, _shape(theta, frequencies), np.zeros(0, int), 0.0, np.exp(theta[3]), 0.0)
         for pass_ in range(_LINE_PASSES):
-            tell((1 + pass_) / (1 + _LINE_PASSES), f"{len(background.lines) // 3} lines")
+            listen(Progress(f"{len(background.lines) // 3} lines", share=(1 + pass_) / (1 + _LINE_PASSES)))
             found = self._lines(background, y)
             if not len(found):
                 break
@@ -170,12 +170,7 @@ class DenseSeries:
     def _line_part(self, spectrum: DenseSpectrum, centered: np.ndarray) -> np.ndarray:
         """Posterior mean of the lines at the observed times."""
         U = spectrum.line_columns(self.times - self.times[0])
-        return spectrum.line_variance * (U @ (U.T @ self.weights(spectrum, centered)[0]))
-
-    @property
-    def clock_cell(self) -> float:
-        """2 pi / span."""
-        return 2 * np.pi / self.clock.span
+        return spectrum.line_variance * (U @ (U.T @ self.weights(spectrum, centered)))
 
     def _conditionals(self, rng: np.random.Generator) -> np.ndarray:
         """Rows of indices: a value and those before it."""
@@ -191,7 +186,7 @@ class DenseSeries:
         targets = y[together]
         places = _Kernel(_shape(start, frequencies), frequencies[1], self.clock.step).places(lags)
 
-        def objective(theta):
+        def objective(theta: np.ndarray) -> float:
             kernel = _Kernel(_shape(theta, frequencies), frequencies[1], self.clock.step)
             noise = float(np.exp(theta[3])) + 1e-8 * kernel.at_zero
             return -_conditional_likelihood(kernel.at(places) + noise * np.eye(lags.shape[1]), targets)
@@ -205,9 +200,7 @@ class DenseSeries:
 
         Gaps give a strong peak weaker companions: only peaks of at least a third of the strongest count in one pass.
         """
-        alpha, _ = self.weights(spectrum, y)
-        plan = NonuniformFFT(self.times - self.times[0], spectrum.step, len(spectrum.background) - 1)
-        power = np.abs(plan.forward(alpha)) ** 2
+        power = np.abs(self._plan(spectrum, self.times).forward(self.weights(spectrum, y))) ** 2
         level = median_filter(power, size=min(201, 2 * (len(power) // 4) + 1), mode="nearest") / np.log(2)
         ratio = power / np.maximum(level, 1e-300)
         ratio[:3] = 0.0
@@ -221,30 +214,21 @@ class DenseSeries:
                 found.append(int(j))
         return np.array(sorted(found), int)
 
-    def weights(self, spectrum: DenseSpectrum, centered: np.ndarray) -> tuple[np.ndarray, int]:
-        """alpha = (K + noise I)^-1 (y - mean), and the number of conjugate-gradient steps."""
+    def _plan(self, spectrum: DenseSpectrum, times: np.ndarray) -> NonuniformFFT:
+        """Sums over all harmonics at these times, counted from the first observed one."""
+        return NonuniformFFT(times - self.times[0], spectrum.step, len(spectrum.background) - 1)
+
+    def weights(self, spectrum: DenseSpectrum, centered: np.ndarray) -> np.ndarray:
+        """alpha = (K + noise I)^-1 (y - mean)."""
         n = len(centered)
-        plan = NonuniformFFT(self.times - self.times[0], spectrum.step, len(spectrum.background) - 1)
+        plan = self._plan(spectrum, self.times)
 
         def covariance(v: np.ndarray) -> np.ndarray:
             return plan.backward(spectrum.variances * plan.forward(v.ravel())) + spectrum.noise * v.ravel()
 
-        precondition = self._preconditioner(spectrum)
-        count = 0
-
-        def counted(_):
-            nonlocal count
-            count += 1
-
-        alpha, _ = cg(
-            LinearOperator((n, n), covariance, dtype=float),  # pyright: ignore[reportCallIssue]
-            centered,
-            rtol=1e-8,
-            maxiter=500,
-            M=LinearOperator((n, n), precondition, dtype=float),  # pyright: ignore[reportCallIssue]
-            callback=counted,
-        )
-        return alpha, count
+        A = LinearOperator((n, n), covariance, dtype=float)  # pyright: ignore[reportCallIssue]
+        M = LinearOperator((n, n), self._preconditioner(spectrum), dtype=float)  # pyright: ignore[reportCallIssue]
+        return cg(A, centered, rtol=1e-8, maxiter=500, M=M)[0]
 
     def _preconditioner(self, spectrum: DenseSpectrum) -> Callable[[np.ndarray], np.ndarray]:
         """(K + noise)^-1, nearly: neighbours for the background, Woodbury's identity for the lines."""
@@ -285,14 +269,13 @@ class DenseSeries:
 
     def coefficients(self, spectrum: DenseSpectrum) -> np.ndarray:
         """Complex g_j with y(t) = mean + Re sum_j g_j exp(i w_j (t - t_0)), t_0 the first observed time."""
-        alpha, _ = self.weights(spectrum, self.values - spectrum.mean)
-        plan = NonuniformFFT(self.times - self.times[0], spectrum.step, len(spectrum.background) - 1)
-        return spectrum.variances * plan.forward(alpha)
+        alpha = self.weights(spectrum, self.values - spectrum.mean)
+        return spectrum.variances * self._plan(spectrum, self.times).forward(alpha)
 
     def fill(self, spectrum: DenseSpectrum, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean and standard deviation of an observation (noise included) at other times."""
-        plan = NonuniformFFT(times - self.times[0], spectrum.step, len(spectrum.background) - 1)
-        return spectrum.mean + plan.backward(self.coefficients(spectrum)), self._deviation(spectrum, times)
+        mean = self._plan(spectrum, times).backward(self.coefficients(spectrum))
+        return spectrum.mean + mean, self._deviation(spectrum, times)
 
     def _deviation(self, spectrum: DenseSpectrum, times: np.ndarray) -> np.ndarray:
         """Background from the nearest values on both sides; lines from the whole record."""

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
-from typing import Any
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
-from flm.estimators.imputer import methods
+from flm.estimators.base import AbstractEstimator
+from flm.estimators.imputer.calibration import Calibration
+from flm.estimators.imputer.cross_spectrum import CrossSpectrum
+from flm.estimators.imputer.dense import DenseSpectrum
 from flm.estimators.imputer.imputation import ExtrapolationWarning, Imputation
-from flm.estimators.table import Table, check_size, clock_step, numeric_copy, read_table
+from flm.estimators.imputer.methods import METHODS, AbstractMethod, Coupled, Dense, Greedy, Paper
+from flm.estimators.imputer.paper_recipe import PaperFit
+from flm.estimators.table import Container, Table, TableLike, Units, check_size, is_series, numeric_copy, read_table
 from flm.numerics.least_squares import one_thread
-from flm.wording import InputError, NoSeriesError
+from flm.results.progress import Progress
+from flm.wording import InputError, NoSeriesError, check_count
 
-_METHODS = ("auto", "coupled", "dense", "greedy", "paper")
+Method = TypeVar("Method", bound=AbstractMethod)
 
 
-class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+@dataclass(frozen=True, eq=False)
+class ImputerState:
+    """What was learned from a table: its units, and a model of it in these."""
+
+    units: Units
+    model: AbstractMethod
+
+
+@dataclass(eq=False, repr=False)
+class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[ImputerState]):
     """Fills missing values (NaN) of one or many channels by Fourier series, on regular or irregular clocks.
 
     Several channels: windows share frequencies, and their amplitudes have a cross-spectrum learned from all windows
@@ -37,11 +52,13 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         max_rounds: most rounds of expectation maximization.
         extrapolation: "flag" values outside the observed time span (a warning, and `Imputation.extrapolated`), or "refuse".
         seed: for values hidden in order to stop and to calibrate, and for the paper's phases.
+        progress: False, True (lines on the standard output), or a function of one `flm.Progress` event, whose `share` of
+            the work and `stage` say how far a fit or an imputation is.
 
     Attributes:
         method_: the method used.
         calibration_: factor on the error bars of other tables and weight of their tails, from hidden values. (The table
-            that was fitted has its own: a model fits the windows that it learned from closer than others.)
+            that was fitted has its own: see `fitted` of `impute`.)
         window_, cross_spectrum_: of the coupled model.
         spectra_: of the dense model, one per channel.
 
@@ -59,160 +76,143 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         True
     """
 
-    n_features_in_: int
-    feature_names_in_: np.ndarray
-
-    def __init__(
-        self,
-        window: int | None = None,
-        time: Any = None,
-        *,
-        method: str = "auto",
-        overlap: bool = True,
-        num_subnets: int | None = None,
-        shrinkage: float | None = None,
-        max_rounds: int = 60,
-        extrapolation: str = "flag",
-        seed: int = 0,
-    ):
-        self.window = window
-        self.time = time
-        self.method = method
-        self.overlap = overlap
-        self.num_subnets = num_subnets
-        self.shrinkage = shrinkage
-        self.max_rounds = max_rounds
-        self.extrapolation = extrapolation
-        self.seed = seed
+    window: int | None = None
+    time: str | int | None = None
+    _: KW_ONLY
+    method: str = "auto"
+    overlap: bool = True
+    num_subnets: int | None = None
+    shrinkage: float | None = None
+    max_rounds: int = 60
+    extrapolation: str = "flag"
+    seed: int = 0
+    progress: bool | Callable[[Progress], object] = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> FLMImputer:
+    def fit(self, X: TableLike, y: object = None) -> FLMImputer:
         """Learn the spectrum of a table; `y` is ignored."""
         self._check_options()
         table = self._read(X, reset=True)
         empty = np.isnan(table.values).all(axis=0)
         if empty.any():
-            raise InputError(
-                f"`X` must have an observed value in every column; got none in {self._labels(table)[int(np.argmax(empty))]}."
-            )
-        order = table.order
-        self._step = clock_step(table.times)
-        self._origin = float(table.times[order[0]]) if table.is_absolute else 0.0
-        self._center = np.nanmean(table.values, axis=0)
-        spread = np.nanstd(table.values, axis=0)
-        self._spread = np.where(spread > 1e-12 * np.abs(self._center), spread, 1.0)
-        steps, values = self._standardized(table)
-        self.method_ = ("coupled" if values.shape[1] > 1 else "dense") if self.method == "auto" else self.method
+            j = table.columns[int(np.argmax(empty))]
+            label = repr(self._names[j]) if hasattr(self, "feature_names_in_") else f"column {j}"
+            raise InputError(f"`X` must have an observed value in every column; got none in {label}.")
+        method = ("coupled" if len(table.columns) > 1 else "dense") if self.method == "auto" else self.method
+        units, listen = Units.of(table), self._listener()
         with one_thread():
-            self._model = methods.METHODS[self.method_].learn(steps, values, self)
-        self._fingerprint = _fingerprint(steps, values)
+            model = METHODS[method].learn(*units.standardized(table), self, listen)
+        self._state = ImputerState(units, model)
+        listen(Progress("fitted", share=1.0))
         return self
 
-    def transform(self, X: Any) -> Any:
+    def fit_transform(self, X: TableLike, y: object = None) -> Container:
+        """Learn from a table and fill it; `y` is ignored."""
+        return self.fit(X, y).impute(X, fitted=True).values
+
+    def transform(self, X: TableLike) -> Container:
         """X with its missing values filled; numpy or pandas as it came, index and columns kept."""
         return self.impute(X).values
 
-    def impute(self, X: Any) -> Imputation:
-        """Values and standard deviations, which also unpack: `values, std = imputer.impute(X)`."""
-        check_is_fitted(self, "_model")
+    def impute(self, X: TableLike, fitted: bool = False) -> Imputation:
+        """Values and standard deviations, which also unpack: `values, std = imputer.impute(X)`.
+
+        Args:
+            X: the table to fill.
+            fitted: whether X is the table that was fitted. A model fits the windows that it learned from closer than
+                others, so that they have error bars of their own; the values are the same.
+
+        Example:
+            >>> import numpy as np, flm
+            >>> X = np.sin(0.3 * np.arange(200.0))[:, None]
+            >>> X[50:55] = np.nan
+            >>> found = flm.FLMImputer().fit(X).impute(X, fitted=True)
+            >>> bool((found.std[50:55] > 0).all())
+            True
+        """
+        units, model = self._fitted.units, self._fitted.model
         table = self._read(X, reset=False)
-        order = table.order
-        steps, values = self._standardized(table)
-        mean, std = values.copy(), np.zeros(values.shape)
+        steps, values = units.standardized(table)
         missing = np.isnan(values)
-        calibration = self._model.calibration
-        if _fingerprint(steps, values) == self._fingerprint:
-            calibration = getattr(self._model, "own_calibration", calibration)
+        calibration = model.own_calibration if fitted else model.calibration
+        mean, std = values, np.zeros(values.shape)
         if missing.any():
             with one_thread():
-                filled, deviation = self._model.fill(steps, values, self)
-            mean = np.where(missing, filled, values)
+                mean, deviation = model.fill(steps, values, self, self._listener())
             std = np.where(missing, calibration.factor * deviation, 0.0)
-        outside = self._outside(steps, values, missing)
-        back = np.empty(len(order), int)
-        back[order] = np.arange(len(order))
-        full = table.everything.copy()
-        found = (mean * self._spread + self._center)[back]
-        full[:, table.columns] = np.where(np.isnan(table.values), found, table.values)
-        deviations = np.zeros(full.shape)
-        deviations[:, table.columns] = (std * self._spread)[back]
-        flags = np.zeros(full.shape, bool)
-        flags[:, table.columns] = outside[back]
-        if flags.any():
-            self._report(int(flags.sum()))
-        holes = np.zeros(full.shape, bool)
-        holes[:, table.columns] = np.isnan(table.values)
-        return Imputation.like(X, full, deviations, holes, flags, table, calibration)
+        outside = table.placed(self._outside(steps, missing))
+        if outside.any():
+            self._report(int(outside.sum()))
+        holes = table.placed(missing)
+        filled = np.where(holes, table.placed(mean * units.spread + units.center), table.everything)
+        return Imputation.like(X, filled, table.placed(std * units.spread), holes, outside, table, calibration)
 
     @property
-    def calibration_(self) -> Any:
+    def method_(self) -> str:
+        """The method used."""
+        return next(name for name, kind in METHODS.items() if kind is type(self._fitted.model))
+
+    @property
+    def calibration_(self) -> Calibration:
         """Factor and tails of the error bars of other tables."""
-        check_is_fitted(self, "_model")
-        return self._model.calibration
+        return self._fitted.model.calibration
 
     @property
-    def cross_spectrum_(self) -> Any:
+    def cross_spectrum_(self) -> CrossSpectrum:
         """The coupled model's frequencies (cycles per step), amplitude means and covariances, and noise."""
-        return self._of("coupled").learned.spectrum
+        spectrum, *others = self._of(Coupled).spectra
+        if others:
+            raise NoSeriesError(f"the table was split into {1 + len(others)} groups of channels, each with its own.")
+        return spectrum
 
     @property
     def window_(self) -> int:
         """Samples per window of the coupled model."""
-        return self._of("coupled").window
+        return self._of(Coupled).window
 
     @property
-    def spectra_(self) -> Any:
+    def spectra_(self) -> tuple[DenseSpectrum, ...]:
         """The dense model's spectra, one per channel, times in steps of the clock."""
-        return self._of("dense").spectra
+        return self._of(Dense).spectra
 
-    def _of(self, method: str) -> Any:
+    def _of(self, method: type[Method]) -> Method:
         """The fitted model where it is of this method."""
-        check_is_fitted(self, "_model")
-        if self.method_ != method:
-            raise NoSeriesError(f"only the method {method!r} has this attribute; got a fit by {self.method_!r}.")
-        return self._model
+        model = self._fitted.model
+        if not isinstance(model, method):
+            name = next(name for name, kind in METHODS.items() if kind is method)
+            raise NoSeriesError(f"only the method {name!r} has this attribute; got a fit by {self.method_!r}.")
+        return model
 
     def _check_options(self) -> None:
-        if self.method not in _METHODS:
-            raise InputError(f"`method` must be one of {', '.join(map(repr, _METHODS))}; got {self.method!r}.")
+        methods = ("auto", *METHODS)
+        if self.method not in methods:
+            raise InputError(f"`method` must be one of {', '.join(map(repr, methods))}; got {self.method!r}.")
         if self.extrapolation not in ("flag", "refuse"):
             raise InputError(f"`extrapolation` must be 'flag' or 'refuse'; got {self.extrapolation!r}.")
         for name, least in (("window", 4), ("num_subnets", 1), ("max_rounds", 1)):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int | np.integer) or value < least):
-                raise InputError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
+            if value is not None:
+                check_count(name, value, least)
 
-    def _read(self, X: Any, *, reset: bool) -> Table:
-        frame = X.to_frame() if _is_series(X) else X
-        numbers = numeric_copy(frame, self.time)
-        values = validate_data(self, numbers, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
-        check_size("X", np.asarray(values))
-        return read_table(frame, np.asarray(values), self.time)
+    def _read(self, X: TableLike, *, reset: bool) -> Table:
+        frame = X.to_frame() if is_series(X) else X
+        values = self._numbers(numeric_copy(frame, self.time), reset=reset, allow_nan=True)
+        check_size("X", values)
+        return read_table(frame, values, self.time)
 
-    def _labels(self, table: Table) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        return [repr(names[j]) if names is not None else f"column {j}" for j in table.columns]
-
-    def _standardized(self, table: Table) -> tuple[np.ndarray, np.ndarray]:
-        """Times in steps from the origin, increasing, and standardized channels."""
-        order = table.order
-        origin = self._origin if table.is_absolute else 0.0
-        return (table.times[order] - origin) / self._step, (table.values[order] - self._center) / self._spread
-
-    def _outside(self, steps: np.ndarray, values: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    def _outside(self, steps: np.ndarray, missing: np.ndarray) -> np.ndarray:
         """Missing values before the first or after the last observation: of any channel when they are coupled."""
-        seen = ~missing
-        if self.method_ == "coupled":
+        seen, model = ~missing, self._fitted.model
+        if isinstance(model, Coupled):
             seen = np.broadcast_to(seen.any(axis=1, keepdims=True), seen.shape)
         inside = np.logical_or.accumulate(seen, axis=0) & np.logical_or.accumulate(seen[::-1], axis=0)[::-1]
-        outside = missing & ~inside
-        if self.method_ == "paper":
-            outside |= missing & (steps > self._model.trained_until)[:, None]
-        return outside
+        if isinstance(model, Paper):
+            inside &= (steps <= model.trained_until)[:, None]
+        return missing & ~inside
 
     def _report(self, count: int) -> None:
         text = (
@@ -223,40 +223,21 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             raise InputError(f"`X` must have observed values on both sides of every hole; {text}.")
         warnings.warn(f"{text}. They are marked in `impute(X).extrapolated`.", ExtrapolationWarning, stacklevel=3)
 
-    def _pack(self) -> dict[str, Any]:
-        check_is_fitted(self, "_model")
-        names = getattr(self, "feature_names_in_", None)
-        return {
-            "parameters": self.get_params(deep=False),
-            "num_features": int(self.n_features_in_),
-            "names": None if names is None else [str(name) for name in names],
-            "method": self.method_,
-            "step": self._step,
-            "origin": self._origin,
-            "center": self._center,
-            "spread": self._spread,
-            "fingerprint": self._fingerprint,
-            "model": self._model.pack(),
-        }
-
     @classmethod
-    def _unpack(cls, named: dict[str, Any]) -> FLMImputer:
-        self = cls(**named["parameters"])
-        self.n_features_in_ = named["num_features"]
-        if named["names"] is not None:
-            self.feature_names_in_ = np.array(named["names"], dtype=object)
-        self.method_ = named["method"]
-        self._step, self._origin = named["step"], named["origin"]
-        self._center, self._spread = named["center"], named["spread"]
-        self._fingerprint = named["fingerprint"]
-        self._model = methods.METHODS[self.method_].unpack(named["model"])
-        return self
-
-
-def _fingerprint(steps: np.ndarray, values: np.ndarray) -> str:
-    """Tells the table that was fitted from others: its error bars are calibrated apart."""
-    return hashlib.sha256(steps.tobytes() + values.tobytes()).hexdigest()
-
-
-def _is_series(X: Any) -> bool:
-    return hasattr(X, "to_frame") and not hasattr(X, "columns") and hasattr(X, "index")
+    def _state_of_format_1(cls, named: dict) -> ImputerState:
+        old = named["model"]
+        calibration = Calibration(**old["calibration"])
+        own = Calibration(**old.get("own_calibration", old["calibration"]))
+        plain = {"calibration": calibration, "own_calibration": own}
+        if named["method"] == "coupled":
+            names = CrossSpectrum.__dataclass_fields__
+            spectra = tuple(CrossSpectrum(**{name: part[name] for name in names}) for part in old["parts"])
+            model = Coupled(window=old["window"], groups=old["groups"], spectra=spectra, **plain)
+        elif named["method"] == "dense":
+            model = Dense(spectra=tuple(DenseSpectrum(**spectrum) for spectrum in old["spectra"]), **plain)
+        elif named["method"] == "greedy":
+            model = Greedy(frequencies=old["frequencies"], **plain)
+        else:
+            fits = tuple(PaperFit(**fit) for fit in old["fits"])
+            model = Paper(fits=fits, trained_until=old["trained_until"], **plain)
+        return ImputerState(Units(named["step"], named["origin"], named["center"], named["spread"]), model)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from flm.estimators.imputer.calibration import Calibration
-from flm.estimators.table import Table
+from flm.estimators.table import Container, Table, TableLike, is_frame, is_series
 
 
 class ExtrapolationWarning(UserWarning):
@@ -29,15 +28,24 @@ class Imputation:
         calibration: what turns standard deviations into intervals.
     """
 
-    values: Any
-    std: Any
+    values: Container
+    std: Container
     filled: np.ndarray
     extrapolated: np.ndarray
     times: np.ndarray
     calibration: Calibration
 
     @classmethod
-    def like(cls, X: Any, values, std, filled, extrapolated, table: Table, calibration: Calibration) -> Imputation:
+    def like(
+        cls,
+        X: TableLike,
+        values: np.ndarray,
+        std: np.ndarray,
+        filled: np.ndarray,
+        extrapolated: np.ndarray,
+        table: Table,
+        calibration: Calibration,
+    ) -> Imputation:
         """Arrays back in the container of X: index, columns and a date column kept."""
         return cls(
             _dressed(X, values, [j for j in table.columns if filled[:, j].any()]),
@@ -48,55 +56,56 @@ class Imputation:
             calibration,
         )
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Container]:
         return iter((self.values, self.std))
 
     def __repr__(self) -> str:
         n, C = self.filled.shape
         labels = getattr(self.values, "columns", [getattr(self.values, "name", None)] if C == 1 else range(C))
-        numbers = np.stack([np.asarray(v, float) for v in _columns(self.std)], axis=1)
         rows = [f"Imputation of {n:,} rows: {int(self.filled.sum()):,} values filled"]
         if self.extrapolated.any():
             rows[0] += f", {int(self.extrapolated.sum()):,} of them extrapolated"
         for j in np.flatnonzero(self.filled.any(axis=0))[:8]:
-            median = float(np.median(numbers[self.filled[:, j], j]))
+            std = self.std.iloc[:, j] if is_frame(self.std) else np.asarray(self.std).reshape(n, C)[:, j]
+            median = float(np.median(np.asarray(std)[self.filled[:, j]]))
             rows.append(
                 f"  {labels[j]}: {int(self.filled[:, j].sum()):,} filled, standard deviation about {median:.4g}"
             )
         return "\n".join(rows + (["  …"] if self.filled.any(axis=0).sum() > 8 else []))
 
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+    def interval(self, level: float = 0.95) -> tuple[Container, Container]:
         """Lower and upper ends of the intervals of this level; the values themselves where observed."""
         half = self.calibration.half_width(level)
-        if hasattr(self.values, "columns"):
+        if is_frame(self.values) and is_frame(self.std):
             numeric = self.std.select_dtypes("number").columns
             lower, upper = self.values.copy(), self.values.copy()
             lower[numeric] = self.values[numeric] - half * self.std[numeric]
             upper[numeric] = self.values[numeric] + half * self.std[numeric]
             return lower, upper
-        return self.values - half * self.std, self.values + half * self.std
+        width = half * np.asarray(self.std)
+        return self.values - width, self.values + width
 
-    def plot(self, **options: Any) -> Any:
-        """The series with its gaps filled and their bands; see `flm.report.figures.data.plot_imputation`."""
+    def plot(self, *, columns: Sequence[int | str] | None = None, rows: slice | None = None, level: float = 0.95):
+        """Observed values as a line with its gaps, filled ones as dots with intervals, extrapolated ones marked.
+
+        Args:
+            columns: which columns, positions or names; the first four with holes by default.
+            rows: which rows; all by default.
+            level: of the intervals.
+        """
         from flm.report.figures.data import plot_imputation
 
-        return plot_imputation(self, **options)
+        return plot_imputation(self, columns=columns, rows=rows, level=level)
 
 
-def _columns(table: Any) -> list[Any]:
-    if hasattr(table, "columns"):
-        return [table.iloc[:, j] for j in range(table.shape[1])]
-    return list(np.asarray(table).reshape(len(table), -1).T)
-
-
-def _dressed(X: Any, array: np.ndarray, columns: Iterable[int]) -> Any:
+def _dressed(X: TableLike, array: np.ndarray, columns: Iterable[int]) -> Container:
     """The array in the container of X, which keeps its other columns as they are."""
-    if hasattr(X, "columns"):
+    if is_frame(X):
         frame = X.copy()
         for j in columns:
             frame.isetitem(int(j), array[:, j])
         return frame
-    if hasattr(X, "to_frame") and hasattr(X, "index"):
+    if is_series(X):
         series = X.astype(float)
         series[:] = array[:, 0]
         return series

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flm.estimators.imputer.coupled import Lesson, Window
+from flm.estimators.imputer.cross_spectrum import Window
+from flm.estimators.imputer.expectation_maximization import Lesson
 
 _BLOCK = 2  # windows per block of cross-validation
 

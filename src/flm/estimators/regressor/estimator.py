@@ -3,24 +3,64 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+import numpy.typing as npt
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from flm.estimators.evidence import compress
+from flm.estimators.base import AbstractEstimator
+from flm.estimators.evidence import Compressed
 from flm.estimators.regressor.design import Design, fit_design
+from flm.estimators.regressor.settings import Settings
 from flm.estimators.regressor.spectrum import Spectrum
 from flm.estimators.regressor.wave_fit import WaveFit
 from flm.estimators.table import check_size
+from flm.estimators.waves import Scale, Waves
 from flm.numerics.least_squares import one_thread
+from flm.results.progress import Progress
 from flm.wording import InputError
 
+if TYPE_CHECKING:
+    from flm.series import ExponentialSeries, PhaseSeries
 
-class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+Table = npt.ArrayLike  # or a data frame
+Chunks = Iterable[tuple[Table, ...]]  # (X, y) or (X, y, sample_weight)
+
+
+class Rows(NamedTuple):
+    """Checked rows: X (n, m), y (n, K), weights (n,), and whether y had one axis."""
+
+    X: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray
+    is_flat: bool
+
+
+@dataclass(frozen=True, eq=False)
+class RegressorState:
+    """What the rows so far have taught.
+
+    Args:
+        design: what the first rows fixed.
+        data: all that is kept of the rows.
+        repeats: weight per distinct row, by which weights are divided.
+        is_flat: whether outputs have one axis.
+        fit: the function fitted.
+    """
+
+    design: Design
+    data: Compressed
+    repeats: float
+    is_flat: bool
+    fit: WaveFit
+
+
+@dataclass(eq=False, repr=False)
+class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[RegressorState]):
     """Regression by a finite nonharmonic Fourier series with a Gaussian posterior.
 
     f(x) = sum_n sum_i A_i cos((e_i * n) . x - phi_i): frequencies from a periodogram refined by variable projection
@@ -39,6 +79,8 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         ridge: penalty on the sum of squared coefficients of standardized outputs; None: by marginal likelihood.
         noise: standard deviation of the noise, in units of y, one number or one per output; None: by marginal likelihood.
         max_columns: most columns of the least-squares problem.
+        progress: False, True (lines on the standard output), or a function of one `flm.Progress` event, whose `share` of
+            the work and `stage` say how far a fit is.
 
     Attributes:
         frequencies_: the frequency vectors in radians per unit of X, (N, m).
@@ -62,31 +104,17 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         3.0
     """
 
-    n_features_in_: int
-    feature_names_in_: np.ndarray
-
-    def __init__(
-        self,
-        num_subnets: int | None = None,
-        *,
-        frequencies: Any = "auto",
-        interactions: int | None = None,
-        period: Any = None,
-        bounds: Any = None,
-        refine: bool | None = None,
-        ridge: float | None = None,
-        noise: Any = None,
-        max_columns: int = 512,
-    ):
-        self.num_subnets = num_subnets
-        self.frequencies = frequencies
-        self.interactions = interactions
-        self.period = period
-        self.bounds = bounds
-        self.refine = refine
-        self.ridge = ridge
-        self.noise = noise
-        self.max_columns = max_columns
+    num_subnets: int | None = None
+    _: KW_ONLY
+    frequencies: str | npt.ArrayLike = "auto"
+    interactions: int | None = None
+    period: float | Sequence[float | None] | None = None
+    bounds: npt.ArrayLike | None = None
+    refine: bool | None = None
+    ridge: float | None = None
+    noise: float | npt.ArrayLike | None = None
+    max_columns: int = 512
+    progress: bool | Callable[[Progress], object] = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -94,181 +122,162 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> FLMRegressor:
+    def fit(
+        self, X: Table | Chunks, y: npt.ArrayLike | None = None, sample_weight: npt.ArrayLike | None = None
+    ) -> FLMRegressor:
         """Fit to a table, or to an iterable of (X, y) or (X, y, sample_weight) chunks given as `X` alone."""
-        if y is None and sample_weight is None:
-            chunks = _as_chunks(X)
-            if chunks is not None:
-                return self._fit_chunks(chunks)
-        X, y, weights = self._validated(X, y, sample_weight, reset=True)
-        with one_thread():
-            self._begin(X, y, weights, streaming=False)
-            self._fit = self._design.solve(self._factor, self._count)
-        return self
-
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> FLMRegressor:
-        """Absorb more rows; the first call fixes the scaling and the frequencies."""
-        first = not hasattr(self, "_design")
-        X, y, weights = self._validated(X, y, sample_weight, reset=first)
-        with one_thread():
-            if first:
-                self._begin(X, y, weights, streaming=True)
-            else:
-                self._absorb(X, y, weights)
-            self._fit = self._design.solve(self._factor, self._count)
-        return self
-
-    def _fit_chunks(self, chunks: Iterator[Any]) -> FLMRegressor:
-        for attribute in ("_design", "_factor", "_count", "_fit"):
-            self.__dict__.pop(attribute, None)
+        chunks = _as_chunks(X) if y is None and sample_weight is None else None
+        if chunks is None:
+            self._begin(self._validated(X, y, sample_weight, reset=True), streaming=False)
+            return self
+        fitted = False
         for index, chunk in enumerate(chunks):
             if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
                 raise InputError(
                     "`X` without `y` must be an iterable of (X, y) or (X, y, sample_weight) tuples; got "
                     f"{type(chunk).__name__} as item {index}."
                 )
-            X, y, weights = self._validated(*chunk, *([None] * (3 - len(chunk))), reset=index == 0)
-            with one_thread():
-                if index == 0:
-                    self._begin(X, y, weights, streaming=True)
-                else:
-                    self._absorb(X, y, weights)
-        if not hasattr(self, "_design"):
+            rows = self._validated(*chunk, *([None] * (3 - len(chunk))), reset=not fitted)
+            if fitted:
+                self._absorb(rows)
+            else:
+                self._begin(rows, streaming=True)
+            fitted = True
+        if not fitted:
             raise InputError("`X` must hold at least one (X, y) chunk; got an empty iterable.")
-        with one_thread():
-            self._fit = self._design.solve(self._factor, self._count)
-        return self
+        return self._solve()
 
-    def _validated(
-        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        checked: Any = validate_data(self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True)
-        X, y = checked
+    def partial_fit(self, X: Table, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> FLMRegressor:
+        """Absorb more rows; the first call fixes the scaling and the frequencies."""
+        first = not hasattr(self, "_state")
+        rows = self._validated(X, y, sample_weight, reset=first)
+        if first:
+            self._begin(rows, streaming=True)
+            return self
+        self._absorb(rows)
+        return self._solve()
+
+    def _validated(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, *, reset: bool) -> Rows:
+        rules = {"reset": reset, "dtype": np.float64, "multi_output": True, "y_numeric": True}
+        X, y = map(np.asarray, validate_data(self, X, y, **rules))
         check_size("X", X)
         check_size("y", y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not weights.any():  # scikit-learn 1.6 lets them pass
             raise InputError("`sample_weight` must have at least one non-zero entry; got zeros only.")
-        if reset:
-            self._y_ndim = y.ndim
-        y = y.reshape(len(y), -1).astype(np.float64)
-        if not reset and y.shape[1] != len(self._design.gain):
-            raise InputError(f"`y` must have {len(self._design.gain)} outputs, as before; got {y.shape[1]}.")
-        # A row of weight zero is no row.
-        if not weights.all():
-            X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
-        return X, y, weights
+        columns = y.reshape(len(y), -1).astype(np.float64)
+        outputs = columns.shape[1] if reset else self._state.data.num_outputs
+        if columns.shape[1] != outputs:
+            raise InputError(f"`y` must have {outputs} outputs, as before; got {columns.shape[1]}.")
+        some = weights > 0  # a row of weight zero is no row
+        return Rows(X[some], columns[some], weights[some], y.ndim == 1)
 
-    def _begin(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, *, streaming: bool) -> None:
-        self._repeats = _mean_repeats(X, y, weights)
-        weights = weights / self._repeats
-        self._design, self._factor = fit_design(X, y, weights, self, streaming=streaming)
-        self._count = float(weights.sum())
+    def _begin(self, rows: Rows, *, streaming: bool) -> None:
+        listen = self._listener()
+        asked = Settings.of(self, rows.X.shape[1], rows.y.shape[1])
+        repeats = _mean_repeats(*rows[:3])
+        with one_thread():
+            design, data = fit_design(rows.X, rows.y, rows.weights / repeats, asked, streaming=streaming, listen=listen)
+            self._state = RegressorState(design, data, repeats, rows.is_flat, WaveFit.of(design, data))
+        listen(Progress("fitted", share=1.0))
 
-    def _absorb(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
-        design: Design = self._design
-        weights = weights / self._repeats
-        z = design.scale(X)
-        beyond = (np.abs(z) > design.reach).any(axis=0)
+    def _absorb(self, rows: Rows) -> None:
+        """Take in more rows; the function is not fitted anew."""
+        state = self._state
+        # Frequencies are fixed from here on: what the first rows said of their errors no longer holds.
+        design = replace(state.design, joint=None)
+        sample = design.sample(rows.X, rows.y, rows.weights / state.repeats)
+        beyond = (np.abs(sample.z) > design.reach).any(axis=0)
         if beyond.any():
             j = int(np.argmax(beyond))
             low, high = design.scale.center - design.scale.halfwidth, design.scale.center + design.scale.halfwidth
             raise InputError(
                 f"`X` must stay near the extent that fixed the frequencies, [{low[j]:.6g}, {high[j]:.6g}] for feature {j}; "
-                f"got {X[:, j].min():.6g} to {X[:, j].max():.6g}. Give `bounds`, the extent of all rows to come."
+                f"got {rows.X[:, j].min():.6g} to {rows.X[:, j].max():.6g}. Give `bounds`, the extent of all rows to come."
             )
-        # Frequencies are fixed from here on: what the first rows said of their errors no longer holds.
-        self._design = replace(design, joint=None) if design.joint is not None else design
-        values = (y - design.offset) / design.gain
-        self._factor = compress(design.waves.columns, z, values, weights, design.waves.num_columns, self._factor)
-        self._count += float(weights.sum())
-
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Values, and with `return_std` the standard deviations of a new observation at X (noise included)."""
-        check_is_fitted(self, "_fit")
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        fit: WaveFit = self._fit
         with one_thread():
-            mean = self._shaped(fit.mean(X))
-            return (mean, self._shaped(fit.std(X))) if return_std else mean
+            factor = sample.factor(design.waves.columns, design.waves.num_columns, state.data.factor)
+        data = replace(state.data, factor=factor, count=state.data.count + sample.count)
+        self._state = replace(state, design=design, data=data)
 
-    def _shaped(self, values: np.ndarray) -> np.ndarray:
-        return values[:, 0] if self._y_ndim == 1 else values
+    def _solve(self) -> FLMRegressor:
+        with one_thread():
+            self._state = replace(self._state, fit=WaveFit.of(self._state.design, self._state.data))
+        return self
 
-    @property
-    def _names(self) -> tuple[str, ...]:
-        names = getattr(self, "feature_names_in_", None)
-        return tuple(names) if names is not None else tuple(f"x{j}" for j in range(self.n_features_in_))
+    @overload
+    def predict(self, X: Table, return_std: Literal[False] = False) -> np.ndarray: ...
+    @overload
+    def predict(self, X: Table, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
+    def predict(self, X: Table, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Values, and with `return_std` the standard deviations of a new observation at X (noise included)."""
+        state = self._fitted
+        table = self._numbers(X, reset=False)
+        shaped = (lambda values: values[:, 0]) if state.is_flat else (lambda values: values)
+        with one_thread():
+            mean = shaped(state.fit.mean(table))
+            return (mean, shaped(state.fit.std(table))) if return_std else mean
 
     @property
     def spectrum_(self) -> Spectrum:
         """The lines, strongest first, with standard errors."""
-        check_is_fitted(self, "_fit")
-        return self._fit.spectrum(self._names)
+        return self._fitted.fit.spectrum(self._names)
 
     @property
-    def series_(self) -> Any:
+    def series_(self) -> PhaseSeries | ExponentialSeries:
         """The fitted function as a series in units of X and y."""
-        check_is_fitted(self, "_fit")
-        return self._fit.series(_axes(self._names), phase_form=self.n_features_in_ <= 6)
+        return self._fitted.fit.series(_axes(self._names), phase_form=self.n_features_in_ <= 6)
 
     @property
     def frequencies_(self) -> np.ndarray:
         """Frequency vectors in radians per unit of X, (N, m)."""
-        check_is_fitted(self, "_fit")
-        return self._fit.frequencies
+        return self._fitted.fit.frequencies
 
     @property
-    def noise_(self) -> Any:
+    def noise_(self) -> float | np.ndarray:
         """Standard deviation of the noise in units of y: a number, or one per output."""
-        check_is_fitted(self, "_fit")
-        noise = self._fit.gain * np.sqrt(self._fit.variance)
-        return float(noise[0]) if self._y_ndim == 1 else noise
+        noise = self._fitted.design.gain * np.sqrt(self._fitted.fit.variance)
+        return float(noise[0]) if self._fitted.is_flat else noise
 
     @property
     def kind_(self) -> str:
         """Where the frequencies came from: "lines", "lattice" or "given"."""
-        check_is_fitted(self, "_fit")
-        return self._design.kind
+        return self._fitted.design.kind
 
     @property
     def log_evidence_(self) -> float:
         """Log marginal likelihood of the standardized outputs, of the rows that fixed the frequencies."""
-        check_is_fitted(self, "_fit")
-        return self._design.evidence
+        return self._fitted.design.evidence
 
-    def plot(self, X: Any = None, y: Any = None, **options: Any) -> Any:
-        """The fit with its band over one feature; see `flm.report.figures.data.plot_fit`."""
+    def plot(
+        self,
+        X: Table | None = None,
+        y: npt.ArrayLike | None = None,
+        *,
+        feature: int | str = 0,
+        output: int = 0,
+    ):
+        """The fitted curve over one feature with its 68 % and 95 % bands; with data, these and their residuals.
+
+        Args:
+            X: data to draw, and whose medians the other features are held at; else the middle of the fitted range.
+            y: their outputs.
+            feature: the feature on the axis, position or name.
+            output: which of several outputs.
+        """
         from flm.report.figures.data import plot_fit
 
-        return plot_fit(self, X, y, **options)
-
-    def _pack(self) -> dict[str, Any]:
-        check_is_fitted(self, "_fit")
-        names = getattr(self, "feature_names_in_", None)
-        return {
-            "parameters": self.get_params(deep=False),
-            "num_features": int(self.n_features_in_),
-            "names": None if names is None else [str(name) for name in names],
-            "y_ndim": self._y_ndim,
-            "design": self._design.pack(),
-            "factor": self._factor,
-            "count": self._count,
-            "repeats": self._repeats,
-            "fit": self._fit.pack(),
-        }
+        return plot_fit(self, X, y, feature=feature, output=output)
 
     @classmethod
-    def _unpack(cls, named: dict[str, Any]) -> FLMRegressor:
-        self = cls(**named["parameters"])
-        self.n_features_in_ = named["num_features"]
-        if named["names"] is not None:
-            self.feature_names_in_ = np.array(named["names"], dtype=object)
-        self._y_ndim = named["y_ndim"]
-        self._design = Design.unpack(named["design"])
-        self._factor, self._count, self._repeats = named["factor"], named["count"], named["repeats"]
-        self._fit = WaveFit.unpack(named["fit"])
-        return self
+    def _state_of_format_1(cls, named: dict) -> RegressorState:
+        old, fit = named["design"], named["fit"]
+        waves = Waves(**{f.name: old[f"waves_{f.name}"] for f in fields(Waves)})
+        plain = {f.name: old[f.name] for f in fields(Design) if f.name in old}
+        design = Design(scale=Scale(old["center"], old["halfwidth"]), waves=waves, **plain)
+        data = Compressed(named["factor"], len(design.gain), named["count"], old["known_noise"])
+        fitted = WaveFit(design, *(fit[name] for name in ("coefficients", "variance", "factor", "prior_variance")))
+        return RegressorState(design, data, named["repeats"], named["y_ndim"] == 1, fitted)
 
 
 def _mean_repeats(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
@@ -292,7 +301,7 @@ def _axes(names: tuple[str, ...]) -> tuple[str, ...] | None:
     return names if valid else None
 
 
-def _as_chunks(X: Any) -> Iterator[Any] | None:
+def _as_chunks(X: object) -> Iterator[object] | None:
     """An iterator over chunks when X is not a table: an iterator, or a sequence of tuples that start with a matrix."""
     if (
         hasattr(X, "shape")

@@ -89,20 +89,15 @@ def _spread(m: int) -> np.ndarray:
 
 
 def maximize_evidence(
-    data: Compressed,
-    waves: Waves,
-    start: SpectralPrior,
-    *,
-    iterations: int = 100,
-    known_noise: np.ndarray | None = None,
+    data: Compressed, waves: Waves, start: SpectralPrior, *, iterations: int = 100
 ) -> tuple[SpectralPrior, float]:
     """The prior of largest (penalized) evidence, and that value."""
     mean, deviation, lower, upper = _spread(start.num_features)
     subnet = waves.column_subnet
 
-    def objective(theta):
+    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
         log_s, jacobian = SpectralPrior(theta, start.num_features).log_variances(waves.subnets)
-        value, gradient = log_evidence(data, np.exp(log_s)[subnet], known_noise, floor=_NOISE_FLOOR)
+        value, gradient = log_evidence(data, np.exp(log_s)[subnet], floor=_NOISE_FLOOR)
         per_subnet = np.bincount(subnet, gradient, len(log_s))
         z = (theta - mean) / deviation
         return -(value - 0.5 * z @ z), -(jacobian.T @ per_subnet - z / deviation)

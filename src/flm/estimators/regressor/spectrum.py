@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +86,7 @@ class Spectrum:
     def __len__(self) -> int:
         return len(self.frequency)
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pd.DataFrame:
         """A data frame with one row per line; columns of several features or outputs carry their name or number."""
         import pandas as pd
 
@@ -101,11 +104,17 @@ class Spectrum:
                 columns[f"{label} error"] = errors if values.ndim == 1 else errors[:, k]
         return pd.DataFrame(columns)
 
-    def plot(self, **options: Any) -> Any:
-        """Stems with error bars; see `flm.report.figures.data.plot_spectrum`."""
+    def plot(self, *, feature: int | str = 0, output: int = 0, periods: bool = False):
+        """Amplitudes as stems with one-sigma bars; bars to the side are the errors of the frequencies.
+
+        Args:
+            feature: the feature whose frequency is on the axis.
+            output: which of several outputs.
+            periods: periods on the axis, logarithmic, instead of frequencies.
+        """
         from flm.report.figures.data import plot_spectrum
 
-        return plot_spectrum(self, **options)
+        return plot_spectrum(self, feature=feature, output=output, periods=periods)
 
     def __repr__(self) -> str:
         rows = [f"Spectrum of {len(self)} lines in {', '.join(self.feature_names)}, strongest first:"]

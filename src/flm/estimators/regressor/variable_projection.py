@@ -1,175 +1,158 @@
-"""Variable projection: frequencies by Levenberg-Marquardt with the amplitudes eliminated.
+"""Lines whose frequencies move: a fit with its amplitudes eliminated, refined by variable projection.
 
 Amplitudes are linear least squares at given frequencies; the frequencies move with Kaufman's Jacobian
 (I - Q Q^T) (dPhi/dn) c. One R-only QR of [Phi, D_1 ... D_K, y_1 ... y_K] in row blocks holds everything that a step
 needs: below the first p rows stand the projected Jacobians and residuals, so Q is never formed and memory stays bounded.
+What falls is F = sum_k (|r_k|^2 + n floor) / sigma_k^2 with the noise variances sigma_k^2 = |r_k|^2 / n + floor of the fit
+before, so that one unit of F is a move by one standard error; the floor is that of `evidence`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from flm.estimators.evidence import NOISE_FLOOR, compress
+from flm.estimators.evidence import NOISE_FLOOR, Sample
 from flm.estimators.waves import Waves
 from flm.numerics.least_squares import triangular_factor
+from flm.numerics.newton import Nielsen
+from flm.numerics.variable_projection import Projected, project, trailing_block
 
 # Least ridge on unit-norm columns, for data without noise. Otherwise it is that of amplitudes of the size of the outputs
 # (unit variance) in the noise at hand, sigma sqrt(2 / n): coalescing lines cannot grow huge opposite amplitudes.
 _LEAST_RIDGE = 1e-9
-
-
-def noise_ridge(energy: np.ndarray, count: float) -> float:
-    """sigma sqrt(2 / n) of the noisiest output, given residual sums of squares."""
-    return max(float(np.sqrt(2 * energy.max(initial=0.0)) / count), _LEAST_RIDGE)
+_START = 1e-6  # damping, relative to the largest squared slope
 
 
 @dataclass(frozen=True, eq=False)
-class System:
-    """One linearization: the fit at given frequencies and what a step from there needs."""
-
-    waves: Waves
-    coefficients: np.ndarray  # (p, K)
-    energy: np.ndarray  # (K,) weighted residual sums of squares
-    jacobian: np.ndarray  # (rows, K, N m), projected
-    residual: np.ndarray  # (rows, K), projected
-
-    def misfit(self, variance: np.ndarray) -> float:
-        """sum_k |r_k|^2 / sigma_k^2."""
-        return float((self.energy / variance).sum())
-
-
-def solve_amplitudes(
-    waves: Waves, z: np.ndarray, y: np.ndarray, weights: np.ndarray, ridge: float = _LEAST_RIDGE
-) -> tuple[np.ndarray, np.ndarray]:
-    """Least-squares coefficients (p, K) at fixed frequencies, and the residual sums of squares (K,) with the penalty."""
-    p, K = waves.num_columns, y.shape[1]
-    factor = compress(waves.columns, z, y, weights, p)
-    norm = np.maximum(np.linalg.norm(factor[:, :p], axis=0), 1e-300)
-    penalty = np.concatenate([np.diag(ridge * norm), np.zeros((p, K))], axis=1)
-    R = triangular_factor(np.concatenate([factor, penalty]))
-    return solve_triangular(R[:p, :p], R[:p, p:], check_finite=False), (R[p:, p:] ** 2).sum(axis=0)
-
-
-def linearize(waves: Waves, z: np.ndarray, y: np.ndarray, weights: np.ndarray, ridge: float = _LEAST_RIDGE) -> System:
-    """Fit the amplitudes and build the projected Jacobian, in two passes over the rows."""
-    p, K = waves.num_columns, y.shape[1]
-    coefficients, energy = solve_amplitudes(waves, z, y, weights, ridge)
-    free = waves.subnets.size
-
-    def columns(block: np.ndarray) -> np.ndarray:
-        slopes = waves.slopes(block, coefficients).reshape(len(block), K * free)
-        return np.concatenate([waves.columns(block), slopes], axis=1)
-
-    factor = compress(columns, z, y, weights, p + K * free)
-    norm = np.maximum(np.linalg.norm(factor[:, :p], axis=0), 1e-300)
-    penalty = np.zeros((p, factor.shape[1]))
-    penalty[:, :p] = np.diag(ridge * norm)
-    below = triangular_factor(np.concatenate([factor, penalty]))[p:]
-    return System(
-        waves, coefficients, energy, below[:, p : p + K * free].reshape(len(below), K, free), below[:, p + K * free :]
-    )
-
-
-def refine(
-    waves: Waves,
-    z: np.ndarray,
-    y: np.ndarray,
-    weights: np.ndarray,
-    *,
-    steps: int = 30,
-    tolerance: float = 1e-8,
-    highest: np.ndarray | float = np.inf,
-    movable: np.ndarray | None = None,
-) -> System:
-    """Levenberg-Marquardt on the frequencies, isotropic damping with Nielsen's update.
+class Lines:
+    """The least-squares fit of a sample at given frequencies.
 
     Args:
-        waves: the start; components that are zero stay zero (the objective is even in them).
-        z: scaled inputs, (n, m).
-        y: outputs, (n, K).
-        weights: of the rows.
-        steps: most steps.
-        tolerance: stop when the misfit is expected to fall by less. One unit is a move by one standard error, and 1e-8
-            is 1e-4 of it.
-        highest: bound on |frequency| per component.
-        movable: which components may move, (N, m); default all nonzero ones.
+        sample: the rows.
+        waves: the lines and the constant; frequency components that are zero stay zero, where F is even in them.
+        highest: bound on the size of a frequency component.
+        ridge: on columns of unit norm.
+        variance: of the noise, (K,): the units in which residuals count.
+        coefficients: (p, K).
+        energy: weighted residual sums of squares with the penalty, (K,).
     """
-    count = float(weights.sum())
-    ridge = noise_ridge(solve_amplitudes(waves, z, y, weights)[1], count)
-    system = linearize(waves, z, y, weights, ridge)
-    free = (waves.subnets != 0) if movable is None else movable & (waves.subnets != 0)
-    free = free.ravel()
-    if not free.any():
-        return system
-    variance = np.maximum(system.energy / count, NOISE_FLOOR)
-    damping, growth = None, 2.0
-    for _ in range(steps):
-        J = (system.jacobian / np.sqrt(variance)[:, None]).reshape(-1, waves.subnets.size)[:, free]
-        r = (system.residual / np.sqrt(variance)).ravel()
-        H, g = J.T @ J, J.T @ r
-        if damping is None:
-            damping = 1e-6 * max(float(H.diagonal().max(initial=0.0)), 1e-300)
-        accepted = False
-        for _ in range(8):
-            step = np.linalg.solve(H + damping * np.eye(len(g)), g)
-            predicted = float(step @ (damping * step + g))
-            if predicted < tolerance:
-                return system
-            moved = system.waves.subnets.copy()
-            moved.ravel()[free] += step
-            moved = np.clip(moved, -highest, highest)
-            trial = linearize(system.waves.moved(moved), z, y, weights, ridge)
-            gain = (system.misfit(variance) - trial.misfit(variance)) / predicted
-            if gain > 0:
-                damping *= max(1 / 3, 1 - (2 * gain - 1) ** 3)
-                growth, accepted, system = 2.0, True, trial
-                variance = np.maximum(system.energy / count, NOISE_FLOOR)
-                smaller = noise_ridge(system.energy, count)
-                if smaller < 0.5 * ridge:  # the fit has become much better: so must the ridge
-                    ridge = smaller
-                    system = linearize(system.waves, z, y, weights, ridge)
-                break
-            damping *= growth
-            growth *= 2
-        if not accepted:
-            return system
-    return system
 
+    sample: Sample
+    waves: Waves
+    highest: float
+    ridge: float
+    variance: np.ndarray
+    coefficients: np.ndarray
+    energy: np.ndarray
 
-def joint_covariance(
-    waves: Waves, coefficients: np.ndarray, variance: np.ndarray, z: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
-    """Inverse Fisher information of all coefficients (of unit prior variance) and frequencies.
+    @classmethod
+    def at(cls, sample: Sample, waves: Waves, highest: float = np.inf) -> Self:
+        """The fit at these frequencies, with the ridge and the noise that it has itself."""
+        nothing = np.zeros(0)
+        blank = cls(sample, waves, highest, _LEAST_RIDGE, nothing, nothing, nothing)
+        return blank._solved().refreshed()
 
-    Frequency components that cannot move get variance zero.
-    """
-    p, K = coefficients.shape
-    free = waves.subnets.size
-    size = K * p + free
-    H = np.zeros((size, size))
-    step = max(256, (1 << 22) // size)
-    for start in range(0, len(z), step):
-        rows = slice(start, start + step)
-        w = weights[rows, None]
-        columns = waves.columns(z[rows])
-        slopes = waves.slopes(z[rows], coefficients)
-        gram = columns.T @ (w * columns)
-        for k in range(K):
-            mine = slice(k * p, (k + 1) * p)
-            H[mine, mine] += gram / variance[k]
-            H[mine, K * p :] += columns.T @ (w * slopes[:, k]) / variance[k]
-            H[K * p :, K * p :] += slopes[:, k].T @ (w * slopes[:, k]) / variance[k]
-    H[K * p :, : K * p] = H[: K * p, K * p :].T
-    H[np.arange(K * p), np.arange(K * p)] += 1.0
-    fixed = np.concatenate([np.zeros(K * p, bool), (waves.subnets == 0).ravel()])
-    live = np.flatnonzero(~fixed & (H.diagonal() > 0))
-    covariance = np.zeros((size, size))
-    scale = 1 / np.sqrt(H.diagonal()[live])
-    correlation = H[np.ix_(live, live)] * scale[:, None] * scale
-    correlation[np.diag_indices(len(live))] += 1e-12
-    inverse = cho_solve(cho_factor(correlation), np.eye(len(live)))
-    covariance[np.ix_(live, live)] = inverse * scale[:, None] * scale
-    return covariance
+    def _stacked(self, factor: np.ndarray) -> np.ndarray:
+        """The triangular factor with the ridge below it."""
+        p = self.waves.num_columns
+        penalty = np.zeros((p, factor.shape[1]))
+        penalty[:, :p] = np.diag(self.ridge * np.maximum(np.linalg.norm(factor[:, :p], axis=0), 1e-300))
+        return triangular_factor(np.concatenate([factor, penalty]))
+
+    def _solved(self) -> Self:
+        """The same with the coefficients that fit best."""
+        p = self.waves.num_columns
+        R = self._stacked(self.sample.factor(self.waves.columns, p))
+        coefficients = solve_triangular(R[:p, :p], R[:p, p:], check_finite=False)
+        return replace(self, coefficients=coefficients, energy=(R[p:, p:] ** 2).sum(axis=0))
+
+    def refreshed(self) -> Self:
+        """The same with the noise of this fit, and with its ridge where it has become much better."""
+        count = self.sample.count
+        smaller = max(float(np.sqrt(2 * self.energy.max(initial=0.0)) / count), _LEAST_RIDGE)
+        fit = self
+        if not len(self.variance) or smaller < 0.5 * self.ridge:
+            fit = replace(self, ridge=smaller)._solved()
+        return replace(fit, variance=fit.energy / count + NOISE_FLOOR)
+
+    @property
+    def value(self) -> float:
+        """F."""
+        return float(((self.energy + self.sample.count * NOISE_FLOOR) / self.variance).sum())
+
+    @property
+    def movable(self) -> np.ndarray:
+        """Which frequency components may move, (N m,)."""
+        return (self.waves.subnets != 0).ravel()
+
+    def projected(self) -> Projected:
+        """Kaufman's Jacobian by the movable components, and the residual, in units of the noise."""
+        p, K = self.coefficients.shape
+        free = self.waves.subnets.size
+
+        def columns(z: np.ndarray) -> np.ndarray:
+            slopes = self.waves.slopes(z, self.coefficients).reshape(len(z), K * free)
+            return np.concatenate([self.waves.columns(z), slopes], axis=1)
+
+        factor = self._stacked(self.sample.factor(columns, p + K * free))
+        root = np.sqrt(self.variance)
+        factor[:, p:] /= np.concatenate([np.repeat(root, free), root])
+        jacobian, residual = trailing_block(factor, p, K)
+        return Projected(jacobian[:, self.movable], residual)
+
+    def moved(self, step: np.ndarray) -> Self:
+        """The fit at other frequencies, its ridge and its units kept."""
+        subnets = self.waves.subnets.copy()
+        subnets.ravel()[self.movable] += step
+        subnets = np.clip(subnets, -self.highest, self.highest)
+        return replace(self, waves=self.waves.moved(subnets))._solved()
+
+    def refined(self, steps: int, tolerance: float = 1e-8) -> Self:
+        """The fit after at most so many steps of the frequencies.
+
+        Args:
+            steps: most steps.
+            tolerance: stop when F is expected to fall by less. One unit is a move by one standard error, and 1e-8 is
+                1e-4 of it.
+        """
+        if not self.movable.any():
+            return self
+        least = tolerance / (self.sample.count * len(self.energy))  # F is n K
+        return project(
+            self, Nielsen(_START), max_steps=steps, step_tol=least, refreshed=lambda fit: fit.refreshed()
+        ).point
+
+    def covariance(self, variance: np.ndarray) -> np.ndarray:
+        """Inverse Fisher information of all coefficients (of unit prior variance) and frequencies.
+
+        Coefficients of output 0, 1, ..., then frequencies: (K p + N m, K p + N m). Frequency components that cannot move
+        get variance zero.
+        """
+        p, K = self.coefficients.shape
+        size = K * p + self.waves.subnets.size
+        H = np.zeros((size, size))
+        step = max(256, (1 << 22) // size)
+        for start in range(0, len(self.sample.z), step):
+            z, w = self.sample.z[start : start + step], self.sample.weights[start : start + step, None]
+            columns, slopes = self.waves.columns(z), self.waves.slopes(z, self.coefficients)
+            gram = columns.T @ (w * columns)
+            for k in range(K):
+                mine = slice(k * p, (k + 1) * p)
+                H[mine, mine] += gram / variance[k]
+                H[mine, K * p :] += columns.T @ (w * slopes[:, k]) / variance[k]
+                H[K * p :, K * p :] += slopes[:, k].T @ (w * slopes[:, k]) / variance[k]
+        H[K * p :, : K * p] = H[: K * p, K * p :].T
+        H[np.arange(K * p), np.arange(K * p)] += 1.0
+        free = np.concatenate([np.ones(K * p, bool), self.movable])
+        live = np.flatnonzero(free & (H.diagonal() > 0))
+        covariance = np.zeros((size, size))
+        scale = 1 / np.sqrt(H.diagonal()[live])
+        correlation = H[np.ix_(live, live)] * scale[:, None] * scale
+        correlation[np.diag_indices(len(live))] += 1e-12
+        inverse = cho_solve(cho_factor(correlation), np.eye(len(live)))
+        covariance[np.ix_(live, live)] = inverse * scale[:, None] * scale
+        return covariance

@@ -40,8 +40,8 @@ def plot_fit(
     """
     names = list(model._names)
     j = _feature(feature, names)
-    fit = model._fit
-    center, halfwidth = fit.scale.center, fit.scale.halfwidth
+    fit = model._fitted.fit
+    center, halfwidth = fit.design.scale.center, fit.design.scale.halfwidth
     table = None if X is None else np.asarray(X, float).reshape(len(X), -1)
     low, high = center[j] - halfwidth[j], center[j] + halfwidth[j]
     if table is not None:
@@ -62,7 +62,7 @@ def plot_fit(
             scores = (values - fit.mean(table)[:, output]) / fit.std(table)[:, output]
             _residual_dots(bottom, table[:, j], scores)
         _band(upper, grid[:, j], mean, std, COLORS[0])
-        upper.plot(grid[:, j], mean, color=COLORS[0], label=f"fit, {len(fit.waves.subnets)} frequencies")
+        upper.plot(grid[:, j], mean, color=COLORS[0], label=f"fit, {len(fit.design.waves.subnets)} frequencies")
         held = [f"{names[i]} = {others[i]:.4g}" for i in range(len(names)) if i != j]
         upper.set_title("fit with 68 % and 95 % bands" + (f" at {', '.join(held[:4])}" if held else ""))
         upper.legend()
@@ -128,10 +128,9 @@ def plot_imputation(
         rows: which rows; all by default.
         level: of the intervals.
     """
-    frame = hasattr(imputation.values, "columns")
-    labels = [str(c) for c in imputation.values.columns] if frame else None
     values, std = _numbers(imputation.values), _numbers(imputation.std)
-    labels = labels or [f"column {j}" for j in range(values.shape[1])]
+    named = getattr(imputation.values, "columns", None)
+    labels = [f"column {j}" for j in range(values.shape[1])] if named is None else [str(c) for c in named]
     if columns is None:
         with_holes = np.flatnonzero(imputation.filled.any(axis=0))
         columns = list(with_holes[:4]) if len(with_holes) else [values.shape[1] - 1]

@@ -1,0 +1,154 @@
+"""Several channels in a window: one set of frequencies, amplitudes coupled across channels and frequencies.
+
+In a window of w steps, with times t counted from its center,
+
+    x_c(t) = sum_j a_cj cos 2 pi f_j t + b_cj sin 2 pi f_j t + noise_c,   f_j = j / (1.5 w),  j = 0 ... up to Nyquist:
+
+a Fourier extension (period one and a half windows). All amplitudes of a window are one Gaussian vector, its mean and
+covariance learned from the windows of a table (`expectation_maximization`): the cross-spectrum. A window is then filled
+by one linear solve. It is a sparse-spectrum Gaussian process with a learned (Loeve) spectrum, and has its error bars.
+Amplitudes are ordered (channel, frequency, cos | sin), observations (channel, time).
+
+Volatility differs from day to day, so error bars are scaled, per channel, by the leave-one-out residuals of observed
+values nearby: r_i^2 / var_i = (G y)_i^2 / G_ii with G their inverse covariance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, lapack, solve_triangular
+
+from flm.series.tables import WaveTable
+
+PERIOD = 1.5  # of the extension, in windows
+_FIRST_NOISE = 1e-3  # of the unit variance of a channel
+_SCALE_PRIOR = 3.0  # values' worth of belief that every hour is as volatile as all
+_SCALE_REACH = 24.0  # steps within which observed values tell of the volatility
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """One window: times from its center in steps (n,), values (C, n), which are observed."""
+
+    times: np.ndarray
+    values: np.ndarray
+    observed: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class CrossSpectrum:
+    """The learned distribution of a window's amplitudes.
+
+    Args:
+        frequencies: f_j in cycles per step, (F,).
+        mean: of the amplitudes, (q,), q = 2 F C.
+        covariance: (q, q).
+        noise: variance per channel, (C,).
+    """
+
+    frequencies: np.ndarray
+    mean: np.ndarray
+    covariance: np.ndarray
+    noise: np.ndarray
+
+    @classmethod
+    def start(cls, window: float, num_channels: int) -> CrossSpectrum:
+        """Independent channels of unit variance, falling with the square of the frequency."""
+        f = np.arange(int(PERIOD * window / 2) + 1) / (PERIOD * window)
+        s = 1 / (1 + (f * window / 2) ** 2)
+        per_channel = np.repeat(s / s.sum(), 2)
+        q = 2 * len(f) * num_channels
+        return cls(f, np.zeros(q), np.diag(np.tile(per_channel, num_channels)), np.full(num_channels, _FIRST_NOISE))
+
+    @property
+    def num_channels(self) -> int:
+        """C."""
+        return len(self.noise)
+
+    def columns(self, times: np.ndarray) -> np.ndarray:
+        """cos and sin of every frequency at these times, (n, 2 F), the pair of a frequency side by side."""
+        return WaveTable.at(times, 2 * np.pi * self.frequencies).pairs().reshape(len(times), -1)
+
+    def project(self, B: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        """(I_C x B) matrix for a matrix with q rows: (C n, columns)."""
+        C = self.num_channels
+        return (B @ matrix.reshape(C, B.shape[1], -1)).reshape(C * len(B), -1)
+
+    def value_covariance(self, B: np.ndarray) -> np.ndarray:
+        """Covariance of the noise-free values of a window, (C n, C n)."""
+        half = self.project(B, self.covariance)
+        return self.project(B, half.T)
+
+    def value_noise(self, n: int) -> np.ndarray:
+        """Noise variance of every value of a window, (C n,)."""
+        return np.repeat(self.noise, n)
+
+
+class Pattern:
+    """Everything that windows with the same times share, under one cross-spectrum."""
+
+    def __init__(self, spectrum: CrossSpectrum, times: np.ndarray, *, shared: bool):
+        self.B = spectrum.columns(times)
+        self.mean = spectrum.project(self.B, spectrum.mean[:, None])[:, 0]
+        self.noise = spectrum.value_noise(len(times))
+        self.covariance = spectrum.value_covariance(self.B)
+        noisy = self.covariance + np.diag(self.noise)
+        self._noisy = noisy
+        # With few values missing, the inverse of all is the way to that of the observed ones.
+        self._inverse = _inverse(noisy) if shared else None
+
+    def observed_inverse(self, observed: np.ndarray) -> np.ndarray:
+        """Inverse covariance of the observed values; `observed` holds their positions."""
+        if self._inverse is not None and len(observed) > 0.625 * len(self.noise):
+            # G = P_oo - P_om P_mm^-1 P_mo, P the inverse covariance of all values
+            missing = np.ones(len(self.noise), bool)
+            missing[observed] = False
+            rows = self._inverse[missing]
+            V = solve_triangular(_cholesky(rows[:, missing]), rows[:, observed], lower=True, check_finite=False)
+            return self._inverse[np.ix_(observed, observed)] - V.T @ V
+        return _inverse(self._noisy[np.ix_(observed, observed)])
+
+    def fill(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation (noise included) of all values given the observed ones, both (C, n)."""
+        observed = np.flatnonzero(window.observed)
+        missing = np.flatnonzero(~window.observed)
+        G = self.observed_inverse(observed)
+        K = self.covariance[missing[:, None], observed]
+        KG = K @ G
+        mean, variance = self.mean.copy(), self.noise.copy()
+        mean[missing] += KG @ (window.values.ravel() - self.mean)[observed]
+        variance[missing] += np.maximum(self.covariance.diagonal()[missing] - (KG * K).sum(axis=1), 0.0)
+        shape = window.observed.shape
+        weights = G @ (window.values.ravel() - self.mean)[observed]
+        surprise = np.zeros(len(mean))
+        surprise[observed] = weights**2 / G.diagonal()
+        near = np.exp(-0.5 * ((window.times[:, None] - window.times) / _SCALE_REACH) ** 2)
+        scale = _SCALE_PRIOR + surprise.reshape(shape) @ near
+        scale /= _SCALE_PRIOR + window.observed @ near
+        mean[observed] = window.values.ravel()[observed]
+        return mean.reshape(shape), np.sqrt(variance.reshape(shape) * scale)
+
+
+def _cholesky(matrix: np.ndarray) -> np.ndarray:
+    try:
+        return cholesky(matrix, lower=True, check_finite=False)
+    except LinAlgError:
+        jitter = 1e-10 * matrix.diagonal().max()
+        return cholesky(matrix + jitter * np.eye(len(matrix)), lower=True, check_finite=False)
+
+
+def _inverse(matrix: np.ndarray) -> np.ndarray:
+    if not len(matrix):
+        return matrix
+    lower, _ = lapack.dpotri(_cholesky(matrix), lower=1, overwrite_c=1)  # pyright: ignore[reportAttributeAccessIssue]
+    return np.tril(lower) + np.tril(lower, -1).T
+
+
+def group_by_times(windows: list[Window]) -> list[list[int]]:
+    """Indices of windows with the same times (to 1e-9 steps)."""
+    groups: dict[bytes, list[int]] = {}
+    for i, window in enumerate(windows):
+        groups.setdefault(np.round(window.times, 9).tobytes(), []).append(i)
+    return list(groups.values())
