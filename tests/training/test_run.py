@@ -182,7 +182,7 @@ def test_stages_run_in_turn_from_the_best_parameters():
     alone = flm.train(HEAT, small, ADAM, 100, points=POINTS)
     assert len(both.history["loss"]) == 350
     np.testing.assert_array_equal(both.history["loss"][:100], alone.history["loss"])
-    assert both.history["loss"][100] == alone.history["loss"].min()
+    assert both.history["loss"][100] == pytest.approx(alone.history["loss"].min(), rel=1e-12)  # two programs
     assert both.history["loss"][-1] < alone.history["loss"].min() / 20
     assert both.errors().mse < 1e-6
 
@@ -238,7 +238,7 @@ def test_a_trained_solution_survives_its_file(tmp_path):
     solution = flm.train(HEAT, small, ADAM, 20, points=POINTS)
     solution.save(tmp_path / "heat.safetensors")
     again = flm.load(tmp_path / "heat.safetensors")
-    np.testing.assert_array_equal(again(x=0.3, t=0.4), solution(x=0.3, t=0.4))
+    np.testing.assert_allclose(again(x=0.3, t=0.4), solution(x=0.3, t=0.4), rtol=1e-12)
     np.testing.assert_array_equal(again.history["loss"], solution.history["loss"])
 
 

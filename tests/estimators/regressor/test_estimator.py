@@ -161,7 +161,7 @@ def test_partial_fit_and_chunks_are_one_fit():
     streamed = flm.FLMRegressor(**options).fit(part for part in parts)
     weighted = flm.FLMRegressor(**options).fit([(a, b, np.ones(len(b))) for a, b in parts])
     for model in (listed, streamed, weighted):
-        np.testing.assert_array_equal(model.predict(X), stepped.predict(X))
+        np.testing.assert_allclose(model.predict(X), stepped.predict(X), rtol=1e-10, atol=1e-11)
     truth = np.sin(2 * X[:, 0]) * np.exp(-(X[:, 0] ** 2) / 6)
     first = flm.FLMRegressor(**options).fit(*parts[0])
     error = lambda model: np.sqrt(((model.predict(X) - truth) ** 2).mean())
@@ -229,14 +229,14 @@ def test_round_trip(tmp_path, way, frequencies):
         back = flm.load(path)
     frame = pd.DataFrame(np.linspace(-3, 3, 50)[:, None], columns=["x"])
     for a, b in zip(back.predict(frame, return_std=True), model.predict(frame, return_std=True), strict=True):
-        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
     np.testing.assert_array_equal(back.spectrum_.frequency_error, model.spectrum_.frequency_error)
     assert back.kind_ == model.kind_
     more = wiggle(rng)
     frame = pd.DataFrame(more[0], columns=["x"])
-    np.testing.assert_array_equal(
-        back.partial_fit(frame, more[1]).predict(frame), model.partial_fit(frame, more[1]).predict(frame)
-    )
+    back.partial_fit(frame, more[1])
+    model.partial_fit(frame, more[1])
+    np.testing.assert_allclose(back.predict(frame), model.predict(frame), rtol=1e-9, atol=1e-10)
 
 
 X, Y = wiggle(np.random.default_rng(12), 50)
