@@ -12,10 +12,11 @@ from flm.conservation.solve import solve_law
 from flm.control.problem import OptimalControl
 from flm.control.solution import ControlSolution
 from flm.control.solve import Penalty, Reduced, solve_control
+from flm.models import AbstractLinearModel
 from flm.pde.problem import PDE
 from flm.pde.waves.solve import solve_pde
 from flm.results import AbstractResult, Listener, Solution, listener
-from flm.wording import InputError, InputTypeError, check_count
+from flm.wording import InputError, InputTypeError, check_count, short
 
 Problem = PDE | ConservationLaw | OptimalControl
 
@@ -30,7 +31,7 @@ def solve(
     tol: float | None = None,
     *,
     num_subnets: int | None = None,
-    method: str | None = None,
+    method: str | AbstractLinearModel | None = None,
     max_columns: int | None = None,
     seed: int = 0,
     progress: bool | Listener = False,
@@ -55,7 +56,7 @@ def solve(
     tol: float | None = None,
     *,
     num_subnets: int | None = None,
-    method: str | Reduced | Penalty | None = None,
+    method: str | AbstractLinearModel | Reduced | Penalty | None = None,
     max_columns: int | None = None,
     seed: int = 0,
     progress: bool | Listener = False,
@@ -68,8 +69,9 @@ def solve(
             excess of the simulated cost). By default 1e-8 for a `PDE`, 1e-2 for a `ConservationLaw`, 1e-4 for an
             `OptimalControl`.
         num_subnets: the best series of exactly this many sub-networks instead of the smallest that meets `tol`.
-        method: a name, or for optimal control also settings such as `flm.Reduced()`; None chooses. See the documentation
-            of each kind of problem.
+        method: a name; for optimal control also settings such as `flm.Reduced()`; for a PDE also a model that is linear in
+            its amplitudes, which are then found by least squares. None chooses. See the documentation of each kind of
+            problem.
         max_columns: the largest least-squares problem that may be built; 3,000 columns by default.
         seed: fixes all points and random starts.
         progress: True for a line per step, or a function that is called with a `flm.Progress` per step.
@@ -100,8 +102,10 @@ def solve(
         check_count("num_subnets", num_subnets, 1)
     max_columns = MAX_COLUMNS if max_columns is None else check_count("max_columns", max_columns, 1)
     check_count("seed", seed)
-    if kind is not OptimalControl and not isinstance(method, str | None):
-        raise InputTypeError(f"`method` must be a name or None for a {kind.__name__}; got {method!r}.")
+    known = {PDE: str | AbstractLinearModel | None, ConservationLaw: str | None}
+    if kind in known and not isinstance(method, known[kind]):
+        what = "a name, a model that is linear in its amplitudes" if kind is PDE else "a name"
+        raise InputTypeError(f"`method` must be {what} or None for a {kind.__name__}; got {short(method)}.")
     options: dict[str, Any] = {"num_subnets": num_subnets, "method": method, "max_columns": max_columns, "seed": seed}
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # numbers that are not finite end in a status
         return SOLVERS[kind](problem, float(tol), progress=listener(progress), **options)

@@ -2,6 +2,9 @@
 
 from flm.models.base import AbstractLinearModel as AbstractLinearModel
 from flm.models.base import AbstractModel as AbstractModel
+from flm.models.base import AbstractOutputWeights as AbstractOutputWeights
+from flm.models.base import InputMap as InputMap
+from flm.models.base import input_map as input_map
 from flm.models.classic.cosine_squasher import GallantWhite as GallantWhite
 from flm.models.classic.fixed_lattice import FourierSeriesNetwork as FourierSeriesNetwork
 from flm.models.classic.fixed_lattice import SharedBasisNetwork as SharedBasisNetwork

@@ -22,7 +22,12 @@ Key = int | np.integer | np.ndarray | Array  # a seed, or a JAX key
 
 
 class InputMap(eqx.Module):
-    """The affine map z = scale * (x - center) from physical to model inputs, one number per axis."""
+    """The affine map z = scale * (x - center) from physical to model inputs, one number per axis.
+
+    Example:
+        >>> InputMap(center=(1.0,), scale=(2.0,), axes=("x",))(np.array([[1.5]]))
+        Array([[1.]], dtype=float64)
+    """
 
     center: tuple[float, ...] = eqx.field(static=True)
     scale: tuple[float, ...] = eqx.field(static=True)
@@ -43,7 +48,18 @@ class InputMap(eqx.Module):
 
 
 def input_map(inputs: int | AbstractDomain, width: float, period: npt.ArrayLike | None = None) -> InputMap:
-    """The map under which one period becomes `width`: by default a domain's own extent, and no map for a plain count."""
+    """The map under which one period becomes `width`.
+
+    Args:
+        inputs: a domain, or a plain number of inputs.
+        width: of the mapped period: 2 for [-1, 1], 2 pi for waves of frequency 1.
+        period: one for all axes, or one per axis. By default a domain's own extent; without a domain, no map.
+
+    Example:
+        >>> import flm
+        >>> input_map(flm.Box(x=(0, 4)), 2.0)
+        InputMap(center=(2.0,), scale=(0.5,), axes=('x',))
+    """
     if isinstance(inputs, AbstractDomain):
         m, axes = len(inputs.axes), tuple(inputs.axes)
         extent = np.asarray(inputs.bounds, float)
@@ -187,7 +203,13 @@ class AbstractLinearModel(AbstractModel):
 
 
 class AbstractOutputWeights(AbstractLinearModel):
-    """A linear model of which only the weights of the output layer are trained: f = basis @ weights."""
+    """A linear model of which only the weights of the output layer are trained: f = basis @ weights.
+
+    Example:
+        >>> import flm
+        >>> isinstance(flm.models.FourierSeriesNetwork(1, 3), AbstractOutputWeights)
+        True
+    """
 
     weights: eqx.AbstractVar[Float[Array, "*columns_K"]]
 

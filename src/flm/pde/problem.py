@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -274,12 +274,21 @@ def _flatten(conditions: Any) -> list[Any]:
     return [c for entry in conditions for c in (_flatten(entry) if isinstance(entry, list | tuple) else [entry])]
 
 
-def strong_form(problem: Any) -> PDE:
+@runtime_checkable
+class HasStrongForm(Protocol):
+    """A problem of another kind that can be written as equations which hold at points."""
+
+    def strong(self) -> PDE:
+        """Those equations, with their conditions."""
+        ...
+
+
+def strong_form(problem: PDE | HasStrongForm) -> PDE:
     """The problem as equations that hold at points: what `train` minimizes the squares of."""
     if isinstance(problem, PDE):
         return problem
-    if hasattr(problem, "strong"):
-        return strong_form(problem.strong())
+    if isinstance(problem, HasStrongForm):
+        return problem.strong()
     raise InputTypeError(
         f"`problem` must be a flm.PDE or offer its strong residual; got {type(problem).__name__}. Use flm.solve."
     )

@@ -16,7 +16,7 @@ from flm.conservation.law import ConservationLaw
 from flm.models import AbstractModel
 from flm.models.side_by_side import SideBySide
 from flm.numerics.descent import Objective, Stage
-from flm.pde.problem import PDE, strong_form
+from flm.pde.problem import PDE, HasStrongForm, strong_form
 from flm.results import Listener, Parameter, Solution, listener
 from flm.training.execution import Run
 from flm.training.loss import TrainingLoss, Unknowns
@@ -28,7 +28,7 @@ Stages = Sequence[tuple[optax.GradientTransformation, int]]
 
 
 def train(
-    problem: PDE | ConservationLaw,
+    problem: PDE | HasStrongForm,
     model: Start | Mapping[str, Start],
     optimizer: optax.GradientTransformation | Stages,
     epochs: int | None = None,
@@ -46,7 +46,7 @@ def train(
     than the initial one pool into one mean. The parameters kept are those of the lowest training loss.
 
     Args:
-        problem: a `PDE`, or a `ConservationLaw`, whose strong residual is taken.
+        problem: a `PDE`, or a problem with a method `strong()` that returns one, such as a `ConservationLaw`.
         model: a model; a function `key -> model`, called with a key made from `seed`; or a dict of these by unknown.
         optimizer: any optax optimizer, L-BFGS included, or stages `[(optimizer, epochs), ...]`, each of which starts
             from the best parameters of those before.

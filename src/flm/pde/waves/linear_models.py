@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from flm.models.base import AbstractLinearModel
 from flm.models.classic.random_waves import FourierELM
-from flm.pde.problem import strong_form
+from flm.pde.problem import PDE, HasStrongForm, strong_form
 from flm.pde.waves.basis import AbstractBasis, Alpha
 from flm.pde.waves.fit import Fit, Fitter
 from flm.results import Ending, Record, Solution, Word
@@ -58,27 +57,35 @@ class ModelColumns(AbstractBasis[np.ndarray]):
         return self._model.with_coefficients(coefficients if self._model.num_outputs > 1 else coefficients[:, 0])
 
 
-def solve_linear_model(problem: Any, model: AbstractLinearModel, *, seed: int = 0) -> Solution:
+def solve_linear_model(problem: PDE | HasStrongForm, model: AbstractLinearModel, *, seed: int = 0) -> Solution:
     """A model's output weights found by least squares on a problem: Gauss-Newton when the problem is nonlinear.
 
     Args:
         problem: a PDE, or a problem that offers its strong residual.
         model: linear in its amplitudes, such as `flm.models.FourierSeriesNetwork` or an `flm.FLM`; the rest is kept.
-        seed: governs the points.
+        seed: fixes the points.
 
     Returns:
-        A solution whose error estimate is the largest relative residual at held-out points.
+        A solution whose error estimate is the largest relative residual at held-out points. It is never called converged:
+        nothing was grown to compare it with.
     """
     if not isinstance(model, AbstractLinearModel):
         raise InputTypeError(f"`model` must be linear in its amplitudes; got {type(model).__name__}. Use flm.train.")
-    problem = strong_form(problem)
+    strong = strong_form(problem)
+    if (model.num_inputs, model.num_outputs) != (len(strong.axes), len(strong.unknowns)):
+        raise InputError(
+            f"`model` must have {len(strong.axes)} inputs and {len(strong.unknowns)} outputs for this problem; got "
+            f"{model.num_inputs} and {model.num_outputs}."
+        )
     began = time.monotonic()
-    fit = Fitter(problem, seed=seed, periodic_basis=False).fit(ModelColumns(model))
+    fit = Fitter(strong, seed=seed, periodic_basis=False).fit(ModelColumns(model))
     ending = Ending(Word.SOLVED, f"least squares in {fit.basis.num_columns} columns")
-    return _solution(problem, fit, ending, fit.estimate, np.nan, {}, began)
+    return _solution(strong, fit, ending, fit.estimate, np.nan, {}, began)
 
 
-def solve_extreme(problem: Any, tol: float = 1e-8, *, seed: int = 0, max_neurons: int = SIZES[-1]) -> Solution:
+def solve_extreme(
+    problem: PDE | HasStrongForm, tol: float = 1e-8, *, seed: int = 0, max_neurons: int = SIZES[-1]
+) -> Solution:
     """The Fourier extreme learning machine with scale and number of neurons chosen by held-out residuals (MYL22).
 
     Sizes grow until the estimate is at most `tol`; at each size every scale is tried with the same random numbers. The
@@ -87,19 +94,19 @@ def solve_extreme(problem: Any, tol: float = 1e-8, *, seed: int = 0, max_neurons
     Args:
         problem: a PDE, or a problem that offers its strong residual.
         tol: relative L2 error to stop at.
-        seed: governs points and hidden layers.
+        seed: fixes points and hidden layers.
         max_neurons: where growth stops.
     """
     if not tol > 0:
         raise InputError(f"`tol` must be a positive number; got {tol!r}.")
-    problem = strong_form(problem)
-    began, fitter = time.monotonic(), Fitter(problem, seed=seed, periodic_basis=False)
+    strong = strong_form(problem)
+    began, fitter = time.monotonic(), Fitter(strong, seed=seed, periodic_basis=False)
     record = Record()
     best, bar = None, np.inf
     for size in [n for n in SIZES if n <= max_neurons] or [max_neurons]:
         fits: list[Fit] = []
         for scale in SCALES:
-            model = FourierELM(problem.domain, size, key=seed, scale=scale, num_outputs=len(problem.unknowns))
+            model = FourierELM(strong.domain, size, key=seed, scale=scale, num_outputs=len(strong.unknowns))
             fits.append(fitter.fit(ModelColumns(model)))
             columns = fits[-1].basis.num_columns
             record.step("extreme", columns=columns, estimate=fits[-1].estimate, neurons=size, scale=float(scale))
@@ -112,10 +119,12 @@ def solve_extreme(problem: Any, tol: float = 1e-8, *, seed: int = 0, max_neurons
     if best is None:
         best = fits[0]
     ending = Ending(Word.SIZE, f"the largest hidden layer has {best.basis.num_columns} neurons")
-    return _solution(problem, best, ending, bar, tol, record.history, began)
+    return _solution(strong, best, ending, bar, tol, record.history, began)
 
 
-def _solution(problem: Any, fit: Fit, ending: Ending, bar: float, tol: float, history: Any, began: float) -> Solution:
+def _solution(
+    problem: PDE, fit: Fit, ending: Ending, bar: float, tol: float, history: dict[str, list[float]], began: float
+) -> Solution:
     return Solution(
         model=fit.basis.model(fit.coefficients),
         axes=problem.axes,

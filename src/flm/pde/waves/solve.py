@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from flm.models import AbstractLinearModel
 from flm.pde.problem import PDE
 from flm.pde.waves.fixed_size import best_of_size
 from flm.pde.waves.growth import ROUNDING, Search
+from flm.pde.waves.linear_models import solve_linear_model
 from flm.pde.waves.tolerance import METHODS, solve_to_tolerance
 from flm.results import Listener, Parameter, Solution
 from flm.wording import InputError
@@ -20,13 +22,17 @@ def solve_pde(
     tol: float,
     *,
     num_subnets: int | None,
-    method: str | None,
+    method: str | AbstractLinearModel | None,
     max_columns: int,
     seed: int,
     progress: Listener,
 ) -> Solution:
     """Solve a PDE or ODE: see `flm.solve`."""
     began = time.perf_counter()
+    if isinstance(method, AbstractLinearModel):
+        if num_subnets is not None:
+            raise InputError(f"`num_subnets` must be left out with a model as `method`; got {num_subnets}.")
+        return solve_linear_model(problem, method, seed=seed)
     if method not in (None, *METHODS):
         raise InputError(f"`method` must be None or one of {', '.join(map(repr, METHODS))} for a PDE; got {method!r}.")
     count = 0 if num_subnets is None else num_subnets * 2 ** len(problem.axes) * len(problem.unknowns)
