@@ -1,1 +1,13 @@
-"""Optimal control: the problem, its dynamics, the control law as a series, the solvers and independent references."""
+"""Optimal control: minimize a cost subject to dynamics, for one initial state or for all states of a set.
+
+A problem (`problem`, as text `text`) is dynamics, costs and constraints by argument name; `equations` makes of them
+functions of normalized time, independent coordinates and controls, `starts` of the initial states a point, ball, box or
+disk on the simplex, and `symmetry` checks what leaves the problem unchanged. The answer is a law (`law`): each control as
+a Fourier series in time and initial state, squashed to its bounds.
+
+Data walks so: `solve/` proposes coefficients; `dynamics/` follows the states under them, and their costates back, which
+gives the cost with exact first and second derivatives; `solve/` improves the law until the excess cost, estimated from
+the Hamiltonian along the trajectory, is within the tolerance. `solution` is the law with its simulated costs,
+`comparison` sets these beside a reference's, and `references/` has three answers that owe nothing to it. `networks` are
+the state series of the paper's penalty method.
+"""

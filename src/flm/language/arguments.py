@@ -29,7 +29,7 @@ Value = float | Numbers  # what a function of named arguments takes and gives
 
 @dataclass(frozen=True)
 class Names:
-    """What arguments may be called in one problem."""
+    """The names that arguments may have in one problem."""
 
     axes: tuple[str, ...]
     unknowns: tuple[str, ...]
@@ -278,7 +278,7 @@ def _one_row(array: Numbers, row: int) -> Array:
 
 
 def parameter_values(parameters: Mapping[str, float | Learn]) -> np.ndarray:
-    """Numbers, with the starting values of parameters that are to be learned."""
+    """The value of every parameter, and the starting value of those to be learned."""
     return np.array([v.start if isinstance(v, Learn) else v for v in parameters.values()], float)
 
 

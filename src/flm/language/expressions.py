@@ -55,7 +55,7 @@ _Closure = Callable[[Mapping[str, Any]], Any]  # from the values of names; numbe
 
 
 class ExpressionError(InputError):
-    """A text that is not an expression: what is wrong and the column (from 1) where."""
+    """A text that is not an expression, with the column, from 1, at which it goes wrong."""
 
     def __init__(self, message: str, column: int):
         super().__init__(message)
@@ -78,7 +78,7 @@ class Expression:
     closure: _Closure
 
     def __call__(self, *values: Value, **named: Value) -> Any:
-        """The value."""
+        """The value at these values of the names."""
         known = dict(zip(self.names, values, strict=False)) | named
         with np.errstate(all="ignore"):  # what is not finite is found by whoever asked
             return self.closure(known)
@@ -89,7 +89,7 @@ class Expression:
         return inspect.Signature([inspect.Parameter(name, kind) for name in self.names])
 
     def fix(self, values: Mapping[str, float]) -> Expression:
-        """The same with some names replaced by numbers."""
+        """The expression with some names replaced by numbers."""
         inner, fixed = self.closure, {name: np.float64(value) for name, value in values.items()}
         left = [(n, c) for n, c in zip(self.names, self.columns, strict=True) if n not in values]
         names, columns = tuple(n for n, _ in left), tuple(c for _, c in left)
@@ -124,7 +124,7 @@ def together(expressions: Iterable[Expression]) -> Expression:
 
 
 def compile_expression(text: str, *, declared: Iterable[str] = (), offset: int = 0) -> Expression:
-    """Read one expression.
+    """The expression that a text stands for.
 
     Args:
         text: For example "sin(pi * x) * exp(-t)".

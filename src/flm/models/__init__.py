@@ -1,4 +1,13 @@
-"""Parametric functions with one interface: values and jets at points."""
+"""Parametric functions with one interface: values and jets at points.
+
+A model is a pytree of arrays with an input map from the user's units to its own (`base`). It gives values and any list of
+partial derivatives at points; a model that is linear in its amplitudes gives its columns too, so that a solver can find
+them by least squares (`fitting` does so for values at points). The FLM (`flm`) is one; its derivatives are closed form.
+MLP and SIREN (`networks`) and the older Fourier networks (`classic/`) are what the paper compares it with; `side_by_side`
+makes one model of one per unknown, and `named` has them all by name.
+
+Problems, training and files ask a model for nothing else, and never which one it is.
+"""
 
 from flm.models.base import AbstractLinearModel as AbstractLinearModel
 from flm.models.base import AbstractModel as AbstractModel

@@ -1,1 +1,7 @@
-"""One of each: least squares that keep R only, and what solvers of every subject share."""
+"""One of each method that several rooms use; none of them knows a problem.
+
+`least_squares` keeps the triangular factor of rows that may stream by, and solves with a tiny ridge; `newton` is one loop
+for damped Newton and Levenberg-Marquardt with two rules for the damping; `variable_projection` eliminates linear unknowns
+from a nonlinear fit; `descent` runs optax optimizers for many epochs per compiled call. `chunks` calls a compiled
+function on any number of rows in few shapes, and `program` shares machine code between runs of one process.
+"""

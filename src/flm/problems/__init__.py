@@ -1,4 +1,9 @@
-"""What to solve: equations, conditions and a catalogue of named problems."""
+"""What to solve: problems of all kinds, their conditions, a catalogue of named ones, and problems as text.
+
+This is a door: what is offered here lives in the rooms. The catalogue is a function per problem, with the paper's values
+as defaults (`pde`, `conservation`, `control`). `text` reads a TOML file and gives it to the reader of the room whose
+table it has: [equation], [conservation] or [control].
+"""
 
 from flm.conservation.law import ConservationLaw as ConservationLaw
 from flm.control.problem import Free as Free

@@ -1,4 +1,14 @@
-"""The mathematics of nonharmonic Fourier series; knows nothing of training.
+"""The mathematics of nonharmonic Fourier series; it knows nothing of training.
+
+A sub-network has one frequency vector and a cosine for every row of the sign matrix (`signs`). A sum of sub-networks has
+three forms that are one function: cosines with phases and products of sines and cosines (`forms`), and complex
+exponentials (`exponential`); a signed Walsh-Hadamard transform leads from one to the other (`transforms`). What every
+form can do, because all are sums of plane waves, is in `calculus`: values, sums and products, derivatives, integrals over
+boxes, the largest terms.
+
+Below lie what solvers and models use directly: the lattice of whole frequencies (`lattices`), sine and cosine from one
+range reduction (`sine_cosine`), derivatives as quarter-turns of one table (`waves` for JAX, `tables` for NumPy), and
+`arrays`, by which a series is computed by NumPy when its numbers are at hand and by JAX when they are traced.
 
 Names are imported on first use: `flm.series.tables` needs NumPy alone.
 """

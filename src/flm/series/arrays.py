@@ -1,4 +1,4 @@
-"""Arrays at hand are handled by numpy, which compiles nothing; traced ones by jax.numpy."""
+"""Arrays by numpy, which compiles nothing, when their numbers are at hand, and by jax.numpy when they are traced."""
 
 from types import ModuleType
 
@@ -15,7 +15,7 @@ Scalar = complex | np.number | np.ndarray | Array  # one number: Python's, numpy
 
 
 def host(*values: npt.ArrayLike) -> tuple[ModuleType, tuple[Numbers, ...]]:
-    """numpy and the values as its arrays when all are concrete, else jax.numpy: series work inside `jit` and outside."""
+    """The module to compute with, and the values as its arrays: numpy when all are concrete, jax.numpy when one is traced."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values)):  # type: ignore[attr-defined]
         return jnp, tuple(jnp.asarray(v) for v in values)
     return np, tuple(np.asarray(v) for v in values)

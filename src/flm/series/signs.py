@@ -1,4 +1,4 @@
-"""The m-Lexi sign matrix (paper, Definition 1) and the fast transform that it generates."""
+"""The m-Lexi sign matrix (paper, Definition 1)."""
 
 import numpy as np
 

@@ -32,7 +32,7 @@ def distill(
         num_subnets: N of the result.
         domain: where to fit; a solution's own domain by default.
         tol: relative L2 error that is good enough to stop searching.
-        seed: governs points and random starts.
+        seed: fixes points and random starts.
         progress: True for a line per step, or a function that is called with a `flm.Progress` per step.
 
     Returns:

@@ -47,7 +47,7 @@ class Sampler:
 
     Args:
         problem: whose blocks are sampled.
-        seed: governs all points.
+        seed: fixes all points.
         periodic_basis: whether the basis repeats along periodic axes by itself, so that those pairs need no rows.
     """
 
