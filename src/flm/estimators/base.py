@@ -58,7 +58,8 @@ class AbstractEstimator(BaseEstimator, Generic[State]):
 
     @classmethod
     def _unpack(cls, named: dict) -> Self:
-        self = cls(**named["parameters"])
+        known = cls._get_param_names()
+        self = cls(**{name: value for name, value in named["parameters"].items() if name in known})
         self.n_features_in_ = named["num_features"]
         if named["names"] is not None:
             self.feature_names_in_ = np.array(named["names"], dtype=object)

@@ -85,30 +85,20 @@ class LombScargle:
     Args:
         times: (n,).
         weights: (n,), nonnegative.
-        highest: highest angular frequency; default by the clock.
-        oversampling: grid points per resolution cell.
     """
 
-    def __init__(
-        self,
-        times: np.ndarray,
-        weights: np.ndarray,
-        *,
-        highest: float | None = None,
-        oversampling: int = OVERSAMPLING,
-    ):
+    def __init__(self, times: np.ndarray, weights: np.ndarray):
         clock = Clock.of(times)
         self.clock = clock
         self.cell = 2 * np.pi / (clock.span or 1.0)
-        top = clock.highest_frequency if highest is None else highest
         if clock.step:
-            length = fast_length(max(int(np.ceil(oversampling * clock.span / clock.step)), 8))
+            length = fast_length(max(int(np.ceil(OVERSAMPLING * clock.span / clock.step)), 8))
             step = 2 * np.pi / (length * clock.step)
             self._sums = _regular_sums(times, clock.step, step)
         else:
-            step = self.cell / oversampling
+            step = self.cell / OVERSAMPLING
             self._sums = _irregular_sums(times - times.min(), step)
-        count = max(int(np.floor(top / step * (1 + 1e-12))), 1)
+        count = max(int(np.floor(clock.highest_frequency / step * (1 + 1e-12))), 1)
         self.frequencies = step * np.arange(count + 1)  # (F + 1,), from zero
         self._weights = weights
         total = weights.sum()

@@ -7,12 +7,12 @@ has the columns cos k.z and sin k.z (the zero wave only its cosine). Columns: al
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from flm.series.signs import sign_matrix
 from flm.series.tables import phasors, powers
 
 BLOCK_NUMBERS = 1 << 22  # numbers in one block of the design matrix: 32 MiB
@@ -37,14 +37,12 @@ class Scale:
         return (x - self.center) / self.halfwidth
 
 
-def subnet_signs(components: np.ndarray) -> list[np.ndarray]:
+def subnet_signs(components: np.ndarray) -> np.ndarray:
     """Sign vectors e, one per distinct wave e * n of a sub-network: +1 on the first nonzero component and on zeros."""
     nonzero = np.flatnonzero(components)
-    rows = []
-    for flips in itertools.product((1.0, -1.0), repeat=max(len(nonzero) - 1, 0)):
-        row = np.ones(len(components))
-        row[nonzero[1:]] = flips
-        rows.append(row)
+    signs = sign_matrix(max(len(nonzero), 1))
+    rows = np.ones((len(signs), len(components)))
+    rows[:, nonzero] = signs[:, : len(nonzero)]
     return rows
 
 
@@ -70,7 +68,7 @@ class Waves:
         """The waves of arbitrary frequency vectors."""
         signs = [subnet_signs(n) for n in subnets]
         group = np.repeat(np.arange(len(subnets)), [len(rows) for rows in signs])
-        return cls(subnets, np.array(list(itertools.chain(*signs))).reshape(len(group), subnets.shape[1]), group)
+        return cls(subnets, np.concatenate([np.zeros((0, subnets.shape[1])), *signs]), group)
 
     @classmethod
     def on_lattice(cls, base: np.ndarray, integers: np.ndarray) -> Waves:

@@ -231,7 +231,7 @@ def test_a_channel_that_ends_early_is_no_forecast_when_others_go_on():
 def test_the_fitted_table_has_error_bars_of_its_own():
     X = channels(1500, 2, noise=0.2)
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
-    imputer = flm.FLMImputer(max_rounds=6).fit(X)
+    imputer = flm.FLMImputer().fit(X)
     own, other = imputer.impute(X, fitted=True), imputer.impute(X)
     np.testing.assert_array_equal(own.values, other.values)
     np.testing.assert_array_equal(imputer.fit_transform(X), own.values)
@@ -304,7 +304,7 @@ def test_wide_tables_are_coupled_in_groups():
     base = np.sin(2 * np.pi * np.arange(96) / 24)[:, None]
     X = base * rng.choice([-1, 1], 60) + 0.1 * rng.normal(size=(96, 60))
     hidden = rng.random(X.shape) < 0.1
-    imputer = flm.FLMImputer(window=16, max_rounds=4).fit(np.where(hidden, np.nan, X))
+    imputer = flm.FLMImputer(window=16).fit(np.where(hidden, np.nan, X))
     assert [len(group) for group in imputer._state.model.groups] == [30, 30]
     filled = imputer.transform(np.where(hidden, np.nan, X))
     assert np.abs(filled - X)[hidden].mean() < 0.2
@@ -325,7 +325,6 @@ CALLS = [
     ({"method": "spline"}, "`method` must be one of 'auto', 'coupled', 'dense', 'greedy', 'paper'; got 'spline'."),
     ({"extrapolation": "no"}, "`extrapolation` must be 'flag' or 'refuse'; got 'no'."),
     ({"window": 2}, "`window` must be an integer of at least 4; got 2."),
-    ({"max_rounds": 0}, "`max_rounds` must be an integer of at least 1; got 0."),
     ({"time": 7}, "`time` must be a column's position below 2 when X is an array; got 7."),
 ]
 

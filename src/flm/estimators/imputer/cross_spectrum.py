@@ -76,28 +76,24 @@ class CrossSpectrum:
         C = self.num_channels
         return (B @ matrix.reshape(C, B.shape[1], -1)).reshape(C * len(B), -1)
 
-    def value_covariance(self, B: np.ndarray) -> np.ndarray:
-        """Covariance of the noise-free values of a window, (C n, C n)."""
-        half = self.project(B, self.covariance)
-        return self.project(B, half.T)
-
-    def value_noise(self, n: int) -> np.ndarray:
-        """Noise variance of every value of a window, (C n,)."""
-        return np.repeat(self.noise, n)
-
 
 class Pattern:
-    """Everything that windows with the same times share, under one cross-spectrum."""
+    """Everything that windows with the same times share, under one cross-spectrum.
+
+    Attributes:
+        B: cos and sin of every frequency, (n, 2 F).
+        mean, noise: of every value, its mean and its noise variance, (C n,).
+        covariance: of the noise-free values, (C n, C n).
+    """
 
     def __init__(self, spectrum: CrossSpectrum, times: np.ndarray, *, shared: bool):
         self.B = spectrum.columns(times)
         self.mean = spectrum.project(self.B, spectrum.mean[:, None])[:, 0]
-        self.noise = spectrum.value_noise(len(times))
-        self.covariance = spectrum.value_covariance(self.B)
-        noisy = self.covariance + np.diag(self.noise)
-        self._noisy = noisy
+        self.noise = np.repeat(spectrum.noise, len(times))
+        self.covariance = spectrum.project(self.B, spectrum.project(self.B, spectrum.covariance).T)
+        self._noisy = self.covariance + np.diag(self.noise)
         # With few values missing, the inverse of all is the way to that of the observed ones.
-        self._inverse = _inverse(noisy) if shared else None
+        self._inverse = _inverse(self._noisy) if shared else None
 
     def observed_inverse(self, observed: np.ndarray) -> np.ndarray:
         """Inverse covariance of the observed values; `observed` holds their positions."""
@@ -117,13 +113,12 @@ class Pattern:
         G = self.observed_inverse(observed)
         K = self.covariance[missing[:, None], observed]
         KG = K @ G
-        mean, variance = self.mean.copy(), self.noise.copy()
-        mean[missing] += KG @ (window.values.ravel() - self.mean)[observed]
+        left = (window.values.ravel() - self.mean)[observed]
+        mean, variance, surprise = self.mean.copy(), self.noise.copy(), np.zeros(len(self.mean))
+        mean[missing] += KG @ left
         variance[missing] += np.maximum(self.covariance.diagonal()[missing] - (KG * K).sum(axis=1), 0.0)
+        surprise[observed] = (G @ left) ** 2 / G.diagonal()
         shape = window.observed.shape
-        weights = G @ (window.values.ravel() - self.mean)[observed]
-        surprise = np.zeros(len(mean))
-        surprise[observed] = weights**2 / G.diagonal()
         near = np.exp(-0.5 * ((window.times[:, None] - window.times) / _SCALE_REACH) ** 2)
         scale = _SCALE_PRIOR + surprise.reshape(shape) @ near
         scale /= _SCALE_PRIOR + window.observed @ near

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import fft
+from scipy.interpolate import CubicSpline
 from scipy.linalg import cho_factor, cho_solve
 from scipy.ndimage import median_filter
 from scipy.optimize import minimize
@@ -79,7 +80,7 @@ class DenseSpectrum:
 
 
 class _Kernel:
-    """k(lag) by a table and cubic interpolation; exact at the ticks of a regular clock."""
+    """k(lag) by a table and a cubic spline; exact at the ticks of a regular clock."""
 
     def __init__(self, variances: np.ndarray, step: float, regular_step: float | None):
         J = len(variances) - 1
@@ -96,27 +97,13 @@ class _Kernel:
         self._per_lag = length * step / (2 * np.pi)
         self.at_zero = float(variances.sum())
 
-    def places(self, lag: np.ndarray) -> list[tuple[np.ndarray, np.ndarray | float]]:
-        """Points of the table and their weights for these lags: one exactly, or four for Lagrange's cubic."""
-        position = np.abs(lag) * self._per_lag
-        i = np.floor(position + 1e-7).astype(int)
-        u = position - i
-        n = len(self._table)
-        if np.abs(u).max(initial=0.0) < 1e-5:
-            return [(i % n, 1.0)]
-        return [
-            ((i - 1) % n, -u * (u - 1) * (u - 2) / 6),
-            (i % n, (u + 1) * (u - 1) * (u - 2) / 2),
-            ((i + 1) % n, -(u + 1) * u * (u - 2) / 2),
-            ((i + 2) % n, (u + 1) * u * (u - 1) / 6),
-        ]
-
-    def at(self, places: list[tuple[np.ndarray, np.ndarray | float]]) -> np.ndarray:
-        """Values at lags whose places are known."""
-        return np.sum([np.multiply(weight, self._table[index]) for index, weight in places], axis=0)
-
     def __call__(self, lag: np.ndarray) -> np.ndarray:
-        return self.at(self.places(lag))
+        position = np.abs(lag) * self._per_lag
+        nearest = np.rint(position)
+        if np.abs(position - nearest).max(initial=0.0) < 1e-5:
+            return self._table[nearest.astype(int) % len(self._table)]
+        knots = np.arange(-4, int(position.max()) + 5)
+        return CubicSpline(knots, self._table[knots % len(self._table)])(position)
 
 
 class DenseSeries:
@@ -184,12 +171,11 @@ class DenseSeries:
     def _maximize(self, start: np.ndarray, frequencies: np.ndarray, together: np.ndarray, y: np.ndarray) -> np.ndarray:
         lags = self.times[together][:, :, None] - self.times[together][:, None, :]
         targets = y[together]
-        places = _Kernel(_shape(start, frequencies), frequencies[1], self.clock.step).places(lags)
 
         def objective(theta: np.ndarray) -> float:
             kernel = _Kernel(_shape(theta, frequencies), frequencies[1], self.clock.step)
             noise = float(np.exp(theta[3])) + 1e-8 * kernel.at_zero
-            return -_conditional_likelihood(kernel.at(places) + noise * np.eye(lags.shape[1]), targets)
+            return -_conditional_likelihood(kernel(lags) + noise * np.eye(lags.shape[1]), targets)
 
         bounds = [(-8.0, 8.0), (np.log(0.5 * frequencies[1] / frequencies[-1]), 0.0), (0.0, 8.0), (-14.0, 1.0)]
         found = minimize(objective, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 30, "ftol": 1e-8})

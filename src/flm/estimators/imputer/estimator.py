@@ -48,8 +48,6 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         method: "auto" (coupled for several channels, dense for one), "coupled", "dense", "greedy" or "paper".
         overlap: windows of the coupled model every half window, each filling its middle; False: side by side.
         num_subnets: number of lines of "greedy" (None: by evidence) or of frequencies of "paper" (None: 8).
-        shrinkage: pseudo-windows of the coupled model; None: by the number of channels and windows.
-        max_rounds: most rounds of expectation maximization.
         extrapolation: "flag" values outside the observed time span (a warning, and `Imputation.extrapolated`), or "refuse".
         seed: for values hidden in order to stop and to calibrate, and for the paper's phases.
         progress: False, True (lines on the standard output), or a function of one `flm.Progress` event, whose `share` of
@@ -82,8 +80,6 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
     method: str = "auto"
     overlap: bool = True
     num_subnets: int | None = None
-    shrinkage: float | None = None
-    max_rounds: int = 60
     extrapolation: str = "flag"
     seed: int = 0
     progress: bool | Callable[[Progress], object] = False
@@ -193,7 +189,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
             raise InputError(f"`method` must be one of {', '.join(map(repr, methods))}; got {self.method!r}.")
         if self.extrapolation not in ("flag", "refuse"):
             raise InputError(f"`extrapolation` must be 'flag' or 'refuse'; got {self.extrapolation!r}.")
-        for name, least in (("window", 4), ("num_subnets", 1), ("max_rounds", 1)):
+        for name, least in (("window", 4), ("num_subnets", 1)):
             value = getattr(self, name)
             if value is not None:
                 check_count(name, value, least)

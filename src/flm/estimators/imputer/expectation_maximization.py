@@ -1,8 +1,8 @@
 """Learning a cross-spectrum from windows: expectation maximization with shrinkage, stopped on hidden values.
 
-Shrinkage: the 2C x 2C block of a frequency towards its diagonal with the weight of `shrinkage` windows, by default
-1 + (2C)^2 / W for W windows; covariances between different frequencies, which describe what depends on the time within a
-window (time of day), by W / (W + 2q) for q amplitudes. Both were chosen on hidden values of validation months of ETTh1.
+Shrinkage: the 2C x 2C block of a frequency towards its diagonal with the weight of 1 + (2C)^2 / W windows, W the number of
+windows; covariances between different frequencies, which describe what depends on the time within a window (time of day),
+by W / (W + 2q) for q amplitudes. Both were chosen on hidden values of validation months of ETTh1.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from flm.results.progress import Listener, Progress, silent, within
 
 _LEAST_NOISE = 1e-6
 _RELAXATION = (1.9, 1.4)
+_MAX_ROUNDS = 60
 _USUAL_ROUNDS = 16  # on ETTh1 10 to 14: for the share of the work, nothing else
 _FEW = 20  # hidden values: fewer do not tell when to stop
 
 
-def expectation_maximization(
-    spectrum: CrossSpectrum, windows: list[Window], shrinkage: float | None = None
-) -> CrossSpectrum:
+def expectation_maximization(spectrum: CrossSpectrum, windows: list[Window]) -> CrossSpectrum:
     """One round: posterior moments of the amplitudes of every window, then their (shrunk) mean and covariance."""
     C, q = spectrum.num_channels, len(spectrum.mean)
     W = len(windows)
-    shrinkage = 1 + (2 * C) ** 2 / W if shrinkage is None else shrinkage
+    shrinkage = _shrinkage(C, W)
     S = spectrum.covariance
     means = np.zeros((W, q))
     drop = np.zeros((q, q))  # sum over windows of prior minus posterior covariance
@@ -65,12 +64,16 @@ def expectation_maximization(
     )
 
 
-def relaxed_round(spectrum: CrossSpectrum, windows: list[Window], shrinkage: float | None = None) -> CrossSpectrum:
+def _shrinkage(C: int, W: int) -> float:
+    return 1 + (2 * C) ** 2 / W
+
+
+def relaxed_round(spectrum: CrossSpectrum, windows: list[Window]) -> CrossSpectrum:
     """A round that goes nearly twice as far as expectation maximization, as long as covariances stay positive.
 
     Over-relaxation by less than two keeps the fixed points and their stability, and halves the number of rounds.
     """
-    plain = expectation_maximization(spectrum, windows, shrinkage)
+    plain = expectation_maximization(spectrum, windows)
     for factor in _RELAXATION:
         covariance = spectrum.covariance + factor * (plain.covariance - spectrum.covariance)
         try:
@@ -130,14 +133,7 @@ class Lesson:
         return replace(self.window, observed=self.window.observed & ~self.hidden)
 
 
-def learn(
-    lessons: list[Lesson],
-    window: float,
-    *,
-    shrinkage: float | None = None,
-    max_rounds: int = 60,
-    listen: Listener = silent,
-) -> Learned:
+def learn(lessons: list[Lesson], window: float, *, max_rounds: int = _MAX_ROUNDS, listen: Listener = silent) -> Learned:
     """Expectation maximization, stopped on hidden values; with fewer than twenty of them, eight rounds with all values.
 
     No rounds with the hidden values afterwards: they would fit the windows closer than the error bars are calibrated for.
@@ -145,7 +141,6 @@ def learn(
     Args:
         lessons: windows with values to hide.
         window: samples per window.
-        shrinkage: see the top of this file.
         max_rounds: most rounds.
         listen: told how far the work is.
     """
@@ -155,7 +150,7 @@ def learn(
         spectrum = start
         for round_ in range(count):
             listen(Progress(stage, share=round_ / count))
-            spectrum = relaxed_round(spectrum, windows, shrinkage)
+            spectrum = relaxed_round(spectrum, windows)
         return spectrum
 
     if _num_hidden(lessons) < _FEW:
@@ -168,7 +163,7 @@ def learn(
     for round_ in range(1, max_rounds + 1):
         of_hidden = f", error of hidden values {best.error:.3g}" if best.rounds else ""
         listen(Progress(f"round {round_}{of_hidden}", share=0.6 * (round_ - 1) / max(_USUAL_ROUNDS, round_ + 3)))
-        spectrum = relaxed_round(spectrum, masked, shrinkage)
+        spectrum = relaxed_round(spectrum, masked)
         if round_ % 2 and round_ != max_rounds:
             continue
         error, scores = _score(spectrum, lessons)

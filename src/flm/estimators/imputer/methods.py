@@ -87,7 +87,7 @@ class Coupled(AbstractMethod):
         for i, group in enumerate(groups):
             lessons = lessons_of(steps, values[:, group], float(window), hide[:, group])
             told = within(listen, i / len(groups), (i + 1) / len(groups))
-            found.append(learn(lessons, window, shrinkage=asked.shrinkage, max_rounds=asked.max_rounds, listen=told))
+            found.append(learn(lessons, window, listen=told))
         own = Calibration.of(np.concatenate([learned.scores for learned in found]))
         fresh = np.concatenate([learned.fresh_scores for learned in found])
         return cls(
@@ -102,7 +102,7 @@ class Coupled(AbstractMethod):
         """One linear solve per window."""
         filled = Filled(np.full(values.shape, np.nan), np.full(values.shape, np.nan))
         for g, (group, spectrum) in enumerate(zip(self.groups, self.spectra, strict=True)):
-            pieces = filling_windows(steps, values[:, group], float(self.window), 0.0, asked.overlap)
+            pieces = filling_windows(steps, values[:, group], float(self.window), asked.overlap)
             done = 0
             for same in group_by_times([piece.window for piece in pieces]):
                 pattern = Pattern(spectrum, pieces[same[0]].window.times, shared=len(same) > 2)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 EPOCHS, LEARNING_RATE = 10_000, 1e-4
+VALIDATION_SHARE = 0.25  # the last part of the values, for early stopping: 20 of 60 + 20 per cent in the paper
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +41,6 @@ def train_paper_recipe(
     *,
     num_subnets: int = 8,
     epochs: int | None = None,
-    learning_rate: float = LEARNING_RATE,
-    validation_share: float = 0.25,
     seed: int = 0,
 ) -> PaperFit:
     """Train on the first part of the observed values, in time order, and stop on the rest.
@@ -52,8 +51,6 @@ def train_paper_recipe(
         span: the first and last time, which become -pi and pi.
         num_subnets: N.
         epochs: Adam steps, full batch; None: the paper's 10,000.
-        learning_rate: of Adam.
-        validation_share: the last part of the values, for early stopping (20 of 60 + 20 per cent in the paper).
         seed: of the phases.
     """
     import jax
@@ -65,7 +62,7 @@ def train_paper_recipe(
     from flm.series import sincos
 
     center, period = sum(span) / 2, max(span[1] - span[0], 1e-300)
-    split = max(int(len(times) * (1 - validation_share)), 1)
+    split = max(int(len(times) * (1 - VALIDATION_SHARE)), 1)
     z, y = 2 * np.pi * (times - center) / period, np.asarray(values, float)
     model = FLM(1, num_subnets, key=seed, frequencies=np.arange(num_subnets)[:, None])
     start = (model.frequencies[:, 0], model.amplitudes[:, 0], model.phases[:, 0])
@@ -80,6 +77,6 @@ def train_paper_recipe(
 
     held_out = loss_on(slice(split, None)) if split < len(times) else None
     objective = Objective.of(loss_on(slice(split)), kept_by=held_out)
-    found = descend(objective, start, optax.adam(learning_rate), EPOCHS if epochs is None else epochs)
+    found = descend(objective, start, optax.adam(LEARNING_RATE), EPOCHS if epochs is None else epochs)
     n, A, phi = jax.device_get(found.best)
     return PaperFit(n, A, phi, float(center), float(period), int(found.best_epoch), float(found.best_loss))

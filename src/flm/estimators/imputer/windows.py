@@ -53,14 +53,14 @@ def lessons_of(steps: np.ndarray, values: np.ndarray, width: float, hide: np.nda
     return lessons
 
 
-def filling_windows(steps: np.ndarray, values: np.ndarray, width: float, phase: float, overlap: bool) -> list[Cut]:
+def filling_windows(steps: np.ndarray, values: np.ndarray, width: float, overlap: bool) -> list[Cut]:
     """Windows that together cover every row once as a target.
 
-    Starts are `phase` plus multiples of half the width, as in training. With `overlap`, a window every half width inside
+    Starts are multiples of half the width, as in training. With `overlap`, a window every half width inside
     the table, each row going to the window in whose middle it is; else windows side by side from the first row on.
     """
     half = width / 2
-    first = phase + np.floor((steps[0] - phase) / half + 1e-6) * half
+    first = np.floor(steps[0] / half + 1e-6) * half
     step = half if overlap else width
     starts = np.arange(first, steps[-1] + 1e-6, step)
     if overlap:

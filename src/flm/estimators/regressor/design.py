@@ -8,9 +8,8 @@ import numpy as np
 
 from flm.estimators.evidence import Compressed, Sample
 from flm.estimators.regressor.lattice_fit import fit_lattice
-from flm.estimators.regressor.lines import LineFit, LineSearch
+from flm.estimators.regressor.lines import LineSearch
 from flm.estimators.regressor.settings import Settings
-from flm.estimators.regressor.variable_projection import Lines
 from flm.estimators.waves import Scale, Waves
 from flm.results.progress import Listener, within
 from flm.wording import InputError
@@ -62,28 +61,14 @@ def fit_design(
     gain = np.where(gain > 1e-14 * np.abs(offset), gain, 1.0)
     sample = Sample(scale(X), (y - offset) / gain, weights, None if asked.noise is None else (asked.noise / gain) ** 2)
     blank = Design("given", scale, offset, gain, Waves.of(np.zeros((1, m))), np.zeros(1), True, np.full(m, np.inf))
-    found: list[tuple[Design, Compressed | None]] = []
-
-    def add(lines: LineFit) -> None:
-        # Amplitudes of the size of the outputs, as in `variable_projection`: one over the noise variance.
-        log_s = np.full(len(lines.waves.subnets), np.log(min(1 / lines.variance.max(), 2e18 / total)))
-        settled = replace(blank, kind="lines", waves=lines.waves, log_s=log_s, is_learned=False)
-        found.append((replace(settled, joint=lines.covariance, evidence=lines.evidence), None))
-
-    def add_refined(subnets: np.ndarray) -> None:
-        lines = Lines.at(sample, Waves.of(subnets)).refined(60)
-        add(LineSearch(sample, interactions=asked.interactions).finish(lines))
-
     half_periods = _half_periods(asked.period, scale)
+    found: list[tuple[Design, Compressed | None]] = []
     ways = asked.ways(m, streaming)
     for place, way in enumerate(ways):
         told = within(listen, place / len(ways), (place + 1) / len(ways))
         if way == "given":
             subnets = np.asarray(asked.frequencies) * scale.halfwidth
-            if asked.refine:
-                add_refined(subnets)
-            else:
-                found.append((replace(blank, waves=Waves.of(subnets), log_s=np.zeros(len(subnets))), None))
+            found.append((replace(blank, waves=Waves.of(subnets), log_s=np.zeros(len(subnets))), None))
         elif way == "lattice":
             lattice = fit_lattice(
                 sample,
@@ -93,16 +78,16 @@ def fit_design(
                 max_columns=asked.max_columns,
                 listen=told,
             )
-            if asked.refine and lattice.waves.num_columns < total:
-                add_refined(lattice.waves.subnets)
-            else:
-                prior = replace(blank, kind="lattice", waves=lattice.waves, log_s=lattice.log_s)
-                found.append((replace(prior, reach=lattice.half_periods, evidence=lattice.evidence), lattice.data))
+            prior = replace(blank, kind="lattice", waves=lattice.waves, log_s=lattice.log_s)
+            found.append((replace(prior, reach=lattice.half_periods, evidence=lattice.evidence), lattice.data))
         else:
-            search = LineSearch(sample, interactions=asked.interactions)
             num = None if asked.num_subnets is None else asked.num_subnets - 1
-            most, refined = asked.max_lines(m), asked.refine is not False
-            add(search.run(num_lines=num, max_lines=most, refined=refined, listen=told))
+            search = LineSearch(sample, interactions=asked.interactions)
+            lines = search.run(num_lines=num, max_lines=asked.max_lines(m), listen=told)
+            # Amplitudes of the size of the outputs, as in `variable_projection`: one over the noise variance.
+            log_s = np.full(len(lines.waves.subnets), np.log(min(1 / lines.variance.max(), 2e18 / total)))
+            settled = replace(blank, kind="lines", waves=lines.waves, log_s=log_s, is_learned=False)
+            found.append((replace(settled, joint=lines.covariance, evidence=lines.evidence), None))
     design, data = max(found, key=lambda item: item[0].evidence)
     if asked.ridge is not None:
         # sum of squares + ridge |c|^2: prior variance 1 / ridge in units of the noise

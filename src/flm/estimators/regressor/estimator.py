@@ -75,7 +75,6 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         period: after which the lattice repeats, in units of X, one number or one per feature (None where free). For a
             feature that is an angle or a time of day, its true period.
         bounds: the extent of X, (m, 2), where the first rows of a stream do not show it; None: that of the data.
-        refine: variable projection of the frequencies; None: for lines only.
         ridge: penalty on the sum of squared coefficients of standardized outputs; None: by marginal likelihood.
         noise: standard deviation of the noise, in units of y, one number or one per output; None: by marginal likelihood.
         max_columns: most columns of the least-squares problem.
@@ -110,7 +109,6 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
     interactions: int | None = None
     period: float | Sequence[float | None] | None = None
     bounds: npt.ArrayLike | None = None
-    refine: bool | None = None
     ridge: float | None = None
     noise: float | npt.ArrayLike | None = None
     max_columns: int = 512

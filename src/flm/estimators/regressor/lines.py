@@ -27,7 +27,7 @@ class LineFit:
     waves: Waves
     variance: np.ndarray  # (K,) noise
     evidence: float
-    covariance: np.ndarray | None  # see `Lines.covariance`
+    covariance: np.ndarray  # see `Lines.covariance`
 
 
 class LineSearch:
@@ -93,14 +93,7 @@ class LineSearch:
         lines = Lines.at(self.sample, Waves.of(subnets), self.highest)
         return lines.refined(steps, tolerance) if steps else lines
 
-    def run(
-        self,
-        *,
-        num_lines: int | None = None,
-        max_lines: int = 64,
-        refined: bool = True,
-        listen: Listener = silent,
-    ) -> LineFit:
+    def run(self, *, num_lines: int | None = None, max_lines: int = 64, listen: Listener = silent) -> LineFit:
         """Add lines while the evidence grows, or exactly `num_lines`; then drop those that do not pay.
 
         The constant is always there and is not counted.
@@ -119,7 +112,7 @@ class LineSearch:
                 break
             more = N + len(new)
             # Refining all lines costs their square: after the first 16, only when a quarter more have come.
-            due = refined and (more <= 16 or more >= 1.25 * last_refined or more >= target)
+            due = more <= 16 or more >= 1.25 * last_refined or more >= target
             lines = self.at(np.concatenate([lines.waves.subnets, new]), 12 if due else 0)
             last_refined = more if due else last_refined
             value = self.evidence(lines)
@@ -130,29 +123,23 @@ class LineSearch:
                 if failures > _PATIENCE:
                     break
         if num_lines is None:
-            best = self._pruned(best, refined)
-        if refined:
-            best = self.at(best.waves.subnets, 40, tolerance=1e-8)
-        return self.finish(best, joint=refined)
+            best = self._pruned(best)
+        lines = self.at(best.waves.subnets, 40, tolerance=1e-8)
+        p, K = lines.coefficients.shape
+        freedom = max(self.sample.count - p - lines.waves.subnets.size / K, 1.0)
+        variance = np.maximum(lines.energy / freedom, NOISE_FLOOR)
+        return LineFit(lines.waves, variance, self.evidence(lines), lines.covariance(variance))
 
-    def _pruned(self, lines: Lines, refined: bool) -> Lines:
+    def _pruned(self, lines: Lines) -> Lines:
         """Drop, one at a time, the line whose removal raises the evidence most."""
         value = self.evidence(lines)
         while len(lines.waves.subnets) > 1:
             energy = (lines.coefficients**2).sum(axis=1)
             strength = np.bincount(lines.waves.column_subnet, energy, len(lines.waves.subnets))
             weakest = 1 + int(np.argmin(strength[1:]))
-            trial = self.at(np.delete(lines.waves.subnets, weakest, axis=0), 12 if refined else 0)
+            trial = self.at(np.delete(lines.waves.subnets, weakest, axis=0), 12)
             trial_value = self.evidence(trial)
             if trial_value <= value:
                 return lines
             lines, value = trial, trial_value
         return lines
-
-    def finish(self, lines: Lines, *, joint: bool = True) -> LineFit:
-        """Noise and, when `joint`, the covariance of amplitudes and frequencies together."""
-        p, K = lines.coefficients.shape
-        freedom = max(self.sample.count - p - lines.waves.subnets.size / K, 1.0)
-        variance = np.maximum(lines.energy / freedom, NOISE_FLOOR)
-        covariance = lines.covariance(variance) if joint else None
-        return LineFit(lines.waves, variance, self.evidence(lines), covariance)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from flm.wording import InputError, check_count
 
@@ -25,7 +26,6 @@ class Settings:
     interactions: int
     period: np.ndarray  # (m,), NaN where free
     bounds: np.ndarray | None  # (m, 2)
-    refine: bool | None
     ridge: float | None
     noise: np.ndarray | None  # (K,)
     max_columns: int
@@ -34,17 +34,26 @@ class Settings:
     def of(cls, asked: FLMRegressor, m: int, K: int) -> Settings:
         """Checked; what is not given is chosen by the number of features."""
         interactions = (m if m <= 6 else 2) if asked.interactions is None else asked.interactions
+        period = asked.period if isinstance(asked.period, Iterable) else [asked.period] * m
+        period = np.array([np.nan if p is None else p for p in period], float)
+        if period.shape != (m,):
+            raise InputError(f"`period` must be one number or one per feature ({m}); got {asked.period!r}.")
+        bounds = None if asked.bounds is None else np.asarray(asked.bounds, float)
+        if bounds is not None and (bounds.shape != (m, 2) or not (bounds[:, 0] < bounds[:, 1]).all()):
+            raise InputError(f"`bounds` must be {m} pairs (low, high), low < high; got {asked.bounds!r}.")
         if asked.ridge is not None and not asked.ridge > 0:
             raise InputError(f"`ridge` must be positive or None; got {asked.ridge!r}.")
+        noise = None if asked.noise is None else np.broadcast_to(np.asarray(asked.noise, float), (K,))
+        if noise is not None and not (noise > 0).all():
+            raise InputError(f"`noise` must be positive or None; got {asked.noise!r}.")
         return cls(
             None if asked.num_subnets is None else check_count("num_subnets", asked.num_subnets, 1),
-            _frequencies(asked, m),
+            _frequencies(asked.frequencies, m),
             min(check_count("interactions", interactions, 1), m),
-            _period(asked, m),
-            _bounds(asked, m),
-            asked.refine,
+            period,
+            bounds,
             asked.ridge,
-            _noise(asked, K),
+            noise,
             check_count("max_columns", asked.max_columns, 1),
         )
 
@@ -62,8 +71,7 @@ class Settings:
         return max(1, min(64, self.max_columns // 2**m))
 
 
-def _frequencies(asked: FLMRegressor, m: int) -> str | np.ndarray:
-    given = asked.frequencies
+def _frequencies(given: str | npt.ArrayLike, m: int) -> str | np.ndarray:
     if isinstance(given, str):
         if given not in _WAYS:
             raise InputError(f"`frequencies` must be one of {_WAYS} or an array (N, {m}); got {given!r}.")
@@ -73,29 +81,3 @@ def _frequencies(asked: FLMRegressor, m: int) -> str | np.ndarray:
     if array.ndim != 2 or array.shape[1] != m:
         raise InputError(f"`frequencies` must have shape (N, {m}); got {array.shape}.")
     return array
-
-
-def _period(asked: FLMRegressor, m: int) -> np.ndarray:
-    given = asked.period if isinstance(asked.period, Iterable) else [asked.period] * m
-    period = np.array([np.nan if p is None else p for p in given], float)
-    if period.shape != (m,):
-        raise InputError(f"`period` must be one number or one per feature ({m}); got {asked.period!r}.")
-    return period
-
-
-def _bounds(asked: FLMRegressor, m: int) -> np.ndarray | None:
-    if asked.bounds is None:
-        return None
-    bounds = np.asarray(asked.bounds, float)
-    if bounds.shape != (m, 2) or not (bounds[:, 0] < bounds[:, 1]).all():
-        raise InputError(f"`bounds` must be {m} pairs (low, high), low < high; got {asked.bounds!r}.")
-    return bounds
-
-
-def _noise(asked: FLMRegressor, K: int) -> np.ndarray | None:
-    if asked.noise is None:
-        return None
-    noise = np.broadcast_to(np.asarray(asked.noise, float), (K,))
-    if not (noise > 0).all():
-        raise InputError(f"`noise` must be positive or None; got {asked.noise!r}.")
-    return noise
