@@ -98,6 +98,14 @@ def test_links_between_pages_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
 
 
+def test_the_map_of_the_house_is_true():
+    parts = "|".join(sorted({p.relative_to(SOURCE).parts[0].removesuffix(".py") for p in SOURCE.rglob("*.py")}))
+    named = re.findall(rf"\b(?:{parts})/[a-z_]+(?:/[a-z_]+)*", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(named) > 15
+    for name in named:
+        assert (SOURCE / name).is_dir() or (SOURCE / f"{name}.py").is_file(), f"CONTRIBUTING.md names {name}"
+
+
 def test_version_is_said_once_more():
     assert f"version: {flm.__version__}\n" in (ROOT / "CITATION.cff").read_text()
     assert "## [Unreleased]" in (ROOT / "CHANGELOG.md").read_text()
