@@ -5,14 +5,13 @@ feet of characteristics, y + t f′(u0(y)) = x, where G = U0(y) + t (u f′(u) �
 f′ is needed, except inside a rarefaction fan, where y sits at a jump of u0.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from flm.conservation.fluxes import derivative, on_arrays
+from flm.conservation.fluxes import Elementwise, OnArrays, derivative, on_arrays
 from flm.wording import InputError
 
 _SEARCH = 256  # intervals of y in which feet of characteristics are looked for
@@ -42,8 +41,8 @@ class EntropySolution:
         array([0.25])
     """
 
-    initial: Callable[[Any], Any]
-    flux: Callable[[Any], Any] = lambda u: 0.5 * u**2
+    initial: Elementwise
+    flux: Elementwise = lambda u: 0.5 * u**2
     period: tuple[float, float] = (0.0, 1.0)
 
     def __post_init__(self):
@@ -54,7 +53,7 @@ class EntropySolution:
                 "got one that is not. Use `flm.references.godunov`."
             )
 
-    def __call__(self, points: Any) -> np.ndarray:
+    def __call__(self, points: npt.ArrayLike) -> np.ndarray:
         """u at points (P, 2), columns x and t ≥ 0, (P,); at a shock, one of the two limits."""
         points = np.asarray(points, float)
         if points.ndim != 2 or points.shape[1] != 2:
@@ -132,11 +131,11 @@ class EntropySolution:
         return value, feet
 
     @cached_property
-    def _flux(self):
+    def _flux(self) -> OnArrays:
         return on_arrays(self.flux)
 
     @cached_property
-    def _speed(self):
+    def _speed(self) -> OnArrays:
         return derivative(self.flux, *self._range)
 
     @cached_property
@@ -149,11 +148,11 @@ class EntropySolution:
         room = min(0.25 * np.abs(np.diff(u, 2)).max(), 1e-3 * np.ptp(u)) + 1e-12 * np.abs(u).max()
         return float(u.min() - room), float(u.max() + room)
 
-    def _start(self, y):
+    def _start(self, y: np.ndarray) -> np.ndarray:
         low, high = self.period
         return on_arrays(self.initial)(low + (y - low) % (high - low))
 
-    def _wave(self, y):
+    def _wave(self, y: np.ndarray) -> np.ndarray:
         """f′(u0(y)), the speed of the characteristic from y."""
         return self._speed(self._start(y))
 
@@ -164,7 +163,7 @@ class EntropySolution:
         nodes = low + width * (np.arange(_CELLS)[:, None] + 0.5 + 0.5 * _NODES)
         return np.concatenate([[0.0], np.cumsum(self._start(nodes) @ _WEIGHTS * (0.5 * width))])
 
-    def _integral(self, y):
+    def _integral(self, y: np.ndarray) -> np.ndarray:
         """U0(y) = ∫ u0 from the left end of the period to y."""
         low, high = self.period
         width = (high - low) / _CELLS
@@ -174,7 +173,7 @@ class EntropySolution:
         nodes = low + (cell * width)[:, None] + part[:, None] * (0.5 + 0.5 * _NODES)
         return turns * self._table[-1] + self._table[cell] + self._start(nodes) @ _WEIGHTS * (0.5 * part)
 
-    def _inverse_speed(self, q):
+    def _inverse_speed(self, q: np.ndarray) -> np.ndarray:
         low, high = (np.full_like(q, end) for end in self._range)
         for _ in range(_BISECTIONS):
             middle = 0.5 * (low + high)

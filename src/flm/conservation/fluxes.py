@@ -1,18 +1,21 @@
 """Scalar fluxes on NumPy arrays: their values, derivatives and turning points."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from flm.numerics.chunks import in_chunks
+from flm.series.arrays import Numbers
 from flm.wording import InputError
+
+Elementwise = Callable[[Numbers], float | Numbers]  # NumPy or jax.numpy, written for one number
+OnArrays = Callable[[np.ndarray], np.ndarray]
 
 _SIZES = (256, 4096, 65536)  # numbers per call
 _STEP = 1e-30  # complex step: no subtraction, hence no rounding
 
 
-def on_arrays(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:
+def on_arrays(function: Elementwise) -> OnArrays:
     """An elementwise function of one variable, NumPy or jax.numpy, as one from float64 arrays to float64 arrays.
 
     Complex arrays stay complex, so that the complex step works through it.
@@ -27,7 +30,7 @@ def on_arrays(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarr
     return values
 
 
-def _few_shapes(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarray]:
+def _few_shapes(function: Elementwise) -> OnArrays:
     """An elementwise function that meets few shapes when it runs on jax, where each new one compiles."""
     on_numpy: list[bool] = []
 
@@ -45,7 +48,7 @@ def _few_shapes(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.nda
     return call
 
 
-def derivative(flux: Callable[[Any], Any], low: float, high: float) -> Callable[[np.ndarray], np.ndarray]:
+def derivative(flux: Elementwise, low: float, high: float) -> OnArrays:
     """f′ to rounding: the complex step Im f(u + ih)/h where f is analytic, automatic differentiation otherwise.
 
     Args:
@@ -73,17 +76,17 @@ def derivative(flux: Callable[[Any], Any], low: float, high: float) -> Callable[
     )
 
 
-def _complex_step(flux):
+def _complex_step(flux: Elementwise) -> OnArrays:
     call = _few_shapes(flux)
 
-    def slope(u):
+    def slope(u: np.ndarray) -> np.ndarray:
         return np.imag(call(np.asarray(u, float) + 1j * _STEP)) / _STEP
 
     return slope
 
 
-def _automatic(flux):
-    def tangent(u):
+def _automatic(flux: Elementwise) -> OnArrays:
+    def tangent(u: Numbers) -> Numbers:
         import jax  # imported here: only fluxes without a complex step need it
 
         return jax.jvp(lambda v: flux(v) + 0.0 * v, (u,), (np.ones_like(u),))[1]
@@ -91,7 +94,7 @@ def _automatic(flux):
     return on_arrays(tangent)
 
 
-def turning_points(flux: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> np.ndarray:
+def turning_points(flux: OnArrays, low: float, high: float) -> np.ndarray:
     """Where f has its local minima and maxima in (low, high), to √rounding, so that f there is exact to rounding."""
     u = np.linspace(low, high, 4097)
     f = flux(u)

@@ -1,12 +1,12 @@
 """Godunov's finite volumes for u_t + f(u)_x = 0, periodic in x: a first-order reference that is right about shocks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from flm.conservation.fluxes import on_arrays, turning_points
+from flm.conservation.fluxes import Elementwise, on_arrays, turning_points
 from flm.wording import InputError
 
 # Five-point Gauss rule for the initial cell averages.
@@ -34,7 +34,7 @@ class FiniteVolumes:
     values: np.ndarray
     period: tuple[float, float]
 
-    def __call__(self, points: Any) -> np.ndarray:
+    def __call__(self, points: npt.ArrayLike) -> np.ndarray:
         """Values at points (P, 2), columns x and t, (P,)."""
         x, t = np.asarray(points, float).T
         low, high = self.period
@@ -49,7 +49,7 @@ class FiniteVolumes:
             later = np.clip((t - self.times[row]) / (self.times[row + 1] - self.times[row]), 0.0, 1.0)
         after = np.minimum(row + 1, len(self.times) - 1)
 
-        def at(rows):
+        def at(rows: np.ndarray) -> np.ndarray:
             return (1.0 - along) * self.values[rows, cell % count] + along * self.values[rows, (cell + 1) % count]
 
         return (1.0 - later) * at(row) + later * at(after)
@@ -61,8 +61,8 @@ class FiniteVolumes:
 
 
 def godunov(
-    flux: Callable[[Any], Any],
-    initial: Callable[[Any], Any],
+    flux: Elementwise,
+    initial: Elementwise,
     *,
     times: Sequence[float] | float,
     period: tuple[float, float] = (0.0, 1.0),
@@ -110,7 +110,7 @@ def godunov(
     sample = np.linspace(*range_, 4097)
     fastest = np.abs(np.diff(f(sample)) / max(sample[1] - sample[0], 1e-300)).max()
 
-    def riemann_flux(a, b):
+    def riemann_flux(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         fa, fb = f(a), f(b)
         smallest, largest = np.minimum(fa, fb), np.maximum(fa, fb)
         lower, upper = np.minimum(a, b), np.maximum(a, b)

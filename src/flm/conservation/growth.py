@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from flm.conservation.moving import MovingSeries
-from flm.conservation.potential import VISCOSITY, Bank, Law, harmonics, minimize, time_functions
+from flm.conservation.potential import VISCOSITY, Bank, Law, Waves, minimize
 from flm.results import Record, Word
+from flm.series.tables import WaveTable
 
 # Where levels are compared: angles that no lattice of collocation points shares, and Gauss times.
 _ANGLES = 2.0 * np.pi * (np.arange(1009) + 1.0 / 3.0) / 1009
@@ -19,13 +21,19 @@ _NODES, _NODE_WEIGHTS = (0.5 * (v + o) for v, o in zip(np.polynomial.legendre.le
 _RESIDUAL_FACTOR = 5.0
 
 
-@dataclass(frozen=True, eq=False)
-class Level:
-    """A solved bank: coefficients (2K, 2J), least-squares cost, relative L1 error estimate, values on the grid."""
+class Fitted(NamedTuple):
+    """A solved bank: coefficients (2K, 2J) and the least-squares cost."""
 
     bank: Bank
     coefficients: np.ndarray
     cost: float
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """A fit that was judged: its relative L1 error estimate and its values on the grid of comparison."""
+
+    fit: Fitted
     estimate: float
     values: np.ndarray
 
@@ -72,27 +80,25 @@ class ShockGrowth:
         bank = Bank(self.law, *((12, 4) if self.smooth else (12, 3)), self.frame)
         if bank.num_columns > self.max_columns:
             bank = Bank(self.law, max(1, self.max_columns // 8), max(1, min(2, self.max_columns // 4)), self.frame)
-        inner = continuation(bank, stages=4)
-        coefficients, cost = self._polish(bank, bank.outer(inner))
+        fit = self._polish(bank, bank.outer(continuation(bank, stages=4)))
         while True:
             if not self.smooth:
-                bank, coefficients, cost = self._grow_times(bank, coefficients, cost)
-            self._record(bank, coefficients, cost)
+                fit = self._grow_times(fit)
+            self._record(fit)
             if self.best.estimate <= self.tol:
                 return Word.CONVERGED
             if len(self.levels) > 4 and all(v.estimate > 0.5 * self.levels[-5].estimate for v in self.levels[-4:]):
                 return Word.STALLED
-            larger = self._next(bank)
+            larger = self._next(fit.bank)
             if larger is None:
                 return Word.SIZE
-            coefficients, cost = self._polish(larger, pad(coefficients, bank, larger))
-            bank = larger
+            fit = self._polish(larger, pad(fit.coefficients, fit.bank, larger))
 
     def series(self) -> MovingSeries:
         """The best level as a series in physical units, in the moving frame."""
-        law, bank = self.law, self.best.bank
+        law, (bank, coefficients, _) = self.law, self.best.fit
         k, j = bank.num_harmonics, bank.num_times
-        table = self.best.coefficients.reshape(2, k, 2, j).transpose(1, 3, 0, 2).reshape(k * j, 2, 2)
+        table = coefficients.reshape(2, k, 2, j).transpose(1, 3, 0, 2).reshape(k * j, 2, 2)
         return MovingSeries(
             wavenumbers=np.repeat(np.arange(1, k + 1), j),
             frequencies=np.tile(bank.frequencies / law.horizon, k),
@@ -104,33 +110,32 @@ class ShockGrowth:
             period=law.period,
         )
 
-    def _polish(self, bank: Bank, coefficients: np.ndarray) -> tuple[np.ndarray, float]:
+    def _polish(self, bank: Bank, coefficients: np.ndarray) -> Fitted:
         inner = bank.inner(coefficients)
         if self.smooth:
             found = minimize(bank, inner, 0.0, 1.0, steps=12, stop=1e-2)
-            return bank.outer(found.point.inner), float(found.value)
-        viscosity = VISCOSITY * 2.0 * np.pi * self.law.oscillation / bank.num_harmonics
-        found = None
-        for _ in range(2):  # row weights from the solution, twice
+        else:
+            viscosity = VISCOSITY * 2.0 * np.pi * self.law.oscillation / bank.num_harmonics
+            # row weights from the solution, twice
             found = minimize(bank, inner, viscosity, bank.compression(inner), steps=6, stop=1e-3)
-            inner = found.point.inner
-        assert found is not None
-        return bank.outer(inner), float(found.value)
+            found = minimize(
+                bank, found.point.inner, viscosity, bank.compression(found.point.inner), steps=6, stop=1e-3
+            )
+        return Fitted(bank, bank.outer(found.point.inner), float(found.value))
 
-    def _grow_times(self, bank: Bank, coefficients: np.ndarray, cost: float) -> tuple[Bank, np.ndarray, float]:
+    def _grow_times(self, fit: Fitted) -> Fitted:
         """More time frequencies while they lower the cost by a quarter; not tried when doubling K halved the cost."""
-        if self.levels and cost < 0.5 * self.levels[-1].cost:
-            return bank, coefficients, cost
+        if self.levels and fit.cost < 0.5 * self.levels[-1].fit.cost:
+            return fit
         while True:
+            bank = fit.bank
             more = Bank(self.law, bank.num_harmonics, max(bank.num_times + 1, round(1.5 * bank.num_times)), self.frame)
             if more.num_columns > self.max_columns:
-                return bank, coefficients, cost
-            trial, trial_cost = self._polish(more, pad(coefficients, bank, more))
-            if trial_cost > 0.75 * cost:
-                return (
-                    (more, trial, trial_cost) if trial_cost < cost and not self.levels else (bank, coefficients, cost)
-                )
-            bank, coefficients, cost = more, trial, trial_cost
+                return fit
+            trial = self._polish(more, pad(fit.coefficients, bank, more))
+            if trial.cost > 0.75 * fit.cost:
+                return trial if trial.cost < fit.cost and not self.levels else fit
+            fit = trial
 
     def _next(self, bank: Bank) -> Bank | None:
         """The next bank, or None when it would be too large or hardly larger."""
@@ -140,14 +145,15 @@ class ShockGrowth:
         count = min(int(factor * bank.num_harmonics), most)
         return Bank(self.law, count, times, self.frame) if count >= 1.2 * bank.num_harmonics else None
 
-    def _record(self, bank: Bank, coefficients: np.ndarray, cost: float) -> None:
+    def _record(self, fit: Fitted) -> None:
         """Estimate the error of a level and keep it.
 
         Shocks make the error fall like 1/K: e ≈ |u_K − u_K′| / (K/K′ − 1), with K′ about K/2, and it is never taken
         smaller than the held-out residual says. Smooth solutions converge geometrically: e ≈ d_n²/d_{n−1}, d_n the
         change at level n.
         """
-        values, residual = evaluate(bank, coefficients)
+        bank = fit.bank
+        values, residual = evaluate(bank, fit.coefficients)
         size = max(float(np.mean(np.abs(values) @ _NODE_WEIGHTS)), 1e-300)
         by_residual = _RESIDUAL_FACTOR * residual * self.law.amplitude / size
         changes = [float(np.mean(np.abs(values - old.values) @ _NODE_WEIGHTS)) / size for old in self.levels]
@@ -157,10 +163,10 @@ class ShockGrowth:
             now, before = changes[-1], self.record.history["change"][-1]
             estimate = max(now if len(changes) < 2 else min(now, 3.0 * now * now / max(before, 1e-300)), 1e-15)
         else:
-            ratios = [bank.num_harmonics / old.bank.num_harmonics for old in self.levels]
+            ratios = [bank.num_harmonics / old.fit.bank.num_harmonics for old in self.levels]
             pick = max((i for i, ratio in enumerate(ratios) if ratio >= 1.9), default=int(np.argmax(ratios)))
             estimate = max(1.2 * changes[pick] / max(ratios[pick] - 1.0, 0.2), by_residual)
-        self.levels.append(Level(bank, coefficients, cost, float(estimate), values))
+        self.levels.append(Level(fit, float(estimate), values))
         self.record.step(
             "shock" if not self.smooth else "smooth",
             columns=bank.num_columns,
@@ -182,8 +188,8 @@ def find_frame(law: Law) -> float:
         bank = Bank(law, 8, 3, frame)
         coefficients = bank.outer(continuation(bank, stages=4))
         s, weights = bank.times
-        value, slope = time_functions(s, bank.frequencies)
-        z, dz = ((c[:8] - 1j * c[8:]) @ table.T for c, table in ((coefficients, value), (coefficients, slope)))
+        waves, z = WaveTable.at(s, bank.frequencies), coefficients[:8] - 1j * coefficients[8:]
+        z, dz = z @ waves.columns().T, z @ waves.columns(1).T
         k = np.arange(1, 9)[:, None]
         weight = float(np.sum(np.abs(z) ** 2 * weights))
         if weight == 0.0:
@@ -197,7 +203,7 @@ def find_frame(law: Law) -> float:
 
 def continuation(bank: Bank, stages: int) -> np.ndarray:
     """From nothing to the final viscosity: ν from 0.045 · 2π osc down, row weights in the last two stages."""
-    inner = np.zeros((2 * bank.num_harmonics, bank.clock[0].shape[1]))
+    inner = np.zeros((2 * bank.num_harmonics, bank.clock.value.shape[1]))
     unit = 2.0 * np.pi * bank.law.oscillation
     for index, viscosity in enumerate(np.geomspace(0.045 * unit, VISCOSITY * unit / bank.num_harmonics, stages)):
         weights = bank.compression(inner) if index >= stages - 2 else 1.0
@@ -215,9 +221,8 @@ def pad(coefficients: np.ndarray, old: Bank, new: Bank) -> np.ndarray:
 def evaluate(bank: Bank, coefficients: np.ndarray) -> tuple[np.ndarray, float]:
     """u on the comparison grid (A, M), and the mean of |R|/(osc amp) there at ν = 0."""
     law = bank.law
-    value, _, integral = harmonics(_ANGLES, bank.num_harmonics)
-    phi, phi_s = time_functions(_NODES, bank.frequencies)
-    u = law.mean + value @ (coefficients @ phi.T)
-    r = integral @ (coefficients @ phi_s.T) + law.flux(u) * law.scale - bank.frame * u
+    waves, clock = Waves.at(_ANGLES, bank.num_harmonics), WaveTable.at(_NODES, bank.frequencies)
+    u = law.mean + waves.value @ (coefficients @ clock.columns().T)
+    r = waves.integral @ (coefficients @ clock.columns(1).T) + law.flux(u) * law.scale - bank.frame * u
     r = np.abs(r - r.mean(axis=0)) @ _NODE_WEIGHTS
     return u, float(np.mean(r)) / (law.oscillation * law.amplitude)

@@ -15,6 +15,7 @@ import numpy as np
 from flm.conservation.moving import MovingSeries
 from flm.numerics.newton import FixedFactors
 from flm.numerics.variable_projection import Projected, project
+from flm.series.tables import WaveTable
 
 _RIDGE = 1e-7  # on unit columns: keeps amplitudes of coalescing frequencies bounded
 _STEPS = 30
@@ -58,7 +59,7 @@ class Tones:
     @classmethod
     def at(cls, clock: Clock, target: np.ndarray, frequencies: np.ndarray) -> Tones:
         """The least-squares fit at given frequencies."""
-        columns = clock.roots[:, None] * _tones(clock.times, frequencies)
+        columns = clock.roots[:, None] * WaveTable.at(clock.times, frequencies).columns()
         basis, size, turn = np.linalg.svd(columns, full_matrices=False)
         kept = size / (size**2 + (_RIDGE * size.max(initial=1e-300)) ** 2)
         coefficients = turn.T @ (kept[:, None] * (basis.T @ target))
@@ -72,11 +73,12 @@ class Tones:
     def projected(self) -> Projected:
         """The problem of the frequencies alone."""
         clock, count = self.clock, len(self.frequencies)
-        angle = np.outer(clock.times, self.frequencies)[:, :, None]
+        waves = WaveTable.at(clock.times, self.frequencies)
         # ∂/∂w_j of c cos w_j t + s sin w_j t is t (s cos − c sin)
         c, s = self.coefficients[:count], self.coefficients[count:]
-        slopes = (clock.times * clock.roots)[:, None, None] * (np.cos(angle) * s - np.sin(angle) * c)  # (M, J, 2)
-        slopes = slopes.transpose(0, 2, 1).reshape(len(angle), -1)
+        slopes = waves.cosine[:, :, None] * s - waves.sine[:, :, None] * c  # (M, J, 2)
+        slopes *= (clock.times * clock.roots)[:, None, None]
+        slopes = slopes.transpose(0, 2, 1).reshape(len(slopes), -1)
         slopes -= self.basis @ (self.basis.T @ slopes)
         return Projected(slopes.reshape(-1, count), self.residual.ravel())
 
@@ -147,7 +149,7 @@ def add_tone(fit: Tones, center: float) -> Tones:
     clock = fit.clock
     top = center + 12.0 / clock.horizon + fit.frequencies.max(initial=0.0)
     trial = np.linspace(0.5 / clock.horizon, top, int(2 * top * clock.horizon) + 16)
-    power = np.sum((_tones(clock.times, trial).T @ (clock.roots[:, None] * fit.residual)) ** 2, axis=1)
+    power = np.sum((WaveTable.at(clock.times, trial).columns().T @ (clock.roots[:, None] * fit.residual)) ** 2, axis=1)
     power = power[: len(trial)] + power[len(trial) :]
     peaks = np.flatnonzero((power >= np.roll(power, 1)) & (power >= np.roll(power, -1)))
     starts = list(trial[peaks[np.argsort(power[peaks])[-2:]]])
@@ -172,11 +174,6 @@ def refine(start: Tones) -> Tones:
 @lru_cache(maxsize=64)
 def _gauss(count: int) -> tuple[np.ndarray, np.ndarray]:
     return np.polynomial.legendre.leggauss(count)
-
-
-def _tones(times: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    angle = np.outer(times, frequencies)
-    return np.hstack([np.cos(angle), np.sin(angle)])
 
 
 def _collect(series: MovingSeries, harmonics: np.ndarray, fits: list[Tones], speed: float) -> MovingSeries:

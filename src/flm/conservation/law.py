@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from flm.conservation.fluxes import derivative, on_arrays
+from flm.conservation.fluxes import OnArrays, derivative, on_arrays
 from flm.domains import Box
-from flm.language.arguments import Named, argument_names
+from flm.language.arguments import Named, Value, argument_names
 from flm.language.learn import Learn
 from flm.pde.conditions import initial, periodic
 from flm.pde.problem import PDE
+from flm.series.arrays import Numbers
 from flm.wording import InputError, InputTypeError
 
 
@@ -37,12 +38,12 @@ class ConservationLaw:
 
     def __init__(
         self,
-        flux: Callable[..., Any],
+        flux: Callable[..., Value],
         domain: Box,
-        initial: Any,
+        initial: float | Callable[..., Value],
         *,
         parameters: Mapping[str, float] | None = None,
-        exact: Any = None,
+        exact: Callable[..., Value] | None = None,
     ):
         if not isinstance(domain, Box) or len(domain) != 2 or domain.axes[1] != "t":
             raise InputError(f"`domain` must be a box of space and then time, Box(x=(0, 1), t=(0, 1)); got {domain!r}.")
@@ -81,22 +82,22 @@ class ConservationLaw:
         return self.domain.axes
 
     @property
-    def exact(self) -> Any:
+    def exact(self) -> Callable[..., Value] | None:
         """The exact solution by name, or None."""
         return self._exact
 
     @cached_property
-    def flux(self) -> Callable[[np.ndarray], np.ndarray]:
+    def flux(self) -> OnArrays:
         """f on float64 arrays."""
         return on_arrays(self._plain_flux)
 
     @cached_property
-    def initial(self) -> Callable[[np.ndarray], np.ndarray]:
+    def initial(self) -> OnArrays:
         """The initial state on float64 arrays."""
         return on_arrays(lambda x: self._plain_initial(x) + 0.0 * x)
 
     @cached_property
-    def speed(self) -> Callable[[np.ndarray], np.ndarray]:
+    def speed(self) -> OnArrays:
         """f′ on float64 arrays, the speed of characteristics."""
         low, high = self.state_range
         room = 0.05 * (high - low) + 1e-6 * max(abs(low), abs(high), 1e-300)
@@ -121,7 +122,7 @@ class ConservationLaw:
 
         u, (x, _) = self.unknowns[0], self.axes
 
-        def residual(value, by_time, by_space):
+        def residual(value: Numbers, by_time: Numbers, by_space: Numbers) -> Numbers:
             slope = jax.jvp(self._plain_flux, (value,), (jax.numpy.ones_like(value),))[1]
             return by_time + slope * by_space
 
@@ -133,7 +134,7 @@ class ConservationLaw:
             exact=self._exact,
         )
 
-    def exact_values(self, points: Any) -> np.ndarray:
+    def exact_values(self, points: npt.ArrayLike) -> np.ndarray:
         """The exact solution at points (P, 2), (P,)."""
         if self._exact is None:
             raise InputError("the problem must have an `exact` solution for this; give `reference` instead.")
@@ -155,11 +156,11 @@ class ConservationLaw:
         u, x = self.unknowns[0], self.axes[0]
         return f"ConservationLaw({u}_t + f({u})_{x} = 0, {self.domain!r})"
 
-    def _plain_flux(self, value: Any) -> Any:
+    def _plain_flux(self, value: Numbers) -> Value:
         fixed = {name: v for name, v in self.parameters.items() if name in argument_names(self._flux, "`flux`")}
         return self._flux(**{self.unknowns[0]: value}, **fixed)
 
-    def _plain_initial(self, x: Any) -> Any:
+    def _plain_initial(self, x: Numbers) -> Value:
         if not callable(self._initial):
             return float(self._initial)
         known = {self.axes[0]: x, **self.parameters}
@@ -169,7 +170,7 @@ class ConservationLaw:
         return np.linspace(*self.domain.intervals[0], 2**14 + 1)[:-1]
 
 
-def _tried(function: Callable[[np.ndarray], np.ndarray], values: np.ndarray, label: str) -> np.ndarray:
+def _tried(function: OnArrays, values: np.ndarray, label: str) -> np.ndarray:
     try:
         return function(values)
     except (TypeError, ValueError, ArithmeticError) as error:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import comb
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Array
 
 from flm.models.base import AbstractModel, InputMap
@@ -43,7 +43,7 @@ class MovingFLM(AbstractModel):
                 f"`inner` must have two inputs and `map` scale 1; got {self.inner.num_inputs}, {self.map!r}."
             )
 
-    def jets(self, points: Any, orders: Orders) -> Array:
+    def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """Values and derivatives by the chain rule, d_t = d_tau - c d_xi. See `AbstractModel.jets`."""
         wanted = self._orders(orders)
         moved = self.map(self._checked(points))

@@ -12,16 +12,18 @@ matrix per time: assembled without the long Jacobian.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 
+from flm.conservation.fluxes import OnArrays
 from flm.numerics.least_squares import one_thread
 from flm.numerics.newton import FixedFactors, Minimum, Step, Trial
 from flm.numerics.newton import minimize as descend
+from flm.series.tables import WaveTable
 
 SPACING = 2.5  # of the time frequencies
 INITIAL_WEIGHT = 10.0  # of the initial condition against the residual; 1 to 100 made no difference
@@ -42,9 +44,9 @@ class Law:
         horizon: T.
     """
 
-    flux: Callable[[np.ndarray], np.ndarray]
-    speed: Callable[[np.ndarray], np.ndarray]
-    start: Callable[[np.ndarray], np.ndarray]
+    flux: OnArrays
+    speed: OnArrays
+    start: OnArrays
     left: float
     period: float
     horizon: float
@@ -85,6 +87,28 @@ class Law:
         return self.start(self.left + self.period * (theta / (2.0 * np.pi) % 1.0))
 
 
+class Waves(NamedTuple):
+    """cos kθ then sin kθ for k = 1 … K at points, their derivatives and their antiderivatives, each (X, 2K)."""
+
+    value: np.ndarray
+    slope: np.ndarray
+    integral: np.ndarray
+
+    @classmethod
+    def at(cls, theta: np.ndarray, num_harmonics: int) -> Waves:
+        """The harmonics at angles."""
+        table = WaveTable.at(theta, np.arange(1, num_harmonics + 1))
+        return cls(table.columns(), table.columns(1), table.columns(-1))
+
+
+class Clock(NamedTuple):
+    """Orthonormal time functions at times (M, r), their derivatives, and their values at s = 0, (r,)."""
+
+    value: np.ndarray
+    slope: np.ndarray
+    start: np.ndarray
+
+
 @dataclass(frozen=True)
 class Bank:
     """Harmonics k ≤ K and J time frequencies in a frame of speed c, with their tables at collocation points.
@@ -114,9 +138,9 @@ class Bank:
         return 2.0 * np.pi * np.arange(count) / count
 
     @cached_property
-    def waves(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The harmonics at the points, their derivatives and their antiderivatives, each (X, 2K)."""
-        return harmonics(self.theta, self.num_harmonics)
+    def waves(self) -> Waves:
+        """The harmonics at the collocation points."""
+        return Waves.at(self.theta, self.num_harmonics)
 
     @cached_property
     def times(self) -> tuple[np.ndarray, np.ndarray]:
@@ -128,17 +152,17 @@ class Bank:
     def _orthonormal(self) -> tuple[np.ndarray, np.ndarray]:
         """(E, E⁻) with φE orthonormal over the horizon and E⁻ its pseudo-inverse; directions below 1e-13 dropped."""
         s, weights = self.times
-        _, size, turn = np.linalg.svd(time_functions(s, self.frequencies)[0] * np.sqrt(weights)[:, None])
+        _, size, turn = np.linalg.svd(WaveTable.at(s, self.frequencies).columns() * np.sqrt(weights)[:, None])
         kept = size > 1e-13 * size[0]
         return turn[kept].T / size[kept], size[kept, None] * turn[kept]
 
     @cached_property
-    def clock(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The orthonormal time functions at the nodes (M, r), their derivatives, and their values at s = 0, (r,)."""
-        value, slope = time_functions(self.times[0], self.frequencies)
-        start = time_functions(np.zeros(1), self.frequencies)[0][0]
-        turn = self._orthonormal[0]
-        return value @ turn, slope @ turn, start @ turn
+    def clock(self) -> Clock:
+        """The orthonormal time functions at the nodes."""
+        table, turn = WaveTable.at(self.times[0], self.frequencies), self._orthonormal[0]
+        return Clock(
+            table.columns() @ turn, table.columns(1) @ turn, WaveTable.at(0.0, self.frequencies).columns() @ turn
+        )
 
     def inner(self, coefficients: np.ndarray) -> np.ndarray:
         """Coefficients of cos and sin → coefficients of the orthonormal time functions, (2K, r)."""
@@ -262,18 +286,3 @@ class _Local:
         inner = self.point.inner
         point = self.cost.at(inner + move.reshape(inner.shape[::-1]).T)
         return Trial(point, point.cost)
-
-
-def harmonics(theta: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """cos kθ then sin kθ for k = 1 … count, their derivatives and antiderivatives, each (X, 2 count)."""
-    k = np.arange(1, count + 1)
-    angle = np.outer(theta, k)
-    cos, sin = np.cos(angle), np.sin(angle)
-    return np.hstack([cos, sin]), np.hstack([-sin * k, cos * k]), np.hstack([sin / k, -cos / k])
-
-
-def time_functions(s: np.ndarray, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """cos then sin of frequencies · s, and their derivatives, each (M, 2J)."""
-    angle = np.outer(s, frequencies)
-    cos, sin = np.cos(angle), np.sin(angle)
-    return np.hstack([cos, sin]), np.hstack([-sin * frequencies, cos * frequencies])

@@ -56,13 +56,11 @@ def solve_law(
         raise InputError(f"`num_subnets` must be given with method={method!r}; got None.")
     if max_columns < SMALLEST:
         raise InputError(f"`max_columns` must be at least {SMALLEST} for a conservation law; got {max_columns}.")
-    (left, right), (start, end) = problem.domain.intervals
-    law = Law(problem.flux, problem.speed, problem.initial, left, right - left, end - start)
     if num_subnets is not None:
         # Enough of a teacher: one with six times the columns of the student was within 3 % of the best on Burgers.
         max_columns = min(max_columns, max(1200, 24 * num_subnets))
     record = Record(progress)
-    growth = ShockGrowth(law, problem.breaking_time / (end - start), start, tol, max_columns, record)
+    growth = growth_of(problem, tol, max_columns, record)
     try:
         ending = Ending(growth.run())
     except KeyboardInterrupt:
@@ -73,7 +71,7 @@ def solve_law(
     if num_subnets is not None:
         teacher = series
         with one_thread(0):  # many small factorizations
-            series = _distilled(teacher, num_subnets, method == "strict", end - start)
+            series = _distilled(teacher, num_subnets, method == "strict", growth.law.horizon)
         points = problem.test_points((151, 61))
         values = teacher(points)
         estimate += float(np.mean(np.abs(series(points) - values)) / max(np.mean(np.abs(values)), 1e-300))
@@ -88,12 +86,19 @@ def solve_law(
         error_estimate=estimate,
         tolerance=tol,
         history=record.history,
-        num_columns=growth.best.bank.num_columns,
+        num_columns=growth.best.fit.bank.num_columns,
         seconds=record.seconds,
         domain=problem.domain,
         exact=problem.exact_values if problem.exact is not None else None,
         error_points=problem.test_points(),
     )
+
+
+def growth_of(problem: ConservationLaw, tol: float, max_columns: int, record: Record) -> ShockGrowth:
+    """The growth of a law's potential least squares, to be run."""
+    (left, right), (start, end) = problem.domain.intervals
+    law = Law(problem.flux, problem.speed, problem.initial, left, right - left, end - start)
+    return ShockGrowth(law, problem.breaking_time / law.horizon, start, tol, max_columns, record)
 
 
 def _distilled(teacher: MovingSeries, num_subnets: int, strict: bool, duration: float) -> MovingSeries:

@@ -8,18 +8,22 @@ Several residuals at one point add their squares. Weights are 1 unless given.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Array, Float
 
-from flm.language.arguments import unique_jets
+from flm.language.arguments import Jet, unique_jets
 from flm.language.learn import Learn
 from flm.models import AbstractModel
+from flm.pde.conditions import Data
 from flm.pde.problem import PDE, Block
 from flm.training.points import PointSet
+
+# By set and whether at its periodic partner: the derivatives of every unknown.
+Jets = dict[tuple[int, bool], dict[Jet, Array]]
 
 
 class TrainingLoss:
@@ -30,7 +34,7 @@ class TrainingLoss:
         weights: one per term.
     """
 
-    def __init__(self, problem: PDE, sets: Sequence[PointSet], weights: Mapping[str, float], dtype: Any):
+    def __init__(self, problem: PDE, sets: Sequence[PointSet], weights: Mapping[str, float], dtype: npt.DTypeLike):
         self.problem = problem
         self.dtype = np.dtype(dtype)
         self.sets = tuple(sets)
@@ -64,7 +68,7 @@ class TrainingLoss:
         """Everything that the loss knows apart from its code: for telling one run from another."""
         return [*self._points, *self._partner.values(), *self._normals, self.weights]
 
-    def _jets(self, model: AbstractModel) -> dict[tuple[int, bool], dict[tuple[int, tuple[int, ...]], Array]]:
+    def _jets(self, model: AbstractModel) -> Jets:
         """The derivatives of every unknown at every set (and at its periodic partner)."""
         found = {}
         for orders, members in self._groups.items():
@@ -82,7 +86,7 @@ class TrainingLoss:
                 }
         return found
 
-    def _residual(self, i: int, block: Block, jets: Any, parameters: Array) -> Array:
+    def _residual(self, i: int, block: Block, jets: Jets, parameters: Array) -> Array:
         here = [jets[(i, False)][jet] for jet in block.residual.jets]
         value = block.residual(self._points[i], here, parameters, self._normals[i])
         if block.partner is not None:
@@ -94,7 +98,7 @@ class TrainingLoss:
         return value
 
 
-def _relative_precision(data: Any, dtype: np.dtype) -> np.ndarray:
+def _relative_precision(data: Data, dtype: np.dtype) -> np.ndarray:
     """1/sigma of each reading, scaled to mean square 1: readings are weighed against each other only."""
     inverse = np.broadcast_to(1 / np.asarray(data.sigma, float), data.values.shape)
     return np.asarray(inverse / np.sqrt(np.mean(inverse**2)), dtype)
@@ -103,7 +107,7 @@ def _relative_precision(data: Any, dtype: np.dtype) -> np.ndarray:
 class Unknowns:
     """Parameters to be learned as free numbers q: bounded ones through a sigmoid, half-bounded through a softplus."""
 
-    def __init__(self, problem: PDE, dtype: Any):
+    def __init__(self, problem: PDE, dtype: npt.DTypeLike):
         self.values = np.asarray(problem.parameter_start, dtype)
         self.learned = {i: v for i, v in enumerate(problem.parameters.values()) if isinstance(v, Learn)}
 

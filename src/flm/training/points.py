@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -44,7 +43,7 @@ class PointSet:
     partner: np.ndarray | None = None
 
 
-def checked_counts(points: Any, problem: PDE) -> dict[str, int]:
+def checked_counts(points: Mapping[str, int], problem: PDE) -> dict[str, int]:
     """The counts by term, or a sentence about what is wrong with them."""
     if not isinstance(points, Mapping):
         raise InputError(
