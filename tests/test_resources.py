@@ -29,7 +29,7 @@ def test_a_size_that_memory_does_not_hold_is_refused(monkeypatch):
 
 def test_growth_stops_where_memory_does(monkeypatch):
     monkeypatch.setattr(growth, "columns_in_memory", lambda: 60)
-    solution = flm.solve(flm.problems.helmholtz(), 1e-10, max_columns=10**9)
+    solution = flm.solve(flm.problems.helmholtz(), 1e-10, max_columns=10**9, method="waves")
     assert solution.status.word == "size"
     assert "limit of the free memory, at a size of 60 columns" in solution.status.sentence
     assert solution.num_columns <= 60
@@ -65,7 +65,7 @@ def test_threads_follow_the_environment(count):
 SOLVE = """
 import json, flm
 def tell(step): print("step", flush=True)
-s = flm.solve(flm.problems.convection_diffusion(0.003), 1e-12, progress=tell)
+s = flm.solve(flm.problems.convection_diffusion(0.003), 1e-12, progress=tell, method="waves")
 print(json.dumps([s.status.word, s.error_estimate, bool(s(x=0.5, y=0.5) == s(x=0.5, y=0.5))]))
 """
 TRAIN = """
@@ -151,7 +151,7 @@ def tell(*_):
     yield lambda step: print("step", flush=True)
 solve.progress_to = tell
 from flm.cli.run import run
-sys.exit(run(["solve", "convection_diffusion", "--set", "epsilon=0.003", "--tol", "1e-12", "--json"]))
+sys.exit(run(["solve", "convection_diffusion", "--set", "epsilon=0.003", "--tol", "1e-12", "--method", "waves", "--json"]))
 """
     last, errors, code, _ = interrupt(command)
     assert code == 1, errors

@@ -40,8 +40,10 @@ def test_traced_by_jit_and_grad(heat):
 
 def test_series_is_the_solution(heat):
     points = np.random.default_rng(0).uniform(size=(30, 2))
-    np.testing.assert_allclose(heat.series(points), heat(points), atol=1e-12)
-    np.testing.assert_allclose(heat.d("tx").series(points), heat.d((1, 0))(points), atol=1e-9)
+    assert heat.series_error <= max(heat.tolerance / 10, 1e-12)
+    np.testing.assert_allclose(heat.series(points), heat(points), atol=2 * heat.series_error + 1e-14)
+    # two derivatives of waves lose some digits that the values keep
+    np.testing.assert_allclose(heat.d("tx").series(points), heat.d((1, 0))(points), atol=1e4 * heat.series_error + 1e-9)
     assert heat.pieces[0][1] is not None
 
 

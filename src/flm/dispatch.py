@@ -14,7 +14,7 @@ from flm.control.solution import ControlSolution
 from flm.control.solve import Penalty, Reduced, solve_control
 from flm.models import AbstractLinearModel
 from flm.pde.problem import PDE
-from flm.pde.waves.solve import solve_pde
+from flm.pde.solve import solve_pde
 from flm.results import AbstractResult, Listener, Solution, listener
 from flm.wording import InputError, InputTypeError, check_count, short
 
@@ -22,7 +22,7 @@ Problem = PDE | ConservationLaw | OptimalControl
 
 SOLVERS = {PDE: solve_pde, ConservationLaw: solve_law, OptimalControl: solve_control}
 TOLERANCES = {PDE: 1e-8, ConservationLaw: 1e-2, OptimalControl: 1e-4}  # what each kind of problem reaches in seconds
-MAX_COLUMNS = 3000  # of one dense least-squares problem
+MAX_COLUMNS = 3000  # of the least-squares problem of a conservation law or a control law
 
 
 @overload
@@ -72,7 +72,8 @@ def solve(
         method: a name; for optimal control also settings such as `flm.Reduced()`; for a PDE also a model that is linear in
             its amplitudes, which are then found by least squares. None chooses. See the documentation of each kind of
             problem.
-        max_columns: the largest least-squares problem that may be built; 3,000 columns by default.
+        max_columns: linear unknowns at the most: of all pieces of a PDE, what half of the free memory holds by default; of one
+            dense least-squares problem otherwise, 3,000 by default.
         seed: fixes all points and random starts.
         progress: True for a line per step, or a function that is called with a `flm.Progress` per step.
 
@@ -100,7 +101,10 @@ def solve(
         )
     if num_subnets is not None:
         check_count("num_subnets", num_subnets, 1)
-    max_columns = MAX_COLUMNS if max_columns is None else check_count("max_columns", max_columns, 1)
+    if max_columns is not None:
+        check_count("max_columns", max_columns, 1)
+    elif kind is not PDE:
+        max_columns = MAX_COLUMNS
     check_count("seed", seed)
     known = {PDE: str | AbstractLinearModel | None, ConservationLaw: str | None}
     if kind in known and not isinstance(method, known[kind]):

@@ -76,7 +76,7 @@ PARTS = {
     "Paper": "flm.estimators.imputer.methods",
     "PaperFit": "flm.estimators.imputer.paper_recipe",
     "Parameter": "flm.results",
-    "Piece": "flm.results",
+    "PiecewiseFLM": "flm.models.pieces",
     "Polygon": "flm.domains",
     "Product": "flm.domains",
     "Region": "flm.domains",

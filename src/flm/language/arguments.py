@@ -23,6 +23,7 @@ from flm.numerics.chunks import in_chunks
 from flm.series.arrays import Numbers
 from flm.wording import InputError, InputTypeError, did_you_mean
 
+SIZES = (32, 2048)  # points per compiled call: a slab of an ODE, and everything else
 Jet = tuple[int, tuple[int, ...]]  # (which unknown, how often differentiated along each axis)
 Value = float | Numbers  # what a function of named arguments takes and gives
 
@@ -242,11 +243,11 @@ class Residual:
     def linearize(
         self, points: np.ndarray, jets: np.ndarray, parameters: npt.ArrayLike, normals: np.ndarray | None = None
     ) -> Linearized:
-        """Value and derivatives at any number of points, in chunks of one compiled shape."""
+        """Value and derivatives at any number of points, in chunks of two compiled shapes, few points and many."""
         parameters = np.asarray(parameters, float)
         normals = np.zeros_like(points) if normals is None else normals
         run = lambda p, j, n: self._compiled(p, j.T, parameters, n)
-        return Linearized(*in_chunks(run, points, np.asarray(jets, float).T, normals, axis=-1))
+        return Linearized(*in_chunks(run, points, np.asarray(jets, float).T, normals, sizes=SIZES, axis=-1))
 
     def check(self, points: np.ndarray, parameters: np.ndarray, normals: np.ndarray) -> None:
         """Try the function on a few interior points with unit jets; refuse it with a sentence when it cannot work."""

@@ -8,11 +8,13 @@ from flm.results import Solution
 from flm.series import AbstractSeries
 from flm.wording import NoSeriesError
 
+MOST_PIECES = 4  # whose series are listed and drawn
+
 
 def labeled_series(found: Any) -> list[tuple[str, AbstractSeries]]:
     """Every series with one output inside a solution, a model, an estimator or a series; none where it is no series.
 
-    The labels of a solution name the unknown, and the window of time where there are several.
+    The labels of a solution name the unknown, and the piece where there are several, of which the first few are taken.
     """
     if isinstance(found, Solution):
         try:
@@ -26,6 +28,6 @@ def labeled_series(found: Any) -> list[tuple[str, AbstractSeries]]:
 
 def _of_unknown(solution: Solution, unknown: str) -> list[tuple[str, AbstractSeries]]:
     one = solution[unknown] if len(solution.unknowns) > 1 else solution
-    axis = solution.axes[solution.window_axis]
-    window = lambda low, high: f", {axis} from {low:.4g} to {high:.4g}" if solution.windows else ""
-    return [(f"{unknown}{window(*ends)}", series) for ends, series in one.pieces]
+    pieces = one.pieces[:MOST_PIECES]
+    where = lambda box: f" on {box}" if len(pieces) > 1 else ""
+    return [(f"{unknown}{where(box)}", series) for box, series in pieces]

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from flm.results.result import AbstractResult as AbstractResult
     from flm.results.result import Parameter as Parameter
     from flm.results.solution import Errors as Errors
-    from flm.results.solution import Piece as Piece
     from flm.results.solution import Solution as Solution
     from flm.results.status import Ending as Ending
     from flm.results.status import Status as Status
@@ -32,6 +31,6 @@ else:
         __name__,
         progress=("Listener", "Progress", "Record", "listener", "silent", "within"),
         result=("AbstractResult", "Parameter"),
-        solution=("Errors", "Piece", "Solution"),
+        solution=("Errors", "Solution"),
         status=("Ending", "Status", "Word"),
     )

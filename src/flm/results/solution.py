@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import jax
@@ -16,20 +16,12 @@ from jaxtyping import Array
 from flm.domains import AbstractDomain, Box
 from flm.domains.base import EDGE
 from flm.models import AbstractModel
+from flm.models.pieces import PiecewiseFLM
 from flm.results.result import AbstractResult, optional_module
 from flm.series import AbstractSeries
 from flm.wording import InputError, InputTypeError, NoSeriesError, OutsideWarning, UnknownNameError, short
 
 MAX_GRID = 50_000_000  # points of a grid for other tools
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A model and the window of the first window axis on which it is the solution."""
-
-    model: AbstractModel
-    lower: float
-    upper: float
 
 
 @dataclass(frozen=True)
@@ -68,8 +60,6 @@ class Solution(AbstractResult):
     axes: tuple[str, ...]
     unknowns: tuple[str, ...]
     bounds: np.ndarray
-    windows: tuple[Piece, ...] = ()
-    window_axis: int = -1
     component: int | None = None
     alpha: tuple[int, ...] | None = None
     domain: AbstractDomain | None = field(default=None, repr=False)
@@ -96,7 +86,7 @@ class Solution(AbstractResult):
     @property
     def num_parameters(self) -> int:
         """How many numbers the function consists of: frequencies, amplitudes and phases, or weights."""
-        return sum(piece.model.num_parameters for piece in self.windows) or self.model.num_parameters
+        return self.model.num_parameters
 
     # --- the function ----------------------------------------------------------------------------------------------
 
@@ -126,7 +116,7 @@ class Solution(AbstractResult):
                     f"`points` must have shape (P, {m}), columns {', '.join(self.axes)}; got {points.shape}."
                 )
             shape = points.shape[:1]
-        values = self._jet(points)
+        values = self.model.jets(points, (self.alpha or (0,) * m,))[0]
         if self.component is not None and values.ndim == 2:
             values = values[:, self.component]
         values = values if extrapolate else self._within(points, values, tolerance)
@@ -158,17 +148,6 @@ class Solution(AbstractResult):
             )
         return jnp.where(inside.reshape(column), values, jnp.nan)
 
-    def _jet(self, points: Array) -> Array:
-        alpha = self.alpha or (0,) * len(self.axes)
-        if not self.windows:
-            return self.model.jets(points, (alpha,))[0]
-        t = points[:, self.window_axis]
-        values = self.windows[0].model.jets(points, (alpha,))[0]
-        for window in self.windows[1:]:
-            late = (t > window.lower).reshape(-1, *(1,) * (values.ndim - 1))
-            values = jnp.where(late, window.model.jets(points, (alpha,))[0], values)
-        return values
-
     def d(self, axes: str | tuple[int, ...]) -> Solution:
         """The partial derivative as a function: `solution.d("xx")(x=0.3, t=0.5)`."""
         from flm.series.calculus import axis_indices
@@ -189,19 +168,41 @@ class Solution(AbstractResult):
 
     @property
     def series(self) -> AbstractSeries:
-        """The solution as a series in physical units."""
-        if self.windows:
-            raise NoSeriesError("this solution has one series per time window: see `.pieces`.")
-        return self._series_of(self.model)
+        """The solution as a series in physical units; a solution in many pieces has one for each, see `pieces`."""
+        found = self._all_series()
+        if len(found) > 1:
+            raise NoSeriesError(f"this solution has one series for each of its {len(found)} pieces: see `.pieces`.")
+        return self._part_of(found[0]())
 
     @property
-    def pieces(self) -> tuple[tuple[tuple[float, float], AbstractSeries], ...]:
-        """((lower, upper), series) for each window of the window axis; one entry when there is a single series."""
-        if not self.windows:
-            return (((float(self.bounds[self.window_axis, 0]), float(self.bounds[self.window_axis, 1])), self.series),)
-        return tuple(((w.lower, w.upper), self._series_of(w.model)) for w in self.windows)
+    def pieces(self) -> tuple[tuple[AbstractDomain, AbstractSeries], ...]:
+        """(box, series) for each piece; the whole domain and its series when there is one."""
+        found = self._all_series()
+        boxes = self.model.boxes if isinstance(self.model, PiecewiseFLM) else (self._region,)
+        return tuple((box, self._part_of(make())) for box, make in zip(boxes, found, strict=True))
 
-    def _series_of(self, model: AbstractModel) -> AbstractSeries:
+    @cached_property
+    def series_error(self) -> float:
+        """How far the series are from the solution, which is evaluated in another form: a share of its largest value.
+
+        Zero where the solution is its series.
+        """
+        if not isinstance(self.model, PiecewiseFLM):
+            return 0.0
+        worst, largest = 0.0, 0.0
+        for box, series in self.pieces:
+            points = box.interior(64, seed=1, warp=False)
+            values = np.asarray(self(points))
+            largest = max(largest, float(np.abs(values).max()))
+            worst = max(worst, float(np.abs(np.asarray(series(points)) - values).max()))
+        return worst / largest if largest else 0.0
+
+    def _all_series(self) -> list[Callable[[], AbstractSeries]]:
+        """How to make the series of each piece, all unknowns together."""
+        model = self.model
+        if isinstance(model, PiecewiseFLM):
+            gap = max(self.tolerance / 10, 1e-13) if self.tolerance > 0 else 1e-13
+            return [partial(model.piece_series, piece, gap) for piece in range(model.num_pieces)]
         series = getattr(model, "series", None)
         if series is None:
             extra = (
@@ -212,7 +213,11 @@ class Solution(AbstractResult):
             raise NoSeriesError(
                 f"a {type(model).__name__} is not a plain Fourier series{extra}; distill it with flm.distill."
             )
-        if self.component is not None and model.num_outputs > 1:
+        return [lambda: series]
+
+    def _part_of(self, series: AbstractSeries) -> AbstractSeries:
+        """The unknown and the derivative that this solution is of."""
+        if self.component is not None and self.model.num_outputs > 1:
             series = type(series)(
                 series.frequencies,
                 series.amplitudes[..., self.component],

@@ -79,7 +79,7 @@ def test_close_to_a_resonance_is_still_determined():
 
 
 def test_an_unresolved_front_claims_nothing():
-    solution = flm.solve(flm.problems.viscous_burgers(), 1e-6, max_columns=60, method="lattice")
+    solution = flm.solve(flm.problems.viscous_burgers(), 1e-6, max_columns=60, method="waves")
     assert solution.status.word == "size"
     assert "not resolved" in solution.status.sentence
     assert solution.error_estimate >= 1

@@ -37,16 +37,6 @@ def test_catalogue_converges_to_the_tolerance_with_an_honest_bar(name):
     assert solution.error_estimate >= error / 2
 
 
-@pytest.mark.slow
-def test_viscous_burgers_marches_in_windows_with_an_honest_bar():
-    solution = flm.solve(flm.problems.viscous_burgers(), tol=1e-4, method="windows")
-    assert solution.converged
-    assert len(solution.pieces) == len(solution.windows) > 1
-    assert solution.errors().relative_l2 <= solution.error_estimate
-    with pytest.raises(AttributeError, match=r"\.pieces"):
-        _ = solution.series
-
-
 @pytest.mark.parametrize(
     ("name", "num_subnets", "mse"),
     [
@@ -89,7 +79,7 @@ def off_lattice_wave():
 
 
 def test_a_short_sum_of_sinusoids_is_found_exactly():
-    solution = flm.solve(off_lattice_wave(), tol=1e-10)
+    solution = flm.solve(off_lattice_wave(), tol=1e-10, method="waves")
     assert "learned frequencies" in solution.status.sentence
     assert solution.errors().relative_l2 < 1e-12
     found = {round(float(abs(t.frequency[0])), 6) for t in solution.series.terms(4)}
@@ -202,7 +192,7 @@ def test_statuses_say_what_happened():
         ),
         tol=1e-6,
         max_columns=300,
-        method="lattice",
+        method="waves",
     )
     assert clash.status.word == "inconsistent"
     assert "'t=0'" in clash.status.sentence
@@ -234,7 +224,7 @@ def test_interrupt_returns_the_best_so_far():
 
 
 def test_same_seed_same_answer():
-    first, second = (flm.solve(flm.problems.heat(), tol=1e-9, seed=5) for _ in range(2))
+    first, second = (flm.solve(flm.problems.heat(), tol=1e-9, seed=5, method="waves") for _ in range(2))
     np.testing.assert_array_equal(np.asarray(first.model.amplitudes), np.asarray(second.model.amplitudes))
 
 
@@ -277,9 +267,10 @@ def test_two_standard_errors_cover_the_diffusivity():
 
 
 def test_converged_answers_have_amplitudes_of_their_own_size():
-    solution = flm.solve(flm.problems.heat(), tol=1e-7)
-    assert solution.converged
-    assert float(jnp.abs(solution.model.amplitudes).max()) <= 6
+    for method in ("waves", "pieces"):
+        solution = flm.solve(flm.problems.heat(), tol=1e-7, method=method)
+        assert solution.converged
+        assert float(jnp.abs(solution.series.amplitudes).max()) <= 6
 
 
 def test_distill_shortens_a_solution():

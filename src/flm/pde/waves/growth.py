@@ -23,7 +23,7 @@ from flm.pde.waves.fit import Fit, Fitter
 from flm.pde.waves.lattice_basis import LatticeBasis, lattice_set
 from flm.pde.waves.learn_frequencies import FrequencyLearner
 from flm.pde.waves.sampling import ROWS_PER_COLUMN
-from flm.results import Ending, Listener, Piece, Record, Word
+from flm.results import Ending, Listener, Record, Word
 
 Periods = tuple[float, ...]
 PERIODS = (1.0, 1.15, 1.3, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.5, 8.0)
@@ -46,8 +46,6 @@ class Search:
 
     best: Fit | None = None
     bar: float = np.inf
-    windows: tuple[Piece, ...] = ()
-    window_axis: int = -1
     ending: Ending = field(default_factory=lambda: Ending(Word.INTERRUPTED))
     record: Record = field(default_factory=Record)
 

@@ -7,34 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from flm.models import AbstractLinearModel
 from flm.pde.problem import PDE
 from flm.pde.waves.fixed_size import best_of_size
 from flm.pde.waves.growth import ROUNDING, Search
-from flm.pde.waves.linear_models import solve_linear_model
-from flm.pde.waves.tolerance import METHODS, solve_to_tolerance
+from flm.pde.waves.tolerance import solve_to_tolerance
 from flm.results import Listener, Parameter, Solution
 from flm.wording import InputError
 
+MAX_COLUMNS = 3000  # of one dense least-squares problem
 
-def solve_pde(
+
+def solve_by_waves(
     problem: PDE,
     tol: float,
     *,
     num_subnets: int | None,
-    method: str | AbstractLinearModel | None,
-    max_columns: int,
+    method: str | None,
+    max_columns: int | None,
     seed: int,
     progress: Listener,
 ) -> Solution:
-    """Solve a PDE or ODE: see `flm.solve`."""
+    """Solve a PDE or ODE with one series: see `flm.pde.solve.solve_pde`."""
     began = time.perf_counter()
-    if isinstance(method, AbstractLinearModel):
-        if num_subnets is not None:
-            raise InputError(f"`num_subnets` must be left out with a model as `method`; got {num_subnets}.")
-        return solve_linear_model(problem, method, seed=seed)
-    if method not in (None, *METHODS):
-        raise InputError(f"`method` must be None or one of {', '.join(map(repr, METHODS))} for a PDE; got {method!r}.")
+    max_columns = MAX_COLUMNS if max_columns is None else max_columns
     count = 0 if num_subnets is None else num_subnets * 2 ** len(problem.axes) * len(problem.unknowns)
     if count > max_columns:
         raise InputError(
@@ -54,7 +49,7 @@ def to_solution(problem: PDE, search: Search, tol: float, began: float, exact: A
     if best is None:
         raise InputError(f"`max_columns` must leave room for the smallest lattice. {search.ending.clause}.")
     model = best.basis.model(best.coefficients)
-    bar = float(search.bar) + (0.0 if search.windows else _rounding(problem, search, model))
+    bar = float(search.bar) + _rounding(problem, search, model)
     names = list(problem.parameters)
     errors = np.sqrt(np.diag(best.covariance)) if best.covariance.size else np.full(len(problem.learned), np.nan)
     parameters = {
@@ -72,8 +67,6 @@ def to_solution(problem: PDE, search: Search, tol: float, began: float, exact: A
         history=search.record.history,
         num_columns=best.basis.num_columns * len(problem.unknowns),
         seconds=time.perf_counter() - began,
-        windows=search.windows,
-        window_axis=search.window_axis,
         domain=problem.domain,
         exact=exact or (problem.exact_values if problem.exact is not None else None),
     )

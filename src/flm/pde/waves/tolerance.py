@@ -1,4 +1,4 @@
-"""From a PDE and a tolerance to an answer: growth first, learned frequencies and time windows where they help."""
+"""From a PDE and a tolerance to one series: a growing lattice, with learned frequencies where they help."""
 
 from __future__ import annotations
 
@@ -8,44 +8,24 @@ from flm.pde.problem import PDE, Block
 from flm.pde.waves.determined import NULL, SIZES, homogeneous_residual
 from flm.pde.waves.enriched import SingularFunctions
 from flm.pde.waves.growth import UNRESOLVED, Growth, Search
-from flm.pde.waves.windows import can_window, solve_in_windows
 from flm.results import Ending, Listener, Word
-from flm.wording import InputError
-
-METHODS = ("lattice", "windows", "enriched")
-SINGLE_WINDOW = 1000  # columns of a nonlinear problem beyond which time windows are cheaper
 
 
 def solve_to_tolerance(
     problem: PDE, tol: float, *, method: str | None, max_columns: int, seed: int, progress: Listener
 ) -> Search:
-    """The smallest lattice, short sum of sinusoids or sequence of windows that meets the tolerance.
+    """The smallest lattice or short sum of sinusoids that meets the tolerance.
 
-    Methods: None chooses; "lattice" is one series on a growing lattice only; "windows" marches in time from the start;
-    "enriched" adds singular functions at the corners and holes of a planar region, and is then no plain series.
+    The method "enriched" adds singular functions at the corners and holes of a planar region, and is then no plain series.
     """
-    if method == "windows" and not can_window(problem):
-        raise InputError(
-            "`method` must not be 'windows' for this problem: it needs a box with an axis t, initial conditions, no "
-            "conditions at the final time and no parameters to learn."
-        )
     singular = SingularFunctions.of(problem.domain) if method == "enriched" else None
     growth = Growth(problem, tol=tol, max_columns=max_columns, seed=seed, progress=progress, singular=singular)
-    marches = method is None and not growth.fitter.is_linear and can_window(problem)
-    if marches:
-        growth.max_columns = min(growth.max_columns, SINGLE_WINDOW)
     if growth.fitter.is_linear and _is_homogeneous(growth):
         search = growth.zero()
         search.ending = Ending(Word.TRIVIAL, note="give a source or data")
         return search
     try:
-        if method != "windows":
-            growth.run()
-        if method == "windows" or (marches and growth.search.ending.word is Word.SIZE):
-            search = solve_in_windows(problem, tol, max_columns=max_columns, seed=seed, progress=progress)
-            if method == "windows" or search.bar < growth.search.bar:
-                _doubt(growth, search)
-                return search
+        growth.run()
         _doubt(growth, growth.search)
     except KeyboardInterrupt:
         if growth.search.best is None:
@@ -60,7 +40,7 @@ def solve_to_tolerance(
 
 
 def _doubt(growth: Growth, search: Search) -> None:
-    """Withdraw an answer that is one of many; windows are judged by the single series that was tried before them."""
+    """Withdraw an answer that is one of many."""
     fitter, fit, problem = growth.fitter, growth.search.best, growth.problem
     measured = problem.learned or any(b.kind == "data" for b in problem.blocks)
     if fit is None or not fit.finite or fit.estimate > UNRESOLVED or measured or growth.m > max(SIZES):

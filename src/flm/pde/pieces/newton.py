@@ -1,0 +1,162 @@
+"""Newton's method over all pieces: the full iterate, damped only when the residual would grow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flm.pde.pieces.elimination import Order, eliminate, plan
+from flm.pde.pieces.functions import Functions
+from flm.pde.pieces.rows import System
+from flm.pde.pieces.tree import Tree
+from flm.series import legendre as line
+
+MAX_STEPS = 20
+SETTLED = 1e-11  # of the answer's size: a step this small is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Coefficients of all pieces.
+
+    Attributes:
+        settled: whether Newton's steps became small.
+        residual: what the rows could not meet, as a share of the answer's size.
+        by_piece: the same for each piece, (L,).
+        misfit: the same as a share of the right-hand sides.
+        pivot: near zero where nothing determines the answer.
+    """
+
+    functions: Functions
+    tree: Tree
+    coefficients: np.ndarray  # (L, C)
+    residual: float
+    by_piece: np.ndarray
+    misfit: float
+    pivot: float
+    settled: bool
+    steps: int
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The root mean square of each unknown over the domain, (K,)."""
+        return norms(self.functions, self.tree, self.coefficients)
+
+    @property
+    def num_columns(self) -> int:
+        """Coefficients of all pieces."""
+        return self.coefficients.size
+
+    @property
+    def finite(self) -> bool:
+        """Whether all coefficients are numbers whose squares are numbers too."""
+        return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.sizes).all())
+
+    def tails(self) -> np.ndarray:
+        """The last two coefficients along each axis relative to the unknown's size, worst unknown, (L, m).
+
+        Unknowns that take no condition along any axis, such as a pressure, are left out: they follow the others.
+        """
+        found = np.zeros((self.tree.num_leaves, self.tree.num_axes))
+        sizes = scale(self.sizes)
+        for k, (columns, shape) in enumerate(zip(self.functions.columns, self.functions.shapes, strict=True)):
+            if len(self.functions.shapes) > 1 and not any(self.functions.orders[k]):
+                continue
+            block = self.coefficients[:, columns].reshape(-1, *shape) / sizes[k]
+            for j, n in enumerate(shape):
+                last = np.take(block, range(max(n - 2, 0), n), axis=j + 1)
+                found[:, j] = np.maximum(found[:, j], np.sqrt(np.sum(last**2, axis=tuple(range(1, last.ndim)))))
+        return found
+
+    def evaluate(self, points: np.ndarray) -> np.ndarray:
+        """Values at points (P, m), (P, K)."""
+        leaf = self.tree.locate(points)
+        z = 2 * (points - self.tree.lower[leaf]) / self.tree.widths[leaf] - 1
+        zero, own = (0,) * self.tree.num_axes, self.coefficients[leaf]
+        return np.stack(
+            [
+                np.sum(self.functions.scattered(k, zero, z) * own[:, columns], axis=1)
+                for k, columns in enumerate(self.functions.columns)
+            ],
+            axis=1,
+        )
+
+    def on(self, tree: Tree, parents: np.ndarray) -> np.ndarray:
+        """Coefficients of the same function on a finer tree, given the old leaf of each new one, (L', C)."""
+        out = np.empty((tree.num_leaves, self.functions.num_columns))
+        for leaf, parent in enumerate(parents):
+            low = 2 * (tree.lower[leaf] - self.tree.lower[parent]) / self.tree.widths[parent] - 1
+            high = 2 * (tree.upper[leaf] - self.tree.lower[parent]) / self.tree.widths[parent] - 1
+            for columns, shape in zip(self.functions.columns, self.functions.shapes, strict=True):
+                block = self.coefficients[parent, columns].reshape(shape)
+                for j, n in enumerate(shape):
+                    if low[j] > -1 + 1e-12 or high[j] < 1 - 1e-12:
+                        block = np.moveaxis(np.tensordot(line.restriction(n, low[j], high[j]), block, (1, j)), 0, j)
+                out[leaf, columns] = block.ravel()
+        return out
+
+    def difference(self, other: Answer) -> float:
+        """The relative L2 distance to an answer with more functions on the same tree, worst unknown."""
+        gap = other.coefficients - other.functions.padded(self.coefficients, self.functions)
+        return float(np.max(norms(other.functions, other.tree, gap) / scale(other.sizes)))
+
+
+def norms(functions: Functions, tree: Tree, coefficients: np.ndarray) -> np.ndarray:
+    """The root mean square of each unknown, (K,): the functions are orthonormal."""
+    squares = np.stack([np.sum(coefficients[:, columns] ** 2, axis=1) for columns in functions.columns], axis=1)
+    return np.sqrt(tree.shares @ squares)
+
+
+def scale(sizes: np.ndarray) -> np.ndarray:
+    """What errors of unknowns are measured by: their own sizes, or the largest where one vanishes."""
+    largest = sizes.max(initial=0.0)
+    return np.where(sizes > 1e-14 * largest, sizes, largest if largest > 0 else 1.0)
+
+
+def solve_system(system: System, start: np.ndarray | None, is_linear: bool, order: Order | None = None) -> Answer:
+    """The answer on one tree.
+
+    Args:
+        system: the rows.
+        start: coefficients to begin with; zero by default.
+        is_linear: whether one step is enough.
+        order: of merging; found by default.
+    """
+    order = order or plan(system.members, system.sizes)
+    shape = (system.tree.num_leaves, system.functions.num_columns)
+    coefficients = np.zeros(shape) if start is None else start
+    found, settled, steps, last, right = None, False, 0, np.inf, 0.0
+    while steps < MAX_STEPS:
+        steps += 1
+        rows = system.assemble(coefficients)
+        right = float(np.sqrt(sum(np.sum(piece.right**2) for piece in rows)))
+        found = eliminate(rows, system.sizes, order)
+        new = found.coefficients
+        if not np.isfinite(new).all():
+            break
+        change = np.max(
+            norms(system.functions, system.tree, new - coefficients) / scale(norms(system.functions, system.tree, new))
+        )
+        coefficients = new
+        # quadratic convergence: after a change of 1e-6 the next is rounding
+        if is_linear or change < SETTLED or (change < 1e-7 and change > 0.1 * last):
+            settled = True
+            break
+        last = change
+    assert found is not None
+    for k in system.free:  # nothing fixes the constant: the mean is zero
+        first = system.functions.columns[k].start
+        coefficients[:, first] -= system.tree.shares @ coefficients[:, first]
+    size = np.sqrt(np.sum(coefficients**2)) or 1.0
+    return Answer(
+        functions=system.functions,
+        tree=system.tree,
+        coefficients=coefficients,
+        residual=found.residual / size,
+        by_piece=found.by_piece / size,
+        misfit=found.residual / (right or 1.0),
+        pivot=found.pivot,
+        settled=settled,
+        steps=steps,
+    )

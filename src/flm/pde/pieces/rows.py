@@ -1,0 +1,349 @@
+"""What a problem asks of the pieces: rows for the equations, the conditions and the ties between neighbors.
+
+Every row touches the coefficients of one piece and the traces on its sides, and is divided by the length of its own part. A
+residual F(x, u, u_x, ...) at points of a piece is linearized there: sum over jets of F_jet D^alpha u = F_jet D^alpha u0 - F(u0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+import numpy as np
+
+from flm.language.arguments import Residual
+from flm.pde.pieces.elimination import PieceRows
+from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
+from flm.pde.pieces.tree import Face, Tree
+from flm.series import legendre as line
+
+Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A condition: a residual on the part of the domain where some axes are pinned.
+
+    Args:
+        residual: what must vanish.
+        pinned: values by axis number; none inside.
+        normal: the outward normal, (m,).
+        keep: which points belong to it; None is all.
+    """
+
+    residual: Residual
+    pinned: dict[int, float]
+    normal: np.ndarray
+    keep: Keep | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Values that an unknown or its derivative must take where some axes are pinned: the end of the slab before.
+
+    Args:
+        unknown: k.
+        alpha: which derivative.
+        pinned: values by axis number.
+        values: of points (P, m), (P,).
+    """
+
+    unknown: int
+    alpha: Alpha
+    pinned: dict[int, float]
+    values: Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(eq=False)
+class Sample:
+    """A residual at points of many pieces.
+
+    Args:
+        residual: the function.
+        leaves: the pieces, (B,).
+        points: of each, (B, P, m), physical.
+        normals: (B, P, m).
+        tables: for each jet of the residual, (T, P, N_k): reference tables, one for each kind of piece.
+        kinds: which of the tables belongs to each piece, (B,).
+        keep: which rows hold, (B, P).
+    """
+
+    residual: Residual
+    leaves: np.ndarray
+    points: np.ndarray
+    normals: np.ndarray
+    tables: list[np.ndarray]
+    kinds: np.ndarray
+    keep: np.ndarray
+
+
+@dataclass(frozen=True)
+class Tie:
+    """One side of a face: u's normal derivative at the piece's side less a trace is zero.
+
+    Args:
+        leaf: whose side.
+        table: (P, N_k) on the piece's own columns, physical.
+        unknown: k.
+        traces: (name, (P, size)) of what is subtracted.
+    """
+
+    leaf: int
+    unknown: int
+    table: np.ndarray
+    traces: tuple[tuple[int, np.ndarray], ...]
+
+
+@dataclass(eq=False)
+class System:
+    """The rows of a problem on a tree, but for the residuals' values.
+
+    Args:
+        functions: of every piece.
+        tree: the pieces.
+        equations: residuals inside.
+        places: conditions.
+        parameters: the problem's numbers.
+        given: values to begin with, at a pinned axis.
+        free: unknowns whose constant nothing fixes: it is zero on the first piece.
+    """
+
+    functions: Functions
+    tree: Tree
+    equations: Sequence[Residual]
+    places: Sequence[Place]
+    parameters: np.ndarray
+    given: Sequence[Given] = ()
+    free: tuple[int, ...] = ()
+    samples: list[Sample] = field(init=False)
+    ties: list[list[Tie]] = field(init=False)
+    members: list[tuple[int, ...]] = field(init=False)
+    sizes: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.samples = [self._inside(residual) for residual in self.equations]
+        self.samples += [sample for place in self.places if (sample := self._on(place)) is not None]
+        self.members, self.sizes = [], []
+        self.ties = [[] for _ in range(self.tree.num_leaves)]
+        for face in self.tree.faces:
+            self._tie(face)
+        self._fixed = self._fixed_rows()
+
+    # --- where residuals hold --------------------------------------------------------------------------------------
+
+    def _inside(self, residual: Residual) -> Sample:
+        leaves = np.arange(self.tree.num_leaves)
+        nodes = self.functions.nodes
+        reference = grid(nodes)
+        points = np.stack([self.tree.physical(leaf, reference) for leaf in leaves])
+        tables = [self.functions.table(k, alpha, nodes)[None] for k, alpha in residual.jets]
+        kinds = np.zeros(len(leaves), int)
+        return Sample(residual, leaves, points, np.zeros_like(points), tables, kinds, np.ones(points.shape[:2], bool))
+
+    def _on(self, place: Place) -> Sample | None:
+        """The pieces that a condition touches; a coordinate between two pieces belongs to the upper one."""
+        tree, functions = self.tree, self.functions
+        owns = np.ones(tree.num_leaves, bool)
+        for axis, value in place.pinned.items():
+            close = 1e-10 * tree.widths[:, axis]
+            last = tree.upper[:, axis] >= tree.bounds[axis, 1] - close
+            low, high = tree.lower[:, axis] - close, tree.upper[:, axis] - close
+            owns &= (value >= low) & ((value < high) | (last & (value <= tree.upper[:, axis] + close)))
+        leaves = np.flatnonzero(owns)
+        if not len(leaves):
+            return None
+        involved = sorted({k for k, _ in place.residual.jets}) or [0]
+        count = [max(functions.shapes[k][a] for k in involved) for a in range(tree.num_axes)]
+        points, kinds, keys = [], [], {}
+        for leaf in leaves:
+            pins = self._pins(place.pinned, int(leaf))
+            key = tuple(sorted(pins.items()))
+            nodes = tuple(pins.get(a, count[a]) for a in range(tree.num_axes))
+            kinds.append(keys.setdefault(key, (len(keys), nodes))[0])
+            there = tree.physical(int(leaf), grid(nodes))
+            for axis, value in place.pinned.items():
+                there[:, axis] = value
+            points.append(there)
+        tables = [
+            np.stack([functions.table(k, alpha, nodes) for _, nodes in keys.values()])
+            for k, alpha in place.residual.jets
+        ]
+        points = np.stack(points)
+        normals = np.broadcast_to(place.normal, points.shape)
+        flat = points.reshape(-1, tree.num_axes)
+        keep = np.ones(points.shape[:2], bool)
+        if place.keep is not None:
+            keep = place.keep(flat, normals.reshape(flat.shape)).reshape(points.shape[:2])
+        return Sample(place.residual, leaves, points, normals, tables, np.array(kinds), keep)
+
+    def _pins(self, pinned: dict[int, float], leaf: int) -> dict[int, float]:
+        """Pinned values in the coordinates of a leaf."""
+        low, width = self.tree.lower[leaf], self.tree.widths[leaf]
+        place = {axis: 2 * (v - low[axis]) / width[axis] - 1 for axis, v in pinned.items()}
+        return {axis: round(float(np.clip(z, -1, 1)), 12) for axis, z in place.items()}
+
+    # --- ties ------------------------------------------------------------------------------------------------------
+
+    def _tie(self, face: Face) -> None:
+        functions, axis = self.functions, face.axis
+        others = [a for a in range(self.tree.num_axes) if a != axis]
+        z = 1.0 if face.side == 1 else -1.0
+        for k, orders in enumerate(functions.ties):
+            shape = [functions.shapes[k][a] for a in others]
+            size = int(np.prod(shape, dtype=int))
+            for order in range(orders[axis]):
+                if face.fine == (face.coarse,):  # a piece that is its own neighbor around a periodic axis
+                    self._join(k, order, axis, face.coarse)
+                    continue
+                is_value = order < (orders[axis] + 1) // 2
+                if len(face.fine) == 1 or is_value:
+                    name = self._name((face.coarse, *face.fine), size)
+                    self._match(k, order, axis, face.coarse, z, face.coarse, name)
+                    for leaf in face.fine:
+                        self._match(k, order, axis, leaf, -z, face.coarse, name)
+                    continue
+                means = []
+                for leaf in face.fine:
+                    name = self._name((face.coarse, leaf), size)
+                    self._match(k, order, axis, leaf, -z, leaf, name)
+                    means.append((name, self._share_of_mean(face, leaf, others, shape)))
+                self.ties[face.coarse].append(
+                    Tie(face.coarse, k, self._mean(k, order, axis, face.coarse, z), tuple(means))
+                )
+
+    def _name(self, leaves: tuple[int, ...], size: int) -> int:
+        self.members.append(tuple(dict.fromkeys(leaves)))
+        self.sizes.append(size)
+        return len(self.sizes) - 1
+
+    def _match(self, k: int, order: int, axis: int, leaf: int, z: float, owner: int, name: int) -> None:
+        """Rows at the Gauss nodes of a leaf's side, reference coordinate z; the trace lives on the side of `owner`."""
+        tree, shape = self.tree, self.functions.shapes[k]
+        nodes = tuple(z if a == axis else n for a, n in enumerate(shape))
+        alpha = tuple(order if a == axis else 0 for a in range(tree.num_axes))
+        tables = []
+        for a, n in enumerate(shape):
+            if a != axis:
+                there = tree.lower[leaf, a] + (line.gauss(n)[0] + 1) / 2 * tree.widths[leaf, a]
+                tables.append(line.values(2 * (there - tree.lower[owner, a]) / tree.widths[owner, a] - 1, n))
+        trace = reduce(np.kron, tables, np.ones((1, 1)))
+        self.ties[leaf].append(Tie(leaf, k, self._physical(k, alpha, nodes, leaf), ((name, trace),)))
+
+    def _join(self, k: int, order: int, axis: int, leaf: int) -> None:
+        """Rows that make the two sides of one leaf agree."""
+        shape = self.functions.shapes[k]
+        alpha = tuple(order if a == axis else 0 for a in range(self.tree.num_axes))
+        high, low = (
+            self._physical(k, alpha, tuple(z if a == axis else n for a, n in enumerate(shape)), leaf)
+            for z in (1.0, -1.0)
+        )
+        self.ties[leaf].append(Tie(leaf, k, high - low, ()))
+
+    def _mean(self, k: int, order: int, axis: int, leaf: int, z: float) -> np.ndarray:
+        """The coefficients of a normal derivative on a leaf's side, as rows."""
+        shape = self.functions.shapes[k]
+        tables = [line.node_table(z, n, order) if a == axis else np.eye(n) for a, n in enumerate(shape)]
+        return reduce(np.kron, tables) * (2 / self.tree.widths[leaf, axis]) ** order
+
+    def _share_of_mean(self, face: Face, leaf: int, others: list[int], shape: list[int]) -> np.ndarray:
+        """What a trace on a fine side adds to the coefficients on the coarse one, (size, size)."""
+        tree, parts = self.tree, []
+        for a, n in zip(others, shape, strict=True):
+            low, high = (
+                float(2 * (end[leaf, a] - tree.lower[face.coarse, a]) / tree.widths[face.coarse, a] - 1)
+                for end in (tree.lower, tree.upper)
+            )
+            parts.append((high - low) / 2 * line.restriction(n, low, high).T)
+        return reduce(np.kron, parts, np.ones((1, 1)))
+
+    def _physical(self, k: int, alpha: Alpha, nodes: Nodes, leaf: int) -> np.ndarray:
+        return self.functions.table(k, alpha, nodes) * float(np.prod((2 / self.tree.widths[leaf]) ** np.array(alpha)))
+
+    # --- values ----------------------------------------------------------------------------------------------------
+
+    def _fixed_rows(self) -> list[list[tuple[np.ndarray, np.ndarray]]]:
+        """Rows that no iterate changes: values to begin with, and constants that nothing else fixes."""
+        blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
+        for given in self.given:
+            for leaf in range(self.tree.num_leaves):
+                pins, shape = self._pins(given.pinned, leaf), self.functions.shapes[given.unknown]
+                nodes = tuple(pins.get(a, n) for a, n in enumerate(shape))
+                table = self._physical(given.unknown, given.alpha, nodes, leaf)
+                rows = np.zeros((len(table), self.functions.num_columns))
+                rows[:, self.functions.columns[given.unknown]] = table
+                blocks[leaf].append((rows, given.values(self.tree.physical(leaf, grid(nodes)))))
+        for k in self.free:
+            row = np.zeros((1, self.functions.num_columns))
+            row[0, self.functions.columns[k].start] = 1.0
+            blocks[0].append((row, np.zeros(1)))
+        return blocks
+
+    def scales(self, sample: Sample) -> np.ndarray:
+        """What turns reference derivatives into physical ones, (A, B)."""
+        inverse = 2 / self.tree.widths[sample.leaves]
+        return np.stack([np.prod(inverse ** np.array(alpha), axis=1) for _, alpha in sample.residual.jets])
+
+    def jets(self, sample: Sample, coefficients: np.ndarray) -> np.ndarray:
+        """Derivatives at a sample's points, (A, B, P)."""
+        scales, out = self.scales(sample), []
+        for (k, _), table, scale in zip(sample.residual.jets, sample.tables, scales, strict=True):
+            own = coefficients[sample.leaves][:, self.functions.columns[k]]
+            shared = len(table) == 1
+            values = own @ table[0].T if shared else np.einsum("bpn,bn->bp", table[sample.kinds], own)
+            out.append(values * scale[:, None])
+        return np.stack(out) if out else np.zeros((0, *sample.points.shape[:2]))
+
+    def assemble(self, coefficients: np.ndarray) -> list[PieceRows]:
+        """All rows, linearized at these coefficients."""
+        blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
+        for sample in self.samples:
+            m = self.tree.num_axes
+            jets = self.jets(sample, coefficients)
+            found = sample.residual.linearize(
+                sample.points.reshape(-1, m),
+                jets.reshape(len(jets), -1),
+                self.parameters,
+                sample.normals.reshape(-1, m),
+            )
+            value = found.value.reshape(sample.points.shape[:2])
+            slopes = found.by_jet.reshape(jets.shape)
+            right = np.sum(slopes * jets, axis=0) - value
+            scales = self.scales(sample)
+            for i, leaf in enumerate(sample.leaves):
+                rows = np.zeros((sample.points.shape[1], self.functions.num_columns))
+                for (k, _), table, slope, scale in zip(
+                    sample.residual.jets, sample.tables, slopes, scales, strict=True
+                ):
+                    rows[:, self.functions.columns[k]] += (slope[i] * scale[i])[:, None] * table[sample.kinds[i]]
+                keep = sample.keep[i]
+                blocks[leaf].append((rows[keep], right[i][keep]))
+        for leaf, fixed in enumerate(self._fixed):
+            blocks[leaf] += fixed
+        return [self._piece(leaf, blocks[leaf]) for leaf in range(self.tree.num_leaves)]
+
+    def _piece(self, leaf: int, blocks: list[tuple[np.ndarray, np.ndarray]]) -> PieceRows:
+        ties = self.ties[leaf]
+        names = tuple(dict.fromkeys(name for tie in ties for name, _ in tie.traces))
+        ends = np.cumsum([0, *(self.sizes[name] for name in names)])
+        place = {name: slice(int(a), int(b)) for name, a, b in zip(names, ends, ends[1:], strict=False)}
+        count = sum(len(right) for _, right in blocks)
+        height = count + sum(len(tie.table) for tie in ties)
+        own, traces, right = (
+            np.zeros((height, self.functions.num_columns)),
+            np.zeros((height, ends[-1])),
+            np.zeros(height),
+        )
+        row = 0
+        for rows, values in blocks:
+            own[row : row + len(rows)], right[row : row + len(rows)] = rows, values
+            row += len(rows)
+        for tie in ties:
+            part = slice(row, row + len(tie.table))
+            own[part, self.functions.columns[tie.unknown]] = tie.table
+            for name, table in tie.traces:
+                traces[part, place[name]] -= table
+            row += len(tie.table)
+        length = np.sqrt(np.sum(own**2, axis=1))
+        length = np.where(length > 0, length, 1.0)
+        return PieceRows(own / length[:, None], traces / length[:, None], right / length, names)

@@ -1,0 +1,179 @@
+"""The domain cut into boxes: a k-d tree, the faces between its leaves, and the traces that live on the faces.
+
+A face belongs to the coarser of the leaves that it parts: on its other side lie one or more finer ones, each with its whole
+side on the face. Values (the lower half of the normal derivatives) are traces on the whole face, fluxes (the upper half)
+are traces on each finer side, so that every leaf finds as many conditions on its side as it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+CLOSE = 1e-10  # of a leaf's width: coordinates that are the same cut
+
+
+@dataclass(frozen=True)
+class Face:
+    """The side of a leaf with its neighbors behind it.
+
+    Args:
+        axis: across which axis.
+        coarse: the leaf whose side it is.
+        side: 0 where it is the leaf's lower side, 1 where it is its upper one.
+        fine: the leaves on the other side.
+    """
+
+    axis: int
+    coarse: int
+    side: int
+    fine: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where a leaf is cut: the axis, and the share of its width below the cut."""
+
+    axis: int
+    share: float = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Boxes that tile a box.
+
+    Args:
+        lower: of each leaf, (L, m).
+        upper: likewise.
+        bounds: of the whole, (m, 2).
+        periodic: which axes are joined end to end.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    bounds: np.ndarray
+    periodic: tuple[bool, ...]
+
+    @classmethod
+    def whole(cls, bounds: np.ndarray, periodic: Iterable[bool]) -> Tree:
+        """One leaf."""
+        bounds = np.asarray(bounds, float)
+        return cls(bounds[None, :, 0].copy(), bounds[None, :, 1].copy(), bounds, tuple(periodic))
+
+    @property
+    def num_leaves(self) -> int:
+        """L."""
+        return len(self.lower)
+
+    @property
+    def num_axes(self) -> int:
+        """m."""
+        return self.lower.shape[1]
+
+    @cached_property
+    def widths(self) -> np.ndarray:
+        """Of each leaf, (L, m)."""
+        return self.upper - self.lower
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """Each leaf's share of the volume, (L,)."""
+        return np.prod(self.widths / (self.bounds[:, 1] - self.bounds[:, 0]), axis=1)
+
+    def physical(self, leaf: int, reference: np.ndarray) -> np.ndarray:
+        """Points (P, m) of the reference piece [-1, 1]^m in a leaf."""
+        return self.lower[leaf] + (reference + 1) / 2 * self.widths[leaf]
+
+    def split(self, cuts: Mapping[int, Iterable[Cut]]) -> tuple[Tree, np.ndarray]:
+        """The tree with some leaves cut, each along one or several axes, and the old leaf of each new one."""
+        lower, upper, parents = [], [], []
+        for leaf in range(self.num_leaves):
+            boxes = [(self.lower[leaf], self.upper[leaf])]
+            for cut in cuts.get(leaf, ()):
+                boxes = [half for low, high in boxes for half in _halves(low, high, cut)]
+            for low, high in boxes:
+                lower.append(low)
+                upper.append(high)
+                parents.append(leaf)
+        tree = Tree(np.array(lower), np.array(upper), self.bounds, self.periodic)
+        repairs = tree._repairs()
+        if not repairs:
+            return tree, np.array(parents)
+        mended, between = tree.split(repairs)
+        return mended, np.array(parents)[between]
+
+    @cached_property
+    def _pairs(self) -> list[tuple[int, int, int]]:
+        """(axis, leaf, leaf above it) for leaves that share more than an edge."""
+        found = []
+        for axis in range(self.num_axes):
+            others = [a for a in range(self.num_axes) if a != axis]
+            close = CLOSE * self.widths[:, axis]
+            touch = np.abs(self.upper[:, None, axis] - self.lower[None, :, axis]) <= np.minimum(close[:, None], close)
+            if self.periodic[axis]:
+                last = self.upper[:, axis] >= self.bounds[axis, 1] - close
+                first = self.lower[:, axis] <= self.bounds[axis, 0] + close
+                touch |= last[:, None] & first[None, :]
+            for a in others:
+                low = np.maximum(self.lower[:, None, a], self.lower[None, :, a])
+                high = np.minimum(self.upper[:, None, a], self.upper[None, :, a])
+                least = np.minimum(self.widths[:, None, a], self.widths[None, :, a])
+                touch &= high - low > CLOSE * least
+            found += [(axis, int(i), int(j)) for i, j in np.argwhere(touch)]
+        return found
+
+    def _covers(self, leaf: int, other: int, axis: int) -> bool:
+        """Whether a leaf's side across `axis` covers the other's."""
+        for a in range(self.num_axes):
+            close = CLOSE * self.widths[other, a]
+            low, high = self.lower[other, a] + close, self.upper[other, a] - close
+            if a != axis and not (self.lower[leaf, a] <= low and self.upper[leaf, a] >= high):
+                return False
+        return True
+
+    def _repairs(self) -> dict[int, list[Cut]]:
+        """Cuts that make every side nested in the side behind it: of two that only overlap, the first is cut."""
+        cuts: dict[int, list[Cut]] = {}
+        for axis, i, j in self._pairs:
+            if self._covers(i, j, axis) or self._covers(j, i, axis) or i in cuts or j in cuts:
+                continue
+            for a in range(self.num_axes):
+                inside = [c for c in (self.lower[j, a], self.upper[j, a]) if self.lower[i, a] < c < self.upper[i, a]]
+                inside = [
+                    c for c in inside if min(c - self.lower[i, a], self.upper[i, a] - c) > CLOSE * self.widths[i, a]
+                ]
+                if a != axis and inside:
+                    cuts[i] = [Cut(a, float((inside[0] - self.lower[i, a]) / self.widths[i, a]))]
+                    break
+        return cuts
+
+    @cached_property
+    def faces(self) -> tuple[Face, ...]:
+        """All faces between leaves."""
+        behind: dict[tuple[int, int, int], list[int]] = {}
+        for axis, i, j in self._pairs:
+            if self._covers(i, j, axis):
+                behind.setdefault((axis, i, 1), []).append(j)
+            else:
+                behind.setdefault((axis, j, 0), []).append(i)
+        return tuple(Face(axis, coarse, side, tuple(fine)) for (axis, coarse, side), fine in behind.items())
+
+    def locate(self, points: np.ndarray) -> np.ndarray:
+        """The leaf of each point, (P,); the nearest one for points outside."""
+        inside = np.clip(points, self.bounds[:, 0], self.bounds[:, 1])
+        leaf = np.zeros(len(points), int)
+        for start in range(0, len(points), 4096):
+            part = inside[start : start + 4096, None, :]
+            beyond = np.maximum(self.lower - part, part - self.upper).max(axis=2)
+            leaf[start : start + 4096] = np.argmin(beyond, axis=1)
+        return leaf
+
+
+def _halves(low: np.ndarray, high: np.ndarray, cut: Cut) -> list[tuple[np.ndarray, np.ndarray]]:
+    middle = low[cut.axis] + cut.share * (high[cut.axis] - low[cut.axis])
+    below, above = high.copy(), low.copy()
+    below[cut.axis] = above[cut.axis] = middle
+    return [(low, below), (above, high)]

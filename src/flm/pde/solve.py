@@ -1,0 +1,72 @@
+"""Solving PDEs and ODEs: which method serves which problem.
+
+Pieces solve problems on boxes of up to three axes. One series of long waves (`waves`) solves the rest: regions, four and more
+axes, unknown parameters; and whatever asks for a number of sub-networks.
+"""
+
+from __future__ import annotations
+
+from flm.models import AbstractLinearModel
+from flm.pde.pieces.setup import can_serve
+from flm.pde.pieces.solve import solve_in_pieces
+from flm.pde.problem import PDE
+from flm.pde.waves.linear_models import solve_linear_model
+from flm.pde.waves.solve import solve_by_waves
+from flm.results import Listener, Solution, Word
+from flm.results.status import DOUBTFUL
+from flm.wording import InputError, did_you_mean
+
+METHODS = ("pieces", "waves", "enriched")
+SUCCESSORS = {"lattice": "waves", "windows": "pieces"}
+FINAL = DOUBTFUL | {Word.CONVERGED, Word.INTERRUPTED}  # endings after which no other method is tried
+
+
+def solve_pde(
+    problem: PDE,
+    tol: float,
+    *,
+    num_subnets: int | None,
+    method: str | AbstractLinearModel | None,
+    max_columns: int | None,
+    seed: int,
+    progress: Listener,
+) -> Solution:
+    """Solve a PDE or ODE: see `flm.solve`.
+
+    Args:
+        problem: what to solve.
+        tol: relative L2 error, worst unknown.
+        num_subnets: the best series of this many sub-networks instead.
+        method: "pieces" is many small series, "waves" one series on a growing lattice, "enriched" one series with singular
+            functions at the corners and holes of a planar region, a linear model its least-squares fit; None chooses.
+        max_columns: linear unknowns of all pieces, or of one dense least-squares problem.
+        seed: fixes points and random starts of the waves.
+        progress: called with each step.
+    """
+    if isinstance(method, AbstractLinearModel):
+        if num_subnets is not None:
+            raise InputError(f"`num_subnets` must be left out with a model as `method`; got {num_subnets}.")
+        return solve_linear_model(problem, method, seed=seed)
+    if method in SUCCESSORS:
+        raise InputError(f"`method` {method!r} is now {SUCCESSORS[method]!r}; got {method!r}.")
+    if method not in (None, *METHODS):
+        known = ", ".join(map(repr, METHODS))
+        raise InputError(
+            f"`method` must be None or one of {known} for a PDE; got {method!r}.{did_you_mean(str(method), METHODS)}"
+        )
+    serves = can_serve(problem, max_columns)
+    if method == "pieces" and (num_subnets is not None or not serves):
+        raise InputError(
+            "`method` must not be 'pieces' for this problem: pieces serve boxes of up to three axes without parameters to "
+            "learn, without `num_subnets`, and with room for one piece in `max_columns`."
+        )
+    by_waves = lambda: solve_by_waves(
+        problem, tol, num_subnets=num_subnets, method=method, max_columns=max_columns, seed=seed, progress=progress
+    )
+    if num_subnets is not None or method in ("waves", "enriched") or not serves:
+        return by_waves()
+    solution = solve_in_pieces(problem, tol, max_columns=max_columns, progress=progress)
+    if method == "pieces" or solution.status.word in FINAL:
+        return solution
+    other = by_waves()
+    return other if other.error_estimate < solution.error_estimate else solution
