@@ -227,18 +227,16 @@ class ControlSolution(AbstractResult):
         x0: States = None,
         *,
         reference: str | PontryaginSolution | CollocationSolution | None = None,
-        num_times: int = 201,
     ) -> Any:
         """States and control against time, with the path on the simplex for three states on it; a matplotlib figure.
 
         Args:
             x0: Initial states; the only one of the law, or three spread over its set when left out.
             reference: What to draw dashed, for a single initial state; "pontryagin" solves for it.
-            num_times: Points along a curve.
         """
         from flm.report.figures.control import plot_control
 
-        return plot_control(self, x0, reference=reference, num_times=num_times)
+        return plot_control(self, x0, reference=reference)
 
     def attach(self, problem: OptimalControl) -> ControlSolution:
         """This solution, read from a file, with the problem that it solves: what cost and trajectories need.

@@ -6,7 +6,6 @@ grows when a round has not reduced the violation to a quarter (Nocedal and Wrigh
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -17,8 +16,6 @@ from flm.control.equations import Equations
 FEASIBLE = 1e-7  # constraints are met when no value is further off than this
 _AIM = 1e-10  # what the rounds aim at: a violation h changes the cost by nu . h, to first order
 _ROUNDS = 40
-
-Point = TypeVar("Point")
 
 
 def first_multipliers(equations: Equations, run: Simulated) -> Multipliers:
@@ -48,22 +45,19 @@ def owed(multipliers: Multipliers | None, run: Simulated) -> np.ndarray:
 
 
 def with_multipliers(
-    minimize: Callable[[Point, Multipliers], tuple[Point, Simulated]],
-    start: Point,
+    minimize: Callable[[np.ndarray, Multipliers], tuple[np.ndarray, Simulated]],
+    point: np.ndarray,
     multipliers: Multipliers,
-    *,
-    rounds: int = _ROUNDS,
-) -> tuple[Point, Multipliers]:
-    """Minimize and update multipliers in turn until the constraints are met.
+) -> Multipliers:
+    """Minimize and update multipliers in turn until the constraints are met; the last multipliers.
 
     Args:
         minimize: Minimizes the Lagrangian with given multipliers from a given point.
-        start: Where to begin.
+        point: Where to begin.
         multipliers: The first ones.
-        rounds: At most this many.
     """
-    point, before, history = start, np.inf, []
-    for _ in range(rounds):
+    before, history = np.inf, []
+    for _ in range(_ROUNDS):
         point, run = minimize(point, multipliers)
         # max(g, -lam/rho): how far g is from its own sign condition and complementarity.
         gap = np.maximum(run.path, -multipliers.path / multipliers.weight)
@@ -81,4 +75,4 @@ def with_multipliers(
         if worst > 0.25 * before:
             multipliers = replace(multipliers, weight=min(5.0 * multipliers.weight, 1e7))
         before = worst
-    return point, multipliers
+    return multipliers

@@ -4,16 +4,21 @@ Controls are Σ_ab X_ab θ_a(s) ψ_b(z), both bases orthonormal. With H_j the ex
 coefficients, the generalized Gauss–Newton matrix is Σ_j w_j H_j ⊗ ψ(z_j) ψ(z_j)', w_j = 1 / cost.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
 import scipy.linalg
 
 from flm.control.dynamics.following import Followed
+from flm.control.dynamics.simulation import Simulated
 from flm.control.law import ControlLaw, space_products
 from flm.control.problem import OptimalControl
-from flm.control.solve.variation import TimeBasis, Transcription
+from flm.control.solve.variation import Derivatives, TimeBasis, Transcription
+from flm.numerics.newton import FixedFactors, Step, Trial, minimize
 
 SPACE_UNIT = np.pi / 8  # the lowest wave repeats after eight widths: a Fourier extension, without zero components
 
@@ -63,36 +68,59 @@ def make_law(
     )
 
 
-def fit_family(
-    problem: Transcription, space: SpaceBasis, X: np.ndarray, *, steps: int = 20, rtol: float = 1e-10
-) -> np.ndarray:
+@dataclass(frozen=True, eq=False)
+class FamilyPoint:
+    """Coordinates X (M, B) of a law and the training trajectories under it: a point of Gauss–Newton's method, and its model."""
+
+    transcription: Transcription
+    space: SpaceBasis
+    weight: np.ndarray
+    X: np.ndarray
+    run: Simulated
+
+    @property
+    def c(self) -> np.ndarray:
+        """Each start's own time coefficients, (P, M)."""
+        return self.space.values @ self.X.T
+
+    @cached_property
+    def derivatives(self) -> Derivatives:
+        """Of each start's cost."""
+        return self.transcription.derivatives(self.run, self.c)
+
+    @property
+    def value(self) -> float:
+        """The mean relative cost."""
+        return float(self.weight @ self.transcription.merit(self.run, self.c, self.derivatives))
+
+    @cached_property
+    def _system(self) -> tuple[np.ndarray, np.ndarray]:
+        """The generalized Gauss–Newton matrix (M B, M B) and the gradient (M B,)."""
+        gradient = (self.derivatives.gradient * self.weight[:, None]).T @ self.space.values
+        hessian = convex(self.derivatives.hessian) * self.weight[:, None, None]
+        return _kronecker_sum(hessian, self.space.values), gradient.reshape(-1)
+
+    def step(self, damping: np.ndarray) -> Step:
+        """The damped step."""
+        matrix, gradient = self._system
+        step = _damped_solve(matrix, gradient, float(damping))
+        return Step(step, -0.5 * step @ gradient)
+
+    def take(self, move: np.ndarray) -> Trial[FamilyPoint]:
+        """The trajectories after a step, by Newton's iteration from those before it."""
+        X = self.X + move.reshape(self.X.shape)
+        c = self.space.values @ X.T
+        run = self.transcription.run(c, guess=np.nan_to_num(self.run.stages))
+        point = FamilyPoint(self.transcription, self.space, self.weight, X, run)
+        return Trial(point, float(self.weight @ self.transcription.merit(run, c, self.derivatives)))
+
+
+def fit_family(transcription: Transcription, space: SpaceBasis, X: np.ndarray, *, steps: int = 20) -> np.ndarray:
     """Minimize the mean relative cost over the training starts; X (M, B) to start from, the minimizer returned."""
-    psi = space.values
-    c = psi @ X.T
-    run = problem.run(c)
-    weight = start_weights(run.cost)
-    damping = 0.0
-    for _ in range(steps):
-        current = problem.derivatives(run, c)
-        gradient = (current.gradient * weight[:, None]).T @ psi
-        matrix = _kronecker_sum(convex(current.hessian) * weight[:, None, None], psi)
-        step = _damped_solve(matrix, gradient.reshape(-1), damping).reshape(X.shape)
-        predicted = -0.5 * np.sum(step * gradient)
-        before = np.sum(weight * problem.merit(run, c, current))
-        if predicted <= rtol * np.sum(weight * np.abs(run.lagrangian)):
-            break
-        trial = X + step
-        trial_c = psi @ trial.T
-        trial_run = problem.run(trial_c, guess=np.nan_to_num(run.stages))
-        after = np.sum(weight * problem.merit(trial_run, trial_c, current))
-        if not after < before:
-            damping = max(8 * damping, 1e-4)
-            if damping > 1e6:
-                break
-            continue
-        damping = damping / 8 if damping > 1e-7 else 0.0
-        X, c, run = trial, trial_c, trial_run
-    return X
+    run = transcription.run(space.values @ X.T)
+    start = FamilyPoint(transcription, space, start_weights(run.cost), X, run)
+    rule = FixedFactors(start=0.0, least=1e-4, off=1e-8)
+    return minimize(start, lambda point: point, rule, max_steps=steps, step_tol=1e-10).point.X
 
 
 def fit_coordinates(c: np.ndarray, hessian: np.ndarray, weight: np.ndarray, space: SpaceBasis) -> np.ndarray:

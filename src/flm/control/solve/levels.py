@@ -18,6 +18,7 @@ from flm.control.solve.family import cost_scale, follow_law
 from flm.control.solve.search import COLUMNS, MET, NO_GAIN, Search
 from flm.control.solve.single import Batch, newton
 from flm.control.solve.variation import TimeBasis, Transcription, pointwise_excess
+from flm.numerics.newton import Minimum
 from flm.results import Ending
 
 GROWTH = 1.4
@@ -35,11 +36,14 @@ class Level:
     `cost` (P,) is that of the tightly simulated dynamics, `excess` (P,) the estimate ½∫h_u²/h_uu of what is lost.
     """
 
-    transcription: Transcription
     batch: Batch
-    multipliers: Multipliers | None
     cost: np.ndarray
     excess: np.ndarray
+
+    @property
+    def transcription(self) -> Transcription:
+        """The problem on that basis."""
+        return self.batch.transcription
 
     @property
     def count(self) -> int:
@@ -49,7 +53,7 @@ class Level:
     @property
     def violation(self) -> float:
         """The largest constraint value."""
-        return float(violation(self.batch.derivatives.run).max())
+        return float(violation(self.batch.run).max())
 
     def seed(self, transcription: Transcription) -> np.ndarray:
         """Coordinates of these controls (of the first start, when the starts differ) in another transcription."""
@@ -82,34 +86,34 @@ def solve_level(transcription: Transcription, c: np.ndarray) -> Level:
     """Each start's best control, from coordinates c."""
     problem = transcription.problem
     multipliers = first_multipliers(problem.equations, transcription.run(c)) if problem.constrained else None
-    batch, multipliers = _minimize(transcription, c, multipliers)
+    found, multipliers = _minimize(transcription, c, multipliers)
     if problem.bounded and not problem.equations.path:
         # Where u = clip(w) has corners, elements end: quadrature across a corner is of second order only.
         for _ in range(_ALIGNMENTS):
-            before = batch.derivatives.run.lagrangian
-            aligned = transcription.aligned(batch.c)
-            trial, trial_multipliers = _minimize(aligned, batch.c, multipliers)
-            after = trial.derivatives.run.lagrangian
+            before = found.point.run.lagrangian
+            trial, trial_multipliers = _minimize(
+                found.point.transcription.aligned(found.point.c), found.point.c, multipliers
+            )
+            after = trial.point.run.lagrangian
             if not np.all(after <= before + 1e-4 * np.abs(before)):
                 break
-            transcription, batch, multipliers = aligned, trial, trial_multipliers
-            if np.all(np.abs(before - after) <= 1e-11 * np.abs(before)) or batch.iterations == _STEPS:
+            found, multipliers = trial, trial_multipliers
+            if np.all(np.abs(before - after) <= 1e-11 * np.abs(before)) or found.steps == _STEPS:
                 break
-    followed = transcription.followed(batch.c)
-    if problem.constrained or problem.free:
+    batch = found.point
+    followed = batch.transcription.followed(batch.c)
+    if not problem.constrained and not problem.free:
+        excess = np.concatenate([_tight_excess(problem, run) for run in followed.chunks])
+    else:
         # Multipliers and the horizon's derivatives live on the solver's grid. Those of path constraints are known node
         # by node, too roughly for a pointwise estimate: there the change between levels has to do.
-        excess = owed(multipliers, batch.derivatives.run)
-        if not problem.equations.path:
-            excess = excess + batch.derivatives.excess
-        return Level(transcription, batch, multipliers, followed.cost, excess)
-    excess = np.concatenate([_tight_excess(problem, run) for run in followed.chunks])
-    return Level(transcription, batch, multipliers, followed.cost, excess)
+        excess = owed(multipliers, batch.run) + (0.0 if problem.equations.path else batch.derivatives.excess)
+    return Level(batch, followed.cost, excess)
 
 
 def _minimize(
     transcription: Transcription, c: np.ndarray, multipliers: Multipliers | None
-) -> tuple[Batch, Multipliers | None]:
+) -> tuple[Minimum[Batch], Multipliers | None]:
     """Newton's method, inside the method of multipliers when there are constraints."""
     if multipliers is None:
         return newton(transcription, c, steps=_STEPS), None
@@ -117,13 +121,13 @@ def _minimize(
         shape = (len(transcription.basis.edges) - 1, len(c), NODES, 0)
         multipliers = replace(multipliers, path=np.zeros(shape))
     # Multipliers of path constraints live on the grid, which then stays as it is.
-    found: list[Batch] = []
+    found: list[Minimum[Batch]] = []
 
-    def minimize(c, multipliers):
+    def minimize(c: np.ndarray, multipliers: Multipliers) -> tuple[np.ndarray, Simulated]:
         found.append(newton(transcription, c, multipliers=multipliers, steps=_STEPS))
-        return found[-1].c, found[-1].derivatives.run
+        return found[-1].point.c, found[-1].point.run
 
-    _, multipliers = with_multipliers(minimize, c, multipliers)
+    multipliers = with_multipliers(minimize, c, multipliers)
     return found[-1], multipliers
 
 
@@ -133,10 +137,11 @@ def _tight_excess(problem: OptimalControl, run: Simulated) -> np.ndarray:
     return pointwise_excess(run, found.h_w, h_zz[..., d:, d:], problem)
 
 
-def law_excess(problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> np.ndarray:
-    """½∫h_u²/h_uu along the trajectories under a law, (P,): its estimated excess cost, without constraints."""
+def law_error(problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> tuple[float, float]:
+    """The estimated relative excess cost of a law, ½∫h_u²/h_uu along its trajectories, and its violation: worst of v0 (P, d)."""
     followed = follow_law(problem, law, v0)
-    return np.concatenate([_tight_excess(problem, run) for run in followed.chunks])
+    excess = np.concatenate([_tight_excess(problem, run) for run in followed.chunks])
+    return float((excess / cost_scale(followed.cost)).max()), float(followed.violation().max())
 
 
 def explore(problem: OptimalControl, seed: int) -> Level:
@@ -149,16 +154,15 @@ def explore(problem: OptimalControl, seed: int) -> Level:
     c = np.zeros((len(v0), transcription.size))
     c[1:, : k * m] = (rng.standard_normal((_GUESSES, k, m)) * size[:, None] / np.sqrt(m)).reshape(_GUESSES, k * m)
     multipliers = first_multipliers(problem.equations, transcription.run(c)) if problem.constrained else None
-    batch = newton(transcription, c, steps=25, multipliers=multipliers)
+    batch = newton(transcription, c, steps=25, multipliers=multipliers).point
     # Zero is kept unless another guess is better by more than the accuracy of this look.
-    lagrangian = batch.derivatives.run.lagrangian
+    lagrangian = batch.run.lagrangian
     best = int(np.nanargmin(lagrangian)) if np.isfinite(lagrangian).any() else 0
     if lagrangian[best] > lagrangian[0] - 1e-3 * abs(lagrangian[0]):
         best = 0
     one, chosen = transcribe(problem, v0[:1], _FIRST), batch.c[best : best + 1]
-    run = one.run(chosen)
-    derivatives = one.derivatives(run, chosen)
-    return Level(one, Batch(chosen, derivatives, batch.iterations), None, run.cost, derivatives.excess)
+    found = Batch(one, chosen, one.run(chosen), None)
+    return Level(found, found.run.cost, found.derivatives.excess)
 
 
 def growing(problem: OptimalControl, v0: np.ndarray, first: Level, max_columns: int) -> Iterator[Level]:
