@@ -5,7 +5,7 @@ boundary, on opposite faces, or at measured points. Each becomes a block: a resi
 `text` and `shapes` read the same from a TOML file; `cole_hopf` is an exact solution to compare with.
 
 The unknown is a sum of columns with coefficients, and so is every derivative of it; each point of each block is a row. A
-linear problem is one least-squares solve, a nonlinear one a few (Gauss-Newton); parameters to be learned are further
-columns. What is left of the residuals at points that were not used judges the answer. `waves/` has the columns, the solve
-and the estimate.
+linear problem is one least-squares solve, a nonlinear one a few (Newton's method). `solve` chooses: `pieces/` cuts a box into
+as many small ones as the solution needs, `waves/` has one series on one lattice, for regions, for parameters to be learned
+and for a given number of sub-networks.
 """
