@@ -40,7 +40,8 @@ def test_slopes_are_derivatives_by_the_frequencies(m, seed):
     waves = Waves.of(rng.uniform(0.5, 4, (3, m)))
     z = rng.uniform(-1, 1, (5, m))
     c = rng.normal(size=(waves.num_columns, 2))
-    slopes = waves.slopes(z, c)
+    columns, slopes = waves.columns_and_slopes(z, c)
+    np.testing.assert_array_equal(columns, waves.columns(z))
     h = 1e-6
     for i in range(3 * m):
         step = np.zeros(3 * m)

@@ -126,7 +126,9 @@ class Waves:
 
     def columns(self, z: np.ndarray) -> np.ndarray:
         """The design matrix (P, columns), column-major."""
-        table = self._phasors(z)
+        return self._columns(self._phasors(z))
+
+    def _columns(self, table: np.ndarray) -> np.ndarray:
         return np.concatenate([np.real(table), np.imag(table)[self.has_sine]]).T
 
     def values(self, z: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
@@ -135,8 +137,8 @@ class Waves:
         parts = [self.columns(z[i : i + step]) @ coefficients for i in range(0, len(z), step)]
         return np.concatenate([np.zeros((0, coefficients.shape[1])), *parts])
 
-    def slopes(self, z: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-        """Derivatives of the fitted values by the frequencies, (P, K, N m), for coefficients (columns, K).
+    def columns_and_slopes(self, z: np.ndarray, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The design matrix, and the derivatives of the fitted values by the frequencies, (P, K, N m), from one table.
 
         d/dn_gj sum C cos k.z + S sin k.z = sum_{waves of g} e_j z_j (S cos k.z - C sin k.z).
         """
@@ -149,4 +151,4 @@ class Waves:
             turned = S[:, k, None] * np.real(table) - C[:, k, None] * np.imag(table)  # (M, P)
             for j in range(m):
                 out[:, k, :, j] = np.add.reduceat(self.signs[:, j, None] * turned, starts, axis=0).T * z[:, j, None]
-        return out.reshape(len(z), C.shape[1], N * m)
+        return self._columns(table), out.reshape(len(z), C.shape[1], N * m)

@@ -45,8 +45,7 @@ def triangular_factor(matrix: np.ndarray, *, overwrite: bool = False) -> np.ndar
         return np.zeros((min(n, p), p))
     geqrf, lwork, ormqr = get_lapack_funcs(("geqrf", "geqrf_lwork", "ormqr"), (matrix,))
     if p < ONE_THREAD:
-        with one_thread():
-            found = geqrf(matrix, lwork=int(lwork(n, p)[0].real), overwrite_a=overwrite)
+        found = geqrf(matrix, lwork=int(lwork(n, p)[0].real), overwrite_a=overwrite)
         return np.triu(_checked(found)[0][: min(n, p)])
     factor = np.asfortranarray(matrix) if overwrite else np.array(matrix, order="F")
     for j in range(0, min(n, p), PANEL):
@@ -150,9 +149,9 @@ class Rows:
         system[:columns, :used] /= norms[:, None]
         system[:, used:] = 0.0
         np.fill_diagonal(system[:columns, used:], ridge)
-        factor = triangular_factor(system.T, overwrite=True)
-        triangle = factor[:columns, :columns]
         with one_thread(columns):
+            factor = triangular_factor(system.T, overwrite=True)
+            triangle = factor[:columns, :columns]
             solution = solve_triangular(triangle, factor[:columns, columns:], check_finite=False)
         residual = np.sqrt((factor[columns:, columns:] ** 2).sum(axis=0))
         return LeastSquares(solution / norms[:, None], residual, triangle, norms)

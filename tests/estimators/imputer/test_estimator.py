@@ -258,7 +258,7 @@ def test_a_fit_tells_how_far_it_is(method, capsys, tmp_path):
     flm.save(imputer, tmp_path / "imputer")
     assert flm.load(tmp_path / "imputer").progress is False
     imputer.set_params(progress=True).fit(X)
-    assert "fitted, 100%" in capsys.readouterr().out
+    assert "100% fitted" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("way", ["joblib", "safetensors"])

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import fft
-from scipy.interpolate import CubicSpline
 from scipy.linalg import cho_factor, cho_solve
 from scipy.ndimage import median_filter
 from scipy.optimize import minimize
@@ -80,7 +79,7 @@ class DenseSpectrum:
 
 
 class _Kernel:
-    """k(lag) by a table and a cubic spline; exact at the ticks of a regular clock."""
+    """k(lag) by a table and cubic interpolation; exact at the ticks of a regular clock."""
 
     def __init__(self, variances: np.ndarray, step: float, regular_step: float | None):
         J = len(variances) - 1
@@ -93,17 +92,27 @@ class _Kernel:
         half[: J + 1] = variances * (length / 2)
         if length == 2 * J:  # Nyquist's frequency stands alone
             half[J] *= 2
-        self._table = np.asarray(fft.irfft(half, length))
-        self._per_lag = length * step / (2 * np.pi)
+        self.table = np.asarray(fft.irfft(half, length))
         self.at_zero = float(variances.sum())
+        self._per_lag = length * step / (2 * np.pi)
+
+    def reader(self, lag: np.ndarray) -> csr_matrix:
+        """The matrix that reads these lags off a table: a single entry per row where all are exact, else Lagrange's cubic."""
+        position = np.abs(lag).ravel() * self._per_lag
+        taps = np.rint(position)[:, None].astype(int)
+        weights = np.ones(taps.shape)
+        if np.abs(position - taps[:, 0]).max(initial=0.0) > 1e-5:
+            taps = np.floor(position)[:, None].astype(int) + np.arange(-1, 3)
+            u = position - taps[:, 1]
+            products = (-u * (u - 1) * (u - 2) / 6, (u + 1) * (u - 1) * (u - 2) / 2)
+            products += (-(u + 1) * u * (u - 2) / 2, (u + 1) * u * (u - 1) / 6)
+            weights = np.stack(products, axis=1)
+        ends = np.arange(0, taps.size + 1, taps.shape[1])
+        size = len(self.table)
+        return csr_matrix((weights.ravel(), np.mod(taps, size).ravel(), ends), shape=(len(taps), size))
 
     def __call__(self, lag: np.ndarray) -> np.ndarray:
-        position = np.abs(lag) * self._per_lag
-        nearest = np.rint(position)
-        if np.abs(position - nearest).max(initial=0.0) < 1e-5:
-            return self._table[nearest.astype(int) % len(self._table)]
-        knots = np.arange(-4, int(position.max()) + 5)
-        return CubicSpline(knots, self._table[knots % len(self._table)])(position)
+        return (self.reader(lag) @ self.table).reshape(lag.shape)
 
 
 class DenseSeries:
@@ -171,11 +180,14 @@ class DenseSeries:
     def _maximize(self, start: np.ndarray, frequencies: np.ndarray, together: np.ndarray, y: np.ndarray) -> np.ndarray:
         lags = self.times[together][:, :, None] - self.times[together][:, None, :]
         targets = y[together]
+        reader = _Kernel(_shape(start, frequencies), frequencies[1], self.clock.step).reader(lags)
 
         def objective(theta: np.ndarray) -> float:
             kernel = _Kernel(_shape(theta, frequencies), frequencies[1], self.clock.step)
             noise = float(np.exp(theta[3])) + 1e-8 * kernel.at_zero
-            return -_conditional_likelihood(kernel(lags) + noise * np.eye(lags.shape[1]), targets)
+            return -_conditional_likelihood(
+                (reader @ kernel.table).reshape(lags.shape) + noise * np.eye(lags.shape[1]), targets
+            )
 
         bounds = [(-8.0, 8.0), (np.log(0.5 * frequencies[1] / frequencies[-1]), 0.0), (0.0, 8.0), (-14.0, 1.0)]
         found = minimize(objective, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 30, "ftol": 1e-8})

@@ -95,8 +95,8 @@ class Lines:
         free = self.waves.subnets.size
 
         def columns(z: np.ndarray) -> np.ndarray:
-            slopes = self.waves.slopes(z, self.coefficients).reshape(len(z), K * free)
-            return np.concatenate([self.waves.columns(z), slopes], axis=1)
+            columns, slopes = self.waves.columns_and_slopes(z, self.coefficients)
+            return np.concatenate([columns, slopes.reshape(len(z), K * free)], axis=1)
 
         factor = self._stacked(self.sample.factor(columns, p + K * free))
         root = np.sqrt(self.variance)
@@ -138,7 +138,7 @@ class Lines:
         step = max(256, (1 << 22) // size)
         for start in range(0, len(self.sample.z), step):
             z, w = self.sample.z[start : start + step], self.sample.weights[start : start + step, None]
-            columns, slopes = self.waves.columns(z), self.waves.slopes(z, self.coefficients)
+            columns, slopes = self.waves.columns_and_slopes(z, self.coefficients)
             gram = columns.T @ (w * columns)
             for k in range(K):
                 mine = slice(k * p, (k + 1) * p)

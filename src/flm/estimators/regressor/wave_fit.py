@@ -66,13 +66,12 @@ class WaveFit:
 
     def _variances(self, z: np.ndarray) -> np.ndarray:
         waves, joint = self.design.waves, self.design.joint
-        columns = waves.columns(z)
         p, K = self.coefficients.shape
         if joint is None:
-            solved = solve_triangular(self.factor, columns.T, trans=1, check_finite=False)
+            solved = solve_triangular(self.factor, waves.columns(z).T, trans=1, check_finite=False)
             variances = (solved**2).sum(axis=0)[:, None] * self.variance
         else:
-            slopes = waves.slopes(z, self.coefficients)  # (P, K, N m)
+            columns, slopes = waves.columns_and_slopes(z, self.coefficients)
             variances = np.empty((len(z), K))
             for k in range(K):
                 live = np.r_[k * p : (k + 1) * p, K * p : len(joint)]

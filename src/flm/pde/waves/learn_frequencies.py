@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flm.numerics.least_squares import triangular_factor
+from flm.numerics.least_squares import one_thread, triangular_factor
 from flm.numerics.newton import Nielsen
 from flm.numerics.variable_projection import Projected, project, trailing_block
 from flm.pde.waves.fit import Fit, Fitter
@@ -93,4 +93,5 @@ class _State:
         norms = np.sqrt((system[:columns, :rows] ** 2).sum(axis=1))
         system[:columns, :rows] /= np.where(norms > 1e-150, norms, 1.0)[:, None]
         np.fill_diagonal(system[:columns, rows:], RIDGE)
-        return trailing_block(triangular_factor(system.T, overwrite=True), columns)
+        with one_thread(columns):
+            return trailing_block(triangular_factor(system.T, overwrite=True), columns)
