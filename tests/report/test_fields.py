@@ -7,7 +7,8 @@ import pytest
 
 import flm
 from flm.report.figures.fields import plot_solution, plot_spectrum
-from flm.report.figures.style import limits, to_data_url, to_svg
+from flm.report.figures.style import limits, to_svg
+from flm.report.pages.layout import Picture
 from flm.results import Ending, Solution, Word
 
 
@@ -87,7 +88,7 @@ def test_spectrum_shows_every_amplitude():
 def test_pictures_for_pages():
     figure = solution("x").plot()
     assert to_svg(figure).startswith("<svg")
-    assert to_data_url(figure).startswith("data:image/png;base64,iVBOR")
+    assert Picture(figure).address.startswith("data:image/png;base64,iVBOR")
     assert limits(np.array([-1.0, 2.0]))["vmin"] == -2.0
     assert limits(np.array([0.5, 2.0]))["vmin"] == 0.5
     assert "matplotlib.pyplot" not in sys.modules or figure.number

@@ -7,7 +7,7 @@ is there. In full, the four PDEs are the ready protocols (selection, then the ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from flm.results import Listener
 from flm.study.cost import estimate
 from flm.study.execution import Counts, execute
 from flm.study.results import choose, final_definitions, read_rows
-from flm.study.runs import run_one
+from flm.study.runs import Definition, run_one
 from flm.study.spec import Configuration, Spec
 from flm.study.store import DONE, Row, Store, run_key
 from flm.study.workers import Workers
@@ -149,10 +149,10 @@ class Plan:
 
     @staticmethod
     def _single(
-        runner: str, problem: str, model: str, size: int, training: Mapping[str, Any], seed: int = 0
+        runner: str, problem: str, model: str, size: int, training: dict[str, Any], seed: int = 0
     ) -> dict[str, Any]:
         found = {"runner": runner, "problem": problem, "model": model, "size": size, "seed": seed}
-        return found | {"training": dict(training)}
+        return found | {"training": training}
 
     def definitions(self, rows: Mapping[str, Row]) -> list[dict[str, Any]]:
         """Every run that can be named by what is stored; long ones first."""
@@ -212,7 +212,7 @@ def cost(plan: Plan, store: Store, workers: int, say: Callable[[str], None] = la
         about = f"{len(left):,} runs, about five minutes on two idle cores; {where}."
         return about if left else "Every run is there: only the page is made."
 
-    def timed(definition: Mapping[str, Any]) -> float:
+    def timed(definition: Definition) -> float:
         row = rows.get(run_key(definition))
         if row is not None:
             return row.seconds
@@ -234,10 +234,15 @@ def cost(plan: Plan, store: Store, workers: int, say: Callable[[str], None] = la
     )
 
 
-def find(rows: Mapping[str, Row], definition: Mapping[str, Any] | None) -> Row | None:
-    """The row of a run that ended well."""
+def outcome(rows: Mapping[str, Row], definition: Definition | None) -> dict[str, Any]:
+    """What a run that ended well measured; empty where it is not there."""
     row = None if definition is None else rows.get(run_key(definition))
-    return row if row is not None and row.status == DONE else None
+    return row.outcome if row is not None and row.status == DONE else {}
+
+
+def values(rows: Mapping[str, Row], definitions: Iterable[Definition], key: str) -> list[float]:
+    """One measure of the runs that are there."""
+    return [float(found[key]) for d in definitions if (found := outcome(rows, d))]
 
 
 def store_path(folder: Path) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import sys
 from collections.abc import Iterator
@@ -83,11 +82,6 @@ def to_png(figure: Figure, dpi: int = 150) -> bytes:
     figure.savefig(buffer, format="png", dpi=dpi)
     _release(figure)
     return buffer.getvalue()
-
-
-def to_data_url(figure: Figure, dpi: int = 150) -> str:
-    """The figure as a `data:` address, for an `<img>` that needs no second file."""
-    return "data:image/png;base64," + base64.b64encode(to_png(figure, dpi)).decode()
 
 
 def _release(figure: Figure) -> None:

@@ -6,10 +6,8 @@ import csv
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from flm.files import write_atomic
-from flm.report.figures.style import to_png
 from flm.report.pages.layout import Code, Page, Picture, Table, Text
 
 
@@ -25,7 +23,7 @@ def write_page(page: Page, folder: Path, name: str, *, pictures: bool = False) -
             write_atomic(written[-1], text.getvalue().encode())
         elif pictures:
             written.append(folder / f"{stem}.png")
-            write_atomic(written[-1], to_png(item.figure))
+            write_atomic(written[-1], item.png)
     return written
 
 
@@ -50,7 +48,7 @@ def to_markdown(page: Page, *, pictures: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def named_items(page: Page) -> Iterator[tuple[str, Any]]:
+def named_items(page: Page) -> Iterator[tuple[str, Table | Picture]]:
     """(file name without its ending, table or picture): the section's title, numbered where it has several of a kind."""
     for section in page.sections:
         stem = "_".join("".join(c if c.isalnum() else " " for c in section.title.lower()).split())

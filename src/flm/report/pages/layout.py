@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,7 +18,7 @@ from matplotlib.figure import Figure
 
 from flm._version import __version__
 from flm.files import write_atomic
-from flm.report.figures.style import to_data_url
+from flm.report.figures.style import to_png
 from flm.wording import measured
 
 MOST_STEPS = 60  # rows of a table of the steps of a search
@@ -57,10 +59,15 @@ class Picture:
     caption: str = ""
     kind: ClassVar[str] = "picture"
 
+    @cached_property
+    def png(self) -> bytes:
+        """The picture as a PNG file, drawn once."""
+        return to_png(self.figure)
+
     @property
     def address(self) -> str:
-        """The picture as a `data:` address."""
-        return to_data_url(self.figure)
+        """The picture as a `data:` address, for an `<img>` that needs no second file."""
+        return "data:image/png;base64," + base64.b64encode(self.png).decode()
 
 
 @dataclass(frozen=True)

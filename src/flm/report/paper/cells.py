@@ -1,9 +1,18 @@
-"""Cells of the paper's tables: numbers, means and ratios to printed values, a dash for what is not there."""
+"""Cells of the paper's tables: means, ours beside a printed value, a dash for what is not there."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+
+import numpy as np
+
+from flm.wording import measured
+
+
+def beside(ours: float, printed: float) -> list[str]:
+    """Two cells: ours, and the ratio to the printed value."""
+    return [measured(ours), ratio(ours, printed)]
 
 
 def ratio(ours: float, printed: float) -> str:
@@ -16,4 +25,11 @@ def ratio(ours: float, printed: float) -> str:
 
 def mean(values: Sequence[float]) -> float:
     """The mean; NaN of nothing."""
-    return sum(map(float, values)) / len(values) if values else math.nan
+    return sum(values) / len(values) if values else math.nan
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean ± standard deviation."""
+    if not values:
+        return "–"
+    return f"{np.mean(values):.3f}" + (f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else "")

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from flm.paper.plan import RECIPE, SOLVER, STARTS, Plan, find
+from flm.paper.plan import RECIPE, SOLVER, STARTS, Plan, outcome
 from flm.paper.printed import DISKS, FIVE_STRATEGIES, FIXED_STARTS
 from flm.report.pages.layout import Item, Picture, Section, Table, Text
-from flm.report.paper.cells import ratio
-from flm.report.paper.figures import disk_figure, ternary_figure, trajectory_figure
+from flm.report.paper.cells import beside
+from flm.report.paper.figures import Start, disk_figure, ternary_figure, trajectory_figure
 from flm.study.store import Row
 from flm.wording import measured
 
@@ -30,26 +30,21 @@ def control_sections(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
     ]
 
 
-def _outcome(rows: Mapping[str, Row], definition: Mapping[str, Any]) -> dict[str, Any] | None:
-    row = find(rows, definition)
-    return None if row is None else row.outcome
-
-
-def _value(outcome: Mapping[str, Any] | None, key: str) -> float:
-    return math.nan if outcome is None else float(outcome[key])
+def _value(found: Mapping[str, Any], key: str) -> float:
+    return float(found.get(key, math.nan))
 
 
 def _fixed(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
     lines, drawn = [], []
     for i, (start, printed) in enumerate(zip(STARTS, FIXED_STARTS, strict=True)):
-        recipe, solver = (_outcome(rows, plan.fixed(start, model)) for model in (RECIPE, SOLVER))
+        recipe, solver = (outcome(rows, plan.fixed(start, model)) for model in (RECIPE, SOLVER))
         label = f"({', '.join(f'{v:g}' for v in start)})"
         cells = [label + " *" * (i > 0), f"{printed:.2f}"]
-        for outcome, key in ((recipe, "network_mape"), (recipe, "mape"), (solver, "mape")):
-            cells += [measured(_value(outcome, key)), ratio(_value(outcome, key), printed)]
+        for found, key in ((recipe, "network_mape"), (recipe, "mape"), (solver, "mape")):
+            cells += beside(_value(found, key), printed)
         lines.append(cells)
         if recipe or solver:
-            drawn.append((label, recipe, solver))
+            drawn.append(Start(label, recipe, solver))
     headers = ["start", "printed, %", "recipe, networks, %", "ratio", "recipe, simulated, %", "ratio"]
     headers += [f"{SOLVER}, %", "ratio"]
     note = "* The paper does not name its second and third start: these are ours, beside its numbers in their order."
@@ -66,7 +61,7 @@ def _fixed(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
             "States and control from three starts: Pontryagin (colored), their recipe (dotted), our solver (dashed)."
         )
         items.append(Picture(trajectory_figure(drawn), caption))
-        items.append(Picture(ternary_figure(*drawn[0]), "The path on the simplex, T = 6, r = 0.2."))
+        items.append(Picture(ternary_figure(drawn[0]), "The path on the simplex, T = 6, r = 0.2."))
     return items
 
 
@@ -77,20 +72,22 @@ def _disks(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
         f"{SOLVER}, N = 27": plan.disk(SOLVER),
         f"{SOLVER}, tolerance 1e-8": plan.disk(SOLVER, 0),
     }
-    found = {name: _outcome(rows, definition) for name, definition in runs.items()}
+    found = {name: outcome(rows, definition) for name, definition in runs.items()}
     lines = []
     for k, (center, (mape, mae)) in enumerate(DISKS.items()):
-        for name, outcome in found.items():
-            part = None if outcome is None else outcome["parts"][k]
-            cells = [f"({', '.join(f'{v:g}' for v in center)})", name, f"{mape:.2f}"]
-            cells += [measured(_value(part, "mape")), ratio(_value(part, "mape"), mape), measured(mae)]
-            lines.append([*cells, measured(_value(part, "mae")), ratio(_value(part, "mae"), mae)])
+        for name, one in found.items():
+            part = one["parts"][k] if one else {}
+            cells = [
+                f"({', '.join(f'{v:g}' for v in center)})",
+                name,
+                f"{mape:.2f}",
+                *beside(_value(part, "mape"), mape),
+            ]
+            lines.append([*cells, measured(mae), *beside(_value(part, "mae"), mae)])
     recipe = found[RECIPE]
-    own = (
-        ""
-        if recipe is None
-        else f" The networks' own cost is off by {measured(recipe['parts'][0]['network_mape'])} % on the first disk."
-    )
+    own = ""
+    if recipe:
+        own = f" The networks' own cost is off by {measured(recipe['parts'][0]['network_mape'])} % on the first disk."
     items: list[Item] = [
         Text(
             f"Their recipe: three FLMs with N = 27, 250 starts, Adam at 5e-4 for {b.family_epochs:,} epochs, {b.nodes} time nodes. "
@@ -102,9 +99,7 @@ def _disks(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
             left=2,
         ),
     ]
-    drawn = {
-        name: outcome["parts"] for name, outcome in found.items() if outcome is not None and "tolerance" not in name
-    }
+    drawn = {name: one["parts"] for name, one in found.items() if one and "tolerance" not in name}
     if drawn:
         caption = "Percentage errors (left) and absolute errors (right) of the cost at test states of the three disks."
         items.append(Picture(disk_figure(drawn), caption))
@@ -115,11 +110,11 @@ def _five(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
     lines = []
     mape, mae = FIVE_STRATEGIES
     for name in (RECIPE, SOLVER):
-        outcome = _outcome(rows, plan.five(name))
-        part = None if outcome is None else outcome["parts"][0]
-        size = "4 × 16 + 32" if name == RECIPE else "–" if outcome is None else str(outcome["subnets"])
-        cells = [name, size, f"{mape:.2f}", measured(_value(part, "mape")), ratio(_value(part, "mape"), mape)]
-        lines.append([*cells, measured(mae), measured(_value(part, "mae")), ratio(_value(part, "mae"), mae)])
+        found = outcome(rows, plan.five(name))
+        part = found["parts"][0] if found else {}
+        size = "4 × 16 + 32" if name == RECIPE else str(found.get("subnets", "–"))
+        cells = [name, size, f"{mape:.2f}", *beside(_value(part, "mape"), mape)]
+        lines.append([*cells, measured(mae), *beside(_value(part, "mae"), mae)])
     b = plan.budget
     words = (
         f"Rock–Paper–Scissors–Spock–Lizard on a hyperdisk of radius 0.045, {b.states} fresh states. Their recipe: Adam at 1e-4 for "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.colors import LogNorm
@@ -42,47 +42,54 @@ def surface_figure(surfaces: Mapping[str, Mapping[str, Any]]) -> Figure:
     return figure
 
 
-def trajectory_figure(runs: Sequence[tuple[str, Mapping[str, Any] | None, Mapping[str, Any] | None]]) -> Figure:
+class Start(NamedTuple):
+    """Stored runs of Rock–Paper–Scissors from one state, by their recipe and by our solver; one of them may be empty."""
+
+    label: str
+    recipe: Mapping[str, Any]
+    solver: Mapping[str, Any]
+
+    def reference(self, key: str) -> np.ndarray:
+        """By Pontryagin's principle: both have it."""
+        return np.asarray((self.solver or self.recipe)[key])
+
+    def drawn(self) -> list[tuple[str, str, Mapping[str, Any]]]:
+        """(name, line style, run) of those that are there."""
+        both = (("their recipe", ":", self.recipe), ("our solver", "--", self.solver))
+        return [one for one in both if one[2]]
+
+
+def trajectory_figure(starts: Sequence[Start]) -> Figure:
     """For each start a row: states and control by Pontryagin's principle, their recipe and our solver."""
     with house_style():
-        figure = new_figure(9.4, 2.7 * len(runs))
-        grid = figure.subplots(len(runs), 2, squeeze=False)
-        for (label, recipe, solver), (left, right) in zip(runs, grid, strict=True):
-            reference = solver or recipe
-            assert reference is not None
-            t = np.asarray(reference["times"])
-            for i in range(3):
-                color = COLORS[i]
-                left.plot(t, np.asarray(reference["reference_states"])[:, i], color=color, label=f"u{i + 1}")
-                for run, style in ((recipe, ":"), (solver, "--")):
-                    if run is not None:
-                        left.plot(t, np.asarray(run["states"])[:, i], style, color="#222222", linewidth=1.1)
-            right.plot(t, reference["reference_control"], color=COLORS[0], label="Pontryagin")
-            for run, style, name in ((recipe, ":", "their recipe"), (solver, "--", "our solver")):
-                if run is not None:
-                    right.plot(t, run["control"], style, color="#222222", linewidth=1.1, label=name)
-            left.set(title=f"states from {label}", xlabel="t")
+        figure = new_figure(9.4, 2.7 * len(starts))
+        for start, (left, right) in zip(starts, figure.subplots(len(starts), 2, squeeze=False), strict=True):
+            t = start.reference("times")
+            for i, states in enumerate(start.reference("reference_states").T):
+                left.plot(t, states, color=COLORS[i], label=f"u{i + 1}")
+            right.plot(t, start.reference("reference_control"), color=COLORS[0], label="Pontryagin")
+            for name, style, run in start.drawn():
+                left.plot(t, np.asarray(run["states"]), style, color="#222222", linewidth=1.1)
+                right.plot(t, run["control"], style, color="#222222", linewidth=1.1, label=name)
+            left.set(title=f"states from {start.label}", xlabel="t")
             right.set(title="control γ", xlabel="t")
             left.legend(ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1)
             right.legend()
     return figure
 
 
-def ternary_figure(label: str, recipe: Mapping[str, Any] | None, solver: Mapping[str, Any] | None) -> Figure:
+def ternary_figure(start: Start) -> Figure:
     """The path on the simplex from one start."""
-    reference = solver or recipe
-    assert reference is not None
     with house_style():
         figure = new_figure(5.2, 4.6)
         axes = figure.subplots()
-        path = ternary(np.asarray(reference["reference_states"]))
+        path = ternary(start.reference("reference_states"))
         axes.plot(*path.T, color=COLORS[0], linewidth=2.4, label="Pontryagin")
-        for run, style, name in ((recipe, ":", "their recipe"), (solver, "--", "our solver")):
-            if run is not None:
-                axes.plot(*ternary(np.asarray(run["states"])).T, style, color="#222222", linewidth=1.2, label=name)
+        for name, style, run in start.drawn():
+            axes.plot(*ternary(run["states"]).T, style, color="#222222", linewidth=1.2, label=name)
         axes.plot(*path[0], "o", color=COLORS[0], markersize=5)
         frame(axes, ("u1", "u2", "u3"))
-        axes.set_title(f"from {label}")
+        axes.set_title(f"from {start.label}")
         axes.legend(loc="upper left")
     return figure
 

@@ -8,24 +8,23 @@ import platform
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
-import numpy as np
 
 from flm._version import __version__
 from flm.models.named import named_model
-from flm.paper.plan import RECIPE, SOLVER, TOL, Plan, find
+from flm.paper.plan import RECIPE, SOLVER, TOL, Plan, outcome, values
 from flm.paper.printed import ARCHITECTURES, IMPUTATION, PARAMETER_FORMULAS, PARAMETERS, PDE_ERRORS
 from flm.report.figures.study import size_figure
 from flm.report.pages.demo import TITLES
 from flm.report.pages.layout import Code, Item, Page, Picture, Section, Table, Text
-from flm.report.paper.cells import mean, ratio
+from flm.report.paper.cells import beside, mean, ratio, spread
 from flm.report.paper.control import control_sections
 from flm.report.paper.figures import surface_figure
 from flm.study.results import choose
+from flm.study.runs import Definition
 from flm.study.store import DONE, FAILED, Row, run_key
-from flm.wording import duration, measured
+from flm.wording import InputError, duration, measured
 
 METRICS = {"mse": "MSE", "mae": "MAE", "max_error": "largest error"}
 
@@ -49,7 +48,7 @@ def paper_page(plan: Plan, rows: Mapping[str, Row], command: str) -> Page:
         *_sizes(plan, rows),
         Section("Imputation of ETTh1", _imputation(plan, rows)),
     ]
-    sections += _left_out(plan, wanted, rows)
+    sections += _left_out(wanted, rows)
     sections.append(Section("How to reproduce it", [Code(command)]))
     spent = sum(float(row.outcome.get("processor_seconds", 0.0)) for row in mine)
     facts = [
@@ -79,10 +78,10 @@ def provenance() -> list[tuple[str, str]]:
     return [*found, ("machine", f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}")]
 
 
-def _finals(plan: Plan, rows: Mapping[str, Row]) -> list[dict[str, Any]]:
+def _finals(plan: Plan, rows: Mapping[str, Row]) -> Sequence[Definition]:
     try:
         return plan.final_definitions(rows)
-    except ValueError:  # selections that are not decided yet
+    except InputError:  # selections that are not decided yet
         return []
 
 
@@ -132,23 +131,21 @@ def _count(name: str, size: int) -> int:
 # --- four PDEs -------------------------------------------------------------------------------------------------------
 
 
-def trained(plan: Plan, rows: Mapping[str, Row], problem: str, model: str) -> tuple[str, list[Row]]:
+def trained(plan: Plan, rows: Mapping[str, Row], problem: str, model: str) -> tuple[str, Sequence[Definition]]:
     """(size, runs) of a model by their recipe: final runs, else those of the selection's choice so far."""
     if plan.quick and model == "flm":
-        row = find(rows, plan.recipe_surface(problem, rows))
-        return "49", [] if row is None else [row]
+        surface = plan.recipe_surface(problem, rows)
+        return "49", [] if surface is None else [surface]
     spec = plan.protocols[problem]
     group = next(g for g in spec.groups if g.model == model)
-    if len(group.configurations) == 1:
-        chosen, final = group.configurations[0], []
-    else:
+    chosen, final = group.configurations[0], []
+    if len(group.configurations) > 1:
         try:
             found = choose(spec, rows, group)
-        except ValueError:
+        except InputError:  # not decided yet
             return "–", []
-        chosen, final = found.configuration, [row for row in found.final if row.status == DONE]
-    runs = final or [row for s in spec.seeds if (row := find(rows, spec.definition(chosen, s))) is not None]
-    return f"{chosen.size}", runs
+        chosen, final = found.configuration, [row.definition for row in found.final if row.status == DONE]
+    return f"{chosen.size}", final or [spec.definition(chosen, seed) for seed in spec.seeds]
 
 
 def _pde_tables(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
@@ -156,58 +153,38 @@ def _pde_tables(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
     for k, (metric, word) in enumerate(METRICS.items()):
         lines = []
         for problem, models in PDE_ERRORS.items():
-            for model, printed in models.items():
+            for model, errors in models.items():
                 size, runs = trained(plan, rows, problem, model)
-                recipe = mean([run.outcome[metric] for run in runs])
-                cells = [
-                    TITLES[problem],
-                    model,
-                    size,
-                    measured(printed[k]),
-                    measured(recipe),
-                    ratio(recipe, printed[k]),
-                ]
-                row = find(rows, plan.solve(problem, 49)) if model == "flm" else None
-                ours = math.nan if row is None else float(row.outcome[metric])
-                lines.append([*cells, measured(ours), ratio(ours, printed[k])])
+                solved = [plan.solve(problem, 49)] if model == "flm" else []
+                means = [mean(values(rows, definitions, metric)) for definitions in (runs, solved)]
+                pairs = [cell for ours in means for cell in beside(ours, errors[k])]
+                lines.append([TITLES[problem], model, size, measured(errors[k]), *pairs])
         headers = ["problem", "model", "size", f"printed {word}", RECIPE, "ratio", SOLVER, "ratio"]
         note = "Our solver finds the coefficients of an FLM: the other models have only the recipe." if k == 0 else ""
         items += [Text(f"{word[:1].upper()}{word[1:]}:"), Table(headers, lines, left=2, note=note)]
-    items += [Text("Our solver without a size:"), _tolerances(plan, rows)]
-    return items
+    return [*items, Text("Our solver without a size:"), _tolerances(plan, rows)]
 
 
 def _tolerances(plan: Plan, rows: Mapping[str, Row]) -> Table:
     lines = []
     for problem, tol in TOL.items():
-        row = find(rows, plan.solve(problem, 0))
-        outcome = {} if row is None else row.outcome
-        number = lambda key, outcome=outcome: measured(float(outcome.get(key, math.nan)))
+        found = outcome(rows, plan.solve(problem, 0))
         printed = PDE_ERRORS[problem]["flm"][0]
-        mse = float(outcome.get("mse", math.nan))
-        lines.append(
-            [TITLES[problem], f"{tol:.0e}", number("error_estimate"), number("relative_l2"), measured(printed)]
+        estimate, error, mse, spent = (
+            float(found.get(k, math.nan)) for k in ("error_estimate", "relative_l2", "mse", "processor_seconds")
         )
-        lines[-1] += [measured(mse), ratio(mse, printed), number("processor_seconds")]
-    headers = [
-        "problem",
-        "tolerance asked",
-        "estimate",
-        "relative L2",
-        "printed MSE",
-        "our solver's MSE",
-        "ratio",
-        "processor s",
-    ]
+        cells = [TITLES[problem], f"{tol:.0e}", measured(estimate), measured(error), measured(printed)]
+        lines.append([*cells, *beside(mse, printed), measured(spent)])
+    headers = ["problem", "tolerance asked", "estimate", "relative L2", "printed MSE", "our solver's MSE", "ratio"]
     note = "It is asked for a tolerance in relative L2 (Burgers: relative L1) and grows the series to meet it."
-    return Table(headers, lines, left=1, note=note)
+    return Table([*headers, "processor s"], lines, left=1, note=note)
 
 
 def _surfaces(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
     items: list[Item] = []
     for problem in PDE_ERRORS:
-        found = {RECIPE: find(rows, plan.recipe_surface(problem, rows)), SOLVER: find(rows, plan.solve(problem, 49))}
-        drawn = {name: row.outcome["surface"] for name, row in found.items() if row is not None}
+        runs = {RECIPE: plan.recipe_surface(problem, rows), SOLVER: plan.solve(problem, 49)}
+        drawn = {name: found["surface"] for name, d in runs.items() if (found := outcome(rows, d))}
         if drawn:
             caption = f"{TITLES[problem]}: exact solution (left), FLM (middle), absolute error (right)."
             items.append(Picture(surface_figure(drawn), caption[:1].upper() + caption[1:]))
@@ -221,21 +198,19 @@ def _sizes(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
     spec = plan.figure
     curves: dict[str, dict[str, dict[int, list[float]]]] = {}
     for group in spec.groups:
-        recipe: dict[int, list[float]] = {}
-        for one in group.configurations:
-            found = [row for s in spec.seeds if (row := find(rows, spec.definition(one, s))) is not None]
-            if found:
-                recipe[one.size] = [float(row.outcome["mse"]) for row in found]
-        ours = {n: find(rows, plan.solve(group.problem, n)) for n in plan.budget.figure_sizes}
-        solver = {n: [float(row.outcome["mse"])] for n, row in ours.items() if row is not None}
-        curves[TITLES[group.problem]] = {RECIPE: recipe, SOLVER: solver}
-    if not any(scores for methods in curves.values() for scores in methods.values()):
+        recipe = {c.size: [spec.definition(c, seed) for seed in spec.seeds] for c in group.configurations}
+        solver = {n: [plan.solve(group.problem, n)] for n in plan.budget.figure_sizes}
+        curves[TITLES[group.problem]] = {
+            name: {n: scores for n, runs in by_size.items() if (scores := values(rows, runs, "mse"))}
+            for name, by_size in {RECIPE: recipe, SOLVER: solver}.items()
+        }
+    lines = [
+        [problem, f"{n}", *(measured(mean(methods[name].get(n, []))) for name in (RECIPE, SOLVER))]
+        for problem, methods in curves.items()
+        for n in sorted({n for scores in methods.values() for n in scores})
+    ]
+    if not lines:
         return []
-    lines = []
-    for problem, methods in curves.items():
-        for n in sorted({n for scores in methods.values() for n in scores}):
-            values = [measured(mean(methods[name].get(n, []))) for name in (RECIPE, SOLVER)]
-            lines.append([problem, f"{n}", *values])
     epochs, seeds = spec.training["epochs"], len(spec.seeds)
     caption = (
         f"The MSE against the number of sub-networks. Their recipe: Adam at PyTorch's default rate 0.001, {epochs:,} epochs to a "
@@ -251,7 +226,7 @@ def _sizes(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
 
 def _imputation(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
     if plan.series is None:
-        lines = [[f"{rate:.0%}", m, _spread(*v)] for rate, models in IMPUTATION.items() for m, v in models.items()]
+        lines = [[f"{rate:.0%}", m, _printed(*v)] for rate, models in IMPUTATION.items() for m, v in models.items()]
         words = (
             "Left out: the ETTh1 series is not here. Name the folder of ETTh1.csv with --ett FOLDER or in FLM_ETT, and run the "
             "command again; it will compute this part alone."
@@ -259,59 +234,35 @@ def _imputation(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
         return [Text(words), Table(["missing", "model", "printed MAE"], lines, left=2)]
     oil, channels = [], []
     for rate, printed in IMPUTATION.items():
-        found = {m: _masks(plan, rows, rate, m) for m in ("recipe", "solver", "channels")}
-        scores = {m: [float(r.outcome["mae"]) for r in runs] for m, runs in found.items()}
-        both = found["recipe"] + found["solver"]
-        theirs = printed["FLM"][0]
-        cells = [
-            f"{rate:.0%}",
-            _spread(*printed["FLM"]),
-            _over(scores["recipe"]),
-            ratio(mean(scores["recipe"]), theirs),
-        ]
-        cells += [_over(scores["solver"]), ratio(mean(scores["solver"]), theirs)]
-        baselines = [mean([float(r.outcome[k]) for r in both]) for k in ("linear", "mean_of_observed")]
-        oil.append([*cells, *map(measured, baselines)])
-        best = printed["SAITS"][0]
+        runs = {model: plan.imputation(rate, model) for model in ("recipe", "solver", "channels")}
+        recipe, solver, every = (values(rows, definitions, "mae") for definitions in runs.values())
+        theirs, best = printed["FLM"][0], printed["SAITS"][0]
+        both = [mean(values(rows, runs["recipe"] + runs["solver"], k)) for k in ("linear", "mean_of_observed")]
+        cells = [f"{rate:.0%}", _printed(*printed["FLM"]), spread(recipe), ratio(mean(recipe), theirs)]
+        oil.append([*cells, spread(solver), ratio(mean(solver), theirs), *map(measured, both)])
         others = ", ".join(f"{m} {v[0]:.2f}" for m, v in printed.items() if m not in ("FLM", "SAITS"))
-        lines = mean([float(r.outcome["linear"]) for r in found["channels"]])
-        ours = scores["channels"]
-        channels.append([f"{rate:.0%}", others, f"{best:.2f}", _over(ours), ratio(mean(ours), best), measured(lines)])
-    masks = plan.budget.masks
-    return [
-        Text(
-            "Oil temperature alone, as the paper scores its FLM: N = 8, Adam at 1e-4 for 10,000 epochs, early stopping, read off "
-            f"beyond the training part; mean absolute error over hidden values of the last fifth, {masks} mask{'s' * (masks > 1)}."
-        ),
-        Table(["missing", "printed FLM", RECIPE, "ratio", SOLVER, "ratio", "straight lines", "mean of observed"], oil),
-        Text(
-            "All seven channels by the benchmark's own protocol, from which the paper takes its other rows: windows of 48 hours, "
-            "error over hidden values of every channel. The paper sets its oil-temperature error beside these; they are not the "
-            "same score, and here they are kept apart."
-        ),
-        Table(
-            ["missing", "printed, others", "printed, SAITS (best)", SOLVER, "ratio to SAITS", "straight lines"],
-            channels,
-            left=2,
-        ),
-    ]
+        cells = [f"{rate:.0%}", others, f"{best:.2f}", spread(every), ratio(mean(every), best)]
+        channels.append([*cells, measured(mean(values(rows, runs["channels"], "linear")))])
+    masks = f"{plan.budget.masks} mask{'s' * (plan.budget.masks > 1)}"
+    alone = (
+        "Oil temperature alone, as the paper scores its FLM: N = 8, Adam at 1e-4 for 10,000 epochs, early stopping, read off "
+        f"beyond the training part; mean absolute error over hidden values of the last fifth, {masks}."
+    )
+    together = (
+        "All seven channels by the benchmark's own protocol, from which the paper takes its other rows: windows of 48 hours, "
+        "error over hidden values of every channel. The paper sets its oil-temperature error beside these; they are not the "
+        "same score, and here they are kept apart."
+    )
+    headers = ["missing", "printed FLM", RECIPE, "ratio", SOLVER, "ratio", "straight lines", "mean of observed"]
+    others = ["missing", "printed, others", "printed, SAITS (best)", SOLVER, "ratio to SAITS", "straight lines"]
+    return [Text(alone), Table(headers, oil), Text(together), Table(others, channels, left=2)]
 
 
-def _masks(plan: Plan, rows: Mapping[str, Row], rate: float, model: str) -> list[Row]:
-    return [row for definition in plan.imputation(rate, model) if (row := find(rows, definition)) is not None]
-
-
-def _spread(value: float, deviation: float | None) -> str:
+def _printed(value: float, deviation: float | None) -> str:
     return f"{value:.2f}" if deviation is None else f"{value:.2f} ± {deviation:.2f}"
 
 
-def _over(scores: Sequence[float]) -> str:
-    if not scores:
-        return "–"
-    return f"{np.mean(scores):.3f}" + (f" ± {np.std(scores, ddof=1):.3f}" if len(scores) > 1 else "")
-
-
-def _left_out(plan: Plan, wanted: Mapping[str, Mapping[str, Any]], rows: Mapping[str, Row]) -> list[Section]:
+def _left_out(wanted: Mapping[str, Definition], rows: Mapping[str, Row]) -> list[Section]:
     missing = sum(key not in rows for key in wanted)
     items: list[Item] = []
     if missing:
@@ -319,8 +270,8 @@ def _left_out(plan: Plan, wanted: Mapping[str, Mapping[str, Any]], rows: Mapping
     for key, definition in wanted.items():
         row = rows.get(key)
         if row is not None and row.status == FAILED:
-            name = (
+            run = (
                 f"{definition['problem']}, {definition['model']}, size {definition['size']}, seed {definition['seed']}"
             )
-            items.append(Text(f"{name} failed: {row.outcome.get('reason')}"))
+            items.append(Text(f"{run} failed: {row.outcome.get('reason')}"))
     return [Section("Left out", items)] if items else []
