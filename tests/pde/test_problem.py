@@ -90,6 +90,57 @@ def test_boundary_is_spatial_and_leaves_named_faces_alone():
     assert (points[:, 0] == 1).all()
 
 
+def faces(problem, index):
+    return {part.name for part in problem.conditions[index].parts}
+
+
+def test_values_and_slopes_can_both_be_given_on_the_boundary():
+    """ "boundary" counts by kind of condition: a plate takes two on each side, a membrane one."""
+    square = flm.Box(x=(0, 1), y=(0, 1))
+    sides = ("x=0", "x=1", "y=0", "y=1")
+    plate = lambda u_xxxx, u_xxyy, u_yyyy: u_xxxx + 2 * u_xxyy + u_yyyy - 1
+    slopes = [flm.neumann(side) for side in sides]
+    clamped = flm.PDE(square, plate, [flm.dirichlet("boundary"), *slopes])
+    assert faces(clamped, 0) == set(sides)
+    other_way = flm.PDE(square, plate, [*[flm.dirichlet(side) for side in sides], flm.neumann("boundary")])
+    assert faces(other_way, 4) == set(sides)
+    some = flm.PDE(square, plate, [flm.dirichlet("boundary"), flm.neumann("boundary"), flm.dirichlet("x=0", 1.0)])
+    assert faces(some, 0) == set(sides) - {"x=0"}
+    assert faces(some, 1) == set(sides)
+    membrane = lambda u_xx, u_yy: u_xx + u_yy - 1
+    mixed = flm.PDE(square, membrane, [flm.dirichlet("boundary"), flm.neumann("x=0")])
+    assert faces(mixed, 0) == set(sides) - {"x=0"}
+    joined = flm.PDE(square, membrane, [flm.dirichlet("boundary"), flm.periodic("x")])
+    assert faces(joined, 0) == {"y=0", "y=1"}
+    both = flm.PDE(
+        square,
+        [lambda u_xx, v: u_xx - v, lambda v_yy, u: v_yy - u],
+        [flm.dirichlet("boundary"), flm.dirichlet("x=0", unknown="v")],
+        unknowns=("u", "v"),
+    )
+    assert faces(both, 0) == set(sides)
+    cut, hole = flm.Box(x=(0, 3), y=(0, 3)), flm.Box(x=(1, 2), y=(1, 2))
+    frame = flm.PDE(cut - hole, membrane, [flm.dirichlet("boundary"), flm.dirichlet(hole, 1.0)])
+    assert frame.conditions[0].piece.measure == pytest.approx(12.0, rel=1e-3)
+    with pytest.raises(
+        ValueError, match=r"on \"boundary\" must have some of it left; got other .* \(x=0, x=1, y=0, y=1\)"
+    ) as e:
+        flm.PDE(square, membrane, [flm.dirichlet("boundary"), *slopes])
+    assert 'such as flm.on("x=0", …), or remove it.' in str(e.value)
+
+
+def test_a_clamped_beam_is_solved():
+    beam = flm.PDE(
+        flm.Box(x=(0, 1)),
+        lambda u_xxxx: u_xxxx - 24.0,
+        [flm.dirichlet("boundary"), flm.neumann("x=0"), flm.neumann("x=1")],
+        exact=lambda x: x**2 * (1 - x) ** 2,
+    )
+    solution = flm.solve(beam, 1e-7)
+    assert solution.converged
+    assert solution.errors().relative_l2 <= 2 * solution.error_estimate
+
+
 def test_kinds_of_blocks():
     problem = flm.PDE(
         BOX,

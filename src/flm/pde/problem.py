@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from flm.domains import AbstractDomain, Box, Piece
-from flm.domains.piece import join
 from flm.language.arguments import Named, Names, Residual, as_named, parameter_values, unique_jets
 from flm.language.learn import Learn
+from flm.pde.boundary import unclaimed
 from flm.pde.conditions import Condition, Data, Periodic
 from flm.wording import InputError, InputTypeError
 
@@ -107,7 +107,7 @@ class PDE:
         found = [self._blocks(c, f"`conditions[{i}]`") for i, c in enumerate(flat)]
         named = [block for blocks in found for block in blocks]
         self.condition_blocks = tuple(zip(flat, found, strict=True))
-        self.conditions = tuple(self._unclaimed(block, named) for block in named)
+        self.conditions = tuple(unclaimed(block, named, self.equations) for block in named)
         self._check_values()
         self.exact = self._bind_exact(exact)
 
@@ -187,25 +187,6 @@ class PDE:
         start = {"t": float(self.domain.bounds[self.axes.index("t"), 0])} if "t" in self.axes else None
         kind = "initial" if start is not None and piece.fixed == start else "boundary"
         return [Block(piece.name, kind, residual, self.domain, piece)]
-
-    def _unclaimed(self, block: Block, others: list[Block]) -> Block:
-        """A condition on "boundary" keeps the pieces that no other condition on the same unknowns names.
-
-        Where one axis is time, "boundary" means the spatial boundary.
-        """
-        if block.piece is None or block.piece.name != "boundary":
-            return block
-        unknowns = {unknown for unknown, _ in block.residual.jets}
-        claimed = {b.piece.name for b in others if b.piece is not None and unknowns & {u for u, _ in b.residual.jets}}
-        pieces = self.domain.pieces
-        if len(self.axes) > 1:
-            pieces = tuple(p for p in pieces if "t" not in p.fixed)
-        left = [p for p in pieces if p.name not in claimed]
-        if not left:
-            raise InputError(
-                'a condition on "boundary" must have some of it left; got one with every piece named elsewhere.'
-            )
-        return replace(block, piece=join("boundary", left), parts=tuple(left))
 
     def _periodic_blocks(self, condition: Periodic, label: str) -> list[Block]:
         axis = condition.axis
