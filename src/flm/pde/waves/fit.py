@@ -21,6 +21,7 @@ from flm.pde.waves.sampling import Batch, Sampler
 
 DATA_WEIGHT = 1e-6  # of measured rows against unit rows of the equation: the equation is then a near-exact constraint
 MAX_STEPS = 20
+FLAT = 0.1  # of |u| / width^order, per term: an equation's residual is compared with no less. |error| <= residual * width^order
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,10 +276,15 @@ class Fitter:
             jets = self.jets(basis, coefficients, batch)
             line = self._linearize(batch, jets, parameters)
             terms = line.by_jet * jets
-            scale = sum(_rms(t) for t in terms) + _rms(line.value - terms.sum(axis=0))
+            given = _rms(line.value - terms.sum(axis=0))
+            scale = sum(_rms(t) for t in terms) + given
             if batch.block.kind == "equation":
+                # all terms of a flat answer are rounding, such as u_t = 0: judged against the size of u, not themselves
+                scale = max(scale, FLAT * self._floor(batch, line, {}, inside))
                 typical |= {jet: _rms(j) for jet, j in zip(batch.block.residual.jets, jets, strict=True)}
-            else:
+            elif (
+                batch.block.kind != "initial" or not given
+            ):  # the answer inherits the relative error of a start that grows
                 scale = max(scale, self._floor(batch, line, typical, inside))
             estimate = _rms(line.value) / scale if scale > 0 else 0.0
             name = (
@@ -302,7 +308,7 @@ class Fitter:
         )
 
     def _floor(self, batch: Batch, line: Linearized, typical: dict[Any, float], inside: np.ndarray) -> float:
-        """What a condition is judged against however small the unknown is on the boundary: its size inside."""
+        """What a block is judged against however small its terms are: the size of the unknown inside, per width^order."""
         size = np.sqrt(np.mean(inside**2, axis=0))
         width = self.problem.domain.width
         total = 0.0
