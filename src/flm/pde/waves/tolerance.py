@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from flm.pde.problem import PDE, Block
 from flm.pde.waves.determined import NULL, SIZES, homogeneous_residual
 from flm.pde.waves.enriched import SingularFunctions
 from flm.pde.waves.growth import UNRESOLVED, Growth, Search
+from flm.pde.waves.initial_value import initial_value_error
 from flm.results import Ending, Listener, Word
 
 
@@ -40,15 +43,27 @@ def solve_to_tolerance(
 
 
 def _doubt(growth: Growth, search: Search) -> None:
-    """Withdraw an answer that is one of many."""
+    """Withdraw an answer that is one of many.
+
+    Initial data determine the solution of an ordinary equation, however it grows: its error is then found step by step.
+    """
     fitter, fit, problem = growth.fitter, growth.search.best, growth.problem
-    measured = problem.learned or any(b.kind == "data" for b in problem.blocks)
-    if fit is None or not fit.finite or fit.estimate > UNRESOLVED or measured or growth.m > max(SIZES):
+    if fit is None or not fit.finite or problem.learned or any(b.kind == "data" for b in problem.blocks):
         return
     if search.ending.word not in (Word.CONVERGED, Word.STALLED, Word.SIZE):
         return
-    left = homogeneous_residual(fitter, fit, growth.power, growth.free_constants())
-    if left < NULL:
+    resolved = fit.estimate <= UNRESOLVED
+    left = NULL
+    if resolved and growth.m <= max(SIZES):
+        left = homogeneous_residual(fitter, fit, growth.power, growth.free_constants())
+    if resolved and left >= NULL:
+        return
+    wrong = initial_value_error(fitter, fit)
+    if wrong is not None:
+        search.bar = max(search.bar, wrong)
+        if np.isfinite(search.bar):  # whatever growth said of conditions that barely determine a solution
+            search.ending = replace(search.ending, note="")
+    elif resolved:
         search.bar = np.inf
         search.ending = Ending(
             Word.UNDETERMINED,
