@@ -169,14 +169,15 @@ def periodic(axis: str, *, unknown: str | None = None) -> Periodic:
     return Periodic(axis, unknown)
 
 
-def data(points: Any, values: Any, sigma: Any = None, observe: Any = lambda u: u) -> Data:
+def data(points: Any, values: Any, sigma: Any = None, observe: Any = None) -> Data:
     """Measured values at points (P, m).
 
     Args:
         points: in the order of the domain's axes.
         values: one per point.
         sigma: standard deviation of a reading, one for all or one each; estimated from the misfit when not given.
-        observe: what was measured, a function by argument name (`lambda u_x: u_x`).
+        observe: what was measured, a function by argument name (`lambda u_x: u_x`); by default the unknown, where there is
+            only one.
 
     Example:
         >>> import flm

@@ -174,7 +174,7 @@ class PDE:
                 )
             if not self.domain.contains(condition.points).all():
                 raise InputError("`points` of data must lie in the domain; remove the readings outside it.")
-            observed = Residual.bind(condition.observe, names, f"`observe` of {label}")
+            observed = Residual.bind(self._observed(condition, label), names, f"`observe` of {label}")
             return [Block("data", "data", observed, self.domain, data=condition)]
         if not isinstance(condition, Condition):
             raise InputTypeError(
@@ -187,6 +187,18 @@ class PDE:
         start = {"t": float(self.domain.bounds[self.axes.index("t"), 0])} if "t" in self.axes else None
         kind = "initial" if start is not None and piece.fixed == start else "boundary"
         return [Block(piece.name, kind, residual, self.domain, piece)]
+
+    def _observed(self, condition: Data, label: str) -> Any:
+        """What readings are of: what was said, or the only unknown."""
+        if condition.observe is not None:
+            return condition.observe
+        if len(self.unknowns) > 1:
+            first = self.unknowns[0]
+            raise InputError(
+                f"`observe` of {label} must say which of the unknowns {', '.join(self.unknowns)} was measured; got nothing. "
+                f"Write flm.data(points, values, observe=lambda {first}: {first})."
+            )
+        return Named(lambda value: value, self.unknowns)
 
     def _periodic_blocks(self, condition: Periodic, label: str) -> list[Block]:
         axis = condition.axis

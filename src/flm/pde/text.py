@@ -94,13 +94,15 @@ def _data(outline: Outline, domain: Any, unknowns: tuple[str, ...], names: Names
     outline.keys(table, ("file", "columns", "sigma", "observe"), place)
     if not isinstance(table.get("file"), str):
         raise outline.at("data", "file").refuse("the name of a CSV file is wanted")
-    columns = table.get("columns", [*domain.axes, unknowns[0]])
+    columns = table.get("columns", [*domain.axes, *unknowns[:1]] if len(unknowns) == 1 else None)
     if not isinstance(columns, list) or len(columns) != len(domain.axes) + 1:
         raise outline.at("data", "columns").refuse(
-            f"one column for each of {', '.join(domain.axes)} and one for the value are wanted; got {short(columns)}"
+            f"one column for each of {', '.join(domain.axes)} and one for the value are wanted; got {short(columns or [])}"
         )
     observe = outline.expression(
-        table.get("observe", unknowns[0]), outline.at("data", "observe"), lambda name: names.resolve(name, "observe")
+        table["observe"] if "observe" in table else _measured(columns[-1], unknowns, place),
+        outline.at("data", "observe"),
+        lambda name: names.resolve(name, "observe"),
     )
     sigma = table.get("sigma")
     wanted = [str(c) for c in columns] + ([sigma] if isinstance(sigma, str) else [])
@@ -109,6 +111,16 @@ def _data(outline: Outline, domain: Any, unknowns: tuple[str, ...], names: Names
     error = rows[:, m + 1] if isinstance(sigma, str) else None if sigma is None else outline.number(sigma, place)
     with sentences(place):
         return [data(rows[:, :m], rows[:, m], sigma=error, observe=observe)]
+
+
+def _measured(column: Any, unknowns: tuple[str, ...], place: Place) -> str:
+    """The unknown that readings are of where `observe` does not say: the only one, or the one that the column is named after."""
+    if len(unknowns) == 1 or column in unknowns:
+        return column if column in unknowns else unknowns[0]
+    raise place.refuse(
+        f"observe is wanted: the column {column!r} is none of the unknowns {', '.join(unknowns)}. "
+        f'Write what was measured, such as observe = "{unknowns[0]}"'
+    )
 
 
 def _read_readings(path: Path, columns: list[str], place: Place) -> np.ndarray:
