@@ -8,12 +8,12 @@ import numpy.typing as npt
 
 from flm.conservation.fluxes import OnArrays, derivative, on_arrays
 from flm.domains import Box
-from flm.language.arguments import Named, Value, argument_names
+from flm.language.arguments import Named, Value, argument_names, described
 from flm.language.learn import Learn
 from flm.pde.conditions import initial, periodic
 from flm.pde.problem import PDE
 from flm.series.arrays import Numbers
-from flm.wording import InputError, InputTypeError
+from flm.wording import InputError, InputTypeError, number_text
 
 
 class ConservationLaw:
@@ -154,7 +154,13 @@ class ConservationLaw:
 
     def __repr__(self) -> str:
         u, x = self.unknowns[0], self.axes[0]
-        return f"ConservationLaw({u}_t + f({u})_{x} = 0, {self.domain!r})"
+        lines = [
+            f"ConservationLaw of {u} on {self.domain!r}, periodic in {x}",
+            f"  {u}_t + f({u})_{x} = 0, f: {described(self._flux)}",
+            f"  t={number_text(self.domain['t'][0])}: {u} = {described(self._initial)}",
+            *(f"  {name} = {value!r}" for name, value in self.parameters.items()),
+        ]
+        return "\n".join(lines)
 
     def _plain_flux(self, value: Numbers) -> Value:
         fixed = {name: v for name, v in self.parameters.items() if name in argument_names(self._flux, "`flux`")}

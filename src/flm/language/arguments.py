@@ -127,6 +127,14 @@ def argument_names(function: Callable[..., object] | Named, where: str) -> tuple
     return tuple(p.name for p in parameters if p.default is p.empty)
 
 
+def described(function: Any) -> str:
+    """A function as a problem shows it: its text, or the names of its arguments; a number as it is."""
+    text = getattr(function, "text", None)
+    if text is not None or not (callable(function) or isinstance(function, Named)):
+        return str(text if text is not None else function)
+    return f"a function of {', '.join(argument_names(function, '')) or 'nothing'}"
+
+
 def as_named(value: float | Callable[..., Value] | Named, where: str) -> Named:
     """A number or a function of named arguments as a `Named` function."""
     if isinstance(value, Named):

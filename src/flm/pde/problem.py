@@ -10,11 +10,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from flm.domains import AbstractDomain, Box, Piece
-from flm.language.arguments import Named, Names, Residual, as_named, parameter_values, unique_jets
+from flm.language.arguments import Named, Names, Residual, as_named, described, parameter_values, unique_jets
 from flm.language.learn import Learn
 from flm.pde.boundary import unclaimed
 from flm.pde.conditions import Condition, Data, Periodic
 from flm.wording import InputError, InputTypeError
+
+SHOWN = 8  # conditions in the repr of a problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +145,18 @@ class PDE:
             for face in faces
         )
 
+    def __repr__(self) -> str:
+        equations, conditions = self.source["equation"], [_shown(c) for c in self.source["conditions"]]
+        equations = equations if isinstance(equations, list | tuple) else [equations]
+        lines = [
+            f"PDE of {', '.join(self.unknowns)} on {self.domain!r}",
+            *(f"  equation: {described(e)}" for e in equations),
+            *(f"  {c}" for c in conditions[:SHOWN]),
+        ]
+        lines += [f"  and {len(conditions) - SHOWN} more conditions"] * (len(conditions) > SHOWN)
+        lines += [f"  {name} = {value!r}" for name, value in self.parameters.items()]
+        return "\n".join(lines)
+
     def _check_names(self) -> None:
         taken: dict[str, str] = {}
         groups = {"axis": self.domain.axes, "unknown": self.unknowns, "parameter": tuple(self.parameters)}
@@ -265,6 +279,15 @@ def _flatten(conditions: Any) -> list[Any]:
             f"`conditions` must be a list of what flm.on, flm.dirichlet, ... return; got {conditions!r}."
         )
     return [c for entry in conditions for c in (_flatten(entry) if isinstance(entry, list | tuple) else [entry])]
+
+
+def _shown(condition: Condition | Periodic | Data) -> str:
+    if isinstance(condition, Periodic):
+        return f"periodic in {condition.axis}" + (f": {condition.unknown}" if condition.unknown else "")
+    if isinstance(condition, Data):
+        count = len(condition.values)
+        return f"{count} reading{'s' * (count > 1)}" + (f": {described(condition.observe)}" if condition.observe else "")
+    return f"{condition.place}: {described(condition.residual)}" + (", on a part of it" if condition.where else "")
 
 
 @runtime_checkable
