@@ -1,6 +1,8 @@
 """The answer as a function: called, traced, differentiated, taken apart, saved and handed to other tools."""
 
+import itertools
 import warnings
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,7 @@ import pytest
 from answers import answer
 
 import flm
+from flm.results import Ending, Word
 from flm.wording import OutsideWarning
 
 
@@ -77,6 +80,57 @@ def test_to_tables(heat, sound):
     frame = heat.to_pandas(5)
     assert list(frame.columns) == ["x", "t", "u"]
     assert len(frame) == 25
+
+
+def test_converged_follows_from_estimate_and_tolerance():
+    """Whatever raises the estimate after the solver stopped, status and sentence follow."""
+    met = answer(flm.Box(x=(0, 1)), error_estimate=1e-9, tolerance=1e-8)
+    assert met.converged
+    assert met.status.sentence == "converged: the error estimate 1.0e-09 is within the tolerance 1.0e-08."
+    raised = replace(met, error_estimate=2e-8)
+    assert not raised.converged
+    assert raised.status.word is Word.STALLED
+    assert raised.status.sentence.endswith(
+        "raised its error estimate; the error estimate is 2.0e-08, the tolerance 1.0e-08."
+    )
+    assert repr(raised).startswith("Solution u(x): stalled: ")
+    assert replace(raised, tolerance=1e-7).converged
+    assert replace(met, ending=Ending(Word.SIZE)).converged  # the limit was met, and so was the tolerance
+    assert not replace(met, ending=Ending(Word.UNDETERMINED)).converged
+    unresolved = replace(met, error_estimate=np.inf)
+    assert not unresolved.converged
+    assert unresolved.status.sentence.endswith("; there is no error estimate.")
+    trained = replace(met, ending=Ending(Word.EPOCHS), error_estimate=np.nan, tolerance=np.nan)
+    assert (trained.converged, trained.status.sentence) == (False, "all epochs were run.")
+
+
+@pytest.mark.parametrize(
+    ("problem", "options"),
+    [
+        (flm.problems.oscillator(), {"tol": 1e-6}),
+        (flm.problems.oscillator(), {"tol": 1e-6, "num_subnets": 3}),
+        (flm.problems.burgers(), {"tol": 0.05}),
+        (flm.problems.rock_paper_scissors(initial=(0.3, 0.3, 0.4)), {"tol": 0.1}),
+    ],
+    ids=["pde", "num_subnets", "conservation", "control"],
+)
+def test_history_has_one_schema(problem, options):
+    """columns, estimate, error_estimate and seconds are what they say, whoever wrote them."""
+    told = []
+    solution = flm.solve(problem, **options, progress=told.append)
+    history = solution.history
+    assert list(history)[:4] == ["columns", "estimate", "error_estimate", "seconds"]
+    assert len({len(column) for column in history.values()}) == 1
+    assert len(history["columns"]) > 0
+    columns, seconds = history["columns"], history["seconds"]
+    assert all(isinstance(n, int) and n >= 0 for n in columns)
+    assert max(columns) >= 1
+    assert all(0 < a <= b for a, b in itertools.pairwise([*seconds, solution.seconds]))
+    assert all(isinstance(v, float) for name in ("estimate", "error_estimate") for v in history[name])
+    best = [v for v in history["error_estimate"] if np.isfinite(v)]
+    assert not best or min(best) <= 10 * solution.error_estimate
+    remembered = [(e.columns, e.seconds) for e in told]
+    assert all(step in remembered for step in zip(columns, seconds, strict=True))
 
 
 def test_refusals(heat):

@@ -28,7 +28,9 @@ file = "readings.csv"
 
 def test_readings_of_a_system_say_what_they_are_of():
     readings = flm.data(TIMES, np.exp(-2 * TIMES))
-    with pytest.raises(ValueError, match="^`observe` of .* must say which of the unknowns a, b was measured; got nothing"):
+    with pytest.raises(
+        ValueError, match="^`observe` of .* must say which of the unknowns a, b was measured; got nothing"
+    ):
         flm.PDE(LINE, PAIR, [*STARTS, readings], unknowns=("a", "b"))
     named = flm.data(TIMES, np.exp(-2 * TIMES), observe=lambda b: b)
     problem = flm.PDE(LINE, PAIR, [*STARTS, named], unknowns=("a", "b"))

@@ -150,12 +150,17 @@ def test_kinds_of_blocks():
     assert [b.kind for b in problem.blocks] == ["equation", "initial", "initial", "initial", "periodic", "periodic"]
     assert problem.periodic_axes == (True, False)
 
+
 def test_a_problem_shows_its_names_domain_and_conditions():
     hole = flm.Disk(x=0, y=0, radius=0.5)
     ring = flm.PDE(
         flm.Disk(radius=1) - hole,
         [lambda u_xx, u_yy, v, k: u_xx + u_yy - k * v, lambda u, v: u - v],
-        [flm.dirichlet(hole, 1.0), flm.on("boundary", lambda x, u_n: u_n - x, where=lambda x: x > 0), flm.data([[0.7, 0.0]], [1.0], observe=lambda v: v)],
+        [
+            flm.dirichlet(hole, 1.0),
+            flm.on("boundary", lambda x, u_n: u_n - x, where=lambda x: x > 0),
+            flm.data([[0.7, 0.0]], [1.0], observe=lambda v: v),
+        ],
         unknowns=("u", "v"),
         parameters={"k": 2.0},
     )
@@ -172,7 +177,9 @@ def test_a_problem_shows_its_names_domain_and_conditions():
     assert repr(waves).splitlines()[2:] == ["  t=min: a function of u", "  t=min: a function of u_t", "  periodic in x"]
     many = flm.PDE(BOX, lambda u: u, [flm.on(f"x={i / 10}", lambda u: u) for i in range(11)])
     assert repr(many).splitlines()[-1] == "  and 3 more conditions"
-    law = flm.ConservationLaw(lambda u, a: a * u**2, flm.Box(x=(0, 1), t=(0, 1)), lambda x: jnp.sin(2 * jnp.pi * x), parameters={"a": 0.5})
+    law = flm.ConservationLaw(
+        lambda u, a: a * u**2, flm.Box(x=(0, 1), t=(0, 1)), lambda x: jnp.sin(2 * jnp.pi * x), parameters={"a": 0.5}
+    )
     assert repr(law).splitlines() == [
         "ConservationLaw of u on Box(x=(0, 1), t=(0, 1)), periodic in x",
         "  u_t + f(u)_x = 0, f: a function of u, a",

@@ -286,7 +286,9 @@ def _shown(condition: Condition | Periodic | Data) -> str:
         return f"periodic in {condition.axis}" + (f": {condition.unknown}" if condition.unknown else "")
     if isinstance(condition, Data):
         count = len(condition.values)
-        return f"{count} reading{'s' * (count > 1)}" + (f": {described(condition.observe)}" if condition.observe else "")
+        return f"{count} reading{'s' * (count > 1)}" + (
+            f": {described(condition.observe)}" if condition.observe else ""
+        )
     return f"{condition.place}: {described(condition.residual)}" + (", on a part of it" if condition.where else "")
 
 

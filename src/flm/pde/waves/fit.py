@@ -279,33 +279,23 @@ class Fitter:
             given = _rms(line.value - terms.sum(axis=0))
             scale = sum(_rms(t) for t in terms) + given
             if batch.block.kind == "equation":
-                # all terms of a flat answer are rounding, such as u_t = 0: judged against the size of u, not themselves
-                scale = max(scale, FLAT * self._floor(batch, line, {}, inside))
+                # a flat answer's terms, as in u_t = 0, are rounding: judged by the size of u, not by themselves
+                if not self.problem.learned:  # where a coefficient of zero would pass for a solution
+                    scale = max(scale, FLAT * self._floor(batch, line, {}, inside))
                 typical |= {jet: _rms(j) for jet, j in zip(batch.block.residual.jets, jets, strict=True)}
             elif (
                 batch.block.kind != "initial" or not given
             ):  # the answer inherits the relative error of a start that grows
                 scale = max(scale, self._floor(batch, line, typical, inside))
             estimate = _rms(line.value) / scale if scale > 0 else 0.0
-            name = (
-                f"{batch.block.name}" if batch.block.name not in by_block else f"{batch.block.name} ({len(by_block)})"
-            )
+            name = batch.block.name
+            name = f"{name} ({len(by_block)})" if name in by_block else name
             by_block[name] = estimate
         estimate = max(by_block.values(), default=0.0) if finite else np.inf
         misfit, covariance = self._data_misfit(basis, coefficients, parameters, answer, batches)
         finite = finite and np.isfinite(estimate)
-        return Fit(
-            basis,
-            coefficients,
-            parameters,
-            covariance,
-            estimate if finite else np.inf,
-            by_block,
-            inside,
-            misfit,
-            finite,
-            steps,
-        )
+        estimate = estimate if finite else np.inf
+        return Fit(basis, coefficients, parameters, covariance, estimate, by_block, inside, misfit, finite, steps)
 
     def _floor(self, batch: Batch, line: Linearized, typical: dict[Any, float], inside: np.ndarray) -> float:
         """What a block is judged against however small its terms are: the size of the unknown inside, per width^order."""

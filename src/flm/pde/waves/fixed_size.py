@@ -9,9 +9,10 @@ import numpy as np
 from flm.pde.problem import PDE
 from flm.pde.waves.fit import Fit, Fitter
 from flm.pde.waves.free_basis import FreeBasis
-from flm.pde.waves.growth import PERIODS, ROUNDING, UNRESOLVED, Search, calm, columns_in_memory
+from flm.pde.waves.growth import PERIODS, UNRESOLVED, Search, calm, columns_in_memory
 from flm.pde.waves.lattice_basis import LatticeBasis
 from flm.pde.waves.learn_frequencies import FrequencyLearner
+from flm.pde.waves.rounding import ROUNDING
 from flm.results import Ending, Listener, Record, Word
 from flm.series import lattice
 from flm.wording import InputError

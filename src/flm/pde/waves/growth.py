@@ -22,6 +22,7 @@ from flm.pde.waves.enriched_basis import EnrichedBasis
 from flm.pde.waves.fit import Fit, Fitter
 from flm.pde.waves.lattice_basis import LatticeBasis, lattice_set
 from flm.pde.waves.learn_frequencies import FrequencyLearner
+from flm.pde.waves.rounding import ROUNDING, rounding_lost
 from flm.pde.waves.sampling import ROWS_PER_COLUMN
 from flm.results import Ending, Listener, Record, Word
 
@@ -29,7 +30,6 @@ Periods = tuple[float, ...]
 PERIODS = (1.0, 1.15, 1.3, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.5, 8.0)
 GROWTH = 1.4
 SLOW_GROWTH = 1.2  # of a radius, where the number of columns grows with a higher power of it
-ROUNDING = 1e-15  # no bar is smaller
 CALM = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7)  # ridges tried on a converged answer
 CALM_SIZE = 5.0  # largest coefficient, relative to the answer, that needs no calming
 PROBE = {1: 8, 2: 16, 3: 16, 4: 8}  # sub-networks of the probe for a short sum of sinusoids, by number of axes
@@ -208,8 +208,9 @@ class Growth:
             improved = self._record(fit, periods, bar)
             if bar <= self.tol:
                 calm(self.fitter, search, self.tol)
-                self._finish(Word.CONVERGED)
-                return search
+                if search.bar + rounding_lost(self.problem, search.best or fit) <= self.tol:
+                    self._finish(Word.CONVERGED)
+                    return search
             resolved = fit.estimate < UNRESOLVED
             idle = 0 if improved or not resolved else idle + 1
             if idle >= PATIENCE:

@@ -9,7 +9,8 @@ import numpy as np
 
 from flm.pde.problem import PDE
 from flm.pde.waves.fixed_size import best_of_size
-from flm.pde.waves.growth import ROUNDING, Search
+from flm.pde.waves.growth import Search
+from flm.pde.waves.rounding import rounding_lost
 from flm.pde.waves.tolerance import solve_to_tolerance
 from flm.results import Listener, Parameter, Solution
 from flm.wording import InputError
@@ -49,7 +50,7 @@ def to_solution(problem: PDE, search: Search, tol: float, began: float, exact: A
     if best is None:
         raise InputError(f"`max_columns` must leave room for the smallest lattice. {search.ending.clause}.")
     model = best.basis.model(best.coefficients)
-    bar = float(search.bar) + _rounding(problem, search, model)
+    bar = float(search.bar) + rounding_lost(problem, best)
     names = list(problem.parameters)
     errors = np.sqrt(np.diag(best.covariance)) if best.covariance.size else np.full(len(problem.learned), np.nan)
     parameters = {
@@ -70,16 +71,3 @@ def to_solution(problem: PDE, search: Search, tol: float, began: float, exact: A
         domain=problem.domain,
         exact=exact or (problem.exact_values if problem.exact is not None else None),
     )
-
-
-def _rounding(problem: PDE, search: Search, model: Any) -> float:
-    """What rounding in the phase form costs: amplitudes much larger than the answer lose digits in their phases."""
-    best = search.best
-    assert best is not None
-    points = problem.domain.interior(64, seed=1, warp=False)
-    zero = (0,) * len(problem.axes)
-    expected = best.basis.evaluate(best.basis.tables(points), best.coefficients, (zero,))[0]
-    gap = np.asarray(model.jets(points, (zero,))[0]).reshape(expected.shape) - expected
-    size = np.sqrt(np.mean(expected**2, axis=0))
-    lost = float(np.max(np.sqrt(np.mean(gap**2, axis=0)) / np.where(size > 0, size, 1.0)))
-    return lost if lost > ROUNDING else 0.0
