@@ -91,7 +91,8 @@ def within(listen: Listener, begin: float, end: float) -> Listener:
 class Record:
     """What a run remembers of its steps and tells its listener.
 
-    The history has one row for each step: columns, estimate, error_estimate, seconds, and the extras of the first step.
+    The history has one row for each step: columns, estimate, error_estimate, seconds, stage and the extras;
+    None where a step has no such extra.
     """
 
     def __init__(self, listen: Listener = silent):
@@ -111,8 +112,9 @@ class Record:
         event = Progress(stage, int(columns), float(estimate), float(error_estimate), self.seconds, extras=extras)
         row = {"columns": event.columns, "estimate": event.estimate, "error_estimate": event.error_estimate}
         row |= {"seconds": event.seconds, "stage": stage, **extras}
-        for name, value in row.items():
-            self.history.setdefault(name, []).append(value)
+        before = len(self.history.get("columns", ()))
+        for name in dict.fromkeys((*self.history, *row)):  # a row without an extra of another has None there
+            self.history.setdefault(name, [None] * before).append(row.get(name))
         self.listen(event)
 
     def tell(self, stage: str, **fields: Any) -> None:
