@@ -175,11 +175,11 @@ def test_solving_a_pde_is_one_least_squares():
     solution = flm.solve(problem, method=network)
     assert solution.errors().relative_l2 < 1e-12
     assert solution.status.word == "solved"  # not converged: nothing was grown
-    with pytest.raises(ValueError, match="^`model` must have 2 inputs and 1 outputs for this problem; got 1 and 1"):
+    with pytest.raises(ValueError, match=r"^`model` must have 2 inputs and 1 outputs for this problem; got 1 and 1"):
         flm.solve(problem, method=flm.models.FourierSeriesNetwork(1, 3))
-    with pytest.raises(ValueError, match="^`num_subnets` must be left out with a model as `method`; got 4"):
+    with pytest.raises(ValueError, match=r"^`num_subnets` must be left out with a model as `method`; got 4"):
         flm.solve(problem, method=network, num_subnets=4)
-    with pytest.raises(TypeError, match="^`method` must be a name, a model that is linear in its amplitudes or None"):
+    with pytest.raises(TypeError, match=r"^`method` must be a name, a model that is linear in its amplitudes or None"):
         flm.solve(problem, method=flm.Siren(2, 3, key=0))
 
 

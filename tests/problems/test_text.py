@@ -282,7 +282,8 @@ def test_shapes():
     domain = parse_problem(text.format("Box(x=(0, 2), y=(0, 2)) - Disk(x=1, y=1, radius=1/2)")).domain
     assert domain.contains(np.array([[0.1, 0.1], [1.0, 1.0]])).tolist() == [True, False]
     for shape, message in {
-        "Disc(x=0, y=0, radius=1)": "column 1: the shape 'Disc' is not one of Disk, Ellipse, Polygon, Box, Region. Did you mean 'Disk'?",
+        "Disc(x=0, y=0, radius=1)": "column 1: the shape 'Disc' is not one of Disk, Ellipse, Polygon, Box, Region. "
+        "Did you mean 'Disk'?",
         "Disk(0, 0, 1)": "column 1: Disk takes its arguments by name",
         "Disk(x=0, y=0, radius=-1)": "column 1: ",
         "open('/etc/passwd')": "column 1: the shape 'open' is not one of",
