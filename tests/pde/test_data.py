@@ -29,7 +29,7 @@ file = "readings.csv"
 def test_readings_of_a_system_say_what_they_are_of():
     readings = flm.data(TIMES, np.exp(-2 * TIMES))
     with pytest.raises(
-        ValueError, match="^`observe` of .* must say which of the unknowns a, b was measured; got nothing"
+        ValueError, match=r"^`observe` of .* must say which of the unknowns a, b was measured; got nothing"
     ):
         flm.PDE(LINE, PAIR, [*STARTS, readings], unknowns=("a", "b"))
     named = flm.data(TIMES, np.exp(-2 * TIMES), observe=lambda b: b)

@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from flm.domains import Box
@@ -80,7 +81,7 @@ class PiecewiseFLM(AbstractModel):
         """Values and derivatives; a point between two pieces belongs to the first. See `AbstractModel.jets`."""
         wanted = self._orders(orders)
         points = self._checked(points)
-        if isinstance(points, jax.core.Tracer) or isinstance(self.coefficients, jax.core.Tracer):
+        if isinstance(points, Tracer) or isinstance(self.coefficients, Tracer):
             found = _traced_jets(self, points, wanted)
         else:
             found = device(self._jets(np.asarray(points), wanted))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array
 
 from flm.domains import AbstractDomain, Box
@@ -18,7 +18,7 @@ from flm.domains.base import EDGE
 from flm.models import AbstractModel
 from flm.models.pieces import PiecewiseFLM
 from flm.results.result import AbstractResult, optional_module
-from flm.series import AbstractSeries
+from flm.series import PhaseSeries
 from flm.wording import InputError, InputTypeError, NoSeriesError, OutsideWarning, UnknownNameError, short
 
 MAX_GRID = 50_000_000  # points of a grid for other tools
@@ -129,7 +129,7 @@ class Solution(AbstractResult):
     def _within(self, points: Array, values: Array, tolerance: float) -> Array:
         """The values with NaN at points outside of the domain, told in one warning unless traced."""
         column = (-1, *(1,) * (values.ndim - 1))
-        if isinstance(points, jax.core.Tracer):
+        if isinstance(points, Tracer):
             inside = self._region.contains_traced(points, tolerance=tolerance)
             # A product, because jnp.where would make the derivative zero outside: inside it is times 1, outside NaN.
             return values * jnp.where(inside, 1.0, jnp.nan).astype(values.dtype).reshape(column)
@@ -167,7 +167,7 @@ class Solution(AbstractResult):
         return replace(self, unknowns=(unknown,), component=k, exact=one)
 
     @property
-    def series(self) -> AbstractSeries:
+    def series(self) -> PhaseSeries:
         """The solution as a series in physical units; a solution in many pieces has one for each, see `pieces`."""
         found = self._all_series()
         if len(found) > 1:
@@ -175,7 +175,7 @@ class Solution(AbstractResult):
         return self._part_of(found[0]())
 
     @property
-    def pieces(self) -> tuple[tuple[AbstractDomain, AbstractSeries], ...]:
+    def pieces(self) -> tuple[tuple[AbstractDomain, PhaseSeries], ...]:
         """(box, series) for each piece; the whole domain and its series when there is one."""
         found = self._all_series()
         boxes = self.model.boxes if isinstance(self.model, PiecewiseFLM) else (self._region,)
@@ -197,7 +197,7 @@ class Solution(AbstractResult):
             worst = max(worst, float(np.abs(np.asarray(series(points)) - values).max()))
         return worst / largest if largest else 0.0
 
-    def _all_series(self) -> list[Callable[[], AbstractSeries]]:
+    def _all_series(self) -> list[Callable[[], PhaseSeries]]:
         """How to make the series of each piece, all unknowns together."""
         model = self.model
         if isinstance(model, PiecewiseFLM):
@@ -215,10 +215,10 @@ class Solution(AbstractResult):
             )
         return [lambda: series]
 
-    def _part_of(self, series: AbstractSeries) -> AbstractSeries:
+    def _part_of(self, series: PhaseSeries) -> PhaseSeries:
         """The unknown and the derivative that this solution is of."""
         if self.component is not None and self.model.num_outputs > 1:
-            series = type(series)(
+            series = PhaseSeries(
                 series.frequencies,
                 series.amplitudes[..., self.component],
                 series.phases[..., self.component],

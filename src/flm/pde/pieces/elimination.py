@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import get_lapack_funcs, solve_triangular
 
 TINY = 1e-13  # a pivot this much smaller than the largest entry of its column: nothing determines that unknown
 
@@ -81,7 +81,8 @@ def plan(members: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> Order:
     heap: list[tuple[int, int, int]] = []
 
     def consider(a: int, b: int) -> None:
-        heapq.heappush(heap, (sum(sizes[name] for name in touching[a] | touching[b]), *sorted((a, b))))
+        front = sum(sizes[name] for name in touching[a] | touching[b])
+        heapq.heappush(heap, (front, min(a, b), max(a, b)))
 
     def neighbors(group: int) -> set[int]:
         found = {owner[piece] for name in touching[group] for piece in members[name]}
@@ -170,7 +171,8 @@ def triangle(rows: np.ndarray) -> np.ndarray:
     height, width = rows.shape
     if height == 0:
         return np.zeros((0, width))
-    reduced = lapack.dgeqrf(np.asfortranarray(rows), overwrite_a=True)[0]
+    (geqrf,) = get_lapack_funcs(("geqrf",), (rows,))
+    reduced = geqrf(np.asfortranarray(rows), overwrite_a=True)[0]
     return np.triu(reduced[: min(height, width)])
 
 
@@ -180,7 +182,8 @@ def smallest_pivot(R: np.ndarray, count: int) -> float:
         return np.inf
     if len(R) < count or not np.abs(np.diagonal(R)[:count]).all():
         return 0.0
-    return float(lapack.dtrcon(np.asfortranarray(R[:count, :count]))[0])
+    (trcon,) = get_lapack_funcs(("trcon",), (R,))
+    return float(trcon(np.asfortranarray(R[:count, :count]))[0])
 
 
 def back_substitute(R: np.ndarray, right: np.ndarray) -> np.ndarray:

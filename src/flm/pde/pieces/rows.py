@@ -136,7 +136,7 @@ class System:
         leaves = np.arange(self.tree.num_leaves)
         nodes = self.functions.nodes
         reference = grid(nodes)
-        points = np.stack([self.tree.physical(leaf, reference) for leaf in leaves])
+        points = np.stack([self.tree.physical(int(leaf), reference) for leaf in leaves])
         tables = [self.functions.table(k, alpha, nodes)[None] for k, alpha in residual.jets]
         kinds = np.zeros(len(leaves), int)
         return Sample(residual, leaves, points, np.zeros_like(points), tables, kinds, np.ones(points.shape[:2], bool))
