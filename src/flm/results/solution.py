@@ -201,7 +201,9 @@ class Solution(AbstractResult):
         """How to make the series of each piece, all unknowns together."""
         model = self.model
         if isinstance(model, PiecewiseFLM):
-            gap = max(self.tolerance / 10, 1e-13) if self.tolerance > 0 else 1e-13
+            gap = (
+                max(self.tolerance / 100, 1e-13) if self.tolerance > 0 else 1e-13
+            )  # in the mean: the largest gap is larger
             return [partial(model.piece_series, piece, gap) for piece in range(model.num_pieces)]
         series = getattr(model, "series", None)
         if series is None:
