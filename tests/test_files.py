@@ -322,3 +322,19 @@ def test_files_have_ordinary_permissions(tmp_path):
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(OSError, match=r"^`path` must be in a folder that can be written; got '.*' \(No such file"):
         flm.save(SAVABLE["phase"](), tmp_path / "missing" / "a")
+
+
+def test_arrays_of_models_are_contiguous_as_loaded_ones_are(tmp_path):
+    """From views in any order: a loaded model then multiplies in the same layout as the one that was saved."""
+    rng = np.random.default_rng(0)
+    backwards = lambda *shape: rng.normal(size=shape[::-1]).transpose()
+    model = flm.FLM(BOX, 3, key=0, num_outputs=2, frequencies=backwards(3, 2))
+    model = model.with_coefficients(np.asfortranarray(backwards(*model.coefficients.shape)))
+    network = eqx.tree_at(lambda n: n.amplitudes, model, backwards(*model.amplitudes.shape))
+    built = [model, flm.PhaseSeries(*map(np.asfortranarray, parts(2, 3))), flm.MLP(BOX, 4, 2, key=0)]
+    for obj in built:
+        flm.save(obj, tmp_path / "a")
+        for leaf in [*jax.tree.leaves(obj), *jax.tree.leaves(flm.load(tmp_path / "a"))]:
+            assert np.asarray(leaf).flags.c_contiguous
+    flm.save(network, tmp_path / "a")
+    np.testing.assert_array_equal(flm.load(tmp_path / "a").amplitudes, network.amplitudes)

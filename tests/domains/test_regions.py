@@ -1,3 +1,5 @@
+import warnings
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -315,3 +317,15 @@ def test_booleans_of_products():
     both = Disk(radius=1) * Box(t=(0, 1)) - hole * Box(t=(0, 1))
     assert both.contains([[0.7, 0, 0.5], [0, 0, 0.5], [0.5, 0, 1], [0, 0, 0]]).tolist() == [True, False, True, False]
     assert both.piece(hole).measure == pytest.approx(np.pi, rel=1e-3)
+
+
+def test_a_ball_of_many_axes_in_time_divides_by_nothing():
+    """The sphere's chart has no direction at its middle: nothing looks there."""
+    with warnings.catch_warnings(action="error"):
+        domain = Ball((0, 0, 0, 0, 0), 2.0) * Box(t=(0, 1))
+        points, normals = domain.piece("boundary").sample(200, seed=0)
+        start, _ = domain.piece("t=0").sample(50, seed=0)
+    np.testing.assert_allclose(np.linalg.norm(points[:, :5], axis=1), 2.0, rtol=1e-12)
+    np.testing.assert_allclose(normals[:, :5], points[:, :5] / 2.0, atol=1e-12)
+    assert (normals[:, 5] == 0).all()
+    assert (start[:, 5] == 0).all()

@@ -66,14 +66,16 @@ class Product(AbstractDomain):
 
     @cached_property
     def _lateral(self) -> tuple[Piece, ...]:
-        solid = _solid(self.right)
-        return tuple(self._times(piece, [_pair(patch, solid) for patch in piece.patches]) for piece in self.left.pieces)
+        solid, width = _solid(self.right), len(self.left.axes)
+        return tuple(
+            self._times(piece, [_pair(patch, solid, width) for patch in piece.patches]) for piece in self.left.pieces
+        )
 
     @cached_property
     def _ends(self) -> tuple[Piece, ...]:
-        solid = _solid(self.left)
+        solid, width = _solid(self.left), len(self.left.axes)
         return tuple(
-            self._times(piece, [_pair(solid, patch) for patch in piece.patches]) for piece in self.right.pieces
+            self._times(piece, [_pair(solid, patch, width) for patch in piece.patches]) for piece in self.right.pieces
         )
 
     def _times(self, piece: Piece, patches: list[Patch]) -> Piece:
@@ -115,15 +117,14 @@ def _solid(domain: AbstractDomain) -> Patch:
     return Patch(chart, (True,) * len(low), volume, keep=lambda points, normals: domain.level(points) < 0.0)
 
 
-def _pair(first: Patch, second: Patch) -> Patch:
-    """The product of two patches: coordinates, points and normals side by side."""
+def _pair(first: Patch, second: Patch, width: int) -> Patch:
+    """The product of two patches: coordinates, points and normals side by side, `width` columns of the first."""
     split = len(first.ends)
 
     def chart(unit):
         (p, u), (q, v) = first.chart(unit[:, :split]), second.chart(unit[:, split:])
         return np.concatenate([p, q], axis=1), np.concatenate([u, v], axis=1)
 
-    width = first.chart(np.full((1, split), 0.5))[0].shape[1]
 
     def keep(points, normals):
         kept = np.ones(len(points), bool)

@@ -22,8 +22,11 @@ def host(*values: npt.ArrayLike) -> tuple[ModuleType, tuple[Numbers, ...]]:
 
 
 def device(value: npt.ArrayLike) -> Array:
-    """A JAX array of a concrete or traced array; unlike `jnp.asarray`, it compiles nothing for a new shape."""
-    return value if isinstance(value, jax.Array) else jax.device_put(np.array(value))
+    """A JAX array of a concrete or traced array; unlike `jnp.asarray`, it compiles nothing for a new shape.
+
+    Rows are contiguous whatever view they come from, so that a loaded model rounds as the one that was saved.
+    """
+    return value if isinstance(value, jax.Array) else jax.device_put(np.array(value, order="C"))
 
 
 def per_row(values: Numbers, like: Numbers) -> Numbers:
