@@ -1,7 +1,12 @@
 """Shared settings: examples enough to find mistakes, few enough to stay quick; no deadline, since XLA compiles."""
 
+import ctypes
+import gc
+import os
 import signal
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -40,3 +45,25 @@ def pytest_runtest_setup(item):
     """No long test starts when `make soak` is close to its 20 minutes."""
     if item.get_closest_marker("soak") and time.monotonic() - BEGAN > SOAK_SECONDS:
         pytest.skip("the time for long tests is over")
+
+
+MOST_MEMORY, ROOM = (
+    1_200_000_000,
+    600_000_000,
+)  # bytes of a process before compiled programs are thrown away; for new ones
+STATM = Path("/proc/self/statm")  # Linux; elsewhere programs pile up
+limit = MOST_MEMORY
+
+
+def memory():
+    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if STATM.exists() else 0
+
+
+def pytest_runtest_teardown():
+    """Keep a worker below 2 GB: XLA's programs pile up, and the C library keeps what they leave unless it is told otherwise."""
+    global limit
+    if "jax" in sys.modules and memory() > limit:
+        sys.modules["jax"].clear_caches()
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+        limit = max(MOST_MEMORY, memory() + ROOM)

@@ -9,10 +9,12 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
+from flm.paper.plan import RECIPE, SOLVER
 from flm.report.figures.control import frame, ternary
 from flm.report.figures.style import COLORS, ERROR, FIELD, house_style, new_figure
 
 FLOOR = 1e-17  # errors below are drawn as this
+LINES = {RECIPE: ":", SOLVER: "--"}
 
 
 def surface_figure(surfaces: Mapping[str, Mapping[str, Any]]) -> Figure:
@@ -53,10 +55,9 @@ class Start(NamedTuple):
         """By Pontryagin's principle: both have it."""
         return np.asarray((self.solver or self.recipe)[key])
 
-    def drawn(self) -> list[tuple[str, str, Mapping[str, Any]]]:
-        """(name, line style, run) of those that are there."""
-        both = (("their recipe", ":", self.recipe), ("our solver", "--", self.solver))
-        return [one for one in both if one[2]]
+    def drawn(self) -> dict[str, Mapping[str, Any]]:
+        """Those that are there, by name."""
+        return {name: run for name, run in ((RECIPE, self.recipe), (SOLVER, self.solver)) if run}
 
 
 def trajectory_figure(starts: Sequence[Start]) -> Figure:
@@ -68,9 +69,9 @@ def trajectory_figure(starts: Sequence[Start]) -> Figure:
             for i, states in enumerate(start.reference("reference_states").T):
                 left.plot(t, states, color=COLORS[i], label=f"u{i + 1}")
             right.plot(t, start.reference("reference_control"), color=COLORS[0], label="Pontryagin")
-            for name, style, run in start.drawn():
-                left.plot(t, np.asarray(run["states"]), style, color="#222222", linewidth=1.1)
-                right.plot(t, run["control"], style, color="#222222", linewidth=1.1, label=name)
+            for name, run in start.drawn().items():
+                left.plot(t, np.asarray(run["states"]), LINES[name], color="#222222", linewidth=1.1)
+                right.plot(t, run["control"], LINES[name], color="#222222", linewidth=1.1, label=name)
             left.set(title=f"states from {start.label}", xlabel="t")
             right.set(title="control γ", xlabel="t")
             left.legend(ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1)
@@ -85,8 +86,8 @@ def ternary_figure(start: Start) -> Figure:
         axes = figure.subplots()
         path = ternary(start.reference("reference_states"))
         axes.plot(*path.T, color=COLORS[0], linewidth=2.4, label="Pontryagin")
-        for name, style, run in start.drawn():
-            axes.plot(*ternary(run["states"]).T, style, color="#222222", linewidth=1.2, label=name)
+        for name, run in start.drawn().items():
+            axes.plot(*ternary(run["states"]).T, LINES[name], color="#222222", linewidth=1.2, label=name)
         axes.plot(*path[0], "o", color=COLORS[0], markersize=5)
         frame(axes, ("u1", "u2", "u3"))
         axes.set_title(f"from {start.label}")
