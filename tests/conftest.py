@@ -47,10 +47,8 @@ def pytest_runtest_setup(item):
         pytest.skip("the time for long tests is over")
 
 
-MOST_MEMORY, ROOM = (
-    1_200_000_000,
-    600_000_000,
-)  # bytes of a process before compiled programs are thrown away; for new ones
+MOST_MEMORY = 1_200_000_000  # bytes of a process before compiled programs are thrown away
+ROOM = 600_000_000  # for new ones
 STATM = Path("/proc/self/statm")  # Linux; elsewhere programs pile up
 limit = MOST_MEMORY
 

@@ -125,7 +125,6 @@ def _pair(first: Patch, second: Patch, width: int) -> Patch:
         (p, u), (q, v) = first.chart(unit[:, :split]), second.chart(unit[:, split:])
         return np.concatenate([p, q], axis=1), np.concatenate([u, v], axis=1)
 
-
     def keep(points, normals):
         kept = np.ones(len(points), bool)
         for patch, part in ((first, slice(None, width)), (second, slice(width, None))):
