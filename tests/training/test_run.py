@@ -151,7 +151,7 @@ def test_ctrl_c_returns_the_best_so_far():
 def test_lines_show_epochs_and_losses(capsys):
     solution = flm.train(HEAT, small, ADAM, 30, points=POINTS, progress=True)
     last = capsys.readouterr().out.splitlines()[-1]
-    assert "training, 100%" in last
+    assert "100% training" in last
     assert "epoch 30, epochs 30" in last
     assert f"best_loss {solution.history['loss'].min():.4g}" in last
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,14 @@ class Face:
     coarse: int
     side: int
     fine: tuple[int, ...]
+
+
+class Pair(NamedTuple):
+    """Two leaves that touch across an axis, the second above the first."""
+
+    axis: int
+    below: int
+    above: int
 
 
 @dataclass(frozen=True)
@@ -106,8 +115,8 @@ class Tree:
         return mended, np.array(parents)[between]
 
     @cached_property
-    def _pairs(self) -> list[tuple[int, int, int]]:
-        """(axis, leaf, leaf above it) for leaves that share more than an edge."""
+    def _pairs(self) -> list[Pair]:
+        """Leaves that share more than an edge."""
         found = []
         for axis in range(self.num_axes):
             others = [a for a in range(self.num_axes) if a != axis]
@@ -122,7 +131,7 @@ class Tree:
                 high = np.minimum(self.upper[:, None, a], self.upper[None, :, a])
                 least = np.minimum(self.widths[:, None, a], self.widths[None, :, a])
                 touch &= high - low > CLOSE * least
-            found += [(axis, int(i), int(j)) for i, j in np.argwhere(touch)]
+            found += [Pair(axis, int(i), int(j)) for i, j in np.argwhere(touch)]
         return found
 
     def _covers(self, leaf: int, other: int, axis: int) -> bool:
