@@ -55,7 +55,6 @@ MANY_VALUES = {
     "control/dynamics/kernels.py:finish",
     "control/solve/variation.py:_squashing",
     "estimators/regressor/estimator.py:_validated",
-    "language/arguments.py:_pass",
     "models/flm.py:_arrays",
     "models/flm.py:_table",
     "pde/waves/fit.py:solve",

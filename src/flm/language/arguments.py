@@ -154,6 +154,14 @@ class Linearized(NamedTuple):
     by_parameter: Float[np.ndarray, "Q P"]
 
 
+class Traced(NamedTuple):
+    """The same before it is compiled."""
+
+    value: Float[Array, "P"]
+    by_jet: Float[Array, "A P"]
+    by_parameter: Float[Array, "Q P"]
+
+
 @dataclass(frozen=True, eq=False)
 class Residual:
     """A user's function bound to the names of a problem.
@@ -220,8 +228,8 @@ class Residual:
             )
         return jnp.broadcast_to(value, (len(points),))
 
-    def _pass(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> list[Array]:
-        """The parts of a `Linearized`: the function is elementwise, so one tangent of ones serves all points."""
+    def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Traced:
+        """`linearize` without compiling: the function is elementwise, so one tangent of ones serves all points."""
         call = lambda j, q: self(points, j, q, normals)
         by_jet = [jax.jvp(lambda j: call(j, parameters), (jets,), (_one_row(jets, a),))[1] for a in range(len(jets))]
         by_parameter = [
@@ -229,11 +237,11 @@ class Residual:
             for a in range(len(parameters))
         ]
         stack = lambda rows: jnp.stack(rows) if rows else jnp.zeros((0, len(points)))
-        return [call(jets, parameters), stack(by_jet), stack(by_parameter)]
+        return Traced(call(jets, parameters), stack(by_jet), stack(by_parameter))
 
     @cached_property
-    def _compiled(self) -> Callable[[Numbers, Numbers, Numbers, Numbers], list[Array]]:
-        return jax.jit(self._pass) if self.traceable else self._pass
+    def _compiled(self) -> Callable[[Numbers, Numbers, Numbers, Numbers], Traced]:
+        return jax.jit(self.derivatives) if self.traceable else self.derivatives
 
     @cached_property
     def traceable(self) -> bool:

@@ -1,56 +1,35 @@
-"""Problems that march in time: one slab after the other, the space of each cut afresh where its start asks for it.
+"""Slabs over one space variable: the space of each is cut afresh where its start and its answer ask for it.
 
-A slab is [t, t + dt] with one piece in time. Its start is the end of the slab before, at the Gauss points of every piece; dt
-follows the last coefficients in time. Space is cut by projecting the start, so that it coarsens by itself. An ODE system is
-a march without space. The estimate is the whole march again with more functions on the recorded slabs.
+A slab has one piece in time. Its start is the end of the slab before, at the Gauss points of every piece; space is cut by
+projecting the start, so that it coarsens by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.newton import Answer, norms, scale, solve_system
+from flm.pde.pieces.marching import AbstractSlabs, Trial
+from flm.pde.pieces.newton import Answer, solve_system
 from flm.pde.pieces.rows import Given, System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Cut, Tree
-from flm.results import Ending, Record, Word
 from flm.series import legendre as line
 
-MORE = 2
-SMALLEST = 1e-9  # of the whole time: a slab this short means that the march cannot go on
 ROUNDS = 40  # of cutting space within one slab
-REPEATS = 3  # marches with a smaller local tolerance
-FIRST = 1 / 8  # of the whole time: the first slab that is tried
+SMALL = 1 / 64  # of space: pieces that were cut more often than smooth functions ask for
 
 
-def importance(shares: np.ndarray) -> np.ndarray:
-    """How much the tail of a piece counts, by its share of space.
+def importance(shares: np.ndarray, duration: float) -> np.ndarray:
+    """How much the tail of a piece counts, by its share of space and the slab's share of time.
 
-    The square root is its share of the L2 norm. Pieces that were cut more than six times see a kink or a jump, whose tail
-    stays as it is however small they are; what they get wrong is an integral that spreads, so they count by their share.
+    The square root is its share of the L2 norm. Pieces that were cut more than six times see a kink or a jump of the start,
+    whose tail stays as it is however small they are; what they get wrong is an integral that spreads, so they count by
+    their share of space, and no longer than their slab lasts. The second march tells whether that was too little.
     """
-    return np.minimum(np.sqrt(shares), 8 * shares)
-
-
-@dataclass
-class March:
-    """Slabs from the start to wherever the march came."""
-
-    slabs: list[Answer] = field(default_factory=list)
-    rough: float = 0.0  # what kinks and jumps leave in the smallest pieces
-    until: float = -np.inf
-    bar: float = np.inf
-    ending: Ending = field(default_factory=lambda: Ending(Word.INTERRUPTED))
-
-    def norms(self) -> np.ndarray:
-        """The root mean square of each unknown over the marched time, (K,)."""
-        durations = np.array([slab.tree.bounds[-1, 1] - slab.tree.bounds[-1, 0] for slab in self.slabs])
-        squares = np.stack([slab.sizes**2 for slab in self.slabs])
-        return np.sqrt(durations @ squares / durations.sum())
+    return np.where(shares < SMALL, shares * np.sqrt(duration / SMALL), np.sqrt(shares))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,226 +53,117 @@ class Front:
         return np.sum(table * own, axis=1) * (2 / tree.widths[leaf, -1]) ** self.order
 
 
-def can_march(setup: Setup, axes: tuple[str, ...]) -> bool:
-    """Whether time is the last axis, begins with all its conditions, and nothing is asked at its end."""
-    if axes[-1] != "t" or len(axes) > 2:
-        return False
-    last = len(axes) - 1
-    start, _ = setup.bounds[last]
-    at = [place for place in setup.places if last in place.pinned]
-    return (
-        not setup.periodic[last]
-        and bool(at)
-        and all(place.pinned == {last: start} for place in at)
-        and len(at) == sum(orders[last] for orders in setup.orders)
-    )
-
-
-def march_nodes(tol: float, num_axes: int) -> tuple[int, ...]:
+def slab_nodes(tol: float) -> tuple[int, int]:
     """Equation nodes along space and time."""
-    if num_axes == 1:
-        return (13,)
-    space, time = (9, 7) if tol >= 1e-5 else (11, 8) if tol >= 1e-7 else (15, 12)
-    return (*(space,) * (num_axes - 1), time)
+    return (9, 7) if tol >= 1e-5 else (11, 8) if tol >= 1e-7 else (15, 12)
 
 
-class Marching:
-    """The search for slabs.
+class SpaceSlabs(AbstractSlabs):
+    """Slabs of a problem in one space variable.
 
     Args:
-        setup: the problem, time last.
+        setup: the problem, of first order in time, which is the last axis.
+        shown: unknowns that the user asked for.
         tol: relative L2 error over space and time.
         max_columns: coefficients of one slab.
-        record: remembers and tells each slab.
     """
 
-    def __init__(self, setup: Setup, tol: float, max_columns: int, record: Record):
-        self.setup, self.tol, self.max_columns, self.record = setup, tol, max_columns, record
-        self.num_axes = len(setup.bounds)
-        self.begin, self.end = map(float, setup.bounds[-1])
-        self.nodes = march_nodes(tol, self.num_axes)
-        self.result = March()
+    longest = 1 / 8
+    smallest = 1e-9
 
-    # --- one slab --------------------------------------------------------------------------------------------------
+    def __init__(self, setup: Setup, shown: int, tol: float, max_columns: int):
+        self.setup, self.shown, self.max_columns, self.nodes = setup, shown, max_columns, slab_nodes(tol)
 
-    def _slab_system(self, tree: Tree, nodes: tuple[int, ...], before: Answer | None) -> System:
-        functions = Functions(nodes, self.setup.orders, self.setup.ties)
-        last, t = self.num_axes - 1, float(tree.bounds[-1, 0])
+    def first(self, begin: float, end: float, before: Answer | None, local: float) -> Trial:
+        """One slab with its space cut as needed; see `AbstractSlabs`."""
+        tree = self._space(begin, end, before, local)
+        duration = self._duration(tree)
+        start: np.ndarray | None = None
+        for _ in range(ROUNDS):
+            system = self._system(tree, Functions(self.nodes, self.setup.orders, self.setup.ties), before)
+            if start is None and before is not None:
+                start = self._held(system.functions, tree, before)
+            answer = solve_system(system, start, self.setup.is_linear)
+            if not answer.finite or not answer.settled:
+                break
+            tails = answer.tails()
+            late = float(np.linalg.norm(tails[:, 1] * importance(tree.shares, duration)))
+            early = tails[:, 0] * importance(tree.shares, duration)
+            marked = early > max(local, 0.1 * early.max())
+            # A space that is not resolved shows in time too: space first, unless time alone is worse.
+            if not marked.any() or (late > local and late > early.max()):
+                return Trial(answer, late)
+            tree, parents = tree.split({int(leaf): [Cut(0)] for leaf in np.flatnonzero(marked)})
+            if tree.num_leaves * answer.functions.num_columns > self.max_columns:
+                break
+            start = answer.on(tree, parents)
+        return Trial(None)
+
+    def second(self, slab: Answer, before: Answer | None) -> Answer | None:
+        """The same cuts with more functions; see `AbstractSlabs`."""
+        system = self._system(slab.tree, self.with_more(slab), before)
+        start = system.functions.padded(slab.coefficients, slab.functions)
+        answer = solve_system(system, start, self.setup.is_linear)
+        return answer if answer.finite and answer.settled else None
+
+    def rough(self, slab: Answer, local: float) -> float:
+        """What pieces leave that do not resolve their start: a kink or a jump, which a second march shares."""
+        tails = slab.tails()[:, 0]
+        unresolved = (tails > 10 * local) & (slab.tree.shares < SMALL)
+        return float(np.linalg.norm((tails * importance(slab.tree.shares, self._duration(slab.tree)))[unresolved]))
+
+    def _duration(self, tree: Tree) -> float:
+        """A slab's share of the whole time."""
+        return float(np.ptp(tree.bounds[1]) / np.ptp(self.setup.bounds[1]))
+
+    def _system(self, tree: Tree, functions: Functions, before: Answer | None) -> System:
         if before is None:
             return System(functions, tree, self.setup.equations, self.setup.places, self.setup.parameters)
-        places = [place for place in self.setup.places if last not in place.pinned]
+        places = [place for place in self.setup.places if 1 not in place.pinned]
         given = [
-            Given(k, (*(0,) * last, order), {last: t}, Front(before, k, order))
+            Given(k, (0, order), {1: float(tree.bounds[1, 0])}, Front(before, k, order))
             for k, orders in enumerate(self.setup.orders)
-            for order in range(orders[last])
+            for order in range(orders[1])
         ]
         return System(functions, tree, self.setup.equations, places, self.setup.parameters, given)
 
-    def _bounds(self, t: float, dt: float) -> np.ndarray:
-        bounds = self.setup.bounds.copy()
-        bounds[-1] = t, t + dt
-        return bounds
-
-    def _space(self, t: float, dt: float, before: Answer | None, local: float) -> Tree:
+    def _space(self, begin: float, end: float, before: Answer | None, local: float) -> Tree:
         """Space cut where the start of a slab asks for it."""
-        tree = Tree.whole(self._bounds(t, dt), self.setup.periodic)
-        if before is None or self.num_axes == 1:
+        bounds = self.setup.bounds.copy()
+        bounds[1] = begin, end
+        tree = Tree.whole(bounds, self.setup.periodic)
+        if before is None:
             return tree
-        fronts = [Front(before, k, 0) for k, orders in enumerate(self.setup.orders) if orders[-1]]
+        fronts = [Front(before, k, 0) for k, orders in enumerate(self.setup.orders) if orders[1]]
         for _ in range(ROUNDS):
-            tails = self._front_tails(tree, fronts)
-            marked = tails * importance(tree.shares) > local
+            marked = self._front_tails(tree, fronts) * importance(tree.shares, self._duration(tree)) > local
             if not marked.any():
-                return tree
+                break
             tree, _ = tree.split({int(leaf): [Cut(0)] for leaf in np.flatnonzero(marked)})
         return tree
 
-    def _front_tails(self, tree: Tree, fronts: list[Callable[[np.ndarray], np.ndarray]]) -> np.ndarray:
-        n = self.nodes[0] + max(orders[0] for orders in self.setup.orders)
-        nodes, weights = line.gauss(n + 2)
-        project = (line.values(nodes, n) * weights[:, None]).T
-        tails = np.zeros(tree.num_leaves)
+    def _front_tails(self, tree: Tree, fronts: list[Front]) -> np.ndarray:
+        """The last two coefficients of a start on each piece, relative to its size, (L,)."""
+        n, tails = self.nodes[0] + max(orders[0] for orders in self.setup.orders), np.zeros(tree.num_leaves)
         for front in fronts:
-            points = np.zeros((tree.num_leaves, n + 2, self.num_axes))
-            points[..., 0] = tree.lower[:, :1] + (nodes + 1) / 2 * tree.widths[:, :1]
-            values = front(points.reshape(-1, self.num_axes)).reshape(tree.num_leaves, -1)
-            size = np.sqrt(np.mean(values**2)) or 1.0
-            coefficients = values @ project.T
-            tails = np.maximum(tails, np.sqrt(np.sum(coefficients[:, -2:] ** 2, axis=1)) / size)
+            found = _projected(tree, front, n, n + 2)
+            size = np.sqrt(tree.shares @ np.sum(found**2, axis=1)) or 1.0
+            tails = np.maximum(tails, np.sqrt(np.sum(found[:, -2:] ** 2, axis=1)) / size)
         return tails
 
-    def _start(self, functions: Functions, tree: Tree, before: Answer | None) -> np.ndarray | None:
+    def _held(self, functions: Functions, tree: Tree, before: Answer) -> np.ndarray:
         """The end of the slab before, held constant in time."""
-        if before is None:
-            return None
         out = np.zeros((tree.num_leaves, functions.num_columns))
         for k, shape in enumerate(functions.shapes):
-            front = Front(before, k, 0)
-            if self.num_axes == 1:
-                out[:, functions.columns[k].start] = front(np.full((1, 1), tree.bounds[-1, 0]))
-                continue
-            nodes, weights = line.gauss(shape[0])
-            project = (line.values(nodes, shape[0]) * weights[:, None]).T
-            points = np.zeros((tree.num_leaves, shape[0], self.num_axes))
-            points[..., 0] = tree.lower[:, :1] + (nodes + 1) / 2 * tree.widths[:, :1]
             block = np.zeros((tree.num_leaves, *shape))
-            block[:, :, 0] = front(points.reshape(-1, self.num_axes)).reshape(tree.num_leaves, -1) @ project.T
+            block[:, :, 0] = _projected(tree, Front(before, k, 0), shape[0], shape[0])
             out[:, functions.columns[k]] = block.reshape(tree.num_leaves, -1)
         return out
 
-    def _try(self, t: float, dt: float, before: Answer | None, local: float) -> tuple[Answer | None, float]:
-        """A slab with its space cut as needed and its tail in time; None where Newton or the cuts do not settle."""
-        tree = self._space(t, dt, before, local)
-        start: np.ndarray | None = None
-        for _ in range(ROUNDS):
-            system = self._slab_system(tree, self.nodes, before)
-            if start is None:
-                start = self._start(system.functions, tree, before)
-            answer = solve_system(system, start, self.setup.is_linear)
-            if not answer.finite or not answer.settled:
-                return None, np.inf
-            tails = answer.tails()
-            late = float(np.linalg.norm(tails[:, -1] * importance(tree.shares)))
-            early = tails[:, 0] * importance(tree.shares)
-            marked = early > max(local, 0.1 * early.max())
-            # A space that is not resolved shows in time too: space first, unless time alone is worse.
-            if self.num_axes == 1 or not marked.any() or (late > local and late > early.max()):
-                return answer, late
-            tree, parents = tree.split({int(leaf): [Cut(0)] for leaf in np.flatnonzero(marked)})
-            if tree.num_leaves * answer.functions.num_columns > self.max_columns:
-                return None, np.inf
-            start = answer.on(tree, parents)
-        return None, np.inf
 
-    def _rough(self, answer: Answer, local: float) -> float:
-        """What pieces leave that do not resolve their start: a kink or a jump, which a second march shares."""
-        tails = answer.tails()[:, 0] if self.num_axes > 1 else np.zeros(1)
-        unresolved = (tails > 10 * local) & (answer.tree.shares < 1 / 64)
-        return float(np.linalg.norm((tails * importance(answer.tree.shares))[unresolved]))
-
-    # --- the march -------------------------------------------------------------------------------------------------
-
-    def _march(self, local: float) -> March:
-        """From the start to the end, or to where the slabs became too short."""
-        whole = self.end - self.begin
-        t, dt, march = self.begin, FIRST * whole, March(until=self.begin)
-        while t < self.end - 1e-12 * whole:
-            before = march.slabs[-1] if march.slabs else None
-            dt = min(dt, self.end - t)
-            if self.end - t - dt < 0.2 * dt:
-                dt = self.end - t
-            answer, tail = self._try(t, dt, before, local)
-            if answer is None or tail > local:
-                power = 1 / (self.nodes[-1] - 0.5)
-                dt *= 0.4 if answer is None else float(np.clip(0.9 * (local / tail) ** power, 0.2, 0.8))
-                if dt < SMALLEST * whole:
-                    reason = f"stopped at t = {t:.6g}: slabs of {dt:.1e} are still too long"
-                    march.ending = Ending(Word.STALLED, reason)
-                    return march
-                continue
-            march.slabs.append(answer)
-            march.rough = max(march.rough, self._rough(answer, local))
-            t = self.end if t + dt >= self.end - 1e-12 * whole else t + dt
-            march.until = t
-            self.record.step(
-                "slab",
-                columns=answer.num_columns,
-                estimate=tail,
-                pieces=answer.tree.num_leaves,
-                until=t,
-            )
-            power = 1 / (self.nodes[-1] - 0.5)
-            dt *= 4.0 if tail == 0 else float(np.clip(0.9 * (local / max(tail, 1e-300)) ** power, 0.5, 4.0))
-        march.ending = Ending(Word.CONVERGED)
-        return march
-
-    def _again(self, march: March) -> March | None:
-        """The same slabs and cuts with more functions."""
-        nodes = tuple(q + MORE for q in self.nodes)
-        second, before = March(until=march.until), None
-        for slab in march.slabs:
-            system = self._slab_system(slab.tree, nodes, before)
-            start = system.functions.padded(slab.coefficients, slab.functions)
-            answer = solve_system(system, start, self.setup.is_linear)
-            if not answer.finite or not answer.settled:
-                return None
-            second.slabs.append(answer)
-            before = answer
-        return second
-
-    def difference(self, first: March, second: March) -> float:
-        """The relative L2 distance over space and time, worst unknown."""
-        total = np.zeros(len(self.setup.orders))
-        duration = 0.0
-        for one, two in zip(first.slabs, second.slabs, strict=True):
-            gap = two.coefficients - two.functions.padded(one.coefficients, one.functions)
-            dt = float(two.tree.bounds[-1, 1] - two.tree.bounds[-1, 0])
-            total += dt * norms(two.functions, two.tree, gap) ** 2
-            duration += dt
-        return float(np.max(np.sqrt(total / duration) / scale(second.norms())))
-
-    def run(self) -> March:
-        """March, compare with a second march, and repeat with a smaller local tolerance while that is needed."""
-        local = 0.1 * self.tol
-        for _ in range(REPEATS):
-            march = self._march(local)
-            if not march.slabs:
-                return march
-            second = self._again(march)
-            if second is None:
-                march.ending = Ending(Word.STALLED, "stalled: a second march with more functions does not settle")
-                return march
-            bar = max(self.difference(march, second), march.rough, 1e-15)
-            whole = march.until >= self.end
-            second.bar = bar if whole else np.inf
-            second.ending = march.ending
-            if second.bar < self.result.bar or not self.result.slabs:
-                self.result = replace(second)
-            self.record.step(
-                "second march", columns=sum(s.num_columns for s in second.slabs), estimate=bar, error_estimate=second.bar,
-                pieces=sum(s.tree.num_leaves for s in second.slabs), until=march.until,
-            )  # fmt: skip
-            if not whole or bar <= self.tol:
-                break
-            local *= min(0.3, 0.3 * self.tol / bar)
-        return self.result
+def _projected(tree: Tree, front: Front, n: int, count: int) -> np.ndarray:
+    """The n coefficients of a start on each piece, from so many Gauss nodes, (L, n)."""
+    nodes, weights = line.gauss(count)
+    points = np.zeros((tree.num_leaves, count, 2))
+    points[..., 0] = tree.lower[:, :1] + (nodes + 1) / 2 * tree.widths[:, :1]
+    return front(points.reshape(-1, 2)).reshape(-1, count) @ (line.values(nodes, n) * weights[:, None])

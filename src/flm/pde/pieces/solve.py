@@ -9,9 +9,12 @@ import numpy as np
 
 from flm.models.pieces import PiecewiseFLM
 from flm.pde.pieces.adapt import PIVOT, Adaptation, memory_columns
+from flm.pde.pieces.marching import Marching, can_march
 from flm.pde.pieces.newton import Answer
+from flm.pde.pieces.ordinary import OrdinarySlabs
 from flm.pde.pieces.setup import Setup, set_up
-from flm.pde.pieces.slabs import Marching, can_march
+from flm.pde.pieces.slabs import SpaceSlabs
+from flm.pde.pieces.velocities import with_velocities
 from flm.pde.problem import PDE
 from flm.results import Ending, Listener, Record, Solution, Word
 
@@ -23,6 +26,8 @@ class Pieces:
     answers: list[Answer]
     bar: float
     ending: Ending
+    until: float | None = None  # where a march stopped
+    bar_until: float | None = None  # and how sure it is up to there
 
 
 def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progress: Listener) -> Solution:
@@ -39,7 +44,7 @@ def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progre
     max_columns = memory_columns(setup) if max_columns is None else max_columns
     found = _search(setup, problem, tol, max_columns, record)
     return Solution(
-        model=as_model(found.answers, problem.axes),
+        model=as_model(found.answers, problem.axes, len(problem.unknowns)),
         axes=problem.axes,
         unknowns=problem.unknowns,
         bounds=problem.domain.bounds,
@@ -49,6 +54,8 @@ def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progre
         history=record.history,
         num_columns=sum(answer.num_columns for answer in found.answers),
         seconds=time.perf_counter() - began,
+        trusted_until=found.until,
+        estimate_until=found.bar_until,
         domain=problem.domain,
         exact=problem.exact_values if problem.exact is not None else None,
     )
@@ -58,28 +65,38 @@ def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Re
     search = Adaptation(setup, tol, max_columns, record)
     if setup.is_linear and search.is_homogeneous():
         return Pieces([search.zero()], 0.0, Ending(Word.TRIVIAL, note="give a source or data"))
-    marching = Marching(setup, tol, max_columns, record) if can_march(setup, problem.axes) else None
+    marches, ordinary = can_march(setup, problem.axes), len(problem.axes) == 1
     try:
-        if not search.ladder():
-            if search.found.answer is None:
-                return Pieces([search.zero()], np.inf, Ending(Word.NOT_FINITE))
+        if not (marches and ordinary and not setup.is_linear) and search.ladder():
+            return _concluded(search, problem, tol)
+        if search.found.answer is not None:
             # With all its initial data a problem is determined, however fast its solution grows.
-            doubt = _doubt(search, 0.0 if marching is not None else PIVOT)
+            doubt = _doubt(search, 0.0 if marches else PIVOT)
             if doubt is not None:
                 return doubt
-            if marching is not None:
-                march = marching.run()
-                if march.slabs and march.until >= setup.bounds[-1, 1]:
-                    return Pieces(march.slabs, march.bar, march.ending)
-            search.refine()
+        if marches:
+            slabs = (
+                OrdinarySlabs(setup)
+                if ordinary
+                else SpaceSlabs(with_velocities(setup), len(setup.orders), tol, max_columns)
+            )
+            march = Marching(slabs, tol, max_columns, record).run()
+            if march is not None:
+                return Pieces(march.slabs, march.bar, march.ending, march.until, march.bar_until)
+        search.refine()
     except KeyboardInterrupt:
         if search.found.answer is None:
             raise
         search.found.ending = Ending(Word.INTERRUPTED)
+    return _concluded(search, problem, tol)
+
+
+def _concluded(search: Adaptation, problem: PDE, tol: float) -> Pieces:
+    """The best answer of a search."""
     found = search.found
     if found.answer is None:
         return Pieces([search.zero()], np.inf, Ending(Word.NOT_FINITE))
-    free = ", ".join(problem.unknowns[k] for k in setup.free)
+    free = ", ".join(problem.unknowns[k] for k in search.setup.free)
     if found.bar <= tol:
         note = f"nothing fixes the constant in {free}, so its mean is zero" if free else ""
         return Pieces([found.answer], found.bar, Ending(Word.CONVERGED, note=note))
@@ -99,14 +116,14 @@ def _doubt(search: Adaptation, least: float) -> Pieces | None:
     return Pieces([search.found.answer], np.inf, ending)
 
 
-def as_model(answers: list[Answer], axes: tuple[str, ...]) -> PiecewiseFLM:
-    """All pieces of all slabs as one function; unknowns with fewer functions are padded."""
-    shapes = answers[0].functions.shapes
+def as_model(answers: list[Answer], axes: tuple[str, ...], outputs: int) -> PiecewiseFLM:
+    """All pieces of all slabs as one function of the first unknowns; those with fewer functions are padded."""
+    shapes = answers[0].functions.shapes[:outputs]
     largest = tuple(max(shape[j] for shape in shapes) for j in range(len(axes)))
     blocks = []
     for answer in answers:
         block = np.zeros((answer.tree.num_leaves, *largest, len(shapes)))
-        for k, (columns, shape) in enumerate(zip(answer.functions.columns, shapes, strict=True)):
+        for k, (columns, shape) in enumerate(zip(answer.functions.columns, shapes, strict=False)):
             inside = (slice(None), *(slice(0, n) for n in shape), k)
             block[inside] = answer.coefficients[:, columns].reshape(-1, *shape)
         blocks.append(block)
