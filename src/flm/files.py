@@ -51,7 +51,7 @@ OBJECTS = {
     "Siren": "flm.models",
     "Solution": "flm.results",
     "Starts": "flm.control.starts",
-    "StateNetworks": "flm.control.networks",
+    "StateNetworks": "flm.control.law",
     "Symmetry": "flm.control.symmetry",
 }
 # What is stored as a part of these only.

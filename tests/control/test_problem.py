@@ -185,9 +185,9 @@ def test_names_pick_arguments_in_any_order_and_defaults_are_left_alone():
         running_cost=lambda t, x: t + x**2,
         parameters={"k": 3.0},
     )
-    rates, running = built.evaluate(np.array([0.5]), np.array([[[0.1, 0.2]]]), np.array([[[0.7]]]))
-    np.testing.assert_allclose(rates, [[[0.2, -0.3 + 1.4]]], atol=1e-15)
-    np.testing.assert_allclose(running, [[0.5 + 0.01]], atol=1e-15)
+    point = 0.5, np.array([0.1, 0.2]), np.array([0.7]), built.numbers
+    np.testing.assert_allclose(built.equations.rates(*point), [0.2, -0.3 + 1.4], atol=1e-15)
+    np.testing.assert_allclose(built.equations.running(*point), 0.5 + 0.01, atol=1e-15)
 
 
 def test_states_as_a_string_and_bounds_with_an_open_end():
@@ -258,10 +258,11 @@ def test_the_catalogue_reads_as_the_paper():
         n = len(L)
         u, gamma = rng.dirichlet(np.ones(n)), 0.7
         payoff = (L + gamma * M) @ u
-        rates, running = built.evaluate(np.zeros(1), u[None, None, :-1], np.array([[[gamma]]]))
-        np.testing.assert_allclose(rates[0, 0], 6.0 * (u * (payoff - u @ payoff))[:-1], atol=1e-14)
+        point = 0.0, u[:-1], np.array([gamma]), built.numbers
+        expected = 6.0 * (u * (payoff - u @ payoff))[:-1]
+        np.testing.assert_allclose(built.equations.rates(*point), expected, atol=1e-14)
         cost = 0.5 * np.sum((u - 1 / n) ** 2) + 0.1 * gamma**2
-        np.testing.assert_allclose(running[0, 0], 6.0 * cost, atol=1e-14)
+        np.testing.assert_allclose(built.equations.running(*point), 6.0 * cost, atol=1e-14)
 
 
 def test_what_is_printed():

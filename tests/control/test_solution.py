@@ -7,8 +7,7 @@ import pytest
 
 import flm
 from flm.control.comparison import CostComparison
-from flm.control.law import ControlLaw
-from flm.control.networks import StateNetworks
+from flm.control.law import ControlLaw, StateNetworks
 from flm.problems import rock_paper_scissors
 
 DISK = flm.Ball((0.2, 0.2, 0.6), 0.15)

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from flm.control.problem import OptimalControl
 from flm.control.references.casadi_functions import CasadiFunctions, Expression, import_casadi
-from flm.control.references.start import one_start
 from flm.wording import UnsolvedError
 
 
@@ -78,7 +77,7 @@ def collocation(
         >>> round(collocation(problem, elements=10).cost, 6)
         0.192909
     """
-    v0 = one_start(problem, x0)
+    v0 = problem.starts.one(x0)
     return CollocationProgram(problem, elements, degree, tol, max_iterations).solve(v0)
 
 

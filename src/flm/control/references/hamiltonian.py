@@ -8,18 +8,13 @@ the implicit function theorem, du*/dy = -h_uu^-1 h_uy.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from flm.control.equations import Equations
+from flm.control.dynamics.kernels import Last, Multipliers, Points, finish
 from flm.control.problem import OptimalControl
-from flm.numerics.chunks import in_chunks
 
-_ROWS = (256,)  # points per compiled call: one shape, so one compilation per problem
 _NEWTON_STEPS = 50
 
 
@@ -58,9 +53,16 @@ class Hamiltonian:
 
     def derivatives(self, s: np.ndarray, y: np.ndarray, u: np.ndarray, unknowns: np.ndarray) -> Local:
         """l and h with their derivatives at normalized times s (R,), y (2d + 1, R) and controls u (R, k)."""
-        problem, unknowns = self.problem, np.asarray(unknowns, float)
-        kernel = lambda s, y, u: _derivatives(problem.equations, s, y, u, unknowns, problem.numbers)
-        return Local(*in_chunks(kernel, s, y[:-1].T, u, sizes=_ROWS))
+        d, v, p, count = self.size, y[: self.size].T, y[self.size : -1].T, len(s)
+        w = np.column_stack([u, np.full(count, unknowns[-1])]) if self.problem.free else u
+        points = Points(self.problem, s, w)
+        first, h_ww = points.first(v), points.second(v, p)  # by (v, w), w = (u, log T)
+        h_w, nothing = first.l_z + (p[:, None] @ first.F_z)[:, 0], np.zeros((count, d, d))
+        size = h_w.shape[1]
+        order = [*range(d), *range(size, size + d), *range(d, size)]  # (v, w, p) -> (v, p, w)
+        h_zz = np.block([[h_ww, np.swapaxes(first.F_z, 1, 2)], [first.F_z, nothing]])
+        running_z, h_z = np.hstack([first.l_z, nothing[:, 0]]), np.hstack([h_w, first.rates])
+        return Local(first.running, running_z[:, order], h_z[:, order], h_zz[:, order][:, :, order])
 
     def minimize(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> Minimized:
         """The controls within their bounds that make h least."""
@@ -109,18 +111,22 @@ class Hamiltonian:
 
     def at_end(self, end: np.ndarray, unknowns: np.ndarray) -> np.ndarray:
         """What transversality demands to be zero at s = 1: p - phi_v - nu . h_v, h, and h + d phi / d log T if T is free."""
-        along = 0.0
+        d, last = self.size, self.last(end, unknowns)
+        conditions = [end[d : 2 * d] - last.phi_z[0, :d], last.terminal[0]]
         if self.problem.free:
             at = self.minimize(np.ones(1), end[:, None], unknowns).at
-            along = float(at.running[0] + end[self.size : 2 * self.size] @ at.h_z[0, self.size : 2 * self.size])
-        return np.asarray(_at_end(self.problem.equations, end, unknowns, self.problem.numbers, along))
+            along = at.running[0] + end[d : 2 * d] @ at.h_z[0, d : 2 * d]
+            conditions.append(along + last.phi_z[:, -1])
+        return np.concatenate(conditions)
 
-    def final_cost(self, v: np.ndarray, unknowns: np.ndarray) -> float:
-        """phi at the final coordinates v (d,)."""
-        equations = self.problem.equations
-        return float(
-            equations.final_cost(jnp.asarray(v), _at_rest(equations, unknowns), jnp.asarray(self.problem.numbers))
-        )
+    def last(self, end: np.ndarray, unknowns: np.ndarray) -> Last:
+        """The terminal cost, with the terminal constraints' multipliers in its derivatives, at y = `end`."""
+        free = self.problem.free
+        w = np.zeros((1, self.problem.equations.num_inputs))
+        if free:
+            w[0, -1] = unknowns[-1]
+        multipliers = Multipliers(np.zeros(0), unknowns[None, : len(unknowns) - free], 0.0)
+        return finish(self.problem, end[None, : self.size], w, multipliers)
 
     def is_linear(self, v0: np.ndarray, unknowns: np.ndarray) -> bool:
         """Whether h_uu vanishes in the direction of some control, near v0 and for random costates."""
@@ -134,47 +140,3 @@ class Hamiltonian:
         """The smallest eigenvalue of h_uu over the mesh."""
         h_zz = self.minimize(s, y, unknowns).at.h_zz
         return float(np.linalg.eigvalsh(h_zz[:, self.own, self.own]).min())
-
-
-@partial(jax.jit, static_argnums=0)
-def _derivatives(equations: Equations, s, y, u, unknowns, numbers):
-    d = equations.num_coordinates
-
-    def running(z, s):
-        return equations.running(s, z[:d], z[2 * d :], numbers)
-
-    def hamiltonian(z, s):
-        return running(z, s) + z[d : 2 * d] @ equations.rates(s, z[:d], z[2 * d :], numbers)
-
-    def at(s, y, u):
-        z = jnp.concatenate([y, u, unknowns[len(unknowns) - 1 :]]) if equations.free else jnp.concatenate([y, u])
-        value, slope = jax.value_and_grad(running)(z, s)
-        return value, slope, jax.grad(hamiltonian)(z, s), jax.hessian(hamiltonian)(z, s)
-
-    return jax.vmap(at)(s, y, u)
-
-
-@partial(jax.jit, static_argnums=0)
-def _at_end(equations: Equations, end, unknowns, numbers, along):
-    d = equations.num_coordinates
-    v, p = end[:d], end[d : 2 * d]
-    nu = unknowns[: len(unknowns) - equations.free]
-
-    def final(v, unknowns):
-        w = _at_rest(equations, unknowns)
-        value = equations.final_cost(v, w, numbers)
-        return value + nu @ equations.terminal_values(v, w, numbers) if equations.terminal else value
-
-    conditions = [p - jax.grad(final)(v, unknowns)]
-    if equations.terminal:
-        conditions.append(equations.terminal_values(v, _at_rest(equations, unknowns), numbers))
-    if equations.free:
-        by_unknowns = jax.grad(final, argnums=1)(v, unknowns)
-        conditions.append((along + by_unknowns[-1])[None])
-    return jnp.concatenate(conditions)
-
-
-def _at_rest(equations: Equations, unknowns):
-    """Zero controls, followed by log T when it is free."""
-    u = jnp.zeros(len(equations.controls))
-    return jnp.concatenate([u, unknowns[-1:]]) if equations.free else u

@@ -18,10 +18,8 @@ import numpy.typing as npt
 from scipy.integrate import solve_bvp
 from scipy.interpolate import PPoly
 
-from flm.control.dynamics.kernels import constraint_counts
 from flm.control.problem import OptimalControl
 from flm.control.references.hamiltonian import Hamiltonian
-from flm.control.references.start import one_start
 from flm.wording import InputError, UnsolvedError
 
 
@@ -111,10 +109,10 @@ def pontryagin(
         raise InputError(
             "`problem` must have no path constraints for Pontryagin's principle; use flm.references.collocation."
         )
-    v0 = one_start(problem, x0)
+    v0 = problem.starts.one(x0)
     numbers, d = problem.numbers, equations.num_coordinates
     hamiltonian = Hamiltonian(problem)
-    first = np.zeros(constraint_counts(equations)[1] + equations.free)
+    first = np.zeros(equations.num_terminal + equations.free)
     if equations.free:
         first[-1] = np.log(numbers[-1])
     if hamiltonian.is_linear(v0, first):
@@ -153,7 +151,7 @@ def pontryagin(
             continue
         horizon = float(np.exp(unknowns[-1])) if equations.free else float(numbers[-1])
         residual = float(found.rms_residuals.max())
-        cost = float(found.y[2 * d, -1]) + hamiltonian.final_cost(found.y[:d, -1], unknowns)
+        cost = float(found.y[2 * d, -1]) + float(hamiltonian.last(found.y[:, -1], unknowns).cost[0])
         extremals.append(PontryaginSolution(cost, horizon, residual, name, found.sol, problem, unknowns))
         if not compare_guesses:
             break

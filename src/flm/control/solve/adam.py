@@ -9,7 +9,7 @@ import optax
 
 from flm.control.problem import OptimalControl
 from flm.control.solve.family import space_lattice
-from flm.control.solve.levels import Judge, explore, law_error, solve_starts, time_frequencies
+from flm.control.solve.levels import explore, law_error, solve_starts, time_frequencies
 from flm.control.solve.search import Search
 from flm.control.solve.trained import Networks, train
 from flm.results import Ending
@@ -54,8 +54,7 @@ def train_reduced(search: Search, settings: Adam) -> Ending:
     judge = None
     if varying:
         held_out, first = starts.spread(16, seed=seed + 1), explore(problem, seed)
-        ladder = solve_starts(search, held_out, first, tol=min(search.tol, 1e-8), max_columns=400)
-        judge = Judge(ladder.levels[-1], ladder.errors[-1])
+        judge = solve_starts(search, held_out, first, tol=min(search.tol, 1e-8), max_columns=400)
     schedule = optax.cosine_decay_schedule(settings.learning_rate, settings.epochs)
     optimizer = optax.adam(schedule, b1=settings.betas[0], b2=settings.betas[1])
     loss = lambda networks: _mean_cost(problem, settings.steps, v0, networks)

@@ -6,14 +6,13 @@ coefficients, the generalized Gauss–Newton matrix is Σ_j w_j H_j ⊗ ψ(z_j) 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
 import numpy as np
 import scipy.linalg
 
-from flm.control.dynamics.following import Followed
 from flm.control.dynamics.simulation import Simulated
 from flm.control.law import ControlLaw, space_products
 from flm.control.problem import OptimalControl
@@ -35,7 +34,7 @@ class SpaceBasis:
     transform: np.ndarray
 
     @classmethod
-    def make(cls, frequencies: np.ndarray, z: np.ndarray, *, rcond: float = 1e-10) -> "SpaceBasis":
+    def make(cls, frequencies: np.ndarray, z: np.ndarray, *, rcond: float = 1e-10) -> SpaceBasis:
         """The basis spanned by the waves with the given frequencies (n, d), on starts z (P, d)."""
         products = space_products(z, frequencies).reshape(len(z), -1)
         left, size, right = np.linalg.svd(products / np.sqrt(len(z)), full_matrices=False)
@@ -111,8 +110,9 @@ class FamilyPoint:
         X = self.X + move.reshape(self.X.shape)
         c = self.space.values @ X.T
         run = self.transcription.run(c, guess=np.nan_to_num(self.run.stages))
-        point = FamilyPoint(self.transcription, self.space, self.weight, X, run)
-        return Trial(point, float(self.weight @ self.transcription.merit(run, c, self.derivatives)))
+        return Trial(
+            replace(self, X=X, run=run), float(self.weight @ self.transcription.merit(run, c, self.derivatives))
+        )
 
 
 def fit_family(transcription: Transcription, space: SpaceBasis, X: np.ndarray, *, steps: int = 20) -> np.ndarray:
@@ -129,11 +129,6 @@ def fit_coordinates(c: np.ndarray, hessian: np.ndarray, weight: np.ndarray, spac
     right = (weighted @ c[..., None])[..., 0].T @ space.values
     matrix = _kronecker_sum(weighted, space.values)
     return -_damped_solve(matrix, right.reshape(-1), 0.0).reshape(right.shape)
-
-
-def follow_law(problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> Followed:
-    """The trajectories under a law from starts v0 (P, d) inside its set, tightly integrated."""
-    return problem.follow(law.inputs_at(v0), problem.starts.lift(v0), law.breaks(v0))
 
 
 def start_weights(cost: np.ndarray) -> np.ndarray:

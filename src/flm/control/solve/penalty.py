@@ -19,7 +19,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-from flm.control.networks import StateNetworks
+from flm.control.law import StateNetworks
 from flm.control.problem import OptimalControl
 from flm.control.solve.levels import law_error
 from flm.control.solve.search import INTERRUPTED, Search
