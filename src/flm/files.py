@@ -39,7 +39,7 @@ OBJECTS = {
     "GallantWhite": "flm.models",
     "LiuNetwork": "flm.models",
     "MLP": "flm.models",
-    "MovingFLM": "flm.conservation.moving_flm",
+    "MovingFLM": "flm.conservation.moving",
     "NonharmonicNetwork": "flm.models",
     "PhaseSeries": "flm.series",
     "RandomFourierFeatures": "flm.models",

@@ -11,7 +11,7 @@ from flm.conservation.growth import find_frame
 from flm.conservation.harmonics import Clock, Tones, distill_harmonics, refine
 from flm.conservation.moving import MovingSeries
 from flm.conservation.potential import Bank, Law, minimize
-from flm.conservation.solve import as_model, growth_of
+from flm.conservation.solve import growth_of
 from flm.references import EntropySolution, godunov
 from flm.results import Record
 
@@ -323,7 +323,7 @@ def test_moving_series_by_hand(moving):
         expected += np.sin(angle) * (c[1, 0] * np.cos(turn) + c[1, 1] * np.sin(turn))
     np.testing.assert_allclose(moving(points), expected, atol=1e-13)
     assert moving.num_subnets == 5
-    z = moving.amplitudes(t, 5)
+    z = np.stack([moving.amplitude(k, t) for k in range(1, 6)])
     phase = np.exp(2j * np.pi / 2.5 * np.outer(np.arange(1, 6), x + 0.4 - 1.3 * (t - 0.2)))
     np.testing.assert_allclose(0.7 + np.real((z * phase).sum(axis=0)), expected, atol=1e-12)
 
@@ -332,7 +332,7 @@ def test_moving_series_by_hand(moving):
 def test_models_of_a_series(moving, speed):
     series = replace(moving, speed=speed)
     domain = Box(x=(-0.4, 2.1), t=(0.2, 1.7))
-    model = as_model(series, domain)
+    model = series.model(domain)
     assert model.num_subnets == 5
     points = domain.interior(50, seed=0)
     np.testing.assert_allclose(np.asarray(model(points)), series(points), atol=1e-12)

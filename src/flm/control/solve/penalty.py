@@ -21,9 +21,9 @@ from jax.flatten_util import ravel_pytree
 
 from flm.control.law import StateNetworks
 from flm.control.problem import OptimalControl
+from flm.control.solve.adam import Networks, train
 from flm.control.solve.levels import law_error
 from flm.control.solve.search import INTERRUPTED, Search
-from flm.control.solve.trained import Networks, train
 from flm.numerics.newton import FixedFactors, Step, Trial, minimize
 from flm.numerics.program import Program
 from flm.results import Ending
