@@ -20,7 +20,7 @@ from jaxtyping import PyTree
 from flm.control.law import ControlLaw
 from flm.control.problem import OptimalControl
 from flm.control.solve.family import space_lattice
-from flm.control.solve.levels import explore, law_error, solve_starts, time_frequencies
+from flm.control.solve.levels import judge, time_frequencies
 from flm.control.solve.search import INTERRUPTED, OF_THIS_SIZE, Search
 from flm.numerics.descent import Objective, State, descend
 from flm.results import Ending
@@ -64,18 +64,12 @@ def train_reduced(search: Search, settings: Adam) -> Ending:
     points = _lattice(problem, search.num_subnets or (27 if varying else 5))
     start = Networks.start(points, len(problem.controls), jax.random.key(seed))
     v0 = starts.sample(settings.num_starts, seed=seed) if varying else starts.center[None]
-    judge = None
-    if varying:
-        held_out, first = starts.spread(16, seed=seed + 1), explore(problem, seed)
-        judge = solve_starts(search, held_out, first, tol=min(search.tol, 1e-8), max_columns=400)
     schedule = optax.cosine_decay_schedule(settings.learning_rate, settings.epochs)
     optimizer = optax.adam(schedule, b1=settings.betas[0], b2=settings.betas[1])
     loss = lambda networks: _mean_cost(problem, settings.steps, v0, networks)
     found = train(search, loss, start, optimizer, settings.epochs)
     law = found.best.law(problem, np.ones(1 + varying))
-    error, violation = law_error(problem, law, v0) if judge is None else judge.error_of(law)
-    error = search.keep(law, error, violation)
-    search.record.step("adam", columns=law.num_columns, estimate=found.loss, error_estimate=error)
+    search.record.step("adam", columns=law.num_columns, estimate=found.loss, error_estimate=judge(search, law))
     return found.ending
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flm.control.law import ControlLaw
+from flm.control.law import ControlLaw, StateNetworks
 from flm.control.problem import OptimalControl
 from flm.control.solve.family import cost_scale
 from flm.control.solve.search import COLUMNS, MET, NO_GAIN, Search
@@ -97,11 +97,14 @@ def solve_level(transcription: Transcription, c: np.ndarray) -> Level:
     return Level(batch, followed.cost, excess)
 
 
-def law_error(problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> tuple[float, float]:
-    """The estimated relative excess cost of a law, ½∫h_u²/h_uu along its trajectories, and its violation: worst of v0 (P, d)."""
+def judge(search: Search, law: ControlLaw, networks: StateNetworks | None = None) -> float:
+    """Remember a trained law and return its error: ½∫h_u²/h_uu along its trajectories / cost, the worst of 16 held-out starts."""
+    problem, starts = search.problem, search.problem.starts
+    v0 = starts.spread(16, seed=search.seed + 1) if starts.dimension else starts.center[None]
     followed = law.at(v0).follow(problem, v0)
     excess = np.concatenate([excess_along(problem, run) for run in followed.chunks])
-    return float((excess / cost_scale(followed.cost)).max()), float(followed.violation.max())
+    error = float((excess / cost_scale(followed.cost)).max())
+    return search.keep(law, error, float(followed.violation.max()), networks)
 
 
 def explore(problem: OptimalControl, seed: int) -> Level:

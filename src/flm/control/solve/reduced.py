@@ -94,21 +94,17 @@ def _point_of_size(search: Search, first: Level, learn: bool) -> Ending:
 
 
 def _law(level: Level) -> ControlLaw:
-    return make_law(level.transcription.problem, level.transcription.basis, None, level.batch.c[:1].T)
-
-
-def _same_for_all(level: Level) -> ControlLaw:
-    """The control of the middle start as the law of all starts."""
+    """The control of a level's only start as the law of all starts."""
     problem, starts = level.transcription.problem, level.transcription.problem.starts
     v0 = starts.spread(4 * 2**starts.dimension, seed=0)
     space = SpaceBasis.make(space_lattice(starts.dimension, 1), starts.normalize(v0))
-    X = np.repeat(level.batch.c, len(v0), axis=0).T @ space.values / len(v0)
-    return make_law(problem, level.transcription.basis, space, X)
+    mean = space.values.mean(axis=0, keepdims=True)
+    return make_law(problem, level.transcription.basis, space, level.batch.c.T @ mean)
 
 
 def _solve_family(search: Search, first: Level, learn: bool) -> Ending:
     """One law for all of `initial`."""
-    search.keep(_same_for_all(first), np.inf)
+    search.keep(_law(first), np.inf)
     held_out = search.problem.starts.spread(_HELD_OUT, seed=search.seed + 1)
     # The best law of a given size is sought whatever the tolerance.
     tol = 0.25 * (search.tol if search.num_subnets is None else min(search.tol, 1e-8))

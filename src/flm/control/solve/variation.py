@@ -44,13 +44,13 @@ class TimeBasis:
     transform: np.ndarray
 
     @classmethod
-    def make(cls, frequencies: np.ndarray, num_elements: int, *, rcond: float = 1e-11) -> TimeBasis:
-        """The basis spanned by the given frequencies, directions below `rcond` dropped."""
+    def make(cls, frequencies: np.ndarray, num_elements: int) -> TimeBasis:
+        """The basis spanned by the given frequencies, directions below 1e-11 dropped."""
         edges = np.linspace(0.0, 1.0, num_elements + 1)[:, None]
         s, width = grid(edges, 1)
         root = np.sqrt(width[..., None] * gauss().weights).reshape(-1)
         left, size, right = np.linalg.svd(root[:, None] * time_waves(s.reshape(-1), frequencies), full_matrices=False)
-        keep = size > rcond * size[0]
+        keep = size > 1e-11 * size[0]
         transform = right[keep].T / size[keep]
         return cls(frequencies, edges, (left[:, keep] / root[:, None]).reshape(*s.shape, -1), transform)
 
