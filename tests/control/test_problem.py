@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flm
-from flm.control.starts import plane_basis
+from flm.control.starts import make_starts, plane_basis
+from flm.control.symmetry import make_group
 
 PLAIN = {
     "dynamics": lambda x, v, u: (v, -x + u),
@@ -201,15 +202,12 @@ def test_states_as_a_string_and_bounds_with_an_open_end():
 def test_a_ball_on_the_simplex_is_a_disk_in_its_plane(seed, n, radius):
     center = np.full(n, 1 / n)
     names = tuple(f"u{i}" for i in range(n))
-    ball = flm.OptimalControl(
-        flm.language.arguments.Named(lambda *u: tuple(0.0 * v for v in u), names),
-        lambda g: g**2, 1.0, names, ("g",), initial=flm.Ball(center, radius), on_simplex=True,
-    )  # fmt: skip
-    for x in (ball.sample(40, seed=seed), ball.starts.lift(ball.starts.spread(40, seed=seed))):
+    ball = make_starts(flm.Ball(center, radius), names, True, make_group((), names, ("g",)))
+    for x in (ball.lift(ball.sample(40, seed=seed)), ball.lift(ball.spread(40, seed=seed))):
         np.testing.assert_allclose(x.sum(axis=1), 1.0, atol=1e-14)
         assert np.linalg.norm(x - center, axis=1).max() <= radius * (1 + 1e-12)
-        assert ball.starts.contains(x[:, :-1]).all()
-        assert np.abs(ball.starts.normalize(x[:, :-1])).max() <= 1 + 1e-12
+        assert ball.contains(x[:, :-1]).all()
+        assert np.abs(ball.normalize(x[:, :-1])).max() <= 1 + 1e-12
     basis = plane_basis(n)
     np.testing.assert_allclose(basis.T @ basis, np.eye(n - 1), atol=1e-14)
     np.testing.assert_allclose(basis.sum(axis=0), 0.0, atol=1e-14)
