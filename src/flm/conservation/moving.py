@@ -29,15 +29,8 @@ class MovingSeries:
     With c = 0 each term is a sub-network of an FLM in (x, t); otherwise it is one in the inputs (ξ, τ), a linear map of
     (x, t), and two plain waves with time frequencies −κkc ± w.
 
-    Args:
-        wavenumbers: k, whole numbers ≥ 1, (N,).
-        frequencies: w ≥ 0, radians per unit of time, (N,).
-        coefficients: C, (N, 2, 2).
-        mean: The conserved mean.
-        speed: c, the speed of the frame.
-        left: Where the period starts.
-        start: The first time.
-        period: L.
+    `wavenumbers` are k ≥ 1 and `frequencies` w ≥ 0, (N,) each, with `coefficients` C (N, 2, 2); the conserved `mean`, c as
+    `speed` and L as `period` are numbers.
     """
 
     wavenumbers: np.ndarray

@@ -196,12 +196,8 @@ class Controls:
 class StateNetworks(_InRows):
     """Series v_i(s, z) for the independent coordinates of the state, which the penalty method learns beside the control.
 
-    Args:
-        frequencies: (d, N, 1 + D), radians per unit of normalized time and start (D varying coordinates).
-        coefficients: Separable form, (d, N, 2, 2^D).
-        center: Of the start, (D,).
-        scale: Of the start, (D,).
-        penalties: (μ₁, μ₂), the weights of dynamics and initial state.
+    `frequencies` (d, N, 1 + D) are radians per unit of normalized time and of the D varying coordinates of the start,
+    `coefficients` (d, N, 2, 2^D) in separable form; `penalties` are (μ₁, μ₂), the weights of dynamics and initial state.
     """
 
     frequencies: np.ndarray

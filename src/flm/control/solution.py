@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -98,8 +99,7 @@ class ControlSolution(AbstractResult):
 
     def horizon(self, x0: States = None) -> float | np.ndarray:
         """The final time from x0: a number, or one for each state."""
-        asked = self._asked(x0)
-        return asked.answer(self.law.duration(asked.image))
+        return self._each(x0, lambda asked: self.law.duration(asked.image))
 
     @property
     def series(self) -> PhaseSeries:
@@ -122,35 +122,32 @@ class ControlSolution(AbstractResult):
 
     def cost(self, x0: States = None) -> float | np.ndarray:
         """The cost of the *simulated* dynamics under the law, tightly integrated: a number, or one for each state."""
-        asked = self._asked(x0)
-        return asked.answer(self._follow(asked).cost)
+        return self._each(x0, lambda asked: self._follow(asked).cost)
 
     def network_cost(self, x0: States = None) -> float | np.ndarray:
         """The cost of the networks' own states and controls; the simulated cost for the reduced method, which has no state
         networks. It can be below the optimum: see `predicted_bias`.
         """
-        if self.networks is None:
+        if (networks := self.networks) is None:
             return self.cost(x0)
-        asked = self._asked(x0)
-        return asked.answer(self.networks.cost(self._problem, self.law, asked.image))
+        return self._each(x0, lambda asked: networks.cost(self._problem, self.law, asked.image))
 
     def predicted_bias(self, x0: States = None) -> float | np.ndarray:
         """What a penalty method's own cost is expected to be below the optimum: -∫|p|²/μ₁ dt - |p(0)|²/μ₂ (first order).
 
         p are the costates along the simulated trajectory. Zero for the reduced method.
         """
-        asked = self._asked(x0)
         if self.networks is None:
-            return asked.answer(np.zeros(len(asked.image)))
-        (along, first), (mu_dynamics, mu_initial) = self._follow(asked).costates(), self.networks.penalties
+            return self._each(x0, lambda asked: np.zeros(len(asked.image)))
+        asked, (mu_dynamics, mu_initial) = self._asked(x0), self.networks.penalties
+        along, first = self._follow(asked).costates()
         return asked.answer(-along / mu_dynamics - first / mu_initial)
 
     def dynamics_residual(self, x0: States = None) -> float | np.ndarray:
         """The largest |dx/dt - f| along the networks' own states; zero for the reduced method, whose states solve it."""
-        asked = self._asked(x0)
-        if self.networks is None:
-            return asked.answer(np.zeros(len(asked.image)))
-        return asked.answer(self.networks.residual(self._problem, self.law, asked.image))
+        if (networks := self.networks) is None:
+            return self._each(x0, lambda asked: np.zeros(len(asked.image)))
+        return self._each(x0, lambda asked: networks.residual(self._problem, self.law, asked.image))
 
     def trajectory(self, t: npt.ArrayLike, x0: States = None) -> np.ndarray:
         """All states at times t (R,) along the simulated dynamics, (R, n) or (P, R, n)."""
@@ -172,8 +169,7 @@ class ControlSolution(AbstractResult):
 
     def violation(self, x0: States = None) -> float | np.ndarray:
         """The largest path or terminal constraint value along the simulated dynamics; zero without constraints."""
-        asked = self._asked(x0)
-        return asked.answer(self._follow(asked).violation)
+        return self._each(x0, lambda asked: self._follow(asked).violation)
 
     def compare(
         self,
@@ -274,6 +270,11 @@ class ControlSolution(AbstractResult):
             x0 = self.starts.lift(self.starts.center)
         image, which = self.starts.locate(x0)
         return _Asked(self.starts.lift(self.starts.coordinates(x0)), image, which, np.ndim(x0) == 1)
+
+    def _each(self, x0: States, values: Callable[[_Asked], np.ndarray]) -> float | np.ndarray:
+        """A value of each state, or the number of the single one that was given."""
+        asked = self._asked(x0)
+        return asked.answer(values(asked))
 
     def _normalized(self, t: npt.ArrayLike, asked: _Asked) -> np.ndarray:
         """s = t/T, (R,), or (P, R) when T depends on the start."""

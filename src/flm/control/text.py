@@ -95,17 +95,16 @@ def _bounds(control: Outline, controls: tuple[str, ...]) -> dict[str, Interval] 
     value, place = control.tree.get("bounds"), control.at("control", "bounds")
     if value is None:
         return None
-    if not isinstance(value, dict):
-        if len(controls) > 1:
-            raise place.refuse(f"intervals by control are wanted, {{{controls[0]} = [-1, 1]}}; got {value!r}")
-        value = dict.fromkeys(controls, value)
-    control.keys(value, controls, place)
-    for name, pair in value.items():
+    if not isinstance(value, dict) and len(controls) > 1:
+        raise place.refuse(f"intervals by control are wanted, {{{controls[0]} = [-1, 1]}}; got {value!r}")
+    intervals: dict[str, list] = value if isinstance(value, dict) else dict.fromkeys(controls, value)
+    control.keys(intervals, controls, place)
+    for name, pair in intervals.items():
         if not isinstance(pair, list) or len(pair) != 2:
             raise place.refuse(f"an interval [low, high] is wanted for {name}; got {pair!r}")
     # An open end is written "-inf" or "inf".
     end = lambda bound: None if bound in ("inf", "-inf") else control.number(bound, place)
-    return {name: (end(low), end(high)) for name, (low, high) in value.items()}
+    return {name: (end(low), end(high)) for name, (low, high) in intervals.items()}
 
 
 def _horizon(control: Outline) -> float | Free:

@@ -78,13 +78,12 @@ def collocation(
     """
     casadi, v0 = import_casadi(), problem.starts.one(x0)
     say, numbers, d, k = problem.equations, problem.numbers, len(v0), len(problem.controls)
-    rates_and_costs = to_casadi(
-        casadi, lambda *z: (say.rates(*z, numbers), say.running(*z, numbers), say.path_values(*z, numbers)),
-        None, d, say.num_inputs,
+    along = lambda s, v, w: (
+        say.rates(s, v, w, numbers), say.running(s, v, w, numbers), say.path_values(s, v, w, numbers)
     )  # fmt: skip
-    at_end = to_casadi(
-        casadi, lambda *z: (say.final_cost(*z, numbers), say.terminal_values(*z, numbers)), d, say.num_inputs
-    )
+    rates_and_costs = to_casadi(casadi, along, None, d, say.num_inputs)
+    final = lambda v, w: (say.final_cost(v, w, numbers), say.terminal_values(v, w, numbers))
+    at_end = to_casadi(casadi, final, d, say.num_inputs)
     points = casadi.collocation_points(degree, "radau")
     slopes, _, weights = casadi.collocation_coeff(points)
     opti = casadi.Opti()
@@ -112,10 +111,10 @@ def collocation(
         state = nodes[:, -1]
         states.append(nodes)
         controls.append(control)
-    final, h = at_end(state, casadi.vertcat(casadi.DM.zeros(k), *([log_horizon] if problem.free else [])))
+    last, h = at_end(state, casadi.vertcat(casadi.DM.zeros(k), *([log_horizon] if problem.free else [])))
     if say.terminal:
         opti.subject_to(h == 0)
-    opti.minimize(cost + final)
+    opti.minimize(cost + last)
     quiet = {"ipopt.print_level": 0, "print_time": False, "ipopt.sb": "yes", "ipopt.tol": tol}
     opti.solver("ipopt", quiet | {"ipopt.max_iter": max_iterations})
     try:
@@ -129,6 +128,6 @@ def collocation(
     value = lambda parts, size: np.reshape(found.value(casadi.horzcat(*parts)), (size, -1)).T
     horizon, s = float(np.exp(found.value(log_horizon))), np.concatenate(times)
     return CollocationSolution(
-        float(found.value(cost + final)), horizon, np.append(0.0, s) * horizon, problem.starts.lift(value(states, d)),
+        float(found.value(cost + last)), horizon, np.append(0.0, s) * horizon, problem.starts.lift(value(states, d)),
         s * horizon, value(controls, k), found.stats()["return_status"],
     )  # fmt: skip

@@ -121,24 +121,21 @@ def pontryagin(
             "linear in some of them (bang-bang or singular arcs). Use flm.references.collocation, or add a small cost of control."
         )
 
-    def ends(start, end, unknowns):
-        return np.concatenate([start[:d] - v0, [start[2 * d]], hamiltonian.at_end(end, unknowns)])
-
-    def by_kind(function):
-        """`solve_bvp` passes unknown parameters, and wants derivatives by them, only when there are any."""
-        if len(first):
-            return function
-        without = lambda a, b: function(a, b, np.zeros(0))
-        return (lambda a, b: without(a, b)[0]) if function == hamiltonian.jacobian else without
-
+    # `solve_bvp` passes unknowns, and wants derivatives by them, only when there are any.
+    asked = lambda unknowns: unknowns[0] if unknowns else first
+    rates = lambda s, y, *unknowns: hamiltonian.rates(s, y, asked(unknowns))
+    jacobian = lambda s, y, *unknowns: hamiltonian.jacobian(s, y, asked(unknowns))[slice(None) if unknowns else 0]
+    ends = lambda start, end, *unknowns: np.concatenate(
+        [start[:d] - v0, [start[2 * d]], hamiltonian.at_end(end, asked(unknowns))]
+    )
     reasons, extremals = [], []
     mesh = np.linspace(0.0, 1.0, 41)
     for name, guess in _guesses(hamiltonian, v0, mesh, first, guesses, seed):
         for loosened in (tol, 10 * tol, 100 * tol):
             with np.errstate(all="ignore"):
                 found = solve_bvp(
-                    by_kind(hamiltonian.rates), by_kind(ends), mesh, guess, p=first if len(first) else None,
-                    fun_jac=by_kind(hamiltonian.jacobian), tol=loosened, max_nodes=max_nodes,
+                    rates, ends, mesh, guess, p=first if len(first) else None,
+                    fun_jac=jacobian, tol=loosened, max_nodes=max_nodes,
                 )  # fmt: skip
             if found.status != 1 or not problem.bounded:
                 break

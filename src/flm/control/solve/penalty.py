@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -71,18 +71,18 @@ class Penalty:
     polish: int = 200
 
     @classmethod
-    def paper_fixed(cls, **changes: Any) -> "Penalty":
+    def paper_fixed(cls, **changes: object) -> Penalty:
         """The paper's fixed start: three FLMs with N = 5, Adam with its defaults."""
         return replace(cls(state_subnets=5, control_subnets=5), **changes)
 
     @classmethod
-    def paper_family(cls, **changes: Any) -> "Penalty":
+    def paper_family(cls, **changes: object) -> Penalty:
         """The paper's varying start: 250 starts, three FLMs with N = 27, Adam 5e-4 with betas (0.95, 0.97)."""
         paper = cls(state_subnets=27, control_subnets=27, learning_rate=5e-4, betas=(0.95, 0.97))
         return replace(paper, **changes)
 
     @classmethod
-    def paper_rpssl(cls, **changes: Any) -> "Penalty":
+    def paper_rpssl(cls, **changes: object) -> Penalty:
         """The paper's five strategies: four state FLMs with N = 16, the control's with N = 32, Adam 1e-4."""
         paper = cls(state_subnets=16, control_subnets=32, learning_rate=1e-4, betas=(0.95, 0.97))
         return replace(paper, **changes)

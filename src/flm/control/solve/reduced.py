@@ -63,14 +63,10 @@ def solve_reduced(search: Search, settings: Reduced) -> Ending:
     if search.problem.starts.dimension:
         return _solve_family(search, first, learn)
     search.keep(_law(first), np.inf, first.violation)
-    return _solve_point(search, first) if search.num_subnets is None else _point_of_size(search, first, learn)
-
-
-def _solve_point(search: Search, first: Level) -> Ending:
-    """The law of one initial state, its time basis growing."""
-    keep = lambda level, error: search.keep(_law(level), error, level.violation)
-    v0, tol, max_columns = search.problem.starts.center[None], search.tol, search.max_columns
-    return solve_starts(search, v0, first, tol=tol, max_columns=max_columns, keep=keep).ending
+    if search.num_subnets is not None:
+        return _point_of_size(search, first, learn)
+    keep, v0 = lambda level, error: search.keep(_law(level), error, level.violation), search.problem.starts.center[None]
+    return solve_starts(search, v0, first, tol=search.tol, max_columns=search.max_columns, keep=keep).ending
 
 
 def _point_of_size(search: Search, first: Level, learn: bool) -> Ending:
