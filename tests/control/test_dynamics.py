@@ -1,5 +1,7 @@
 """Gauss collocation, its adjoint and second variation, against DOP853 and finite differences."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -7,7 +9,7 @@ from scipy.integrate import solve_ivp
 import flm
 from flm.control.dynamics.kernels import Multipliers
 from flm.control.dynamics.simulation import adjoint, gauss, grid, simulate
-from flm.control.law import crossings
+from flm.control.law import Controls
 from flm.control.solve.levels import transcribe
 
 
@@ -18,10 +20,13 @@ def wavy(t):
 def by_dop853(problem, control, x0, horizon):
     """Cost and final state, independent of the package's integrator."""
 
+    @jax.jit
+    def by_normalized_time(s, v, u):
+        say, numbers = problem.equations, problem.numbers
+        return jnp.append(say.rates(s, v, u, numbers), say.running(s, v, u, numbers))
+
     def slope(t, y):
-        v = y[None, None, :-1]
-        rates, running = problem.evaluate(np.array([t / horizon]), v, np.array([[[control(t)]]]))
-        return np.append(rates[0, 0], running[0, 0]) / horizon
+        return by_normalized_time(t / horizon, y[:-1], np.array([control(t)])) / horizon
 
     start = np.append(problem.starts.coordinates(x0)[0], 0.0)
     found = solve_ivp(slope, (0.0, horizon), start, method="DOP853", rtol=1e-11, atol=1e-13)
@@ -59,7 +64,7 @@ def test_the_order_at_the_edges_is_twice_the_nodes():
     errors = []
     for num_elements in (2, 4, 8):
         inputs = np.zeros((num_elements, 1, 2, 1))
-        run = simulate(problem.equations, problem.numbers, np.ones((1, 1)), inputs, np.linspace(0, 1, num_elements + 1))
+        run = simulate(problem, np.ones((1, 1)), inputs, np.linspace(0, 1, num_elements + 1))
         errors.append(abs(run.edges[-1, 0, 0] - np.exp(-1.0)))
     orders = np.log2(np.array(errors[:-1]) / errors[1:])
     np.testing.assert_allclose(orders, 4.0, atol=0.1)
@@ -123,7 +128,8 @@ def test_costates_converge_to_the_continuous_ones():
     problem = flm.problems.linear_quadratic()
     reference = flm.references.pontryagin(problem)
     solution = flm.solve(problem, tol=1e-12)
-    run = problem.follow(solution.law.inputs_at(problem.starts.center[None]), (1.0, 0.0)).chunks[0]
+    v0 = problem.starts.center[None]
+    run = solution.law.at(v0).follow(problem, v0).chunks[0]
     np.testing.assert_allclose(adjoint(run).initial[0], reference.costates([0.0])[0], atol=1e-6)
 
 
@@ -139,9 +145,8 @@ def test_a_start_that_runs_away_costs_infinity_and_spares_the_others():
 
 
 def test_crossings_are_where_the_control_meets_its_bounds():
-    sizes = np.array([1.0, 0.2])[:, None]
-    raw = lambda s: (sizes * np.sin(2 * np.pi * np.atleast_2d(s)))[..., None]
-    found = crossings(raw, np.array([-0.5]), np.array([0.5]), 2)
+    sine = np.array([[0.0, 1.0], [0.0, 0.2]])[..., None]  # of 2 pi s, for two starts
+    found = Controls(np.array([2 * np.pi]), sine, np.zeros(1), np.array([-0.5]), np.array([0.5])).breaks()
     np.testing.assert_allclose(np.sort(found[0]), [1 / 12, 5 / 12, 7 / 12, 11 / 12], atol=1e-10)
     assert np.isnan(found[1]).all()
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flm
-from flm.control.starts import plane_basis
+from flm.control.starts import make_starts, plane_basis
+from flm.control.symmetry import make_group
 
 PLAIN = {
     "dynamics": lambda x, v, u: (v, -x + u),
@@ -185,9 +186,9 @@ def test_names_pick_arguments_in_any_order_and_defaults_are_left_alone():
         running_cost=lambda t, x: t + x**2,
         parameters={"k": 3.0},
     )
-    rates, running = built.evaluate(np.array([0.5]), np.array([[[0.1, 0.2]]]), np.array([[[0.7]]]))
-    np.testing.assert_allclose(rates, [[[0.2, -0.3 + 1.4]]], atol=1e-15)
-    np.testing.assert_allclose(running, [[0.5 + 0.01]], atol=1e-15)
+    point = 0.5, np.array([0.1, 0.2]), np.array([0.7]), built.numbers
+    np.testing.assert_allclose(built.equations.rates(*point), [0.2, -0.3 + 1.4], atol=1e-15)
+    np.testing.assert_allclose(built.equations.running(*point), 0.5 + 0.01, atol=1e-15)
 
 
 def test_states_as_a_string_and_bounds_with_an_open_end():
@@ -201,15 +202,12 @@ def test_states_as_a_string_and_bounds_with_an_open_end():
 def test_a_ball_on_the_simplex_is_a_disk_in_its_plane(seed, n, radius):
     center = np.full(n, 1 / n)
     names = tuple(f"u{i}" for i in range(n))
-    ball = flm.OptimalControl(
-        flm.language.arguments.Named(lambda *u: tuple(0.0 * v for v in u), names),
-        lambda g: g**2, 1.0, names, ("g",), initial=flm.Ball(center, radius), on_simplex=True,
-    )  # fmt: skip
-    for x in (ball.sample(40, seed=seed), ball.starts.lift(ball.starts.spread(40, seed=seed))):
+    ball = make_starts(flm.Ball(center, radius), names, True, make_group((), names, ("g",)))
+    for x in (ball.lift(ball.sample(40, seed=seed)), ball.lift(ball.spread(40, seed=seed))):
         np.testing.assert_allclose(x.sum(axis=1), 1.0, atol=1e-14)
         assert np.linalg.norm(x - center, axis=1).max() <= radius * (1 + 1e-12)
-        assert ball.starts.contains(x[:, :-1]).all()
-        assert np.abs(ball.starts.normalize(x[:, :-1])).max() <= 1 + 1e-12
+        assert ball.contains(x[:, :-1]).all()
+        assert np.abs(ball.normalize(x[:, :-1])).max() <= 1 + 1e-12
     basis = plane_basis(n)
     np.testing.assert_allclose(basis.T @ basis, np.eye(n - 1), atol=1e-14)
     np.testing.assert_allclose(basis.sum(axis=0), 0.0, atol=1e-14)
@@ -258,10 +256,11 @@ def test_the_catalogue_reads_as_the_paper():
         n = len(L)
         u, gamma = rng.dirichlet(np.ones(n)), 0.7
         payoff = (L + gamma * M) @ u
-        rates, running = built.evaluate(np.zeros(1), u[None, None, :-1], np.array([[[gamma]]]))
-        np.testing.assert_allclose(rates[0, 0], 6.0 * (u * (payoff - u @ payoff))[:-1], atol=1e-14)
+        point = 0.0, u[:-1], np.array([gamma]), built.numbers
+        expected = 6.0 * (u * (payoff - u @ payoff))[:-1]
+        np.testing.assert_allclose(built.equations.rates(*point), expected, atol=1e-14)
         cost = 0.5 * np.sum((u - 1 / n) ** 2) + 0.1 * gamma**2
-        np.testing.assert_allclose(running[0, 0], 6.0 * cost, atol=1e-14)
+        np.testing.assert_allclose(built.equations.running(*point), 6.0 * cost, atol=1e-14)
 
 
 def test_what_is_printed():

@@ -7,16 +7,10 @@ import pytest
 
 import flm
 from flm.control.comparison import CostComparison
-from flm.control.law import ControlLaw
-from flm.control.networks import StateNetworks
+from flm.control.law import ControlLaw, StateNetworks
 from flm.problems import rock_paper_scissors
 
 DISK = flm.Ball((0.2, 0.2, 0.6), 0.15)
-
-
-@pytest.fixture(scope="module")
-def family():
-    return flm.solve(rock_paper_scissors(DISK), tol=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -146,8 +140,8 @@ def test_files_hold_the_law_but_not_the_problem(family, bounded, tmp_path):
         flm.load(tmp_path / "0.safetensors").attach(rock_paper_scissors())
 
 
-def test_networks_are_stored_too(tmp_path):
-    solution = flm.solve(rock_paper_scissors(), method=flm.Penalty(epochs=50, polish=0), num_subnets=2)
+def test_networks_are_stored_too(penalized, tmp_path):
+    solution = penalized
     solution.save(tmp_path / "law.safetensors")
     found = flm.load(tmp_path / "law.safetensors").attach(solution.problem)
     same_values(found.network_cost(), solution.network_cost())

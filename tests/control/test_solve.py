@@ -30,16 +30,6 @@ HYPERDISK = flm.Ball((0.11, 0.11, 0.11, 0.11, 0.56), 0.045)
 SHOOTING = {(0.2, 0.2, 0.6): 0.232988434229, (0.1, 0.3, 0.6): 0.372353018597, (0.3, 0.15, 0.55): 0.215976312575}
 
 
-@pytest.fixture(scope="module")
-def family():
-    return flm.solve(rock_paper_scissors(DISK), tol=1e-8)
-
-
-@pytest.fixture(scope="module")
-def five():
-    return flm.solve(rpssl(HYPERDISK), tol=1e-6)
-
-
 # --- the paper's game -------------------------------------------------------------------------------------------------
 
 
@@ -98,10 +88,10 @@ def test_the_papers_size_with_learned_frequencies_in_full():
     check_disks(flm.solve(rock_paper_scissors(DISK), num_subnets=27), 100, 1e-2)
 
 
-def test_five_strategies(five):
+def test_five_strategies():
     """Mean at most 1e-3 % in the hyperdisk (the paper: 0.67 %)."""
-    comparison = five.compare("pontryagin", num_starts=3, seed=11)
-    assert comparison.mape <= 1e-3
+    five = flm.solve(rpssl(HYPERDISK), tol=1e-5)
+    assert five.compare("pontryagin", num_starts=2, seed=11).mape <= 1e-3
     assert five.converged
 
 
@@ -111,10 +101,9 @@ def test_five_strategies_in_full():
     assert solution.compare("pontryagin", num_starts=50, seed=12).mape <= 1e-3
 
 
-def test_the_papers_penalty_method():
+def test_the_papers_penalty_method(penalized):
     """Network cost within 1 % of the optimum, and within 0.2 points of the bias law once converged."""
-    solution = flm.solve(rock_paper_scissors(), method=Penalty.paper_fixed(epochs=2000, normalize=False))
-    optimum = SHOOTING[0.2, 0.2, 0.6]
+    solution, optimum = penalized, SHOOTING[0.2, 0.2, 0.6]
     network = 100 * (solution.network_cost() / optimum - 1)
     predicted = 100 * solution.predicted_bias() / optimum
     assert abs(network) < 1.0
@@ -137,7 +126,7 @@ def test_the_penalty_method_on_a_family():
     """A small budget: the loss falls, the networks come out as asked for, and the status says how far it is."""
     problem, losses = rock_paper_scissors(DISK), []
     method = Penalty.paper_family(
-        state_subnets=4, control_subnets=8, epochs=1000, num_starts=20, nodes=21, mu_dynamics=1e2, polish=0
+        state_subnets=4, control_subnets=8, epochs=300, num_starts=10, nodes=21, mu_dynamics=1e2, polish=0
     )
     solution = flm.solve(problem, method=method, progress=lambda entry: losses.append(entry.estimate))
     assert losses[1] < losses[0]
@@ -149,7 +138,7 @@ def test_the_penalty_method_on_a_family():
 
 @pytest.mark.slow
 def test_the_penalty_method_keeps_terminal_constraints():
-    tied = flm.solve(double_integrator(largest=None), method=Penalty(epochs=500, polish=40))
+    tied = flm.solve(double_integrator(largest=None), method=Penalty(epochs=500, nodes=41, polish=40))
     assert np.abs(tied.network_trajectory([2.0])).max() < 0.05
 
 
@@ -160,8 +149,8 @@ def test_adam_on_the_reduced_problem():
 
 @pytest.mark.slow
 def test_adam_on_a_family():
-    """The paper's size in 1,000 epochs: mean at most 1e-2 %."""
-    solution = flm.solve(rock_paper_scissors(DISK), method=Reduced(adam=Adam()), num_subnets=27)
+    """The paper's size in 1,000 epochs on 60 starts: mean at most 1e-2 %."""
+    solution = flm.solve(rock_paper_scissors(DISK), method=Reduced(adam=Adam(num_starts=60)), num_subnets=27)
     assert solution.num_subnets == 27
     check_disks(solution, 4, 1e-2)
 
@@ -211,7 +200,7 @@ def test_one_and_two_sided_bounds(bounds):
     problem = flm.OptimalControl(
         van_der_pol().dynamics, van_der_pol().running_cost, 5.0, ("x1", "x2"), ("u",), initial=(0.0, 1.0), bounds=bounds
     )
-    solution = flm.solve(problem, tol=1e-7)
+    solution = flm.solve(problem, tol=1e-6)
     u = solution.control(np.linspace(0, 5, 1001))
     low, high = (-np.inf if bounds[0] is None else bounds[0]), (np.inf if bounds[1] is None else bounds[1])
     assert u.min() >= low
@@ -241,10 +230,8 @@ def test_a_path_constraint():
     solution = flm.solve(problem, tol=1e-4)
     assert solution.violation() < 1e-3
     assert solution.trajectory(np.linspace(0, 1, 301)).max() < 0.501
-    assert (
-        flm.solve(flm.OptimalControl(**{**_fields(problem), "path": None})).trajectory(np.linspace(0, 1, 301)).max()
-        > 0.6
-    )
+    freely = flm.solve(flm.OptimalControl(**{**_fields(problem), "path": None}), tol=1e-2)
+    assert freely.trajectory(np.linspace(0, 1, 301)).max() > 0.6
     if importlib.util.find_spec("casadi"):
         np.testing.assert_allclose(solution.cost(), collocation(problem).cost, rtol=1e-4)
 
@@ -264,7 +251,7 @@ def test_swinging_up_a_pendulum():
 
 def test_bounded_families():
     problem = van_der_pol(flm.Box(x1=(-0.05, 0.05), x2=(0.95, 1.05)), horizon=4.0)
-    solution = flm.solve(problem, tol=1e-5)
+    solution = flm.solve(problem, tol=5e-5)
     x0 = problem.sample(3, seed=4)
     u = solution.control(np.linspace(0, 4, 401), x0)
     assert np.abs(u).max() <= 1.0
@@ -318,7 +305,7 @@ def test_an_interruption_returns_the_best_so_far(method):
         if len(steps) == 2:
             raise KeyboardInterrupt
 
-    chosen = Penalty(epochs=3000, nodes=21) if method == "penalty" else method
+    chosen = Penalty(epochs=3000, nodes=21, state_subnets=2, control_subnets=2) if method == "penalty" else method
     solution = flm.solve(rock_paper_scissors((0.1, 0.3, 0.6)), tol=1e-13, method=chosen, progress=stop)
     assert solution.status.word == "interrupted"
     assert str(solution.status).startswith("interrupted; this is the best answer so far")

@@ -31,7 +31,7 @@ def find_problem(what: str, settings: list[str] | None = None) -> Asked:
 
         path = Path(what)
         return Asked(read_problem(path, parameters=numbers), path.stem, path.read_text(encoding="utf-8"))
-    from flm.problems.catalogue import catalogue
+    from flm.problems import catalogue
 
     makers = catalogue()
     if what not in makers:

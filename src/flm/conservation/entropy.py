@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from flm.conservation.fluxes import Elementwise, OnArrays, derivative, on_arrays
+from flm.conservation.fluxes import Elementwise, OnArrays, breaking_time, derivative, on_arrays
 from flm.wording import InputError
 
 _SEARCH = 256  # intervals of y in which feet of characteristics are looked for
@@ -66,21 +66,7 @@ class EntropySolution:
     @cached_property
     def breaking_time(self) -> float:
         """When the first shock forms, t* = −1 / min (f′(u0))′; infinite when characteristics never meet."""
-        low, high = self.period
-        step = (high - low) / 2**14
-        x = low + step * np.arange(2**14)
-        slope = (self._wave(x + 1e-3 * step) - self._wave(x - 1e-3 * step)) / (2e-3 * step)
-        left, right = x[slope.argmin()] - step, x[slope.argmin()] + step
-        h = 1e-4 * (high - low)
-        for _ in range(80):  # ternary search with a fourth-order difference
-            a, b = left + (right - left) / 3.0, right - (right - left) / 3.0
-            y = np.array([a, b])
-            da, db = (8 * (self._wave(y + h) - self._wave(y - h)) - self._wave(y + 2 * h) + self._wave(y - 2 * h)) / (
-                12 * h
-            )
-            left, right = (left, b) if da <= db else (a, right)
-        steepest = min(float(da), float(db))
-        return -1.0 / steepest if steepest < -1e-12 * np.abs(slope).max() - 1e-300 else np.inf
+        return breaking_time(self._wave, *self.period)
 
     def shocks(self, t: float) -> np.ndarray:
         """Positions of the shocks at time t, in the period and in order: where the foot of the characteristic jumps."""

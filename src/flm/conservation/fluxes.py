@@ -94,6 +94,20 @@ def _automatic(flux: Elementwise) -> OnArrays:
     return on_arrays(tangent)
 
 
+def breaking_time(wave: OnArrays, low: float, high: float) -> float:
+    """When characteristics of speed wave(x) = f′(u0(x)) first meet, −1 / min wave′; infinite when they never do."""
+    step, h = (high - low) / 2**14, 1e-4 * (high - low)
+    x = low + step * np.arange(2**14)
+    slope = (wave(x + 1e-3 * step) - wave(x - 1e-3 * step)) / (2e-3 * step)
+    left, right = x[slope.argmin()] - step, x[slope.argmin()] + step
+    for _ in range(80):  # ternary search with a fourth-order difference
+        y = np.array([left + (right - left) / 3.0, right - (right - left) / 3.0])
+        da, db = (8 * (wave(y + h) - wave(y - h)) - wave(y + 2 * h) + wave(y - 2 * h)) / (12 * h)
+        left, right = (left, y[1]) if da <= db else (y[0], right)
+    steepest = min(float(da), float(db))
+    return -1.0 / steepest if steepest < -1e-12 * np.abs(slope).max() - 1e-300 else np.inf
+
+
 def turning_points(flux: OnArrays, low: float, high: float) -> np.ndarray:
     """Where f has its local minima and maxima in (low, high), to √rounding, so that f there is exact to rounding."""
     u = np.linspace(low, high, 4097)

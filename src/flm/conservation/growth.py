@@ -46,13 +46,7 @@ class ShockGrowth:
     continuation in ν. K doubles; J grows while that lowers the cost by a quarter. Before characteristics meet
     (horizon < breaking time) the solution is smooth: the last stage has ν = 0 and convergence is geometric.
 
-    Args:
-        law: The law.
-        breaking_time: Until when the solution is smooth, in units of the horizon.
-        start: The first time.
-        tol: Relative L1 error wanted.
-        max_columns: Largest number of linear unknowns.
-        record: Remembers and tells each level.
+    `breaking_time`, until when the solution is smooth, is in units of the horizon; `start` is the first time.
     """
 
     law: Law
@@ -116,11 +110,9 @@ class ShockGrowth:
             found = minimize(bank, inner, 0.0, 1.0, steps=12, stop=1e-2)
         else:
             viscosity = VISCOSITY * 2.0 * np.pi * self.law.oscillation / bank.num_harmonics
-            # row weights from the solution, twice
-            found = minimize(bank, inner, viscosity, bank.compression(inner), steps=6, stop=1e-3)
-            found = minimize(
-                bank, found.point.inner, viscosity, bank.compression(found.point.inner), steps=6, stop=1e-3
-            )
+            for _ in range(2):  # row weights from the solution
+                found = minimize(bank, inner, viscosity, bank.compression(inner), steps=6, stop=1e-3)
+                inner = found.point.inner
         return Fitted(bank, bank.outer(found.point.inner), float(found.value))
 
     def _grow_times(self, fit: Fitted) -> Fitted:
@@ -220,9 +212,8 @@ def pad(coefficients: np.ndarray, old: Bank, new: Bank) -> np.ndarray:
 
 def evaluate(bank: Bank, coefficients: np.ndarray) -> tuple[np.ndarray, float]:
     """u on the comparison grid (A, M), and the mean of |R|/(osc amp) there at ν = 0."""
-    law = bank.law
-    waves, clock = Waves.at(_ANGLES, bank.num_harmonics), WaveTable.at(_NODES, bank.frequencies)
-    u = law.mean + waves.value @ (coefficients @ clock.columns().T)
-    r = waves.integral @ (coefficients @ clock.columns(1).T) + law.flux(u) * law.scale - bank.frame * u
+    clock = WaveTable.at(_NODES, bank.frequencies)
+    phase, phase_s = coefficients @ clock.columns().T, coefficients @ clock.columns(1).T
+    u, r = bank.at(Waves.at(_ANGLES, bank.num_harmonics), phase, phase_s)
     r = np.abs(r - r.mean(axis=0)) @ _NODE_WEIGHTS
-    return u, float(np.mean(r)) / (law.oscillation * law.amplitude)
+    return u, float(np.mean(r)) / (bank.law.oscillation * bank.law.amplitude)

@@ -40,13 +40,8 @@ class Clock:
 class Tones:
     """A fit of one harmonic, which can be moved to other frequencies.
 
-    Args:
-        clock: The nodes.
-        target: p and q at the nodes, times the roots of the weights, (M, 2).
-        frequencies: (J,).
-        coefficients: (2J, 2) of cos then sin, for p and q.
-        basis: Orthonormal columns that span those of the fit.
-        residual: (M, 2).
+    `target` (M, 2) are p and q at the nodes, times the roots of the weights; `coefficients` (2J, 2) those of cos then sin,
+    for p and q; the orthonormal columns of `basis` span those of the fit.
     """
 
     clock: Clock
@@ -89,35 +84,23 @@ class Tones:
 
 
 def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float, *, speed: float) -> MovingSeries:
-    """The best series found with exactly `num_subnets` sub-networks in a frame of the given speed.
+    """The best series found with exactly `num_subnets` sub-networks, the constant included, in a frame of the given speed.
 
-    Args:
-        series: The large solution.
-        num_subnets: N, the constant included when it is not zero.
-        horizon: The length of time that matters.
-        speed: c of the new frame; 0 makes each term a sub-network of an FLM in (x, t).
-
-    Returns:
-        A series of `num_subnets` sub-networks, or fewer when the large solution has no more harmonics to give.
+    Speed 0 makes each term a sub-network of an FLM in (x, t). There are fewer when the large solution has no more harmonics
+    to give; `horizon` is the length of time that matters.
     """
     budget = num_subnets - (series.mean != 0.0)
     harmonics = np.unique(series.wavenumbers)
     # Each harmonic that is used takes a sub-network: only the strongest can be.
     coarse = series.start + horizon * (np.arange(64) + 0.5) / 64
-    energy = np.sum(np.abs(series.amplitudes(coarse, int(harmonics.max(initial=0)))[harmonics - 1]) ** 2, axis=1)
+    energy = [np.sum(np.abs(series.amplitude(k, coarse)) ** 2) for k in harmonics]
     harmonics = np.sort(harmonics[np.argsort(energy, kind="stable")[::-1][: max(budget, 0)]])
     drift = 2.0 * np.pi / series.period * (series.speed - speed)  # z_k turns by −k · drift in the new frame
     fits = []
     for k in harmonics:
         mine = series.wavenumbers == k
         clock = Clock.make(horizon, float(series.frequencies[mine].max(initial=0.0)) + k * abs(drift))
-        z = replace(
-            series,
-            wavenumbers=np.ones(mine.sum(), int),
-            frequencies=series.frequencies[mine],
-            coefficients=series.coefficients[mine],
-        ).amplitudes(series.start + clock.times, 1)[0]
-        z = z * np.exp(-1j * k * drift * clock.times) * clock.roots
+        z = series.amplitude(k, series.start + clock.times) * np.exp(-1j * k * drift * clock.times) * clock.roots
         fits.append(Tones.at(clock, np.stack([z.real, -z.imag], axis=1), np.zeros(0)))
     queue: list[tuple[float, int, int, Tones]] = []
 
@@ -137,7 +120,16 @@ def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float, *,
         _, index, _, fits[index] = heapq.heappop(queue)
         used += 1
         push(index)
-    return _collect(series, harmonics, fits, speed)
+    counts = [len(fit.frequencies) for fit in fits]
+    # A fit's coefficients (2J, 2) have rows cos wτ then sin wτ, columns cos κkξ and sin κkξ.
+    tables = [fit.coefficients.reshape(2, -1, 2).transpose(1, 2, 0) for fit in fits]
+    return replace(
+        series,
+        wavenumbers=np.repeat(harmonics, counts),
+        frequencies=np.concatenate([np.zeros(0), *(fit.frequencies for fit in fits)]),
+        coefficients=np.concatenate([np.zeros((0, 2, 2)), *tables]),
+        speed=speed,
+    )
 
 
 def add_tone(fit: Tones, center: float) -> Tones:
@@ -174,21 +166,3 @@ def refine(start: Tones) -> Tones:
 @lru_cache(maxsize=64)
 def _gauss(count: int) -> tuple[np.ndarray, np.ndarray]:
     return np.polynomial.legendre.leggauss(count)
-
-
-def _collect(series: MovingSeries, harmonics: np.ndarray, fits: list[Tones], speed: float) -> MovingSeries:
-    wavenumbers, frequencies, coefficients = [], [], []
-    for k, fit in zip(harmonics, fits, strict=True):
-        count = len(fit.frequencies)
-        for j in range(count):
-            wavenumbers.append(k)
-            frequencies.append(fit.frequencies[j])
-            # rows cos κkξ and sin κkξ, columns cos wτ and sin wτ
-            coefficients.append(np.stack([fit.coefficients[j], fit.coefficients[count + j]], axis=1))
-    return replace(
-        series,
-        wavenumbers=np.array(wavenumbers, int),
-        frequencies=np.array(frequencies, float),
-        coefficients=np.array(coefficients).reshape(-1, 2, 2),
-        speed=speed,
-    )

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from flm.conservation.fluxes import OnArrays, derivative, on_arrays
+from flm.conservation.fluxes import OnArrays, breaking_time, derivative, on_arrays
 from flm.domains import Box
 from flm.language.arguments import Named, Value, argument_names, described
 from flm.language.learn import Learn
@@ -72,7 +72,7 @@ class ConservationLaw:
         if not np.all(np.isfinite(_tried(self.flux, sample, "`flux`"))):
             raise InputError("`flux` must be finite on the range of the initial state; got values that are not.")
         self.speed(sample)
-        self._exact = exact
+        self.exact = exact
         if exact is not None and (odd := [n for n in argument_names(exact, "`exact`") if n not in domain.axes]):
             raise InputError(f"`exact` must be a function of {' and '.join(domain.axes)}; got the argument {odd[0]!r}.")
 
@@ -80,11 +80,6 @@ class ConservationLaw:
     def axes(self) -> tuple[str, ...]:
         """Names of space and time."""
         return self.domain.axes
-
-    @property
-    def exact(self) -> Callable[..., Value] | None:
-        """The exact solution by name, or None."""
-        return self._exact
 
     @cached_property
     def flux(self) -> OnArrays:
@@ -106,15 +101,14 @@ class ConservationLaw:
     @cached_property
     def state_range(self) -> tuple[float, float]:
         """The least and the largest initial value, which bound the solution at all times."""
-        values = self.initial(self._fine())
+        values = self.initial(np.linspace(*self.domain.intervals[0], 2**14 + 1)[:-1])
         return float(values.min()), float(values.max())
 
     @cached_property
     def breaking_time(self) -> float:
         """How long the solution stays smooth, −1 / min (f′(u0))_x; infinite when no characteristics meet."""
-        waves = self.speed(self.initial(self._fine()))
-        steepest = float(np.min(np.roll(waves, -1) - waves) / (self._fine()[1] - self._fine()[0]))
-        return -1.0 / steepest if steepest < -1e-12 * (np.abs(waves).max() + 1e-300) else np.inf
+        low, high = self.domain.intervals[0]
+        return breaking_time(lambda x: self.speed(self.initial(low + (x - low) % (high - low))), low, high)
 
     def strong(self) -> PDE:
         """The law as a strong residual, u_t + f′(u) u_x = 0, for gradient training: the paper's form."""
@@ -131,16 +125,16 @@ class ConservationLaw:
             Named(residual, (u, f"{u}_t", f"{u}_{x}")),
             [initial(Named(self._plain_initial, (x,)), unknown=u), periodic(x)],
             unknowns=self.unknowns,
-            exact=self._exact,
+            exact=self.exact,
         )
 
     def exact_values(self, points: npt.ArrayLike) -> np.ndarray:
         """The exact solution at points (P, 2), (P,)."""
-        if self._exact is None:
+        if self.exact is None:
             raise InputError("the problem must have an `exact` solution for this; give `reference` instead.")
         points = self.domain.as_points(points)
         columns = dict(zip(self.axes, points.T, strict=True))
-        values = self._exact(**{name: columns[name] for name in argument_names(self._exact, "`exact`")})
+        values = self.exact(**{name: columns[name] for name in argument_names(self.exact, "`exact`")})
         return np.broadcast_to(np.asarray(values, float), (len(points),))
 
     def test_points(self, shape: tuple[int, int] = (251, 101)) -> np.ndarray:
@@ -171,9 +165,6 @@ class ConservationLaw:
             return float(self._initial)
         known = {self.axes[0]: x, **self.parameters}
         return self._initial(**{name: known[name] for name in argument_names(self._initial, "`initial`")})
-
-    def _fine(self) -> np.ndarray:
-        return np.linspace(*self.domain.intervals[0], 2**14 + 1)[:-1]
 
 
 def _tried(function: OnArrays, values: np.ndarray, label: str) -> np.ndarray:

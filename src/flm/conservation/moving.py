@@ -1,13 +1,23 @@
-"""Periodic functions of (x, t) as sub-networks in a moving frame, in NumPy: what growth and distillation work on."""
+"""Periodic functions of (x, t) as sub-networks in a moving frame: as a series in NumPy, and as a model."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Array
 
+from flm.domains import Box
+from flm.models.base import AbstractModel, InputMap
+from flm.models.flm import FLM
+from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries
 from flm.series.tables import WaveTable
+from flm.series.waves import Orders
+from flm.wording import InputError
 
 _CHUNK = 2**21  # numbers per table when evaluating
 
@@ -19,15 +29,8 @@ class MovingSeries:
     With c = 0 each term is a sub-network of an FLM in (x, t); otherwise it is one in the inputs (ξ, τ), a linear map of
     (x, t), and two plain waves with time frequencies −κkc ± w.
 
-    Args:
-        wavenumbers: k, whole numbers ≥ 1, (N,).
-        frequencies: w ≥ 0, radians per unit of time, (N,).
-        coefficients: C, (N, 2, 2).
-        mean: The conserved mean.
-        speed: c, the speed of the frame.
-        left: Where the period starts.
-        start: The first time.
-        period: L.
+    `wavenumbers` are k ≥ 1 and `frequencies` w ≥ 0, (N,) each, with `coefficients` C (N, 2, 2); the conserved `mean`, c as
+    `speed` and L as `period` are numbers.
     """
 
     wavenumbers: np.ndarray
@@ -49,27 +52,88 @@ class MovingSeries:
         points = np.asarray(points, float)
         k, which = np.unique(self.wavenumbers, return_inverse=True)
         w, when = np.unique(self.frequencies, return_inverse=True)
-        # Terms share harmonics and often frequencies: one small matrix per cos/sin pair.
-        table = np.zeros((2, len(k), 2, len(w)))
-        for i in range(2):
-            for j in range(2):
-                np.add.at(table[i, :, j], (which, when), self.coefficients[:, i, j])
-        table = table.reshape(2 * len(k), 2 * len(w))
-        chunk = max(1, _CHUNK // max(len(k) + len(w), 1))
+        # Terms share harmonics and often frequencies: one matrix from the columns of time to those of space.
+        table = np.zeros((len(k), len(w), 2, 2))
+        np.add.at(table, (which, when), self.coefficients)
+        table = table.transpose(2, 0, 3, 1).reshape(2 * len(k), 2 * len(w))
         parts = []
-        for first in range(0, len(points), chunk):
-            x, t = points[first : first + chunk].T
-            tau = t - self.start
-            space = WaveTable.at(2.0 * np.pi / self.period * (x - self.left - self.speed * tau), k).columns()
-            clock = WaveTable.at(tau, w).columns()
+        for chunk in np.array_split(points, len(points) * (len(k) + len(w)) // _CHUNK + 1):
+            tau = chunk[:, 1] - self.start
+            angle = 2.0 * np.pi / self.period * (chunk[:, 0] - self.left - self.speed * tau)
+            space, clock = WaveTable.at(angle, k).columns(), WaveTable.at(tau, w).columns()
             parts.append(self.mean + np.einsum("pa,pa->p", space, clock @ table.T))
-        return np.concatenate(parts) if parts else np.zeros(0)
+        return np.concatenate(parts)
 
-    def amplitudes(self, times: np.ndarray, num_harmonics: int) -> np.ndarray:
-        """z_k(t), complex (K, M): u = mean + Re Σ_k z_k e^{iκkξ} in the frame."""
-        pair = WaveTable.at(times - self.start, self.frequencies).pairs()  # (M, N, 2)
-        p, q = np.einsum("nij,mnj->inm", self.coefficients, pair)
-        z = np.zeros((num_harmonics + 1, len(times)), complex)
-        inside = self.wavenumbers <= num_harmonics
-        np.add.at(z, self.wavenumbers[inside], (p - 1j * q)[inside])
-        return z[1:]
+    def amplitude(self, k: int, times: np.ndarray) -> np.ndarray:
+        """z_k(t), complex (M,): u = mean + Re Σ_k z_k e^{iκkξ} in the frame."""
+        mine = self.wavenumbers == k
+        pairs = WaveTable.at(times - self.start, self.frequencies[mine]).pairs()  # (M, N, 2)
+        p, q = np.einsum("nij,mnj->im", self.coefficients[mine], pairs)
+        return p - 1j * q
+
+    def model(self, domain: Box) -> FLM | MovingFLM:
+        """The same function on a domain: an FLM when the frame is at rest, else an FLM in the moving frame."""
+        frequencies = np.stack([2.0 * np.pi / self.period * self.wavenumbers, self.frequencies], axis=1)
+        table = self.coefficients.reshape(-1, 4)
+        if self.mean != 0.0 or not len(table):
+            frequencies = np.concatenate([np.zeros((1, 2)), frequencies])
+            table = np.concatenate([[[self.mean, 0.0, 0.0, 0.0]], table])
+        waves, origin = SeparableSeries(frequencies, table).phase(), np.array([self.left, self.start])
+        if self.speed != 0.0:
+            inner = FLM(2, len(table), key=0, frequencies=frequencies)
+        else:  # an FLM counts from the center of its domain
+            inner = FLM(domain, len(table), key=0, frequencies=frequencies * domain.width / (2.0 * np.pi))
+            waves = waves.shift(origin - domain.center)
+        inner = inner.with_coefficients(np.concatenate([np.ravel(part) for part in waves.linear()]))
+        if self.speed == 0.0:
+            return inner
+        return MovingFLM(inner, self.speed, InputMap((self.left, self.start), (1.0, 1.0), domain.axes))
+
+
+class MovingFLM(AbstractModel):
+    """f(x, t) = g(x - c t, t) with an FLM g of two inputs, both counted from the map's center.
+
+    Args:
+        inner: g, an FLM of two inputs without a map of its own.
+        speed: c, the speed of the frame.
+        map: The center from which x and t are counted, with scale 1.
+    """
+
+    inner: FLM
+    speed: float = eqx.field(static=True)
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+
+    def __init__(self, inner: FLM, speed: float, map: InputMap):
+        self.inner, self.speed, self.map, self.num_outputs = inner, float(speed), map, 1
+
+    def __check_init__(self):
+        if self.inner.num_inputs != 2 or len(self.map.center) != 2 or self.map.scale != (1.0, 1.0):
+            raise InputError(
+                f"`inner` must have two inputs and `map` scale 1; got {self.inner.num_inputs}, {self.map!r}."
+            )
+
+    def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
+        """Values and derivatives by the chain rule, d_t = d_tau - c d_xi. See `AbstractModel.jets`."""
+        wanted = self._orders(orders)
+        moved = self.map(self._checked(points))
+        moved = jnp.stack([moved[:, 0] - self.speed * moved[:, 1], moved[:, 1]], axis=1)
+        # D^(a, b) f = sum_j binomial(b, j) (-c)^j D^(a + j, b - j) g
+        terms = [[(comb(b, j) * (-self.speed) ** j, (a + j, b - j)) for j in range(b + 1)] for a, b in wanted]
+        needed = tuple(dict.fromkeys(alpha for row in terms for _, alpha in row))
+        table = dict(zip(needed, self.inner.jets(moved, needed), strict=True))
+        return jnp.stack([sum(factor * table[alpha] for factor, alpha in row) for row in terms])
+
+    @property
+    def num_subnets(self) -> int:
+        """N, the number of sub-networks in the frame."""
+        return self.inner.num_subnets
+
+    @property
+    def series(self) -> PhaseSeries:
+        """The same function as a plain series in (x, t), at most 2N sub-networks."""
+        waves = self.inner.series.exponential()
+        n = np.asarray(waves.frequencies)
+        sheared = np.stack([n[:, 0], n[:, 1] - self.speed * n[:, 0]], axis=1)
+        plain = ExponentialSeries(sheared, waves.coefficients, self.map.axes, is_real=True).shift(self.map.center)
+        return plain.nonzero().phase()

@@ -33,16 +33,7 @@ VISCOSITY = 0.01  # final ν as a multiple of 2π osc / K: the smallest that doe
 
 @dataclass(frozen=True)
 class Law:
-    """A conservation law in nondimensional variables.
-
-    Args:
-        flux: f on arrays.
-        speed: f′ on arrays.
-        start: The initial state as a function of x on arrays.
-        left: Where the period starts.
-        period: L.
-        horizon: T.
-    """
+    """A conservation law in nondimensional variables: f, f′ and the initial state on arrays, the period from `left`, T."""
 
     flux: OnArrays
     speed: OnArrays
@@ -172,22 +163,22 @@ class Bank:
         """The other way round."""
         return inner @ self._orthonormal[0].T
 
-    def state(self, inner: np.ndarray) -> np.ndarray:
-        """u at the collocation points, (X, M)."""
-        return self.law.mean + self.waves[0] @ (inner @ self.clock[0].T)
-
     def residual(self, inner: np.ndarray, viscosity: float) -> tuple[np.ndarray, np.ndarray]:
         """u and R at the collocation points, both (X, M)."""
-        value, slope, integral = self.waves
-        phase = inner @ self.clock[0].T
-        u = self.law.mean + value @ phase
-        r = integral @ (inner @ self.clock[1].T) + self.law.flux(u) * self.law.scale - self.frame * u
-        r = r - viscosity * (slope @ phase)
+        phase, phase_s = inner @ self.clock.value.T, inner @ self.clock.slope.T
+        u, r = self.at(self.waves, phase, phase_s)
+        r = r - viscosity * (self.waves.slope @ phase)
         return u, r - r.mean(axis=0)
+
+    def at(self, waves: Waves, phase: np.ndarray, phase_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """u and R without viscosity and mean at any points, from the harmonics' amplitudes (2K, M) and their slopes."""
+        u = self.law.mean + waves.value @ phase
+        return u, waves.integral @ phase_s + self.law.flux(u) * self.law.scale - self.frame * u
 
     def compression(self, inner: np.ndarray) -> np.ndarray:
         """Row weights 1/(1 + 10 max(−(f′(u))_x, 0) L/(osc K)), (X, M): characteristics that run together are a shock."""
-        waves = np.fft.rfft(self.law.speed(self.state(inner)) * self.law.scale, axis=0)
+        u = self.law.mean + self.waves.value @ (inner @ self.clock.value.T)
+        waves = np.fft.rfft(self.law.speed(u) * self.law.scale, axis=0)
         order = 1j * np.arange(len(waves))[:, None]
         slope = np.fft.irfft(order * waves, n=len(self.theta), axis=0)
         steepness = 2.0 * np.pi * np.maximum(-slope, 0.0) / (self.law.oscillation * self.num_harmonics)
@@ -197,15 +188,9 @@ class Bank:
 def minimize(
     bank: Bank, inner: np.ndarray, viscosity: float, weights: np.ndarray | float, *, steps: int, stop: float
 ) -> Minimum[Point]:
-    """Levenberg–Marquardt on mean_θ ∫ (weights · R)² ds/(osc amp)² + 10 mean_θ (u − u0)²/amp² at s = 0.
+    """Levenberg–Marquardt on mean_θ ∫ (weights · R)² ds/(osc amp)² + 10 mean_θ (u − u0)²/amp² at s = 0, from `inner` (2K, r).
 
-    Args:
-        bank: The unknowns.
-        inner: The start, (2K, r).
-        viscosity: ν.
-        weights: Row weights (X, M), or 1.
-        steps: At most this many.
-        stop: Stop when a step lowers the cost by less than this share.
+    It stops when a step lowers the cost by less than the share `stop`.
     """
     rule = FixedFactors(1e-10, down=16.0, up=16.0, most=1e3)
     with one_thread(bank.num_columns):

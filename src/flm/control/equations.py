@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +25,9 @@ import numpy as np
 
 from flm.language.arguments import Named, argument_names
 from flm.wording import InputError, InputTypeError, did_you_mean
+
+if TYPE_CHECKING:
+    from flm.control.problem import OptimalControl
 
 Function = Callable[..., object] | Named  # its arguments are picked by name; it returns a number, or several
 Constraints = Function | list[Function] | tuple[Function, ...] | None
@@ -35,17 +39,7 @@ Scalar = jax.Array | np.ndarray | float
 class Equations:
     """What a control problem says, without its numbers: hashable, so that compiled kernels are shared between problems.
 
-    Args:
-        dynamics: One value per state.
-        running_cost: One value.
-        terminal_cost: One value at the final time, or None.
-        path: Functions g, required to be <= 0 all along.
-        terminal: Functions h, required to be 0 at the final time.
-        states: Names.
-        controls: Names.
-        parameters: Names.
-        on_simplex: Whether the last state is one minus the sum of the others.
-        free: Whether the horizon is free.
+    `num_path` and `num_terminal` count the values that its constraints return.
     """
 
     dynamics: Named
@@ -53,6 +47,8 @@ class Equations:
     terminal_cost: Named | None
     path: tuple[Named, ...]
     terminal: tuple[Named, ...]
+    num_path: int
+    num_terminal: int
     states: tuple[str, ...]
     controls: tuple[str, ...]
     parameters: tuple[str, ...]
@@ -98,7 +94,7 @@ class Equations:
 
     def path_values(self, s: Scalar, v: Array, w: Array, numbers: Array) -> jax.Array:
         """All path constraints g."""
-        return self._all(self.path, self.known(s, v, w, numbers))
+        return _all(self.path, self.known(s, v, w, numbers))
 
     def final_cost(self, v: Array, w: Array, numbers: Array) -> jax.Array:
         """phi, zero when there is no terminal cost."""
@@ -108,7 +104,7 @@ class Equations:
 
     def terminal_values(self, v: Array, w: Array, numbers: Array) -> jax.Array:
         """All terminal constraints h."""
-        return self._all(self.terminal, self.known(1.0, v, w, numbers))
+        return _all(self.terminal, self.known(1.0, v, w, numbers))
 
     def running_lagrangian(self, s: Scalar, v: Array, w: Array, numbers: Array, lam: Array, rho: Scalar) -> jax.Array:
         """l with the path constraints' augmented Lagrangian."""
@@ -126,10 +122,6 @@ class Equations:
         h = self.terminal_values(v, w, numbers)
         return value + nu @ h + 0.5 * rho * h @ h
 
-    def _all(self, functions: tuple[Named, ...], known: Mapping[str, Scalar]) -> jax.Array:
-        values = [value for function in functions for value in values_of(function, known)]
-        return stack(values) if values else jnp.zeros((0,))
-
 
 def values_of(named: Named, known: Mapping[str, Scalar]) -> Sequence[Scalar]:
     """What a function returns, its arguments picked by name: one value or several, as a sequence."""
@@ -137,81 +129,64 @@ def values_of(named: Named, known: Mapping[str, Scalar]) -> Sequence[Scalar]:
     return value if isinstance(value, tuple | list) else (value,)
 
 
+def _all(functions: tuple[Named, ...], known: Mapping[str, Scalar]) -> jax.Array:
+    values = [value for function in functions for value in values_of(function, known)]
+    return stack(values) if values else jnp.zeros((0,))
+
+
 def stack(values: Sequence[Scalar]) -> jax.Array:
     """Scalars as a vector of floats."""
     return jnp.stack([jnp.asarray(value, float) for value in values])
 
 
-def make_equations(
-    states: tuple[str, ...],
-    controls: tuple[str, ...],
-    parameters: tuple[str, ...],
-    dynamics: Function,
-    running_cost: Function,
-    terminal_cost: Function | None,
-    path: Constraints,
-    terminal: Constraints,
-    *,
-    on_simplex: bool,
-    free: bool,
-) -> Equations:
-    """A problem's functions, checked: their arguments are known names, and they return as many values as they should.
-
-    Raises:
-        TypeError: Something is not a function of named arguments, or it cannot be traced.
-        ValueError: An argument is not known, or there are too few or too many values.
-    """
+def make_equations(problem: OptimalControl) -> Equations:
+    """A problem's functions, refused unless their arguments are known names and they return as many values as they should."""
+    states, controls, parameters = problem.states, problem.controls, tuple(problem.parameters)
     along, at_end = ("t", *states, *controls, *parameters), ("t", *states, *parameters)
-    rates = _by_name("dynamics", dynamics, along)
-    if (count := _count_values("dynamics", rates, "one value per state")) != len(states):
+    rates, count = _read("dynamics", problem.dynamics, along, "one value per state")
+    if count != len(states):
         raise InputError(
             f"`dynamics` must return one value for each state {', '.join(states)}; got {count} "
             f"value{'s' if count > 1 else ''} for {len(states)} states."
         )
+    costs = [_read("running_cost", problem.running_cost, along, "one value")]
+    if problem.terminal_cost is not None:
+        costs.append(_read("terminal_cost", problem.terminal_cost, at_end, "one value"))
+    for role, (_, count) in zip(("running_cost", "terminal_cost"), costs, strict=False):
+        if count != 1:
+            raise InputError(f"`{role}` must return one value; got {count}.")
+    path = [_read("path", function, along, "values") for function in _listed(problem.path)]
+    terminal = [_read("terminal", function, at_end, "values") for function in _listed(problem.terminal)]
     return Equations(
         dynamics=rates,
-        running_cost=_one_value("running_cost", running_cost, along),
-        terminal_cost=None if terminal_cost is None else _one_value("terminal_cost", terminal_cost, at_end),
-        path=_several("path", path, along),
-        terminal=_several("terminal", terminal, at_end),
+        running_cost=costs[0][0],
+        terminal_cost=costs[1][0] if len(costs) > 1 else None,
+        path=tuple(named for named, _ in path),
+        terminal=tuple(named for named, _ in terminal),
+        num_path=sum(count for _, count in path),
+        num_terminal=sum(count for _, count in terminal),
         states=states,
         controls=controls,
         parameters=parameters,
-        on_simplex=on_simplex,
-        free=free,
+        on_simplex=problem.on_simplex,
+        free=problem.free,
     )
 
 
-def _one_value(role: str, function: Function, known: tuple[str, ...]) -> Named:
-    named = _by_name(role, function, known)
-    if (count := _count_values(role, named, "one value")) != 1:
-        raise InputError(f"`{role}` must return one value; got {count}.")
-    return named
+def _listed(value: Constraints) -> Sequence[Function]:
+    return () if value is None else value if isinstance(value, list | tuple) else (value,)
 
 
-def _several(role: str, value: Constraints, known: tuple[str, ...]) -> tuple[Named, ...]:
-    """Constraints: none, one function or several, of any number of values."""
-    functions = () if value is None else value if isinstance(value, list | tuple) else (value,)
-    found = tuple(_by_name(role, function, known) for function in functions)
-    for named in found:
-        _count_values(role, named, "values")
-    return found
-
-
-def _by_name(role: str, function: Function, known: tuple[str, ...]) -> Named:
-    """`function` with its argument names checked; arguments with defaults are left alone."""
+def _read(role: str, function: Function, known: tuple[str, ...], expected: str) -> tuple[Named, int]:
+    """A function whose arguments are known names (those with defaults are left alone), and how many values it returns."""
     names = argument_names(function, f"`{role}`")
     for name in names:
         if name not in known:
             raise InputError(
                 f"`{role}` must only use the names {', '.join(known)}; got {name!r}.{did_you_mean(name, known)}"
             )
-    return Named(function.function if isinstance(function, Named) else function, names)
-
-
-def _count_values(role: str, named: Named, expected: str) -> int:
-    """The number of values that a function returns at one point."""
-    point = {name: jax.ShapeDtypeStruct((), jnp.result_type(float)) for name in named.names}
+    named = Named(function.function if isinstance(function, Named) else function, names)
+    point = {name: jax.ShapeDtypeStruct((), jnp.result_type(float)) for name in names}
     try:
         values = jax.eval_shape(lambda known: values_of(named, known), point)
     except (jax.errors.TracerArrayConversionError, jax.errors.TracerBoolConversionError) as error:
@@ -222,4 +197,4 @@ def _count_values(role: str, named: Named, expected: str) -> int:
     shapes = [getattr(value, "shape", ()) for value in values]
     if any(shapes):
         raise InputError(f"`{role}` must return {expected}, elementwise; got shapes {shapes} for scalar arguments.")
-    return len(values)
+    return named, len(values)

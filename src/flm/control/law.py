@@ -1,19 +1,33 @@
-"""A control law as a nonharmonic Fourier series in (time, initial state)."""
+"""Nonharmonic Fourier series in (time, initial state): a control law, and the state networks of the penalty method."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from flm.control.dynamics.following import Followed, follow
+from flm.control.dynamics.kernels import First, Points, finish
+from flm.control.dynamics.simulation import gauss, grid
 from flm.control.problem import OptimalControl
 from flm.series import PhaseSeries, SeparableSeries
 from flm.series.tables import WaveTable
 
+_SAMPLES = 401  # times at which controls are compared with their bounds
+_ELEMENTS = 24  # of Gauss quadrature of the networks' own cost
+
+
+class _InRows:
+    """Its arrays lie in rows, as a file holds them: products of a transposed view may round differently."""
+
+    def __post_init__(self):
+        for name in (field.name for field in fields(self)):  # type: ignore[arg-type]
+            if isinstance(value := getattr(self, name), np.ndarray):
+                object.__setattr__(self, name, np.ascontiguousarray(value, float))
+
 
 @dataclass(frozen=True, eq=False)
-class ControlLaw:
+class ControlLaw(_InRows):
     """u(t; x0) = clip(offset + Σ_n Σ_k a_nk Π cos/sin(n_p ζ_p), lower, upper), ζ = (s, z): normalized time and start.
 
     s = t/T in [0, 1], z = (v - center)/scale in [-1, 1]^d, with v the start's independent coordinates; d = 0 when the
@@ -45,12 +59,6 @@ class ControlLaw:
     horizon: float
     duration_frequencies: np.ndarray | None = None
     duration_coefficients: np.ndarray | None = None
-
-    def __post_init__(self):
-        # In rows, as a file holds them: products of a transposed view may round differently.
-        for name in (field.name for field in fields(self)):
-            if isinstance(value := getattr(self, name), np.ndarray):
-                object.__setattr__(self, name, np.ascontiguousarray(value, float))
 
     @classmethod
     def of(
@@ -85,8 +93,7 @@ class ControlLaw:
 
     def normalize(self, v: np.ndarray) -> np.ndarray:
         """z (P, d) of coordinates v (P, ...)."""
-        d = len(self.center)
-        return (v[:, :d] - self.center) / self.scale
+        return (v[:, : len(self.center)] - self.center) / self.scale
 
     def amplitudes(self, v: np.ndarray) -> np.ndarray:
         """The series in time of each start, (P, 2N, K): α_n, β_n in turn."""
@@ -94,40 +101,18 @@ class ControlLaw:
         result = np.einsum("pni,ntik->pntk", products, self.coefficients, optimize=True)
         return result.reshape(len(v), -1, self.coefficients.shape[-1])
 
-    def raw(self, s: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Controls before squashing, (P, R, K), at s (R,) for all starts or (P, R) for each its own."""
-        return self.offset + time_waves(s, self.frequencies[:, 0]) @ self.amplitudes(v)
-
-    def controls(self, s: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Controls (P, R, K), within their bounds."""
-        return np.clip(self.raw(s, v), self.lower, self.upper)
-
     def duration(self, v: np.ndarray) -> np.ndarray:
         """T for each start, (P,)."""
-        if self.duration_coefficients is None:
+        if self.duration_coefficients is None or self.duration_frequencies is None:
             return np.full(len(v), self.horizon)
-        assert self.duration_frequencies is not None
         products = space_products(self.normalize(v), self.duration_frequencies)
         return self.horizon * np.exp(np.einsum("pni,ni->p", products, self.duration_coefficients))
 
-    def inputs_at(self, v: np.ndarray) -> Callable[[np.ndarray, slice], np.ndarray]:
-        """A function of times s (E, P, q) and a slice of the starts v: controls, and log T when it is free."""
-
-        def inputs(s, part):
-            flat = s.transpose(1, 0, 2).reshape(s.shape[1], -1)  # (P, E q)
-            u = self.controls(flat, v[part]).reshape(s.shape[1], s.shape[0], s.shape[2], -1).transpose(1, 0, 2, 3)
-            if self.duration_coefficients is None:
-                return u
-            log_duration = np.log(self.duration(v[part]))[:, None]
-            return np.concatenate([u, np.broadcast_to(log_duration, s.shape)[..., None]], axis=-1)
-
-        return inputs
-
-    def breaks(self, v: np.ndarray) -> np.ndarray | None:
-        """Normalized times (P, B) at which the controls of each start have corners."""
-        if not (np.isfinite(self.lower).any() or np.isfinite(self.upper).any()):
-            return None
-        return crossings(lambda s: self.raw(s, v), self.lower, self.upper, len(v))
+    def at(self, v: np.ndarray) -> Controls:
+        """The controls of starts with coordinates v (P, d)."""
+        log_duration = None if self.duration_coefficients is None else np.log(self.duration(v))
+        waves = self.frequencies[:, 0], self.amplitudes(v)
+        return Controls(*waves, self.offset, self.lower, self.upper, log_duration)
 
     def series(self, axes: tuple[str, ...]) -> PhaseSeries:
         """The series before squashing, in physical units: radians per unit of time (of s, when T is free) and state."""
@@ -145,9 +130,112 @@ class ControlLaw:
         plain = SeparableSeries(frequencies, coefficients, axes).phase().rescale(1.0 / units)
         return plain.shift(np.array([0.0, *self.center]))
 
-    @classmethod
-    def _unpack(cls, named: dict[str, np.ndarray]) -> ControlLaw:
-        return cls(**named)  # type: ignore[arg-type]
+
+@dataclass(frozen=True, eq=False)
+class Controls:
+    """The controls of P starts, each a series in time with amplitudes of its own, (P, 2N, K), squashed to its bounds.
+
+    `log_duration` (P,) is log T when it is free.
+    """
+
+    frequencies: np.ndarray
+    amplitudes: np.ndarray
+    offset: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    log_duration: np.ndarray | None = None
+
+    def turned(self, turns: np.ndarray) -> Controls:
+        """The controls of symmetric images, by matrices (P, K, K) under which bounds and offset do not change."""
+        return replace(self, amplitudes=self.amplitudes @ turns)
+
+    def raw(self, s: np.ndarray, part: slice = slice(None)) -> np.ndarray:
+        """Controls before squashing, (P, R, K), at s (R,) for all starts or (P, R) for each its own."""
+        return self.offset + time_waves(s, self.frequencies) @ self.amplitudes[part]
+
+    def squashed(self, s: np.ndarray, part: slice = slice(None)) -> np.ndarray:
+        """Controls (P, R, K), within their bounds."""
+        return np.clip(self.raw(s, part), self.lower, self.upper)
+
+    def inputs(self, s: np.ndarray, part: slice) -> np.ndarray:
+        """Controls, and log T when it is free, at times s (E, P, q) of some of the starts, (E, P, q, k)."""
+        u = self.squashed(s.transpose(1, 0, 2).reshape(s.shape[1], -1), part)
+        u = u.reshape(s.shape[1], s.shape[0], s.shape[2], -1).transpose(1, 0, 2, 3)
+        if self.log_duration is None:
+            return u
+        return np.concatenate([u, np.broadcast_to(self.log_duration[part, None], s.shape)[..., None]], axis=-1)
+
+    def follow(self, problem: OptimalControl, v0: np.ndarray) -> Followed:
+        """The trajectories from v0 (P, d) under these controls, tightly integrated."""
+        return follow(problem, v0, self.inputs, self.breaks())
+
+    def breaks(self) -> np.ndarray | None:
+        """Normalized times (P, B) at which controls meet their bounds, nan where a start has fewer; None without bounds."""
+        bounds = [(k, b) for ends in (self.lower, self.upper) for k, b in enumerate(ends) if np.isfinite(b)]
+        if not bounds:
+            return None
+        index, level = np.array([k for k, _ in bounds]), np.array([bound for _, bound in bounds])
+        s, num_starts = np.linspace(0.0, 1.0, _SAMPLES), len(self.amplitudes)
+        above = self.raw(s)[..., index] > level  # (P, samples, bounds)
+        start, place, which = np.nonzero(above[:, 1:] != above[:, :-1])  # in the order of the starts
+        counts = np.bincount(start, minlength=num_starts)
+        column = np.arange(len(start)) - np.repeat(np.cumsum(counts) - counts, counts)
+        low = np.full((num_starts, counts.max(initial=0)), np.nan)
+        high, bound, rising = low.copy(), np.zeros(low.shape, int), np.zeros(low.shape, bool)
+        low[start, column], high[start, column], bound[start, column] = s[place], s[place + 1], which
+        rising[start, column] = above[start, place + 1, which]
+        for _ in range(34 if low.size else 0):  # bisections, to a tenth of a billionth of the horizon and less
+            middle = 0.5 * (low + high)
+            values = np.take_along_axis(self.raw(np.nan_to_num(middle)), index[bound][..., None], axis=-1)[..., 0]
+            late = (values > level[bound]) == rising
+            low, high = np.where(late, low, middle), np.where(late, middle, high)
+        return 0.5 * (low + high)
+
+
+@dataclass(frozen=True, eq=False)
+class StateNetworks(_InRows):
+    """Series v_i(s, z) for the independent coordinates of the state, which the penalty method learns beside the control.
+
+    `frequencies` (d, N, 1 + D) are radians per unit of normalized time and of the D varying coordinates of the start,
+    `coefficients` (d, N, 2, 2^D) in separable form; `penalties` are (μ₁, μ₂), the weights of dynamics and initial state.
+    """
+
+    frequencies: np.ndarray
+    coefficients: np.ndarray
+    center: np.ndarray
+    scale: np.ndarray
+    penalties: tuple[float, float]
+
+    def coordinates(self, s: np.ndarray, v0: np.ndarray, order: int = 0) -> np.ndarray:
+        """v, differentiated `order` times by s, (P, R, d), at s (R,) or (P, R) from starts v0 (P, ...)."""
+        z = (v0[:, : len(self.center)] - self.center) / self.scale
+        values = []
+        for frequencies, coefficients in zip(self.frequencies, self.coefficients, strict=True):
+            products = space_products(z, frequencies[:, 1:])
+            amplitudes = np.einsum("pni,nti->pnt", products, coefficients).reshape(len(z), -1, 1)
+            values.append(time_waves(s, frequencies[:, 0], order) @ amplitudes)
+        return np.concatenate(values, axis=-1)
+
+    def cost(self, problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> np.ndarray:
+        """The cost of these states and the law's controls, (P,)."""
+        end = self.coordinates(np.ones(1), v0)[:, 0]
+        weights = np.tile(gauss().weights / _ELEMENTS, _ELEMENTS)
+        rest = np.zeros((len(v0), problem.equations.num_inputs))
+        return self._along(problem, law, v0).running @ weights + finish(problem, end, rest).cost
+
+    def residual(self, problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> np.ndarray:
+        """The largest |dv/dt - f| of each start, (P,)."""
+        defect = self.coordinates(_nodes(), v0, 1) - self._along(problem, law, v0).rates
+        return np.abs(defect).max(axis=(1, 2)) / law.duration(v0)
+
+    def _along(self, problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> First:
+        """What the problem says of these states and the law's controls at the nodes."""
+        s = np.broadcast_to(_nodes(), (len(v0), len(_nodes())))
+        return Points(problem, s, law.at(v0).squashed(s)).first(self.coordinates(s, v0))
+
+
+def _nodes() -> np.ndarray:
+    return grid(np.linspace(0.0, 1.0, _ELEMENTS + 1), 1)[0].ravel()
 
 
 def time_waves(s: np.ndarray, frequencies: np.ndarray, order: int = 0) -> np.ndarray:
@@ -162,46 +250,3 @@ def space_products(z: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
         pair = WaveTable.at(z[:, p], frequencies[:, p]).pairs()  # (P, N, 2)
         products = (products[..., :, None] * pair[..., None, :]).reshape(len(z), len(frequencies), -1)
     return products
-
-
-def crossings(
-    raw: Callable[[np.ndarray], np.ndarray],
-    lower: np.ndarray,
-    upper: np.ndarray,
-    num_starts: int,
-    *,
-    samples: int = 401,
-) -> np.ndarray:
-    """Normalized times at which controls meet their bounds, (P, B), nan where a start has fewer: corners of clip(w).
-
-    Args:
-        raw: Controls before squashing, (P, R, K), at times s (R,) or (P, R).
-        lower: Bounds (K,).
-        upper: Bounds (K,).
-        num_starts: P.
-        samples: Times that are searched for changes of sign.
-    """
-    bounds = [
-        (k, bound) for k, pair in enumerate(zip(lower, upper, strict=True)) for bound in pair if np.isfinite(bound)
-    ]
-    if not bounds:
-        return np.zeros((num_starts, 0))
-    index, level = np.array([k for k, _ in bounds]), np.array([bound for _, bound in bounds])
-    s = np.linspace(0.0, 1.0, samples)
-    above = raw(s)[..., index] > level  # (P, samples, bounds)
-    start, place, which = np.nonzero(above[:, 1:] != above[:, :-1])
-    order = np.argsort(start, kind="stable")
-    start, place, which = start[order], place[order], which[order]
-    counts = np.bincount(start, minlength=num_starts)
-    column = np.arange(len(start)) - np.repeat(np.cumsum(counts) - counts, counts)
-    low = np.full((num_starts, counts.max(initial=0)), np.nan)
-    high, bound = low.copy(), np.zeros(low.shape, int)
-    low[start, column], high[start, column], bound[start, column] = s[place], s[place + 1], which
-    rising = np.zeros(low.shape, bool)
-    rising[start, column] = above[start, place + 1, which]
-    for _ in range(34 if low.size else 0):
-        middle = 0.5 * (low + high)
-        values = np.take_along_axis(raw(np.nan_to_num(middle)), index[bound][..., None], axis=-1)[..., 0]
-        late = (values > level[bound]) == rising
-        low, high = np.where(late, low, middle), np.where(late, middle, high)
-    return 0.5 * (low + high)

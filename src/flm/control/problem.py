@@ -6,16 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
 from flm.control.dynamics.following import Followed, follow
-from flm.control.dynamics.kernels import evaluate, evaluate_end
-from flm.control.equations import Constraints, Equations, Function, make_equations, stack, values_of
+from flm.control.equations import Constraints, Equations, Function, make_equations
 from flm.control.starts import Initial, Starts, make_starts
-from flm.control.symmetry import Invariants, Symmetries, keeps_bounds, make_group, what_breaks
+from flm.control.symmetry import Symmetries, check_invariances, make_group
 from flm.wording import InputError, did_you_mean, number_text
 
 Interval = tuple[float | None, float | None]  # None for an open end
@@ -37,7 +34,7 @@ class Free:
     guess: float
 
     def __post_init__(self):
-        if not (isinstance(self.guess, int | float | np.number) and np.isfinite(self.guess) and self.guess > 0):
+        if not _is_time(self.guess):
             raise InputError(f"`guess` must be a positive time; got {self.guess!r}.")
 
 
@@ -100,20 +97,18 @@ class OptimalControl:
         put("states", _names("states", self.states))
         put("controls", _names("controls", self.controls))
         put("parameters", _numbers(self.parameters))
-        _check_distinct(self.states, self.controls, tuple(self.parameters))
-        if not isinstance(self.horizon, Free):
-            _check_horizon(self.horizon)
+        _check_distinct(states=self.states, controls=self.controls, parameters=tuple(self.parameters))
+        if not (self.free or _is_time(self.horizon)):
+            raise InputError(f"`horizon` must be a positive time, or flm.Free(guess); got {self.horizon!r}.")
         if self.on_simplex and len(self.states) < 2:
             raise InputError(f"`states` must be at least two on the simplex; got {', '.join(self.states)}.")
-        functions = (self.dynamics, self.running_cost, self.terminal_cost, self.path, self.terminal)
-        names = (self.states, self.controls, tuple(self.parameters))
-        put("equations", make_equations(*names, *functions, on_simplex=self.on_simplex, free=self.free))
+        put("equations", make_equations(self))
         lower, upper = _bounds(self.bounds, self.controls)
         put("lower", lower)
         put("upper", upper)
         group = make_group(self.symmetries, self.states, self.controls)
         put("starts", make_starts(self.initial, self.states, self.on_simplex, group))
-        self._check_invariances()
+        check_invariances(self)
 
     equations: Equations = field(init=False)
     starts: Starts = field(init=False)
@@ -154,29 +149,6 @@ class OptimalControl:
         x = self.starts.lift(self.starts.sample(n, seed=seed))
         return x @ self.starts.group[image].states
 
-    def follow(
-        self, inputs: Callable[[np.ndarray, slice], np.ndarray], x0: npt.ArrayLike, breaks: np.ndarray | None = None
-    ) -> Followed:
-        """The trajectories from x0 under given inputs, tightly integrated.
-
-        Args:
-            inputs: Controls (and log T when it is free), (E, P, q, k), at normalized times s = t/T of shape (E, P, q) for a
-                slice of the starts.
-            x0: One initial state or several.
-            breaks: Normalized times (P, B) at which the inputs are not smooth; nan for none.
-        """
-        return follow(self.equations, self.numbers, self.starts.coordinates(x0), inputs, breaks)
-
-    def evaluate(self, s: np.ndarray, v: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rates of the coordinates (P, R, d) and running cost (P, R), per unit of normalized time, at s (R,)."""
-        every = np.broadcast_to(s, v.shape[:2])
-        rates, _, running, *_ = evaluate(self.equations, self.numbers, every, v, u)
-        return rates, running
-
-    def evaluate_end(self, v: np.ndarray) -> np.ndarray:
-        """The terminal cost (P,) of final coordinates v (P, d); zero when there is none."""
-        return evaluate_end(self.equations, self.numbers, v)
-
     def simulate(
         self, control: Callable[[np.ndarray], npt.ArrayLike | Sequence[npt.ArrayLike]], x0: npt.ArrayLike
     ) -> Followed:
@@ -203,7 +175,7 @@ class OptimalControl:
                 )
             return np.stack([np.broadcast_to(np.asarray(value, float), s.shape) for value in values], axis=-1)
 
-        return self.follow(inputs, x0)
+        return follow(self, self.starts.coordinates(x0), inputs)
 
     def optimal_costs(self, x0: npt.ArrayLike, method: str = "pontryagin") -> np.ndarray:
         """Costs from an independent reference, (P,): "pontryagin" or "collocation" (flm.references), one solve a start."""
@@ -233,47 +205,6 @@ class OptimalControl:
         left, right = f"{low} <= " if low != "-inf" else "", f" <= {high}" if high != "inf" else ""
         return f"{left}{self.controls[index]}{right}"
 
-    def _check_invariances(self) -> None:
-        """Refuse dynamics that leave the simplex, and claimed symmetries that the problem does not have, at a few random points."""
-        if not self.on_simplex and len(self.starts.group) == 1:
-            return
-        rng = np.random.default_rng(0)
-        n, k = len(self.states), len(self.controls)
-        x = rng.dirichlet(np.ones(n), 16) if self.on_simplex else self.starts.center + rng.standard_normal((16, n))
-        u = np.clip(rng.standard_normal((16, k)), self.lower, self.upper)
-
-        def describe(x: np.ndarray, u: np.ndarray) -> Invariants:
-            rates, same = _describe(self.equations, x, u, self.numbers)
-            return Invariants(np.asarray(rates), np.asarray(same))
-
-        rates = describe(x, u).rates
-        if self.on_simplex and np.abs(rates.sum(axis=1)).max() > 1e-9 * (1 + np.abs(rates).max()):
-            raise InputError(
-                "`dynamics` must keep the states on the simplex, their derivatives summing to zero; "
-                f"got a sum of {rates.sum(axis=1)[np.abs(rates.sum(axis=1)).argmax()]:.3g}."
-            )
-        broken = what_breaks(self.starts.group, describe, x, u)
-        if not all(keeps_bounds(member, self.lower, self.upper) for member in self.starts.group):
-            broken = broken or "the bounds break"
-        if broken:
-            raise InputError(f"`symmetries` must leave the problem unchanged; got {self.symmetries!r}, which {broken}.")
-
-
-@partial(jax.jit, static_argnums=0)
-def _describe(equations: Equations, x: jax.Array, u: jax.Array, numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The dynamics (P, n) and everything that a symmetry must not change (P, q), at states x (P, n), controls u (P, k)."""
-
-    def at(x, u):
-        known = dict(zip(equations.parameters, numbers, strict=False)) | {"t": 0.37 * numbers[-1]}
-        known |= dict(zip(equations.states, x, strict=True)) | dict(zip(equations.controls, u, strict=True))
-        costs = [equations.running_cost, *([equations.terminal_cost] if equations.terminal_cost else [])]
-        same = [value for cost in costs for value in values_of(cost, known)]
-        # Constraints may be exchanged among themselves.
-        same += [jnp.sum(stack(values_of(named, known)) ** 2) for named in (*equations.path, *equations.terminal)]
-        return stack(values_of(equations.dynamics, known)), stack(same)
-
-    return jax.vmap(at)(x, u)
-
 
 def _names(role: str, value: str | Sequence[str]) -> tuple[str, ...]:
     names = tuple(value.replace(",", " ").split()) if isinstance(value, str) else tuple(value)
@@ -291,9 +222,9 @@ def _numbers(parameters: Mapping[str, float]) -> dict[str, float]:
     return numbers
 
 
-def _check_distinct(states: tuple[str, ...], controls: tuple[str, ...], parameters: tuple[str, ...]) -> None:
+def _check_distinct(**roles: tuple[str, ...]) -> None:
     seen: set[str] = {"t"}
-    for role, names in (("states", states), ("controls", controls), ("parameters", parameters)):
+    for role, names in roles.items():
         for name in names:
             if name in seen:
                 what = "is the time" if name == "t" else "is used twice"
@@ -301,9 +232,8 @@ def _check_distinct(states: tuple[str, ...], controls: tuple[str, ...], paramete
             seen.add(name)
 
 
-def _check_horizon(horizon: float) -> None:
-    if not isinstance(horizon, int | float | np.number) or not np.isfinite(horizon) or horizon <= 0:
-        raise InputError(f"`horizon` must be a positive time, or flm.Free(guess); got {horizon!r}.")
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and bool(np.isfinite(value) and value > 0)
 
 
 def _bounds(

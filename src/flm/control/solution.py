@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -10,8 +11,7 @@ import numpy.typing as npt
 
 from flm.control.comparison import CostComparison
 from flm.control.dynamics.following import Followed
-from flm.control.law import ControlLaw
-from flm.control.networks import StateNetworks
+from flm.control.law import ControlLaw, Controls, StateNetworks
 from flm.control.problem import OptimalControl
 from flm.control.starts import Starts
 from flm.results import AbstractResult
@@ -92,15 +92,14 @@ class ControlSolution(AbstractResult):
             ValueError: A state is outside the set that the law is for, or a time is outside the horizon.
         """
         asked = self._asked(x0)
-        u = self.law.controls(self._normalized(t, asked), asked.image) @ asked.turns  # (P, R, K)
+        u = self._controls(asked).squashed(self._normalized(t, asked))  # (P, R, K)
         u = u[..., 0] if len(self.controls) == 1 else u
         u = u[0] if asked.one else u
         return u if np.ndim(t) else np.take(u, 0, axis=0 if asked.one else 1)
 
     def horizon(self, x0: States = None) -> float | np.ndarray:
         """The final time from x0: a number, or one for each state."""
-        asked = self._asked(x0)
-        return asked.answer(self.law.duration(asked.image))
+        return self._each(x0, lambda asked: self.law.duration(asked.image))
 
     @property
     def series(self) -> PhaseSeries:
@@ -123,35 +122,32 @@ class ControlSolution(AbstractResult):
 
     def cost(self, x0: States = None) -> float | np.ndarray:
         """The cost of the *simulated* dynamics under the law, tightly integrated: a number, or one for each state."""
-        asked = self._asked(x0)
-        return asked.answer(self._follow(asked).cost)
+        return self._each(x0, lambda asked: self._follow(asked).cost)
 
     def network_cost(self, x0: States = None) -> float | np.ndarray:
         """The cost of the networks' own states and controls; the simulated cost for the reduced method, which has no state
         networks. It can be below the optimum: see `predicted_bias`.
         """
-        if self.networks is None:
+        if (networks := self.networks) is None:
             return self.cost(x0)
-        asked = self._asked(x0)
-        return asked.answer(self.networks.cost(self._problem, self.law, asked.image))
+        return self._each(x0, lambda asked: networks.cost(self._problem, self.law, asked.image))
 
     def predicted_bias(self, x0: States = None) -> float | np.ndarray:
         """What a penalty method's own cost is expected to be below the optimum: -∫|p|²/μ₁ dt - |p(0)|²/μ₂ (first order).
 
         p are the costates along the simulated trajectory. Zero for the reduced method.
         """
-        asked = self._asked(x0)
         if self.networks is None:
-            return asked.answer(np.zeros(len(asked.image)))
-        (along, first), (mu_dynamics, mu_initial) = self._follow(asked).costates(), self.networks.penalties
+            return self._each(x0, lambda asked: np.zeros(len(asked.image)))
+        asked, (mu_dynamics, mu_initial) = self._asked(x0), self.networks.penalties
+        along, first = self._follow(asked).costates()
         return asked.answer(-along / mu_dynamics - first / mu_initial)
 
     def dynamics_residual(self, x0: States = None) -> float | np.ndarray:
         """The largest |dx/dt - f| along the networks' own states; zero for the reduced method, whose states solve it."""
-        asked = self._asked(x0)
-        if self.networks is None:
-            return asked.answer(np.zeros(len(asked.image)))
-        return asked.answer(self.networks.residual(self._problem, self.law, asked.image))
+        if (networks := self.networks) is None:
+            return self._each(x0, lambda asked: np.zeros(len(asked.image)))
+        return self._each(x0, lambda asked: networks.residual(self._problem, self.law, asked.image))
 
     def trajectory(self, t: npt.ArrayLike, x0: States = None) -> np.ndarray:
         """All states at times t (R,) along the simulated dynamics, (R, n) or (P, R, n)."""
@@ -166,15 +162,14 @@ class ControlSolution(AbstractResult):
         if self.networks is None:
             return self.trajectory(t, x0)
         asked = self._asked(x0)
-        v, _ = self.networks.coordinates(self._normalized(t, asked), asked.image)
+        v = self.networks.coordinates(self._normalized(t, asked), asked.image)
         back = np.stack([self.starts.group[index].states for index in asked.which])
         x = self.starts.lift(v) @ back
         return x[0] if asked.one else x
 
     def violation(self, x0: States = None) -> float | np.ndarray:
         """The largest path or terminal constraint value along the simulated dynamics; zero without constraints."""
-        asked = self._asked(x0)
-        return asked.answer(self._follow(asked).violation())
+        return self._each(x0, lambda asked: self._follow(asked).violation)
 
     def compare(
         self,
@@ -254,12 +249,11 @@ class ControlSolution(AbstractResult):
         return replace(self, problem=problem)
 
     def __repr__(self) -> str:
-        lines = [
-            f"ControlSolution {', '.join(self.controls)}({', '.join(self._axes)}): {self.status.sentence}",
+        return (
+            f"ControlSolution {', '.join(self.controls)}({', '.join(self._axes)}): {self.status.sentence}\n"
             f"  {self.method}, {self.num_subnets} sub-networks, {self.num_columns} columns, error estimate "
-            f"{self.error_estimate:.1e}, {self.seconds:.2f} s",
-        ]
-        return "\n".join(lines)
+            f"{self.error_estimate:.1e}, {self.seconds:.2f} s"
+        )
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
@@ -275,9 +269,12 @@ class ControlSolution(AbstractResult):
                 raise InputError(f"`x0` must be given: the law is for {self.starts}.")
             x0 = self.starts.lift(self.starts.center)
         image, which = self.starts.locate(x0)
-        turns = np.stack([member.controls for member in self.starts.group])[which]
-        x = self.starts.lift(self.starts.coordinates(x0))
-        return _Asked(x, image, which, turns, np.ndim(x0) == 1)
+        return _Asked(self.starts.lift(self.starts.coordinates(x0)), image, which, np.ndim(x0) == 1)
+
+    def _each(self, x0: States, values: Callable[[_Asked], np.ndarray]) -> float | np.ndarray:
+        """A value of each state, or the number of the single one that was given."""
+        asked = self._asked(x0)
+        return asked.answer(values(asked))
 
     def _normalized(self, t: npt.ArrayLike, asked: _Asked) -> np.ndarray:
         """s = t/T, (R,), or (P, R) when T depends on the start."""
@@ -286,41 +283,35 @@ class ControlSolution(AbstractResult):
             raise InputError(f"`t` must be from 0 to the horizon {duration.min():.6g}; got {times.tolist()[:4]}.")
         return times / duration[:, None] if self.law.duration_coefficients is not None else times / self.law.horizon
 
+    def _controls(self, asked: _Asked) -> Controls:
+        """The controls from the states themselves: those of their images, turned back."""
+        turns = np.stack([member.controls for member in self.starts.group])
+        return self.law.at(asked.image).turned(turns[asked.which])
+
     def _follow(self, asked: _Asked) -> Followed:
         """The simulated trajectories from the states themselves, not from their images."""
-        law, k = self.law.inputs_at(asked.image), len(self.controls)
-
-        def inputs(s: np.ndarray, part: slice) -> np.ndarray:
-            values = law(s, part)
-            return np.concatenate([values[..., :k] @ asked.turns[part], values[..., k:]], axis=-1)
-
-        return self._problem.follow(inputs, asked.x0, self.law.breaks(asked.image))
+        return self._controls(asked).follow(self._problem, self.starts.coordinates(asked.x0))
 
     def _table(self, x0: States, num_times: int) -> dict[str, np.ndarray]:
         """t, states and controls, (P, R) each, at even times from each start."""
         asked = self._asked(x0)
         followed, s = self._follow(asked), np.linspace(0.0, 1.0, num_times)
         t = s * followed.duration[:, None]
-        x, u = followed.states(t), self.law.controls(s, asked.image) @ asked.turns
+        x, u = followed.states(t), self._controls(asked).squashed(s)
         table = {"t": t} | {name: x[..., i] for i, name in enumerate(self.starts.states)}
         return table | {name: u[..., i] for i, name in enumerate(self.controls)}
 
 
 class _Asked(NamedTuple):
-    """Initial states that were asked about.
+    """Initial states (P, n) that were asked about.
 
-    Attributes:
-        x0: The states, (P, n).
-        image: Coordinates of their images inside `initial`, (P, d).
-        which: The symmetry that leads there, (P,).
-        turns: The matrices that turn controls back, (P, K, K).
-        one: Whether a single state was given.
+    `image` (P, d) are the coordinates of their images inside `initial`, `which` (P,) the symmetries that lead there; `one`
+    says that a single state was given.
     """
 
     x0: np.ndarray
     image: np.ndarray
     which: np.ndarray
-    turns: np.ndarray
     one: bool
 
     def answer(self, values: np.ndarray) -> float | np.ndarray:

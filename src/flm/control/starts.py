@@ -25,16 +25,10 @@ _SLACK = 1e-9  # how far outside, relative to the size, a start still counts as 
 
 @dataclass(frozen=True, eq=False)
 class Starts:
-    """A set of initial states and its images under symmetries.
+    """A set of initial states and its images under symmetries, a group whose first member is the identity.
 
-    Args:
-        kind: "point", "ball" or "box".
-        center: Coordinates of the middle, (d,).
-        scale: Half widths of the coordinates, (d,); zeros for a point.
-        radius: Of the ball; zero otherwise.
-        on_simplex: Whether the last state is one minus the sum of the others.
-        states: Names.
-        group: Symmetries, the identity first.
+    `kind` is "point", "ball" or "box"; `center` and `scale` are the middle and the half widths of the independent
+    coordinates (d,), zeros for a point; `radius` is the ball's, zero otherwise.
     """
 
     kind: str
@@ -54,6 +48,17 @@ class Starts:
         """Independent coordinates (P, d) of one state or several."""
         return as_coordinates("x0", x0, self.states, self.on_simplex)
 
+    def one(self, x0: npt.ArrayLike | None) -> np.ndarray:
+        """Coordinates (d,) of the one initial state that a reference solves for; the set's own when it is left out."""
+        if x0 is None:
+            if self.dimension:
+                raise InputError("`x0` must be given for a problem with a set of initial states.")
+            return self.center
+        v0 = self.coordinates(x0)
+        if len(v0) != 1:
+            raise InputError(f"`x0` must be one state; got {len(v0)}.")
+        return v0[0]
+
     def lift(self, v: np.ndarray) -> np.ndarray:
         """All states (..., n) from independent coordinates (..., d)."""
         return np.concatenate([v, 1.0 - v.sum(axis=-1, keepdims=True)], axis=-1) if self.on_simplex else v
@@ -72,13 +77,9 @@ class Starts:
         return np.linalg.norm(self._full(offset), axis=1) <= self.radius * (1 + _SLACK)
 
     def locate(self, x0: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Where a law made for the set is to be asked about given starts.
+        """Coordinates (P, d) of the starts' images inside the set, and the index of the symmetry that maps each there.
 
-        Returns:
-            Coordinates (P, d) of the images inside the set, and the index of the symmetry that maps each start there.
-
-        Raises:
-            ValueError: A start is outside the set and its images.
+        That is where a law made for the set is to be asked; a start outside the set and its images is refused.
         """
         v = self.coordinates(x0)
         x, image, which = self.lift(v), v.copy(), np.full(len(v), -1)
@@ -124,10 +125,6 @@ class Starts:
         sides = zip(self.states, self.center - self.scale, self.center + self.scale, strict=False)
         return "the box " + ", ".join(f"{low:.12g} <= {name} <= {high:.12g}" for name, low, high in sides)
 
-    @classmethod
-    def _unpack(cls, fields: dict) -> "Starts":
-        return cls(**fields)
-
     def _full(self, offset: np.ndarray) -> np.ndarray:
         """Offsets of all states from offsets of the coordinates."""
         return np.hstack([offset, -offset.sum(axis=1, keepdims=True)]) if self.on_simplex else offset
@@ -145,11 +142,7 @@ def plane_basis(n: int) -> np.ndarray:
 
 
 def make_starts(initial: Initial, states: tuple[str, ...], on_simplex: bool, group: tuple[Symmetry, ...]) -> Starts:
-    """`initial` as a set of starts.
-
-    Raises:
-        ValueError: It does not have one number per state, is not on the simplex, or names other axes than the states.
-    """
+    """`initial` as a set of starts, refused unless it fits the states and lies on the simplex where there is one."""
     n, d = len(states), len(states) - on_simplex
     if isinstance(initial, Ball):
         center = as_coordinates("initial", initial.center, states, on_simplex)[0]
@@ -173,11 +166,7 @@ def make_starts(initial: Initial, states: tuple[str, ...], on_simplex: bool, gro
 
 
 def as_coordinates(role: str, x0: npt.ArrayLike, states: tuple[str, ...], on_simplex: bool) -> np.ndarray:
-    """Independent coordinates (P, d) of one state (n,) or several (P, n); on the simplex the last may be left out.
-
-    Raises:
-        ValueError: The shape does not fit the states, a value is not finite, or a state's entries do not sum to one.
-    """
+    """Independent coordinates (P, d) of one state (n,) or several (P, n); on the simplex the last may be left out."""
     n = len(states)
     try:
         array = np.atleast_2d(np.asarray(x0, float))
@@ -202,16 +191,10 @@ def as_coordinates(role: str, x0: npt.ArrayLike, states: tuple[str, ...], on_sim
 
 def _box_bounds(initial: Box, states: tuple[str, ...], d: int) -> np.ndarray:
     needed = states[:d]
-    for axis in initial.axes:
-        if axis not in needed:
-            implied = " On the simplex the last state's start is implied." if axis in states else ""
-            raise InputError(
-                f"`initial` must be a box over {', '.join(needed)}; got the axis {axis!r}.{implied}"
-                + did_you_mean(axis, needed)
-            )
-    for name in needed:
-        if name not in initial.axes:
-            raise InputError(f"`initial` must be a box over {', '.join(needed)}; got no interval for {name!r}.")
+    for axis in [a for a in (*initial.axes, *needed) if (a in initial.axes) != (a in needed)]:
+        hint = " On the simplex the last state's start is implied." if axis in states else did_you_mean(axis, needed)
+        got = f"no interval for {axis!r}." if axis in needed else f"the axis {axis!r}.{hint}"
+        raise InputError(f"`initial` must be a box over {', '.join(needed)}; got {got}")
     return np.asarray(initial.bounds, float)[[initial.axes.index(name) for name in needed]]
 
 

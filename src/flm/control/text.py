@@ -3,59 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from flm.control.problem import Free, OptimalControl
+from flm.control.equations import Function
+from flm.control.problem import Free, Interval, OptimalControl
+from flm.control.starts import Initial
 from flm.domains import Ball, Box
 from flm.language.expressions import Expression, together
 from flm.language.learn import Learn
-from flm.language.outline import Outline, Place, among
+from flm.language.outline import Outline, Place, Rule, among
 from flm.wording import did_you_mean
 
-KEYS = (
-    *("states", "controls", "horizon", "running_cost", "terminal_cost", "bounds", "initial", "radius"),
-    *("path", "terminal", "on_simplex", "symmetries"),
-)
 TABLES = ("control", "dynamics", "parameters", "title", "description")
 REQUIRED = ("states", "controls", "horizon", "running_cost", "initial")
+KEYS = (*REQUIRED, "terminal_cost", "bounds", "radius", "path", "terminal", "on_simplex", "symmetries")
+FLAG = Rule("true or false", lambda value: isinstance(value, bool))
+LISTS = Rule(
+    '"cyclic" or a list of lists of states',
+    lambda value: value == "cyclic" or (isinstance(value, list) and all(isinstance(v, list) for v in value)),
+)
 
 
 def read_control(outline: Outline) -> Callable[[], OptimalControl]:
     """Check the tables of an outline; what is returned builds the problem."""
     outline.keys(outline.tree, TABLES, outline.place)
-    table, at = outline.table("control", required=True), lambda key="": outline.at("control", key)
-    outline.keys(table, KEYS, at())
+    outline.table("control", required=True)
+    found = outline.inner("control", KEYS)
+    assert found is not None
+    table, at = found.tree, lambda key="": outline.at("control", key)
     for key in REQUIRED:
         if key not in table:
             raise at().refuse(f"{key} is missing")
     if any(isinstance(value, Learn) for value in outline.parameters.values()):
         raise outline.at("parameters").refuse("an optimal control problem cannot learn parameters; give numbers")
     states, controls = (outline.names(table[key], at(key)) for key in ("states", "controls"))
-    parameters = tuple(outline.parameters)
-    along, at_end = ("t", *states, *controls, *parameters), ("t", *states, *parameters)
-    cost = outline.expression(table["running_cost"], at("running_cost"), among(along, "this"))
-    final = table.get("terminal_cost")
-    options: dict[str, Any] = {
-        "terminal_cost": None
-        if final is None
-        else outline.expression(final, at("terminal_cost"), among(at_end, "this")),
-        "bounds": _bounds(outline, table.get("bounds"), controls, at("bounds")),
-        "initial": _initial(outline, table, states, at),
-        "path": [_path(outline, text, at("path"), along) for text in _listed(table.get("path"))] or None,
-        "terminal": [
-            outline.equation(text, at("terminal"), among(at_end, "this")) for text in _listed(table.get("terminal"))
-        ]
-        or None,
-        "on_simplex": _flag(table.get("on_simplex", False), at("on_simplex")),
-        "symmetries": _symmetries(table.get("symmetries"), at("symmetries")),
-        "parameters": dict(outline.parameters),
-    }
-    dynamics = _dynamics(outline, states, along)
-    horizon = _horizon(outline, table["horizon"], at("horizon"))
-    return lambda: OptimalControl(dynamics, cost, horizon, states, controls, **options)
+    along = among(("t", *states, *controls, *outline.parameters), "this")
+    at_end = among(("t", *states, *outline.parameters), "this")
+    listed = lambda key: value if isinstance(value := table.get(key, []), list) else [value]
+    path: list[Function] = [_path(outline, text, at("path"), along) for text in listed("path")]
+    terminal: list[Function] = [outline.equation(text, at("terminal"), at_end) for text in listed("terminal")]
+    cost = outline.expression(table["running_cost"], at("running_cost"), along)
+    final = None
+    if "terminal_cost" in table:
+        final = outline.expression(table["terminal_cost"], at("terminal_cost"), at_end)
+    initial, bounds = _initial(found, states), _bounds(found, controls)
+    dynamics, horizon = _dynamics(outline, states, along), _horizon(found)
+    on_simplex, symmetries = found.take("on_simplex", FLAG, False), found.take("symmetries", LISTS, ())
+    return lambda: OptimalControl(
+        dynamics,
+        cost,
+        horizon,
+        states,
+        controls,
+        initial=initial,
+        terminal_cost=final,
+        bounds=bounds,
+        parameters=dict(outline.parameters),
+        path=path or None,
+        terminal=terminal or None,
+        on_simplex=on_simplex,
+        symmetries=symmetries,
+    )
 
 
-def _dynamics(outline: Outline, states: tuple[str, ...], along: tuple[str, ...]) -> Expression:
+def _dynamics(outline: Outline, states: tuple[str, ...], along: Callable[[str], None]) -> Expression:
     table = outline.table("dynamics", required=True)
     for key in table:
         if key not in states:
@@ -64,71 +74,52 @@ def _dynamics(outline: Outline, states: tuple[str, ...], along: tuple[str, ...])
     for state in states:
         if state not in table:
             raise outline.at("dynamics").refuse(f"the derivative of the state {state!r} is missing")
-    rates = [outline.expression(table[state], outline.at("dynamics", state), among(along, "this")) for state in states]
+    rates = [outline.expression(table[state], outline.at("dynamics", state), along) for state in states]
     return together(rates) if len(rates) > 1 else rates[0]
 
 
-def _initial(outline: Outline, table: dict[str, Any], states: tuple[str, ...], at: Any) -> Any:
-    value = table["initial"]
+def _initial(control: Outline, states: tuple[str, ...]) -> Initial:
+    value, place, radius = control.tree["initial"], control.at("control", "initial"), control.at("control", "radius")
     if isinstance(value, dict):
-        if "radius" in table:
-            raise at("radius").refuse("a radius belongs to an initial point, not to a box")
-        outline.keys(value, states, at("initial"))
-        sides = {s: outline.numbers(v, at("initial")) for s, v in value.items()}
-        return Box(**sides)  # type: ignore[arg-type]
-    point = outline.numbers(value, at("initial"))
-    if "radius" not in table:
+        if "radius" in control.tree:
+            raise radius.refuse("a radius belongs to an initial point, not to a box")
+        control.keys(value, states, place)
+        return Box(**{s: control.numbers(v, place) for s, v in value.items()})  # type: ignore[arg-type]
+    point = control.numbers(value, place)
+    if "radius" not in control.tree:
         return point
-    return Ball(tuple(point), outline.number(table["radius"], at("radius")))
+    return Ball(tuple(point), control.number(control.tree["radius"], radius))
 
 
-def _bounds(outline: Outline, value: Any, controls: tuple[str, ...], place: Place) -> Any:
+def _bounds(control: Outline, controls: tuple[str, ...]) -> dict[str, Interval] | None:
+    value, place = control.tree.get("bounds"), control.at("control", "bounds")
     if value is None:
         return None
-    if not isinstance(value, dict):
-        if len(controls) > 1:
-            raise place.refuse(f"intervals by control are wanted, {{{controls[0]} = [-1, 1]}}; got {value!r}")
-        value = dict.fromkeys(controls, value)
-    outline.keys(value, controls, place)
-    found = {}
-    for name, pair in value.items():
+    if not isinstance(value, dict) and len(controls) > 1:
+        raise place.refuse(f"intervals by control are wanted, {{{controls[0]} = [-1, 1]}}; got {value!r}")
+    intervals: dict[str, list] = value if isinstance(value, dict) else dict.fromkeys(controls, value)
+    control.keys(intervals, controls, place)
+    for name, pair in intervals.items():
         if not isinstance(pair, list) or len(pair) != 2:
             raise place.refuse(f"an interval [low, high] is wanted for {name}; got {pair!r}")
-        # An open end is written "-inf" or "inf".
-        found[name] = tuple(None if end in ("inf", "-inf") else outline.number(end, place) for end in pair)
-    return found
+    # An open end is written "-inf" or "inf".
+    end = lambda bound: None if bound in ("inf", "-inf") else control.number(bound, place)
+    return {name: (end(low), end(high)) for name, (low, high) in intervals.items()}
 
 
-def _horizon(outline: Outline, value: Any, place: Place) -> float | Free:
-    if isinstance(value, dict):
-        outline.keys(value, ("free",), place)
-        guess = outline.number(value.get("free"), place)
-        if guess <= 0:
-            raise place.refuse(f"a positive guess is wanted; got {guess:g}")
-        return Free(guess)
-    return outline.number(value, place)
+def _horizon(control: Outline) -> float | Free:
+    value, place = control.tree["horizon"], control.at("control", "horizon")
+    if not isinstance(value, dict):
+        return control.number(value, place)
+    control.keys(value, ("free",), place)
+    guess = control.number(value.get("free"), place)
+    if guess <= 0:
+        raise place.refuse(f"a positive guess is wanted; got {guess:g}")
+    return Free(guess)
 
 
-def _path(outline: Outline, text: Any, place: Place, names: tuple[str, ...]) -> Expression:
+def _path(outline: Outline, text: object, place: Place, along: Callable[[str], None]) -> Expression:
     """left - right of "left <= right", right - left of "left >= right": what must not be positive."""
     if not isinstance(text, str) or text.count("<=") + text.count(">=") != 1:
         raise place.refuse(f'a bound such as "x <= 1" is wanted; got {text!r}')
-    return outline.sides(text, "<=" if "<=" in text else ">=", place, among(names, "this"))
-
-
-def _symmetries(value: Any, place: Place) -> Any:
-    if value is None:
-        return ()
-    if value != "cyclic" and not (isinstance(value, list) and all(isinstance(v, list) for v in value)):
-        raise place.refuse(f'"cyclic" or lists of states are wanted; got {value!r}')
-    return value if isinstance(value, str) else tuple(tuple(v) for v in value)
-
-
-def _flag(value: Any, place: Place) -> bool:
-    if not isinstance(value, bool):
-        raise place.refuse(f"true or false is wanted; got {value!r}")
-    return value
-
-
-def _listed(value: Any) -> list[Any]:
-    return [] if value is None else value if isinstance(value, list) else [value]
+    return outline.sides(text, "<=" if "<=" in text else ">=", place, along)

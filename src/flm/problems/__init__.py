@@ -5,6 +5,10 @@ as defaults (`pde`, `conservation`, `control`). `text` reads a TOML file and giv
 table it has: [equation], [conservation] or [control].
 """
 
+import importlib
+import inspect
+from collections.abc import Callable
+
 from flm.conservation.law import ConservationLaw as ConservationLaw
 from flm.control.problem import Free as Free
 from flm.control.problem import OptimalControl as OptimalControl
@@ -48,3 +52,17 @@ from flm.problems.pde import viscous_burgers as viscous_burgers
 from flm.problems.pde import wave as wave
 from flm.problems.text import parse_problem as parse_problem
 from flm.problems.text import read_problem as read_problem
+
+KINDS = ("pde", "conservation", "control")  # modules of this folder with a function per problem
+
+
+def catalogue(kinds: tuple[str, ...] = KINDS) -> dict[str, Callable[..., PDE | ConservationLaw | OptimalControl]]:
+    """Makers of problems by name, sorted: those whose arguments all have defaults, of some kinds or of all."""
+    found = {}
+    for kind in kinds:
+        module = importlib.import_module(f"flm.problems.{kind}")
+        for name, value in inspect.getmembers(module, inspect.isfunction):
+            own = value.__module__ == module.__name__ and not name.startswith("_")
+            if own and all(p.default is not p.empty for p in inspect.signature(value).parameters.values()):
+                found[name] = value
+    return dict(sorted(found.items()))

@@ -7,17 +7,35 @@ integral of |u - u_eq|^2 / 2 + r gamma^2 / 2.
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
+from flm.control.equations import Scalar
 from flm.control.problem import Free, OptimalControl
-from flm.language.arguments import Named
+from flm.control.starts import Initial
+from flm.language.arguments import Named, argument_names
 from flm.wording import InputError
 
+Matrix = tuple[tuple[float, ...], ...]
 
-def rock_paper_scissors(initial: Any = (0.2, 0.2, 0.6), *, horizon: float = 6.0, r: float = 0.2) -> OptimalControl:
+# Functions of problems are made once, so that problems which differ in numbers alone share what is compiled.
+_rps = lambda u1, u2, u3, gamma: _odd_circulant((u1, u2, u3), gamma)
+_rps_cost = lambda u1, u2, u3, gamma, r: _unequal((u1, u2, u3)) + 0.5 * r * gamma**2
+_rpssl = lambda u1, u2, u3, u4, u5, gamma: _odd_circulant((u1, u2, u3, u4, u5), gamma)
+_rpssl_cost = lambda u1, u2, u3, u4, u5, gamma, r: _unequal((u1, u2, u3, u4, u5)) + 0.5 * r * gamma**2
+_van_der_pol = lambda x1, x2, u: ((1 - x2**2) * x1 - x2 + u, x1)
+_squares = lambda x1, x2, u: x1**2 + x2**2 + u**2
+_mass = lambda v, u: (v, u)
+_effort = lambda u: 0.5 * u**2
+_time_and_effort = lambda u, effort: 1.0 + 0.5 * effort * u**2
+_at_rest = lambda x, v: (x, v)
+_pendulum = lambda theta, omega, u: (omega, -jnp.sin(theta) + u)
+_upright = lambda theta, omega, u: 1 + jnp.cos(theta) + 0.1 * omega**2 + 0.1 * u**2
+
+
+def rock_paper_scissors(initial: Initial = (0.2, 0.2, 0.6), *, horizon: float = 6.0, r: float = 0.2) -> OptimalControl:
     """Rock–Paper–Scissors: three strategies, one control that pays for winning moves.
 
     Args:
@@ -28,20 +46,10 @@ def rock_paper_scissors(initial: Any = (0.2, 0.2, 0.6), *, horizon: float = 6.0,
     Example:
         >>> problem = rock_paper_scissors(initial=(0.1, 0.3, 0.6))
     """
-    return OptimalControl(
-        dynamics=_rps,
-        running_cost=_rps_cost,
-        horizon=horizon,
-        states=("u1", "u2", "u3"),
-        controls=("gamma",),
-        initial=initial,
-        parameters={"r": r},
-        on_simplex=True,
-        symmetries="cyclic",
-    )
+    return _game(_rps, _rps_cost, initial, horizon, r)
 
 
-def rpssl(initial: Any = (0.11, 0.11, 0.11, 0.11, 0.56), *, horizon: float = 6.0, r: float = 0.2) -> OptimalControl:
+def rpssl(initial: Initial = (0.11, 0.11, 0.11, 0.11, 0.56), *, horizon: float = 6.0, r: float = 0.2) -> OptimalControl:
     """Rock–Paper–Scissors–Spock–Lizard: five strategies.
 
     Args:
@@ -53,27 +61,17 @@ def rpssl(initial: Any = (0.11, 0.11, 0.11, 0.11, 0.56), *, horizon: float = 6.0
         >>> rpssl(horizon=4.0).states
         ('u1', 'u2', 'u3', 'u4', 'u5')
     """
-    return OptimalControl(
-        dynamics=_rpssl,
-        running_cost=_rpssl_cost,
-        horizon=horizon,
-        states=("u1", "u2", "u3", "u4", "u5"),
-        controls=("gamma",),
-        initial=initial,
-        parameters={"r": r},
-        on_simplex=True,
-        symmetries="cyclic",
-    )
+    return _game(_rpssl, _rpssl_cost, initial, horizon, r)
 
 
 def linear_quadratic(
-    A: Any = ((0.0, 1.0), (-1.0, 0.5)),
-    B: Any = ((0.0,), (1.0,)),
-    Q: Any = ((1.0, 0.0), (0.0, 1.0)),
-    R: Any = ((0.5,),),
-    S: Any = None,
+    A: npt.ArrayLike = ((0.0, 1.0), (-1.0, 0.5)),
+    B: npt.ArrayLike = ((0.0,), (1.0,)),
+    Q: npt.ArrayLike = ((1.0, 0.0), (0.0, 1.0)),
+    R: npt.ArrayLike = ((0.5,),),
+    S: npt.ArrayLike | None = None,
     *,
-    initial: Any = (1.0, 0.0),
+    initial: Initial = (1.0, 0.0),
     horizon: float = 5.0,
 ) -> OptimalControl:
     """The linear-quadratic regulator: x' = A x + B u, cost integral of (x'Qx + u'Ru)/2 plus x(T)'S x(T)/2.
@@ -93,31 +91,28 @@ def linear_quadratic(
         >>> linear_quadratic(A=-1.0, B=1.0, Q=1.0, R=1.0, initial=(1.0,)).controls
         ('u1',)
     """
-    A, B, Q, R = (np.atleast_2d(np.asarray(matrix, float)) for matrix in (A, B, Q, R))
-    n, k = B.shape
-    shapes = {"A": (A, (n, n)), "Q": (Q, (n, n)), "R": (R, (k, k))}
-    if S is not None:
-        S = np.atleast_2d(np.asarray(S, float))
-        shapes["S"] = (S, (n, n))
-    for role, (matrix, shape) in shapes.items():
+    given = {"A": A, "B": B, "Q": Q, "R": R} | ({} if S is None else {"S": S})
+    matrices = {role: np.atleast_2d(np.asarray(matrix, float)) for role, matrix in given.items()}
+    n, k = matrices["B"].shape
+    for role, matrix in matrices.items():
+        shape = {"B": (n, k), "R": (k, k)}.get(role, (n, n))
         if matrix.shape != shape:
-            raise InputError(f"`{role}` must have shape {shape} to match B of shape {B.shape}; got {matrix.shape}.")
+            raise InputError(f"`{role}` must have shape {shape} to match B of shape {(n, k)}; got {matrix.shape}.")
+    functions = _linear_quadratic(**{role: tuple(map(tuple, matrix.tolist())) for role, matrix in matrices.items()})
     states, controls = tuple(f"x{i + 1}" for i in range(n)), tuple(f"u{i + 1}" for i in range(k))
-    entries = [None if matrix is None else tuple(map(tuple, matrix.tolist())) for matrix in (A, B, Q, R, S)]
-    dynamics, running_cost, terminal_cost = _linear_quadratic(*entries)
     return OptimalControl(
-        dynamics=Named(dynamics, states + controls),
-        running_cost=Named(running_cost, states + controls),
+        dynamics=Named(functions["dynamics"], states + controls),
+        running_cost=Named(functions["running_cost"], states + controls),
         horizon=horizon,
         states=states,
         controls=controls,
         initial=initial,
-        terminal_cost=None if S is None else Named(terminal_cost, states),
+        terminal_cost=None if S is None else Named(functions["terminal_cost"], states),
     )
 
 
 def van_der_pol(
-    initial: Any = (0.0, 1.0), *, horizon: float = 10.0, bounds: tuple[float, float] | None = (-1.0, 1.0)
+    initial: Initial = (0.0, 1.0), *, horizon: float = 10.0, bounds: tuple[float, float] | None = (-1.0, 1.0)
 ) -> OptimalControl:
     """Bring a Van der Pol oscillator to rest: x1' = (1 - x2²) x1 - x2 + u, x2' = x1, cost integral of x1² + x2² + u².
 
@@ -143,7 +138,7 @@ def van_der_pol(
 
 
 def double_integrator(
-    initial: Any = (1.0, 0.0), *, horizon: float = 2.0, largest: float | None = 1.25
+    initial: Initial = (1.0, 0.0), *, horizon: float = 2.0, largest: float | None = 1.25
 ) -> OptimalControl:
     """Move a mass to rest at the origin with the least effort and a bounded force: x'' = u, cost integral of u²/2.
 
@@ -172,7 +167,7 @@ def double_integrator(
     )
 
 
-def pendulum(initial: Any = (0.0, 0.0), *, horizon: float = 8.0, largest: float = 0.7) -> OptimalControl:
+def pendulum(initial: Initial = (0.0, 0.0), *, horizon: float = 8.0, largest: float = 0.7) -> OptimalControl:
     """Swing a pendulum up with a torque too weak to hold it sideways: theta'' = -sin theta + u, |u| <= largest < 1.
 
     Cost: integral of (1 + cos theta) + omega²/10 + u²/10, zero at rest upright (theta = ±pi).
@@ -197,7 +192,7 @@ def pendulum(initial: Any = (0.0, 0.0), *, horizon: float = 8.0, largest: float 
     )
 
 
-def minimum_time(initial: Any = (1.0, 0.0), *, effort: float = 0.1, guess: float = 2.0) -> OptimalControl:
+def minimum_time(initial: Initial = (1.0, 0.0), *, effort: float = 0.1, guess: float = 2.0) -> OptimalControl:
     """Move a mass to rest at the origin soon and gently: x'' = u, cost T + effort integral of u²/2, T free.
 
     Without bounds the answer from rest at distance x is T⁴ = 18 effort x² at cost 4T/3.
@@ -224,97 +219,56 @@ def minimum_time(initial: Any = (1.0, 0.0), *, effort: float = 0.1, guess: float
     )
 
 
-def _replicator(payoff: Callable, shares: Sequence, gamma) -> tuple:
-    """u_i ((A u)_i - u'A u) for the payoffs (A u)_i = payoff(i)."""
-    gains = [payoff(i, gamma) for i in range(len(shares))]
-    mean = sum(share * gain for share, gain in zip(shares, gains, strict=True))
+def _game(
+    dynamics: Callable[..., tuple[Scalar, ...]],
+    cost: Callable[..., Scalar],
+    initial: Initial,
+    horizon: float,
+    r: float,
+) -> OptimalControl:
+    """A game between strategies u1, u2, …, whose arguments are those of the dynamics but the last."""
+    *states, control = argument_names(dynamics, "dynamics")
+    return OptimalControl(
+        dynamics=dynamics,
+        running_cost=cost,
+        horizon=horizon,
+        states=tuple(states),
+        controls=(control,),
+        initial=initial,
+        parameters={"r": r},
+        on_simplex=True,
+        symmetries="cyclic",
+    )
+
+
+def _odd_circulant(shares: Sequence[Scalar], gamma: Scalar) -> tuple[Scalar, ...]:
+    """Replicator dynamics u_i ((A u)_i - u'A u) of the game in which i loses to i+1, beats i+2, loses to i+3, ….
+
+    L_ij = (-1)^(j-i), and M is 1 where L is +1: A = L + gamma M has 1 + gamma on the winning entries and -1 on the others.
+    """
+    n = len(shares)
+    wins = [sum(shares[(i + k) % n] for k in range(2, n, 2)) for i in range(n)]
+    losses = [sum(shares[(i + k) % n] for k in range(1, n, 2)) for i in range(n)]
+    gains = [(1 + gamma) * win - loss for win, loss in zip(wins, losses, strict=True)]
+    mean = _dot(shares, gains)
     return tuple(share * (gain - mean) for share, gain in zip(shares, gains, strict=True))
 
 
-def _odd_circulant(shares: Sequence, gamma) -> tuple:
-    """Replicator dynamics of the circulant game in which i loses to i+1, beats i+2, loses to i+3, …: L_ij = (-1)^(j-i).
-
-    M is 1 where L is +1, so L + gamma M has 1 + gamma on the winning entries and -1 on the losing ones.
-    """
-    n = len(shares)
-
-    def payoff(i, gamma):
-        wins = sum(shares[(i + k) % n] for k in range(2, n, 2))
-        losses = sum(shares[(i + k) % n] for k in range(1, n, 2))
-        return (1 + gamma) * wins - losses
-
-    return _replicator(payoff, shares, gamma)
-
-
-def _rps(u1, u2, u3, gamma):
-    return _odd_circulant((u1, u2, u3), gamma)
-
-
-def _rps_cost(u1, u2, u3, gamma, r):
-    return 0.5 * sum((u - 1 / 3) ** 2 for u in (u1, u2, u3)) + 0.5 * r * gamma**2
-
-
-def _rpssl(u1, u2, u3, u4, u5, gamma):
-    return _odd_circulant((u1, u2, u3, u4, u5), gamma)
-
-
-def _rpssl_cost(u1, u2, u3, u4, u5, gamma, r):
-    return 0.5 * sum((u - 0.2) ** 2 for u in (u1, u2, u3, u4, u5)) + 0.5 * r * gamma**2
+def _unequal(shares: Sequence[Scalar]) -> Scalar:
+    return 0.5 * sum((share - 1 / len(shares)) ** 2 for share in shares)
 
 
 @lru_cache(maxsize=32)
-def _linear_quadratic(A, B, Q, R, S) -> tuple[Callable, Callable, Callable]:
+def _linear_quadratic(A: Matrix, B: Matrix, Q: Matrix, R: Matrix, S: Matrix = ()) -> dict[str, Callable[..., object]]:
     """The functions for given matrices: the same objects for the same numbers, so that nothing is compiled twice."""
     n = len(A)
-
-    def dynamics(*values):
-        x, u = values[:n], values[n:]
-        return tuple(_dot(A[i], x) + _dot(B[i], u) for i in range(n))
-
-    def running_cost(*values):
-        return 0.5 * (_form(Q, values[:n]) + _form(R, values[n:]))
-
-    def terminal_cost(*x):
-        return 0.5 * _form(S, x)
-
-    return dynamics, running_cost, terminal_cost
+    form = lambda matrix, values: sum(value * _dot(row, values) for row, value in zip(matrix, values, strict=True))
+    return {
+        "dynamics": lambda *z: tuple(_dot(a, z[:n]) + _dot(b, z[n:]) for a, b in zip(A, B, strict=True)),
+        "running_cost": lambda *z: 0.5 * (form(Q, z[:n]) + form(R, z[n:])),
+        "terminal_cost": lambda *x: 0.5 * form(S, x),
+    }
 
 
-def _van_der_pol(x1, x2, u):
-    return (1 - x2**2) * x1 - x2 + u, x1
-
-
-def _squares(x1, x2, u):
-    return x1**2 + x2**2 + u**2
-
-
-def _mass(v, u):
-    return v, u
-
-
-def _effort(u):
-    return 0.5 * u**2
-
-
-def _time_and_effort(u, effort):
-    return 1.0 + 0.5 * effort * u**2
-
-
-def _at_rest(x, v):
-    return x, v
-
-
-def _pendulum(theta, omega, u):
-    return omega, -jnp.sin(theta) + u
-
-
-def _upright(theta, omega, u):
-    return 1 + jnp.cos(theta) + 0.1 * omega**2 + 0.1 * u**2
-
-
-def _dot(row: Sequence, values: Sequence):
-    return sum(a * value for a, value in zip(row, values, strict=True))
-
-
-def _form(matrix: Sequence, values: Sequence):
-    return sum(value * _dot(row, values) for row, value in zip(matrix, values, strict=True))
+def _dot(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
+    return sum(x * y for x, y in zip(a, b, strict=True))

@@ -107,7 +107,7 @@ def named_problem(name: str) -> Any:
         return read_problem(name)
     if ":" in name:
         return named_object(name)()
-    from flm.problems.catalogue import catalogue
+    from flm.problems import catalogue
 
     return catalogue()[name]()
 

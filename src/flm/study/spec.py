@@ -174,7 +174,7 @@ def _check_problem(place: Place, problem: str, files: Mapping[str, Path]) -> Non
         if not files[problem].is_file():
             raise place.refuse(f"files that exist, relative to the specification, are wanted; got {problem!r}")
     elif ":" not in problem:
-        from flm.problems.catalogue import catalogue
+        from flm.problems import catalogue
 
         _one_of(place, problem, catalogue(("pde", "conservation")), ", a file or 'module:function'")
 

@@ -1,8 +1,14 @@
-"""A control problem's functions and their derivatives at many points, compiled once for a few sizes."""
+"""A control problem's functions and their derivatives at many points, compiled once for a few sizes.
+
+z = (v, w) are the coordinates followed by the inputs.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +17,11 @@ import numpy as np
 from flm.control.equations import Equations
 from flm.numerics.chunks import in_chunks
 
+if TYPE_CHECKING:
+    from flm.control.problem import OptimalControl
+
 _ROWS = (256, 4096)  # points per compiled call
+_NO_WEIGHT = 1e-12  # of constraints where there are no multipliers: the Lagrangian is then the cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,67 +33,76 @@ class Multipliers:
     weight: float
 
 
-@lru_cache(maxsize=64)
-def constraint_counts(equations: Equations) -> tuple[int, int]:
-    """The numbers of path and terminal constraints."""
-    v, w = jnp.zeros(equations.num_coordinates), jnp.zeros(equations.num_inputs)
-    numbers = jnp.ones(len(equations.parameters) + 1)
-    path = jax.eval_shape(equations.path_values, 0.5, v, w, numbers)
-    terminal = jax.eval_shape(equations.terminal_values, v, w, numbers)
-    return path.shape[0], terminal.shape[0]
+class First(NamedTuple):
+    """Rates F with their slopes F_z, the running cost, the running Lagrangian with its slopes l_z, and path constraints."""
+
+    rates: np.ndarray
+    F_z: np.ndarray
+    running: np.ndarray
+    lagrangian: np.ndarray
+    l_z: np.ndarray
+    path: np.ndarray
+
+
+class Last(NamedTuple):
+    """The final cost, the final Lagrangian with its first and second derivatives by z, and terminal constraints."""
+
+    cost: np.ndarray
+    lagrangian: np.ndarray
+    phi_z: np.ndarray
+    phi_zz: np.ndarray
+    terminal: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """The nodes at which the problem's functions are evaluated, in chunks of few shapes so that little is compiled."""
+    """Points of any shape at which the problem's functions are evaluated: times s (...) and inputs (..., k)."""
 
-    equations: Equations
+    problem: OptimalControl
     s: np.ndarray
     inputs: np.ndarray
-    numbers: np.ndarray
-    multipliers: Multipliers | None
+    multipliers: Multipliers | None = None
 
     @property
     def _lam(self) -> np.ndarray:
         if self.multipliers is not None:
             return self.multipliers.path
-        return np.zeros((*self.s.shape, constraint_counts(self.equations)[0]))
+        return np.zeros((*self.s.shape, self.problem.equations.num_path))
 
     @property
     def _rho(self) -> float:
-        return 1.0 if self.multipliers is None else self.multipliers.weight
+        return _NO_WEIGHT if self.multipliers is None else self.multipliers.weight
 
-    def first(self, v: np.ndarray, element: int | None = None) -> tuple[np.ndarray, ...]:
-        """(F, F_z, running, Lagrangian, l_z, g) at states v (E, P, q, d), or (P, q, d) in one element."""
-        pick = slice(None) if element is None else element
-        s, w, lam = self.s[pick], self.inputs[pick], self._lam[pick]
-        kernel = lambda s, v, w, lam: _first(self.equations, s, v, w, self.numbers, lam, self._rho)
-        return _at_nodes(kernel, s.shape, s, v, w, lam)
+    def first(self, v: np.ndarray, part: slice = slice(None)) -> First:
+        """Values and first derivatives at coordinates v (..., d), of all points or of some elements."""
+        equations, numbers = self.problem.equations, self.problem.numbers
+        s, w, lam = self.s[part], self.inputs[part], self._lam[part]
+        kernel = lambda s, v, w, lam: _first(equations, s, v, w, numbers, lam, self._rho)
+        return First(*_at_nodes(kernel, s.shape, s, v, w, lam))
 
     def second(self, v: np.ndarray, p: np.ndarray) -> np.ndarray:
-        """Second derivatives of the Hamiltonian at states v and costates p, (E, P, q, d)."""
-        kernel = lambda s, v, w, p, lam: (_second(self.equations, s, v, w, p, self.numbers, lam, self._rho),)
+        """Second derivatives of the Hamiltonian l + p.F by z, at coordinates v and costates p (..., d)."""
+        equations, numbers = self.problem.equations, self.problem.numbers
+        kernel = lambda s, v, w, p, lam: (_second(equations, s, v, w, p, numbers, lam, self._rho),)
         return _at_nodes(kernel, self.s.shape, self.s, v, self.inputs, p, self._lam)[0]
 
 
-def _at_nodes(kernel: Callable[..., Sequence], shape: tuple[int, ...], *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+def finish(problem: OptimalControl, v: np.ndarray, w: np.ndarray, multipliers: Multipliers | None = None) -> Last:
+    """What counts at the end, at final coordinates v (P, d) and inputs w (P, k)."""
+    equations, count, size = problem.equations, len(v), v.shape[1] + w.shape[1]
+    if equations.terminal_cost is None and not equations.num_terminal:
+        zero = np.where(np.isfinite(v).all(axis=1), 0.0, np.nan)
+        return Last(zero, zero, np.zeros((count, size)), np.zeros((count, size, size)), np.zeros((count, 0)))
+    nu = np.zeros((count, equations.num_terminal)) if multipliers is None else multipliers.terminal
+    rho = _NO_WEIGHT if multipliers is None else multipliers.weight
+    return Last(*_at_nodes(lambda v, w, nu: _last(equations, v, w, problem.numbers, nu, rho), (count,), v, w, nu))
+
+
+def _at_nodes(kernel: Callable[..., Sequence], shape: tuple[int, ...], *arrays: np.ndarray) -> list[np.ndarray]:
     """A kernel of rows applied to arrays (*shape, ...)."""
     count = int(np.prod(shape))
     flat = [array.reshape(count, *array.shape[len(shape) :]) for array in arrays]
-    return tuple(value.reshape(*shape, *value.shape[1:]) for value in in_chunks(kernel, *flat, sizes=_ROWS))
-
-
-def finish(equations: Equations, v, w, numbers, multipliers) -> tuple[np.ndarray, ...]:
-    """(phi, Lagrangian, phi_z, phi_zz, h) at the final states v (P, d)."""
-    count, d = v.shape
-    size = d + w.shape[1]
-    num_terminal = constraint_counts(equations)[1]
-    if equations.terminal_cost is None and not num_terminal:
-        zero = np.where(np.isfinite(v).all(axis=1), 0.0, np.nan)
-        return zero, zero, np.zeros((count, size)), np.zeros((count, size, size)), np.zeros((count, 0))
-    nu = np.zeros((count, num_terminal)) if multipliers is None else multipliers.terminal
-    rho = 1e-12 if multipliers is None else multipliers.weight
-    return _at_nodes(lambda v, w, nu: _last(equations, v, w, numbers, nu, rho), (count,), v, w, nu)
+    return [value.reshape(*shape, *value.shape[1:]) for value in in_chunks(kernel, *flat, sizes=_ROWS)]
 
 
 @partial(jax.jit, static_argnums=0)
@@ -97,10 +116,8 @@ def _first(equations: Equations, s, v, w, numbers, lam, rho):
 
     def at(s, v, w, lam):
         z = jnp.concatenate([v, w])
-        slopes = jax.jacfwd(both)(z, s, lam)
-        values = both(z, s, lam)
-        running = equations.running(s, v, w, numbers)
-        g = equations.path_values(s, v, w, numbers)
+        slopes, values = jax.jacfwd(both)(z, s, lam), both(z, s, lam)
+        running, g = equations.running(s, v, w, numbers), equations.path_values(s, v, w, numbers)
         return values[:d], slopes[:d], running, values[d], slopes[d], g
 
     return jax.vmap(at)(s, v, w, lam)
@@ -114,9 +131,8 @@ def _second(equations: Equations, s, v, w, p, numbers, lam, rho):
         v, w = z[:d], z[d:]
         return equations.running_lagrangian(s, v, w, numbers, lam, rho) + p @ equations.rates(s, v, w, numbers)
 
-    return jax.vmap(lambda s, v, w, p, lam: jax.hessian(hamiltonian)(jnp.concatenate([v, w]), s, p, lam))(
-        s, v, w, p, lam
-    )
+    at = lambda s, v, w, p, lam: jax.hessian(hamiltonian)(jnp.concatenate([v, w]), s, p, lam)
+    return jax.vmap(at)(s, v, w, p, lam)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -127,20 +143,7 @@ def _last(equations: Equations, v, w, numbers, nu, rho):
         return equations.final_lagrangian(z[:d], z[d:], numbers, nu, rho)
 
     def at(v, w, nu):
-        z = jnp.concatenate([v, w])
-        h = equations.terminal_values(v, w, numbers)
+        z, h = jnp.concatenate([v, w]), equations.terminal_values(v, w, numbers)
         return equations.final_cost(v, w, numbers), value(z, nu), jax.grad(value)(z, nu), jax.hessian(value)(z, nu), h
 
     return jax.vmap(at)(v, w, nu)
-
-
-def evaluate(
-    equations: Equations, numbers: np.ndarray, s: np.ndarray, v: np.ndarray, w: np.ndarray
-) -> tuple[np.ndarray, ...]:
-    """(F, F_z, running, Lagrangian, l_z, g) at points of any shape: s (...), v (..., d), w (..., k)."""
-    return Points(equations, s, w, numbers, None).first(v)
-
-
-def evaluate_end(equations: Equations, numbers: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The terminal cost of final coordinates v (P, d), (P,)."""
-    return finish(equations, v, np.zeros((len(v), equations.num_inputs)), numbers, None)[0]

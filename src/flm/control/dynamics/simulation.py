@@ -15,21 +15,25 @@ so gradients are exact for the discrete problem and of high order for the contin
 Arrays are (E, P, q, ...): elements, starts, nodes.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from flm.control.dynamics.kernels import Multipliers, Points, finish
-from flm.control.equations import Equations
+
+if TYPE_CHECKING:
+    from flm.control.problem import OptimalControl
 
 NODES = 8  # order 16 at the edges, 9 in between
 _NEWTON_STEPS = 14
 _SOLVED = 1e-9  # largest relative residual of the stage equations that counts as solved
 
 
-@dataclass(frozen=True, eq=False)
-class Scheme:
+class Scheme(NamedTuple):
     """Nodes (q,), Butcher matrix (q, q) and weights (q,) of a Gauss method on [0, 1]."""
 
     nodes: np.ndarray
@@ -79,7 +83,18 @@ class Simulated:
     path: np.ndarray
     terminal: np.ndarray
 
-    def mixed(self, other: "Simulated", mask: np.ndarray) -> "Simulated":
+    @property
+    def weights(self) -> np.ndarray:
+        """Quadrature weights of the nodes, (E, P, q)."""
+        return self.width[..., None] * gauss(self.s.shape[-1]).weights
+
+    @property
+    def violation(self) -> np.ndarray:
+        """The largest path (positive part) or terminal (absolute) constraint value of each start, (P,)."""
+        path = np.maximum(self.path, 0.0).max(axis=(0, 2, 3), initial=0.0)
+        return np.maximum(path, np.abs(self.terminal).max(axis=1, initial=0.0))
+
+    def mixed(self, other: Simulated, mask: np.ndarray) -> Simulated:
         """This run with the starts under `mask` (P,) taken from another one on the same grid."""
         by_start = ("cost", "lagrangian", "phi_z", "phi_zz", "terminal")
 
@@ -100,8 +115,7 @@ def grid(edges: np.ndarray, num_starts: int, q: int = NODES) -> tuple[np.ndarray
 
 
 def simulate(
-    equations: Equations,
-    numbers: np.ndarray,
+    problem: OptimalControl,
     v0: np.ndarray,
     inputs: np.ndarray,
     edges: np.ndarray,
@@ -111,37 +125,35 @@ def simulate(
 ) -> Simulated:
     """Solve the dynamics from v0 (P, d) under inputs (E, P, q, k); a start that fails has infinite cost.
 
-    Args:
-        equations: The problem's functions.
-        numbers: Its parameters and horizon.
-        v0: Initial coordinates.
-        inputs: Controls (and log T) at the nodes.
-        edges: Of the elements, (E + 1,) or (E + 1, P).
-        guess: Stages (E, P, q, d) to start Newton's iteration from.
-        multipliers: For the constraints' augmented Lagrangian.
+    The elements have edges (E + 1,) or (E + 1, P). With a guess of the stages (E, P, q, d) all of them are solved for
+    together, without one element after element.
     """
     num_starts, q = inputs.shape[1:3]
     scheme = gauss(q)
     s, width = grid(edges, num_starts, q)
-    points = Points(equations, s, inputs, numbers, multipliers)
+    points = Points(problem, s, inputs, multipliers)
     with np.errstate(invalid="ignore", over="ignore"):  # starts that run away become nan, and cost infinity
-        stages = (
-            _march(points, scheme, width, v0) if guess is None else _march_together(points, scheme, width, v0, guess)
-        )
-        rates, F_z, running, lagrangian, l_z, path = points.first(stages)
-    ends = np.concatenate(
-        [v0[None], v0 + np.cumsum(width[..., None] * np.einsum("q,epqd->epd", scheme.weights, rates), axis=0)]
-    )
-    phi, phi_al, phi_z, phi_zz, terminal = finish(equations, ends[-1], inputs[-1, :, -1], numbers, multipliers)
-    weights = width[..., None] * scheme.weights
+        if guess is None:
+            stages, edge = np.empty((len(width), num_starts, q, v0.shape[1])), v0
+            for e in range(len(width)):
+                part = slice(e, e + 1)
+                still = np.repeat(edge[None, :, None, :], q, axis=2)
+                stages[part], edge = _stages(points, scheme, part, width[part], edge, still)
+        else:
+            stages, _ = _stages(points, scheme, slice(None), width, v0, guess)
+        first = points.first(stages)
+    moved = np.cumsum(width[..., None] * np.einsum("q,epqd->epd", scheme.weights, first.rates), axis=0)
+    ends = np.concatenate([v0[None], v0 + moved])
+    last = finish(problem, ends[-1], inputs[-1, :, -1], multipliers)
 
     def total(density, final):
-        value = np.einsum("epq,epq->p", weights, density) + final
+        value = np.einsum("epq,epq->p", width[..., None] * scheme.weights, density) + final
         return np.where(np.isfinite(value), value, np.inf)
 
+    cost, lagrangian = total(first.running, last.cost), total(first.lagrangian, last.lagrangian)
     return Simulated(
-        s, width, stages, ends, inputs, rates, F_z, l_z,
-        total(running, phi), total(lagrangian, phi_al), phi_z, phi_zz, path, terminal,
+        s, width, stages, ends, inputs, first.rates, first.F_z, first.l_z,
+        cost, lagrangian, last.phi_z, last.phi_zz, first.path, last.terminal,
     )  # fmt: skip
 
 
@@ -174,24 +186,16 @@ def adjoint(run: Simulated) -> Adjoint:
 
 
 def hamiltonian_hessian(
-    equations: Equations,
-    numbers: np.ndarray,
-    run: Simulated,
-    costates: np.ndarray,
-    multipliers: Multipliers | None = None,
+    problem: OptimalControl, run: Simulated, costates: np.ndarray, multipliers: Multipliers | None = None
 ) -> np.ndarray:
     """Second derivatives of l + p.F with respect to (v, w), (E, P, q, d + k, d + k)."""
-    return Points(equations, run.s, run.inputs, numbers, multipliers).second(run.stages, costates)
+    return Points(problem, run.s, run.inputs, multipliers).second(run.stages, costates)
 
 
 def stage_solve(matrix: np.ndarray, width: np.ndarray, jacobian: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Solve X_i - width sum_j M_ij D_j X_j = R_i for the stages X of many elements at once.
 
-    Args:
-        matrix: M, (q, q).
-        width: (...).
-        jacobian: D, (..., q, d, d).
-        right: R, (..., q, d, m).
+    M is (q, q), the widths (...), D (..., q, d, d) and R (..., q, d, m).
     """
     *batch, q, d, m = right.shape
     system = (-width[..., None, None, None, None] * matrix[:, None, :, None]) * np.swapaxes(jacobian, -3, -2)[
@@ -210,49 +214,25 @@ def stage_solve(matrix: np.ndarray, width: np.ndarray, jacobian: np.ndarray, rig
     return solved.reshape(*batch, q, d, m)
 
 
-def _march(points: Points, scheme: Scheme, width: np.ndarray, v0: np.ndarray) -> np.ndarray:
-    """Stages (E, P, q, d), element after element; nan for starts that fail."""
-    num_elements, num_starts = width.shape
-    q, d = len(scheme.nodes), v0.shape[1]
-    stages = np.full((num_elements, num_starts, q, d), np.nan)
-    edge = v0
-    for e in range(num_elements):
-        h = width[e]
-        V = np.repeat(edge[:, None, :], q, axis=1)
-        before = np.full(num_starts, np.inf)
-        for _ in range(_NEWTON_STEPS):
-            rates, F_z = points.first(V, e)[:2]
-            residual = V - edge[:, None, :] - h[:, None, None] * (scheme.matrix @ rates)
-            size = _relative(residual, V, axis=(1, 2))
-            if _settled(size, before):
-                break
-            before = size
-            V = V - stage_solve(scheme.matrix, h, F_z[..., :d], residual[..., None])[..., 0]
-        good = np.asarray(size < _SOLVED)
-        stages[e] = np.where(good[:, None, None], V, np.nan)
-        edge = edge + h[:, None] * np.einsum("q,pqd->pd", scheme.weights, np.where(np.isnan(stages[e]), np.nan, rates))
-    return stages
-
-
-def _march_together(
-    points: Points, scheme: Scheme, width: np.ndarray, v0: np.ndarray, stages: np.ndarray
-) -> np.ndarray:
-    """Stages (E, P, q, d) by Newton's method on all elements together, from a guess; nan for starts that fail."""
+def _stages(
+    points: Points, scheme: Scheme, part: slice, width: np.ndarray, v0: np.ndarray, stages: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Stages of some elements together, by Newton's method from a guess, and their last edge; nan for starts that fail."""
     num_elements, num_starts, q, d = stages.shape
     h = width[..., None, None]
     unit = np.broadcast_to(np.eye(d), (num_elements, num_starts, q, d, d))
     before = np.full(num_starts, np.inf)
     for _ in range(_NEWTON_STEPS):
-        rates, F_z = points.first(stages)[:2]
-        moved = np.cumsum(h[..., 0] * np.einsum("q,epqd->epd", scheme.weights, rates), axis=0)
-        edges = np.concatenate([v0[None], v0 + moved[:-1]])
-        residual = stages - edges[:, :, None, :] - h * (scheme.matrix @ rates)
-        size = _relative(residual, stages, axis=(0, 2, 3))
-        if _settled(size, before):
+        rates, F_z = points.first(stages, part)[:2]
+        ends = v0 + np.cumsum(h[..., 0] * np.einsum("q,epqd->epd", scheme.weights, rates), axis=0)
+        defect = stages - h * (scheme.matrix @ rates)
+        residual = defect - np.concatenate([v0[None], ends[:-1]])[:, :, None, :]
+        size = np.abs(residual).max(axis=(0, 2, 3)) / (1.0 + np.abs(stages).max(axis=(0, 2, 3)))
+        # Every start is solved to rounding, no longer improving at that level, or lost.
+        if np.all((size < 1e-15) | ((size < 1e-12) & (size > 0.3 * before)) | ~np.isfinite(size)):
             break
         before = size
         # New stages are base + response (new edge), and so is the next edge.
-        defect = stages - h * (scheme.matrix @ rates)
         both = stage_solve(scheme.matrix, width, F_z[..., :d], np.concatenate([defect[..., None], unit], axis=-1))
         base, response = stages - both[..., 0], both[..., 1:]
         new, edge = np.empty_like(stages), v0
@@ -262,14 +242,4 @@ def _march_together(
             edge = edge + width[e][:, None] * np.einsum("q,pqd->pd", scheme.weights, slope)
         stages = new
     good = np.asarray(size < _SOLVED)
-    return np.where(good[:, None, None], stages, np.nan)
-
-
-def _relative(residual: np.ndarray, values: np.ndarray, axis: tuple[int, ...]) -> np.ndarray:
-    """The largest residual of each start relative to its values, (P,)."""
-    return np.abs(residual).max(axis=axis) / (1.0 + np.abs(values).max(axis=axis))
-
-
-def _settled(size: np.ndarray, before: np.ndarray) -> bool:
-    """Whether every start is solved to rounding, no longer improving at that level, or lost."""
-    return bool(np.all((size < 1e-15) | ((size < 1e-12) & (size > 0.3 * before)) | ~np.isfinite(size)))
+    return np.where(good[:, None, None], stages, np.nan), np.where(good[:, None], ends[-1], np.nan)

@@ -9,7 +9,6 @@ import jax
 import numpy as np
 from jax.extend.core import Jaxpr, JaxprEqn
 
-from flm.control.equations import Equations
 from flm.wording import ExtraMissingError
 
 Expression = Any  # casadi.SX: the extra has no types
@@ -25,55 +24,21 @@ def import_casadi() -> ModuleType:
         ) from None
 
 
-class CasadiFunctions:
-    """The problem's functions as CasADi functions."""
-
-    def __init__(self, casadi: ModuleType, equations: Equations, numbers: np.ndarray):
-        d, k = equations.num_coordinates, equations.num_inputs
-        v, w, s = np.zeros(d), np.zeros(k), np.zeros(())
-        along = lambda s, v, w: (
-            equations.rates(s, v, w, numbers), equations.running(s, v, w, numbers), equations.path_values(s, v, w, numbers)
-        )  # fmt: skip
-        at_end = lambda v, w: (equations.final_cost(v, w, numbers), equations.terminal_values(v, w, numbers))
-        symbols = casadi.SX.sym("s"), casadi.SX.sym("v", d), casadi.SX.sym("w", k)
-        outputs = _translate(casadi, along, (s, v, w), symbols)
-        self._along = casadi.Function("along", list(symbols), [_column(casadi, value) for value in outputs])
-        outputs = _translate(casadi, at_end, (v, w), symbols[1:])
-        self._at_end = casadi.Function("at_end", list(symbols[1:]), [_column(casadi, value) for value in outputs])
-        self._controls, self._free, self._casadi = len(equations.controls), equations.free, casadi
-
-    def along(self, s: float, v: Expression, w: Expression) -> tuple[Expression, ...]:
-        """Rates, running cost and path constraints."""
-        return self._along(s, v, w)
-
-    def at_end(self, v: Expression, log_horizon: Expression) -> tuple[Expression, ...]:
-        """Final cost and terminal constraints."""
-        rest = self._casadi.DM.zeros(self._controls)
-        return self._at_end(v, self._casadi.vertcat(rest, log_horizon) if self._free else rest)
-
-
-def _column(casadi: ModuleType, values: np.ndarray) -> Expression:
-    """An object array of expressions as a column."""
-    entries = list(np.ravel(values))
-    return casadi.vertcat(*entries) if entries else casadi.SX.zeros(0, 1)
-
-
-def _translate(
-    casadi: ModuleType,
-    function: Callable[..., tuple[jax.Array, ...]],
-    example: tuple[np.ndarray, ...],
-    symbols: tuple[Expression, ...],
-) -> list[np.ndarray]:
-    """The outputs of a JAX function as object arrays of CasADi expressions, by walking its trace."""
-    closed = jax.make_jaxpr(function)(*example)
+def to_casadi(
+    casadi: ModuleType, function: Callable[..., tuple[jax.Array, ...]], *sizes: int | None
+) -> Callable[..., tuple[Expression, ...]]:
+    """A JAX function of vectors of given sizes, or of numbers (None), as a CasADi function with a column per output."""
+    closed = jax.make_jaxpr(function)(*(np.zeros(() if size is None else size) for size in sizes))
+    symbols = [casadi.SX.sym("z", 1 if size is None else size) for size in sizes]
     inputs = []
-    for value, symbol in zip(example, symbols, strict=True):
-        shape = np.shape(value)
-        entries = np.empty(int(np.prod(shape)), object)
+    for size, symbol in zip(sizes, symbols, strict=True):
+        entries = np.empty(1 if size is None else size, object)
         for i in range(len(entries)):
-            entries[i] = symbol[i] if shape else symbol
-        inputs.append(entries.reshape(shape))
-    return _walk(casadi, closed.jaxpr, closed.consts, inputs)
+            entries[i] = symbol[i]
+        inputs.append(entries.reshape(()) if size is None else entries)
+    outputs = [list(np.ravel(value)) for value in _walk(casadi, closed.jaxpr, closed.consts, inputs)]
+    columns = [casadi.vertcat(*entries) if entries else casadi.SX.zeros(0, 1) for entries in outputs]
+    return casadi.Function("f", symbols, columns)
 
 
 def _walk(
@@ -112,15 +77,10 @@ def _apply(casadi: ModuleType, equation: JaxprEqn, arguments: list[np.ndarray]) 
     if name in ("convert_element_type", "copy", "stop_gradient", "copy_p"):
         return arguments[0]
     if name == "broadcast_in_dim":
-        source = np.empty([1] * len(shape), object) if not arguments[0].ndim else None
-        if source is not None:
-            source[...] = arguments[0]
-        else:
-            expanded = [1] * len(shape)
-            for axis, size in zip(params["broadcast_dimensions"], arguments[0].shape, strict=True):
-                expanded[axis] = size
-            source = arguments[0].reshape(expanded)
-        return np.broadcast_to(source, shape)
+        expanded = [1] * len(shape)
+        for axis, size in zip(params["broadcast_dimensions"], arguments[0].shape, strict=True):
+            expanded[axis] = size
+        return np.broadcast_to(arguments[0].reshape(expanded), shape)
     if name == "concatenate":
         return np.concatenate(arguments, axis=params["dimension"])
     if name == "stack":

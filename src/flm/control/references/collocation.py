@@ -1,21 +1,19 @@
 """Direct collocation with CasADi and IPOPT (extra `references`).
 
-Radau collocation of degree q on even elements of normalized time: states at element starts and nodes, controls at nodes, the
-dynamics as equality constraints, bounds on controls, path constraints at the nodes; one sparse nonlinear program with
-exact derivatives. The problem's functions are read from their JAX traces, so that any function that
-`flm` can solve can be given to CasADi.
+Radau collocation of degree q on even elements of normalized time: states and controls at the nodes, the last of which is the
+element's end, the dynamics as equality constraints, bounds on controls, path constraints at the nodes; one sparse nonlinear
+program with exact derivatives. The problem's functions are read from their JAX traces, so that any function that `flm`
+can solve can be given to CasADi.
 """
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from flm.control.problem import OptimalControl
-from flm.control.references.casadi_functions import CasadiFunctions, Expression, import_casadi
-from flm.control.references.start import one_start
+from flm.control.references.casadi_functions import import_casadi, to_casadi
 from flm.wording import UnsolvedError
 
 
@@ -26,7 +24,7 @@ class CollocationSolution:
     Attributes:
         cost: J.
         horizon: T.
-        times: Of element starts and nodes, (R,).
+        times: Of the start and the nodes, (R,).
         states: All states there, (R, n).
         control_times: Of the nodes, (R',).
         controls: There, (R', k).
@@ -78,123 +76,58 @@ def collocation(
         >>> round(collocation(problem, elements=10).cost, 6)
         0.192909
     """
-    v0 = one_start(problem, x0)
-    return CollocationProgram(problem, elements, degree, tol, max_iterations).solve(v0)
-
-
-class CollocationProgram:
-    """A nonlinear program that is built once and solved for any initial state; see `collocation`."""
-
-    def __init__(
-        self,
-        problem: OptimalControl,
-        elements: int = 60,
-        degree: int = 4,
-        tol: float = 1e-10,
-        max_iterations: int = 500,
-    ):
-        casadi = import_casadi()
-        self.problem = problem
-        equations, numbers = problem.equations, problem.numbers
-        d, k = equations.num_coordinates, len(equations.controls)
-        functions = CasadiFunctions(casadi, equations, numbers)
-        points = np.array([0.0, *casadi.collocation_points(degree, "radau")])
-        polynomials = _polynomials(points)
-        self._opti = opti = casadi.Opti()
-        self._start = opti.parameter(d)
-        self._log_horizon = opti.variable() if equations.free else math.log(numbers[-1])
-        width, cost = 1.0 / elements, 0.0
-        state = opti.variable(d)
-        opti.subject_to(state == self._start)
-        self._states, self._controls, self._s, self._s_controls = [state], [], [0.0], []
-        for e in range(elements):
-            nodes, rates = [state], []
-            for j in range(1, degree + 1):
-                s = (e + points[j]) * width
-                node, control = opti.variable(d), opti.variable(k)
-                nodes.append(node)
-                self._bound(control)
-                w = casadi.vertcat(control, self._log_horizon) if equations.free else control
-                rate, running, g = functions.along(s, node, w)
-                rates.append(rate)
-                if equations.path:
-                    opti.subject_to(g <= 0)
-                cost = cost + width * polynomials.weights[j] * running
-                self._states.append(node)
-                self._controls.append(control)
-                self._s.append(s)
-                self._s_controls.append(s)
-            for j in range(1, degree + 1):
-                slope = sum(polynomials.slopes[i, j] * nodes[i] for i in range(degree + 1))
-                opti.subject_to(slope == width * rates[j - 1])
-            state = opti.variable(d)
-            opti.subject_to(state == sum(polynomials.ends[i] * nodes[i] for i in range(degree + 1)))
-            self._states.append(state)
-            self._s.append((e + 1) * width)
-        final, h = functions.at_end(state, self._log_horizon)
-        if equations.terminal:
-            opti.subject_to(h == 0)
-        self._cost = cost + final
-        opti.minimize(self._cost)
-        quiet = {"ipopt.print_level": 0, "print_time": False, "ipopt.sb": "yes", "ipopt.tol": tol}
-        opti.solver("ipopt", quiet | {"ipopt.max_iter": max_iterations})
-
-    def solve(self, v0: np.ndarray) -> CollocationSolution:
-        """The optimum from one initial state's coordinates (d,), started from rest there."""
-        problem, opti = self.problem, self._opti
-        opti.set_value(self._start, v0)
-        for state in self._states:
-            opti.set_initial(state, v0)
-        rest = np.clip(np.zeros(len(problem.controls)), problem.lower, problem.upper)
-        for control in self._controls:
-            opti.set_initial(control, rest)
-        if problem.free:
-            opti.set_initial(self._log_horizon, math.log(problem.numbers[-1]))
-        try:
-            found = opti.solve()
-        except RuntimeError:
-            status, start = opti.stats()["return_status"], np.round(problem.starts.lift(v0), 6).tolist()
-            raise UnsolvedError(
-                f"direct collocation was not solved from {start}: IPOPT says {status}. "
-                "Try more `elements` or `max_iterations`."
-            ) from None
-        horizon = float(np.exp(found.value(self._log_horizon))) if problem.free else float(problem.numbers[-1])
-        states = problem.starts.lift(np.array([np.ravel(found.value(value)) for value in self._states]))
-        controls = np.array([np.ravel(found.value(value)) for value in self._controls])
-        return CollocationSolution(
-            float(found.value(self._cost)), horizon, np.array(self._s) * horizon, states,
-            np.array(self._s_controls) * horizon, controls, found.stats()["return_status"],
-        )  # fmt: skip
-
-    def _bound(self, control: Expression) -> None:
-        for i, (low, high) in enumerate(zip(self.problem.lower, self.problem.upper, strict=True)):
-            if np.isfinite(low) and np.isfinite(high):
-                self._opti.subject_to(self._opti.bounded(low, control[i], high))
-            elif np.isfinite(low):
-                self._opti.subject_to(control[i] >= low)
-            elif np.isfinite(high):
-                self._opti.subject_to(control[i] <= high)
-
-
-class _Polynomials(NamedTuple):
-    """Slopes at the points (i, j), values at 1 and integrals of the Lagrange polynomials on the points."""
-
-    slopes: np.ndarray
-    ends: np.ndarray
-    weights: np.ndarray
-
-
-def _polynomials(points: np.ndarray) -> _Polynomials:
-    size = len(points)
-    slopes, ends, weights = np.zeros((size, size)), np.zeros(size), np.zeros(size)
-    for i in range(size):
-        others = np.delete(points, i)
-        polynomial = np.poly1d(others, r=True) / np.prod(points[i] - others)
-        slopes[i] = polynomial.deriv()(points)
-        ends[i] = polynomial(1.0)
-    # The running cost is integrated by the Radau rule itself: nodes without the element's start, exact to degree 2q - 2.
-    nodes = points[1:]
-    for j in range(1, size):
-        others = np.delete(nodes, j - 1)
-        weights[j] = (np.poly1d(others, r=True) / np.prod(nodes[j - 1] - others)).integ()(1.0)
-    return _Polynomials(slopes, ends, weights)
+    casadi, v0 = import_casadi(), problem.starts.one(x0)
+    say, numbers, d, k = problem.equations, problem.numbers, len(v0), len(problem.controls)
+    along = lambda s, v, w: (
+        say.rates(s, v, w, numbers), say.running(s, v, w, numbers), say.path_values(s, v, w, numbers)
+    )  # fmt: skip
+    rates_and_costs = to_casadi(casadi, along, None, d, say.num_inputs)
+    final = lambda v, w: (say.final_cost(v, w, numbers), say.terminal_values(v, w, numbers))
+    at_end = to_casadi(casadi, final, d, say.num_inputs)
+    points = casadi.collocation_points(degree, "radau")
+    slopes, _, weights = casadi.collocation_coeff(points)
+    opti = casadi.Opti()
+    log_horizon = opti.variable() if problem.free else math.log(numbers[-1])
+    if problem.free:
+        opti.set_initial(log_horizon, math.log(numbers[-1]))
+    state, width, cost = casadi.DM(v0), 1.0 / elements, 0.0
+    times, states, controls = [], [state], []
+    for e in range(elements):
+        nodes, control = opti.variable(d, degree), opti.variable(k, degree)
+        opti.set_initial(nodes, np.repeat(v0[:, None], degree, axis=1))
+        opti.set_initial(control, np.clip(np.zeros((k, degree)), problem.lower[:, None], problem.upper[:, None]))
+        times.append((e + np.array(points)) * width)
+        rates = []
+        for j in range(degree):
+            w = casadi.vertcat(control[:, j], log_horizon) if problem.free else control[:, j]
+            rate, running, g = rates_and_costs(times[-1][j], nodes[:, j], w)
+            rates.append(rate)
+            cost = cost + width * weights[j] * running
+            if say.path:
+                opti.subject_to(g <= 0)
+            for i in np.flatnonzero(np.isfinite(problem.lower) | np.isfinite(problem.upper)):
+                opti.subject_to(opti.bounded(problem.lower[i], control[int(i), j], problem.upper[i]))
+        opti.subject_to(casadi.vec(casadi.horzcat(state, nodes) @ slopes - width * casadi.horzcat(*rates)) == 0)
+        state = nodes[:, -1]
+        states.append(nodes)
+        controls.append(control)
+    last, h = at_end(state, casadi.vertcat(casadi.DM.zeros(k), *([log_horizon] if problem.free else [])))
+    if say.terminal:
+        opti.subject_to(h == 0)
+    opti.minimize(cost + last)
+    quiet = {"ipopt.print_level": 0, "print_time": False, "ipopt.sb": "yes", "ipopt.tol": tol}
+    opti.solver("ipopt", quiet | {"ipopt.max_iter": max_iterations})
+    try:
+        found = opti.solve()
+    except RuntimeError:
+        status, start = opti.stats()["return_status"], np.round(problem.starts.lift(v0), 6).tolist()
+        raise UnsolvedError(
+            f"direct collocation was not solved from {start}: IPOPT says {status}. "
+            "Try more `elements` or `max_iterations`."
+        ) from None
+    value = lambda parts, size: np.reshape(found.value(casadi.horzcat(*parts)), (size, -1)).T
+    horizon, s = float(np.exp(found.value(log_horizon))), np.concatenate(times)
+    return CollocationSolution(
+        float(found.value(cost + last)), horizon, np.append(0.0, s) * horizon, problem.starts.lift(value(states, d)),
+        s * horizon, value(controls, k), found.stats()["return_status"],
+    )  # fmt: skip

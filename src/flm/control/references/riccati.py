@@ -1,10 +1,10 @@
 """The linear-quadratic regulator's exact answer by Riccati's equation."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.integrate import solve_ivp
+import numpy.typing as npt
+from scipy.integrate import OdeSolution, solve_ivp
 
 from flm.wording import UnsolvedError
 
@@ -26,7 +26,7 @@ class RiccatiSolution:
     cost: np.ndarray
     initial: np.ndarray
     _gain: np.ndarray
-    _dense: Any
+    _dense: OdeSolution
 
     def gain(self, t: float) -> np.ndarray:
         """K(t) in u = -K(t) x, (k, n)."""
@@ -34,7 +34,15 @@ class RiccatiSolution:
         return self._gain @ self._dense(t).reshape(n, n)
 
 
-def riccati(A: Any, B: Any, Q: Any, R: Any, S: Any, horizon: float, x0: Any) -> RiccatiSolution:
+def riccati(
+    A: npt.ArrayLike,
+    B: npt.ArrayLike,
+    Q: npt.ArrayLike,
+    R: npt.ArrayLike,
+    S: npt.ArrayLike | None,
+    horizon: float,
+    x0: npt.ArrayLike,
+) -> RiccatiSolution:
     """The optimal cost of x' = A x + B u with cost ∫ (x'Qx + u'Ru)/2 dt + x(T)'S x(T)/2.
 
     P solves -P' = A'P + PA - P B R⁻¹ B' P + Q, P(T) = S, integrated backwards by DOP853 with tolerance 1e-13.

@@ -1,18 +1,31 @@
-"""Adam on the reduced problem: the control's frequencies, amplitudes and phases, states by Runge–Kutta steps of order 4."""
+"""Networks in phase form and their training by Adam: for the reduced problem here, for the penalty method beside it.
 
+On a grid of times and starts a network is two matrix products, because time is the first input and the first column of the
+sign matrix is +1: cos(x + y) = cos x cos y - sin x sin y, x in time and y in the start. The reduced problem has the
+control's frequencies, amplitudes and phases as its only unknowns, and states by Runge–Kutta steps of order 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import PyTree
 
+from flm.control.law import ControlLaw
 from flm.control.problem import OptimalControl
 from flm.control.solve.family import space_lattice
-from flm.control.solve.levels import Judge, explore, law_error, solve_starts, time_frequencies
-from flm.control.solve.search import Search
-from flm.control.solve.trained import Networks, train
+from flm.control.solve.levels import judge, time_frequencies
+from flm.control.solve.search import INTERRUPTED, OF_THIS_SIZE, Search
+from flm.numerics.descent import Objective, State, descend
 from flm.results import Ending
+from flm.series import sign_matrix
+from flm.series.transforms import separable_from_linear
 from flm.wording import InputError
 
 
@@ -51,19 +64,12 @@ def train_reduced(search: Search, settings: Adam) -> Ending:
     points = _lattice(problem, search.num_subnets or (27 if varying else 5))
     start = Networks.start(points, len(problem.controls), jax.random.key(seed))
     v0 = starts.sample(settings.num_starts, seed=seed) if varying else starts.center[None]
-    judge = None
-    if varying:
-        held_out, first = starts.spread(16, seed=seed + 1), explore(problem, seed)
-        ladder = solve_starts(search, held_out, first, tol=min(search.tol, 1e-8), max_columns=400)
-        judge = Judge(ladder.levels[-1], ladder.errors[-1])
     schedule = optax.cosine_decay_schedule(settings.learning_rate, settings.epochs)
     optimizer = optax.adam(schedule, b1=settings.betas[0], b2=settings.betas[1])
     loss = lambda networks: _mean_cost(problem, settings.steps, v0, networks)
     found = train(search, loss, start, optimizer, settings.epochs)
     law = found.best.law(problem, np.ones(1 + varying))
-    error, violation = law_error(problem, law, v0) if judge is None else judge.error_of(law)
-    error = search.keep(law, error, violation)
-    search.record.step("adam", columns=law.num_columns, estimate=found.loss, error_estimate=error)
+    search.record.step("adam", columns=law.num_columns, estimate=found.loss, error_estimate=judge(search, law))
     return found.ending
 
 
@@ -99,3 +105,72 @@ def _mean_cost(problem: OptimalControl, steps: int, v0: np.ndarray, networks: Ne
     y, _ = jax.lax.scan(step, y, jnp.arange(steps))
     final = jax.vmap(lambda v: equations.final_cost(v, jnp.zeros(len(equations.controls)), numbers))(y[:, :-1])
     return jnp.mean(y[:, -1] + final)
+
+
+class Networks(NamedTuple):
+    """FLMs with K outputs that share their frequencies: frequencies (N, m), amplitudes and phases (N, l, K)."""
+
+    frequencies: jax.Array
+    amplitudes: jax.Array
+    phases: jax.Array
+
+    @classmethod
+    def start(cls, frequencies: np.ndarray, num_outputs: int, key: jax.Array) -> Networks:
+        """Zero amplitudes and random phases N(0, π/3), as in the paper."""
+        n, m = frequencies.shape
+        phases = jax.random.normal(key, (n, 2 ** (m - 1), num_outputs)) * np.pi / 3
+        return cls(jnp.asarray(frequencies, float), jnp.zeros_like(phases), phases)
+
+    def values(self, units: jax.Array, s: jax.Array, z: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Values and slopes by s, (R, P, K) each, at times s (R,) and starts z (P, m - 1), of inputs (s, z) * units."""
+        n, A, phi = self.frequencies * units, self.amplitudes, self.phases
+        signs = jnp.asarray(sign_matrix(n.shape[1]), n.dtype)  # (l, m), first column +1
+        rest = jnp.einsum("ni,li,pi->pnl", n[:, 1:], signs[:, 1:], z)[..., None] - phi
+        a, b = (A * jnp.cos(rest)).sum(2), (A * jnp.sin(rest)).sum(2)  # (P, N, K)
+        angle = s[:, None] * n[:, 0]
+        cos, sin = jnp.cos(angle), jnp.sin(angle)
+        total = lambda left, right: jnp.einsum("rn,pnk->rpk", left, right)
+        return total(cos, a) - total(sin, b), -total(sin * n[:, 0], a) - total(cos * n[:, 0], b)
+
+    def separable(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Frequencies (N, m) per unit of normalized input, and coefficients (N, 2, 2^(m-1), K)."""
+        A, phi = self.amplitudes, self.phases
+        a = np.asarray(separable_from_linear(A * jnp.cos(phi), A * jnp.sin(phi)))
+        return np.asarray(self.frequencies) * units, a.reshape(len(a), 2, -1, a.shape[-1])
+
+    def law(self, problem: OptimalControl, units: np.ndarray) -> ControlLaw:
+        """The control law whose series these networks are."""
+        return ControlLaw.of(problem, *self.separable(units))
+
+
+class Descent(NamedTuple):
+    """The parameters of the lowest loss, that loss, and why the descent ended."""
+
+    best: PyTree
+    loss: float
+    ending: Ending
+
+
+def train(
+    search: Search,
+    loss: Callable[[PyTree], jax.Array],
+    start: PyTree,
+    optimizer: optax.GradientTransformation,
+    epochs: int,
+) -> Descent:
+    """Lower a loss from a start; after Ctrl-C the best parameters so far."""
+    latest: list[State] = []
+
+    def told(state: State) -> None:
+        latest[:] = [state]
+        epoch = int(state.epoch)
+        search.record.tell("adam", estimate=float(state.best_loss), share=epoch / epochs, extras={"epoch": epoch})
+
+    ending = OF_THIS_SIZE
+    try:
+        descend(Objective.of(loss), start, optimizer, epochs, told=told)
+    except KeyboardInterrupt:
+        if not latest:
+            raise
+        ending = INTERRUPTED
+    return Descent(latest[0].best, float(latest[0].best_loss), ending)

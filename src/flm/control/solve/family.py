@@ -6,14 +6,13 @@ coefficients, the generalized Gauss–Newton matrix is Σ_j w_j H_j ⊗ ψ(z_j) 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
 import numpy as np
 import scipy.linalg
 
-from flm.control.dynamics.following import Followed
 from flm.control.dynamics.simulation import Simulated
 from flm.control.law import ControlLaw, space_products
 from flm.control.problem import OptimalControl
@@ -35,11 +34,11 @@ class SpaceBasis:
     transform: np.ndarray
 
     @classmethod
-    def make(cls, frequencies: np.ndarray, z: np.ndarray, *, rcond: float = 1e-10) -> "SpaceBasis":
+    def make(cls, frequencies: np.ndarray, z: np.ndarray) -> SpaceBasis:
         """The basis spanned by the waves with the given frequencies (n, d), on starts z (P, d)."""
         products = space_products(z, frequencies).reshape(len(z), -1)
         left, size, right = np.linalg.svd(products / np.sqrt(len(z)), full_matrices=False)
-        keep = size > rcond * size[0]
+        keep = size > 1e-10 * size[0]
         return cls(frequencies, left[:, keep] * np.sqrt(len(z)), right[keep].T / size[keep])
 
 
@@ -50,21 +49,17 @@ def space_lattice(dimension: int, level: int) -> np.ndarray:
     return SPACE_UNIT * (1.0 + np.array(points, float).reshape(len(points), dimension))
 
 
-def make_law(
-    problem: OptimalControl, basis: TimeBasis, space: SpaceBasis | None, coordinates: np.ndarray
-) -> ControlLaw:
-    """The law Σ X_kab θ_a ψ_b with coordinates X (M, B) on a product lattice, (M, 1) for a single start (`space` None)."""
-    k = len(problem.controls)
-    waves, outer = (np.zeros((1, 0)), np.ones((1, 1))) if space is None else (space.frequencies, space.transform)
-    (n, d), A = waves.shape, len(basis.frequencies)
+def make_law(problem: OptimalControl, basis: TimeBasis, space: SpaceBasis, coordinates: np.ndarray) -> ControlLaw:
+    """The law Σ X_kab θ_a ψ_b with coordinates X (M, B) on a product lattice."""
+    (n, d), A, k = space.frequencies.shape, len(basis.frequencies), len(problem.controls)
     X = coordinates[: k * basis.size].reshape(k, basis.size, -1)
-    a = np.einsum("tm,kmb,ib->tik", basis.transform, X, outer, optimize=True)  # (2A, n 2^d, K)
+    a = np.einsum("tm,kmb,ib->tik", basis.transform, X, space.transform, optimize=True)  # (2A, n 2^d, K)
     return ControlLaw.of(
         problem,
-        frequencies=np.hstack([np.repeat(basis.frequencies, n)[:, None], np.tile(waves, (A, 1))]),
+        frequencies=np.hstack([np.repeat(basis.frequencies, n)[:, None], np.tile(space.frequencies, (A, 1))]),
         coefficients=a.reshape(A, 2, n, 2**d, k).transpose(0, 2, 1, 3, 4).reshape(A * n, 2, 2**d, k),
-        duration_frequencies=waves if problem.free else None,
-        duration_coefficients=(outer @ coordinates[-1]).reshape(n, 2**d) if problem.free else None,
+        duration_frequencies=space.frequencies if problem.free else None,
+        duration_coefficients=(space.transform @ coordinates[-1]).reshape(n, 2**d) if problem.free else None,
     )
 
 
@@ -111,8 +106,9 @@ class FamilyPoint:
         X = self.X + move.reshape(self.X.shape)
         c = self.space.values @ X.T
         run = self.transcription.run(c, guess=np.nan_to_num(self.run.stages))
-        point = FamilyPoint(self.transcription, self.space, self.weight, X, run)
-        return Trial(point, float(self.weight @ self.transcription.merit(run, c, self.derivatives)))
+        return Trial(
+            replace(self, X=X, run=run), float(self.weight @ self.transcription.merit(run, c, self.derivatives))
+        )
 
 
 def fit_family(transcription: Transcription, space: SpaceBasis, X: np.ndarray, *, steps: int = 20) -> np.ndarray:
@@ -129,11 +125,6 @@ def fit_coordinates(c: np.ndarray, hessian: np.ndarray, weight: np.ndarray, spac
     right = (weighted @ c[..., None])[..., 0].T @ space.values
     matrix = _kronecker_sum(weighted, space.values)
     return -_damped_solve(matrix, right.reshape(-1), 0.0).reshape(right.shape)
-
-
-def follow_law(problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> Followed:
-    """The trajectories under a law from starts v0 (P, d) inside its set, tightly integrated."""
-    return problem.follow(law.inputs_at(v0), problem.starts.lift(v0), law.breaks(v0))
 
 
 def start_weights(cost: np.ndarray) -> np.ndarray:

@@ -39,8 +39,7 @@ def fit_law(
     """
     transcription = _transcribe(problem, law, v0, num_elements)
     run = transcription.run(_coordinates(law, v0))
-    start = LawPoint(law, transcription, start_weights(run.cost), frequencies, run)
-    rule = Nielsen(start=1e-3)
+    start, rule = LawPoint(law, transcription, start_weights(run.cost), frequencies, run), Nielsen(start=1e-3)
     return minimize(start, lambda point: point, rule, max_steps=steps, gain_tol=1e-12, step_tol=1e-12).point.law
 
 
@@ -104,7 +103,7 @@ class LawPoint:
         before = self.transcription
         after = _transcribe(before.problem, law, before.v0, len(before.basis.edges) - 1)
         run = after.run(_coordinates(law, before.v0), guess=np.nan_to_num(self.run.stages))
-        point = LawPoint(law, after, self.weight, self.moving, run)
+        point = replace(self, law=law, transcription=after, run=run)
         return Trial(point, float(self.weight @ after.merit(run, point.c, self.derivatives)))
 
 

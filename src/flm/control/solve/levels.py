@@ -4,29 +4,25 @@ Time frequencies are π(k + ½) in normalized time, amplitudes by Newton's metho
 is the estimated excess cost, ½∫h_u²/h_uu, plus the change from the level before.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from flm.control.dynamics.kernels import Multipliers
-from flm.control.dynamics.simulation import NODES, Simulated, adjoint, grid, hamiltonian_hessian
-from flm.control.law import ControlLaw
+from flm.control.law import ControlLaw, StateNetworks
 from flm.control.problem import OptimalControl
-from flm.control.solve.constraints import FEASIBLE, first_multipliers, owed, violation, with_multipliers
-from flm.control.solve.family import cost_scale, follow_law
+from flm.control.solve.family import cost_scale
 from flm.control.solve.search import COLUMNS, MET, NO_GAIN, Search
-from flm.control.solve.single import Batch, newton
-from flm.control.solve.variation import TimeBasis, Transcription, pointwise_excess
-from flm.numerics.newton import Minimum
+from flm.control.solve.single import FEASIBLE, STEPS, Batch, first_multipliers, meet_constraints, newton, owed
+from flm.control.solve.variation import TimeBasis, Transcription, excess_along
 from flm.results import Ending
 
 GROWTH = 1.4
 _FIRST = 4  # time frequencies to begin with
-_STEPS = 40  # of Newton's method
 _ALIGNMENTS = 6  # rounds of moving elements' edges to the corners of bounded controls
 _GUESSES = 10  # random controls that are tried beside zero
-STALLED = 3  # levels without halving the error
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,18 +49,11 @@ class Level:
     @property
     def violation(self) -> float:
         """The largest constraint value."""
-        return float(violation(self.batch.run).max())
+        return float(self.batch.run.violation.max())
 
     def seed(self, transcription: Transcription) -> np.ndarray:
         """Coordinates of these controls (of the first start, when the starts differ) in another transcription."""
-        s = grid(transcription.basis.edges[:, 0], 1)[0][:, 0]
-        raw = self.transcription.raw_at(self.batch.c, s.reshape(-1))  # (P, R, k)
-        ratio = self.batch.c[:, -1] if transcription.problem.free else None
-        if len(raw) != len(transcription.v0):
-            raw = np.repeat(raw[:1], len(transcription.v0), axis=0)
-            ratio = None if ratio is None else np.repeat(ratio[:1], len(raw))
-        raw = raw.reshape(len(raw), *s.shape, -1).transpose(1, 0, 2, 3)
-        return transcription.coordinates(raw, ratio)
+        return transcription.coordinates(self.transcription.at(self.batch.c))
 
 
 def time_frequencies(count: int) -> np.ndarray:
@@ -85,25 +74,22 @@ def transcribe(problem: OptimalControl, v0: np.ndarray, count: int) -> Transcrip
 def solve_level(transcription: Transcription, c: np.ndarray) -> Level:
     """Each start's best control, from coordinates c."""
     problem = transcription.problem
-    multipliers = first_multipliers(problem.equations, transcription.run(c)) if problem.constrained else None
-    found, multipliers = _minimize(transcription, c, multipliers)
+    found, multipliers = meet_constraints(transcription, c, first_multipliers(transcription, c))
     if problem.bounded and not problem.equations.path:
         # Where u = clip(w) has corners, elements end: quadrature across a corner is of second order only.
         for _ in range(_ALIGNMENTS):
-            before = found.point.run.lagrangian
-            trial, trial_multipliers = _minimize(
-                found.point.transcription.aligned(found.point.c), found.point.c, multipliers
-            )
+            c, before = found.point.c, found.point.run.lagrangian
+            trial, trial_multipliers = meet_constraints(found.point.transcription.aligned(c), c, multipliers)
             after = trial.point.run.lagrangian
             if not np.all(after <= before + 1e-4 * np.abs(before)):
                 break
             found, multipliers = trial, trial_multipliers
-            if np.all(np.abs(before - after) <= 1e-11 * np.abs(before)) or found.steps == _STEPS:
+            if np.all(np.abs(before - after) <= 1e-11 * np.abs(before)) or found.steps == STEPS:
                 break
     batch = found.point
-    followed = batch.transcription.followed(batch.c)
+    followed = batch.transcription.at(batch.c).follow(problem, batch.transcription.v0)
     if not problem.constrained and not problem.free:
-        excess = np.concatenate([_tight_excess(problem, run) for run in followed.chunks])
+        excess = np.concatenate([excess_along(problem, run) for run in followed.chunks])
     else:
         # Multipliers and the horizon's derivatives live on the solver's grid. Those of path constraints are known node
         # by node, too roughly for a pointwise estimate: there the change between levels has to do.
@@ -111,37 +97,14 @@ def solve_level(transcription: Transcription, c: np.ndarray) -> Level:
     return Level(batch, followed.cost, excess)
 
 
-def _minimize(
-    transcription: Transcription, c: np.ndarray, multipliers: Multipliers | None
-) -> tuple[Minimum[Batch], Multipliers | None]:
-    """Newton's method, inside the method of multipliers when there are constraints."""
-    if multipliers is None:
-        return newton(transcription, c, steps=_STEPS), None
-    if not transcription.problem.equations.path:
-        shape = (len(transcription.basis.edges) - 1, len(c), NODES, 0)
-        multipliers = replace(multipliers, path=np.zeros(shape))
-    # Multipliers of path constraints live on the grid, which then stays as it is.
-    found: list[Minimum[Batch]] = []
-
-    def minimize(c: np.ndarray, multipliers: Multipliers) -> tuple[np.ndarray, Simulated]:
-        found.append(newton(transcription, c, multipliers=multipliers, steps=_STEPS))
-        return found[-1].point.c, found[-1].point.run
-
-    multipliers = with_multipliers(minimize, c, multipliers)
-    return found[-1], multipliers
-
-
-def _tight_excess(problem: OptimalControl, run: Simulated) -> np.ndarray:
-    found, d = adjoint(run), run.stages.shape[-1]
-    h_zz = hamiltonian_hessian(problem.equations, problem.numbers, run, found.stages)
-    return pointwise_excess(run, found.h_w, h_zz[..., d:, d:], problem)
-
-
-def law_error(problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> tuple[float, float]:
-    """The estimated relative excess cost of a law, ½∫h_u²/h_uu along its trajectories, and its violation: worst of v0 (P, d)."""
-    followed = follow_law(problem, law, v0)
-    excess = np.concatenate([_tight_excess(problem, run) for run in followed.chunks])
-    return float((excess / cost_scale(followed.cost)).max()), float(followed.violation().max())
+def judge(search: Search, law: ControlLaw, networks: StateNetworks | None = None) -> float:
+    """Remember a trained law and return its error: ½∫h_u²/h_uu along its trajectories / cost, the worst of 16 held-out starts."""
+    problem, starts = search.problem, search.problem.starts
+    v0 = starts.spread(16, seed=search.seed + 1) if starts.dimension else starts.center[None]
+    followed = law.at(v0).follow(problem, v0)
+    excess = np.concatenate([excess_along(problem, run) for run in followed.chunks])
+    error = float((excess / cost_scale(followed.cost)).max())
+    return search.keep(law, error, float(followed.violation.max()), networks)
 
 
 def explore(problem: OptimalControl, seed: int) -> Level:
@@ -153,8 +116,7 @@ def explore(problem: OptimalControl, seed: int) -> Level:
     k, m = len(problem.controls), transcription.basis.size
     c = np.zeros((len(v0), transcription.size))
     c[1:, : k * m] = (rng.standard_normal((_GUESSES, k, m)) * size[:, None] / np.sqrt(m)).reshape(_GUESSES, k * m)
-    multipliers = first_multipliers(problem.equations, transcription.run(c)) if problem.constrained else None
-    batch = newton(transcription, c, steps=25, multipliers=multipliers).point
+    batch = newton(transcription, c, steps=25, multipliers=first_multipliers(transcription, c)).point
     # Zero is kept unless another guess is better by more than the accuracy of this look.
     lagrangian = batch.run.lagrangian
     best = int(np.nanargmin(lagrangian)) if np.isfinite(lagrangian).any() else 0
@@ -163,18 +125,6 @@ def explore(problem: OptimalControl, seed: int) -> Level:
     one, chosen = transcribe(problem, v0[:1], _FIRST), batch.c[best : best + 1]
     found = Batch(one, chosen, one.run(chosen), None)
     return Level(found, found.run.cost, found.derivatives.excess)
-
-
-def growing(problem: OptimalControl, v0: np.ndarray, first: Level, max_columns: int) -> Iterator[Level]:
-    """Levels of growing time bases, each started from the one before."""
-    count, level = _FIRST, first
-    while True:
-        transcription = transcribe(problem, v0, count)
-        level = solve_level(transcription, level.seed(transcription))
-        yield level
-        count = int(np.ceil(count * GROWTH))
-        if 2 * count * len(problem.controls) > max_columns:
-            return
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +138,15 @@ class Ladder:
     errors: list[float]
     ending: Ending
 
+    def error_of(self, law: ControlLaw) -> tuple[float, float]:
+        """A law's worst relative excess cost over these starts' own, their error added, and its worst violation."""
+        level = self.levels[-1]
+        followed = law.at(level.transcription.v0).follow(level.transcription.problem, level.transcription.v0)
+        if not np.isfinite(followed.cost).all():
+            return np.inf, np.inf
+        excess = np.abs(followed.cost - level.cost) / cost_scale(level.cost)
+        return float(excess.max()) + self.errors[-1], float(followed.violation.max())
+
 
 def solve_starts(
     search: Search,
@@ -198,10 +157,16 @@ def solve_starts(
     max_columns: int,
     keep: Callable[[Level, float], object] = lambda level, error: None,
 ) -> Ladder:
-    """Solve each start v0 (P, d) on its own until the error is below `tol`; `keep` is told of each level and its error."""
+    """Solve each start v0 (P, d) on its own, on growing time bases, until the error is below `tol`.
+
+    `keep` is told of each level and its error.
+    """
+    problem, count, level = search.problem, _FIRST, first
     levels: list[Level] = []
     errors: list[float] = []
-    for level in growing(search.problem, v0, first, max_columns):
+    while True:
+        transcription = transcribe(problem, v0, count)
+        level = solve_level(transcription, level.seed(transcription))
         change = np.abs(levels[-1].cost - level.cost) if levels else np.full(len(v0), np.inf)
         error = np.inf
         if np.isfinite(level.cost).all():
@@ -209,31 +174,17 @@ def solve_starts(
         levels.append(level)
         errors.append(error)
         keep(level, error)
-        search.record.step(
-            "starts" if len(v0) > 1 else "start",
-            columns=2 * level.count * len(search.problem.controls),
-            estimate=level.cost.mean(),
-            error_estimate=error,
-        )
+        columns, stage = 2 * count * len(problem.controls), "starts" if len(v0) > 1 else "start"
+        search.record.step(stage, columns=columns, estimate=level.cost.mean(), error_estimate=error)
         if error <= tol and level.violation <= FEASIBLE:
             return Ladder(levels, errors, MET)
-        if len(errors) > STALLED + 1 and not min(errors[-STALLED:]) < 0.5 * min(errors[:-STALLED]):
+        if stalled(errors[1:]):
             return Ladder(levels, errors, NO_GAIN)
-    return Ladder(levels, errors, COLUMNS)
+        count = int(np.ceil(count * GROWTH))
+        if 2 * count * len(problem.controls) > max_columns:
+            return Ladder(levels, errors, COLUMNS)
 
 
-@dataclass(frozen=True, eq=False)
-class Judge:
-    """Held-out starts with their own optimal costs, which a law is compared with; `error` is that of these costs."""
-
-    level: Level
-    error: float
-
-    def error_of(self, law: ControlLaw) -> tuple[float, float]:
-        """The worst relative excess cost over the held-out starts, their own error added, and the worst violation."""
-        transcription = self.level.transcription
-        followed = follow_law(transcription.problem, law, transcription.v0)
-        if not np.isfinite(followed.cost).all():
-            return np.inf, np.inf
-        excess = np.abs(followed.cost - self.level.cost) / cost_scale(self.level.cost)
-        return float(excess.max()) + self.error, float(followed.violation().max())
+def stalled(errors: list[float]) -> bool:
+    """Whether the last three levels have not halved the error."""
+    return len(errors) > 3 and not min(errors[-3:]) < 0.5 * min(errors[:-3])

@@ -28,19 +28,9 @@ def solve_control(
     seed: int = 0,
     progress: Listener = silent,
 ) -> ControlSolution:
-    """The control law of an optimal control problem, for one initial state or a whole set of them.
+    """The control law of an optimal control problem, for one initial state or a whole set of them; see `flm.solve`.
 
-    Args:
-        problem: What to solve.
-        tol: Relative excess of the simulated cost over the optimum, worst initial state.
-        num_subnets: The number of sub-networks of the control; grown until `tol` is met when left out.
-        method: "reduced" (default) or "penalty" (the paper's), or settings: `Reduced(...)`, `Penalty(...)`.
-        max_columns: The most linear unknowns that a growing basis may have.
-        seed: Of random guesses and starts.
-        progress: Called with each step.
-
-    Returns:
-        The law, its status and an error estimate. Ctrl-C returns the best law so far.
+    Ctrl-C returns the best law so far.
     """
     settings = _settings(method)
     if problem.free and isinstance(settings, Penalty):

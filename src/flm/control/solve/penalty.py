@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +19,11 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-from flm.control.networks import StateNetworks
+from flm.control.law import StateNetworks
 from flm.control.problem import OptimalControl
-from flm.control.solve.levels import law_error
+from flm.control.solve.adam import Networks, train
+from flm.control.solve.levels import judge
 from flm.control.solve.search import INTERRUPTED, Search
-from flm.control.solve.trained import Networks, train
 from flm.numerics.newton import FixedFactors, Step, Trial, minimize
 from flm.numerics.program import Program
 from flm.results import Ending
@@ -71,18 +71,18 @@ class Penalty:
     polish: int = 200
 
     @classmethod
-    def paper_fixed(cls, **changes: Any) -> "Penalty":
+    def paper_fixed(cls, **changes: object) -> Penalty:
         """The paper's fixed start: three FLMs with N = 5, Adam with its defaults."""
         return replace(cls(state_subnets=5, control_subnets=5), **changes)
 
     @classmethod
-    def paper_family(cls, **changes: Any) -> "Penalty":
+    def paper_family(cls, **changes: object) -> Penalty:
         """The paper's varying start: 250 starts, three FLMs with N = 27, Adam 5e-4 with betas (0.95, 0.97)."""
         paper = cls(state_subnets=27, control_subnets=27, learning_rate=5e-4, betas=(0.95, 0.97))
         return replace(paper, **changes)
 
     @classmethod
-    def paper_rpssl(cls, **changes: Any) -> "Penalty":
+    def paper_rpssl(cls, **changes: object) -> Penalty:
         """The paper's five strategies: four state FLMs with N = 16, the control's with N = 32, Adam 1e-4."""
         paper = cls(state_subnets=16, control_subnets=32, learning_rate=1e-4, betas=(0.95, 0.97))
         return replace(paper, **changes)
@@ -108,8 +108,9 @@ def solve_penalty(search: Search, settings: Penalty) -> Ending:
     controls = Networks.start(lattice(1 + varying, control_subnets), len(problem.controls), control_key)
     loss = partial(_loss, problem, settings, jnp.asarray(units), v0)
     optimizer = optax.adam(settings.learning_rate, b1=settings.betas[0], b2=settings.betas[1])
-    (best, value, ending) = train(search, loss, _Parameters(jax.vmap(make)(keys), controls), optimizer, settings.epochs)
-    if settings.polish and ending is not INTERRUPTED and _size(best) <= _POLISHED:
+    best, value, ending = train(search, loss, _Parameters(jax.vmap(make)(keys), controls), optimizer, settings.epochs)
+    size = sum(leaf.size for leaf in jax.tree.leaves(best))
+    if settings.polish and ending is not INTERRUPTED and size <= _POLISHED:
         try:
             best, value = _polish(loss, best, settings.polish)
         except KeyboardInterrupt:
@@ -119,15 +120,9 @@ def solve_penalty(search: Search, settings: Penalty) -> Ending:
     frequencies, coefficients = (np.stack(part) for part in zip(*each, strict=True))
     weights = (float(settings.mu_dynamics), float(settings.mu_initial))
     networks = StateNetworks(frequencies, coefficients[..., 0], law.center, law.scale, weights)
-    tested = starts.spread(16, seed=search.seed + 1) if varying else v0
-    error = search.keep(law, *law_error(problem, law, tested), networks)
-    columns = law.num_columns + networks.coefficients.size
+    columns, error = law.num_columns + networks.coefficients.size, judge(search, law, networks)
     search.record.step("penalty", columns=columns, estimate=value, error_estimate=error)
     return ending
-
-
-def _size(parameters: _Parameters) -> int:
-    return sum(leaf.size for leaf in jax.tree.leaves(parameters))
 
 
 def _units(problem: OptimalControl, normalize: bool) -> np.ndarray:

@@ -11,29 +11,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flm.control.dynamics.simulation import grid
 from flm.control.law import ControlLaw
+from flm.control.solve import family
 from flm.control.solve.adam import Adam, train_reduced
-from flm.control.solve.family import (
-    SpaceBasis,
-    cost_scale,
-    fit_coordinates,
-    fit_family,
-    follow_law,
-    make_law,
-    space_lattice,
-    start_weights,
-)
+from flm.control.solve.family import SpaceBasis, make_law, space_lattice
 from flm.control.solve.frequencies import fit_law
 from flm.control.solve.levels import (
     GROWTH,
-    STALLED,
-    Judge,
+    Ladder,
     Level,
     elements_for,
     explore,
     solve_level,
     solve_starts,
+    stalled,
     transcribe,
 )
 from flm.control.solve.search import COLUMNS, MET, NO_GAIN, OF_THIS_SIZE, Search
@@ -72,14 +63,10 @@ def solve_reduced(search: Search, settings: Reduced) -> Ending:
     if search.problem.starts.dimension:
         return _solve_family(search, first, learn)
     search.keep(_law(first), np.inf, first.violation)
-    return _solve_point(search, first) if search.num_subnets is None else _point_of_size(search, first, learn)
-
-
-def _solve_point(search: Search, first: Level) -> Ending:
-    """The law of one initial state, its time basis growing."""
-    keep = lambda level, error: search.keep(_law(level), error, level.violation)
-    v0, tol, max_columns = search.problem.starts.center[None], search.tol, search.max_columns
-    return solve_starts(search, v0, first, tol=tol, max_columns=max_columns, keep=keep).ending
+    if search.num_subnets is not None:
+        return _point_of_size(search, first, learn)
+    keep, v0 = lambda level, error: search.keep(_law(level), error, level.violation), search.problem.starts.center[None]
+    return solve_starts(search, v0, first, tol=search.tol, max_columns=search.max_columns, keep=keep).ending
 
 
 def _point_of_size(search: Search, first: Level, learn: bool) -> Ending:
@@ -91,42 +78,38 @@ def _point_of_size(search: Search, first: Level, learn: bool) -> Ending:
     search.keep(law, np.inf, level.violation)
     if learn and not problem.constrained and not problem.free:
         tuned = fit_law(problem, law, v0, num_elements=elements_for(problem, num_subnets))
-        tuned_cost = follow_law(problem, tuned, v0).cost[0]
+        tuned_cost = tuned.at(v0).follow(problem, v0).cost[0]
         if tuned_cost < cost:
             law, cost = tuned, tuned_cost
     larger = transcribe(problem, v0, int(np.ceil(GROWTH * num_subnets)) + 2)
     better = solve_level(larger, level.seed(larger))
-    error = float((better.excess[0] + abs(cost - better.cost[0])) / cost_scale(better.cost)[0])
+    error = float((better.excess[0] + abs(cost - better.cost[0])) / family.cost_scale(better.cost)[0])
     error = search.keep(law, error, level.violation)
     search.record.step("start", columns=law.num_columns, estimate=cost, error_estimate=error)
     return OF_THIS_SIZE
 
 
 def _law(level: Level) -> ControlLaw:
-    return make_law(level.transcription.problem, level.transcription.basis, None, level.batch.c[:1].T)
-
-
-def _same_for_all(level: Level) -> ControlLaw:
-    """The control of the middle start as the law of all starts."""
+    """The control of a level's only start as the law of all starts."""
     problem, starts = level.transcription.problem, level.transcription.problem.starts
     v0 = starts.spread(4 * 2**starts.dimension, seed=0)
     space = SpaceBasis.make(space_lattice(starts.dimension, 1), starts.normalize(v0))
-    X = np.repeat(level.batch.c, len(v0), axis=0).T @ space.values / len(v0)
-    return make_law(problem, level.transcription.basis, space, X)
+    mean = space.values.mean(axis=0, keepdims=True)
+    return make_law(problem, level.transcription.basis, space, level.batch.c.T @ mean)
 
 
 def _solve_family(search: Search, first: Level, learn: bool) -> Ending:
     """One law for all of `initial`."""
-    search.keep(_same_for_all(first), np.inf)
+    search.keep(_law(first), np.inf)
     held_out = search.problem.starts.spread(_HELD_OUT, seed=search.seed + 1)
     # The best law of a given size is sought whatever the tolerance.
     tol = 0.25 * (search.tol if search.num_subnets is None else min(search.tol, 1e-8))
     ladder = solve_starts(search, held_out, first, tol=tol, max_columns=search.max_columns)
     levels = ladder.levels
     # The smallest time basis that loses no more than a quarter of the tolerance.
-    losses = {level.count: float((level.excess / cost_scale(level.cost)).max()) for level in levels}
+    losses = {level.count: float((level.excess / family.cost_scale(level.cost)).max()) for level in levels}
     enough = next((count for count, loss in losses.items() if loss <= tol), levels[-1].count)
-    fit = _FamilyFit(search, levels[0], Judge(levels[-1], ladder.errors[-1]))
+    fit = _FamilyFit(search, ladder)
     if search.num_subnets is None:
         return fit.to_tolerance(enough, losses)
     return fit.of_size(search.num_subnets, enough, learn)
@@ -137,15 +120,12 @@ class _FamilyFit:
     """Fits of laws on product lattices to training starts, judged on held-out ones."""
 
     search: Search
-    first: Level
-    judge: Judge
+    judge: Ladder
 
     def to_tolerance(self, enough: int, losses: dict[int, float]) -> Ending:
         """Grow the lattice in the start until the law is good enough.
 
-        Args:
-            enough: Time frequencies that suffice.
-            losses: What the held-out starts lose, by number of time frequencies.
+        `losses` are what the held-out starts lose by number of time frequencies, of which `enough` suffice.
         """
         k, d = len(self.search.problem.controls), self.search.problem.starts.dimension
         max_columns = self.search.max_columns
@@ -165,7 +145,7 @@ class _FamilyFit:
             errors.append(self.note(law))
             if errors[-1] <= self.search.tol:
                 return MET
-            if len(errors) > STALLED and not min(errors[-STALLED:]) < 0.5 * min(errors[:-STALLED]):
+            if stalled(errors):
                 return NO_GAIN
             level += 1
 
@@ -194,30 +174,24 @@ class _FamilyFit:
         v0 = starts.spread(int(2.5 * len(lattice) * 2**starts.dimension) + 8, seed=self.search.seed)
         space = SpaceBasis.make(lattice, starts.normalize(v0))
         transcription = transcribe(problem, v0, count)
-        if before is None:
-            c = self.first.seed(transcription)
-        else:
-            s = grid(transcription.basis.edges[:, 0], 1)[0][:, 0]
-            raw = before.raw(s.reshape(-1), v0).reshape(len(v0), *s.shape, -1).transpose(1, 0, 2, 3)
-            ratio = np.log(before.duration(v0) / problem.numbers[-1]) if problem.free else None
-            c = transcription.coordinates(raw, ratio)
+        c = self.judge.levels[0].seed(transcription) if before is None else transcription.coordinates(before.at(v0))
         if not problem.constrained and not problem.bounded:
-            X = fit_family(transcription, space, c.T @ space.values / len(v0))
+            X = family.fit_family(transcription, space, c.T @ space.values / len(v0))
             return make_law(problem, transcription.basis, space, X)
         # Constraints and bounds are met start by start; the law is then fitted to these solutions, each weighted
         # by its own Hessian: the same quadratic model that Gauss–Newton would use.
         each = solve_level(transcription, c)
-        X = fit_coordinates(each.batch.c, each.batch.derivatives.hessian, start_weights(each.cost), space)
+        X = family.fit_coordinates(each.batch.c, each.batch.derivatives.hessian, family.start_weights(each.cost), space)
         if not problem.constrained:
             for _ in range(2):
                 aligned = transcription.aligned(space.values @ X.T)
-                X = fit_family(aligned, space, X, steps=4)
+                X = family.fit_family(aligned, space, X, steps=4)
         return make_law(problem, transcription.basis, space, X)
 
     def note(self, law: ControlLaw) -> float:
         """Judge a law, remember it, and return its error."""
         error = self.search.keep(law, *self.judge.error_of(law))
-        mean = float(self.judge.level.cost.mean())
+        mean = float(self.judge.levels[-1].cost.mean())
         self.search.record.step("family", columns=law.num_columns, estimate=mean, error_estimate=error)
         return error
 
@@ -225,10 +199,7 @@ class _FamilyFit:
 def _widened(law: ControlLaw, num_subnets: int, dimension: int, level: int) -> ControlLaw:
     """The law with sub-networks of zero amplitude added, on the next level of the start lattice, up to `num_subnets`."""
     missing = num_subnets - law.num_subnets
-    if not missing:
-        return law
-    known = len(space_lattice(dimension, level))
-    waves = space_lattice(dimension, level + 1)[known:]
+    waves = space_lattice(dimension, level + 1)[len(space_lattice(dimension, level)) :]
     times = np.unique(law.frequencies[:, 0])
     pairs = np.array([[time, *wave] for time in times for wave in waves])[:missing]
     while len(pairs) < missing:

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from flm.control.law import ControlLaw
-from flm.control.networks import StateNetworks
+from flm.control.law import ControlLaw, StateNetworks
 from flm.control.problem import OptimalControl
-from flm.control.solve.constraints import FEASIBLE
+from flm.control.solve.single import FEASIBLE
 from flm.results import Ending, Record, Word
 
 MET = Ending(Word.CONVERGED)

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import flm
-from flm.conservation.moving_flm import MovingFLM
+from flm.conservation.moving import MovingFLM
 from flm.models.base import InputMap
 
 
