@@ -101,7 +101,7 @@ class WaveFit:
         J[..., 0, 2:], J[..., 1, 2:] = -S0 * center, C0 * center
         J[..., 2:, 2:] = np.eye(m)
         covariances = J @ self._line_covariances(rows) @ np.swapaxes(J, -1, -2)
-        return Spectrum.of(k, turned.real, turned.imag, covariances, feature_names)
+        return Spectrum.of(k, turned, covariances, feature_names)
 
     def _line_covariances(self, rows: np.ndarray) -> np.ndarray:
         """Covariance of (C, S, k) of these waves and all outputs, (L, K, 2 + m, 2 + m), about the center, units of the data."""
