@@ -54,7 +54,6 @@ MANY_VALUES = {
     "conservation/potential.py:waves",
     "control/dynamics/kernels.py:finish",
     "control/solve/variation.py:_squashing",
-    "estimators/regressor/estimator.py:_validated",
     "language/arguments.py:_pass",
     "models/flm.py:_arrays",
     "models/flm.py:_table",
@@ -65,7 +64,6 @@ MANY_VALUES = {
     "series/calculus.py:_waves",
     "series/exponential.py:_waves",
     "series/forms.py:_waves",
-    "training/run.py:execute",
 }
 ANY = 609  # annotations that say `Any`
 

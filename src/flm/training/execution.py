@@ -28,14 +28,9 @@ class Trained(NamedTuple):
 
 
 class Run:
-    """A run that can be interrupted and continued.
+    """A run that can be interrupted and continued: optimizers in turn, to a loss at which to stop.
 
-    Args:
-        objective: the loss and its terms.
-        free: the pytree to be trained.
-        stages: optimizers in turn.
-        tolerance: the loss at which to stop.
-        constants: arrays that tell this run from others beside its programs.
+    The constants are arrays that tell this run from others beside its programs.
     """
 
     def __init__(

@@ -12,13 +12,7 @@ from flm.pde.problem import PDE, Block
 from flm.wording import InputError, did_you_mean
 
 # Which loss term a block of equations belongs to: faces other than the initial one pool into one mean.
-TERMS = {
-    "equation": "equation",
-    "initial": "initial",
-    "boundary": "boundary",
-    "periodic": "boundary",
-    "data": "data",
-}
+TERMS = {kind: kind for kind in ("equation", "initial", "boundary", "data")} | {"periodic": "boundary"}
 COUNTED = ("equation", "initial", "boundary")  # data come with their own points
 MOST = 10_000_000  # points of one set
 _OVERSAMPLING = 32  # uniform random points = a random subset of this many times as many well-spread ones
@@ -26,21 +20,13 @@ _OVERSAMPLING = 32  # uniform random points = a random subset of this many times
 
 @dataclass(frozen=True, eq=False)
 class PointSet:
-    """Points that some residuals share.
+    """Points that some residuals share."""
 
-    Attributes:
-        term: the loss term.
-        blocks: the residuals that hold here.
-        points: (P, m).
-        normals: outward, (P, m); zero inside.
-        partner: the points opposite, for a periodic pair.
-    """
-
-    term: str
-    blocks: tuple[Block, ...]
-    points: np.ndarray
-    normals: np.ndarray
-    partner: np.ndarray | None = None
+    term: str  # of the loss
+    blocks: tuple[Block, ...]  # the residuals that hold here
+    points: np.ndarray  # (P, m)
+    normals: np.ndarray  # outward, (P, m); zero inside
+    partner: np.ndarray | None = None  # the points opposite, for a periodic pair
 
 
 def checked_counts(points: Mapping[str, int], problem: PDE) -> dict[str, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
@@ -48,6 +48,7 @@ class Filled(NamedTuple):
 class AbstractMethod(ABC):
     """A model of tables: learned from one, it fills any."""
 
+    name: ClassVar[str]
     calibration: Calibration = UNCALIBRATED  # of the error bars of other tables
     own_calibration: Calibration = UNCALIBRATED  # of those of the table that was learned from
 
@@ -65,6 +66,7 @@ class AbstractMethod(ABC):
 class Coupled(AbstractMethod):
     """Windowed coupled model: one cross-spectrum per group of channels."""
 
+    name: ClassVar[str] = "coupled"
     window: int
     groups: tuple[np.ndarray, ...]
     spectra: tuple[CrossSpectrum, ...]
@@ -147,6 +149,7 @@ class AbstractChannels(AbstractMethod):
 class Dense(AbstractChannels):
     """All harmonics of the record under a learned prior."""
 
+    name: ClassVar[str] = "dense"
     spectra: tuple[DenseSpectrum, ...]
 
     @classmethod
@@ -181,6 +184,7 @@ class Dense(AbstractChannels):
 class Greedy(AbstractChannels):
     """A few lines per channel, found one after the other; their amplitudes are fitted to each table anew."""
 
+    name: ClassVar[str] = "greedy"
     frequencies: tuple[np.ndarray, ...]
 
     @classmethod
@@ -206,6 +210,7 @@ class Greedy(AbstractChannels):
 class Paper(AbstractMethod):
     """The recipe of the paper's appendix, channel by channel; see `paper_recipe`."""
 
+    name: ClassVar[str] = "paper"
     fits: tuple[PaperFit, ...]
     trained_until: float
 
@@ -232,4 +237,4 @@ def _generator(seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, 20240607])
 
 
-METHODS: dict[str, type[AbstractMethod]] = {"coupled": Coupled, "dense": Dense, "greedy": Greedy, "paper": Paper}
+METHODS: dict[str, type[AbstractMethod]] = {method.name: method for method in (Coupled, Dense, Greedy, Paper)}

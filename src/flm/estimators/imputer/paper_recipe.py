@@ -40,18 +40,12 @@ def train_paper_recipe(
     span: tuple[float, float],
     *,
     num_subnets: int = 8,
-    epochs: int | None = None,
+    epochs: int = EPOCHS,
     seed: int = 0,
 ) -> PaperFit:
-    """Train on the first part of the observed values, in time order, and stop on the rest.
+    """Train on the first part of the observed (standardized) values, in time order, and stop on the rest.
 
-    Args:
-        times: of the observed values, increasing.
-        values: standardized.
-        span: the first and last time, which become -pi and pi.
-        num_subnets: N.
-        epochs: Adam steps, full batch; None: the paper's 10,000.
-        seed: of the phases.
+    `span` is the first and last time, which become -pi and pi.
     """
     import jax
     import jax.numpy as jnp
@@ -77,6 +71,6 @@ def train_paper_recipe(
 
     held_out = loss_on(slice(split, None)) if split < len(times) else None
     objective = Objective.of(loss_on(slice(split)), kept_by=held_out)
-    found = descend(objective, start, optax.adam(LEARNING_RATE), EPOCHS if epochs is None else epochs)
+    found = descend(objective, start, optax.adam(LEARNING_RATE), epochs)
     n, A, phi = jax.device_get(found.best)
     return PaperFit(n, A, phi, float(center), float(period), int(found.best_epoch), float(found.best_loss))
