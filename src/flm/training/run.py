@@ -20,7 +20,7 @@ from flm.pde.problem import PDE, HasStrongForm, strong_form
 from flm.results import Listener, Parameter, Solution, listener
 from flm.training.execution import Run
 from flm.training.loss import TrainingLoss, Unknowns
-from flm.training.points import TERMS, checked_counts, draw
+from flm.training.points import checked_counts, draw, terms_of
 from flm.wording import InputError, InputTypeError, check_count, did_you_mean
 
 Start = AbstractModel | Callable[[PRNGKeyArray], AbstractModel]  # a model, or what makes one from a key
@@ -141,18 +141,18 @@ def _stages(optimizer: optax.GradientTransformation | Stages, epochs: int | None
 
 
 def _weights(weights: Mapping[str, float] | None, problem: PDE) -> dict[str, float]:
-    terms = list(dict.fromkeys(TERMS[block.kind] for block in problem.blocks))
+    terms = terms_of(problem)
     if not isinstance(weights, Mapping | None):
         raise InputError(f"`weights` must be a dict by term ({', '.join(terms)}); got {weights!r}.")
-    for name, value in dict(weights or {}).items():
+    found = {}
+    for name, value in (weights or {}).items():
         if name not in terms:
-            raise InputError(
-                f"`weights` must name loss terms of the problem ({', '.join(terms)}); got {name!r}."
-                f"{did_you_mean(str(name), terms)}"
-            )
+            near = did_you_mean(str(name), terms)
+            raise InputError(f"`weights` must name loss terms of the problem ({', '.join(terms)}); got {name!r}.{near}")
         if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value >= 0):
             raise InputError(f"`weights[{name!r}]` must be a number of at least 0; got {value!r}.")
-    return {name: float(value) for name, value in dict(weights or {}).items()}
+        found[name] = float(value)
+    return found
 
 
 def _model(model: Start | Mapping[str, Start], problem: PDE, seed: int) -> AbstractModel:

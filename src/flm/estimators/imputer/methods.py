@@ -34,11 +34,8 @@ _HIDDEN_SHARE = 0.1  # of the observed values, to stop the learning and to calib
 _HIDDEN = 2000  # most of them in the dense model
 
 
-Pair = tuple[np.ndarray, np.ndarray]  # means and standard deviations
-
-
 class Filled(NamedTuple):
-    """Means and standard deviations of all values, (n, C) each; those of observed values mean nothing."""
+    """Means and standard deviations: of a table (n, C) each, where those of observed values mean nothing; of a channel (n,)."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -130,7 +127,7 @@ class AbstractChannels(AbstractMethod):
     """A model of each channel by itself."""
 
     @abstractmethod
-    def fill_channel(self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray) -> Pair:
+    def fill_channel(self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray) -> Filled:
         """Mean and standard deviation at other times, from the observed values of a channel."""
 
     def fill(self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Filled:
@@ -171,13 +168,13 @@ class Dense(AbstractChannels):
         found = Calibration.of(np.concatenate(scores))
         return cls(spectra=tuple(spectra), calibration=found, own_calibration=found)
 
-    def fill_channel(self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray) -> Pair:
+    def fill_channel(self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray) -> Filled:
         """One linear system, by conjugate gradients."""
         spectrum = self.spectra[c]
         if not len(times):
             deviation = np.sqrt(spectrum.variances.sum() + spectrum.noise)
-            return np.full(len(at), spectrum.mean), np.full(len(at), deviation)
-        return DenseSeries(times, values).fill(spectrum.stretched(np.append(times, at)), at)
+            return Filled(np.full(len(at), spectrum.mean), np.full(len(at), deviation))
+        return Filled(*DenseSeries(times, values).fill(spectrum.stretched(np.append(times, at)), at))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -198,12 +195,12 @@ class Greedy(AbstractChannels):
             found.append(lines.fit(steps[seen, None], column[seen]).frequencies_)
         return cls(frequencies=tuple(found))
 
-    def fill_channel(self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray) -> Pair:
+    def fill_channel(self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray) -> Filled:
         """Ridge regression on the lines, its strength by marginal likelihood."""
         if not len(times):
-            return np.zeros(len(at)), np.ones(len(at))
+            return Filled(np.zeros(len(at)), np.ones(len(at)))
         fit = FLMRegressor(frequencies=self.frequencies[c]).fit(times[:, None], values)
-        return fit.predict(at[:, None], return_std=True)
+        return Filled(*fit.predict(at[:, None], return_std=True))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -209,7 +209,9 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
     @property
     def series_(self) -> PhaseSeries | ExponentialSeries:
         """The fitted function as a series in units of X and y."""
-        return self._fitted.fit.series(_axes(self._names), phase_form=self.n_features_in_ <= 6)
+        names = self._names  # axes where they can serve as such
+        valid = all(name.isidentifier() for name in names) and len(set(names)) == len(names)
+        return self._fitted.fit.series(names if valid else None, phase_form=self.n_features_in_ <= 6)
 
     @property
     def frequencies_(self) -> np.ndarray:
@@ -268,12 +270,6 @@ def _mean_repeats(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
     if same.any() and (np.diff(y[order], axis=0)[same] != 0).any():
         return 1.0
     return float(weights.sum() / (len(key) - same.sum()))
-
-
-def _axes(names: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Feature names as axis names where they can serve as such."""
-    valid = all(name.isidentifier() for name in names) and len(set(names)) == len(names)
-    return names if valid else None
 
 
 def _as_chunks(X: object) -> Iterator[object] | None:
