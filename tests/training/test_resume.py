@@ -109,7 +109,7 @@ OTHER = {
     "another start": {"model": flm.FLM(DECAY.domain, 6, key=99)},
     "another rate": {"optimizer": optax.adam(2e-2)},
     "another seed": {"seed": 1},
-    "other points": {"points": POINTS | {"initial": 6}},
+    "other points": {"points": POINTS | {"equation": 41}},
     "other weights": {"weights": {"initial": 2.0}},
 }
 

@@ -59,8 +59,8 @@ def project(
 
     What `refreshed` returns replaces each accepted fit, for weights or a ridge that follow the fit.
     """
-    tolerances = {"gain_tol": gain_tol, "step_tol": step_tol, "settled": settled}
-    found = minimize(start, lambda fit: _Local(refreshed(fit)), rule, max_steps=max_steps, **tolerances)
+    near = lambda fit: _Local(refreshed(fit))
+    found = minimize(start, near, rule, max_steps=max_steps, gain_tol=gain_tol, step_tol=step_tol, settled=settled)
     return replace(found, point=refreshed(found.point))
 
 

@@ -46,6 +46,7 @@ def surface(solution: Solution) -> Record:
     """Exact values, found values and absolute errors on an even grid, with its two axes."""
     (first, second), found = solution.on_grid(SURFACE)
     points = np.stack([g.ravel() for g in np.meshgrid(first, second, indexing="ij")], axis=1)
+    assert solution.exact is not None, "problems of the paper have exact solutions"
     exact = np.asarray(solution.exact(points)).reshape(found.shape)
     return {
         "axes": list(solution.axes),

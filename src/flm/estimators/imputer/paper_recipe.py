@@ -40,7 +40,7 @@ def train_paper_recipe(
     span: tuple[float, float],
     *,
     num_subnets: int = 8,
-    epochs: int = EPOCHS,
+    epochs: int | None = None,
     seed: int = 0,
 ) -> PaperFit:
     """Train on the first part of the observed (standardized) values, in time order, and stop on the rest.
@@ -71,6 +71,6 @@ def train_paper_recipe(
 
     held_out = loss_on(slice(split, None)) if split < len(times) else None
     objective = Objective.of(loss_on(slice(split)), kept_by=held_out)
-    found = descend(objective, start, optax.adam(LEARNING_RATE), epochs)
+    found = descend(objective, start, optax.adam(LEARNING_RATE), EPOCHS if epochs is None else epochs)
     n, A, phi = jax.device_get(found.best)
     return PaperFit(n, A, phi, float(center), float(period), int(found.best_epoch), float(found.best_loss))

@@ -41,7 +41,7 @@ class Spectrum:
 
         The covariances are those of (C, S, k_1 ... k_m) of every line and output, (L, K, 2 + m, 2 + m).
         """
-        C, S = wave.real, wave.imag
+        C, S = np.real(wave), np.imag(wave)
         A = np.hypot(C, S)
         safe = np.where(A > 0, A, 1.0)
         # A = sqrt(C^2 + S^2), phi = atan2(S, C): gradients by (C, S)
