@@ -18,7 +18,7 @@ from flm.models.side_by_side import SideBySide
 from flm.numerics.descent import Objective, Stage
 from flm.pde.problem import PDE, HasStrongForm, strong_form
 from flm.results import Listener, Parameter, Solution, listener
-from flm.training.execution import Run
+from flm.training.execution import execute
 from flm.training.loss import TrainingLoss, Unknowns
 from flm.training.points import checked_counts, draw, terms_of
 from flm.wording import InputError, InputTypeError, check_count, did_you_mean
@@ -93,14 +93,15 @@ def train(
     def terms(free):
         return loss.by_term(eqx.combine(free["model"], fixed), unknowns.all(free["parameters"]))
 
-    run = Run(
+    found = execute(
         Objective(terms, loss.weights),
         {"model": free, "parameters": unknowns.start()},
         stages,
         float(loss_tol),
-        [*loss.constants(), *jax.tree.leaves(eqx.filter(fixed, eqx.is_array))],
+        constants=[*loss.constants(), *jax.tree.leaves(eqx.filter(fixed, eqx.is_array))],
+        path=checkpoint,
+        listen=listener(progress),
     )
-    found = run.execute(checkpoint, listener(progress))
     best = eqx.combine(found.state.best["model"], fixed)
     values = np.asarray(unknowns.all(found.state.best["parameters"]))
     names = list(problem.parameters)
