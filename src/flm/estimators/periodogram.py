@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy import fft
@@ -69,14 +70,8 @@ def _regular_sums(times: np.ndarray, step: float, frequency_step: float) -> Call
 
 def _irregular_sums(times: np.ndarray, frequency_step: float) -> Callable[[np.ndarray, int], np.ndarray]:
     """Sums by a nonuniform FFT, planned once per highest frequency."""
-    plans: dict[int, NonuniformFFT] = {}
-
-    def sums(values: np.ndarray, highest: int) -> np.ndarray:
-        if highest not in plans:
-            plans[highest] = NonuniformFFT(times, frequency_step, highest)
-        return plans[highest].forward(values)
-
-    return sums
+    plan = cache(lambda highest: NonuniformFFT(times, frequency_step, highest))
+    return lambda values, highest: plan(highest).forward(values)
 
 
 class LombScargle:

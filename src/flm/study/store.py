@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flm.files import write_atomic
 from flm.wording import ExtraMissingError, FileError, FileMissingError, InputError
 
 DONE, DIVERGED, FAILED = "done", "diverged", "failed"
@@ -261,6 +260,8 @@ class Store:
             table.append(line | dict(_flat({k: v for k, v in row.outcome.items() if k != "history"})))
         columns = list(dict.fromkeys(name for line in table for name in line))
         if path.suffix == ".csv":
+            from flm.files import write_atomic  # here, because it loads NumPy, which a worker may not need
+
             text = io.StringIO(newline="")
             writer = csv.DictWriter(text, columns)
             writer.writeheader()

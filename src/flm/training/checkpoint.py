@@ -39,13 +39,16 @@ class Restored(NamedTuple):
 def fingerprint(programs: Iterable[ClosedJaxpr], constants: Iterable[Leaf], numbers: Iterable[int]) -> str:
     """A digest of compiled-to-be programs (jaxprs with their constants), arrays and numbers."""
     digest = hashlib.sha256()
-    held = list(constants)
+
+    def add(arrays: Iterable[Leaf]) -> None:
+        for array in map(_plain, arrays):
+            digest.update(f"{array.dtype}{array.shape}".encode())
+            digest.update(array.tobytes())
+
     for program in programs:
         digest.update(re.sub(r"0x[0-9a-f]+", "", str(program)).encode())  # addresses differ between processes
-        held += program.consts
-    for array in map(_plain, held):
-        digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(array.tobytes())
+        add(program.consts)
+    add(constants)
     digest.update(json.dumps([jax.__version__, *numbers]).encode())
     return digest.hexdigest()
 
