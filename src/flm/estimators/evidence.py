@@ -68,12 +68,12 @@ class Compressed:
 
     @property
     def num_columns(self) -> int:
-        """p."""
+        """The number of columns, p."""
         return self.factor.shape[1] - self.num_outputs
 
     @property
     def R(self) -> np.ndarray:
-        """(r, p), r = min(n, p)."""
+        """The triangular factor of the columns, (r, p), r = min(n, p)."""
         return self.factor[: self.num_columns, : self.num_columns]
 
     @property

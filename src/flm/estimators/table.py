@@ -52,7 +52,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """In which a table is standardized."""
+    """The units in which a table is standardized."""
 
     step: float  # of the clock
     origin: float  # the first time where clocks are absolute, else zero

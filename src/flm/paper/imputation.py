@@ -39,7 +39,7 @@ def find_series(folder: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def fingerprint(path: Path) -> str:
-    """What tells one series from another in a run's definition: the SHA-256 of the file."""
+    """The SHA-256 of the file, by which the definition of a run names its series."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

@@ -53,7 +53,7 @@ def score_tables(spec: Spec, rows: Mapping[str, Row], group: Group) -> dict[str,
 
 
 def score(value: float | str | None) -> float:
-    """A stored score as a number, which may be the text "inf"; what is none counts as a failure."""
+    """A stored score as a number; the text "inf", and whatever is not a number, stand for a failed run."""
     try:
         found = math.nan if value is None else float(value)
     except ValueError:

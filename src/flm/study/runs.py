@@ -33,7 +33,7 @@ def run_chunk(definitions: Sequence[Definition]) -> list[Outcome]:
 
 
 def run_one(definition: Definition) -> Outcome:
-    """(status, outcome) of one run. An exception is an outcome too: "failed", with its reason."""
+    """The status of one run and what it measured. A run that raises an exception is "failed", and the reason is kept."""
     began, worked = time.perf_counter(), time.process_time()
     try:
         outcome = dict(named_object(definition["runner"])(definition))

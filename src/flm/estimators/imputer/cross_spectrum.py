@@ -59,7 +59,7 @@ class CrossSpectrum:
 
     @property
     def num_channels(self) -> int:
-        """C."""
+        """The number of channels, C."""
         return len(self.noise)
 
     def columns(self, times: np.ndarray) -> np.ndarray:

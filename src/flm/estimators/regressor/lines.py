@@ -78,7 +78,7 @@ class Lines:
 
     @property
     def value(self) -> float:
-        """F."""
+        """F, which refinement lowers."""
         return float(((self.energy + self.sample.count * NOISE_FLOOR) / self.variance).sum())
 
     @property
