@@ -229,7 +229,7 @@ def test_a_channel_that_ends_early_is_no_forecast_when_others_go_on():
 
 
 def test_the_fitted_table_has_error_bars_of_its_own():
-    X = channels(700, 2, noise=0.2)
+    X = channels(1500, 2, noise=0.2)
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     imputer = flm.FLMImputer().fit(X)
     own, other = imputer.impute(X, fitted=True), imputer.impute(X)
