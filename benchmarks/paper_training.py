@@ -15,11 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from flm.paper import protocol as paper
-from flm.paper.printed import PDE_ERRORS
+from flm.paper.printed import PARAMETERS, PDE_ERRORS
+from flm.paper.protocol import POINTS
 from flm.study.runs import train
 from flm.study.selection import METRICS, select
 
+SELECTION, FINAL = (10_000, 1e-4), (30_000, 1e-8)  # epochs at most, and the loss that ends them
 ERRORS, NAMES = ("mse", "mae", "max_error"), ("MSE", "MAE", "max error")
 
 
@@ -33,11 +34,11 @@ def run(path: Path, kind: str, problem: str, model: str, size: int, rate: float,
     if any(all(row[k] == v for k, v in key.items()) for row in rows(path) if row["kind"] == kind):
         return
     began = time.monotonic()
-    legs = [(epochs, paper.SELECTION.loss_tol)] if kind == "selection" else [paper.SELECTION, paper.FINAL]
+    legs = [(epochs, SELECTION[1])] if kind == "selection" else [SELECTION, FINAL]
     definition = {"problem": problem, "model": model, "size": size, "seed": seed}
-    definition |= {"optimizer": {"name": "adam", "rate": rate}, "training": {"points": paper.POINTS, "legs": legs}}
+    definition |= {"optimizer": {"name": "adam", "rate": rate}, "training": {"points": POINTS, "legs": legs}}
     found = train(definition)
-    row = key | {"points": paper.POINTS, "status": found["reason"], "seconds": round(time.monotonic() - began, 1)}
+    row = key | {"points": POINTS, "status": found["reason"], "seconds": round(time.monotonic() - began, 1)}
     row |= {k: found[k] for k in ("parameters", "epochs", "loss", *ERRORS)}
     with path.open("a") as file:
         file.write(json.dumps(row) + "\n")
@@ -101,9 +102,9 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", default=list(PDE_ERRORS))
     parser.add_argument("--models", nargs="+", default=None)
     parser.add_argument("--sizes", nargs="+", type=int, default=None, help="default: the paper's")
-    parser.add_argument("--rates", nargs="+", type=float, default=list(paper.RATES))
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(paper.SEEDS))
-    parser.add_argument("--epochs", type=int, default=paper.SELECTION.epochs, help="of a selection run, at most")
+    parser.add_argument("--rates", nargs="+", type=float, default=[1e-3, 5e-3, 1e-2])
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(range(10)))
+    parser.add_argument("--epochs", type=int, default=SELECTION[0], help="of a selection run, at most")
     parser.add_argument("--choose", action="store_true", help="print what the paper's selection chooses, and stop")
     parser.add_argument(
         "--table", action="store_true", help="print the final runs, those of the chosen first, and stop"
@@ -117,7 +118,7 @@ def main() -> None:
         return
     for problem in options.problems:
         for model in options.models or list(PDE_ERRORS[problem]):
-            for size in options.sizes or paper.SIZES[model]:
+            for size in options.sizes or PARAMETERS[model]:
                 for rate in options.rates:
                     for seed in options.seeds:  # innermost: one compilation serves all seeds
                         run(options.results, options.kind, problem, model, size, rate, seed, options.epochs)

@@ -83,7 +83,6 @@ PARTS = {
     "RegressorState": "flm.estimators.regressor.estimator",
     "Scale": "flm.estimators.waves",
     "Units": "flm.estimators.table",
-    "WaveFit": "flm.estimators.regressor.wave_fit",
     "Waves": "flm.estimators.waves",
 }
 KINDS = OBJECTS | PARTS

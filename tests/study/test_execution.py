@@ -142,7 +142,7 @@ def test_progress_counts_up_to_the_whole(tmp_path):
     lowest, label = counts.best["p", "m"]
     assert 1 <= lowest < 2
     assert label.startswith("1, seed ")
-    assert Counts(10, 4, 1, 0, 2.0, 4).event.seconds_left == pytest.approx(2.5)
+    assert Counts(10, 4, 1, fresh=4, seconds=2.0).event.seconds_left == pytest.approx(2.5)
 
 
 @pytest.mark.bench

@@ -64,7 +64,7 @@ def survivors(scores, alpha=0.05):
     return {i for i in range(k) if i == best or p[best, i] > alpha}
 
 
-@pytest.mark.parametrize("start", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(20, 200, 20))])
+@pytest.mark.parametrize("start", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(20, 100, 20))])
 def test_agrees_with_an_independent_computation(start):
     for seed in range(start, start + 20):
         tables = {"mse": table(seed)}
@@ -86,7 +86,7 @@ def test_agrees_with_an_independent_computation(start):
 
 
 def test_the_random_tables_exercise_every_branch():
-    tests = {compare(table(seed)).test for seed in range(200)}
+    tests = {compare(table(seed)).test for seed in range(30)}
     assert {ANOVA, FRIEDMAN, WILCOXON} <= tests
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flm.paper import protocol as paper_protocol
-from flm.paper.printed import PDE_ERRORS
-from flm.paper.protocol import find_spec, protocol_names, read_protocol
+from flm.paper.printed import PARAMETERS, PDE_ERRORS
+from flm.paper.protocol import POINTS, find_spec, protocol_names, read_protocol
 from flm.study import Store, choose, estimate, local, read_rows, read_spec, run_study, status
 from flm.study.results import score_tables
 from flm.study.runs import run_one
@@ -111,12 +110,12 @@ def test_unknown_protocols():
 def test_the_papers_protocols_are_the_papers(name):
     spec = read_protocol(name)
     assert spec.problems == (name,)
-    assert spec.seeds == paper_protocol.SEEDS
-    assert (spec.training["epochs"], spec.training["loss_tol"]) == paper_protocol.SELECTION
-    assert (spec.final["epochs"], spec.final["loss_tol"]) == paper_protocol.FINAL
-    assert spec.training["points"] == paper_protocol.POINTS
-    assert dict(spec.models) == {m: paper_protocol.SIZES[m] for m in PDE_ERRORS[name]}
-    assert {o["rate"] for o in spec.optimizers} == set(paper_protocol.RATES)
+    assert spec.seeds == tuple(range(10))
+    assert (spec.training["epochs"], spec.training["loss_tol"]) == (10_000, 1e-4)
+    assert (spec.final["epochs"], spec.final["loss_tol"]) == (30_000, 1e-8)
+    assert spec.training["points"] == POINTS
+    assert dict(spec.models) == {m: tuple(PARAMETERS[m]) for m in PDE_ERRORS[name]}
+    assert {o["rate"] for o in spec.optimizers} == {1e-3, 5e-3, 1e-2}
     assert all(18 <= len(group.configurations) <= 27 for group in spec.groups)
 
 

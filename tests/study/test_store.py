@@ -77,7 +77,6 @@ def test_a_run_is_stored_once_and_a_failed_one_may_be_tried_again(tmp_path):
         assert store.add([({"seed": 1}, "done", {"mse": 1.0}), ({"seed": 2}, "failed", {"reason": "no memory"})]) == 2
         assert store.add([({"seed": 1}, "done", {"mse": 2.0})]) == 0
         assert store.keys() == {run_key({"seed": 1}), run_key({"seed": 2})}
-        assert store.keys(failed=False) == {run_key({"seed": 1})}
         assert store.add([({"seed": 2}, "diverged", {"mse": math.inf})]) == 1
         rows = {row.definition["seed"]: row for row in store.rows()}
         assert rows[1].outcome == {"mse": 1.0}

@@ -14,11 +14,15 @@ import pytest
 import flm
 from flm.numerics import descent
 
-HEAT = flm.problems.heat()
-POINTS = {"equation": 120, "initial": 30, "boundary": 40}
+
+def decay(rate=1.0):
+    return flm.PDE(flm.Box(t=(0, 1)), lambda u, u_t, k: u_t + k * u, [flm.initial(1.0)], parameters={"k": rate})
+
+
+DECAY = decay()  # an equation whose programs compile quickly
+POINTS = {"equation": 40, "initial": 5}
 NOISY = optax.chain(optax.scale_by_adam(), optax.add_noise(1e-3, 0.5, 7), optax.scale(-1e-2))  # keys in its state
 OPTIMIZERS = {
-    "adam": (optax.adam(1e-2), 90),
     "decay": (optax.adam(optax.cosine_decay_schedule(1e-2, 90)), 90),
     "noise": (NOISY, 90),
     "stages": ([(optax.adam(1e-2), 60), (optax.lbfgs(), 30)], None),
@@ -26,7 +30,7 @@ OPTIMIZERS = {
 
 
 def small(key):
-    return flm.FLM(HEAT.domain, 6, key=key)
+    return flm.FLM(DECAY.domain, 6, key=key)
 
 
 def bits(solution):
@@ -45,26 +49,26 @@ def stop_at(epoch):
 def test_an_interrupted_run_resumes_bit_for_bit(name, tmp_path, monkeypatch):
     optimizer, epochs = OPTIMIZERS[name]
     path, seed = tmp_path / "run.safetensors", 4
-    whole = flm.train(HEAT, small, optimizer, epochs, points=POINTS, seed=seed)
+    whole = flm.train(DECAY, small, optimizer, epochs, points=POINTS, seed=seed)
     monkeypatch.setattr(descent, "SECONDS_PER_CALL", 1e-6)  # one epoch per call, unlike the whole run's
     for stop in (11, 70):
         part = flm.train(
-            HEAT, small, optimizer, epochs, points=POINTS, seed=seed, checkpoint=path, progress=stop_at(stop)
+            DECAY, small, optimizer, epochs, points=POINTS, seed=seed, checkpoint=path, progress=stop_at(stop)
         )
         assert part.status.word == "interrupted"
         assert len(part.history["loss"]) < 90
-    resumed = flm.train(HEAT, small, optimizer, epochs, points=POINTS, seed=seed, checkpoint=path)
+    resumed = flm.train(DECAY, small, optimizer, epochs, points=POINTS, seed=seed, checkpoint=path)
     assert bits(resumed) == bits(whole)
     assert resumed.status == whole.status
-    finished = flm.train(HEAT, small, optimizer, epochs, points=POINTS, seed=seed, checkpoint=path)
+    finished = flm.train(DECAY, small, optimizer, epochs, points=POINTS, seed=seed, checkpoint=path)
     assert bits(finished) == bits(whole)
 
 
 def test_more_epochs_continue_a_finished_run(tmp_path):
     path = tmp_path / "run.safetensors"
-    flm.train(HEAT, small, optax.adam(1e-2), 40, points=POINTS, checkpoint=path)
-    more = flm.train(HEAT, small, optax.adam(1e-2), 100, points=POINTS, checkpoint=path)
-    assert bits(more) == bits(flm.train(HEAT, small, optax.adam(1e-2), 100, points=POINTS))
+    flm.train(DECAY, small, optax.adam(1e-2), 40, points=POINTS, checkpoint=path)
+    more = flm.train(DECAY, small, optax.adam(1e-2), 100, points=POINTS, checkpoint=path)
+    assert bits(more) == bits(flm.train(DECAY, small, optax.adam(1e-2), 100, points=POINTS))
 
 
 SCRIPT = """
@@ -73,19 +77,19 @@ from flm.numerics import descent
 from flm.training import execution
 execution.SECONDS_PER_CHECKPOINT = 0.0
 descent.SECONDS_PER_CALL = 0.01
-heat = flm.problems.heat()
-make = lambda key: flm.FLM(heat.domain, 6, key=key)
-points = {"equation": 120, "initial": 30, "boundary": 40}
-s = flm.train(heat, make, optax.adam(1e-2), 20000, points=points, seed=1, checkpoint=sys.argv[1])
+problem = flm.PDE(flm.Box(t=(0, 1)), lambda u, u_t, k: u_t + k * u, [flm.initial(1.0)], parameters={"k": 1.0})
+make = lambda key: flm.FLM(problem.domain, 6, key=key)
+points = {"equation": 40, "initial": 5}
+s = flm.train(problem, make, optax.adam(1e-2), 20000, points=points, seed=1, checkpoint=sys.argv[1])
 s.save(sys.argv[2])
 """
 
 
 @pytest.mark.slow
 def test_a_killed_process_resumes_bit_for_bit(tmp_path):
-    path, end, straight = (tmp_path / name for name in ("run.safetensors", "end.safetensors", "straight.safetensors"))
-    command = lambda *names: [sys.executable, "-c", SCRIPT, *map(str, names)]
-    victim = subprocess.Popen(command(path, end))
+    path, end = tmp_path / "run.safetensors", tmp_path / "end.safetensors"
+    command = [sys.executable, "-c", SCRIPT, str(path), str(end)]
+    victim = subprocess.Popen(command)
     deadline = time.monotonic() + 300  # on a busy machine the import alone takes a minute
     while not path.exists() and victim.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -94,18 +98,18 @@ def test_a_killed_process_resumes_bit_for_bit(tmp_path):
     victim.wait()
     assert path.exists()
     assert not end.exists(), "the run was over before it was killed: give it more epochs"
-    subprocess.run(command(path, end), check=True)
-    subprocess.run(command(tmp_path / "other.safetensors", straight), check=True)
-    assert bits(flm.load(end)) == bits(flm.load(straight))
+    subprocess.run(command, check=True)
+    straight = flm.train(DECAY, small, optax.adam(1e-2), 20000, points=POINTS, seed=1)
+    assert bits(flm.load(end)) == bits(straight)
 
 
 OTHER = {
-    "another problem": {"problem": flm.problems.heat(alpha=0.2)},
-    "another model": {"model": lambda key: flm.FLM(HEAT.domain, 7, key=key)},
-    "another start": {"model": flm.FLM(HEAT.domain, 6, key=99)},
+    "another problem": {"problem": decay(0.2)},
+    "another model": {"model": lambda key: flm.FLM(DECAY.domain, 7, key=key)},
+    "another start": {"model": flm.FLM(DECAY.domain, 6, key=99)},
     "another rate": {"optimizer": optax.adam(2e-2)},
     "another seed": {"seed": 1},
-    "other points": {"points": POINTS | {"initial": 31}},
+    "other points": {"points": POINTS | {"equation": 41}},
     "other weights": {"weights": {"initial": 2.0}},
 }
 
@@ -114,7 +118,7 @@ OTHER = {
 def test_a_checkpoint_of_another_run_is_refused(name, tmp_path):
     path = tmp_path / "run.safetensors"
     call = {
-        "problem": HEAT,
+        "problem": DECAY,
         "model": small,
         "optimizer": optax.adam(1e-2),
         "epochs": 5,
@@ -132,11 +136,11 @@ def test_a_damaged_checkpoint_is_refused(content, tmp_path):
     path = tmp_path / "run.safetensors"
     path.write_bytes(content)
     with pytest.raises(ValueError, match="`checkpoint` must be an undamaged checkpoint"):
-        flm.train(HEAT, small, optax.adam(1e-2), 5, points=POINTS, checkpoint=path)
+        flm.train(DECAY, small, optax.adam(1e-2), 5, points=POINTS, checkpoint=path)
 
 
 def test_a_saved_model_is_not_a_checkpoint(tmp_path):
     path = tmp_path / "model.safetensors"
     flm.save(small(0), path)
     with pytest.raises(ValueError, match="undamaged checkpoint"):
-        flm.train(HEAT, small, optax.adam(1e-2), 5, points=POINTS, checkpoint=path)
+        flm.train(DECAY, small, optax.adam(1e-2), 5, points=POINTS, checkpoint=path)

@@ -34,13 +34,11 @@ def loss_of(problem, counts=POINTS, seed=0, **weights):
 def test_loss_is_the_sum_of_mean_squares_of_the_paper():
     model, sets = busy(HEAT), draw(HEAT, POINTS, 0)
     terms = loss_of(HEAT).by_term(model, jnp.array([0.1]))
-    u = lambda p: model(p[None])[0]
-    slopes, curves = jax.jit(jax.vmap(jax.grad(u))), jax.jit(jax.vmap(jax.hessian(u)))
     by_hand = {"equation": [], "initial": [], "boundary": []}
     for s in sets:
         p = s.points
         if s.term == "equation":
-            by_hand[s.term] += list(slopes(p)[:, 1] - 0.1 * curves(p)[:, 0, 0])
+            by_hand[s.term] += list(model.series.d("t")(p) - 0.1 * model.series.d("xx")(p))
         else:
             by_hand[s.term] += list(model(p) - np.sin(np.pi * p[:, 0]) * (s.term == "initial"))
     expected = [np.mean(np.square(v)) for v in by_hand.values()]
@@ -84,11 +82,11 @@ def test_periodic_pairs_compare_opposite_points():
     assert loss_of(problem).by_term(exactly, jnp.array([1.0]))[2] < 1e-25
 
 
-@pytest.mark.parametrize("name", ["heat", "poisson", "wave", "acoustics", "oscillator", "burgers", "advection"])
+@pytest.mark.parametrize("name", ["poisson", "wave", "acoustics", "oscillator", "burgers", "advection"])
 def test_every_kind_of_problem_trains(name):
     problem = getattr(flm.problems, name)()
     model = lambda key: flm.FLM(problem.domain, 4, key=key, num_outputs=len(problem.unknowns))
-    solution = flm.train(problem, model, ADAM, 60, points=POINTS)
+    solution = flm.train(problem, model, ADAM, 30, points=POINTS)
     losses = solution.history["loss"]
     assert losses[-1] < losses[0]
     assert solution.errors().mse < 1e3
@@ -110,14 +108,19 @@ def test_history_has_every_term_and_the_best_parameters_are_kept():
     assert f"epoch {lowest + 1:,}" in str(solution.status)
 
 
-def test_stops_at_the_first_loss_within_the_tolerance():
-    long = flm.train(HEAT, small, ADAM, 200, points=POINTS)
-    tolerance = long.history["loss"][120]
-    short = flm.train(HEAT, small, ADAM, 200, points=POINTS, loss_tol=tolerance)
-    first = np.argmax(long.history["loss"] <= tolerance)
+@pytest.fixture(scope="module")
+def trained():
+    """The heat equation after a hundred epochs of Adam."""
+    return flm.train(HEAT, small, ADAM, 100, points=POINTS)
+
+
+def test_stops_at_the_first_loss_within_the_tolerance(trained):
+    tolerance = trained.history["loss"][80]
+    short = flm.train(HEAT, small, ADAM, 100, points=POINTS, loss_tol=tolerance)
+    first = np.argmax(trained.history["loss"] <= tolerance)
     assert short.converged
     assert len(short.history["loss"]) == first + 1
-    np.testing.assert_array_equal(short.history["loss"], long.history["loss"][: first + 1])
+    np.testing.assert_array_equal(short.history["loss"], trained.history["loss"][: first + 1])
 
 
 def test_a_diverged_run_ends_with_a_status_and_finite_parameters():
@@ -176,42 +179,55 @@ def test_seeds_share_machine_code_and_nothing_else():
     assert program.machine_code.cache_info().misses == 1
 
 
-def test_stages_run_in_turn_from_the_best_parameters():
+def test_stages_run_in_turn_from_the_best_parameters(trained):
     stages = [(ADAM, 100), (optax.lbfgs(memory_size=30), 250)]
     both = flm.train(HEAT, small, stages, points=POINTS)
-    alone = flm.train(HEAT, small, ADAM, 100, points=POINTS)
     assert len(both.history["loss"]) == 350
-    np.testing.assert_array_equal(both.history["loss"][:100], alone.history["loss"])
-    assert both.history["loss"][100] == pytest.approx(alone.history["loss"].min(), rel=1e-12)  # two programs
-    assert both.history["loss"][-1] < alone.history["loss"].min() / 20
+    np.testing.assert_array_equal(both.history["loss"][:100], trained.history["loss"])
+    assert both.history["loss"][100] == pytest.approx(trained.history["loss"].min(), rel=1e-12)  # two programs
+    assert both.history["loss"][-1] < trained.history["loss"].min() / 20
     assert both.errors().mse < 1e-6
 
 
-def test_float32_models_train_in_float32():
+def test_float32_models_train_in_float32(trained):
     cast = lambda key: jax.tree.map(lambda leaf: leaf.astype(jnp.float32), small(key))
     single = flm.train(HEAT, cast, ADAM, 100, points=POINTS)
-    double = flm.train(HEAT, small, ADAM, 100, points=POINTS)
     assert {leaf.dtype for leaf in jax.tree.leaves(single.model)} == {np.dtype("float32")}
     assert single.history["loss"].dtype == np.float32
-    np.testing.assert_allclose(single.history["loss"], double.history["loss"], rtol=2e-3)
+    np.testing.assert_allclose(single.history["loss"], trained.history["loss"], rtol=2e-3)
+
+
+# First derivatives alone: those of second order are tested with the models, and take long to compile.
+DRIFT = flm.PDE(
+    flm.Box(x=(0, 1), t=(0, 1)),
+    lambda u_t, u_x: u_t + u_x,
+    [flm.initial(lambda x: x**2)],
+    exact=lambda x, t: (x - t) ** 2,
+)
+DECAY = flm.PDE(flm.Box(t=(0, 1)), lambda u, u_t: u_t + u, [flm.initial(1.0)], exact=lambda t: jnp.exp(-t))
 
 
 @pytest.mark.parametrize("name", list(flm.models.NAMED))
 def test_every_named_model_trains(name):
-    problem = flm.problems.oscillator() if name in ("yds03", "nm21") else HEAT  # networks of one variable
+    problem = DECAY if name in ("yds03", "nm21") else DRIFT  # networks of one variable
     model = lambda key: flm.models.named_model(name, problem.domain, 4, key=key)
-    solution = flm.train(problem, model, ADAM, 40, points=POINTS)
+    solution = flm.train(problem, model, ADAM, 40, points={"equation": 60, "initial": 20})
     assert solution.history["loss"][-1] < solution.history["loss"][0]
     assert np.isfinite(solution.errors().mse)
 
 
 def test_one_model_per_unknown():
-    problem = flm.problems.acoustics()
+    problem = flm.PDE(
+        flm.Box(t=(0, 1)),
+        [lambda u_t, v: u_t - v, lambda v_t, u: v_t + u],
+        [flm.initial(1.0), flm.initial(0.0, unknown="v")],
+        unknowns=("u", "v"),
+    )
     models = {"u": lambda key: flm.FLM(problem.domain, 6, key=key), "v": flm.MLP(problem.domain, 5, key=1)}
-    solution = flm.train(problem, models, ADAM, 80, points=POINTS)
+    solution = flm.train(problem, models, ADAM, 40, points=POINTS)
     assert solution.history["loss"][-1] < solution.history["loss"][0]
-    assert solution(x=0.2, t=0.3).shape == (2,)
-    assert solution["v"](x=0.2, t=0.3).shape == ()
+    assert solution(t=0.3).shape == (2,)
+    assert solution["v"](t=0.3).shape == ()
 
 
 def test_learned_parameters_stay_within_their_bounds_and_are_found():
@@ -234,12 +250,11 @@ def test_numpy_on_coordinates_works():
     assert solution.history["loss"][-1] < solution.history["loss"][0]
 
 
-def test_a_trained_solution_survives_its_file(tmp_path):
-    solution = flm.train(HEAT, small, ADAM, 20, points=POINTS)
-    solution.save(tmp_path / "heat.safetensors")
+def test_a_trained_solution_survives_its_file(trained, tmp_path):
+    trained.save(tmp_path / "heat.safetensors")
     again = flm.load(tmp_path / "heat.safetensors")
-    np.testing.assert_allclose(again(x=0.3, t=0.4), solution(x=0.3, t=0.4), rtol=1e-12)
-    np.testing.assert_array_equal(again.history["loss"], solution.history["loss"])
+    np.testing.assert_allclose(again(x=0.3, t=0.4), trained(x=0.3, t=0.4), rtol=1e-12)
+    np.testing.assert_array_equal(again.history["loss"], trained.history["loss"])
 
 
 BAD = [

@@ -17,7 +17,7 @@ State = TypeVar("State")
 
 
 class AbstractEstimator(BaseEstimator, Generic[State]):
-    """An estimator whose fit is one frozen object, `_state`, told of by events while it is made and held by files."""
+    """An estimator whose fit is one frozen object, `_state`, which files hold; events tell how far its making is."""
 
     n_features_in_: int
     feature_names_in_: np.ndarray

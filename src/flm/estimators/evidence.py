@@ -27,19 +27,12 @@ NOISE_FLOOR = 1e-22
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows to fit.
+    """Rows to fit."""
 
-    Args:
-        z: scaled inputs, (n, m).
-        y: outputs, (n, K).
-        weights: (n,).
-        known_noise: noise variances of the outputs, (K,), or None.
-    """
-
-    z: np.ndarray
-    y: np.ndarray
-    weights: np.ndarray
-    known_noise: np.ndarray | None = None
+    z: np.ndarray  # scaled inputs, (n, m)
+    y: np.ndarray  # outputs, (n, K)
+    weights: np.ndarray  # (n,)
+    known_noise: np.ndarray | None = None  # noise variances of the outputs, (K,)
 
     @cached_property
     def count(self) -> float:
@@ -66,28 +59,21 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Compressed:
-    """All that a least-squares fit needs to know of the rows.
+    """All that a least-squares fit needs to know of the rows."""
 
-    Args:
-        factor: the triangular factor of sqrt(w) [Phi, y].
-        num_outputs: K.
-        count: n.
-        known_noise: noise variances of the outputs, (K,), or None for the best ones.
-    """
-
-    factor: np.ndarray
-    num_outputs: int
-    count: float
-    known_noise: np.ndarray | None = None
+    factor: np.ndarray  # the triangular factor of sqrt(w) [Phi, y]
+    num_outputs: int  # K
+    count: float  # n
+    known_noise: np.ndarray | None = None  # noise variances of the outputs, (K,); None: the best ones
 
     @property
     def num_columns(self) -> int:
-        """p."""
+        """The number of columns, p."""
         return self.factor.shape[1] - self.num_outputs
 
     @property
     def R(self) -> np.ndarray:
-        """(r, p), r = min(n, p)."""
+        """The triangular factor of the columns, (r, p), r = min(n, p)."""
         return self.factor[: self.num_columns, : self.num_columns]
 
     @property
@@ -106,13 +92,7 @@ class Compressed:
 
 
 def log_evidence(data: Compressed, s: np.ndarray, *, floor: float = NOISE_FLOOR) -> tuple[float, np.ndarray]:
-    """log p(y) and its gradient by log s.
-
-    Args:
-        data: the compressed rows.
-        s: prior variances of the columns, in units of the noise variance.
-        floor: a variance added to the noise: no gain from a closer fit.
-    """
+    """log p(y) and its gradient by log s; `floor` is a variance added to the noise: no gain from a closer fit."""
     RS = data.R * s
     A = RS @ data.R.T
     # Beyond a ratio of 1e15 the identity is below rounding; the jitter keeps the factorization possible.
@@ -136,10 +116,9 @@ def best_scale(
 ) -> tuple[float, float]:
     """The factor on s of largest evidence among `factors`, and that evidence.
 
-    `log_deviation`: of a weak Gaussian prior on the factor's logarithm, which decides where the data do not.
-
-    One singular value decomposition of R diag(s)^1/2 serves all factors, and holds to ratios of 1e28, where forming
-    A would stop at 1e15: noise-free data need that.
+    A Gaussian prior on the factor's logarithm, of deviation `log_deviation`, decides where the data do not. One singular
+    value decomposition of R diag(s)^1/2 serves all factors, and holds to ratios of 1e28, where forming A would stop at
+    1e15: noise-free data need that.
     """
     U, sigma, _ = svd(data.R * np.sqrt(s), full_matrices=False, check_finite=False, lapack_driver="gesdd")
     z2 = (U.T @ data.z) ** 2  # (r, K)

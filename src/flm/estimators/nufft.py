@@ -24,12 +24,7 @@ def fast_length(n: int) -> int:
 
 
 class NonuniformFFT:
-    """Sums over times t_j at the frequencies omega_k = k * step, k = 0 ... highest.
-
-    Args:
-        times: t_j, (n,).
-        step: spacing of the frequencies, radians per unit of time.
-        highest: largest k.
+    """Sums over times t_j at the frequencies omega_k = k * step (radians per unit of time), k = 0 ... highest.
 
     Example:
         >>> import numpy as np

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy import fft
@@ -69,23 +70,12 @@ def _regular_sums(times: np.ndarray, step: float, frequency_step: float) -> Call
 
 def _irregular_sums(times: np.ndarray, frequency_step: float) -> Callable[[np.ndarray, int], np.ndarray]:
     """Sums by a nonuniform FFT, planned once per highest frequency."""
-    plans: dict[int, NonuniformFFT] = {}
-
-    def sums(values: np.ndarray, highest: int) -> np.ndarray:
-        if highest not in plans:
-            plans[highest] = NonuniformFFT(times, frequency_step, highest)
-        return plans[highest].forward(values)
-
-    return sums
+    plan = cache(lambda highest: NonuniformFFT(times, frequency_step, highest))
+    return lambda values, highest: plan(highest).forward(values)
 
 
 class LombScargle:
-    """The periodogram of a series with weights, to be asked for one set of values after another.
-
-    Args:
-        times: (n,).
-        weights: (n,), nonnegative.
-    """
+    """The periodogram of times (n,) with weights (n,), to be asked for one set of values after another."""
 
     def __init__(self, times: np.ndarray, weights: np.ndarray):
         clock = Clock.of(times)
@@ -100,10 +90,8 @@ class LombScargle:
             self._sums = _irregular_sums(times - times.min(), step)
         count = max(int(np.floor(clock.highest_frequency / step * (1 + 1e-12))), 1)
         self.frequencies = step * np.arange(count + 1)  # (F + 1,), from zero
-        self._weights = weights
-        total = weights.sum()
-        w1 = self._sums(weights[:, None], 2 * count)[:, 0] / total
-        self._total = total
+        self._weights, self._total = weights, weights.sum()
+        w1 = self._sums(weights[:, None], 2 * count)[:, 0] / self._total
         first, second = w1[: count + 1], w1[::2]
         C, S = first.real, -first.imag
         # Weighted variances and covariance of cos and sin about their means.
@@ -135,9 +123,8 @@ def lattice_power(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Squared moduli of the transform of `values` (n, K) on a lattice of sub-networks.
 
-    Returns:
-        Integer vectors (N, m) with at most `interactions` nonzero components, component j up to counts[j], and for each
-        the sum over its sign flips of |sum_i v_i exp(-i k.z_i)|^2, (N, K).
+    Integer vectors (N, m) with at most `interactions` nonzero components, component j up to counts[j], and for each
+    the sum over its sign flips of |sum_i v_i exp(-i k.z_i)|^2, (N, K).
     """
     m = z.shape[1]
     tables = [powers(-base[j] * z[:, j], int(counts[j]))[1:] for j in range(m)]  # (count, n)
@@ -164,11 +151,9 @@ def _separable(
     tables: list[np.ndarray], active: tuple[int, ...], flips: tuple[bool, ...], values: np.ndarray
 ) -> np.ndarray:
     """Sum_i v_i prod_j E_j[k_j, i] over all (k_j): the last two axes are one matrix product."""
-    table = tables[active[0]].conj() if flips[0] else tables[active[0]]
-    if len(active) == 1:
-        return table @ values
-    weighted = table * values
-    if len(active) == 2:
-        other = tables[active[1]].conj() if flips[1] else tables[active[1]]
-        return weighted @ other.T
-    return np.stack([_separable(tables, active[1:], flips[1:], row) for row in weighted])
+    first, *others = [tables[j].conj() if flip else tables[j] for j, flip in zip(active, flips, strict=True)]
+    if not others:
+        return first @ values
+    if len(others) == 1:
+        return (first * values) @ others[0].T
+    return np.stack([_separable(tables, active[1:], flips[1:], row) for row in first * values])

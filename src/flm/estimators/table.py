@@ -30,21 +30,13 @@ def check_size(name: str, values: np.ndarray) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Channels on a clock.
+    """Channels on a clock."""
 
-    Args:
-        times: of the rows, in the clock's own unit (seconds for dates, rows without a clock), (n,).
-        values: (n, C), NaN where missing.
-        everything: all columns of the input as numbers, the clock's too.
-        columns: positions of the channels among them.
-        is_absolute: whether times of different tables are on one clock (dates or a time column).
-    """
-
-    times: np.ndarray
-    values: np.ndarray
-    everything: np.ndarray
-    columns: np.ndarray
-    is_absolute: bool
+    times: np.ndarray  # of the rows, in the clock's own unit (seconds for dates, rows without a clock), (n,)
+    values: np.ndarray  # (n, C), NaN where missing
+    everything: np.ndarray  # all columns of the input as numbers, the clock's too
+    columns: np.ndarray  # positions of the channels among them
+    is_absolute: bool  # whether times of different tables are on one clock (dates or a time column)
 
     @cached_property
     def order(self) -> np.ndarray:
@@ -60,25 +52,24 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """In which a table is standardized.
+    """The units in which a table is standardized."""
 
-    Args:
-        step: of the clock.
-        origin: the first time where clocks are absolute, else zero.
-        center, spread: of the channels, (C,).
-    """
-
-    step: float
-    origin: float
-    center: np.ndarray
-    spread: np.ndarray
+    step: float  # of the clock
+    origin: float  # the first time where clocks are absolute, else zero
+    center: np.ndarray  # of the channels, (C,)
+    spread: np.ndarray  # (C,)
 
     @classmethod
     def of(cls, table: Table) -> Units:
-        """Means and deviations of the observed values; a constant channel, up to rounding, keeps its unit."""
+        """Means and deviations of the observed values; a constant channel, up to rounding, keeps its unit.
+
+        The step of an irregular clock is its median gap.
+        """
         center, spread = np.nanmean(table.values, axis=0), np.nanstd(table.values, axis=0)
         spread = np.where(spread > 1e-12 * np.abs(center), spread, 1.0)
-        return cls(clock_step(table.times), float(table.times.min()) if table.is_absolute else 0.0, center, spread)
+        gaps = np.diff(np.unique(table.times))
+        step = Clock.of(table.times).step or (float(np.median(gaps)) if len(gaps) else 1.0)
+        return cls(step, float(table.times.min()) if table.is_absolute else 0.0, center, spread)
 
     def standardized(self, table: Table) -> tuple[np.ndarray, np.ndarray]:
         """Times in steps from the origin, increasing, and the channels at these."""
@@ -128,10 +119,7 @@ def seconds(dates: pd.Index) -> np.ndarray:
 def read_table(X: TableLike, values: np.ndarray, time: str | int | None) -> Table:
     """The channels and their clock: the column `time`, else an index of dates, periods or durations, else the row number.
 
-    Args:
-        X: the input as it came.
-        values: its numbers, validated, all columns.
-        time: name or position of the clock's column.
+    `X` is the input as it came, `values` are its numbers, all columns.
     """
     columns = np.arange(values.shape[1])
     if time is not None:
@@ -154,12 +142,3 @@ def read_table(X: TableLike, values: np.ndarray, time: str | int | None) -> Tabl
     if index is not None and type(index).__name__ in ("DatetimeIndex", "PeriodIndex", "TimedeltaIndex"):
         return Table(seconds(index), values, values, columns, True)
     return Table(np.arange(len(values), dtype=float), values, values, columns, False)
-
-
-def clock_step(times: np.ndarray) -> float:
-    """The step of a regular clock, the median gap of an irregular one."""
-    clock = Clock.of(times)
-    if clock.step:
-        return clock.step
-    gaps = np.diff(np.unique(times))
-    return float(np.median(gaps)) if len(gaps) else 1.0

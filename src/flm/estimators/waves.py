@@ -7,7 +7,7 @@ has the columns cos k.z and sin k.z (the zero wave only its cosine). Columns: al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,7 +29,6 @@ class Scale:
     def of(cls, lower: np.ndarray, upper: np.ndarray) -> Scale:
         """The map of the box [lower, upper] to [-1, 1]^m; a feature without extent keeps its unit."""
         width = (upper - lower) / 2
-        # A constant feature: any positive width will do.
         return cls(lower + width, np.where(width > 0, width, 1.0))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
@@ -48,19 +47,12 @@ def subnet_signs(components: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """All waves of a list of sub-networks.
+    """All waves of a list of sub-networks. On a lattice tables cost one sine-cosine per axis."""
 
-    Args:
-        subnets: frequency vectors on scaled inputs, (N, m).
-        signs: e of every wave, (M, m).
-        group: sub-network of every wave, (M,).
-        base, integers: on a lattice, subnets = base * integers; tables then cost one sine-cosine per axis.
-    """
-
-    subnets: np.ndarray
-    signs: np.ndarray
-    group: np.ndarray
-    base: np.ndarray | None = None  # (m,)
+    subnets: np.ndarray  # frequency vectors on scaled inputs, (N, m)
+    signs: np.ndarray  # e of every wave, (M, m)
+    group: np.ndarray  # sub-network of every wave, (M,)
+    base: np.ndarray | None = None  # (m,); on a lattice, subnets = base * integers
     integers: np.ndarray | None = None  # (N, m)
 
     @classmethod
@@ -73,8 +65,7 @@ class Waves:
     @classmethod
     def on_lattice(cls, base: np.ndarray, integers: np.ndarray) -> Waves:
         """The waves of the lattice points base * integers."""
-        plain = cls.of(base * integers)
-        return cls(plain.subnets, plain.signs, plain.group, base, integers.astype(int))
+        return replace(cls.of(base * integers), base=base, integers=integers.astype(int))
 
     def moved(self, subnets: np.ndarray) -> Waves:
         """The same waves with other frequencies."""
@@ -117,11 +108,10 @@ class Waves:
             if not used.any():
                 continue
             table = powers(self.base[j] * z[:, j], int(used.max()))
-            for flip, rows in ((False, self.signs[:, j] > 0), (True, self.signs[:, j] < 0)):
-                rows = np.flatnonzero(rows & (used > 0))
-                if len(rows):
-                    factor = table[used[rows]]
-                    out[rows] *= factor.conj() if flip else factor
+            for sign in (1, -1):
+                rows = np.flatnonzero((self.signs[:, j] == sign) & (used > 0))
+                factor = table[used[rows]]
+                out[rows] *= factor if sign > 0 else factor.conj()
         return out
 
     def columns(self, z: np.ndarray) -> np.ndarray:

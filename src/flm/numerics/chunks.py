@@ -16,14 +16,10 @@ def in_chunks(
     sizes: Sequence[int] = ROWS,
     axis: int = 0,
 ) -> list[np.ndarray]:
-    """The values of a function of rows, for all rows.
+    """The values of a function of rows, which are the first axis of the arrays and axis `axis` of what it returns.
 
-    Args:
-        function: called with arrays of one of the `sizes`; returns a sequence of arrays.
-        arrays: with equal numbers of rows, which are their first axis.
-        sizes: rows per call, increasing: the first that holds all rows, else the last again and again. The last chunk is
-            filled up with its first row.
-        axis: of rows in what the function returns.
+    It is called with one of the `sizes` of rows, which increase: with the first that holds all rows, else with the last
+    again and again. The last chunk is filled up with its first row.
     """
     count = len(arrays[0])
     size = next((rows for rows in sizes if count <= rows), sizes[-1])

@@ -24,16 +24,11 @@ SECONDS_PER_CALL = 0.25  # how long Ctrl-C and the progress bar may have to wait
 
 
 class Objective(NamedTuple):
-    """What is lowered.
+    """What is lowered."""
 
-    Attributes:
-        terms: the terms of the loss (T,), a function of a pytree of parameters.
-        weights: of the terms, (T,), in the precision of the run.
-        kept_by: the loss by which parameters are kept, when it is not the one that is lowered: one of held-out data.
-    """
-
-    terms: Callable[[PyTree], Array]
-    weights: np.ndarray
+    terms: Callable[[PyTree], Array]  # of the loss (T,), a function of a pytree of parameters
+    weights: np.ndarray  # of the terms, (T,), in the precision of the run
+    # The loss by which parameters are kept, when it is not the one that is lowered: one of held-out data.
     kept_by: Callable[[PyTree], Array] | None = None
 
     @classmethod
@@ -50,25 +45,15 @@ class Stage(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that the next epoch depends on.
+    """Everything that the next epoch depends on."""
 
-    Attributes:
-        free: the pytree that is trained.
-        optimizer: the optax state.
-        best: `free` at the lowest loss so far.
-        best_loss: that loss.
-        best_epoch: when, counted over all stages; 0 is the start.
-        epoch: epochs done, over all stages.
-        loss: of the last epoch; infinite before the first.
-    """
-
-    free: PyTree
+    free: PyTree  # what is trained
     optimizer: optax.OptState
-    best: PyTree
+    best: PyTree  # `free` at the lowest loss so far
     best_loss: Array
-    best_epoch: Array
-    epoch: Array
-    loss: Array
+    best_epoch: Array  # counted over all stages; 0 is the start
+    epoch: Array  # epochs done, over all stages
+    loss: Array  # of the last epoch; infinite before the first
 
 
 class Chunk(NamedTuple):
@@ -155,10 +140,8 @@ def build_chunk(objective: Objective, stage: Stage) -> Callable[[State, Array, A
         stored = _stored_gradient(state.optimizer)
         if stored is None:
             return jax.value_and_grad(loss, has_aux=True)(state.free)
-        values = loss(state.free)
         known, slope = stored
-        usable = jnp.isfinite(known)
-        return values, jax.lax.cond(usable, lambda free: slope, jax.grad(total), state.free)
+        return loss(state.free), jax.lax.cond(jnp.isfinite(known), lambda free: slope, jax.grad(total), state.free)
 
     def epoch(state: State) -> tuple[State, Array]:
         (value, values), slope = gradient(state)

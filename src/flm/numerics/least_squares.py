@@ -73,11 +73,7 @@ def block_rows(columns: int) -> int:
 
 
 class RowAccumulator:
-    """The triangular factor of all rows so far: memory is p^2 numbers whatever the number of rows.
-
-    Args:
-        columns: p.
-        factor: the R of earlier rows, to go on from.
+    """The triangular factor of all rows so far, or of these and earlier ones: p^2 numbers however many rows there are.
 
     Example:
         >>> import numpy as np

@@ -58,14 +58,10 @@ class Nielsen:
     """The damping follows the gain ratio ϱ (H. B. Nielsen, IMM-REP-1999-05).
 
     After an accepted step λ ← λ max(1/3, 1 − (2ϱ − 1)³); after rejected ones λ ← 2λ, 4λ, 8λ, ….
-
-    Args:
-        start: The first λ.
-        most: The λ beyond which no decrease is expected any more.
     """
 
-    start: float = 1e-2
-    most: float = 1e8
+    start: float = 1e-2  # the first λ
+    most: float = 1e8  # beyond this λ no decrease is expected any more
 
     def update(self, damping: np.ndarray, growth: np.ndarray, accepted: np.ndarray, ratio: np.ndarray) -> Damping:
         """The next damping, and the factor by which the next rejection multiplies it."""
@@ -75,25 +71,15 @@ class Nielsen:
 
 @dataclass(frozen=True)
 class FixedFactors:
-    """The damping falls by one factor after an accepted step and rises by another after a rejected one.
+    """The damping falls by one factor after an accepted step and rises by another after a rejected one."""
 
-    Args:
-        start: The first λ.
-        down: What an accepted step divides λ by, if its gain ratio is above `trust`.
-        up: What a rejected step multiplies λ by.
-        least: The smallest λ after a rejection, for rules that start from zero.
-        off: Below this λ is set to zero.
-        trust: See `down`; zero lowers λ after every accepted step.
-        most: The λ beyond which no decrease is expected any more.
-    """
-
-    start: float
-    down: float = 8.0
-    up: float = 8.0
-    least: float = 1e-14
-    off: float = 0.0
-    trust: float = 0.0
-    most: float = 1e6
+    start: float  # the first λ
+    down: float = 8.0  # what an accepted step divides λ by, if its gain ratio is above `trust`
+    up: float = 8.0  # what a rejected step multiplies λ by
+    least: float = 1e-14  # the smallest λ after a rejection, for rules that start from zero
+    off: float = 0.0  # below this λ is set to zero
+    trust: float = 0.0  # zero lowers λ after every accepted step
+    most: float = 1e6  # beyond this λ no decrease is expected any more
 
     def update(self, damping: np.ndarray, growth: np.ndarray, accepted: np.ndarray, ratio: np.ndarray) -> Damping:
         """The next damping; the factors stay."""
@@ -111,19 +97,12 @@ class Damping(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Minimum(Generic[Point]):
-    """Where a minimization ended.
+    """Where a minimization ended."""
 
-    Args:
-        point: The best point found.
-        value: F there, () or one number per problem.
-        steps: Accepted steps.
-        converged: Whether a tolerance was met; False when steps ran out or no step lowered F any more.
-    """
-
-    point: Point
-    value: np.ndarray
-    steps: int
-    converged: bool
+    point: Point  # the best one found
+    value: np.ndarray  # F there, () or one number per problem
+    steps: int  # accepted ones
+    converged: bool  # whether a tolerance was met; False when steps ran out or no step lowered F any more
 
 
 def minimize(

@@ -17,17 +17,12 @@ class Program:
     """A traced function whose constants are inputs of the machine code, so that runs that differ only in them share it.
 
     Points and fixed frequencies are constants of a run, and differ from seed to seed. A residual may compute with
-    coordinates in NumPy, so they cannot be arguments of what is traced; they become arguments of what was traced.
-
-    Args:
-        function: any function of pytrees that JAX can trace.
-        args: arguments of the shapes that it will be called with.
-
-    Attributes:
-        jaxpr: the program with its constants.
+    coordinates in NumPy, so they cannot be arguments of what is traced; they become arguments of what was traced. The
+    `args` have the shapes that the function of pytrees will be called with.
     """
 
     def __init__(self, function: Callable[..., PyTree], *args: PyTree):
+        # The program with its constants.
         self.jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*args)
         self._constants = [jax.device_put(np.asarray(c)) for c in self.jaxpr.consts]
         self._flat, self._outputs = jax.tree.leaves(args), jax.tree.structure(shape)

@@ -10,6 +10,7 @@ r = y − Φ c and s the largest squared norm of a column of J.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -54,25 +55,13 @@ def project(
     settled: float = np.inf,
     refreshed: Callable[[Fit], Fit] = lambda fit: fit,
 ) -> Minimum[Fit]:
-    """The fit of least F that Levenberg–Marquardt finds from a start.
+    """The fit of least F that Levenberg–Marquardt finds from a start, by the options of `flm.numerics.newton.minimize`.
 
-    Args:
-        start: The first fit.
-        rule: How the damping moves.
-        max_steps: Accepted steps at most.
-        gain_tol: See `flm.numerics.newton.minimize`; so are `step_tol` and `settled`.
-        refreshed: What replaces each accepted fit, for weights or a ridge that follow the fit.
+    What `refreshed` returns replaces each accepted fit, for weights or a ridge that follow the fit.
     """
-    found = minimize(
-        start,
-        lambda fit: _Local(refreshed(fit)),
-        rule,
-        max_steps=max_steps,
-        gain_tol=gain_tol,
-        step_tol=step_tol,
-        settled=settled,
-    )
-    return Minimum(refreshed(found.point), found.value, found.steps, found.converged)
+    near = lambda fit: _Local(refreshed(fit))
+    found = minimize(start, near, rule, max_steps=max_steps, gain_tol=gain_tol, step_tol=step_tol, settled=settled)
+    return replace(found, point=refreshed(found.point))
 
 
 def trailing_block(factor: np.ndarray, num_columns: int, num_outputs: int = 1) -> Projected:

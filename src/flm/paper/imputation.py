@@ -10,12 +10,12 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from flm.study.store import Definition, Record
 from flm.wording import FileMissingError
 
 VARIABLE = "FLM_ETT"  # names the folder of ETTh1.csv
@@ -39,7 +39,7 @@ def find_series(folder: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def fingerprint(path: Path) -> str:
-    """What tells one series from another in a run's definition: the SHA-256 of the file."""
+    """The SHA-256 of the file, by which the definition of a run names its series."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -58,7 +58,7 @@ def read_series(path: Path) -> Series:
     return Series([row[0] for row in rows], names, np.array([[float(v) for v in row[1:]] for row in rows]))
 
 
-def impute(definition: Mapping[str, Any]) -> dict[str, Any]:
+def impute(definition: Definition) -> Record:
     """One mask: `model` is "recipe" or "solver" on oil temperature alone, or "channels" for the benchmark's protocol."""
     path = find_series()
     wanted = definition["training"]
@@ -70,7 +70,7 @@ def impute(definition: Mapping[str, Any]) -> dict[str, Any]:
     return _oil(series.values[:, [series.names.index("OT")]], definition, rng)
 
 
-def _oil(series: np.ndarray, definition: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+def _oil(series: np.ndarray, definition: Definition, rng: np.random.Generator) -> Record:
     from flm.estimators.imputer.estimator import FLMImputer
     from flm.estimators.imputer.paper_recipe import train_paper_recipe
 
@@ -79,35 +79,24 @@ def _oil(series: np.ndarray, definition: Mapping[str, Any], rng: np.random.Gener
     series = (series - train.mean()) / train.std()
     hidden = rng.random(series.shape) < definition["training"]["rate"]
     holed, scored = np.where(hidden, np.nan, series), hidden[:, 0] & test
-    if (
-        definition["model"] == "recipe"
-    ):  # trained on the first 60 per cent, stopped on the next 20, read off on the last
-        times = np.arange(n, dtype=float)
-        known = ~hidden[:, 0] & ~test
-        fit = train_paper_recipe(
-            times[known],
-            series[known, 0],
-            (0.0, n - 1.0),
-            num_subnets=definition["size"],
-            epochs=definition["training"]["epochs"],
-            seed=definition["seed"],
-        )
-        filled, size = fit(times[scored]), 3 * definition["size"]
+    seen, values, times = ~hidden[:, 0], series[:, 0], np.arange(n, dtype=float)
+    if definition["model"] == "recipe":
+        # Trained on the first 60 per cent, stopped on the next 20, read off on the last.
+        known, options = seen & ~test, {"num_subnets": definition["size"], "seed": definition["seed"]}
+        options["epochs"] = definition["training"]["epochs"]
+        filled = train_paper_recipe(times[known], values[known], (0.0, n - 1.0), **options)(times)
     else:
-        filled = np.asarray(FLMImputer().fit(holed).impute(holed).values)[scored, 0]
-        size = None
-    truth = series[scored, 0]
-    lines = np.interp(np.flatnonzero(scored), np.flatnonzero(~hidden[:, 0]), series[~hidden[:, 0], 0])
-    seen = ~hidden[:, 0] & test
+        filled = np.asarray(FLMImputer().fit(holed).impute(holed).values)[:, 0]
+    error = lambda found: float(np.abs(found - values)[scored].mean())
     return {
-        "mae": float(np.abs(filled - truth).mean()),
-        "linear": float(np.abs(lines - truth).mean()),
-        "mean_of_observed": float(np.abs(series[seen, 0].mean() - truth).mean()),
-        "parameters": size,
+        "mae": error(filled),
+        "linear": error(np.interp(times, times[seen], values[seen])),
+        "mean_of_observed": error(values[seen & test].mean()),
+        "parameters": 3 * definition["size"] if definition["model"] == "recipe" else None,
     }
 
 
-def _channels(months: list[str], values: np.ndarray, rate: float, rng: np.random.Generator) -> dict[str, Any]:
+def _channels(months: list[str], values: np.ndarray, rate: float, rng: np.random.Generator) -> Record:
     from flm.estimators.imputer.estimator import FLMImputer
 
     unique = list(dict.fromkeys(months))

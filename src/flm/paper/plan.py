@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 from flm.paper.printed import IMPUTATION, PDE_ERRORS
 from flm.paper.protocol import read_protocol
@@ -19,9 +18,9 @@ from flm.results import Listener
 from flm.study.cost import estimate
 from flm.study.execution import Counts, execute
 from flm.study.results import choose, final_definitions, read_rows
-from flm.study.runs import Definition, run_one
+from flm.study.runs import run_one
 from flm.study.spec import Configuration, Spec
-from flm.study.store import DONE, Row, Store, run_key
+from flm.study.store import DONE, Definition, Record, Row, Store, run_key
 from flm.study.workers import Workers
 from flm.wording import duration
 
@@ -29,6 +28,7 @@ RECIPE, SOLVER = "their recipe", "our solver"
 TOL = {"heat": 1e-10, "poisson": 1e-10, "black_scholes": 1e-10, "burgers": 1e-2}  # relative L2; Burgers relative L1
 STARTS = ((0.2, 0.2, 0.6), (0.1, 0.3, 0.6), (0.3, 0.15, 0.55))  # the paper names the first only
 DISK = {"center": [0.2, 0.2, 0.6], "radius": 0.15, "images": [0, 2, 1]}  # images in the order of printed.DISKS
+ADAM = {"name": "adam", "rate": 5e-3}  # of what is trained in short
 HYPERDISK = {"center": [0.11, 0.11, 0.11, 0.11, 0.56], "radius": 0.045, "images": [0]}
 
 
@@ -54,37 +54,30 @@ FULL = Budget(10, 0, (4, 9, 16, 25, 36, 49, 64), 0, 60_000, 20_000, 20_000, 101,
 
 @dataclass(frozen=True)
 class Plan:
-    """All runs of the paper's page.
+    """All runs of the paper's page."""
 
-    Args:
-        quick: in short, minutes, or in full, hours.
-        series: the fingerprint of ETTh1.csv, or None to leave imputation out.
-        budget: how much of everything.
-    """
-
-    quick: bool = True
-    series: str | None = None
+    quick: bool = True  # in short, minutes, or in full, hours
+    series: str | None = None  # the fingerprint of ETTh1.csv, or None to leave imputation out
     budget: Budget = QUICK
 
     @cached_property
     def protocols(self) -> dict[str, Spec]:
         """The study of each PDE; in short without the FLM, which `recipe_surface` trains."""
+        if not self.quick:
+            return {problem: read_protocol(problem) for problem in PDE_ERRORS}
         found = {}
         for problem in PDE_ERRORS:
-            spec = read_protocol(problem)
-            if self.quick:
-                others = tuple((name, (sizes[3],)) for name, sizes in spec.models if name != "flm")
-                training = dict(spec.training) | {"epochs": self.budget.epochs, "loss_tol": 0.0}
-                spec = replace(
-                    spec,
-                    models=others,
-                    optimizers=({"name": "adam", "rate": 5e-3},),
-                    seeds=tuple(range(self.budget.seeds)),
-                    training=training,
-                    final=None,
-                )
-            found[problem] = spec
+            spec = self._short(problem)
+            others = tuple((name, (sizes[3],)) for name, sizes in spec.models if name != "flm")
+            found[problem] = replace(
+                spec, models=others, optimizers=(ADAM,), seeds=tuple(range(self.budget.seeds)), final=None
+            )
         return found
+
+    def _short(self, problem: str) -> Spec:
+        """The study of a PDE with a few thousand epochs."""
+        spec = read_protocol(problem)
+        return replace(spec, training=dict(spec.training) | {"epochs": self.budget.epochs, "loss_tol": 0.0})
 
     @cached_property
     def figure(self) -> Spec:
@@ -95,13 +88,10 @@ class Plan:
         training = dict(spec.training) | {"epochs": self.budget.figure_epochs}
         return replace(spec, models=(("flm", self.budget.figure_sizes),), seeds=(0,), training=training)
 
-    def recipe_surface(self, problem: str, rows: Mapping[str, Row]) -> dict[str, Any] | None:
+    def recipe_surface(self, problem: str, rows: Mapping[str, Row]) -> Record | None:
         """The FLM by their recipe, whose surface is drawn; in full known when the selection is done."""
-        spec = read_protocol(problem)
         if self.quick:
-            training = dict(spec.training) | {"epochs": self.budget.epochs, "loss_tol": 0.0}
-            short = replace(spec, training=training, final=None)
-            found = short.definition(Configuration(problem, "flm", 49, {"name": "adam", "rate": 5e-3}), 0)
+            found = self._short(problem).definition(Configuration(problem, "flm", 49, ADAM), 0)
         else:
             spec = self.protocols[problem]
             group = next(g for g in spec.groups if g.model == "flm")
@@ -111,34 +101,32 @@ class Plan:
                 return None
         return found | {"runner": "flm.paper.runs:train_surface"}
 
-    def solve(self, problem: str, size: int) -> dict[str, Any]:
+    def solve(self, problem: str, size: int) -> Record:
         """Our solver with `size` sub-networks, or to the tolerance where it is 0."""
         wanted = {"surface": True} if size == 49 else {} if size else {"tol": TOL[problem]}
         return self._single("flm.paper.runs:solve_pde", problem, SOLVER, size, wanted)
 
-    def fixed(self, start: Sequence[float], model: str) -> dict[str, Any]:
+    def fixed(self, start: Sequence[float], model: str) -> Record:
         """Rock–Paper–Scissors from one state, five sub-networks."""
-        b = self.budget
-        recipe = {"recipe": "paper_fixed", "epochs": b.fixed_epochs, "nodes": b.nodes} if model == RECIPE else {}
-        wanted = {"start": list(start)} | recipe
+        wanted = {"start": list(start)} | self._recipe(model, "paper_fixed", self.budget.fixed_epochs)
         return self._single("flm.paper.runs:control_fixed", "rock_paper_scissors", model, 5, wanted)
 
-    def disk(self, model: str, size: int = 27) -> dict[str, Any]:
+    def disk(self, model: str, size: int = 27) -> Record:
         """The family on the disk: 27 sub-networks, or a tolerance of 1e-8 with size 0."""
-        b = self.budget
-        recipe = {"recipe": "paper_family", "epochs": b.family_epochs, "nodes": b.nodes} if model == RECIPE else {}
-        wanted = DISK | {"states": b.states} | recipe | ({} if size else {"tol": 1e-8})
+        recipe = self._recipe(model, "paper_family", self.budget.family_epochs)
+        wanted = DISK | {"states": self.budget.states} | recipe | ({} if size else {"tol": 1e-8})
         return self._single("flm.paper.runs:control_family", "rock_paper_scissors", model, size, wanted)
 
-    def five(self, model: str) -> dict[str, Any]:
+    def five(self, model: str) -> Record:
         """Five strategies: 32 sub-networks for the control by their recipe, a tolerance of 1e-6 by our solver."""
-        b = self.budget
-        recipe = {"recipe": "paper_rpssl", "epochs": b.five_epochs, "nodes": b.nodes} if model == RECIPE else {}
-        wanted = HYPERDISK | {"states": b.states} | (recipe or {"tol": 1e-6})
-        size = 32 if model == RECIPE else 0
-        return self._single("flm.paper.runs:control_family", "rpssl", model, size, wanted)
+        recipe = self._recipe(model, "paper_rpssl", self.budget.five_epochs)
+        wanted = HYPERDISK | {"states": self.budget.states} | (recipe or {"tol": 1e-6})
+        return self._single("flm.paper.runs:control_family", "rpssl", model, 32 if recipe else 0, wanted)
 
-    def imputation(self, rate: float, model: str) -> list[dict[str, Any]]:
+    def _recipe(self, model: str, name: str, epochs: int) -> Record:
+        return {"recipe": name, "epochs": epochs, "nodes": self.budget.nodes} if model == RECIPE else {}
+
+    def imputation(self, rate: float, model: str) -> list[Record]:
         """The masks of one missing rate: "recipe" and "solver" on oil temperature alone, "channels" on all of them."""
         if self.series is None:
             return []
@@ -148,13 +136,11 @@ class Plan:
         return [self._single(runner, "etth1", model, size, wanted, seed=s) for s in range(self.budget.masks)]
 
     @staticmethod
-    def _single(
-        runner: str, problem: str, model: str, size: int, training: dict[str, Any], seed: int = 0
-    ) -> dict[str, Any]:
+    def _single(runner: str, problem: str, model: str, size: int, training: Record, seed: int = 0) -> Record:
         found = {"runner": runner, "problem": problem, "model": model, "size": size, "seed": seed}
         return found | {"training": training}
 
-    def definitions(self, rows: Mapping[str, Row]) -> list[dict[str, Any]]:
+    def definitions(self, rows: Mapping[str, Row]) -> list[Record]:
         """Every run that can be named by what is stored; long ones first."""
         found = [self.disk(RECIPE), self.five(RECIPE)]
         found += [d for rate in IMPUTATION for m in ("channels", "recipe", "solver") for d in self.imputation(rate, m)]
@@ -168,7 +154,7 @@ class Plan:
             found += list(spec.definitions())
         return found
 
-    def final_definitions(self, rows: Mapping[str, Row]) -> list[dict[str, Any]]:
+    def final_definitions(self, rows: Mapping[str, Row]) -> list[Record]:
         """What follows from the selections; nothing in short."""
         if self.quick:
             return []
@@ -197,14 +183,7 @@ def run_paper(plan: Plan, store: Store, *, workers: Workers, progress: bool | Li
 
 
 def cost(plan: Plan, store: Store, workers: int, say: Callable[[str], None] = lambda text: None) -> str:
-    """A sentence: how many runs are left, and at most how long the training takes, from samples that are stored too.
-
-    Args:
-        plan: in short or in full.
-        store: open for writing.
-        workers: runs at a time.
-        say: told about each sample.
-    """
+    """A sentence: how many runs are left, and at most how long the training takes, from samples that are stored too."""
     rows = read_rows(store)
     left = [d for d in plan.definitions(rows) if run_key(d) not in rows]
     where = f"{workers} worker{'s' * (workers > 1)}"
@@ -234,7 +213,7 @@ def cost(plan: Plan, store: Store, workers: int, say: Callable[[str], None] = la
     )
 
 
-def outcome(rows: Mapping[str, Row], definition: Definition | None) -> dict[str, Any]:
+def outcome(rows: Mapping[str, Row], definition: Definition | None) -> Record:
     """What a run that ended well measured; empty where it is not there."""
     row = None if definition is None else rows.get(run_key(definition))
     return row.outcome if row is not None and row.status == DONE else {}

@@ -1,47 +1,21 @@
-"""The paper's training protocol: what it says, and in one place what it leaves open (docs/paper.md).
+"""The paper's training protocols, ready specifications of studies in `protocols/`: what it says, and what it leaves open.
 
 Said: 10,000 epochs of Adam to a training loss of 1e-4 for the selection, 30,000 additional epochs to 1e-8 for the chosen
 configuration, 10 seeds, the sizes of the appendix's table of parameters, losses averaged over random initial, boundary
 and interior points.
 
-Left open, chosen here: how many points, which rates were tried, and from what the additional epochs start.
+Left open, chosen there (docs/paper.md): how many points, which rates were tried, and from what the additional epochs start.
 """
 
 from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
 
 from flm.study.spec import Spec, SpecError, parse_spec, read_spec
 from flm.wording import did_you_mean
 
-
-class Leg(NamedTuple):
-    """A part of a run: at most so many epochs, ended by a loss."""
-
-    epochs: int
-    loss_tol: float
-
-
-# Said by the paper ---------------------------------------------------------------------------------------------------
-SELECTION = Leg(10_000, 1e-4)
-FINAL = Leg(30_000, 1e-8)
-SEEDS = tuple(range(10))
-THREE_LAYERS = (2, 6, 7, 11, 12)
-SIZES = {
-    "flm": (4, 16, 25, 49, 64),
-    "siren-1": (6, 24, 37, 73, 93),
-    "siren-2": (3, 8, 10, 15, 17),
-    "siren-3": THREE_LAYERS,
-    "relu": THREE_LAYERS,
-    "leaky-relu": THREE_LAYERS,
-    "tanh": THREE_LAYERS,
-}
-
-# Left open by the paper ----------------------------------------------------------------------------------------------
-POINTS = {"equation": 1000, "initial": 200, "boundary": 200}
-RATES = (1e-3, 5e-3, 1e-2)  # the first is PyTorch's default, named in a caption of the appendix; others were not given
+POINTS = {"equation": 1000, "initial": 200, "boundary": 200}  # of each kind, left open by the paper
 
 
 def protocol_names() -> list[str]:

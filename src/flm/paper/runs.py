@@ -5,24 +5,30 @@ Each returns plain lists, so that the store holds all that a page draws and the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from flm.study.runs import named_problem, train_solution
+from flm.study.store import Definition, Record
+
+if TYPE_CHECKING:
+    from flm.control.problem import OptimalControl
+    from flm.control.solution import ControlSolution
+    from flm.results import Solution
 
 SURFACE = 51  # points along each axis of a drawn surface
 CURVE = 101  # points along a drawn trajectory
 
 
-def train_surface(definition: Mapping[str, Any]) -> dict[str, Any]:
+def train_surface(definition: Definition) -> Record:
     """Their recipe on a PDE: the scores of `flm.study.runs.train`, and the surfaces."""
     solution, scores = train_solution(definition)
     return scores | {"surface": surface(solution)}
 
 
-def solve_pde(definition: Mapping[str, Any]) -> dict[str, Any]:
+def solve_pde(definition: Definition) -> Record:
     """Our solver on a PDE, with `size` sub-networks, or to the tolerance of `training` where the size is 0."""
     from flm.dispatch import solve
 
@@ -36,10 +42,11 @@ def solve_pde(definition: Mapping[str, Any]) -> dict[str, Any]:
     return found | ({"surface": surface(solution)} if wanted.get("surface") else {})
 
 
-def surface(solution: Any) -> dict[str, Any]:
+def surface(solution: Solution) -> Record:
     """Exact values, found values and absolute errors on an even grid, with its two axes."""
     (first, second), found = solution.on_grid(SURFACE)
     points = np.stack([g.ravel() for g in np.meshgrid(first, second, indexing="ij")], axis=1)
+    assert solution.exact is not None, "problems of the paper have exact solutions"
     exact = np.asarray(solution.exact(points)).reshape(found.shape)
     return {
         "axes": list(solution.axes),
@@ -50,7 +57,7 @@ def surface(solution: Any) -> dict[str, Any]:
     }
 
 
-def control_fixed(definition: Mapping[str, Any]) -> dict[str, Any]:
+def control_fixed(definition: Definition) -> Record:
     """Rock–Paper–Scissors from one state: cost against Pontryagin's principle, trajectories of both."""
     from flm.problems import rock_paper_scissors
     from flm.references import pontryagin
@@ -70,7 +77,7 @@ def control_fixed(definition: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def control_family(definition: Mapping[str, Any]) -> dict[str, Any]:
+def control_family(definition: Definition) -> Record:
     """A law for a ball of initial states, scored on fresh random ones, for each symmetric image that is asked for."""
     from flm import problems
     from flm.domains import Ball
@@ -86,7 +93,7 @@ def control_family(definition: Mapping[str, Any]) -> dict[str, Any]:
     return {"parts": parts, "subnets": int(solution.num_subnets)}
 
 
-def _solve_control(problem: Any, definition: Mapping[str, Any]) -> Any:
+def _solve_control(problem: OptimalControl, definition: Definition) -> ControlSolution:
     """The paper's penalty method where `training` names its settings, else our solver."""
     from flm.control.solve import Penalty
     from flm.dispatch import solve
@@ -100,7 +107,7 @@ def _solve_control(problem: Any, definition: Mapping[str, Any]) -> Any:
     return solve(problem, tol=wanted["tol"], seed=definition["seed"])
 
 
-def _costs(solution: Any, x0: Any, truth: np.ndarray) -> dict[str, Any]:
+def _costs(solution: ControlSolution, x0: npt.ArrayLike, truth: np.ndarray) -> Record:
     found = solution.compare(truth, np.atleast_2d(np.asarray(x0, float)))
     return {
         "mape": float(found.mape),
@@ -111,5 +118,5 @@ def _costs(solution: Any, x0: Any, truth: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _digits(values: Any) -> list[float]:
+def _digits(values: npt.ArrayLike) -> list[float]:
     return [float(f"{v:.6g}") for v in np.asarray(values, float)]

@@ -13,8 +13,9 @@ Names are imported on first use: a worker needs few of them.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from flm._lazy import on_first_use
 
 if TYPE_CHECKING:
     from flm.study.cost import estimate as estimate
@@ -29,22 +30,13 @@ if TYPE_CHECKING:
     from flm.study.workers import dask as dask
     from flm.study.workers import local as local
 
-_HOMES = {
-    "Store": "store",
-    "choose": "results",
-    "dask": "workers",
-    "estimate": "cost",
-    "execute": "execution",
-    "local": "workers",
-    "read_rows": "results",
-    "read_spec": "spec",
-    "run_study": "results",
-    "select": "selection",
-    "status": "results",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'flm.study' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"flm.study.{_HOMES[name]}"), name)
+__getattr__ = on_first_use(
+    "flm.study",
+    cost=("estimate",),
+    execution=("execute",),
+    results=("choose", "read_rows", "run_study", "status"),
+    selection=("select",),
+    spec=("read_spec",),
+    store=("Store",),
+    workers=("dask", "local"),
+)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flm.study.runs import run_one
 from flm.study.spec import RUNNER, Group, Spec
-from flm.study.store import FAILED, run_key
+from flm.study.store import FAILED, Definition, Record, run_key
 from flm.wording import UnsolvedError, duration
 
 SAMPLE_EPOCHS = (20, 40, 440)  # the first run compiles for the others
-Timed = Callable[[Mapping[str, Any]], float]  # the seconds of a run
+Timed = Callable[[Definition], float]  # the seconds of a run
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,11 @@ class Speed(NamedTuple):
     fixed: float = 0.0
     compiling: float = 0.0
 
-    def seconds(self, size: int, epochs: int) -> float:
-        """Of one run that need not compile."""
-        return self.fixed + (self.start + self.slope * size) * epochs
+    def of_all(self, runs: Sequence[Definition], workers: int) -> float:
+        """The seconds of all these runs of one configuration, which every worker compiles once."""
+        epochs = sum(leg[0] for d in runs for leg in d["training"].get("legs", [[1, 0.0]]))
+        per_epoch = self.start + self.slope * runs[0]["size"] if runs else 0.0
+        return self.fixed * len(runs) + per_epoch * epochs + self.compiling * min(workers, len(runs))
 
 
 def estimate(spec: Spec, workers: int, done: Collection[str] = (), timed: Timed | None = None) -> Cost:
@@ -57,26 +59,18 @@ def estimate(spec: Spec, workers: int, done: Collection[str] = (), timed: Timed 
         done: keys of runs that are stored.
         timed: gives the seconds of a sample; by default it is run.
     """
-    seconds = final_seconds = 0.0
-    runs = finals = 0
+    runs, finals, seconds, final_seconds = 0, 0, 0.0, 0.0
     for group in spec.groups:
         speed = _speed(spec, group, timed or run_time)
         for configuration in group.configurations:
             wanted = [d for seed in spec.seeds if run_key(d := spec.definition(configuration, seed)) not in done]
             runs += len(wanted)
-            seconds += sum(speed.seconds(configuration.size, _epochs(d)) for d in wanted)
-            seconds += speed.compiling * min(workers, len(wanted))
+            seconds += speed.of_all(wanted, workers)
         if spec.final is not None:
             largest = max(group.configurations, key=lambda c: c.size)
             finals += len(spec.seeds)
-            epochs = _epochs(spec.definition(largest, 0, final=True))
-            final_seconds += len(spec.seeds) * speed.seconds(largest.size, epochs)
-            final_seconds += speed.compiling * min(workers, len(spec.seeds))
+            final_seconds += speed.of_all([spec.definition(largest, s, final=True) for s in spec.seeds], workers)
     return Cost(runs, finals, seconds, final_seconds, workers)
-
-
-def _epochs(definition: Mapping[str, Any]) -> int:
-    return sum(leg[0] for leg in definition["training"].get("legs", [[1, 0.0]]))
 
 
 def _speed(spec: Spec, group: Group, timed: Timed) -> Speed:
@@ -91,7 +85,7 @@ def _speed(spec: Spec, group: Group, timed: Timed) -> Speed:
     return Speed(start, slope, max(first.fixed, last.fixed), max(first.compiling, last.compiling))
 
 
-def _sampled(definition: dict[str, Any], timed: Timed) -> Speed:
+def _sampled(definition: Record, timed: Timed) -> Speed:
     cold, few, many = (
         timed(definition | {"training": definition["training"] | {"legs": [[n, 0.0]]}}) for n in SAMPLE_EPOCHS
     )
@@ -99,7 +93,7 @@ def _sampled(definition: dict[str, Any], timed: Timed) -> Speed:
     return Speed(per_epoch, 0.0, max(0.0, few - SAMPLE_EPOCHS[1] * per_epoch), max(0.0, cold - few))
 
 
-def run_time(definition: Mapping[str, Any]) -> float:
+def run_time(definition: Definition) -> float:
     """The seconds of one run, done here and now."""
     state, outcome = run_one(definition)
     if state == FAILED:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import concurrent.futures as futures
 import math
 import time
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from flm.results import Listener, Progress, listener
-from flm.study.runs import Definition, Outcome, run_chunk
-from flm.study.store import DONE, FAILED, Row, Store, run_key
+from flm.study.runs import Outcome, run_chunk
+from flm.study.store import DONE, FAILED, Definition, Record, Store, run_key
 from flm.study.workers import Workers
 
 CHUNK_SECONDS = 5.0  # what a kill may cost per worker, and how often the store is written
@@ -25,7 +24,7 @@ MAX_CHUNK = 200
 MAX_DEATHS = 3  # the first two may be another run's fault
 
 
-@dataclass(frozen=True)
+@dataclass
 class Counts:
     """How many runs there are, and how they are.
 
@@ -38,12 +37,12 @@ class Counts:
     """
 
     total: int
-    done: int
-    failed: int
-    running: int
-    seconds: float
-    fresh: int
-    best: Mapping[tuple[str, str], tuple[float, str]] = field(default_factory=dict)
+    done: int = 0
+    failed: int = 0
+    running: int = 0
+    fresh: int = 0
+    seconds: float = 0.0
+    best: dict[tuple[str, str], tuple[float, str]] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -61,6 +60,17 @@ class Counts:
         share = (self.done + self.failed) / self.total if self.total else 1.0
         extras = {"done": self.done, "failed": self.failed, "running": self.running, "of": self.total}
         return Progress("runs", seconds=self.seconds, share=share, seconds_left=self.seconds_left, extras=extras)
+
+    def add(self, definition: Definition, status: str, outcome: Record) -> None:
+        """Count a run that ended."""
+        self.failed += status == FAILED
+        self.done += status != FAILED
+        score = outcome.get("mse")
+        if status == DONE and isinstance(score, float):
+            group = (str(definition.get("problem")), str(definition.get("model")))
+            label = f"{definition.get('size')}, seed {definition.get('seed')}"
+            if score < self.best.get(group, (math.inf, ""))[0]:
+                self.best[group] = (score, label)
 
 
 def execute(
@@ -82,118 +92,87 @@ def execute(
         chunk_seconds: about how long a chunk of runs takes.
         progress: called with a `flm.Progress` after every chunk, and about once per second; True prints it.
     """
-    keys = {run_key(d): d for d in definitions}
-    stored = {row.key: row for row in store.rows() if row.key in keys}
-    skip = {k for k, row in stored.items() if not (retry_failed and row.status == FAILED)}
-    pending = deque([definition] for key, definition in keys.items() if key not in skip)
-    state = Tally(len(keys), [stored[k] for k in skip], workers.count, chunk_seconds)
-    tell = listener(progress)
-    while pending:
+    runs = {run_key(d): d for d in definitions}
+    driver = _Driver(store, Counts(len(runs)), workers.count, chunk_seconds, listener(progress))
+    for row in store.rows():
+        if row.key in runs and not (retry_failed and row.status == FAILED):
+            driver.counts.add(runs.pop(row.key), row.status, row.outcome)
+    driver.pending.extend(runs.values())
+    while driver.pending:
         with workers.open() as executor:
-            broken = _drain(executor, pending, store, state, tell)
-        pending.extend([d] for d in broken)
-    counts = state.counts(0)
-    tell(counts.event)
-    return counts
+            driver.drain(executor)
+    driver.say()
+    return driver.counts
 
 
-def _drain(
-    executor: futures.Executor, pending: deque[list[Definition]], store: Store, state: Tally, tell: Listener
-) -> list[Definition]:
-    """Run until nothing is pending or the executor broke; returns the runs to be sent again."""
-    flying: dict[futures.Future[list[Outcome]], list[Definition]] = {}
-    again: list[Definition] = []
-    shown = 0.0
-    while (pending and not again) or flying:
-        while pending and not again:
-            alone = any(map(state.suspect, [pending[0], *flying.values()]))
-            if len(flying) >= (1 if alone else 2 * state.workers):
-                break
-            chunk = state.next_chunk(pending)
-            try:
-                flying[executor.submit(run_chunk, chunk)] = chunk
-            except futures.BrokenExecutor:
-                again += chunk
-        finished, _ = futures.wait(flying, timeout=1.0, return_when=futures.FIRST_COMPLETED)
-        results: list[tuple[Definition, Outcome]] = []
-        for future in finished:
-            chunk = flying.pop(future)
-            try:
-                results += list(zip(chunk, future.result(), strict=True))
-            except (Exception, futures.CancelledError) as error:  # the worker's end: a run's own errors are results
-                retry, dead = state.died(chunk, error)
-                again += retry
-                results += dead
-        if results:
-            store.add([(definition, status, outcome) for definition, (status, outcome) in results])
-            state.note(results)
-        if results or time.monotonic() - shown > 1:
-            shown = time.monotonic()
-            tell(state.counts(sum(map(len, flying.values()))).event)
-    return again
+@dataclass
+class _Driver:
+    """Sends the runs that are pending, and stores what comes back."""
 
+    store: Store
+    counts: Counts
+    workers: int
+    chunk_seconds: float
+    tell: Listener
+    pending: deque[Definition] = field(default_factory=deque)
+    deaths: Counter[str] = field(default_factory=Counter)  # how often a run's worker ended, by its key
+    spent: float = 0.0  # seconds in runs that came back
+    began: float = field(default_factory=time.monotonic)
 
-class Tally:
-    """Counts, times and the best so far."""
+    def say(self) -> None:
+        self.counts.seconds = time.monotonic() - self.began
+        self.tell(self.counts.event)
 
-    def __init__(self, total: int, stored: Sequence[Row], workers: int, chunk_seconds: float):
-        self.total, self.workers, self.chunk_seconds = total, workers, chunk_seconds
-        self.began, self.fresh, self.spent = time.monotonic(), 0, 0.0
-        self.done = self.failed = 0
-        self.best: dict[tuple[str, str], tuple[float, str]] = {}
-        self.deaths: dict[str, int] = {}
-        for row in stored:
-            self._count(row.definition, row.status, row.outcome)
+    def drain(self, executor: futures.Executor) -> None:
+        """Run until nothing is pending or the executor broke: what was in flight is then pending again."""
+        flying: dict[futures.Future[list[Outcome]], list[Definition]] = {}
+        again: list[Definition] = []
+        shown = 0.0
+        while (self.pending and not again) or flying:
+            while self.pending and not again:
+                # After two deaths a run flies alone, so that it alone is to blame for its worker's end.
+                suspects = (self.pending[0], *(d for chunk in flying.values() for d in chunk))
+                alone = bool(self.deaths) and any(self.deaths[run_key(d)] >= 2 for d in suspects)
+                if len(flying) >= (1 if alone else 2 * self.workers):
+                    break
+                chunk = self.next_chunk()
+                try:
+                    flying[executor.submit(run_chunk, chunk)] = chunk
+                except futures.BrokenExecutor:
+                    again += chunk
+            finished, _ = futures.wait(flying, timeout=1.0, return_when=futures.FIRST_COMPLETED)
+            results: list[tuple[Definition, str, Record]] = []
+            for future in finished:
+                chunk = flying.pop(future)
+                try:
+                    results += [(d, *outcome) for d, outcome in zip(chunk, future.result(), strict=True)]
+                except (Exception, futures.CancelledError) as error:  # the worker's end: a run's own errors are results
+                    for definition in chunk:
+                        self.deaths[run_key(definition)] += 1
+                        if (times := self.deaths[run_key(definition)]) <= MAX_DEATHS:
+                            again.append(definition)
+                        else:
+                            reason = f"its worker ended {times} times: {type(error).__name__}: {error}"
+                            results.append((definition, FAILED, {"reason": reason[:2000]}))
+            if results:
+                self.store.add(results)
+            for result in results:
+                self.counts.add(*result)
+                self.counts.fresh += 1
+                self.spent += float(result[2].get("seconds", 0.0))
+            self.counts.running = sum(map(len, flying.values()))
+            if results or time.monotonic() - shown > 1:
+                shown = time.monotonic()
+                self.say()
+        self.pending.extend(again)
 
-    def next_chunk(self, pending: deque[list[Definition]]) -> list[Definition]:
+    def next_chunk(self) -> list[Definition]:
         """As many runs as fill `chunk_seconds`, at most an even share of what is left; one until the first is back."""
-        chunk = list(pending.popleft())
-        if self.fresh == 0 or any(self.deaths.get(run_key(d)) for d in chunk):
+        chunk, fresh = [self.pending.popleft()], self.counts.fresh
+        if fresh == 0 or run_key(chunk[0]) in self.deaths:
             return chunk
-        share = math.ceil(len(pending) / (2 * self.workers))
-        size = min(MAX_CHUNK, share, int(self.chunk_seconds / max(self.spent / self.fresh, 1e-6)))
-        while len(chunk) < size and pending and not any(self.deaths.get(run_key(d)) for d in pending[0]):
-            chunk += pending.popleft()
+        share = math.ceil(len(self.pending) / (2 * self.workers))
+        size = min(MAX_CHUNK, share, int(self.chunk_seconds / max(self.spent / fresh, 1e-6)))
+        while len(chunk) < size and self.pending and run_key(self.pending[0]) not in self.deaths:
+            chunk.append(self.pending.popleft())
         return chunk
-
-    def suspect(self, chunk: Sequence[Definition]) -> bool:
-        """Whether these must be alone in flight, so that they alone are to blame for their worker's end."""
-        return any(self.deaths.get(run_key(d), 0) >= 2 for d in chunk)
-
-    def died(
-        self, chunk: list[Definition], error: BaseException
-    ) -> tuple[list[Definition], list[tuple[Definition, Outcome]]]:
-        """(runs to send again, runs given up with their outcomes)."""
-        retry: list[Definition] = []
-        dead: list[tuple[Definition, Outcome]] = []
-        for definition in chunk:
-            key = run_key(definition)
-            self.deaths[key] = self.deaths.get(key, 0) + 1
-            if self.deaths[key] > MAX_DEATHS:
-                reason = f"its worker ended {self.deaths[key]} times: {type(error).__name__}: {error}"
-                dead.append((definition, (FAILED, {"reason": reason[:2000]})))
-            else:
-                retry.append(definition)
-        return retry, dead
-
-    def note(self, results: Sequence[tuple[Definition, Outcome]]) -> None:
-        """Count runs that came back."""
-        for definition, (status, outcome) in results:
-            self.fresh += 1
-            self.spent += float(outcome.get("seconds", 0.0))
-            self._count(definition, status, outcome)
-
-    def _count(self, definition: Definition, status: str, outcome: Mapping[str, Any]) -> None:
-        self.failed += status == FAILED
-        self.done += status != FAILED
-        score = outcome.get("mse")
-        if status == DONE and isinstance(score, float):
-            group = (str(definition.get("problem")), str(definition.get("model")))
-            label = f"{definition.get('size')}, seed {definition.get('seed')}"
-            if score < self.best.get(group, (math.inf, ""))[0]:
-                self.best[group] = (score, label)
-
-    def counts(self, running: int) -> Counts:
-        """Where the execution is."""
-        seconds = time.monotonic() - self.began
-        return Counts(self.total, self.done, self.failed, running, seconds, self.fresh, dict(self.best))

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from flm.results import Listener
-from flm.study.execution import Counts, Tally, execute
+from flm.study.execution import Counts, execute
 from flm.study.selection import Selection, select
 from flm.study.spec import Configuration, Group, Spec
-from flm.study.store import DONE, Row, Store, run_key
+from flm.study.store import DONE, Record, Row, Store, run_key
 from flm.study.workers import Workers
 
 RECENT_SECONDS = 120.0
@@ -54,7 +53,7 @@ def score_tables(spec: Spec, rows: Mapping[str, Row], group: Group) -> dict[str,
 
 
 def score(value: float | str | None) -> float:
-    """A stored score as a number, which may be the text "inf"; what is none counts as a failure."""
+    """A stored score as a number; the text "inf", and whatever is not a number, stand for a failed run."""
     try:
         found = math.nan if value is None else float(value)
     except ValueError:
@@ -81,9 +80,8 @@ def choose(spec: Spec, rows: Mapping[str, Row], group: Group) -> Chosen:
         alpha=spec.alpha,
     )
     winner = group.configurations[selection.winner]
-    final: Iterable[Row | None] = ()
-    if spec.final is not None:
-        final = (rows.get(run_key(spec.definition(winner, seed, final=True))) for seed in spec.seeds)
+    seeds = () if spec.final is None else spec.seeds
+    final = (rows.get(run_key(spec.definition(winner, seed, final=True))) for seed in seeds)
     return Chosen(group, scores, selection, tuple(row for row in final if row is not None))
 
 
@@ -109,7 +107,7 @@ def run_study(
     return found
 
 
-def final_definitions(spec: Spec, rows: Mapping[str, Row]) -> list[dict[str, Any]]:
+def final_definitions(spec: Spec, rows: Mapping[str, Row]) -> list[Record]:
     """The final runs of every group, all seeds of its chosen configuration."""
     return [
         spec.definition(choose(spec, rows, group).configuration, seed, final=True)
@@ -124,9 +122,10 @@ def status(spec: Spec, store: Store) -> Counts:
     keys = {run_key(d) for d in spec.definitions()}
     if spec.final is not None and keys <= rows.keys():
         keys |= {run_key(d) for d in final_definitions(spec, rows)}
-    mine = [rows[k] for k in keys if k in rows]
-    state = Tally(len(keys), mine, 1, 1.0)
-    now = time.time()
-    recent = [r.finished for r in mine if now - r.finished < RECENT_SECONDS]
-    seconds = now - min(recent) if recent else 0.0
-    return Counts(len(keys), state.done, state.failed, 0, seconds, len(recent), dict(state.best))
+    counts, now = Counts(len(keys)), time.time()
+    for row in (rows[key] for key in keys if key in rows):
+        counts.add(row.definition, row.status, row.outcome)
+        if now - row.finished < RECENT_SECONDS:
+            counts.fresh += 1
+            counts.seconds = max(counts.seconds, now - row.finished)
+    return counts

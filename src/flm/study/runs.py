@@ -9,17 +9,22 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flm._version import __version__
-from flm.study.store import DIVERGED, DONE, FAILED
+from flm.study.store import DIVERGED, DONE, FAILED, Definition, Record
 from flm.wording import InputError
 
+if TYPE_CHECKING:
+    import optax
+    from jaxtyping import PRNGKeyArray
+
+    from flm.models import AbstractModel
+    from flm.pde.problem import PDE
+    from flm.results import Solution
+
 HISTORY_POINTS = 100
-
-
-Definition = Mapping[str, Any]  # all that defines a run
-Outcome = tuple[str, dict[str, Any]]  # its status and what it measured
+Outcome = tuple[str, Record]  # the status of a run, and what it measured
 
 
 def run_chunk(definitions: Sequence[Definition]) -> list[Outcome]:
@@ -28,7 +33,7 @@ def run_chunk(definitions: Sequence[Definition]) -> list[Outcome]:
 
 
 def run_one(definition: Definition) -> Outcome:
-    """(status, outcome) of one run. An exception is an outcome too: "failed", with its reason."""
+    """The status of one run and what it measured. A run that raises an exception is "failed", and the reason is kept."""
     began, worked = time.perf_counter(), time.process_time()
     try:
         outcome = dict(named_object(definition["runner"])(definition))
@@ -43,12 +48,12 @@ def run_one(definition: Definition) -> Outcome:
     return status, outcome | times | {"version": __version__}
 
 
-def train(definition: Definition) -> dict[str, Any]:
+def train(definition: Definition) -> Record:
     """Train a model on a problem as the definition says, and measure its errors: the default runner."""
     return train_solution(definition)[1]
 
 
-def train_solution(definition: Definition) -> tuple[Any, dict[str, Any]]:
+def train_solution(definition: Definition) -> tuple[Solution, Record]:
     """The trained solution and its scores.
 
     Every leg starts from the best parameters of the one before, on the same points, with a fresh optimizer.
@@ -58,30 +63,29 @@ def train_solution(definition: Definition) -> tuple[Any, dict[str, Any]]:
     from flm.pde.problem import strong_form
     from flm.training.run import train as train_model
 
-    problem = named_problem(definition["problem"])
-    strong = strong_form(problem)
-    model: Any = lambda key: build_model(definition["model"], strong, definition["size"], key)
-    solution, losses, seconds = None, [], 0.0
-    for epochs, loss_tol in definition["training"]["legs"]:
-        solution = train_model(
-            problem,
-            model,
-            build_optimizer(definition["optimizer"]),
-            epochs,
-            points=definition["training"]["points"],
-            loss_tol=loss_tol,
-            seed=definition["seed"],
+    problem, wanted = named_problem(definition["problem"]), definition["training"]
+    model = lambda key: build_model(definition["model"], strong_form(problem), definition["size"], key)
+    optimizer, solutions = build_optimizer(definition["optimizer"]), []
+    for epochs, loss_tol in wanted["legs"]:
+        solutions.append(
+            train_model(
+                problem,
+                solutions[-1].model if solutions else model,
+                optimizer,
+                epochs,
+                points=wanted["points"],
+                loss_tol=loss_tol,
+                seed=definition["seed"],
+            )
         )
-        model = solution.model
-        losses.append(np.asarray(solution.history["loss"]))
-        seconds += solution.seconds
-    assert solution is not None
+    solution = solutions[-1]
     errors = solution.errors()
-    loss = np.concatenate(losses)
+    loss = np.concatenate([leg.history["loss"] for leg in solutions])
     epochs = np.unique(np.geomspace(1, len(loss), HISTORY_POINTS).astype(int))
     best = np.minimum.accumulate(np.where(np.isnan(loss), np.inf, loss))
-    found = {
-        "status": DIVERGED if solution.status.word == "diverged" else DONE,
+    sound = all(math.isfinite(v) for v in (errors.mse, errors.mae, errors.max_error))
+    return solution, {
+        "status": DONE if sound and solution.status.word != "diverged" else DIVERGED,
         "reason": solution.status.word,
         "mse": errors.mse,
         "mae": errors.mae,
@@ -90,12 +94,9 @@ def train_solution(definition: Definition) -> tuple[Any, dict[str, Any]]:
         "epochs": len(loss),
         "loss": float(best[-1]),
         "parameters": int(solution.model.num_parameters),
-        "training_seconds": float(seconds),
+        "training_seconds": float(sum(leg.seconds for leg in solutions)),
         "history": {"epoch": epochs.tolist(), "loss": [float(f"{v:.4g}") for v in best[epochs - 1]]},
     }
-    if not all(math.isfinite(found[k]) for k in ("mse", "mae", "max_error")):
-        found["status"] = DIVERGED
-    return solution, found
 
 
 @lru_cache(maxsize=64)
@@ -112,7 +113,7 @@ def named_problem(name: str) -> Any:
     return catalogue()[name]()
 
 
-def build_model(name: str, problem: Any, size: int, key: Any) -> Any:
+def build_model(name: str, problem: PDE, size: int, key: PRNGKeyArray) -> AbstractModel:
     """A model by name, or by "module:function" of (domain, size, key=...), with one output per unknown."""
     if ":" in name:
         return named_object(name)(problem.domain, size, key=key)
@@ -121,7 +122,7 @@ def build_model(name: str, problem: Any, size: int, key: Any) -> Any:
     return named_model(name, problem.domain, size, key=key, num_outputs=len(problem.unknowns))
 
 
-def build_optimizer(settings: Mapping[str, Any]) -> Any:
+def build_optimizer(settings: Mapping[str, Any]) -> optax.GradientTransformation:
     """The optax optimizer of a specification's settings (flm.study.spec.OPTIMIZERS)."""
     import optax
 

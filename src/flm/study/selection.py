@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from flm.study.statistics import ANOVA, EQUAL, FRIEDMAN, WILCOXON, Comparison, compare
+from flm.study.store import Record
 from flm.wording import InputError
 
 METRICS = ("mse", "mae", "max_error", "epochs")
@@ -88,7 +89,7 @@ class Selection:
         lines += [self._paragraph(step) for step in self.steps]
         return "\n".join([*lines, self.reason])
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Record:
         """Everything as plain numbers, lists and strings, for `flm.files.to_json`."""
         record = asdict(self) | {"label": self.label, "finalists": list(self.finalists)}
         for step, found in zip(record["steps"], self.steps, strict=True):
@@ -99,39 +100,34 @@ class Selection:
         return "; ".join(self.labels[i] for i in indices)
 
     def _paragraph(self, step: Step) -> str:
-        c, word = step.comparison, WORDS.get(step.metric, step.metric)
-        k = len(step.candidates)
-        odd = [i for i, p in zip(step.candidates, c.normality, strict=True) if not p > self.alpha]
+        c, word, k = step.comparison, WORDS.get(step.metric, step.metric), len(step.candidates)
         if c.test == EQUAL:
             return f"{word}: the {k} configurations have equal scores on every seed: no difference, all go on."
         if c.test == ANOVA:
-            lowest = min(c.normality)
             who = "both" if k == 2 else f"all {k}"
-            start = f"{word}: {who} configurations pass Shapiro-Wilk (lowest p {_p(lowest)}), so one-way ANOVA: "
-            start += f"F = {c.statistic:.3g}, p {_p(c.p_value)}."
+            start = (
+                f"{word}: {who} configurations pass Shapiro-Wilk (lowest p {_p(min(c.normality))}), so one-way ANOVA: F"
+            )
             pairs, measure = "Tukey's HSD", "mean"
         else:
+            odd = [i for i, p in zip(step.candidates, c.normality, strict=True) if not p > self.alpha]
             shown = self._names(odd[:3]) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
             name = {FRIEDMAN: "Friedman's test: chi-square", WILCOXON: "Wilcoxon's signed-rank test: W"}[c.test]
-            start = f"{word}: {len(odd)} of {k} configurations do not pass Shapiro-Wilk ({shown}), so {name} = "
-            start += f"{c.statistic:.3g}, p {_p(c.p_value)}"
-            missing = self.num_seeds - len(c.blocks)
-            start += f" on the {len(c.blocks)} seeds that all have." if missing else "."
+            start = f"{word}: {len(odd)} of {k} configurations do not pass Shapiro-Wilk ({shown}), so {name}"
             pairs, measure = ("Nemenyi's test" if c.test == FRIEDMAN else "the same test"), "average rank"
+        some = c.test != ANOVA and len(c.blocks) < self.num_seeds
+        blocks = f" on the {len(c.blocks)} seeds that all have" if some else ""
+        start += f" = {c.statistic:.3g}, p {_p(c.p_value)}{blocks}."
         if c.p_value > self.alpha:
             return f"{start} No difference: all go on."
-        location = c.locations[c.best]
-        best = f"Lowest {measure}: {self.labels[step.best]} ({location:.3g})."
-        within = ""
-        if c.critical_difference == c.critical_difference:
-            within = f" (critical difference {c.critical_difference:.3g})"
-        others = [i for i in step.kept if i != step.best]
-        group = f"not different from it by {pairs}{within}: {self._names(others) if others else 'none'}"
-        return f"{start} {best} {group[0].upper()}{group[1:]}. {len(step.kept)} of {k} go on."
+        best = f"Lowest {measure}: {self.labels[step.best]} ({c.locations[c.best]:.3g})."
+        within = f" (critical difference {c.critical_difference:.3g})" if c.test == FRIEDMAN else ""
+        others = self._names([i for i in step.kept if i != step.best]) or "none"
+        return f"{start} {best} Not different from it by {pairs}{within}: {others}. {len(step.kept)} of {k} go on."
 
 
 def select(
-    scores: Mapping[str, Any], *, labels: Sequence[str], sizes: Sequence[float], alpha: float = 0.05
+    scores: Mapping[str, npt.ArrayLike], *, labels: Sequence[str], sizes: Sequence[float], alpha: float = 0.05
 ) -> Selection:
     """Choose a configuration by the paper's hierarchical procedure.
 
@@ -171,18 +167,15 @@ def select(
             break
         steps.append(Step(metric, left, compare(table[list(left)], alpha)))
         left = steps[-1].kept
-    means = [float(np.mean(row[~np.isnan(row)])) if not np.isnan(row).all() else np.inf for row in first]
+    means = [float(np.nanmean(row)) if not np.isnan(row).all() else np.inf for row in first]
     winner = min(left, key=lambda i: (sizes[i], means[i], i))
-    smallest = [i for i in left if sizes[i] == sizes[winner]]
-    if len(left) == 1:
-        reason = f"Chosen: {labels[winner]}, the only one left."
-    else:
-        reason = f"{len(left)} are equivalent in every metric; chosen: {labels[winner]}, the smallest network"
-        reason += f" ({sizes[winner]:g} parameters)"
+    reason = f"Chosen: {labels[winner]}, the only one left."
+    if len(left) > 1:
+        alike = sum(sizes[i] == sizes[winner] for i in left)
         lower = WORDS.get(next(iter(tables)), next(iter(tables)))
-        reason += (
-            f", of {len(smallest)} of that size the one with the lowest mean {lower}." if len(smallest) > 1 else "."
-        )
+        tie = f", of {alike} of that size the one with the lowest mean {lower}" if alike > 1 else ""
+        reason = f"{len(left)} are equivalent in every metric; chosen: {labels[winner]}, the smallest network"
+        reason += f" ({sizes[winner]:g} parameters){tie}."
     absent = tuple(np.flatnonzero(~there).tolist())
     return Selection(labels, sizes, tuple(steps), winner, reason, absent, alpha, shape[1])
 

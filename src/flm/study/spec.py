@@ -7,13 +7,14 @@ its scores; `[training]` may then hold any keys.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flm.language.outline import COUNT, POSITIVE, TEXT, Outline, Place, Rule, read_file
 from flm.study.selection import METRICS
+from flm.study.store import Record
 from flm.wording import InputError, did_you_mean
 
 RUNNER = "flm.study.runs:train"
@@ -94,7 +95,7 @@ class Spec:
             for m, sizes in self.models
         )
 
-    def definition(self, configuration: Configuration, seed: int, *, final: bool = False) -> dict[str, Any]:
+    def definition(self, configuration: Configuration, seed: int, *, final: bool = False) -> Record:
         """All that defines a run, and so its key in the store."""
         c = configuration
         training = dict(self.training)
@@ -107,7 +108,7 @@ class Spec:
             found["problem_file"] = self.fingerprints[c.problem]
         return found
 
-    def definitions(self) -> Iterator[dict[str, Any]]:
+    def definitions(self) -> Iterator[Record]:
         """Every run of the selection: seeds innermost."""
         for group in self.groups:
             for configuration in group.configurations:
@@ -160,7 +161,7 @@ def parse_spec(text: str, *, file: Path) -> Spec:
     )
 
 
-def _different(values: object, holds: Any) -> bool:
+def _different(values: object, holds: Callable[[object], bool]) -> bool:
     return isinstance(values, list) and bool(values) and all(map(holds, values)) and len(set(values)) == len(values)
 
 
@@ -179,11 +180,11 @@ def _check_problem(place: Place, problem: str, files: Mapping[str, Path]) -> Non
         _one_of(place, problem, catalogue(("pde", "conservation")), ", a file or 'module:function'")
 
 
-def _leg(table: Outline) -> dict[str, Any]:
+def _leg(table: Outline) -> Record:
     return {"epochs": table.take("epochs", COUNT), "loss_tol": float(table.take("loss_tol", LOSS, 0.0))}
 
 
-def _training(outline: Outline) -> dict[str, Any]:
+def _training(outline: Outline) -> Record:
     table = outline.inner("training", ("epochs", "loss_tol", "points"))
     points = None if table is None else table.inner("points", POINT_SETS)
     if table is None or points is None:
@@ -192,7 +193,7 @@ def _training(outline: Outline) -> dict[str, Any]:
     return _leg(table) | {"points": {k: points.take(k, COUNT) for k in POINT_SETS if k in points.tree}}
 
 
-def _final(outline: Outline, known: bool) -> dict[str, Any] | None:
+def _final(outline: Outline, known: bool) -> Record | None:
     table = outline.inner("final", ("epochs", "loss_tol"))
     if table is not None and not known:
         raise table.place.refuse("a study with its own runner has no additional epochs: leave this table out")
@@ -222,8 +223,8 @@ def _models(outline: Outline, known: bool) -> tuple[tuple[str, tuple[int, ...]],
     return tuple(found.items())
 
 
-def _optimizers(outline: Outline) -> tuple[dict[str, Any], ...]:
-    found: list[dict[str, Any]] = []
+def _optimizers(outline: Outline) -> tuple[Record, ...]:
+    found: list[Record] = []
     for table in outline.inners("optimizers", ()):
         name = table.take("name", TEXT)
         _one_of(table.place, name, OPTIMIZERS)

@@ -14,8 +14,7 @@ distribution to test and counts as not normal; so do fewer than three scores.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -31,27 +30,27 @@ class Comparison:
 
     Attributes:
         test: the family used, one of the four above.
-        normality: p of Shapiro-Wilk per configuration; NaN where the test does not apply.
         statistic: F, Friedman's chi-square or Wilcoxon's smaller rank sum; NaN when all are equal.
         p_value: of that statistic; 1 when all are equal.
         locations: means (ANOVA), else average ranks over the seeds, 1 the best.
         best: index of the lowest location.
         p_best: p of the comparison with the best per configuration; 1 for itself and where no pair was tested.
         critical_difference: Nemenyi's, the least distance of average ranks that is significant; NaN for other tests.
+        normality: p of Shapiro-Wilk per configuration; NaN where the test does not apply.
         kept: whether the configuration is not different from the best.
         blocks: indices of the seeds that every configuration has; rank tests use only these.
     """
 
     test: str
-    normality: tuple[float, ...]
     statistic: float
     p_value: float
     locations: tuple[float, ...]
     best: int
     p_best: tuple[float, ...]
-    critical_difference: float
-    kept: tuple[bool, ...]
-    blocks: tuple[int, ...]
+    critical_difference: float = math.nan
+    normality: tuple[float, ...] = ()
+    kept: tuple[bool, ...] = ()
+    blocks: tuple[int, ...] = ()
 
 
 def compare(scores: np.ndarray, alpha: float = 0.05) -> Comparison:
@@ -81,30 +80,8 @@ def compare(scores: np.ndarray, alpha: float = 0.05) -> Comparison:
         )
     else:
         found = _rank_test(scores[:, blocks], alpha)
-    return Comparison(
-        test=found.test,
-        normality=normality,
-        statistic=found.statistic,
-        p_value=found.p_value,
-        locations=tuple(found.locations.tolist()),
-        best=found.best,
-        p_best=tuple(found.p_best.tolist()),
-        critical_difference=found.critical_difference,
-        kept=tuple((found.p_best > alpha).tolist()),
-        blocks=tuple(blocks.tolist()),
-    )
-
-
-class Tested(NamedTuple):
-    """What a test finds, by the names of `Comparison`."""
-
-    test: str
-    statistic: float
-    p_value: float
-    locations: np.ndarray
-    best: int
-    p_best: np.ndarray
-    critical_difference: float = math.nan
+    kept = tuple(p > alpha for p in found.p_best)
+    return replace(found, normality=normality, kept=kept, blocks=tuple(blocks.tolist()))
 
 
 def shapiro_wilk(sample: np.ndarray) -> float:
@@ -115,47 +92,43 @@ def shapiro_wilk(sample: np.ndarray) -> float:
     return float(stats.shapiro((sample - np.median(sample)) / np.ptp(sample)).pvalue)
 
 
-def _anova_tukey(scores: np.ndarray, alpha: float) -> Tested:
-    present = ~np.isnan(scores)
-    n = present.sum(axis=1)
-    k, total = len(scores), int(n.sum())
-    scale = np.nanmax(np.abs(scores))
-    x = np.where(present, scores / scale, 0.0)
-    means = x.sum(axis=1) / n
-    within = np.sum(np.where(present, x - means[:, None], 0.0) ** 2) / (total - k)
-    between = np.sum(n * (means - x.sum() / total) ** 2) / (k - 1)
-    p_value = float(stats.f.sf(between / within, k - 1, total - k))
+def _anova_tukey(scores: np.ndarray, alpha: float) -> Comparison:
+    samples = [row[~np.isnan(row)] / np.nanmax(np.abs(scores)) for row in scores]
+    statistic, p_value = map(float, stats.f_oneway(*samples))
+    means, n = np.array([sample.mean() for sample in samples]), np.array([len(sample) for sample in samples])
+    freedom = int(n.sum()) - len(scores)
+    within = sum(((sample - sample.mean()) ** 2).sum() for sample in samples) / freedom
     best = int(np.argmin(means))
-    p_best = np.ones(k)
-    if p_value <= alpha:
-        # Tukey-Kramer: q = |mean_i - mean_j| / sqrt(within / 2 (1/n_i + 1/n_j)), k means, total - k degrees of freedom
-        q = (means - means[best]) / np.sqrt(within / 2 * (1 / n + 1 / n[best]))
-        others = np.arange(k) != best
-        p_best[others] = stats.studentized_range.sf(q[others], k, total - k)
-    return Tested(ANOVA, float(between / within), p_value, means * scale, best, p_best)
+    # Tukey-Kramer: q = |mean_i - mean_j| / sqrt(within / 2 (1/n_i + 1/n_j))
+    q = (means - means[best]) / np.sqrt(within / 2 * (1 / n + 1 / n[best]))
+    p_best = _studentized(q, best, freedom) if p_value <= alpha else np.ones(len(q))
+    locations = np.nanmean(scores, axis=1)
+    return Comparison(ANOVA, statistic, p_value, tuple(locations.tolist()), best, tuple(p_best.tolist()))
 
 
-def _rank_test(scores: np.ndarray, alpha: float) -> Tested:
+def _studentized(q: np.ndarray, best: int, freedom: float) -> np.ndarray:
+    """p of the distances from the best of k means or ranks; 1 for the best itself."""
+    p = np.ones(len(q))
+    others = np.arange(len(q)) != best
+    p[others] = stats.studentized_range.sf(q[others], len(q), freedom)
+    return p
+
+
+def _rank_test(scores: np.ndarray, alpha: float) -> Comparison:
     ranks = stats.rankdata(scores, axis=0)  # ties share their mean rank
+    (k, n), means = ranks.shape, ranks.mean(axis=1)
+    locations = tuple(means.tolist())
     if np.all(scores == scores[0]):
-        return Tested(EQUAL, math.nan, 1.0, ranks.mean(axis=1), 0, np.ones(len(scores)))
-    return _wilcoxon(scores, ranks) if len(scores) == 2 else _friedman_nemenyi(ranks, alpha)
-
-
-def _friedman_nemenyi(ranks: np.ndarray, alpha: float) -> Tested:
-    k, n = ranks.shape
-    locations = ranks.mean(axis=1)
-    # χ² = (k-1) Σ_i n (r̄_i - (k+1)/2)² / mean over blocks of Σ_i (r_ib - (k+1)/2)²: without ties 12n/(k(k+1)) Σ ...
-    spread = np.sum((ranks - (k + 1) / 2) ** 2) / n
-    statistic = float((k - 1) * n * np.sum((locations - (k + 1) / 2) ** 2) / spread)
-    p_value = float(stats.chi2.sf(statistic, k - 1))
-    best, p_best = int(np.argmin(locations)), np.ones(k)
-    if p_value <= alpha:
-        # q = |r̄_i - r̄_j| / sqrt(k (k+1) / (6 n)); q √2 is a studentized range of k means
-        q = (locations - locations[best]) / math.sqrt(k * (k + 1) / (6 * n)) * math.sqrt(2)
-        others = np.arange(k) != best
-        p_best[others] = stats.studentized_range.sf(q[others], k, math.inf)
-    return Tested(FRIEDMAN, statistic, p_value, locations, best, p_best, nemenyi_difference(k, n, alpha))
+        return Comparison(EQUAL, math.nan, 1.0, locations, 0, (1.0,) * k)
+    if k == 2:
+        return _wilcoxon(scores, ranks)
+    statistic, p_value = map(float, stats.friedmanchisquare(*ranks))
+    best = int(np.argmin(means))
+    # q = |r̄_i - r̄_j| / sqrt(k (k+1) / (6 n)); q √2 is a studentized range of k means
+    q = (means - means[best]) / math.sqrt(k * (k + 1) / (6 * n)) * math.sqrt(2)
+    p_best = _studentized(q, best, math.inf) if p_value <= alpha else np.ones(k)
+    critical = nemenyi_difference(k, n, alpha)
+    return Comparison(FRIEDMAN, statistic, p_value, locations, best, tuple(p_best.tolist()), critical)
 
 
 def nemenyi_difference(num_configurations: int, num_seeds: int, alpha: float = 0.05) -> float:
@@ -169,16 +142,14 @@ def nemenyi_difference(num_configurations: int, num_seeds: int, alpha: float = 0
     return float(stats.studentized_range.isf(alpha, k, math.inf) / math.sqrt(2) * math.sqrt(k * (k + 1) / (6 * n)))
 
 
-def _wilcoxon(pair: np.ndarray, ranks: np.ndarray) -> Tested:
+def _wilcoxon(pair: np.ndarray, ranks: np.ndarray) -> Comparison:
     """The best is the one that the rank sums favor. Seeds with equal scores are left out."""
     differ = pair[0] != pair[1]
     with np.errstate(invalid="ignore"):
         distance = np.abs(pair[0] - pair[1])[differ]
     signed = np.sign(ranks[0] - 1.5)[differ] * stats.rankdata(distance)
-    result: Any = stats.wilcoxon(signed)
-    total = signed.sum()
-    lower = np.median(pair[1]) < np.median(pair[0])
+    statistic, p_value = map(float, stats.wilcoxon(signed))
+    total, lower = signed.sum(), np.median(pair[1]) < np.median(pair[0])
     best = 1 if total > 0 or (total == 0 and lower) else 0
-    p_best = np.ones(2)
-    p_best[1 - best] = result.pvalue
-    return Tested(WILCOXON, float(result.statistic), float(result.pvalue), ranks.mean(axis=1), best, p_best)
+    p_best = (1.0, p_value) if best == 0 else (p_value, 1.0)
+    return Comparison(WILCOXON, statistic, p_value, tuple(ranks.mean(axis=1).tolist()), best, p_best)

@@ -11,20 +11,24 @@ from __future__ import annotations
 import csv
 import hashlib
 import importlib
+import io
 import json
 import math
 import os
 import platform
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flm.wording import ExtraMissingError, FileError, FileMissingError, InputError
 
 DONE, DIVERGED, FAILED = "done", "diverged", "failed"
+Definition = Mapping[str, Any]  # all that defines a run, as JSON holds it
+Record = dict[str, Any]  # what a run measured, likewise
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -49,12 +53,12 @@ class StoreError(FileError):
     """A store that cannot be opened or written, and why."""
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """JSON with sorted keys and no spaces: equal for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def run_key(definition: Mapping[str, Any]) -> str:
+def run_key(definition: Definition) -> str:
     """What identifies a run: the SHA-256 of its definition.
 
     Example:
@@ -70,8 +74,8 @@ class Row:
 
     key: str
     status: str
-    definition: dict[str, Any]
-    outcome: dict[str, Any]
+    definition: Record
+    outcome: Record
     finished: float
     attempt: int = 1
 
@@ -89,7 +93,7 @@ class Audit:
     done: int
     diverged: int
     failed: int
-    problems: tuple[str, ...] = field(default=())
+    problems: tuple[str, ...]
 
     @property
     def sound(self) -> bool:
@@ -98,11 +102,9 @@ class Audit:
 
     def __str__(self) -> str:
         counts = f"{self.rows} rows: {self.done} done, {self.diverged} diverged, {self.failed} failed."
-        return (
-            counts
-            + (" Nothing is damaged, and no run was stored twice." if self.sound else "")
-            + "".join(f"\n{p}" for p in self.problems)
-        )
+        if self.sound:
+            counts += " Nothing is damaged, and no run was stored twice."
+        return "\n".join((counts, *self.problems))
 
 
 class Store:
@@ -128,10 +130,23 @@ class Store:
                 f"There are no runs yet: {self.path} does not exist. Start with: flm study run SPEC.toml"
             )
         self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
-        if write:
-            self._prepare()
-        else:
-            self._check()
+        mode = "wal"
+        try:
+            if write:
+                mode = self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+                self._connection.execute("PRAGMA synchronous = FULL")
+                self._connection.executescript(_SCHEMA)
+                driver = (time.time(), platform.node(), os.getpid())
+                self._connection.execute("INSERT INTO drivers VALUES (?, ?, ?)", driver)
+            self._connection.execute("SELECT COUNT(*) FROM runs")
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise StoreError(f"{self.path} is not a store of runs: {error}. Name another file.") from None
+        if mode != "wal":
+            self.close()
+            raise StoreError(
+                f"{self.path} must be on a local disk: this one does not support write-ahead logging. Name another file."
+            )
 
     def _acquire(self) -> None:
         lock = sqlite3.connect(self.path.with_name(self.path.name + ".lock"), timeout=0, isolation_level=None)
@@ -156,30 +171,6 @@ class Store:
         started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row[2]))
         return f" (process {row[1]} on {row[0]}, since {started})"
 
-    def _prepare(self) -> None:
-        try:
-            mode = self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.executescript(_SCHEMA)
-        except sqlite3.DatabaseError as error:
-            self.close()
-            raise StoreError(
-                f"{self.path} is not a store of runs: {error}. Move it away, or name another file."
-            ) from None
-        if mode != "wal":
-            self.close()
-            raise StoreError(
-                f"{self.path} must be on a local disk: this one does not support write-ahead logging. Name another file."
-            )
-        self._connection.execute("INSERT INTO drivers VALUES (?, ?, ?)", (time.time(), platform.node(), os.getpid()))
-
-    def _check(self) -> None:
-        try:
-            self._connection.execute("SELECT COUNT(*) FROM runs").fetchone()
-        except sqlite3.DatabaseError as error:
-            self.close()
-            raise StoreError(f"{self.path} is not a store of runs: {error}. Name another file.") from None
-
     def __enter__(self) -> Store:
         return self
 
@@ -193,9 +184,7 @@ class Store:
             self._lock.close()
             self._lock = None
 
-    # --- writing -----------------------------------------------------------------------------------------------------
-
-    def add(self, runs: Iterable[tuple[Mapping[str, Any], str, Mapping[str, Any]]]) -> int:
+    def add(self, runs: Iterable[tuple[Definition, str, Mapping[str, object]]]) -> int:
         """Append runs, (definition, status, outcome) each, in one transaction; returns how many were new.
 
         A run that is stored as done or diverged is not stored again. A failed one may be followed by a later attempt.
@@ -224,8 +213,6 @@ class Store:
             raise
         return added
 
-    # --- reading -----------------------------------------------------------------------------------------------------
-
     def rows(self, *, latest: bool = True) -> Iterator[Row]:
         """Every run in the order of finishing; the last attempt of each, or all attempts."""
         which = "WHERE number IN (SELECT MAX(number) FROM runs GROUP BY key) " if latest else ""
@@ -233,10 +220,9 @@ class Store:
         for key, status, definition, outcome, finished, attempt in self._connection.execute(query):
             yield Row(key, status, json.loads(definition), json.loads(outcome), finished, attempt)
 
-    def keys(self, *, failed: bool = True) -> set[str]:
-        """Keys of the runs that need not be done again; with or without those that failed."""
-        query = "SELECT DISTINCT key FROM runs" + ("" if failed else " WHERE status != 'failed'")
-        return {row[0] for row in self._connection.execute(query)}
+    def keys(self) -> set[str]:
+        """Keys of the runs that are stored."""
+        return {row[0] for row in self._connection.execute("SELECT DISTINCT key FROM runs")}
 
     def audit(self) -> Audit:
         """Check the file, every row's key and checksum, the numbering, and that no run was stored twice."""
@@ -244,16 +230,14 @@ class Store:
         check = self._connection.execute("PRAGMA integrity_check").fetchone()[0]
         if check != "ok":
             problems.append(f"SQLite finds the file damaged: {check}")
-        counts, finals, attempts = dict.fromkeys((DONE, DIVERGED, FAILED), 0), {}, {}
-        number = 0
+        counts, finals, attempts = Counter[str](), Counter[str](), Counter[str]()
         columns = "number, key, attempt, status, definition, outcome, finished, checksum"
-        for number, (stored, *values, checksum) in enumerate(
-            self._connection.execute(f"SELECT {columns} FROM runs ORDER BY number"), 1
-        ):
+        found = self._connection.execute(f"SELECT {columns} FROM runs ORDER BY number")
+        for number, (stored, *values, checksum) in enumerate(found, 1):
             key, attempt, status, definition = values[:4]
             counts[status] += 1
-            attempts[key] = attempts.get(key, 0) + 1
-            finals[key] = finals.get(key, 0) + (status != FAILED)
+            attempts[key] += 1
+            finals[key] += status != FAILED
             if stored != number:
                 problems.append(f"Row {number} is missing: the next one has number {stored}.")
                 break
@@ -264,25 +248,25 @@ class Store:
             if checksum != _checksum(tuple(values)):
                 problems.append(f"Row {stored}: its contents were changed.")
         problems += [f"Run {key[:12]} was stored {n} times." for key, n in finals.items() if n > 1]
-        return Audit(number, counts[DONE], counts[DIVERGED], counts[FAILED], tuple(problems))
+        return Audit(counts.total(), counts[DONE], counts[DIVERGED], counts[FAILED], tuple(problems))
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write one line per run to a `.csv` or `.parquet` file (Parquet needs pyarrow); nested keys joined by dots."""
         path = Path(path)
-        table = [
-            {"key": r.key, "status": r.status, "attempt": r.attempt, "finished": r.finished}
-            | _flat("", r.definition)
-            | _flat("", {k: v for k, v in r.outcome.items() if k != "history"})
-            for r in self.rows(latest=False)
-        ]
-        columns = list(dict.fromkeys(name for row in table for name in row))
+        table = []
+        for row in self.rows(latest=False):
+            line = {"key": row.key, "status": row.status, "attempt": row.attempt, "finished": row.finished}
+            line |= dict(_flat(row.definition))
+            table.append(line | dict(_flat({k: v for k, v in row.outcome.items() if k != "history"})))
+        columns = list(dict.fromkeys(name for line in table for name in line))
         if path.suffix == ".csv":
-            temporary = path.with_name(path.name + ".part")
-            with temporary.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, columns)
-                writer.writeheader()
-                writer.writerows(table)
-            temporary.replace(path)
+            from flm.files import write_atomic  # here, because it loads NumPy, which a worker may not need
+
+            text = io.StringIO(newline="")
+            writer = csv.DictWriter(text, columns)
+            writer.writeheader()
+            writer.writerows(table)
+            write_atomic(path, text.getvalue().encode())
         elif path.suffix == ".parquet":
             try:
                 arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
@@ -296,23 +280,23 @@ class Store:
         return path
 
 
-def _checksum(values: tuple[Any, ...]) -> str:
+def _checksum(values: tuple[object, ...]) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     """The same with the strings "inf", "-inf", "nan" for numbers that JSON lacks."""
     if isinstance(value, Mapping):
         return {k: _finite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _flat(prefix: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, entry in value.items():
-        flat |= _flat(f"{prefix}{name}.", entry) if isinstance(entry, Mapping) else {prefix + name: entry}
-    return flat
+def _flat(tree: Definition, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Names joined by dots, and the entries of a tree."""
+    for name, entry in tree.items():
+        if isinstance(entry, Mapping):
+            yield from _flat(entry, f"{prefix}{name}.")
+        else:
+            yield prefix + name, entry

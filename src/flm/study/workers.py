@@ -31,7 +31,7 @@ _ONE_THREAD = {
 
 @dataclass(frozen=True)
 class Workers:
-    """Who does the runs: so many at a time, by executors that `open` gives, another one whenever one broke."""
+    """Who does the runs: `count` at a time, by executors from `open`, which is called again when one breaks."""
 
     count: int
     open: Callable[[], contextlib.AbstractContextManager[futures.Executor]]

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -39,20 +39,18 @@ class Restored(NamedTuple):
 def fingerprint(programs: Iterable[ClosedJaxpr], constants: Iterable[Leaf], numbers: Iterable[int]) -> str:
     """A digest of compiled-to-be programs (jaxprs with their constants), arrays and numbers."""
     digest = hashlib.sha256()
+
+    def add(arrays: Iterable[Leaf]) -> None:
+        for array in map(_plain, arrays):
+            digest.update(f"{array.dtype}{array.shape}".encode())
+            digest.update(array.tobytes())
+
     for program in programs:
         digest.update(re.sub(r"0x[0-9a-f]+", "", str(program)).encode())  # addresses differ between processes
-        for constant in program.consts:
-            _add(digest, constant)
-    for constant in constants:
-        _add(digest, constant)
+        add(program.consts)
+    add(constants)
     digest.update(json.dumps([jax.__version__, *numbers]).encode())
     return digest.hexdigest()
-
-
-def _add(digest: hashlib._Hash, value: Leaf) -> None:
-    array = _plain(value)
-    digest.update(f"{array.dtype}{array.shape}".encode())
-    digest.update(np.ascontiguousarray(array).tobytes())
 
 
 def write(path: str | os.PathLike[str], run: str, content: Restored) -> None:
@@ -60,22 +58,15 @@ def write(path: str | os.PathLike[str], run: str, content: Restored) -> None:
     from safetensors.numpy import save
 
     leaves = jax.tree.leaves(content.state)
-    arrays = {f"leaf.{i}": _contiguous(leaf) for i, leaf in enumerate(leaves)}
-    arrays["history"] = _contiguous(content.history)
+    arrays = {f"leaf.{i}": _plain(leaf) for i, leaf in enumerate(leaves)} | {"history": _plain(content.history)}
     header = {"format": FORMAT, "run": run, "stage": content.stage, "seconds": content.seconds, "leaves": len(leaves)}
     write_atomic(path, save(arrays, metadata={"flm-checkpoint": json.dumps(header)}))
 
 
 def read(path: str | os.PathLike[str], run: str, states: Sequence[State]) -> Restored | None:
-    """The checkpoint at `path`, or None when there is none yet.
+    """The checkpoint at `path`, or None when there is none yet; `states` are of the right structure for each stage.
 
-    Args:
-        path: the file.
-        run: the fingerprint of the run that asks.
-        states: for each stage, a state of the right structure.
-
-    Raises:
-        ValueError: the file is damaged, or belongs to another run.
+    A file that is damaged or belongs to a run of another fingerprint is refused.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -102,18 +93,16 @@ def read(path: str | os.PathLike[str], run: str, states: Sequence[State]) -> Res
     return Restored(stage, jax.tree.unflatten(structure, restored), history, seconds)
 
 
+def _is_key(leaf: Leaf) -> TypeGuard[jax.Array]:
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
 def _plain(leaf: Leaf) -> np.ndarray:
-    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        leaf = jax.random.key_data(leaf)
-    return np.asarray(leaf)
-
-
-def _contiguous(leaf: Leaf) -> np.ndarray:
-    array = _plain(leaf)
+    array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
     return np.ascontiguousarray(array).reshape(array.shape)
 
 
 def _like(array: np.ndarray, leaf: Leaf) -> jax.Array:
-    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    if _is_key(leaf):
         return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(leaf))
     return jax.device_put(array)

@@ -27,84 +27,76 @@ class Trained(NamedTuple):
     seconds: float
 
 
-class Run:
-    """A run that can be interrupted and continued.
+def execute(
+    objective: Objective,
+    free: PyTree,
+    stages: Sequence[Stage],
+    tolerance: float,
+    *,
+    constants: Sequence[np.ndarray | jax.Array],
+    path: str | os.PathLike[str] | None,
+    listen: Listener,
+) -> Trained:
+    """Train `free` by the optimizers in turn, to the end, the tolerance, a divergence or Ctrl-C.
 
-    Args:
-        objective: the loss and its terms.
-        free: the pytree to be trained.
-        stages: optimizers in turn.
-        tolerance: the loss at which to stop.
-        constants: arrays that tell this run from others beside its programs.
+    A run is continued from the checkpoint at `path`; the constants tell it from others beside its programs.
     """
+    dtype = objective.weights.dtype
+    least, ends = np.asarray(tolerance, dtype), np.cumsum([stage.epochs for stage in stages])
+    fresh = [enter_stage(initial_state(free, dtype), stage) for stage in stages]
+    programs = [program_of(objective, *pair) for pair in zip(stages, fresh, strict=True)]
+    saved, name = None, ""
+    if path is not None:
+        held, earlier = [*constants, *jax.tree.leaves(free)], [stage.epochs for stage in stages[:-1]]
+        name = checkpoints.fingerprint((program.jaxpr for program in programs), held, earlier)
+        saved = checkpoints.read(path, name, fresh)
+    here = saved or checkpoints.Restored(0, fresh[0], np.zeros((0, 1 + len(objective.weights)), dtype), 0.0)
+    stage, state, history = here.stage, here.state, [here.history]
+    began = written = time.monotonic()
+    spent = lambda: here.seconds + time.monotonic() - began
+    interrupted = False
 
-    def __init__(
-        self,
-        objective: Objective,
-        free: PyTree,
-        stages: Sequence[Stage],
-        tolerance: float,
-        constants: Sequence[np.ndarray | jax.Array],
-    ):
-        self.stages, self.tolerance = stages, np.asarray(tolerance, objective.weights.dtype)
-        self.fresh = [enter_stage(initial_state(free, objective.weights.dtype), stage) for stage in stages]
-        self.programs = [program_of(objective, *pair) for pair in zip(stages, self.fresh, strict=True)]
-        self.constants = [*constants, *jax.tree.leaves(free)]
-        self.ends = np.cumsum([stage.epochs for stage in stages])
-        self.nothing = np.zeros((0, 1 + len(objective.weights)), objective.weights.dtype)
-
-    def execute(self, path: str | os.PathLike[str] | None, listen: Listener) -> Trained:
-        """Run to the end, the tolerance, a divergence or Ctrl-C."""
-        saved, name = None, ""
+    def write() -> None:
         if path is not None:
-            earlier = [stage.epochs for stage in self.stages[:-1]]
-            name = checkpoints.fingerprint((p.jaxpr for p in self.programs), self.constants, earlier)
-            saved = checkpoints.read(path, name, self.fresh)
-        here = saved or checkpoints.Restored(0, self.fresh[0], self.nothing, 0.0)
-        stage, state, history = here.stage, here.state, [here.history]
-        began = written = time.monotonic()
-        spent = lambda: here.seconds + time.monotonic() - began
-        interrupted = False
+            checkpoints.write(path, name, checkpoints.Restored(stage, state, np.concatenate(history), spent()))
 
-        def write() -> None:
-            if path is not None:
-                checkpoints.write(path, name, checkpoints.Restored(stage, state, np.concatenate(history), spent()))
+    try:
+        for stage in range(here.stage, len(stages)):
+            if stage > here.stage:
+                state = enter_stage(state, stages[stage])
+            for call in calls(programs[stage], state, int(ends[stage]), least):
+                state, history = call.state, [*history, call.history]
+                listen(_progress(state, int(ends[-1]), spent(), call.seconds_per_epoch))
+                if time.monotonic() - written > SECONDS_PER_CHECKPOINT:
+                    write()
+                    written = time.monotonic()
+    except KeyboardInterrupt:
+        interrupted = True
+    write()
+    return Trained(_ending(state, least, interrupted), state, np.concatenate(history), spent())
 
-        try:
-            for stage in range(here.stage, len(self.stages)):
-                if stage > here.stage:
-                    state = enter_stage(state, self.stages[stage])
-                for call in calls(self.programs[stage], state, int(self.ends[stage]), self.tolerance):
-                    state, history = call.state, [*history, call.history]
-                    listen(self._progress(state, spent(), call.seconds_per_epoch))
-                    if time.monotonic() - written > SECONDS_PER_CHECKPOINT:
-                        write()
-                        written = time.monotonic()
-        except KeyboardInterrupt:
-            interrupted = True
-        write()
-        return Trained(self._ending(state, interrupted), state, np.concatenate(history), spent())
 
-    def _progress(self, state: State, seconds: float, per_epoch: float) -> Progress:
-        epoch, total = int(state.epoch), int(self.ends[-1])
-        return Progress(
-            "training",
-            estimate=float(state.loss),
-            seconds=seconds,
-            share=epoch / total,
-            seconds_left=per_epoch * max(total - epoch, 0),
-            extras={"epoch": epoch, "epochs": total, "best_loss": float(state.best_loss)},
-        )
+def _progress(state: State, total: int, seconds: float, per_epoch: float) -> Progress:
+    epoch = int(state.epoch)
+    return Progress(
+        "training",
+        estimate=float(state.loss),
+        seconds=seconds,
+        share=epoch / total,
+        seconds_left=per_epoch * max(total - epoch, 0),
+        extras={"epoch": epoch, "epochs": total, "best_loss": float(state.best_loss)},
+    )
 
-    def _ending(self, state: State, interrupted: bool) -> Ending:
-        epoch, best = int(state.epoch), float(state.best_loss)
-        kept = f"the lowest training loss, {best:.2e} at epoch {int(state.best_epoch) + 1:,}"
-        if epoch and not np.isfinite(state.loss):
-            kept = f"the parameters of {kept}, are kept" if np.isfinite(best) else "the start is kept"
-            return Ending(Word.DIVERGED, f"the loss was no longer finite at epoch {epoch:,}", f"{kept}: lower the rate")
-        if not running(state, self.tolerance):
-            return Ending(Word.CONVERGED, f"the training loss reached {best:.2e} after {epoch:,} epochs")
-        if interrupted:
-            kept = f"the parameters are those of {kept}" if epoch else "the parameters are those of the start"
-            return Ending(Word.INTERRUPTED, f"interrupted after {epoch:,} epochs", kept)
-        return Ending(Word.EPOCHS, f"all {epoch:,} epochs were run", f"the parameters are those of {kept}")
+
+def _ending(state: State, tolerance: np.ndarray, interrupted: bool) -> Ending:
+    epoch, best = int(state.epoch), float(state.best_loss)
+    kept = f"the lowest training loss, {best:.2e} at epoch {int(state.best_epoch) + 1:,}"
+    if epoch and not np.isfinite(state.loss):
+        kept = f"the parameters of {kept}, are kept" if np.isfinite(best) else "the start is kept"
+        return Ending(Word.DIVERGED, f"the loss was no longer finite at epoch {epoch:,}", f"{kept}: lower the rate")
+    if not running(state, tolerance):
+        return Ending(Word.CONVERGED, f"the training loss reached {best:.2e} after {epoch:,} epochs")
+    if interrupted:
+        kept = f"the parameters are those of {kept}" if epoch else "the parameters are those of the start"
+        return Ending(Word.INTERRUPTED, f"interrupted after {epoch:,} epochs", kept)
+    return Ending(Word.EPOCHS, f"all {epoch:,} epochs were run", f"the parameters are those of {kept}")

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float
+from scipy.special import logit
 
 from flm.language.arguments import Jet, unique_jets
 from flm.language.learn import Learn
@@ -27,18 +28,13 @@ Jets = dict[tuple[int, bool], dict[Jet, Array]]
 
 
 class TrainingLoss:
-    """The loss of a model on a training set, in the model's precision.
-
-    Attributes:
-        terms: names of the loss terms, in the order of `by_term`.
-        weights: one per term.
-    """
+    """The loss of a model on a training set, in the model's precision."""
 
     def __init__(self, problem: PDE, sets: Sequence[PointSet], weights: Mapping[str, float], dtype: npt.DTypeLike):
         self.problem = problem
         self.dtype = np.dtype(dtype)
         self.sets = tuple(sets)
-        self.terms = tuple(dict.fromkeys(s.term for s in sets))
+        self.terms = tuple(dict.fromkeys(s.term for s in sets))  # in the order of `by_term` and of the weights
         self.weights = np.array([weights.get(term, 1.0) for term in self.terms], self.dtype)
         self._count = {t: sum(len(s.points) for s in sets if s.term == t) for t in self.terms}
         # Points that need the same derivatives are evaluated together: one sine-cosine table per evaluation.
@@ -113,29 +109,30 @@ class Unknowns:
 
     def start(self) -> Array:
         """The free numbers of the starting values; a start on a bound is moved inside by a millionth."""
-        free = []
-        for learn in self.learned.values():
-            low, high = learn.limits
-            if np.isfinite(low) and np.isfinite(high):
-                share = np.clip((learn.start - low) / (high - low), 1e-6, 1 - 1e-6)
-                free.append(np.log(share / (1 - share)))
-            elif np.isfinite(low) or np.isfinite(high):
-                gap = max(learn.start - low if np.isfinite(low) else high - learn.start, 1e-6)
-                free.append(gap + np.log(-np.expm1(-gap)))  # the inverse of softplus
-            else:
-                free.append(learn.start)
-        return jnp.asarray(np.array(free), self.values.dtype)
+        return jnp.asarray(np.array([_to_free(learn) for learn in self.learned.values()]), self.values.dtype)
 
     def all(self, free: Float[Array, "L"]) -> Float[Array, "Q"]:
         """Every parameter of the problem, the learned ones from their free numbers."""
         values = jnp.asarray(self.values)
         for q, (i, learn) in zip(free, self.learned.items(), strict=True):
-            low, high = learn.limits
-            if np.isfinite(low) and np.isfinite(high):
-                value = low + (high - low) * jax.nn.sigmoid(q)
-            elif np.isfinite(low) or np.isfinite(high):
-                value = low + jax.nn.softplus(q) if np.isfinite(low) else high - jax.nn.softplus(q)
-            else:
-                value = q
-            values = values.at[i].set(value)
+            values = values.at[i].set(_from_free(learn, q))
         return values
+
+
+def _to_free(learn: Learn) -> float:
+    low, high = learn.limits
+    if np.isfinite(low) and np.isfinite(high):
+        return float(logit(np.clip((learn.start - low) / (high - low), 1e-6, 1 - 1e-6)))
+    if np.isinf(low) and np.isinf(high):
+        return learn.start
+    gap = max(learn.start - low if np.isfinite(low) else high - learn.start, 1e-6)
+    return float(gap + np.log(-np.expm1(-gap)))  # the inverse of softplus
+
+
+def _from_free(learn: Learn, q: Array) -> Array:
+    low, high = learn.limits
+    if np.isfinite(low) and np.isfinite(high):
+        return low + (high - low) * jax.nn.sigmoid(q)
+    if np.isinf(low) and np.isinf(high):
+        return q
+    return low + jax.nn.softplus(q) if np.isfinite(low) else high - jax.nn.softplus(q)

@@ -12,13 +12,7 @@ from flm.pde.problem import PDE, Block
 from flm.wording import InputError, did_you_mean
 
 # Which loss term a block of equations belongs to: faces other than the initial one pool into one mean.
-TERMS = {
-    "equation": "equation",
-    "initial": "initial",
-    "boundary": "boundary",
-    "periodic": "boundary",
-    "data": "data",
-}
+TERMS = {kind: kind for kind in ("equation", "initial", "boundary", "data")} | {"periodic": "boundary"}
 COUNTED = ("equation", "initial", "boundary")  # data come with their own points
 MOST = 10_000_000  # points of one set
 _OVERSAMPLING = 32  # uniform random points = a random subset of this many times as many well-spread ones
@@ -26,21 +20,18 @@ _OVERSAMPLING = 32  # uniform random points = a random subset of this many times
 
 @dataclass(frozen=True, eq=False)
 class PointSet:
-    """Points that some residuals share.
+    """Points that some residuals share."""
 
-    Attributes:
-        term: the loss term.
-        blocks: the residuals that hold here.
-        points: (P, m).
-        normals: outward, (P, m); zero inside.
-        partner: the points opposite, for a periodic pair.
-    """
+    term: str  # of the loss
+    blocks: tuple[Block, ...]  # the residuals that hold here
+    points: np.ndarray  # (P, m)
+    normals: np.ndarray  # outward, (P, m); zero inside
+    partner: np.ndarray | None = None  # the points opposite, for a periodic pair
 
-    term: str
-    blocks: tuple[Block, ...]
-    points: np.ndarray
-    normals: np.ndarray
-    partner: np.ndarray | None = None
+
+def terms_of(problem: PDE) -> list[str]:
+    """The loss terms of a problem."""
+    return list(dict.fromkeys(TERMS[block.kind] for block in problem.blocks))
 
 
 def checked_counts(points: Mapping[str, int], problem: PDE) -> dict[str, int]:
@@ -56,19 +47,18 @@ def checked_counts(points: Mapping[str, int], problem: PDE) -> dict[str, int]:
             )
         if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= MOST:
             raise InputError(f"`points[{name!r}]` must be an integer from 1 to {MOST:,}; got {count!r}.")
-    needed = dict.fromkeys(TERMS[block.kind] for block in problem.blocks)
-    if missing := [name for name in needed if name in COUNTED and name not in points]:
+    needed = [term for term in terms_of(problem) if term in COUNTED]
+    if missing := [name for name in needed if name not in points]:
         raise InputError(
-            f"`points` must count every set of the problem ({', '.join(n for n in needed if n in COUNTED)}); "
-            f"got no count for {', '.join(missing)}."
+            f"`points` must count every set of the problem ({', '.join(needed)}); got no count for {', '.join(missing)}."
         )
-    return {name: int(points[name]) for name in needed if name in COUNTED}
+    return {name: int(points[name]) for name in needed}
 
 
 def draw(problem: PDE, counts: Mapping[str, int], seed: int) -> tuple[PointSet, ...]:
     """The training set of a seed: uniform random points, shared evenly among the places of a term."""
     sets: list[PointSet] = []
-    for term in dict.fromkeys(TERMS[block.kind] for block in problem.blocks):
+    for term in terms_of(problem):
         blocks = [block for block in problem.blocks if TERMS[block.kind] == term]
         if term == "data":
             sets += [PointSet(term, (block,), *block.sample(0, seed=0)) for block in blocks]

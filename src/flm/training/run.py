@@ -18,9 +18,9 @@ from flm.models.side_by_side import SideBySide
 from flm.numerics.descent import Objective, Stage
 from flm.pde.problem import PDE, HasStrongForm, strong_form
 from flm.results import Listener, Parameter, Solution, listener
-from flm.training.execution import Run
+from flm.training.execution import execute
 from flm.training.loss import TrainingLoss, Unknowns
-from flm.training.points import TERMS, checked_counts, draw
+from flm.training.points import checked_counts, draw, terms_of
 from flm.wording import InputError, InputTypeError, check_count, did_you_mean
 
 Start = AbstractModel | Callable[[PRNGKeyArray], AbstractModel]  # a model, or what makes one from a key
@@ -93,14 +93,15 @@ def train(
     def terms(free):
         return loss.by_term(eqx.combine(free["model"], fixed), unknowns.all(free["parameters"]))
 
-    run = Run(
+    found = execute(
         Objective(terms, loss.weights),
         {"model": free, "parameters": unknowns.start()},
         stages,
         float(loss_tol),
-        [*loss.constants(), *jax.tree.leaves(eqx.filter(fixed, eqx.is_array))],
+        constants=[*loss.constants(), *jax.tree.leaves(eqx.filter(fixed, eqx.is_array))],
+        path=checkpoint,
+        listen=listener(progress),
     )
-    found = run.execute(checkpoint, listener(progress))
     best = eqx.combine(found.state.best["model"], fixed)
     values = np.asarray(unknowns.all(found.state.best["parameters"]))
     names = list(problem.parameters)
@@ -141,18 +142,18 @@ def _stages(optimizer: optax.GradientTransformation | Stages, epochs: int | None
 
 
 def _weights(weights: Mapping[str, float] | None, problem: PDE) -> dict[str, float]:
-    terms = list(dict.fromkeys(TERMS[block.kind] for block in problem.blocks))
+    terms = terms_of(problem)
     if not isinstance(weights, Mapping | None):
         raise InputError(f"`weights` must be a dict by term ({', '.join(terms)}); got {weights!r}.")
-    for name, value in dict(weights or {}).items():
+    found = {}
+    for name, value in (weights or {}).items():
         if name not in terms:
-            raise InputError(
-                f"`weights` must name loss terms of the problem ({', '.join(terms)}); got {name!r}."
-                f"{did_you_mean(str(name), terms)}"
-            )
+            near = did_you_mean(str(name), terms)
+            raise InputError(f"`weights` must name loss terms of the problem ({', '.join(terms)}); got {name!r}.{near}")
         if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value >= 0):
             raise InputError(f"`weights[{name!r}]` must be a number of at least 0; got {value!r}.")
-    return {name: float(value) for name, value in dict(weights or {}).items()}
+        found[name] = float(value)
+    return found
 
 
 def _model(model: Start | Mapping[str, Start], problem: PDE, seed: int) -> AbstractModel:

@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 
 from flm.estimators.imputer import expectation_maximization as learning
 from flm.estimators.imputer.calibration import Calibration
-from flm.estimators.imputer.cross_spectrum import CrossSpectrum, Pattern, Window, group_by_times
+from flm.estimators.imputer.cross_spectrum import CrossSpectrum, Pattern, Window, patterns
 from flm.estimators.imputer.expectation_maximization import expectation_maximization, learn
 from flm.estimators.imputer.windows import cut, filling_windows, lessons_of
 
@@ -23,7 +23,7 @@ def random_spectrum(rng, window=8, C=2):
 def random_window(rng, n=8, C=2, share=0.3, irregular=False):
     times = np.sort(rng.uniform(-4, 4, n)) if irregular else np.arange(n) - (n - 1) / 2
     observed = rng.random((C, n)) > share
-    return Window(times, np.where(observed, rng.normal(size=(C, n)), 0.0), observed)
+    return Window(times, np.where(observed, rng.normal(size=(C, n)), 0.0), observed, np.arange(n))
 
 
 def dense_moments(spectrum, times):
@@ -78,8 +78,7 @@ def log_likelihood(spectrum, windows):
 @pytest.mark.parametrize("irregular", [True, False])
 def test_expectation_maximization_raises_the_likelihood(irregular, monkeypatch):
     # without shrinkage, where it is a theorem
-    monkeypatch.setattr(learning, "_shrunk", lambda S, C, W, shrinkage: S)
-    monkeypatch.setattr(learning, "_shrinkage", lambda C, W: 0.0)
+    monkeypatch.setattr(learning, "_SHRINKAGE", 0.0)
     rng = np.random.default_rng(1)
     truth = random_spectrum(rng)
     windows = []
@@ -114,7 +113,7 @@ def test_learning_finds_coupling_and_stops_on_hidden_values():
     assert shares == sorted(shares)
     assert shares[-1] <= 1
     assert found.rounds <= 20
-    window = cut(np.arange(float(n)), values, 480.0, 24.0).window
+    window = cut(np.arange(float(n)), values, 480.0, 24.0)
     one_missing = replace(window, observed=np.array([[False] * 24, [True] * 24]))
     filled, std = Pattern(found.spectrum, window.times, shared=False).fill(one_missing)
     assert np.abs(filled[0] - window.values[0]).mean() < 0.12  # a channel that is wholly missing, from the other
@@ -134,7 +133,7 @@ def test_lessons_of_a_table():
     hide = np.random.default_rng(0).random((500, 2)) < 0.1
     lessons = lessons_of(steps, np.zeros((500, 2)), 20.0, hide)
     assert len(lessons) == 49
-    assert len(group_by_times([lesson.window for lesson in lessons])) == 1
+    assert len(list(patterns(CrossSpectrum.start(20, 2), [lesson.window for lesson in lessons]))) == 1
     first = lessons[3]
     np.testing.assert_array_equal(first.hidden, hide[30:50].T)
     assert not (first.masked.observed & first.hidden).any()
@@ -153,9 +152,9 @@ def test_every_row_is_filled_once(overlap, n, first):
     steps = first + np.arange(float(n))
     values = np.full((n, 1), np.nan)
     pieces = filling_windows(steps, values, 20.0, overlap)
-    targets = np.concatenate([p.rows[p.targets] for p in pieces])
+    targets = np.concatenate([p.window.rows[p.targets] for p in pieces])
     assert sorted(targets) == list(range(n))
-    starts = np.array([steps[p.rows[0]] - (p.window.times[0] + 9.5) for p in pieces])  # where windows begin
+    starts = np.array([steps[p.window.rows[0]] - (p.window.times[0] + 9.5) for p in pieces])  # where windows begin
     np.testing.assert_allclose(np.mod(starts + 5, 10), 5, atol=1e-9)
     if overlap and first == 0 and n == 100:
         # away from the ends there are five rows of context at least
@@ -167,7 +166,7 @@ def test_irregular_rows_are_filled_once():
     rng = np.random.default_rng(3)
     steps = np.sort(rng.uniform(0, 300, 200))
     pieces = filling_windows(steps, np.full((200, 3), np.nan), 24.0, True)
-    assert sorted(np.concatenate([p.rows[p.targets] for p in pieces])) == list(range(200))
+    assert sorted(np.concatenate([p.window.rows[p.targets] for p in pieces])) == list(range(200))
     assert all(np.abs(p.window.times).max() <= 12.5 for p in pieces)
 
 

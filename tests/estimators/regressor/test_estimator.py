@@ -91,8 +91,8 @@ def test_weights_do_not_hide_the_noise():
     steps = np.round(X.repeat(3, 0) * 4) / 4
     y = np.sin(2 * steps[:, 0]) + 0.1 * rng.normal(size=450)
     once, thrice = (flm.FLMRegressor(frequencies="lattice", noise=0.1).fit(steps[::k], y[::k]) for k in (3, 1))
-    ratio = once._state.fit.std(X, noise=False) / thrice._state.fit.std(X, noise=False)
-    assert np.median(ratio) == pytest.approx(np.sqrt(3), rel=0.2)
+    of_curve = lambda model: model.predict(X, return_std=True)[1] ** 2 - 0.1**2
+    assert np.median(of_curve(once) / of_curve(thrice)) == pytest.approx(3, rel=0.4)
 
 
 @pytest.mark.parametrize(("m", "n"), [(10, 400), (30, 800)])
@@ -214,28 +214,25 @@ def test_pandas_pipeline_grid_search_and_clone():
 
 
 @pytest.mark.parametrize("frequencies", ["lattice", "lines"])
-@pytest.mark.parametrize("way", ["joblib", "safetensors"])
-def test_round_trip(tmp_path, way, frequencies):
+def test_round_trip(tmp_path, frequencies):
     rng = np.random.default_rng(11)
     X, y = wiggle(rng)
     model = flm.FLMRegressor(frequencies=frequencies, bounds=[(-4, 4)]).fit(pd.DataFrame(X, columns=["x"]), y)
-    path = tmp_path / "model"
-    if way == "joblib":
-        joblib.dump(model, path)
-        back = joblib.load(path)
-    else:
-        flm.save(model, path)
-        back = flm.load(path)
+    joblib.dump(model, tmp_path / "joblib")
+    flm.save(model, tmp_path / "safetensors")
+    files = joblib.load(tmp_path / "joblib"), flm.load(tmp_path / "safetensors")
     frame = pd.DataFrame(np.linspace(-3, 3, 50)[:, None], columns=["x"])
-    for a, b in zip(back.predict(frame, return_std=True), model.predict(frame, return_std=True), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
-    np.testing.assert_array_equal(back.spectrum_.frequency_error, model.spectrum_.frequency_error)
-    assert back.kind_ == model.kind_
+    for back in files:
+        for a, b in zip(back.predict(frame, return_std=True), model.predict(frame, return_std=True), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+        np.testing.assert_array_equal(back.spectrum_.frequency_error, model.spectrum_.frequency_error)
+        assert back.kind_ == model.kind_
     more = wiggle(rng)
     frame = pd.DataFrame(more[0], columns=["x"])
-    back.partial_fit(frame, more[1])
     model.partial_fit(frame, more[1])
-    np.testing.assert_allclose(back.predict(frame), model.predict(frame), rtol=1e-9, atol=1e-10)
+    for back in files:
+        back.partial_fit(frame, more[1])
+        np.testing.assert_allclose(back.predict(frame), model.predict(frame), rtol=1e-9, atol=1e-10)
 
 
 X, Y = wiggle(np.random.default_rng(12), 50)

@@ -7,8 +7,7 @@ import pytest
 
 import flm
 from flm.estimators.evidence import Sample
-from flm.estimators.regressor.lines import LineSearch
-from flm.estimators.regressor.variable_projection import Lines
+from flm.estimators.regressor.lines import Lines, LineSearch
 from flm.estimators.waves import Waves
 
 # Five incommensurate frequencies, radians per step, no two in a rational ratio.

@@ -18,16 +18,13 @@ _ENOUGH = 100  # hidden values without which nothing is calibrated
 class Calibration:
     """A factor on standard deviations, and a Student distribution for intervals of any level.
 
-    Args:
-        factor: on the model's standard deviations. Chosen so that +-1 and +-1.96 of them cover hidden values as nearly
-            68 % and 95 % as one factor can.
-        tail: degrees of freedom of the Student distribution with the hidden values' ratio of those two quantiles.
-        unit: scale of that distribution in units of the model's standard deviations.
+    The factor is chosen so that +-1 and +-1.96 standard deviations cover hidden values as nearly 68 % and 95 % as one
+    factor can. The distribution has the hidden values' ratio of those two quantiles.
     """
 
-    factor: float = 1.0
-    tail: float = np.inf
-    unit: float = 1.0
+    factor: float = 1.0  # on the model's standard deviations
+    tail: float = np.inf  # degrees of freedom
+    unit: float = 1.0  # scale of the distribution in units of the model's standard deviations
 
     @classmethod
     def of(cls, scores: np.ndarray) -> Calibration:

@@ -15,6 +15,7 @@ values nearby: r_i^2 / var_i = (G y)_i^2 / G_ii with G their inverse covariance.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,28 +31,22 @@ _SCALE_REACH = 24.0  # steps within which observed values tell of the volatility
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """One window: times from its center in steps (n,), values (C, n), which are observed."""
+    """Some consecutive rows of a table."""
 
-    times: np.ndarray
-    values: np.ndarray
-    observed: np.ndarray
+    times: np.ndarray  # from the center of the window, in steps, (n,)
+    values: np.ndarray  # (C, n)
+    observed: np.ndarray  # which of them are, (C, n)
+    rows: np.ndarray  # of the table, in time order, (n,)
 
 
 @dataclass(frozen=True, eq=False)
 class CrossSpectrum:
-    """The learned distribution of a window's amplitudes.
+    """The learned distribution of a window's amplitudes."""
 
-    Args:
-        frequencies: f_j in cycles per step, (F,).
-        mean: of the amplitudes, (q,), q = 2 F C.
-        covariance: (q, q).
-        noise: variance per channel, (C,).
-    """
-
-    frequencies: np.ndarray
-    mean: np.ndarray
-    covariance: np.ndarray
-    noise: np.ndarray
+    frequencies: np.ndarray  # f_j in cycles per step, (F,)
+    mean: np.ndarray  # of the amplitudes, (q,), q = 2 F C
+    covariance: np.ndarray  # (q, q)
+    noise: np.ndarray  # variance per channel, (C,)
 
     @classmethod
     def start(cls, window: float, num_channels: int) -> CrossSpectrum:
@@ -64,7 +59,7 @@ class CrossSpectrum:
 
     @property
     def num_channels(self) -> int:
-        """C."""
+        """The number of channels, C."""
         return len(self.noise)
 
     def columns(self, times: np.ndarray) -> np.ndarray:
@@ -78,18 +73,13 @@ class CrossSpectrum:
 
 
 class Pattern:
-    """Everything that windows with the same times share, under one cross-spectrum.
-
-    Attributes:
-        B: cos and sin of every frequency, (n, 2 F).
-        mean, noise: of every value, its mean and its noise variance, (C n,).
-        covariance: of the noise-free values, (C n, C n).
-    """
+    """Everything that windows with the same times share, under one cross-spectrum."""
 
     def __init__(self, spectrum: CrossSpectrum, times: np.ndarray, *, shared: bool):
         self.B = spectrum.columns(times)
-        self.mean = spectrum.project(self.B, spectrum.mean[:, None])[:, 0]
-        self.noise = np.repeat(spectrum.noise, len(times))
+        self.mean = spectrum.project(self.B, spectrum.mean[:, None])[:, 0]  # of every value, (C n,)
+        self.noise = np.repeat(spectrum.noise, len(times))  # its variance, (C n,)
+        # of the noise-free values, (C n, C n)
         self.covariance = spectrum.project(self.B, spectrum.project(self.B, spectrum.covariance).T)
         self._noisy = self.covariance + np.diag(self.noise)
         # With few values missing, the inverse of all is the way to that of the observed ones.
@@ -141,9 +131,10 @@ def _inverse(matrix: np.ndarray) -> np.ndarray:
     return np.tril(lower) + np.tril(lower, -1).T
 
 
-def group_by_times(windows: list[Window]) -> list[list[int]]:
-    """Indices of windows with the same times (to 1e-9 steps)."""
+def patterns(spectrum: CrossSpectrum, windows: Sequence[Window]) -> Iterator[tuple[Pattern, list[int]]]:
+    """Each pattern of times (to 1e-9 steps), and the indices of the windows that have it."""
     groups: dict[bytes, list[int]] = {}
     for i, window in enumerate(windows):
         groups.setdefault(np.round(window.times, 9).tobytes(), []).append(i)
-    return list(groups.values())
+    for group in groups.values():
+        yield Pattern(spectrum, windows[group[0]].times, shared=len(group) > 2), group

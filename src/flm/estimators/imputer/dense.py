@@ -116,12 +116,7 @@ class _Kernel:
 
 
 class DenseSeries:
-    """A series on its clock: finds the prior, fills what is missing.
-
-    Args:
-        times: of the observed values, increasing.
-        values: observed.
-    """
+    """The observed values of a series at increasing times: finds the prior, fills what is missing."""
 
     def __init__(self, times: np.ndarray, values: np.ndarray):
         self.times, self.values = times, values
@@ -139,7 +134,12 @@ class DenseSeries:
         step = np.pi / (round(span / self.clock.step) * self.clock.step if self.clock.step else span)
         J = max(int(np.floor(self.clock.highest_frequency / step * (1 + 1e-9))), 2)
         frequencies = step * np.arange(J + 1)
-        together = self._conditionals(np.random.default_rng(seed))
+        # Rows of indices: a value and those before it.
+        before, n = min(_BEFORE, len(self.times) - 1), len(self.times)
+        rows = np.arange(before, n)
+        if len(rows) > _CONDITIONALS:
+            rows = np.sort(np.random.default_rng(seed).choice(rows, _CONDITIONALS, replace=False))
+        together = rows[:, None] - np.arange(before + 1)
         y = (self.values - mean) / scale
         theta = np.array([0.0, np.log(8 * np.pi / span / frequencies[-1]), 2.0, -5.0])
         theta = self._maximize(theta, frequencies, together, y)
@@ -152,30 +152,13 @@ class DenseSeries:
             # A line between two harmonics is spread over its neighbours: free variance on three.
             harmonics = np.clip(np.add.outer(found, (-1, 0, 1)).ravel(), 1, J)
             both = replace(background, lines=np.union1d(background.lines, harmonics), line_variance=1.0)
-            theta = self._maximize(theta, frequencies, together, y - self._line_part(both, y))
+            U = both.line_columns(self.times - self.times[0])
+            of_lines = both.line_variance * (U @ (U.T @ self.weights(both, y)))  # their posterior mean
+            theta = self._maximize(theta, frequencies, together, y - of_lines)
             background = replace(both, background=_shape(theta, frequencies), noise=np.exp(theta[3]))
-        return DenseSpectrum(
-            step,
-            background.background * scale**2,
-            background.lines,
-            background.line_variance * scale**2,
-            float(background.noise) * scale**2,
-            mean,
-        )
-
-    def _line_part(self, spectrum: DenseSpectrum, centered: np.ndarray) -> np.ndarray:
-        """Posterior mean of the lines at the observed times."""
-        U = spectrum.line_columns(self.times - self.times[0])
-        return spectrum.line_variance * (U @ (U.T @ self.weights(spectrum, centered)))
-
-    def _conditionals(self, rng: np.random.Generator) -> np.ndarray:
-        """Rows of indices: a value and those before it."""
-        n = len(self.times)
-        q = min(_BEFORE, n - 1)
-        rows = np.arange(q, n)
-        if len(rows) > _CONDITIONALS:
-            rows = np.sort(rng.choice(rows, _CONDITIONALS, replace=False))
-        return rows[:, None] - np.arange(q + 1)
+        unit, found = scale**2, background
+        variances = {"background": unit * found.background, "line_variance": unit * found.line_variance}
+        return replace(found, **variances, noise=unit * float(found.noise), mean=mean)
 
     def _maximize(self, start: np.ndarray, frequencies: np.ndarray, together: np.ndarray, y: np.ndarray) -> np.ndarray:
         lags = self.times[together][:, :, None] - self.times[together][:, None, :]
@@ -185,9 +168,8 @@ class DenseSeries:
         def objective(theta: np.ndarray) -> float:
             kernel = _Kernel(_shape(theta, frequencies), frequencies[1], self.clock.step)
             noise = float(np.exp(theta[3])) + 1e-8 * kernel.at_zero
-            return -_conditional_likelihood(
-                (reader @ kernel.table).reshape(lags.shape) + noise * np.eye(lags.shape[1]), targets
-            )
+            K = (reader @ kernel.table).reshape(lags.shape) + noise * np.eye(lags.shape[1])
+            return -_conditional_likelihood(K, targets)
 
         bounds = [(-8.0, 8.0), (np.log(0.5 * frequencies[1] / frequencies[-1]), 0.0), (0.0, 8.0), (-14.0, 1.0)]
         found = minimize(objective, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 30, "ftol": 1e-8})
@@ -234,9 +216,7 @@ class DenseSeries:
         if not len(spectrum.lines):
             return lambda v: W.T @ (W @ v.ravel())
         U = spectrum.line_columns(self.times - self.times[0])
-        WU = W @ U
-        MU = W.T @ WU
-        small = cho_factor(WU.T @ WU + np.eye(U.shape[1]) / spectrum.line_variance)
+        small, MU = _line_precision(spectrum, W @ U), W.T @ (W @ U)
 
         def apply(v: np.ndarray) -> np.ndarray:
             first = W.T @ (W @ v.ravel())
@@ -284,9 +264,7 @@ class DenseSeries:
         width = min(2 * _NEIGHBOURS, n)
         first = np.clip(np.searchsorted(self.times, times) - width // 2, 0, n - width)
         U = spectrum.line_columns(self.times - self.times[0])
-        WU = self._whitening(spectrum) @ U
-        if len(spectrum.lines):
-            small = cho_factor(WU.T @ WU + np.eye(U.shape[1]) / spectrum.line_variance)
+        small = _line_precision(spectrum, self._whitening(spectrum) @ U) if len(spectrum.lines) else None
         out = np.empty(len(times))
         for start in range(0, len(times), 2048):
             part = slice(start, start + 2048)
@@ -297,11 +275,16 @@ class DenseSeries:
             k = kernel(near - times[part, None])
             b = np.linalg.solve(K, k[:, :, None])[:, :, 0]
             out[part] = kernel.at_zero - (k * b).sum(axis=1) + spectrum.noise
-            if len(spectrum.lines):
+            if small is not None:
                 # What the neighbours do not already say about the lines at this time.
                 left = spectrum.line_columns(times[part] - self.times[0]) - np.einsum("pw,pwl->pl", b, U[index])
                 out[part] += (left * cho_solve(small, left.T).T).sum(axis=1)
         return np.sqrt(np.maximum(out, spectrum.noise))
+
+
+def _line_precision(spectrum: DenseSpectrum, whitened: np.ndarray) -> tuple[np.ndarray, bool]:
+    """The factored precision matrix of the lines' amplitudes, from their columns without the background."""
+    return cho_factor(whitened.T @ whitened + np.eye(whitened.shape[1]) / spectrum.line_variance)
 
 
 def _shape(theta: np.ndarray, frequencies: np.ndarray) -> np.ndarray:

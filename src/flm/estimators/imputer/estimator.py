@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import TypeVar
 
 import numpy as np
@@ -14,8 +14,8 @@ from flm.estimators.base import AbstractEstimator
 from flm.estimators.imputer.calibration import Calibration
 from flm.estimators.imputer.cross_spectrum import CrossSpectrum
 from flm.estimators.imputer.dense import DenseSpectrum
-from flm.estimators.imputer.imputation import ExtrapolationWarning, Imputation
-from flm.estimators.imputer.methods import METHODS, AbstractMethod, Coupled, Dense, Greedy, Paper
+from flm.estimators.imputer.imputation import ExtrapolationWarning, Imputation, dressed
+from flm.estimators.imputer.methods import METHODS, AbstractMethod, Coupled, Dense, Paper
 from flm.estimators.imputer.paper_recipe import PaperFit
 from flm.estimators.table import Container, Table, TableLike, Units, check_size, is_series, numeric_copy, read_table
 from flm.numerics.least_squares import one_thread
@@ -145,12 +145,19 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
             self._report(int(outside.sum()))
         holes = table.placed(missing)
         filled = np.where(holes, table.placed(mean * units.spread + units.center), table.everything)
-        return Imputation.like(X, filled, table.placed(std * units.spread), holes, outside, table, calibration)
+        return Imputation(
+            dressed(X, filled, [j for j in table.columns if holes[:, j].any()]),
+            dressed(X, table.placed(std * units.spread), table.columns),
+            holes,
+            outside,
+            table.times,
+            calibration,
+        )
 
     @property
     def method_(self) -> str:
         """The method used."""
-        return next(name for name, kind in METHODS.items() if kind is type(self._fitted.model))
+        return self._fitted.model.name
 
     @property
     def calibration_(self) -> Calibration:
@@ -179,8 +186,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         """The fitted model where it is of this method."""
         model = self._fitted.model
         if not isinstance(model, method):
-            name = next(name for name, kind in METHODS.items() if kind is method)
-            raise NoSeriesError(f"only the method {name!r} has this attribute; got a fit by {self.method_!r}.")
+            raise NoSeriesError(f"only the method {method.name!r} has this attribute; got a fit by {model.name!r}.")
         return model
 
     def _check_options(self) -> None:
@@ -222,18 +228,17 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
     @classmethod
     def _state_of_format_1(cls, named: dict) -> ImputerState:
         old = named["model"]
-        calibration = Calibration(**old["calibration"])
-        own = Calibration(**old.get("own_calibration", old["calibration"]))
-        plain = {"calibration": calibration, "own_calibration": own}
-        if named["method"] == "coupled":
+        old["calibration"] = Calibration(**old["calibration"])
+        own = old.get("own_calibration")
+        old["own_calibration"] = Calibration(**own) if own else old["calibration"]
+        if "parts" in old:
             names = CrossSpectrum.__dataclass_fields__
-            spectra = tuple(CrossSpectrum(**{name: part[name] for name in names}) for part in old["parts"])
-            model = Coupled(window=old["window"], groups=old["groups"], spectra=spectra, **plain)
-        elif named["method"] == "dense":
-            model = Dense(spectra=tuple(DenseSpectrum(**spectrum) for spectrum in old["spectra"]), **plain)
-        elif named["method"] == "greedy":
-            model = Greedy(frequencies=old["frequencies"], **plain)
-        else:
-            fits = tuple(PaperFit(**fit) for fit in old["fits"])
-            model = Paper(fits=fits, trained_until=old["trained_until"], **plain)
+            parts = old.pop("parts")
+            old["spectra"] = tuple(CrossSpectrum(**{name: part[name] for name in names}) for part in parts)
+        elif "spectra" in old:
+            old["spectra"] = tuple(DenseSpectrum(**spectrum) for spectrum in old["spectra"])
+        elif "fits" in old:
+            old["fits"] = tuple(PaperFit(**fit) for fit in old["fits"])
+        kind = METHODS[named["method"]]
+        model = kind(**{field.name: old[field.name] for field in fields(kind)})
         return ImputerState(Units(named["step"], named["origin"], named["center"], named["spread"]), model)

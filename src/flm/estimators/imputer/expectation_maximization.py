@@ -7,15 +7,16 @@ by W / (W + 2q) for q amplitudes. Both were chosen on hidden values of validatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky
 
-from flm.estimators.imputer.cross_spectrum import CrossSpectrum, Pattern, Window, group_by_times
+from flm.estimators.imputer.cross_spectrum import CrossSpectrum, Window, patterns
 from flm.results.progress import Listener, Progress, silent, within
 
 _LEAST_NOISE = 1e-6
+_SHRINKAGE = 1.0  # times the weights above; without any, each round raises the likelihood
 _RELAXATION = (1.9, 1.4)
 _MAX_ROUNDS = 60
 _USUAL_ROUNDS = 16  # on ETTh1 10 to 14: for the share of the work, nothing else
@@ -26,15 +27,12 @@ def expectation_maximization(spectrum: CrossSpectrum, windows: list[Window]) -> 
     """One round: posterior moments of the amplitudes of every window, then their (shrunk) mean and covariance."""
     C, q = spectrum.num_channels, len(spectrum.mean)
     W = len(windows)
-    shrinkage = _shrinkage(C, W)
     S = spectrum.covariance
     means = np.zeros((W, q))
     drop = np.zeros((q, q))  # sum over windows of prior minus posterior covariance
     noise_energy, noise_count = np.zeros(C), np.zeros(C)
-    for group in group_by_times(windows):
-        times = windows[group[0]].times
-        pattern = Pattern(spectrum, times, shared=len(group) > 2)
-        n = len(times)
+    for pattern, group in patterns(spectrum, windows):
+        n = len(pattern.B)
         G = np.zeros((C * n, C * n))
         weights = np.zeros((len(group), C * n))
         for i, index in enumerate(group):
@@ -52,20 +50,17 @@ def expectation_maximization(spectrum: CrossSpectrum, windows: list[Window]) -> 
         SB = spectrum.project(pattern.B, S)  # (C n, q): (I x B) S
         means[group] = weights @ SB
         drop += SB.T @ G @ SB
-    shift = means.mean(axis=0) * W / (W + shrinkage)
+    belief = _SHRINKAGE * (1 + (2 * C) ** 2 / W)  # in windows
+    shift = means.mean(axis=0) * W / (W + belief)
     means -= shift
     second = S + (means.T @ means - drop) / W
     noise = np.where(noise_count > 0, noise_energy / np.maximum(noise_count, 1), spectrum.noise)
     return replace(
         spectrum,
         mean=spectrum.mean + shift,
-        covariance=_shrunk(second, C, W, shrinkage),
+        covariance=_shrunk(second, C, W, belief),
         noise=np.maximum(noise, _LEAST_NOISE),
     )
-
-
-def _shrinkage(C: int, W: int) -> float:
-    return 1 + (2 * C) ** 2 / W
 
 
 def relaxed_round(spectrum: CrossSpectrum, windows: list[Window]) -> CrossSpectrum:
@@ -86,37 +81,28 @@ def relaxed_round(spectrum: CrossSpectrum, windows: list[Window]) -> CrossSpectr
     return plain
 
 
-def _shrunk(covariance: np.ndarray, C: int, W: int, shrinkage: float) -> np.ndarray:
+def _shrunk(covariance: np.ndarray, C: int, W: int, belief: float) -> np.ndarray:
     q = len(covariance)
-    F = q // (2 * C)
-    frequency = np.tile(np.repeat(np.arange(F), 2), C)
-    same = frequency[:, None] == frequency
+    frequency = np.tile(np.repeat(np.arange(q // (2 * C)), 2), C)
+    between = W / (W + 2 * q * _SHRINKAGE)
+    kept = np.where(frequency[:, None] == frequency, 1.0, between) * (W / (W + belief))
+    shrunk = kept * covariance
     # Cos and sin of a channel at a frequency have the same variance when nothing is known of the phase.
     target = np.repeat(covariance.diagonal().reshape(-1, 2).mean(axis=1), 2)
-    between = W / (W + 2 * q)
-    kept = np.where(same, 1.0, between) * (W / (W + shrinkage))
-    shrunk = kept * covariance
-    shrunk[np.diag_indices(q)] += target * (shrinkage / (W + shrinkage))
+    shrunk[np.diag_indices(q)] += target * (belief / (W + belief))
     return (shrunk + shrunk.T) / 2
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A cross-spectrum, and errors of hidden values in units of their standard deviations (may be empty).
+    """A cross-spectrum, and errors of hidden values in units of their standard deviations."""
 
-    Args:
-        spectrum: learned from all windows.
-        rounds: of expectation maximization.
-        error: mean absolute error of the hidden values.
-        scores: hidden values of the windows that were learned from.
-        fresh_scores: of windows that were kept out of a second learning: what to expect of other tables.
-    """
-
-    spectrum: CrossSpectrum
-    rounds: int
-    error: float
-    scores: np.ndarray
-    fresh_scores: np.ndarray
+    spectrum: CrossSpectrum  # learned from all windows
+    rounds: int = 0  # of expectation maximization
+    error: float = np.inf  # mean absolute error of the hidden values
+    scores: np.ndarray = field(default_factory=lambda: np.zeros(0))  # of the windows that were learned from
+    # Of windows that were kept out of a second learning: what to expect of other tables.
+    fresh_scores: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,12 +123,6 @@ def learn(lessons: list[Lesson], window: float, *, max_rounds: int = _MAX_ROUNDS
     """Expectation maximization, stopped on hidden values; with fewer than twenty of them, eight rounds with all values.
 
     No rounds with the hidden values afterwards: they would fit the windows closer than the error bars are calibrated for.
-
-    Args:
-        lessons: windows with values to hide.
-        window: samples per window.
-        max_rounds: most rounds.
-        listen: told how far the work is.
     """
     start = CrossSpectrum.start(window, lessons[0].window.values.shape[0])
 
@@ -156,9 +136,9 @@ def learn(lessons: list[Lesson], window: float, *, max_rounds: int = _MAX_ROUNDS
     if _num_hidden(lessons) < _FEW:
         count = min(8, max_rounds)
         spectrum = rounds_on([lesson.window for lesson in lessons], count, "learning", listen)
-        return Learned(spectrum, count, np.inf, np.zeros(0), np.zeros(0))
+        return Learned(spectrum, count)
     masked = [lesson.masked for lesson in lessons]
-    best = Learned(start, 0, np.inf, np.zeros(0), np.zeros(0))
+    best = Learned(start)
     spectrum, failures = start, 0
     for round_ in range(1, max_rounds + 1):
         of_hidden = f", error of hidden values {best.error:.3g}" if best.rounds else ""
@@ -170,7 +150,7 @@ def learn(lessons: list[Lesson], window: float, *, max_rounds: int = _MAX_ROUNDS
         # A gain below one in a thousand is no reason to go on.
         failures = failures + 1 if error > 0.999 * best.error else 0
         if error < best.error:
-            best = Learned(spectrum, round_, error, scores, np.zeros(0))
+            best = Learned(spectrum, round_, error, scores)
         if failures >= 2:
             break
     fresh = [lesson for lesson in lessons if lesson.role == "held out"]
@@ -188,10 +168,8 @@ def _num_hidden(lessons: list[Lesson]) -> int:
 def _score(spectrum: CrossSpectrum, lessons: list[Lesson]) -> tuple[float, np.ndarray]:
     """Mean absolute error over hidden values, and all of them in units of their standard deviations."""
     errors, deviations = [], []
-    for group in group_by_times([lesson.window for lesson in lessons]):
-        pattern = Pattern(spectrum, lessons[group[0]].window.times, shared=len(group) > 2)
-        for i in group:
-            lesson = lessons[i]
+    for pattern, group in patterns(spectrum, [lesson.window for lesson in lessons]):
+        for lesson in (lessons[i] for i in group):
             mean, std = pattern.fill(lesson.masked)
             errors.append((mean - lesson.window.values)[lesson.hidden])
             deviations.append(std[lesson.hidden])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flm.estimators.imputer.calibration import Calibration
-from flm.estimators.table import Container, Table, TableLike, is_frame, is_series
+from flm.estimators.table import Container, TableLike, is_frame, is_series
 
 
 class ExtrapolationWarning(UserWarning):
@@ -34,27 +34,6 @@ class Imputation:
     extrapolated: np.ndarray
     times: np.ndarray
     calibration: Calibration
-
-    @classmethod
-    def like(
-        cls,
-        X: TableLike,
-        values: np.ndarray,
-        std: np.ndarray,
-        filled: np.ndarray,
-        extrapolated: np.ndarray,
-        table: Table,
-        calibration: Calibration,
-    ) -> Imputation:
-        """Arrays back in the container of X: index, columns and a date column kept."""
-        return cls(
-            _dressed(X, values, [j for j in table.columns if filled[:, j].any()]),
-            _dressed(X, std, table.columns),
-            filled,
-            extrapolated,
-            table.times,
-            calibration,
-        )
 
     def __iter__(self) -> Iterator[Container]:
         return iter((self.values, self.std))
@@ -98,8 +77,8 @@ class Imputation:
         return plot_imputation(self, columns=columns, rows=rows, level=level)
 
 
-def _dressed(X: TableLike, array: np.ndarray, columns: Iterable[int]) -> Container:
-    """The array in the container of X, which keeps its other columns as they are."""
+def dressed(X: TableLike, array: np.ndarray, columns: Iterable[int]) -> Container:
+    """The array in the container of X: index and columns kept, columns that are not named as they were."""
     if is_frame(X):
         frame = X.copy()
         for j in columns:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from flm.estimators.imputer.calibration import UNCALIBRATED, Calibration
-from flm.estimators.imputer.cross_spectrum import CrossSpectrum, Pattern, group_by_times
+from flm.estimators.imputer.cross_spectrum import CrossSpectrum, patterns
 from flm.estimators.imputer.dense import DenseSeries, DenseSpectrum
 from flm.estimators.imputer.expectation_maximization import learn
 from flm.estimators.imputer.paper_recipe import PaperFit, train_paper_recipe
@@ -35,7 +35,7 @@ _HIDDEN = 2000  # most of them in the dense model
 
 
 class Filled(NamedTuple):
-    """Means and standard deviations of all values, (n, C) each; those of observed values mean nothing."""
+    """Means and standard deviations: of a table (n, C) each, where those of observed values mean nothing; of a channel (n,)."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -43,15 +43,11 @@ class Filled(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AbstractMethod(ABC):
-    """A model of tables: learned from one, it fills any.
+    """A model of tables: learned from one, it fills any."""
 
-    Args:
-        calibration: of the error bars of other tables.
-        own_calibration: of those of the table that was learned from.
-    """
-
-    calibration: Calibration = UNCALIBRATED
-    own_calibration: Calibration = UNCALIBRATED
+    name: ClassVar[str]
+    calibration: Calibration = UNCALIBRATED  # of the error bars of other tables
+    own_calibration: Calibration = UNCALIBRATED  # of those of the table that was learned from
 
     @classmethod
     @abstractmethod
@@ -67,6 +63,7 @@ class AbstractMethod(ABC):
 class Coupled(AbstractMethod):
     """Windowed coupled model: one cross-spectrum per group of channels."""
 
+    name: ClassVar[str] = "coupled"
     window: int
     groups: tuple[np.ndarray, ...]
     spectra: tuple[CrossSpectrum, ...]
@@ -77,11 +74,9 @@ class Coupled(AbstractMethod):
         n = len(values)
         groups = _groups(values)
         widest = max(len(group) for group in groups)
-        if asked.window is None:
-            # At least about eight half-overlapping windows; a solve of at most 2,000 values.
-            window = max(min(_WINDOW, n // 4, _MAX_VALUES // widest), min(_LEAST_WINDOW, n))
-        else:
-            window = min(int(asked.window), n)
+        # At least about eight half-overlapping windows; a solve of at most 2,000 values.
+        usual = max(min(_WINDOW, n // 4, _MAX_VALUES // widest), min(_LEAST_WINDOW, n))
+        window = usual if asked.window is None else min(int(asked.window), n)
         hide = (_generator(asked.seed).random(values.shape) < _HIDDEN_SHARE) & ~np.isnan(values)
         found = []
         for i, group in enumerate(groups):
@@ -104,15 +99,13 @@ class Coupled(AbstractMethod):
         for g, (group, spectrum) in enumerate(zip(self.groups, self.spectra, strict=True)):
             pieces = filling_windows(steps, values[:, group], float(self.window), asked.overlap)
             done = 0
-            for same in group_by_times([piece.window for piece in pieces]):
-                pattern = Pattern(spectrum, pieces[same[0]].window.times, shared=len(same) > 2)
-                for i in same:
+            for pattern, same in patterns(spectrum, [piece.window for piece in pieces]):
+                for window, targets in (pieces[i] for i in same):
                     listen(Progress("filling", share=(g + done / len(pieces)) / len(self.groups)))
                     done += 1
-                    piece = pieces[i]
-                    place = np.ix_(piece.rows[piece.targets], group)
-                    for whole, part in zip(filled, pattern.fill(piece.window), strict=True):
-                        whole[place] = part.T[piece.targets]
+                    place = np.ix_(window.rows[targets], group)
+                    for whole, part in zip(filled, pattern.fill(window), strict=True):
+                        whole[place] = part.T[targets]
         return filled
 
 
@@ -134,9 +127,7 @@ class AbstractChannels(AbstractMethod):
     """A model of each channel by itself."""
 
     @abstractmethod
-    def fill_channel(
-        self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def fill_channel(self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray) -> Filled:
         """Mean and standard deviation at other times, from the observed values of a channel."""
 
     def fill(self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Filled:
@@ -155,6 +146,7 @@ class AbstractChannels(AbstractMethod):
 class Dense(AbstractChannels):
     """All harmonics of the record under a learned prior."""
 
+    name: ClassVar[str] = "dense"
     spectra: tuple[DenseSpectrum, ...]
 
     @classmethod
@@ -176,21 +168,20 @@ class Dense(AbstractChannels):
         found = Calibration.of(np.concatenate(scores))
         return cls(spectra=tuple(spectra), calibration=found, own_calibration=found)
 
-    def fill_channel(
-        self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def fill_channel(self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray) -> Filled:
         """One linear system, by conjugate gradients."""
         spectrum = self.spectra[c]
         if not len(times):
             deviation = np.sqrt(spectrum.variances.sum() + spectrum.noise)
-            return np.full(len(at), spectrum.mean), np.full(len(at), deviation)
-        return DenseSeries(times, values).fill(spectrum.stretched(np.append(times, at)), at)
+            return Filled(np.full(len(at), spectrum.mean), np.full(len(at), deviation))
+        return Filled(*DenseSeries(times, values).fill(spectrum.stretched(np.append(times, at)), at))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Greedy(AbstractChannels):
     """A few lines per channel, found one after the other; their amplitudes are fitted to each table anew."""
 
+    name: ClassVar[str] = "greedy"
     frequencies: tuple[np.ndarray, ...]
 
     @classmethod
@@ -204,20 +195,19 @@ class Greedy(AbstractChannels):
             found.append(lines.fit(steps[seen, None], column[seen]).frequencies_)
         return cls(frequencies=tuple(found))
 
-    def fill_channel(
-        self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def fill_channel(self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray) -> Filled:
         """Ridge regression on the lines, its strength by marginal likelihood."""
         if not len(times):
-            return np.zeros(len(at)), np.ones(len(at))
+            return Filled(np.zeros(len(at)), np.ones(len(at)))
         fit = FLMRegressor(frequencies=self.frequencies[c]).fit(times[:, None], values)
-        return fit.predict(at[:, None], return_std=True)
+        return Filled(*fit.predict(at[:, None], return_std=True))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Paper(AbstractMethod):
     """The recipe of the paper's appendix, channel by channel; see `paper_recipe`."""
 
+    name: ClassVar[str] = "paper"
     fits: tuple[PaperFit, ...]
     trained_until: float
 
@@ -244,4 +234,4 @@ def _generator(seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, 20240607])
 
 
-METHODS: dict[str, type[AbstractMethod]] = {"coupled": Coupled, "dense": Dense, "greedy": Greedy, "paper": Paper}
+METHODS: dict[str, type[AbstractMethod]] = {method.name: method for method in (Coupled, Dense, Greedy, Paper)}

@@ -43,15 +43,9 @@ def train_paper_recipe(
     epochs: int | None = None,
     seed: int = 0,
 ) -> PaperFit:
-    """Train on the first part of the observed values, in time order, and stop on the rest.
+    """Train on the first part of the observed (standardized) values, in time order, and stop on the rest.
 
-    Args:
-        times: of the observed values, increasing.
-        values: standardized.
-        span: the first and last time, which become -pi and pi.
-        num_subnets: N.
-        epochs: Adam steps, full batch; None: the paper's 10,000.
-        seed: of the phases.
+    `span` is the first and last time, which become -pi and pi.
     """
     import jax
     import jax.numpy as jnp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,49 +12,41 @@ from flm.estimators.imputer.expectation_maximization import Lesson
 _BLOCK = 2  # windows per block of cross-validation
 
 
-@dataclass(frozen=True, eq=False)
-class Cut:
-    """A window, the rows of the table that it covers, in time order, and which of them it is there to fill."""
+class Filling(NamedTuple):
+    """A window, and which of its rows it is there to fill."""
 
     window: Window
-    rows: np.ndarray
     targets: np.ndarray
 
 
-def cut(steps: np.ndarray, values: np.ndarray, start: float, width: float) -> Cut:
+def cut(steps: np.ndarray, values: np.ndarray, start: float, width: float) -> Window:
     """The rows with start <= steps < start + width; steps increasing, a millionth of tolerance against rounding."""
     first, last = np.searchsorted(steps, [start - 1e-6, start + width - 1e-6])
-    rows = np.arange(first, last)
-    block = values[rows].T
-    times = steps[rows] - (start + (width - 1) / 2)
-    observed = ~np.isnan(block)
-    return Cut(Window(times, np.where(observed, block, 0.0), observed), rows, np.ones(len(rows), bool))
+    block, observed = values[first:last].T, ~np.isnan(values[first:last].T)
+    times = steps[first:last] - (start + (width - 1) / 2)
+    return Window(times, np.where(observed, block, 0.0), observed, np.arange(first, last))
 
 
 def lessons_of(steps: np.ndarray, values: np.ndarray, width: float, hide: np.ndarray) -> list[Lesson]:
     """Windows every half width to learn from; every fifth block of two widths is held out in cross-validation.
 
-    Args:
-        steps: times in steps, increasing.
-        values: (n, C), NaN where missing.
-        width: of a window, in steps.
-        hide: observed values to hide, (n, C): the same in every window that covers them.
+    The observed values to hide, (n, C), are the same in every window that covers them.
     """
     last = max(steps[-1] + 1 - width, steps[0])
     lessons = []
     for start in np.arange(steps[0], last + 1e-6, width / 2):
-        piece = cut(steps, values, start, width)
-        if not piece.window.observed.any():
+        window = cut(steps, values, start, width)
+        if not window.observed.any():
             continue
         ends = np.array([start + 1e-6, start + width - 1e-6]) - steps[0]
         out = (ends // (_BLOCK * width)) % 5 == 4
         role = "held out" if out.all() else "between" if out.any() else "kept"
-        lessons.append(Lesson(piece.window, hide[piece.rows].T, role))
+        lessons.append(Lesson(window, hide[window.rows].T, role))
     return lessons
 
 
-def filling_windows(steps: np.ndarray, values: np.ndarray, width: float, overlap: bool) -> list[Cut]:
-    """Windows that together cover every row once as a target.
+def filling_windows(steps: np.ndarray, values: np.ndarray, width: float, overlap: bool) -> list[Filling]:
+    """Windows that together fill every row once.
 
     Starts are multiples of half the width, as in training. With `overlap`, a window every half width inside
     the table, each row going to the window in whose middle it is; else windows side by side from the first row on.
@@ -75,8 +67,8 @@ def filling_windows(steps: np.ndarray, values: np.ndarray, width: float, overlap
     owner = np.searchsorted(border, steps, side="right")
     pieces = []
     for i, start in enumerate(starts):
-        piece = cut(steps, values, start, width)
-        targets = owner[piece.rows] == i
-        if not piece.window.observed[:, targets].all():
-            pieces.append(Cut(piece.window, piece.rows, targets))
+        window = cut(steps, values, start, width)
+        targets = owner[window.rows] == i
+        if not window.observed[:, targets].all():
+            pieces.append(Filling(window, targets))
     return pieces

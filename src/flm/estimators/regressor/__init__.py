@@ -3,7 +3,7 @@
 Given frequencies, f is linear in its amplitudes, whose posterior under a Gaussian prior is one triangular factor away
 (`evidence`, `wave_fit`). Frequencies come from a lattice over the data's extent, grown under a spectral prior until the
 marginal likelihood stops rising (`prior`, `lattice_fit`), or are lines of the periodogram, moved to the largest likelihood
-by variable projection and counted by evidence (`lines`, `variable_projection`). `design` keeps the better of the two;
+by variable projection and counted by evidence (`lines`). `design` keeps the better of the two;
 `spectrum` has the lines with their standard errors.
 """
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from flm.estimators.base import AbstractEstimator
 from flm.estimators.evidence import Compressed
-from flm.estimators.regressor.design import Design, fit_design
-from flm.estimators.regressor.settings import Settings
+from flm.estimators.regressor.design import Design, Settings, fit_design
 from flm.estimators.regressor.spectrum import Spectrum
 from flm.estimators.regressor.wave_fit import WaveFit
 from flm.estimators.table import check_size
@@ -31,32 +31,20 @@ Table = npt.ArrayLike  # or a data frame
 Chunks = Iterable[tuple[Table, ...]]  # (X, y) or (X, y, sample_weight)
 
 
-class Rows(NamedTuple):
-    """Checked rows: X (n, m), y (n, K), weights (n,), and whether y had one axis."""
-
-    X: np.ndarray
-    y: np.ndarray
-    weights: np.ndarray
-    is_flat: bool
-
-
 @dataclass(frozen=True, eq=False)
 class RegressorState:
-    """What the rows so far have taught.
+    """What the rows so far have taught."""
 
-    Args:
-        design: what the first rows fixed.
-        data: all that is kept of the rows.
-        repeats: weight per distinct row, by which weights are divided.
-        is_flat: whether outputs have one axis.
-        fit: the function fitted.
-    """
+    design: Design  # what the first rows fixed
+    data: Compressed  # all that is kept of the rows
+    repeats: float  # weight per distinct row, by which weights are divided
+    is_flat: bool  # whether outputs have one axis
 
-    design: Design
-    data: Compressed
-    repeats: float
-    is_flat: bool
-    fit: WaveFit
+    @cached_property
+    def fit(self) -> WaveFit:
+        """The function fitted, found when it is first asked for: a stream need not wait for it after every chunk."""
+        with one_thread():
+            return WaveFit.of(self.design, self.data)
 
 
 @dataclass(eq=False, repr=False)
@@ -126,82 +114,79 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         """Fit to a table, or to an iterable of (X, y) or (X, y, sample_weight) chunks given as `X` alone."""
         chunks = _as_chunks(X) if y is None and sample_weight is None else None
         if chunks is None:
-            self._begin(self._validated(X, y, sample_weight, reset=True), streaming=False)
+            self._absorb(X, y, sample_weight, first=True, streaming=False)
             return self
-        fitted = False
+        first = True
         for index, chunk in enumerate(chunks):
             if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
                 raise InputError(
                     "`X` without `y` must be an iterable of (X, y) or (X, y, sample_weight) tuples; got "
                     f"{type(chunk).__name__} as item {index}."
                 )
-            rows = self._validated(*chunk, *([None] * (3 - len(chunk))), reset=not fitted)
-            if fitted:
-                self._absorb(rows)
-            else:
-                self._begin(rows, streaming=True)
-            fitted = True
-        if not fitted:
+            self._absorb(*chunk, first=first)
+            first = False
+        if first:
             raise InputError("`X` must hold at least one (X, y) chunk; got an empty iterable.")
-        return self._solve()
+        return self
 
     def partial_fit(self, X: Table, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> FLMRegressor:
         """Absorb more rows; the first call fixes the scaling and the frequencies."""
-        first = not hasattr(self, "_state")
-        rows = self._validated(X, y, sample_weight, reset=first)
-        if first:
-            self._begin(rows, streaming=True)
-            return self
-        self._absorb(rows)
-        return self._solve()
+        self._absorb(X, y, sample_weight, first=not hasattr(self, "_state"))
+        return self
 
-    def _validated(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, *, reset: bool) -> Rows:
-        rules = {"reset": reset, "dtype": np.float64, "multi_output": True, "y_numeric": True}
-        X, y = map(np.asarray, validate_data(self, X, y, **rules))
+    def _absorb(
+        self,
+        X: object,
+        y: object,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        first: bool,
+        streaming: bool = True,
+    ) -> None:
+        """Take in checked rows: the first ones fix the design."""
+        rules = {"reset": first, "dtype": np.float64, "multi_output": True, "y_numeric": True}
+        X, y = map(np.asarray, validate_data(self, X, y, **rules))  # pyright: ignore[reportArgumentType]
         check_size("X", X)
         check_size("y", y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not weights.any():  # scikit-learn 1.6 lets them pass
             raise InputError("`sample_weight` must have at least one non-zero entry; got zeros only.")
-        columns = y.reshape(len(y), -1).astype(np.float64)
-        outputs = columns.shape[1] if reset else self._state.data.num_outputs
-        if columns.shape[1] != outputs:
-            raise InputError(f"`y` must have {outputs} outputs, as before; got {columns.shape[1]}.")
         some = weights > 0  # a row of weight zero is no row
-        return Rows(X[some], columns[some], weights[some], y.ndim == 1)
-
-    def _begin(self, rows: Rows, *, streaming: bool) -> None:
-        listen = self._listener()
-        asked = Settings.of(self, rows.X.shape[1], rows.y.shape[1])
-        repeats = _mean_repeats(*rows[:3])
+        outputs = y.reshape(len(y), -1).astype(np.float64)[some]
         with one_thread():
-            design, data = fit_design(rows.X, rows.y, rows.weights / repeats, asked, streaming=streaming, listen=listen)
-            self._state = RegressorState(design, data, repeats, rows.is_flat, WaveFit.of(design, data))
-        listen(Progress("fitted", share=1.0))
+            if first:
+                self._state = self._begun(X[some], outputs, weights[some], y.ndim == 1, streaming)
+            else:
+                self._state = self._continued(X[some], outputs, weights[some])
 
-    def _absorb(self, rows: Rows) -> None:
-        """Take in more rows; the function is not fitted anew."""
+    def _begun(
+        self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, is_flat: bool, streaming: bool
+    ) -> RegressorState:
+        listen = self._listener()
+        asked = Settings.of(self, X.shape[1], y.shape[1])
+        repeats = _mean_repeats(X, y, weights)
+        design, data = fit_design(X, y, weights / repeats, asked, streaming=streaming, listen=listen)
+        listen(Progress("fitted", share=1.0))
+        return RegressorState(design, data, repeats, is_flat)
+
+    def _continued(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> RegressorState:
         state = self._state
+        if y.shape[1] != state.data.num_outputs:
+            raise InputError(f"`y` must have {state.data.num_outputs} outputs, as before; got {y.shape[1]}.")
         # Frequencies are fixed from here on: what the first rows said of their errors no longer holds.
         design = replace(state.design, joint=None)
-        sample = design.sample(rows.X, rows.y, rows.weights / state.repeats)
+        sample = design.sample(X, y, weights / state.repeats)
         beyond = (np.abs(sample.z) > design.reach).any(axis=0)
         if beyond.any():
             j = int(np.argmax(beyond))
             low, high = design.scale.center - design.scale.halfwidth, design.scale.center + design.scale.halfwidth
             raise InputError(
                 f"`X` must stay near the extent that fixed the frequencies, [{low[j]:.6g}, {high[j]:.6g}] for feature {j}; "
-                f"got {rows.X[:, j].min():.6g} to {rows.X[:, j].max():.6g}. Give `bounds`, the extent of all rows to come."
+                f"got {X[:, j].min():.6g} to {X[:, j].max():.6g}. Give `bounds`, the extent of all rows to come."
             )
-        with one_thread():
-            factor = sample.factor(design.waves.columns, design.waves.num_columns, state.data.factor)
+        factor = sample.factor(design.waves.columns, design.waves.num_columns, state.data.factor)
         data = replace(state.data, factor=factor, count=state.data.count + sample.count)
-        self._state = replace(state, design=design, data=data)
-
-    def _solve(self) -> FLMRegressor:
-        with one_thread():
-            self._state = replace(self._state, fit=WaveFit.of(self._state.design, self._state.data))
-        return self
+        return replace(state, design=design, data=data)
 
     @overload
     def predict(self, X: Table, return_std: Literal[False] = False) -> np.ndarray: ...
@@ -224,7 +209,9 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
     @property
     def series_(self) -> PhaseSeries | ExponentialSeries:
         """The fitted function as a series in units of X and y."""
-        return self._fitted.fit.series(_axes(self._names), phase_form=self.n_features_in_ <= 6)
+        names = self._names  # axes where they can serve as such
+        valid = all(name.isidentifier() for name in names) and len(set(names)) == len(names)
+        return self._fitted.fit.series(names if valid else None, phase_form=self.n_features_in_ <= 6)
 
     @property
     def frequencies_(self) -> np.ndarray:
@@ -247,14 +234,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         """Log marginal likelihood of the standardized outputs, of the rows that fixed the frequencies."""
         return self._fitted.design.evidence
 
-    def plot(
-        self,
-        X: Table | None = None,
-        y: npt.ArrayLike | None = None,
-        *,
-        feature: int | str = 0,
-        output: int = 0,
-    ):
+    def plot(self, X: Table | None = None, y: npt.ArrayLike | None = None, *, feature: int | str = 0, output: int = 0):
         """The fitted curve over one feature with its 68 % and 95 % bands; with data, these and their residuals.
 
         Args:
@@ -269,13 +249,12 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
 
     @classmethod
     def _state_of_format_1(cls, named: dict) -> RegressorState:
-        old, fit = named["design"], named["fit"]
+        old = named["design"]
         waves = Waves(**{f.name: old[f"waves_{f.name}"] for f in fields(Waves)})
         plain = {f.name: old[f.name] for f in fields(Design) if f.name in old}
         design = Design(scale=Scale(old["center"], old["halfwidth"]), waves=waves, **plain)
         data = Compressed(named["factor"], len(design.gain), named["count"], old["known_noise"])
-        fitted = WaveFit(design, *(fit[name] for name in ("coefficients", "variance", "factor", "prior_variance")))
-        return RegressorState(design, data, named["repeats"], named["y_ndim"] == 1, fitted)
+        return RegressorState(design, data, named["repeats"], named["y_ndim"] == 1)
 
 
 def _mean_repeats(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
@@ -293,24 +272,12 @@ def _mean_repeats(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
     return float(weights.sum() / (len(key) - same.sum()))
 
 
-def _axes(names: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Feature names as axis names where they can serve as such."""
-    valid = all(name.isidentifier() for name in names) and len(set(names)) == len(names)
-    return names if valid else None
-
-
 def _as_chunks(X: object) -> Iterator[object] | None:
     """An iterator over chunks when X is not a table: an iterator, or a sequence of tuples that start with a matrix."""
-    if (
-        hasattr(X, "shape")
-        or hasattr(X, "__array__")
-        or hasattr(X, "__dataframe__")
-        or isinstance(X, str | bytes | dict)
-    ):
-        return None
     if isinstance(X, Iterator):
         return X
-    if not isinstance(X, Iterable):
+    is_table = any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__"))
+    if is_table or not isinstance(X, Iterable) or isinstance(X, str | bytes | dict):
         return None
     iterator = iter(X)
     first = next(iterator, None)

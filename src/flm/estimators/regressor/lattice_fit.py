@@ -69,16 +69,7 @@ def fit_lattice(
     max_columns: int,
     listen: Listener = silent,
 ) -> LatticeFit:
-    """The lattice model of largest evidence.
-
-    Args:
-        sample: the rows, outputs of unit variance.
-        interactions: most nonzero components of a frequency.
-        half_periods: T_j where the user fixed it, NaN where it is free.
-        num_subnets: a fixed number of sub-networks, or None.
-        max_columns: most columns.
-        listen: told how far the work is.
-    """
+    """The lattice model of largest evidence; `half_periods` are T_j where the user fixed them, NaN where they are free."""
     m = sample.z.shape[1]
     prior = SpectralPrior.start(m)
     T = np.where(np.isnan(half_periods), 2.0, half_periods)

@@ -64,14 +64,12 @@ class SpectralPrior:
         """log s of sub-networks with frequencies (N, m), and its Jacobian by theta (N, size of theta)."""
         m = self.num_features
         nu = np.exp(self.theta[1])
-        lengths = np.exp(self._part(0))
         on = omega != 0
         single = on.sum(axis=1) == 1
-        x2 = (lengths * omega) ** 2
+        x2 = (self.lengths * omega) ** 2
         logs = np.log1p(x2 / (2 * nu))
         relevance = np.where(single[:, None], self._part(1), self._part(2)) * on
-        value = self.theta[0] + (relevance - (nu + 0.5) * logs).sum(axis=1)
-        value = np.maximum(value, -60.0)
+        value = np.maximum(self.theta[0] + (relevance - (nu + 0.5) * logs).sum(axis=1), -60.0)
         jacobian = np.zeros((len(omega), len(self.theta)))
         jacobian[:, 0] = 1.0
         ratio = x2 / (2 * nu + x2)
@@ -124,13 +122,8 @@ def choose_lattice(
 ) -> np.ndarray:
     """The lattice points (N, m) of largest prior variance, best first, within a budget of columns or of sub-networks.
 
-    Args:
-        prior: the prior.
-        base: pi / T_j, the frequency of one lattice step, (m,).
-        interactions: most nonzero components of a point.
-        max_columns: the budget: a point with q nonzero components costs 2^q.
-        num_subnets: the number of points, instead.
-        pair_bonus: added to the log variance of points on a pair of features, (m, m): what the residual says.
+    One lattice step is `base` = pi / T_j, and a point with q nonzero components costs 2^q columns. `pair_bonus` (m, m)
+    is added to the log variance of points on a pair of features: what the residual says.
     """
     m = prior.num_features
     rho, nu = float(prior.theta[0]), float(np.exp(prior.theta[1]))

@@ -36,23 +36,12 @@ class Spectrum:
     feature_names: tuple[str, ...]
 
     @classmethod
-    def of(
-        cls,
-        vectors: np.ndarray,
-        C: np.ndarray,
-        S: np.ndarray,
-        covariances: np.ndarray,
-        feature_names: tuple[str, ...],
-    ) -> Spectrum:
-        """By the delta method.
+    def of(cls, vectors: np.ndarray, wave: np.ndarray, covariances: np.ndarray, names: tuple[str, ...]) -> Spectrum:
+        """By the delta method, from vectors k (L, m) and coefficients C + iS (L, K) of cosines and sines.
 
-        Args:
-            vectors: k, (L, m).
-            C: coefficients of the cosines, (L, K).
-            S: of the sines, (L, K).
-            covariances: of (C, S, k_1 ... k_m) of every line and output, (L, K, 2 + m, 2 + m).
-            feature_names: m names.
+        The covariances are those of (C, S, k_1 ... k_m) of every line and output, (L, K, 2 + m, 2 + m).
         """
+        C, S = np.real(wave), np.imag(wave)
         A = np.hypot(C, S)
         safe = np.where(A > 0, A, 1.0)
         # A = sqrt(C^2 + S^2), phi = atan2(S, C): gradients by (C, S)
@@ -80,7 +69,7 @@ class Spectrum:
             period_error[order],
             flat(amplitude_error),
             flat(phase_error),
-            tuple(feature_names),
+            names,
         )
 
     def __len__(self) -> int:

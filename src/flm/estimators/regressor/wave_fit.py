@@ -21,21 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class WaveFit:
-    """y = offset + gain * Phi(z) c + noise with a Gaussian distribution of c, and of the frequencies where they were fitted.
+    """y = offset + gain * Phi(z) c + noise with a Gaussian distribution of c, and of the frequencies where they were fitted."""
 
-    Args:
-        design: the scaling, Phi, and the prior.
-        coefficients: mean of c, (p, K).
-        variance: of the noise in units of gain^2, (K,).
-        factor: T with covariance of c_k = variance_k (T^T T)^-1; not used where `design.joint` says it.
-        prior_variance: of a value, in units of the noise variance: what is known beyond the reach.
-    """
-
-    design: Design
-    coefficients: np.ndarray
-    variance: np.ndarray
-    factor: np.ndarray | None
-    prior_variance: float
+    design: Design  # the scaling, Phi, and the prior
+    coefficients: np.ndarray  # mean of c, (p, K)
+    variance: np.ndarray  # of the noise in units of gain^2, (K,)
+    factor: np.ndarray  # T with covariance of c_k = variance_k (T^T T)^-1; not used where `design.joint` says it
+    prior_variance: float  # of a value, in units of the noise variance: what is known beyond the reach
 
     @classmethod
     def of(cls, design: Design, data: Compressed) -> WaveFit:
@@ -49,20 +41,19 @@ class WaveFit:
         if data.known_noise is None and design.kind == "lines":
             freedom = max(data.count - len(s) - waves.subnets.size / data.num_outputs, 1.0)
             variance = variance * data.count / freedom
-        factor = posterior.factor if design.joint is None else None
-        return cls(design, posterior.mean, variance, factor, float(s.sum()))
+        return cls(design, posterior.mean, variance, posterior.factor, float(s.sum()))
 
     def mean(self, X: np.ndarray) -> np.ndarray:
         """Values (P, K)."""
         design = self.design
         return design.offset + design.gain * design.waves.values(design.scale(X), self.coefficients)
 
-    def std(self, X: np.ndarray, *, noise: bool = True) -> np.ndarray:
-        """Standard deviations (P, K) of a new observation, or of the function when not `noise`."""
+    def std(self, X: np.ndarray) -> np.ndarray:
+        """Standard deviations (P, K) of a new observation."""
         step = max(1, BLOCK_NUMBERS // self.design.waves.num_columns)
         parts = [self._variances(self.design.scale(X[i : i + step])) for i in range(0, len(X), step)]
         spread = np.concatenate([np.zeros((0, len(self.variance))), *parts])
-        return self.design.gain * np.sqrt(spread + (self.variance if noise else 0.0))
+        return self.design.gain * np.sqrt(spread + self.variance)
 
     def _variances(self, z: np.ndarray) -> np.ndarray:
         waves, joint = self.design.waves, self.design.joint
@@ -110,7 +101,7 @@ class WaveFit:
         J[..., 0, 2:], J[..., 1, 2:] = -S0 * center, C0 * center
         J[..., 2:, 2:] = np.eye(m)
         covariances = J @ self._line_covariances(rows) @ np.swapaxes(J, -1, -2)
-        return Spectrum.of(k, turned.real, turned.imag, covariances, feature_names)
+        return Spectrum.of(k, turned, covariances, feature_names)
 
     def _line_covariances(self, rows: np.ndarray) -> np.ndarray:
         """Covariance of (C, S, k) of these waves and all outputs, (L, K, 2 + m, 2 + m), about the center, units of the data."""
