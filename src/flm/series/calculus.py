@@ -7,6 +7,7 @@ the mean of exp(i k . x) over a box with middle c and half-widths h is exp(i k .
 from __future__ import annotations
 
 import abc
+import dataclasses
 import numbers
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeGuard, runtime_checkable
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float
 
-from flm.series.arrays import Numbers, Scalar, as_numbers, device, host, per_row
+from flm.series.arrays import Numbers, Scalar, as_numbers, device, host, joined, per_row
 from flm.series.sine_cosine import sincos
 from flm.wording import InputError, check_count
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 Bounds = npt.ArrayLike | Mapping[str, tuple[float, float]]  # of a box: pairs in order, or by axis name
 Along = str | int | Sequence[str | int]  # the axes of a derivative: "xx", ("x", "x") or (0, 0)
+
+
+FEW = 2**16  # products of waves and coordinates, below which compiling takes longer than NumPy's sines
 
 
 @runtime_checkable
@@ -88,9 +92,6 @@ class AbstractSeries(eqx.Module):
 
     @abc.abstractmethod
     def _scaled(self, factor: Scalar) -> Self: ...
-
-    @abc.abstractmethod
-    def _plus(self, other: AbstractSeries) -> Self: ...
 
     @abc.abstractmethod
     def _constant(self, value: Scalar) -> Self: ...
@@ -156,7 +157,11 @@ class AbstractSeries(eqx.Module):
 
     def __call__(self, points: npt.ArrayLike | None = None, /, **named: npt.ArrayLike) -> Array:
         """Values at points (..., m) (m = 1: also (...,)), or at named coordinates that broadcast together."""
-        return _evaluate(self._points(points, named), *self._waves())
+        xp, (here, k, C, S) = host(self._points(points, named), *self._waves())
+        if xp is jnp or len(k) * here.size > FEW:
+            return _evaluate(here, k, C, S)
+        angle = here @ k.T
+        return device(np.cos(angle) @ C + np.sin(angle) @ S)
 
     # --- algebra ---------------------------------------------------------------------------------------------------
 
@@ -203,10 +208,28 @@ class AbstractSeries(eqx.Module):
 
     __rmul__ = __mul__
 
+    def _with(self, **changed: Numbers | bool | None) -> Self:
+        """The series with some of its fields replaced."""
+        return type(self)(**{field.name: getattr(self, field.name) for field in dataclasses.fields(self)} | changed)
+
+    def _plus(self, other: AbstractSeries) -> Self:
+        same = self._like(other)
+        arrays = [field.name for field in dataclasses.fields(self) if not field.metadata.get("static")]
+        return self._with(**{name: joined(getattr(self, name), getattr(same, name)) for name in arrays})
+
     def __truediv__(self, other: Scalar) -> Self:
         if _is_scalar(other):
             return self._scaled(1 / other)
         return NotImplemented
+
+    def rescale(self, factors: npt.ArrayLike) -> Self:
+        """The function x -> f(factors * x), one factor per axis or one for all."""
+        _, (k, factors) = host(self.frequencies, factors)
+        return self._with(frequencies=k * factors.astype(k.dtype))
+
+    def truncate(self, n: int) -> Self:
+        """The n largest cosines, equal waves merged; of a complex series the n largest waves."""
+        return self._like(self.exponential().truncate(n))
 
     # --- integrals -------------------------------------------------------------------------------------------------
 
