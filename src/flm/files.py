@@ -45,7 +45,7 @@ OBJECTS = {
     "RandomFourierFeatures": "flm.models",
     "SeparableSeries": "flm.series",
     "SharedBasisNetwork": "flm.models",
-    "SideBySide": "flm.models.side_by_side",
+    "SideBySide": "flm.models",
     "Silvescu": "flm.models",
     "SingularFunctions": "flm.pde.waves.enriched",
     "Siren": "flm.models",

@@ -10,7 +10,7 @@ import numpy as np
 from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.box import Box
 from flm.domains.piece import Patch, Piece
-from flm.wording import InputError, number_text
+from flm.wording import InputError, check_positive, number_text
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -45,7 +45,7 @@ class Ball(AbstractDomain):
         axes, origin = read_center(type(self).__name__, center, axes, coordinates, dimension=self._dimension)
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "origin", origin)
-        object.__setattr__(self, "radius", positive("radius", radius))
+        object.__setattr__(self, "radius", check_positive("radius", radius))
 
     @classmethod
     def _unpack(cls, named: dict[str, Any]) -> "Ball":
@@ -54,7 +54,9 @@ class Ball(AbstractDomain):
     @cached_property
     def bounds(self) -> np.ndarray:
         """The cube around the ball, (m, 2)."""
-        return _around(self.origin, self.radius)
+        bounds = np.array(self.origin)[:, None] + self.radius * np.array([-1.0, 1.0])
+        bounds.setflags(write=False)
+        return bounds
 
     def level(self, points: np.ndarray) -> np.ndarray:
         """The signed distance to the sphere."""
@@ -123,14 +125,12 @@ def _sphere(owner: AbstractDomain, center: np.ndarray, radius: float) -> Piece:
     return Piece(repr(owner), owner.axes, m - 1, (Patch(chart, ends, float(measure)),), owner=owner)
 
 
-def _around(origin: Sequence[float], radius: float) -> np.ndarray:
-    bounds = np.array(origin)[:, None] + radius * np.array([-1.0, 1.0])
-    bounds.setflags(write=False)
-    return bounds
-
-
 def read_center(
-    shape: str, center: Any, axes: Sequence[str] | None, coordinates: dict[str, float], dimension: int | None
+    shape: str,
+    center: Sequence[float] | None,
+    axes: Sequence[str] | None,
+    coordinates: dict[str, float],
+    dimension: int | None,
 ) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """Axes and center of a shape, from a sequence or from keywords."""
     if center is not None and coordinates:
@@ -157,13 +157,6 @@ def read_center(
     if len(axes) != len(origin):
         raise InputError(f"`axes` must be {len(origin)} names, one for each coordinate; got {', '.join(axes)}.")
     return check_axes(axes), origin
-
-
-def positive(name: str, value: float) -> float:
-    """`value` as a float, refused unless finite and positive."""
-    if not isinstance(value, int | float | np.number) or not (np.isfinite(value) and value > 0):
-        raise InputError(f"`{name}` must be a positive number; got {value!r}.")
-    return float(value)
 
 
 def center_text(axes: Sequence[str], origin: Sequence[float]) -> str:

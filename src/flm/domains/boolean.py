@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flm.domains.base import EDGE, AbstractDomain
-from flm.domains.box import Box
 from flm.domains.outline import NotHeld
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import Corner
@@ -109,12 +107,8 @@ class Combination(AbstractDomain):
         left = self.left.stored(outward=outward)
         right = self.right.stored(outward=outward != (self.operation == "-"))
         if left.note or right.note:
-            return NotHeld(Box(**dict(zip(self.axes, self.bounds, strict=True))), repr(self))
+            return NotHeld(dict(zip(self.axes, self.bounds, strict=True)), repr(self))
         return Combination(self.operation, left, right)
-
-    @classmethod
-    def _unpack(cls, named: dict[str, Any]) -> "Combination":
-        return cls(named["operation"], named["left"], named["right"])
 
     @property
     def leaves(self) -> tuple[AbstractDomain, ...]:
@@ -184,10 +178,12 @@ class Combination(AbstractDomain):
         return keep
 
     def __repr__(self) -> str:
-        def text(part):
-            return f"({part!r})" if isinstance(part, Combination) else repr(part)
+        return f"{self.left.in_text} {self.operation} {self.right.in_text}"
 
-        return f"{text(self.left)} {self.operation} {text(self.right)}"
+    @property
+    def in_text(self) -> str:
+        """The combination in parentheses."""
+        return f"({self!r})"
 
 
 def _flip(patch: Patch) -> Patch:

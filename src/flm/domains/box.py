@@ -52,11 +52,6 @@ class Box(AbstractDomain):
         bounds.setflags(write=False)
         return bounds
 
-    @property
-    def volume(self) -> float:
-        """Length, area or volume."""
-        return float(np.prod(self.width))
-
     def level(self, points: np.ndarray) -> np.ndarray:
         """The signed distance to the nearest face plane, negative inside."""
         low, high = self.bounds.T
