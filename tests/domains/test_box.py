@@ -4,7 +4,6 @@ import pytest
 import flm
 from flm.domains import Box
 from flm.domains.sequences import MAX_DIMENSION, sobol, split, unit_points
-
 from flm.domains.where import parse_value
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flm.cli.output import COMMAND, folder, say, say_json, table, watching
+from flm.cli.output import COMMAND, Json, folder, say, say_json, table, watching
 from flm.wording import InputError, duration, measured
 
 if TYPE_CHECKING:
@@ -37,12 +37,6 @@ StoreFile = Annotated[
     Path | None, typer.Option("--store", help="Where the runs are kept. Default: SPEC.sqlite beside the specification.")
 ]
 Count = Annotated[int, typer.Option("--workers", help="Processes; 0 for one per core.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Give the command line its `study` commands."""
-    app.add_typer(study_app, name="study")
 
 
 @study_app.command()
@@ -174,14 +168,16 @@ def report(
     Example: flm study report quick --out report
     """
     from flm.paper.protocol import find_spec
-    from flm.report.pages.study import write_report
+    from flm.report.pages.layout import write_page
+    from flm.report.pages.study import study_page
     from flm.study.results import read_rows
 
     found = find_spec(spec)
     with _opened(found, store) as opened:
         rows = read_rows(opened)
     run_first = shlex.join(["flm", "study", "run", spec, *(["--store", str(store)] if store else [])])
-    _say_written(write_report(found, rows, folder(out), f"{run_first}\n{COMMAND.get()}"), json)
+    page = study_page(found, rows, f"{run_first}\n{COMMAND.get()}")
+    _say_written(write_page(page, folder(out), "report"), json)
 
 
 @study_app.command()

@@ -17,13 +17,10 @@ from matplotlib.figure import Figure
 from flm.control.solution import ControlSolution
 from flm.estimators import FLMRegressor
 from flm.files import save, to_json, write_atomic
-from flm.report.figures.fields import plot_spectrum
+from flm.report.figures.fields import labeled_series, plot_spectrum
 from flm.report.figures.style import to_png, to_svg
-from flm.report.pages.control import control_page, control_table
-from flm.report.pages.fit import fit_page
+from flm.report.pages.answer import control_page, control_table, fit_page, solution_page
 from flm.report.pages.layout import Request
-from flm.report.pages.solution import solution_page
-from flm.report.series import labeled_series
 from flm.results import Errors, Listener, Progress, Solution, silent
 
 TERMS = 5  # the largest of each unknown, in a record
@@ -104,7 +101,12 @@ def write_solution(
 
 
 def write_fit(
-    model: FLMRegressor, X: Any, y: npt.ArrayLike, folder: str | os.PathLike[str], request: Request, target: str = "y"
+    model: FLMRegressor,
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    folder: str | os.PathLike[str],
+    request: Request,
+    target: str = "y",
 ) -> None:
     """Write a fitted estimator, its values at the rows of X with standard deviations, a page, and a figure of one feature.
 

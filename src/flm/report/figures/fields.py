@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,12 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from flm.report.figures.style import COLORS, ERROR, house_style, limits, new_figure
-from flm.report.series import labeled_series
 from flm.results import Solution
 from flm.series import AbstractSeries
-from flm.wording import InputError
+from flm.wording import InputError, NoSeriesError
 
 MAX_UNKNOWNS = 4  # rows of panels; the others are named in the title
+MOST_PIECES = 4  # whose series are listed and drawn
 FLOOR = 1e-17  # errors below are drawn as this
 
 
@@ -77,7 +77,7 @@ def plot_solution(
     return figure
 
 
-def plot_spectrum(found: Any) -> Figure:
+def plot_spectrum(found: object) -> Figure:
     """The amplitudes of the series in a solution, model or estimator against the lengths of the frequency vectors."""
     with house_style():
         figure = new_figure(4.6, 3.2)
@@ -85,7 +85,7 @@ def plot_spectrum(found: Any) -> Figure:
     return figure
 
 
-def draw_spectrum(panel: Axes, found: Any) -> None:
+def draw_spectrum(panel: Axes, found: object) -> None:
     """Amplitude against |frequency| (against frequency for one axis), one mark for each wave; series by color."""
     series = labeled_series(found)
     if not series:
@@ -101,6 +101,28 @@ def draw_spectrum(panel: Axes, found: Any) -> None:
     panel.set_ylim(max(low, high * 1e-18), high)
     if len(series) > 1:
         panel.legend(ncols=2)
+
+
+def labeled_series(found: object) -> list[tuple[str, AbstractSeries]]:
+    """Every series with one output inside a solution, a model, an estimator or a series; none where it is no series.
+
+    The labels of a solution name the unknown, and the piece where there are several, of which the first few are taken.
+    """
+    if isinstance(found, Solution):
+        try:
+            return [pair for unknown in found.unknowns for pair in _of_unknown(found, unknown)]
+        except NoSeriesError:
+            return []
+    inside = (found, getattr(found, "series_", None), getattr(found, "series", None))
+    series = next((s for s in inside if isinstance(s, AbstractSeries)), None)
+    return [] if series is None or series._outputs else [("series", series)]
+
+
+def _of_unknown(solution: Solution, unknown: str) -> list[tuple[str, AbstractSeries]]:
+    one = solution[unknown] if len(solution.unknowns) > 1 else solution
+    pieces = one.pieces[:MOST_PIECES]
+    where = lambda box: f" on {box}" if len(pieces) > 1 else ""
+    return [(f"{unknown}{where(box)}", series) for box, series in pieces]
 
 
 def _stems(panel: Axes, series: AbstractSeries, label: str, color: str) -> None:
@@ -184,7 +206,7 @@ def _error_map(panel: Axes, grid: Grid, wrong: np.ndarray) -> None:
     panel.figure.colorbar(image, ax=panel, pad=0.02)
 
 
-def _image(panel: Axes, grid: Grid, values: np.ndarray, **options: Any) -> QuadMesh:
+def _image(panel: Axes, grid: Grid, values: np.ndarray, **options: object) -> QuadMesh:
     up = 0 if grid.axes[1] == "t" else 1  # time runs to the right, as in the paper; otherwise the first axis does
     across = 1 - up
     shown = values if up == 0 else values.T

@@ -18,8 +18,7 @@ from flm.paper.printed import ARCHITECTURES, IMPUTATION, PARAMETER_FORMULAS, PAR
 from flm.report.figures.study import size_figure
 from flm.report.pages.demo import TITLES
 from flm.report.pages.layout import Code, Item, Page, Picture, Section, Table, Text
-from flm.report.paper.cells import beside, mean, ratio, spread
-from flm.report.paper.control import control_sections
+from flm.report.paper.control import beside, control_sections, mean, ratio, spread
 from flm.report.paper.figures import surface_figure
 from flm.study.results import choose
 from flm.study.runs import Definition
