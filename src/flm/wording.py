@@ -23,7 +23,6 @@ import difflib
 import math
 from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any
 
 
 class FLMError(Exception):
@@ -75,7 +74,7 @@ class OutsideWarning(UserWarning):
     """A solution was called outside of its domain, where its values are NaN."""
 
 
-def check_count(name: str, value: Any, least: int = 0) -> int:
+def check_count(name: str, value: object, least: int = 0) -> int:
     """That argument as a number of things, refused unless it is an integer of at least `least`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise InputError(f"`{name}` must be an integer of at least {least}; got {value!r}.")

@@ -106,11 +106,9 @@ class Asked(NamedTuple):
 
 
 def find_problem(what: str, settings: list[str] | None) -> Asked:
-    """A problem of the catalogue, or one written in a TOML file.
+    """A problem of the catalogue by its name, or one written in a file that ends in .toml.
 
-    Args:
-        what: A name such as "heat", or the path of a file that ends in .toml.
-        settings: "name=value" texts: arguments of the catalogue's function, or parameters of the file.
+    `settings` are texts "name=value": arguments of the catalogue's function, or parameters of the file.
     """
     numbers = dict(_setting(text) for text in settings or [])
     if what.endswith(".toml") or Path(what).is_file():

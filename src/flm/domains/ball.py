@@ -69,10 +69,33 @@ class Ball(AbstractDomain):
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """The sphere: the circle in the plane, the two end points on a line."""
-        if len(self.axes) == 1:
+        """The sphere as one piece: the circle in the plane, the two end points on a line.
+
+        Area-preserving charts: the angle (m = 2), height and angle (m = 3, Archimedes), normalized Gaussians beyond.
+        """
+        from scipy.special import gamma, ndtri
+
+        m = len(self.axes)
+        if m == 1:
             return Box(**{self.axes[0]: tuple(self.bounds[0])}).pieces
-        return (_sphere(self, np.array(self.origin), self.radius),)
+
+        def chart(unit):
+            if m == 2:
+                angle = 2.0 * np.pi * unit[:, 0]
+                normals = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+            elif m == 3:
+                height, angle = 1.0 - 2.0 * unit[:, 0], 2.0 * np.pi * unit[:, 1]
+                ring = np.sqrt((1.0 - height) * (1.0 + height))
+                normals = np.stack([ring * np.cos(angle), ring * np.sin(angle), height], axis=1)
+            else:
+                normals = ndtri(unit)
+            normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+            return np.array(self.origin) + self.radius * normals, normals
+
+        # |S^(m−1)| = 2 π^(m/2) / Γ(m/2)
+        measure = 2.0 * np.pi ** (m / 2) / gamma(m / 2) * self.radius ** (m - 1)
+        ends = (False,) * (m - 1 if m <= 3 else m)
+        return (Piece(repr(self), self.axes, m - 1, (Patch(chart, ends, float(measure)),), owner=self),)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({center_text(self.axes, self.origin)}, radius={number_text(self.radius)})"
@@ -96,33 +119,6 @@ class Disk(Ball):
     """
 
     _dimension: ClassVar[int | None] = 2
-
-
-def _sphere(owner: AbstractDomain, center: np.ndarray, radius: float) -> Piece:
-    """The sphere as one piece. Area-preserving charts: the angle (m = 2), height and angle (m = 3, Archimedes),
-    normalized Gaussians beyond.
-    """
-    from scipy.special import gamma, ndtri
-
-    m = len(center)
-
-    def chart(unit):
-        if m == 2:
-            angle = 2.0 * np.pi * unit[:, 0]
-            normals = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-        elif m == 3:
-            height, angle = 1.0 - 2.0 * unit[:, 0], 2.0 * np.pi * unit[:, 1]
-            ring = np.sqrt((1.0 - height) * (1.0 + height))
-            normals = np.stack([ring * np.cos(angle), ring * np.sin(angle), height], axis=1)
-        else:
-            normals = ndtri(unit)
-        normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-        return center + radius * normals, normals
-
-    # |S^(m−1)| = 2 π^(m/2) / Γ(m/2)
-    measure = 2.0 * np.pi ** (m / 2) / gamma(m / 2) * radius ** (m - 1)
-    ends = (False,) * (m - 1 if m <= 3 else m)
-    return Piece(repr(owner), owner.axes, m - 1, (Patch(chart, ends, float(measure)),), owner=owner)
 
 
 def read_center(

@@ -30,7 +30,6 @@ class Ellipse(AbstractDomain):
 
     Args:
         center: The center, when it is not given by keywords.
-        radii: The half-axes (a, b); or give `a` and `b`.
         a: Half-axis along the first coordinate.
         b: Half-axis along the second coordinate.
         axes: Names of the axes, when they are not given by keywords; x and y by default.
@@ -49,27 +48,21 @@ class Ellipse(AbstractDomain):
     def __init__(
         self,
         center: Sequence[float] | None = None,
-        radii: Sequence[float] | None = None,
         *,
-        a: float | None = None,
-        b: float | None = None,
+        a: float,
+        b: float,
         axes: Sequence[str] | None = None,
         **coordinates: float,
     ):
         axes, origin = read_center("Ellipse", center, axes, coordinates, dimension=2)
-        if radii is None and a is not None and b is not None:
-            radii = (a, b)
-        elif radii is None or a is not None or b is not None:
-            raise InputError(f"`radii` must be (a, b), or `a` and `b` both given; got {radii=}, {a=}, {b=}.")
-        if not isinstance(radii, tuple | list | np.ndarray) or len(radii) != 2:
-            raise InputError(f"`radii` must be two half-axes (a, b); got {radii!r}.")
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "origin", origin)
-        object.__setattr__(self, "radii", (check_positive("a", radii[0]), check_positive("b", radii[1])))
+        object.__setattr__(self, "radii", (check_positive("a", a), check_positive("b", b)))
 
     @classmethod
     def _unpack(cls, named: dict[str, Any]) -> "Ellipse":
-        return cls(named["origin"], named["radii"], axes=named["axes"])
+        a, b = named["radii"]
+        return cls(named["origin"], a=a, b=b, axes=named["axes"])
 
     @cached_property
     def bounds(self) -> np.ndarray:

@@ -23,11 +23,7 @@ def check_arguments(function: Callable[..., Any], names: Sequence[str], what: st
 
 
 def compile_rows(function: Callable[..., Any], width: int, what: str) -> Callable[[np.ndarray], list[np.ndarray]]:
-    """`function(columns (width, P))` → arrays with last axis P, jitted and applied in chunks to points (P, width).
-
-    Raises:
-        ValueError: `function` cannot be traced, as when it uses NumPy where it needs jax.numpy.
-    """
+    """`function(columns (width, P))` → arrays with last axis P, jitted and applied in chunks to points (P, width)."""
     import jax  # imported here: boxes need no jax
     import jax.numpy as jnp
 

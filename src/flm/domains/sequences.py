@@ -23,11 +23,8 @@ _GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 def unit_points(n: int, ends: Sequence[bool], *, seed: int, warp: bool) -> np.ndarray:
     """The first `n` points of the sequence for `len(ends)` coordinates, (n, d), strictly inside the cube.
 
-    Args:
-        n: How many points.
-        ends: Per coordinate, whether it has ends (an interval) or closes on itself (an angle).
-        seed: Different seeds give different points; the same seed gives the same points.
-        warp: Whether coordinates with ends get denser towards them.
+    `ends` says whether each coordinate has ends (an interval) or closes on itself (an angle); with `warp`, those with ends get
+    denser towards them. Different seeds give different points; the same seed gives the same points.
     """
     dimension = len(ends)
     if dimension == 0:
@@ -82,12 +79,9 @@ MAX_DIMENSION = len(_POLYNOMIALS) + 1
 
 
 def sobol(n: int, dimension: int, *, seed: int | None) -> np.ndarray:
-    """The first `n` points of a Sobol sequence, (n, dimension), strictly inside the unit cube.
+    """The first `n` points (at most 2^30) of a Sobol sequence, (n, dimension), strictly inside the unit cube.
 
-    Args:
-        n: How many points, at most 2^30.
-        dimension: Coordinates, at most 13.
-        seed: Of the scrambling; None leaves the sequence as it is.
+    `seed` is that of the scrambling; None leaves the sequence as it is.
     """
     if not 1 <= dimension <= MAX_DIMENSION:
         raise InputError(f"`dimension` must be between 1 and {MAX_DIMENSION}; got {dimension}.")

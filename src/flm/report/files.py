@@ -27,12 +27,7 @@ TERMS = 5  # the largest of each unknown, in a record
 
 
 def record(solution: Solution | ControlSolution, name: str) -> dict[str, Any]:
-    """What a machine wants to know of an answer, for `flm.files.to_json`.
-
-    Args:
-        solution: what `solve`, `train` or `distill` returned.
-        name: of the problem.
-    """
+    """What a machine wants to know of the answer to the problem of that name, for `flm.files.to_json`."""
     found: dict[str, Any] = {
         "problem": name,
         "status": solution.status.word,
@@ -65,16 +60,9 @@ def write_solution(
     *,
     progress: Listener = silent,
 ) -> dict[str, Any]:
-    """Write the model, a record, the values on a grid, figures and a page.
+    """Write the model, a record, the values on a grid, figures and a page into a folder, and return the record.
 
-    Args:
-        solution: what `solve`, `train` or `distill` returned.
-        folder: where; made where it is missing.
-        request: what was asked, for the record and the page.
-        progress: called with a `flm.Progress` before each part.
-
-    Returns:
-        The record that was written.
+    `progress` is called with a `flm.Progress` before each part.
     """
     path, found = Path(folder), record(solution, request.name)
     path.mkdir(parents=True, exist_ok=True)
@@ -108,15 +96,8 @@ def write_fit(
     request: Request,
     target: str = "y",
 ) -> None:
-    """Write a fitted estimator, its values at the rows of X with standard deviations, a page, and a figure of one feature.
-
-    Args:
-        model: a fitted `FLMRegressor` with one output.
-        X: the table that it was fitted to, (n, m).
-        y: what it was fitted to, (n,).
-        folder: where; made where it is missing.
-        request: what was asked, for the page.
-        target: the name of y.
+    """Write an estimator fitted to a table X (n, m) and values y (n,), which `target` names: the model, its values at the rows
+    with standard deviations, a page, and a figure of one feature.
     """
     path, names = Path(folder), list(model._names)
     path.mkdir(parents=True, exist_ok=True)

@@ -201,17 +201,14 @@ class Solution(AbstractResult):
         """How to make the series of each piece, all unknowns together."""
         model = self.model
         if isinstance(model, PiecewiseFLM):
-            gap = (
-                max(self.tolerance / 100, 1e-13) if self.tolerance > 0 else 1e-13
-            )  # in the mean: the largest gap is larger
+            gap = max(
+                1e-13, self.tolerance / 100
+            )  # in the mean, the largest gap is larger; 1e-13 where no tolerance is
             return [partial(model.piece_series, piece, gap) for piece in range(model.num_pieces)]
         series = getattr(model, "series", None)
         if series is None:
-            extra = (
-                " beside singular functions: see `.model.flm` and `.model.singular`"
-                if hasattr(model, "singular")
-                else ""
-            )
+            singular = " beside singular functions: see `.model.flm` and `.model.singular`"
+            extra = singular if hasattr(model, "singular") else ""
             raise NoSeriesError(
                 f"a {type(model).__name__} is not a plain Fourier series{extra}; distill it with flm.distill."
             )
@@ -220,12 +217,8 @@ class Solution(AbstractResult):
     def _part_of(self, series: PhaseSeries) -> PhaseSeries:
         """The unknown and the derivative that this solution is of."""
         if self.component is not None and self.model.num_outputs > 1:
-            series = PhaseSeries(
-                series.frequencies,
-                series.amplitudes[..., self.component],
-                series.phases[..., self.component],
-                series.axes,
-            )
+            amplitudes, phases = (v[..., self.component] for v in (series.amplitudes, series.phases))
+            series = PhaseSeries(series.frequencies, amplitudes, phases, series.axes)
         if self.alpha:
             series = series.d(tuple(j for j, order in enumerate(self.alpha) for _ in range(order)))
         return series
@@ -261,8 +254,7 @@ class Solution(AbstractResult):
         if truth.shape != found.shape:
             raise InputError(f"`reference` must return shape {found.shape} at the test points; got {truth.shape}.")
         wrong = np.abs(found - truth)
-        axis = 0
-        relative = np.sqrt(np.sum(wrong**2, axis=axis) / np.maximum(np.sum(truth**2, axis=axis), np.finfo(float).tiny))
+        relative = np.sqrt(np.sum(wrong**2, axis=0) / np.maximum(np.sum(truth**2, axis=0), np.finfo(float).tiny))
         return Errors(float(np.mean(wrong**2)), float(np.mean(wrong)), float(np.max(wrong)), float(np.max(relative)))
 
     # --- to other tools --------------------------------------------------------------------------------------------
@@ -291,20 +283,20 @@ class Solution(AbstractResult):
         """An `xarray.Dataset` of the unknowns on an even grid (extra `frames`)."""
         xarray = optional_module("xarray")
         lines, values = self.on_grid(shape)
-        columns = [values] if len(self.unknowns) == 1 else list(np.moveaxis(values, -1, 0))
-        named = {name: (self.axes, column) for name, column in zip(self.unknowns, columns, strict=True)}
+        named = {name: (self.axes, column) for name, column in self._by_unknown(values).items()}
         return xarray.Dataset(named, coords=dict(zip(self.axes, lines, strict=True)))
 
     def to_pandas(self, shape: int | tuple[int, ...] | None = None) -> Any:
         """A `pandas.DataFrame` with one row per grid point (extra `frames`)."""
         pandas = optional_module("pandas")
         lines, values = self.on_grid(shape)
-        grids = np.meshgrid(*lines, indexing="ij")
-        columns = [values] if len(self.unknowns) == 1 else list(np.moveaxis(values, -1, 0))
-        return pandas.DataFrame(
-            {a: g.ravel() for a, g in zip(self.axes, grids, strict=True)}
-            | {u: c.ravel() for u, c in zip(self.unknowns, columns, strict=True)}
-        )
+        columns = dict(zip(self.axes, np.meshgrid(*lines, indexing="ij"), strict=True)) | self._by_unknown(values)
+        return pandas.DataFrame({name: column.ravel() for name, column in columns.items()})
+
+    def _by_unknown(self, values: np.ndarray) -> dict[str, np.ndarray]:
+        """Values on a grid, those of each unknown by its name."""
+        columns = values[None] if len(self.unknowns) == 1 else np.moveaxis(values, -1, 0)
+        return dict(zip(self.unknowns, columns, strict=True))
 
     def plot(self, **options: Any) -> Any:
         """A figure of the solution (and its error where the exact one is known); returns a matplotlib figure."""

@@ -86,12 +86,10 @@ class FourierSeriesNetwork(AbstractOutputWeights):
         return jnp.stack(blocks)
 
     @classmethod
-    def from_grid(cls, values: npt.ArrayLike, num_inputs: int | AbstractDomain | None = None) -> FourierSeriesNetwork:
+    def from_grid(cls, values: npt.ArrayLike) -> FourierSeriesNetwork:
         """The network whose weights are the discrete Fourier transform of values on a full periodic grid (H08).
 
-        Args:
-            values: (n, ..., n) with n odd, at z_i = -pi + 2 pi i / n along each axis (the last point is not repeated).
-            num_inputs: a domain whose extent is [-pi, pi]^m; default: the cube itself.
+        The values are (n, ..., n) with n odd, at z_i = -pi + 2 pi i / n along each axis (the last point is not repeated).
         """
         transform = np.asarray(values, float)
         m, n = transform.ndim, transform.shape[0] if transform.ndim else 0
@@ -100,9 +98,7 @@ class FourierSeriesNetwork(AbstractOutputWeights):
                 f"`values` must be a full grid with an equal, odd number of points per axis; got {transform.shape}."
             )
         order = (n - 1) // 2
-        network = cls(m if num_inputs is None else num_inputs, order)
-        if network.num_inputs != m:
-            raise InputError(f"`values` must have one axis per input ({network.num_inputs}); got {m}.")
+        network = cls(m, order)
         for axis in range(m):  # f = sum_n a_n cos(n z) + b_n sin(n z) along one axis; the pair becomes a last axis
             spectrum = np.fft.rfft(transform, axis=axis) / n
             k = np.arange(order + 1).reshape(-1, *(1,) * (spectrum.ndim - axis - 1))

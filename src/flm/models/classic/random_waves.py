@@ -22,10 +22,9 @@ class RandomFourierFeatures(AbstractModel):
 
     Args:
         num_inputs: m, or a domain, whose extent is mapped to [-1, 1]^m.
-        width: neurons per hidden layer of the MLP.
+        width: neurons per hidden layer of the MLP, and rows of B: the MLP has twice as many inputs.
         depth: its hidden layers.
         key: for B and the MLP.
-        num_features: rows of B; the MLP has twice as many inputs. Default: `width`.
         scale: standard deviation of the entries of B, in radians per unit of z.
         activation: of the MLP.
         num_outputs: K.
@@ -49,13 +48,12 @@ class RandomFourierFeatures(AbstractModel):
         depth: int = 2,
         *,
         key: Key,
-        num_features: int | None = None,
         scale: float = np.pi,
         activation: str = "tanh",
         num_outputs: int = 1,
     ):
         self.map = input_map(num_inputs, 2.0)
-        features = check_count("num_features", width if num_features is None else num_features, 1)
+        features = check_count("width", width, 1)
         first, second = jax.random.split(random_key(key))
         shape = (features, len(self.map.center))
         self.projections = jax.random.normal(first, shape, jnp.result_type(float)) * check_positive("scale", scale)

@@ -59,7 +59,8 @@ def plot_solution(
     with house_style():
         figure = new_figure(4.1 * panels, 3.2 * len(names))
         for k, (name, row) in enumerate(zip(names, figure.subplots(len(names), panels, squeeze=False), strict=True)):
-            label = name if solution.alpha is None or not any(solution.alpha) else _derivative(solution, name)
+            along = "".join(a * n for a, n in zip(solution.axes, solution.alpha or (), strict=False))
+            label = f"{name}_{along}" if along else name
             title = label + (f" at {', '.join(f'{a} = {v:.4g}' for a, v in cut.items())}" if cut else "")
             if len(drawn) == 1:
                 _curve(row[0], grid, found[k], title, None if exact is None else exact[k])
@@ -170,10 +171,6 @@ def _grid(solution: Solution, drawn: tuple[str, ...], cut: dict[str, float], sha
     points = np.stack([np.broadcast_to(mesh.get(a, cut.get(a, 0.0)), full).ravel() for a in solution.axes], axis=1)
     inside = np.ones(len(points), bool) if solution.domain is None else np.asarray(solution.domain.contains(points))
     return Grid(drawn, lines, points, inside.reshape(full))
-
-
-def _derivative(solution: Solution, name: str) -> str:
-    return f"{name}_" + "".join(a * n for a, n in zip(solution.axes, solution.alpha or (), strict=True))
 
 
 def _curve(panel: Axes, grid: Grid, values: np.ndarray, title: str, exact: np.ndarray | None) -> None:

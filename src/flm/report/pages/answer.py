@@ -28,13 +28,7 @@ EXCESS = (
 
 
 def solution_page(solution: Solution, request: Request, errors: Errors | None = None) -> Page:
-    """A page for a `Solution`.
-
-    Args:
-        solution: what `solve`, `train` or `distill` returned.
-        request: what was asked.
-        errors: what `solution.errors()` returned; computed when it is left out and the exact solution is known.
-    """
+    """A page for a `Solution`; its `errors` are computed when they are left out and the exact solution is known."""
     if errors is None and solution.exact is not None:
         errors = solution.errors()
     facts = [("error estimate", measured(solution.error_estimate, "not known"))]
@@ -92,10 +86,9 @@ def _live(solution: Solution) -> list[Item]:
     if m > 2:
         return []
     lines, values = solution.on_grid(201 if m == 1 else 101)
-    columns = [values] if len(solution.unknowns) == 1 else list(np.moveaxis(values, -1, 0))
-    named = list(zip(solution.unknowns, columns, strict=True))
+    named = solution._by_unknown(values)
     if m == 1:
-        return [Curves(lines[0], dict(named), solution.axes[0], "Values along the solution.")]
+        return [Curves(lines[0], named, solution.axes[0], "Values along the solution.")]
     flip = solution.axes[1] == "t"  # time to the right
     across, up = (1, 0) if flip else (0, 1)
     return [
@@ -107,7 +100,7 @@ def _live(solution: Solution) -> list[Item]:
             f"Values of {name}, from {np.nanmin(column):.4g} to {np.nanmax(column):.4g}.",
             to_scale="t" not in solution.axes,
         )
-        for name, column in named[:2]
+        for name, column in list(named.items())[:2]
     ]
 
 

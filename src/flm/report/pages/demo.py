@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -117,29 +117,24 @@ def _pde(name: str, tol: float) -> Stop:
     )
     printed = PDE_ERRORS[name]["flm"][0]
     figure = plot_solution(solution, spectrum=True)
-    return Stop(TITLES[name], "MSE", errors.mse, printed, text, figure, **_ending(solution))
+    return Stop(TITLES[name], "MSE", errors.mse, printed, text, figure, *_ending(solution))
 
 
-def _family(tol: float = 1e-3, num_starts: int = 8) -> Stop:
+def _family() -> Stop:
     problem = flm.problems.rock_paper_scissors(initial=flm.Ball((0.2, 0.2, 0.6), 0.15))
-    solution = flm.solve(problem, tol)
-    comparison = solution.compare("pontryagin", num_starts=num_starts, seed=1)
+    solution = flm.solve(problem, 1e-3)
+    comparison = solution.compare("pontryagin", num_starts=8, seed=1)
     text = (
-        f"{solution.status.sentence} Simulated costs against Pontryagin's equations, solved anew for each of {num_starts} "
+        f"{solution.status.sentence} Simulated costs against Pontryagin's equations, solved anew for each of 8 "
         f"random initial states: mean absolute error {comparison.mape:.1e} %, largest {comparison.worst:.1e} %."
     )
     name, printed = "Rock-Paper-Scissors family", DISKS[0.2, 0.2, 0.6][0]
     figure = plot_control(solution, comparison.x0[:3])
-    return Stop(name, "cost MAPE", comparison.mape, printed, text, figure, **_ending(solution), unit=" %")
+    return Stop(name, "cost MAPE", comparison.mape, printed, text, figure, *_ending(solution), unit=" %")
 
 
-def _ending(solution: AbstractResult) -> dict[str, Any]:
-    return {
-        "tol": solution.tolerance,
-        "estimate": solution.error_estimate,
-        "seconds": solution.seconds,
-        "converged": solution.converged,
-    }
+def _ending(solution: AbstractResult) -> Sequence[float]:
+    return [solution.seconds, solution.converged, solution.tolerance, solution.error_estimate]
 
 
 def _imputation() -> Stop:

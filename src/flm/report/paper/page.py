@@ -29,13 +29,7 @@ METRICS = {"mse": "MSE", "mae": "MAE", "max_error": "largest error"}
 
 
 def paper_page(plan: Plan, rows: Mapping[str, Row], command: str) -> Page:
-    """The page of what is stored; what is not there yet is a dash.
-
-    Args:
-        plan: in short or in full.
-        rows: the last attempt of every stored run, by key.
-        command: what to type to get the same again.
-    """
+    """The page of the stored runs, the last attempt of each by its key, with dashes for those that are not there yet."""
     wanted = {run_key(d): d for d in [*plan.definitions(rows), *_finals(plan, rows)]}
     mine = [rows[key] for key in wanted if key in rows]
     sections = [
