@@ -7,12 +7,15 @@ The tree is JSON in the header; arrays are named by their place in it. Only regi
 from __future__ import annotations
 
 import contextlib
+import csv
 import dataclasses
 import importlib
+import io
 import json
 import math
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +121,14 @@ def write_atomic(path: str | os.PathLike[str], content: bytes) -> None:
             f"`path` must be on a disk that takes the file; got {str(path)!r} ({error.strerror or error}). What was there "
             "before is unchanged."
         ) from None
+
+
+def write_csv(path: str | os.PathLike[str], rows: Iterable[Iterable[object]]) -> None:
+    """Write a CSV file; numbers with all digits."""
+    text = io.StringIO()
+    cells = ([f"{v:.17g}" if isinstance(v, float) else v for v in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows(cells)
+    write_atomic(path, text.getvalue().encode())
 
 
 def to_json(record: object) -> str:

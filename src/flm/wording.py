@@ -83,7 +83,7 @@ def check_count(name: str, value: object, least: int = 0) -> int:
 
 def check_positive(name: str, value: object) -> float:
     """That argument as a float, refused unless it is a finite number above zero."""
-    if not isinstance(value, Real) or not (math.isfinite(value) and value > 0):
+    if not isinstance(value, Real) or not (math.isfinite(value) and float(value) > 0):
         raise InputError(f"`{name}` must be a positive number; got {value!r}.")
     return float(value)
 

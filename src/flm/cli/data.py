@@ -83,14 +83,11 @@ def impute(
 
     Example: flm impute examples/tables/series.csv --time hour --out filled.csv
     """
-    import csv
-    import io
-
     import numpy as np
 
     import flm
     from flm.cli.csv_table import read_csv
-    from flm.files import write_atomic
+    from flm.files import write_csv
     from flm.results import Progress, within
 
     with watching(table.name) as listen:
@@ -112,9 +109,7 @@ def impute(
         if deviations:
             headers += [f"{name}_standard_deviation" for name in names]
             cells = [row + [f"{v:.6g}" for v in extra] for row, extra in zip(cells, std, strict=True)]
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([headers, *cells])
-        write_atomic(out, text.getvalue().encode())
+        write_csv(out, [headers, *cells])
     counts = {name: int(holes[:, j].sum()) for j, name in enumerate(names)}
     if json:
         beyond = imputation.extrapolated[:, len(head) :].sum(axis=0)
@@ -143,7 +138,7 @@ def predict(
 
     import flm
     from flm.cli.csv_table import read_csv
-    from flm.report.files import write_csv
+    from flm.files import write_csv
     from flm.results import Progress
 
     with watching(table.name) as listen:
@@ -168,7 +163,7 @@ def predict(
         headers, rows = [*names, *columns], np.column_stack([X, *columns.values()])
         if out is not None:
             listen(Progress("writing", share=0.6))
-            write_csv(out, headers, rows)
+            write_csv(out, [headers, *rows])
     if outside:
         remark(f"{outside:,} of {len(X):,} rows are outside of the domain of the solution: their values are NaN.")
     if json:

@@ -153,15 +153,13 @@ class Combination(AbstractDomain):
     def holes(self) -> np.ndarray:
         """A point in each hole, (H, m): the centroids of shapes whose whole boundary is kept, turned around."""
         holes = [shape.holes[self.level(shape.holes) > 0.0] for shape in self._shapes if len(shape.holes)]
-        for piece in self.pieces:
-            if piece.owner.axes != self.axes:  # a factor of a product
+        for shape in dict.fromkeys(piece.owner for piece in self.pieces):
+            if shape is None or shape.axes != self.axes:  # a factor of a product
                 continue
-            whole = sum(patch.measure for own in piece.owner.pieces for patch in own.patches)
-            kept = sum(p.measure for p in self.pieces if p.owner == piece.owner)
-            if piece.owner.pieces[0].name != piece.name or kept < (1.0 - 1e-9) * whole:
-                continue
-            if np.all(self.level(piece.owner.interior(256, seed=0, warp=False)) > 0.0):
-                holes.append(piece.owner.centroid[None])
+            whole = sum(piece.measure for piece in shape.pieces)
+            kept = sum(piece.measure for piece in self.pieces if piece.owner == shape)
+            if kept >= (1.0 - 1e-9) * whole and np.all(self.level(shape.interior(256, seed=0, warp=False)) > 0.0):
+                holes.append(shape.centroid[None])
         return np.concatenate(holes) if holes else np.zeros((0, len(self.axes)))
 
     def _outward(self, earlier: tuple[AbstractDomain, ...]):

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from flm.domains.base import AbstractDomain
 from flm.domains.box import Box
@@ -45,11 +46,11 @@ class Region(AbstractDomain):
         array([ True, False])
     """
 
-    function: Callable[..., Any]
+    function: Callable[..., npt.ArrayLike]
     box: Box
     resolution: int
 
-    def __init__(self, function: Callable[..., Any] | str, bounds: Box, *, resolution: int | None = None):
+    def __init__(self, function: Callable[..., npt.ArrayLike] | str, bounds: Box, *, resolution: int | None = None):
         if not isinstance(bounds, Box) or len(bounds) < 2:
             raise InputError(f"`bounds` must be a Box with two or more axes; got {bounds!r}.")
         if isinstance(function, str):
@@ -96,7 +97,7 @@ class Region(AbstractDomain):
         middles = [self._project(0.5 * (line + np.roll(line, -1, axis=0)))[0] for line in self._lines]
         return outline(self.axes, self._lines, middles, repr(self), outward)
 
-    def _pack(self) -> dict[str, Any]:
+    def _pack(self) -> dict[str, object]:
         assert isinstance(self.function, Expression)  # `stored` sees to it
         return {"function": self.function.text, "bounds": self.box, "resolution": self.resolution}
 
@@ -236,7 +237,7 @@ class Region(AbstractDomain):
         return f"Region({'level' if name == '<lambda>' else name}, bounds={self.box!r})"
 
 
-def _differentiate(function: Callable[..., Any], bounds: Box) -> Callable[[np.ndarray], list[np.ndarray]]:
+def _differentiate(function: Callable[..., npt.ArrayLike], bounds: Box) -> Callable[[np.ndarray], list[np.ndarray]]:
     """points (P, m) → level (P,), gradient (m, P)."""
     import jax
     import jax.numpy as jnp

@@ -46,7 +46,7 @@ class Outline(AbstractPolygonal):
         object.__setattr__(self, "margin", float(margin))
         object.__setattr__(self, "source", str(source))
 
-    def _pack(self) -> dict[str, Any]:
+    def _pack(self) -> dict[str, object]:
         return {"axes": self.axes, "rings": tuple(self._arrays), "margin": self.margin, "source": self.source}
 
     @classmethod

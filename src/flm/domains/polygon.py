@@ -146,7 +146,7 @@ class Polygon(AbstractPolygonal):
         """The one ring of vertices, counterclockwise."""
         return (self.vertices,)
 
-    def _pack(self) -> dict[str, Any]:
+    def _pack(self) -> dict[str, object]:
         return {"axes": self.axes, "vertices": self._arrays[0]}
 
     @classmethod

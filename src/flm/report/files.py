@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from flm.control.solution import ControlSolution
 from flm.estimators import FLMRegressor
-from flm.files import save, to_json, write_atomic
+from flm.files import save, to_json, write_atomic, write_csv
 from flm.report.figures.fields import labeled_series, plot_spectrum
 from flm.report.figures.style import to_png, to_svg
 from flm.report.pages.answer import control_page, control_table, fit_page, solution_page
@@ -71,13 +71,14 @@ def write_solution(
     write_atomic(path / "record.json", to_json(found).encode())
     figures: dict[str, Figure] = {"solution": solution.plot()}
     if isinstance(solution, ControlSolution):
-        write_csv(path / "solution.csv", *control_table(solution))
+        names, rows = control_table(solution)
+        write_csv(path / "solution.csv", [names, *rows])
         page = control_page(solution, request)
     else:
         lines, values = solution.on_grid()
         columns = [g.ravel() for g in np.meshgrid(*lines, indexing="ij")]
         table = np.column_stack([*columns, values.reshape(len(columns[0]), -1)])
-        write_csv(path / "solution.csv", [*solution.axes, *solution.unknowns], table)
+        write_csv(path / "solution.csv", [[*solution.axes, *solution.unknowns], *table])
         progress(Progress("drawing", share=0.2))
         figures["spectrum"] = plot_spectrum(solution)
         errors = Errors(**found["errors"]) if "errors" in found else None
@@ -105,7 +106,7 @@ def write_fit(
     fit_page(model, X, y, request).write(path / "index.html")
     save(model, path / "model.safetensors")
     columns = np.column_stack([np.asarray(X, float), np.asarray(y, float), mean, std])
-    write_csv(path / "fitted.csv", [*names, target, "fitted", "standard_deviation"], columns)
+    write_csv(path / "fitted.csv", [[*names, target, "fitted", "standard_deviation"], *columns])
     if len(names) == 1:
         write_atomic(path / "fit.png", to_png(model.plot(X, y)))
 
@@ -115,9 +116,3 @@ def write_figures(folder: Path, figures: dict[str, Figure]) -> None:
     for name, figure in figures.items():
         write_atomic(folder / f"{name}.png", to_png(figure))
         write_atomic(folder / f"{name}.svg", to_svg(figure).encode())
-
-
-def write_csv(path: Path, headers: list[str], rows: np.ndarray) -> None:
-    """A CSV file with all digits."""
-    lines = [",".join(headers), *(",".join(f"{v:.17g}" for v in row) for row in rows)]
-    write_atomic(path, ("\n".join(lines) + "\n").encode())

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jax.core import Tracer
 from jaxtyping import Array
 
@@ -68,7 +69,7 @@ class Solution(AbstractResult):
 
     not_stored: ClassVar[tuple[str, ...]] = ("exact", "error_points")
 
-    def _pack(self) -> dict[str, Any]:
+    def _pack(self) -> dict[str, object]:
         return super()._pack() | {"domain": None if self.domain is None else self.domain.stored()}
 
     @classmethod
@@ -90,7 +91,9 @@ class Solution(AbstractResult):
 
     # --- the function ----------------------------------------------------------------------------------------------
 
-    def __call__(self, points: Any = None, /, *, extrapolate: bool = False, **named: Any) -> Array:
+    def __call__(
+        self, points: npt.ArrayLike | None = None, /, *, extrapolate: bool = False, **named: npt.ArrayLike
+    ) -> Array:
         """Values at points (P, m) or at named coordinates; several unknowns stack last.
 
         Args:
@@ -150,7 +153,7 @@ class Solution(AbstractResult):
 
     def d(self, axes: str | tuple[int, ...]) -> Solution:
         """The partial derivative as a function: `solution.d("xx")(x=0.3, t=0.5)`."""
-        from flm.series.calculus import axis_indices
+        from flm.series.arrays import axis_indices
 
         alpha = list(self.alpha or (0,) * len(self.axes))
         for j in axis_indices(axes, self.axes, len(self.axes)):
@@ -237,7 +240,7 @@ class Solution(AbstractResult):
             return self._region.interior(20_000, seed=99, warp=False)
         return self._region.grid(2001 if m == 1 else 101 if m == 2 else 31)
 
-    def errors(self, reference: Any = None) -> Errors:
+    def errors(self, reference: Callable[[np.ndarray], npt.ArrayLike] | None = None) -> Errors:
         """Mean square, mean absolute, largest and relative L2 difference from the exact solution or a reference.
 
         Args:
@@ -314,13 +317,13 @@ class Solution(AbstractResult):
         return "\n".join(lines)
 
 
-def _rounding(value: Any) -> float:
+def _rounding(value: object) -> float:
     """The relative rounding of the numbers that were given."""
     dtype = getattr(value, "dtype", None)
     return float(jnp.finfo(dtype).eps) if dtype is not None and jnp.issubdtype(dtype, jnp.floating) else 0.0
 
 
-def _floats(name: str, value: Any) -> Array:
+def _floats(name: str, value: npt.ArrayLike | None) -> Array:
     try:
         return jnp.asarray(value, float)
     except (TypeError, ValueError):

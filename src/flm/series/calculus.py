@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeGuard, runtime_checkable
 
 import equinox as eqx
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float
 
-from flm.series.arrays import Numbers, Scalar, as_numbers, device, host, joined, per_row
+from flm.series.arrays import Numbers, Scalar, as_box, as_numbers, device, host, joined, per_row, upper_half
 from flm.series.sine_cosine import sincos
 from flm.wording import InputError, check_count
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from flm.series.forms import PhaseSeries, SeparableSeries
 
 Bounds = npt.ArrayLike | Mapping[str, tuple[float, float]]  # of a box: pairs in order, or by axis name
-Along = str | int | Sequence[str | int]  # the axes of a derivative: "xx", ("x", "x") or (0, 0)
 
 
 FEW = 2**16  # products of waves and coordinates, below which compiling takes longer than NumPy's sines
@@ -210,7 +209,8 @@ class AbstractSeries(eqx.Module):
 
     def _with(self, **changed: Numbers | bool | None) -> Self:
         """The series with some of its fields replaced."""
-        return type(self)(**{field.name: getattr(self, field.name) for field in dataclasses.fields(self)} | changed)
+        make: Callable[..., Self] = type(self)
+        return make(**{field.name: getattr(self, field.name) for field in dataclasses.fields(self)} | changed)
 
     def _plus(self, other: AbstractSeries) -> Self:
         same = self._like(other)
@@ -326,39 +326,3 @@ def _box_integral(k: Float[Numbers, "*M m"], width: Float[np.ndarray, "m"]) -> F
     xp, (k,) = host(k)
     sinc = xp.sinc(k * (width / (2 * np.pi)).astype(k.dtype))  # numpy's sinc: sin(pi x) / (pi x)
     return float(np.prod(width)) * xp.prod(sinc, axis=-1)
-
-
-def as_box(box: npt.ArrayLike, m: int, name: str) -> np.ndarray:
-    """Bounds (m, 2) from that argument."""
-    try:
-        bounds = np.asarray(box, float)
-    except (TypeError, ValueError):
-        bounds = np.empty(0)
-    if bounds.size != 2 * m or not np.isfinite(bounds).all():
-        raise InputError(f"`{name}` must give finite (lower, upper) for {m} axes; got {box!r}.")
-    return bounds.reshape(m, 2)
-
-
-def upper_half(k: np.ndarray) -> np.ndarray:
-    """One of each pair (k, -k): the rows that are zero or whose first nonzero component is positive."""
-    if not len(k):
-        return np.zeros(0, bool)
-    return k[np.arange(len(k)), (k != 0).argmax(axis=1)] >= 0
-
-
-def axis_indices(axes: Along, names: tuple[str, ...] | None, count: int) -> tuple[int, ...]:
-    """Axis numbers of a derivative given as "xx" (one-letter names), as names, or as numbers below `count`."""
-    if isinstance(axes, str | int | np.integer):
-        axes = tuple(axes) if isinstance(axes, str) and axes not in (names or ()) else (axes,)
-    if not isinstance(axes, tuple | list):
-        raise InputError(f'`d` must name axes, as in "xx" or (0, 0); got {axes!r}.')
-    out = []
-    for axis in axes:
-        if isinstance(axis, str):
-            if names is None or axis not in names:
-                raise InputError(f"`d` must name axes among {names}; got {axis!r}.")
-            axis = names.index(axis)
-        if not isinstance(axis, int | np.integer) or not 0 <= axis < count:
-            raise InputError(f"`d` must number axes from 0 to {count - 1}; got {axis!r}.")
-        out.append(int(axis))
-    return tuple(out)

@@ -10,8 +10,19 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Complex, Float
 
-from flm.series.arrays import Scalar, as_floats, device, host, joined, per_row
-from flm.series.calculus import AbstractSeries, Along, Waves, as_box, axis_indices, upper_half
+from flm.series.arrays import (
+    Along,
+    Scalar,
+    as_box,
+    as_floats,
+    axis_indices,
+    device,
+    host,
+    joined,
+    per_row,
+    upper_half,
+)
+from flm.series.calculus import AbstractSeries, Waves
 from flm.series.forms import PhaseSeries, SeparableSeries, check_inputs
 from flm.wording import InputError, check_count
 

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float
 
-from flm.series.arrays import Numbers, Scalar, as_floats, host, per_row
-from flm.series.calculus import AbstractSeries, Along, Waves, axis_indices
+from flm.series.arrays import Along, Numbers, Scalar, as_floats, axis_indices, host, per_row
+from flm.series.calculus import AbstractSeries, Waves
 from flm.series.signs import sign_matrix
 from flm.series.transforms import linear_from_separable, separable_from_linear
 from flm.wording import InputError

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from flm.domains import AbstractDomain
 from flm.models.base import AbstractOutputWeights, InputMap, Key, input_map
 from flm.series import PhaseSeries, SeparableSeries, lattice, sign_matrix, sincos
-from flm.series.calculus import upper_half
+from flm.series.arrays import upper_half
 from flm.series.waves import Orders, quarter_turn, wave_columns
 from flm.wording import InputError, check_count
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import matplotlib as mpl
@@ -43,11 +42,9 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-@contextmanager
-def house_style() -> Iterator[None]:
+def house_style() -> AbstractContextManager[None]:
     """Settings that hold while a figure is drawn; the user's own come back afterwards."""
-    with mpl.rc_context(_SETTINGS):
-        yield
+    return mpl.rc_context(_SETTINGS)
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -65,7 +64,7 @@ class Tour:
         """Whether every stop reached its tolerance."""
         return all(stop.converged for stop in self.stops)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """For machines."""
         keys = ("name", "measure", "tol", "ours", "paper", "estimate", "seconds", "converged")
         return {"seconds": self.seconds, "stops": [{k: getattr(s, k) for k in keys} for s in self.stops]}

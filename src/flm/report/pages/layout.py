@@ -6,8 +6,6 @@ The same page can be written for other tools: Markdown, one CSV for each table, 
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 import math
 import os
@@ -22,7 +20,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from flm._version import __version__
-from flm.files import write_atomic
+from flm.files import write_atomic, write_csv
 from flm.report.figures.style import to_png
 from flm.wording import measured
 
@@ -160,10 +158,8 @@ def write_page(page: Page, folder: Path, name: str, *, pictures: bool = False) -
     write_atomic(written[1], to_markdown(page, pictures=pictures).encode())
     for stem, item in named_items(page):
         if isinstance(item, Table):
-            text = io.StringIO()
-            csv.writer(text, lineterminator="\n").writerows([item.headers, *item.rows])
             written.append(folder / f"{stem}.csv")
-            write_atomic(written[-1], text.getvalue().encode())
+            write_csv(written[-1], [item.headers, *item.rows])
         elif pictures:
             written.append(folder / f"{stem}.png")
             write_atomic(written[-1], item.png)

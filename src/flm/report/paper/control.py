@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -56,7 +55,7 @@ def control_sections(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
     ]
 
 
-def _value(found: Mapping[str, Any], key: str) -> float:
+def _value(found: Mapping[str, float], key: str) -> float:
     return float(found.get(key, math.nan))
 
 
