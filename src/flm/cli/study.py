@@ -62,7 +62,7 @@ def run(
     path = store or found.path.with_suffix(".sqlite")
     who = study.dask(dask) if dask else study.local(check_workers(workers))
     if dry_run:
-        with _opened(found, path) if path.exists() else contextlib.nullcontext() as kept:
+        with study.Store(path) if path.exists() else contextlib.nullcontext() as kept:
             cost = study.estimate(found, who.count, kept.keys() if kept else ())
         record = {"runs": cost.runs, "final_runs": cost.final_runs, "workers": who.count}
         seconds = (cost.seconds + cost.final_seconds) / who.count
@@ -105,11 +105,9 @@ def status(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
     Example: flm study status quick
     """
     from flm import study
-    from flm.paper.protocol import find_spec
     from flm.study.spec import problem_name
 
-    found = find_spec(spec)
-    with _opened(found, store) as opened:
+    with _opened(spec, store) as (found, opened):
         counts = study.status(found, opened)
     best = [{"problem": p, "model": m, "mse": s, "run": r} for (p, m), (s, r) in sorted(counts.best.items())]
     if json:
@@ -131,11 +129,9 @@ def select(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
     Example: flm study select quick
     """
     from flm import study
-    from flm.paper.protocol import find_spec
     from flm.study.spec import problem_name
 
-    found = find_spec(spec)
-    with _opened(found, store) as opened:
+    with _opened(spec, store) as (found, opened):
         rows = study.read_rows(opened)
     groups = []
     for group in found.groups:
@@ -167,13 +163,11 @@ def report(
 
     Example: flm study report quick --out report
     """
-    from flm.paper.protocol import find_spec
     from flm.report.pages.layout import write_page
     from flm.report.pages.study import study_page
     from flm.study.results import read_rows
 
-    found = find_spec(spec)
-    with _opened(found, store) as opened:
+    with _opened(spec, store) as (found, opened):
         rows = read_rows(opened)
     run_first = shlex.join(["flm", "study", "run", spec, *(["--store", str(store)] if store else [])])
     page = study_page(found, rows, f"{run_first}\n{COMMAND.get()}")
@@ -186,9 +180,7 @@ def audit(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
 
     Example: flm study audit quick
     """
-    from flm.paper.protocol import find_spec
-
-    with _opened(find_spec(spec), store) as opened:
+    with _opened(spec, store) as (_, opened):
         found = opened.audit()
     if json:
         say_json({"rows": found.rows, "done": found.done, "sound": found.sound, "problems": list(found.problems)})
@@ -209,19 +201,19 @@ def export(
 
     Example: flm study export quick --to runs.csv
     """
-    from flm.paper.protocol import find_spec
-
-    with _opened(find_spec(spec), store) as opened:
+    with _opened(spec, store) as (_, opened):
         _say_written(opened.export(to), json)
 
 
 @contextlib.contextmanager
-def _opened(spec: Spec, store: Path | None) -> Iterator[Store]:
-    """The store of a study, for reading."""
+def _opened(spec: str, store: Path | None) -> Iterator[tuple[Spec, Store]]:
+    """A specification, and the store of its runs for reading."""
+    from flm.paper.protocol import find_spec
     from flm.study.store import Store
 
-    with Store(store or spec.path.with_suffix(".sqlite")) as opened:
-        yield opened
+    found = find_spec(spec)
+    with Store(store or found.path.with_suffix(".sqlite")) as opened:
+        yield found, opened
 
 
 def _say_written(written: Path | list[Path], json: bool) -> None:

@@ -62,10 +62,7 @@ class Ball(AbstractDomain):
         """The signed distance to the sphere."""
         return np.linalg.norm(points - np.array(self.origin), axis=1) - self.radius
 
-    @property
-    def centroid(self) -> np.ndarray:
-        """The center, (m,)."""
-        return np.array(self.origin)
+    centroid = AbstractDomain.center
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:

@@ -84,10 +84,7 @@ class Box(AbstractDomain):
         """The faces, axis by axis, lower before upper."""
         return tuple(face for axis in self.axes for face in self.faces(axis))
 
-    @property
-    def centroid(self) -> np.ndarray:
-        """The center, (m,)."""
-        return self.center
+    centroid = AbstractDomain.center
 
     @property
     def corners(self) -> tuple[Corner, ...]:

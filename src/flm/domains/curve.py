@@ -76,10 +76,7 @@ class Ellipse(AbstractDomain):
         scaled = (points - np.array(self.origin)) / np.array(self.radii)
         return (np.linalg.norm(scaled, axis=1) - 1.0) * min(self.radii)
 
-    @property
-    def centroid(self) -> np.ndarray:
-        """The center, (2,)."""
-        return np.array(self.origin)
+    centroid = AbstractDomain.center
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
