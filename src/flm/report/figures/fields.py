@@ -101,7 +101,7 @@ def draw_spectrum(panel: Axes, found: object) -> None:
     low, high = panel.get_ylim()
     panel.set_ylim(max(low, high * 1e-18), high)
     if len(series) > 1:
-        panel.legend(ncols=2)
+        panel.legend(ncols=1 if max(len(label) for label, _ in series) > 16 else 2)
 
 
 def labeled_series(found: object) -> list[tuple[str, AbstractSeries]]:
