@@ -136,7 +136,7 @@ def to_json(record: object) -> str:
     return json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def _plain(value: object) -> Any:
+def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

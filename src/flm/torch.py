@@ -104,7 +104,7 @@ class FLM(torch.nn.Module):
         model = eqx.tree_at(lambda f: (f.frequencies, f.amplitudes, f.phases), self._template, arrays)
         center, scale = (tuple(map(float, v.cpu())) for v in (self.center, self.scale))
         given = self._template.map
-        if np.array_equal(np.float32([center, scale]), np.float32([given.center, given.scale])):
+        if np.array_equal(np.array([center, scale], np.float32), np.array([given.center, given.scale], np.float32)):
             return model  # the map as it was given, not as a lower precision rounded it
         return eqx.tree_at(lambda f: f.map, model, InputMap(center, scale, given.axes))
 

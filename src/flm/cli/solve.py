@@ -15,7 +15,6 @@ from flm.wording import InputError, did_you_mean, measured
 
 if TYPE_CHECKING:
     from flm.control.solution import ControlSolution
-    from flm.dispatch import Problem
     from flm.results import Solution
 
 MOST_TABLES = 4  # of largest terms, one for each unknown and window
@@ -100,7 +99,7 @@ def print_solution(found: Mapping[str, Any]) -> None:
 class Asked(NamedTuple):
     """A problem, its name, and the text or call that made it."""
 
-    problem: Problem
+    problem: Any  # of any kind: what a command does not take is refused by what it calls
     name: str
     text: str
 

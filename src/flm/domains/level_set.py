@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flm.domains.base import AbstractDomain
 from flm.domains.box import Box
@@ -46,11 +45,11 @@ class Region(AbstractDomain):
         array([ True, False])
     """
 
-    function: Callable[..., npt.ArrayLike]
+    function: Callable[..., Any]
     box: Box
     resolution: int
 
-    def __init__(self, function: Callable[..., npt.ArrayLike] | str, bounds: Box, *, resolution: int | None = None):
+    def __init__(self, function: Callable[..., Any] | str, bounds: Box, *, resolution: int | None = None):
         if not isinstance(bounds, Box) or len(bounds) < 2:
             raise InputError(f"`bounds` must be a Box with two or more axes; got {bounds!r}.")
         if isinstance(function, str):
@@ -237,7 +236,7 @@ class Region(AbstractDomain):
         return f"Region({'level' if name == '<lambda>' else name}, bounds={self.box!r})"
 
 
-def _differentiate(function: Callable[..., npt.ArrayLike], bounds: Box) -> Callable[[np.ndarray], list[np.ndarray]]:
+def _differentiate(function: Callable[..., Any], bounds: Box) -> Callable[[np.ndarray], list[np.ndarray]]:
     """points (P, m) → level (P,), gradient (m, P)."""
     import jax
     import jax.numpy as jnp

@@ -77,7 +77,7 @@ class AbstractResult(ABC):
         """Write the answer and its record to a `.safetensors` file; the problem itself is not stored."""
         save(self, path)
 
-    def _pack(self) -> dict[str, object]:
+    def _pack(self) -> dict[str, Any]:
         stored = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in self.not_stored}
         return stored | {"ending": {k: str(v) for k, v in asdict(self.ending).items()}}
 

@@ -69,7 +69,7 @@ class Solution(AbstractResult):
 
     not_stored: ClassVar[tuple[str, ...]] = ("exact", "error_points")
 
-    def _pack(self) -> dict[str, object]:
+    def _pack(self) -> dict[str, Any]:
         return super()._pack() | {"domain": None if self.domain is None else self.domain.stored()}
 
     @classmethod

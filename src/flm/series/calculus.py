@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeGuard, runtime_checkable
 
 import equinox as eqx
@@ -209,8 +209,8 @@ class AbstractSeries(eqx.Module):
 
     def _with(self, **changed: Numbers | bool | None) -> Self:
         """The series with some of its fields replaced."""
-        make: Callable[..., Self] = type(self)
-        return make(**{field.name: getattr(self, field.name) for field in dataclasses.fields(self)} | changed)
+        fields: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return type(self)(**fields | changed)
 
     def _plus(self, other: AbstractSeries) -> Self:
         same = self._like(other)

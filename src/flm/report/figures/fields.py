@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -203,7 +203,7 @@ def _error_map(panel: Axes, grid: Grid, wrong: np.ndarray) -> None:
     panel.figure.colorbar(image, ax=panel, pad=0.02)
 
 
-def _image(panel: Axes, grid: Grid, values: np.ndarray, **options: object) -> QuadMesh:
+def _image(panel: Axes, grid: Grid, values: np.ndarray, **options: Any) -> QuadMesh:
     up = 0 if grid.axes[1] == "t" else 1  # time runs to the right, as in the paper; otherwise the first axis does
     across = 1 - up
     shown = values if up == 0 else values.T

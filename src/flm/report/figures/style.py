@@ -74,7 +74,7 @@ def to_png(figure: Figure, dpi: int = 150) -> bytes:
     return _file(figure, format="png", dpi=dpi)
 
 
-def _file(figure: Figure, **options: object) -> bytes:
+def _file(figure: Figure, **options: Any) -> bytes:
     """The content of a file; the figure then leaves pyplot's list, which would keep it for ever."""
     buffer = io.BytesIO()
     figure.savefig(buffer, **options)

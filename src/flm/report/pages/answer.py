@@ -6,6 +6,7 @@ An answer is a solution, a control law, or a fit to a table.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -182,7 +183,7 @@ def _with_error(value: float, error: float) -> str:
     return f"{text} ± {error:.2g}" if error else text
 
 
-def _curve(model: FLMRegressor, X: npt.ArrayLike) -> list[Item]:
+def _curve(model: FLMRegressor, X: Any) -> list[Item]:
     """The fit and its 95 % band under the pointer, over one feature."""
     x = np.asarray(X, float)
     if x.shape[1] != 1:

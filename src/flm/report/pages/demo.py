@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -116,7 +117,7 @@ def _pde(name: str, tol: float) -> Stop:
     )
     printed = PDE_ERRORS[name]["flm"][0]
     figure = plot_solution(solution, spectrum=True)
-    return Stop(TITLES[name], "MSE", errors.mse, printed, text, figure, *_ending(solution))
+    return Stop(TITLES[name], "MSE", errors.mse, printed, text, figure, **_ending(solution))
 
 
 def _family() -> Stop:
@@ -129,11 +130,12 @@ def _family() -> Stop:
     )
     name, printed = "Rock-Paper-Scissors family", DISKS[0.2, 0.2, 0.6][0]
     figure = plot_control(solution, comparison.x0[:3])
-    return Stop(name, "cost MAPE", comparison.mape, printed, text, figure, *_ending(solution), unit=" %")
+    return Stop(name, "cost MAPE", comparison.mape, printed, text, figure, **_ending(solution), unit=" %")
 
 
-def _ending(solution: AbstractResult) -> Sequence[float]:
-    return [solution.seconds, solution.converged, solution.tolerance, solution.error_estimate]
+def _ending(solution: AbstractResult) -> dict[str, Any]:
+    found = {"tol": solution.tolerance, "estimate": solution.error_estimate}
+    return found | {"seconds": solution.seconds, "converged": solution.converged}
 
 
 def _imputation() -> Stop:

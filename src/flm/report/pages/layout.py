@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -213,7 +213,7 @@ class Request:
         return Page(title, summary[:1].upper() + summary[1:], facts, [*first, *sections, *last])
 
 
-def steps_table(history: Mapping[str, Sequence[object]]) -> list[Table]:
+def steps_table(history: Mapping[str, Any]) -> list[Table]:
     """A history of a search as a table, unless it is empty or too long to read."""
     columns = {name: values for name, values in history.items() if np.ndim(values) == 1}
     if not columns or not 0 < len(next(iter(columns.values()))) <= MOST_STEPS:
