@@ -210,7 +210,8 @@ class AbstractSeries(eqx.Module):
     def _with(self, **changed: Numbers | bool | None) -> Self:
         """The series with some of its fields replaced."""
         fields: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return type(self)(**fields | changed)
+        fields.update(changed)
+        return type(self)(**fields)
 
     def _plus(self, other: AbstractSeries) -> Self:
         same = self._like(other)
