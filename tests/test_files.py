@@ -241,7 +241,7 @@ BAD_DOMAINS = {
     "code in a text": node("Region", function="__import__('os').system('true')", bounds=None, resolution=8),
     "an endless resolution": node("Region", function="x", bounds=None, resolution=10**9),
     "rings that are none": node("Outline", axes={"tuple": ["x", "t"]}, rings={"tuple": [1]}, margin=0.0, source=""),
-    "bounds that are none": node("NotHeld", box=1, source=""),
+    "bounds that are none": node("NotHeld", axes={"tuple": ["x"]}, intervals=1, source=""),
 }
 
 

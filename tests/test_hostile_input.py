@@ -95,7 +95,7 @@ REFUSED = [
     (lambda: BOX.piece("y=0"), "`where` must name an axis of the domain (x); got 'y' in 'y=0'."),
     (lambda: BOX.piece("x=__import__('os')"), "`where` must be a place like"),
     (lambda: flm.Disk(x=0, y=0, radius=nan), "`radius` must be a positive number; got nan."),
-    (lambda: flm.Ellipse(x=0, y=0, radii=1), "`radii` must be two half-axes (a, b); got 1."),
+    (lambda: flm.Ellipse(x=0, y=0, a="1", b=1), "`a` must be a positive number; got '1'."),
     (lambda: flm.Polygon(x=["a", "b", "c"], y=[0, 1, 0]), "`Polygon` must have numbers for vertices"),
     (lambda: flm.Polygon(x=0, y=1), "`Polygon` must have at least three finite vertices; got 1."),
     (lambda: flm.Polygon(x=[0, 1, 2], y=[0, 0, 0]), "`Polygon` must have an area"),

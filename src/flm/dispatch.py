@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import overload
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ from flm.models import AbstractLinearModel
 from flm.pde.problem import PDE
 from flm.pde.solve import solve_pde
 from flm.results import AbstractResult, Listener, Solution, listener
-from flm.wording import InputError, InputTypeError, check_count, short
+from flm.wording import InputError, InputTypeError, check_count, check_positive, short
 
 Problem = PDE | ConservationLaw | OptimalControl
 
@@ -93,8 +93,7 @@ def solve(
             f"`problem` must be a PDE, a ConservationLaw or an OptimalControl; got {type(problem).__name__}."
         )
     tol = TOLERANCES[kind] if tol is None else tol
-    if not (isinstance(tol, int | float | np.number) and np.isfinite(tol) and tol > 0):
-        raise InputError(f"`tol` must be a positive number; got {tol!r}.")
+    tol = check_positive("tol", tol)
     if tol < 1e-5 and not jax.config.read("jax_enable_x64"):
         raise InputError(
             f"`tol` must be at least 1e-5 in 32-bit mode; got {tol!r}. Unset JAX_ENABLE_X64 or set it to 1 to go further."
@@ -110,6 +109,6 @@ def solve(
     if kind in known and not isinstance(method, known[kind]):
         what = "a name, a model that is linear in its amplitudes" if kind is PDE else "a name"
         raise InputTypeError(f"`method` must be {what} or None for a {kind.__name__}; got {short(method)}.")
-    options: dict[str, Any] = {"num_subnets": num_subnets, "method": method, "max_columns": max_columns, "seed": seed}
+    options = {"num_subnets": num_subnets, "method": method, "max_columns": max_columns, "seed": seed}
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # numbers that are not finite end in a status
-        return SOLVERS[kind](problem, float(tol), progress=listener(progress), **options)
+        return SOLVERS[kind](problem, tol, progress=listener(progress), **options)

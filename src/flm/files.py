@@ -7,12 +7,15 @@ The tree is JSON in the header; arrays are named by their place in it. Only regi
 from __future__ import annotations
 
 import contextlib
+import csv
 import dataclasses
 import importlib
+import io
 import json
 import math
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +48,7 @@ OBJECTS = {
     "RandomFourierFeatures": "flm.models",
     "SeparableSeries": "flm.series",
     "SharedBasisNetwork": "flm.models",
-    "SideBySide": "flm.models.side_by_side",
+    "SideBySide": "flm.models",
     "Silvescu": "flm.models",
     "SingularFunctions": "flm.pde.waves.enriched",
     "Siren": "flm.models",
@@ -88,7 +91,7 @@ PARTS = {
 KINDS = OBJECTS | PARTS
 
 
-def write_atomic(path: Any, content: bytes) -> None:
+def write_atomic(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file so that at any moment it is absent, old or complete."""
     path = as_path(path)
     if path.is_dir() or path.name == "" or (path.exists() and not path.is_file()):
@@ -119,6 +122,14 @@ def write_atomic(path: Any, content: bytes) -> None:
         ) from None
 
 
+def write_csv(path: str | os.PathLike[str], rows: Iterable[Iterable[object]]) -> None:
+    """Write a CSV file; numbers with all digits."""
+    text = io.StringIO()
+    cells = ([f"{v:.17g}" if isinstance(v, float) else v for v in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows(cells)
+    write_atomic(path, text.getvalue().encode())
+
+
 def to_json(record: object) -> str:
     """JSON for people and machines: NumPy numbers and arrays as plain ones, and null for what is not finite."""
     return json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
@@ -136,14 +147,14 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | bool) else str(value)
 
 
-def as_path(path: Any) -> Path:
+def as_path(path: object) -> Path:
     """A path from a string or path; other things, and strings that name nothing, are refused."""
     if not isinstance(path, str | os.PathLike) or "\0" in str(path):
         raise InputTypeError(f'`path` must be a path such as "model.safetensors"; got {path!r}.')
     return Path(path)
 
 
-def save(obj: Any, path: Any) -> None:
+def save(obj: object, path: str | os.PathLike[str]) -> None:
     """Write a series, model, solution or fitted estimator to a `.safetensors` file.
 
     Args:
@@ -169,7 +180,7 @@ def save(obj: Any, path: Any) -> None:
     write_atomic(path, to_bytes(arrays, metadata={"flm": json.dumps(header)}))
 
 
-def load(path: Any) -> Any:
+def load(path: str | os.PathLike[str]) -> Any:
     """Read what `save` wrote. Safe to use on a file from a stranger: nothing in it is executed.
 
     Example:
@@ -214,7 +225,7 @@ def _class(kind: str) -> Any:
     return getattr(importlib.import_module(KINDS[kind]), kind)
 
 
-def _is_registered(value: Any) -> bool:
+def _is_registered(value: object) -> bool:
     kind = type(value).__name__
     return kind in KINDS and _class(kind) is type(value)
 
@@ -266,17 +277,12 @@ def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
         raise InputError(f"the fields of {node['kind']} are {sorted(names)}; the file has {sorted(fields)}")
     if not type(kind).__module__.startswith("equinox"):  # a plain dataclass: NumPy arrays, and no need of JAX
         return kind(**fields)
-    obj = object.__new__(kind)
-    for name, value in fields.items():
-        object.__setattr__(obj, name, _to_device(value))
-    if hasattr(obj, "__check_init__"):
-        obj.__check_init__()
-    return obj
-
-
-def _to_device(value: Any) -> Any:
-    """Arrays as JAX arrays, also inside tuples and dicts."""
     import jax
     import jax.numpy as jnp
 
-    return jax.tree.map(lambda v: jnp.asarray(v) if isinstance(v, np.ndarray) else v, value)
+    obj = object.__new__(kind)
+    for name, value in fields.items():  # arrays as JAX arrays, also inside tuples and dicts
+        object.__setattr__(obj, name, jax.tree.map(lambda v: jnp.asarray(v) if isinstance(v, np.ndarray) else v, value))
+    if hasattr(obj, "__check_init__"):
+        obj.__check_init__()
+    return obj

@@ -103,12 +103,10 @@ class FLM(torch.nn.Module):
         arrays = [device(p.detach().cpu().numpy()) for p in (self.frequencies, self.amplitudes, self.phases)]
         model = eqx.tree_at(lambda f: (f.frequencies, f.amplitudes, f.phases), self._template, arrays)
         center, scale = (tuple(map(float, v.cpu())) for v in (self.center, self.scale))
-        if all(np.float32(a) == np.float32(b) for a, b in zip((*center, *scale), self._mapping(), strict=True)):
+        given = self._template.map
+        if np.array_equal(np.array([center, scale], np.float32), np.array([given.center, given.scale], np.float32)):
             return model  # the map as it was given, not as a lower precision rounded it
-        return eqx.tree_at(lambda f: f.map, model, InputMap(center, scale, self._template.map.axes))
-
-    def _mapping(self) -> tuple[float, ...]:
-        return (*self._template.map.center, *self._template.map.scale)
+        return eqx.tree_at(lambda f: f.map, model, InputMap(center, scale, given.axes))
 
     @property
     def num_parameters(self) -> int:

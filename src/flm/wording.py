@@ -22,8 +22,7 @@ A solve that does not reach its tolerance raises nothing: `solution.status` says
 import difflib
 import math
 from collections.abc import Iterable
-from numbers import Integral
-from typing import Any
+from numbers import Integral, Real
 
 
 class FLMError(Exception):
@@ -75,11 +74,18 @@ class OutsideWarning(UserWarning):
     """A solution was called outside of its domain, where its values are NaN."""
 
 
-def check_count(name: str, value: Any, least: int = 0) -> int:
+def check_count(name: str, value: object, least: int = 0) -> int:
     """That argument as a number of things, refused unless it is an integer of at least `least`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise InputError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
     return int(value)
+
+
+def check_positive(name: str, value: object) -> float:
+    """That argument as a float, refused unless it is a finite number above zero."""
+    if not isinstance(value, Real) or not (math.isfinite(value) and float(value) > 0):
+        raise InputError(f"`{name}` must be a positive number; got {value!r}.")
+    return float(value)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -233,8 +233,8 @@ def test_siren_1_is_a_liu_network_with_equal_frequencies():
 
 
 def test_random_features_are_not_trained():
-    model = flm.models.RandomFourierFeatures(SQUARE, 6, key=0, num_features=10)
-    assert model.num_parameters == model.mlp.num_parameters == 20 * 6 + 6 + 42 + 7
+    model = flm.models.RandomFourierFeatures(SQUARE, 6, key=0)
+    assert model.num_parameters == model.mlp.num_parameters == 12 * 6 + 6 + 42 + 7
     assert flm.models.RandomFourierFeatures(SQUARE, 6, key=0, scale=50.0).projections.std() > 25
 
 

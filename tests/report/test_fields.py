@@ -1,6 +1,7 @@
 """Figures of solutions: what is drawn, from solutions built by hand."""
 
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -92,3 +93,11 @@ def test_pictures_for_pages():
     assert limits(np.array([-1.0, 2.0]))["vmin"] == -2.0
     assert limits(np.array([0.5, 2.0]))["vmin"] == 0.5
     assert "matplotlib.pyplot" not in sys.modules or figure.number
+
+
+def test_the_names_of_many_pieces_fit_beside_their_spectrum():
+    solution = flm.solve(flm.problems.oscillator(), tol=1e-6)
+    assert len(solution.pieces) > 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # matplotlib warns where a legend leaves no room for its panel
+        to_svg(plot_spectrum(solution))

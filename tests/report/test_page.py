@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import flm
+from flm.report.pages.answer import solution_page
 from flm.report.pages.layout import Code, Curves, HeatMap, Page, Picture, Request, Section, Table, Text
-from flm.report.pages.solution import solution_page
 from flm.results import Ending, Solution, Word
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -173,8 +173,7 @@ def test_dark_is_for_screens_and_print_cuts_nothing(page):
 @pytest.fixture(scope="module")
 def others():
     """The pages of a control law and of a fit."""
-    from flm.report.pages.control import control_page
-    from flm.report.pages.fit import fit_page
+    from flm.report.pages.answer import control_page, fit_page
 
     problem = flm.OptimalControl(
         dynamics=lambda x, f: (f - x,),

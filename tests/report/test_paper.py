@@ -13,9 +13,8 @@ from flm.cli.run import run as command
 from flm.paper import plan as study_paper
 from flm.paper import printed
 from flm.paper.plan import DISK, Plan, full_plan, run_paper
-from flm.report.pages.files import named_items
-from flm.report.pages.layout import Table
-from flm.report.paper.cells import mean, ratio
+from flm.report.pages.layout import Table, named_items
+from flm.report.paper.control import mean, ratio
 from flm.report.paper.page import paper_page
 from flm.study import Store
 from flm.study.store import Row, run_key

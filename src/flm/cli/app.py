@@ -45,8 +45,8 @@ for _function, _line in (
     (show.show, "List the largest terms of a saved file, draw its spectrum."),
     (demo.demo, "Take the tour: the paper's problems beside its numbers."),
     (doctor.doctor, "Report versions, device and precision, run a self-test."),
+    (paper.paper, "Make the paper's tables and figures beside ours."),
 ):
     app.command(_function.__name__, short_help=_line)(_function)
 
-study.add_to(app)
-paper.add_to(app)
+app.add_typer(study.study_app, name="study")

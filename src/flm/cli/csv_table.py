@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,23 +22,27 @@ class CsvTable:
     names: tuple[str, ...]
     cells: list[list[str]]
 
-    def column(self, name: str, *, role: str) -> int:
-        """The place of a column, or an error with the nearest name."""
-        if name in self.names:
-            return self.names.index(name)
-        near = did_you_mean(name, self.names)
-        raise InputError(
-            f"`{role}` must be a column of {self.path.name} ({', '.join(self.names)}); got {name!r}.{near}"
-        )
+    def columns(self, chosen: str | Iterable[str] | None, role: str, *, but: str | None = None) -> list[str]:
+        """These names, "a,b,c" or one by one, or all but one; an error with the nearest name where one is no column."""
+        if chosen is None:
+            return [name for name in self.names if name != but]
+        names = [name.strip() for name in chosen.split(",")] if isinstance(chosen, str) else list(chosen)
+        for name in names:
+            if name not in self.names:
+                raise InputError(
+                    f"`{role}` must be a column of {self.path.name} ({', '.join(self.names)}); got {name!r}."
+                    + did_you_mean(name, self.names)
+                )
+        return names
 
     def numbers(self, names: list[str], *, missing: bool = False, dates: str | None = None) -> np.ndarray:
         """Columns as numbers (rows, len(names)); empty cells are NaN where `missing`; the column `dates` in seconds."""
-        found = np.empty((len(self.cells), len(names)))
-        for j, name in enumerate(names):
-            place = self.column(name, role="columns")
-            for i, row in enumerate(self.cells):
-                found[i, j] = self._number(row[place], name, i, missing, name == dates)
-        return found
+        places = [(name, self.names.index(name)) for name in names]
+        rows = [
+            [self._number(row[place], name, i, missing, name == dates) for name, place in places]
+            for i, row in enumerate(self.cells)
+        ]
+        return np.array(rows, float).reshape(len(rows), len(names))
 
     def _number(self, text: str, name: str, row: int, missing: bool, date: bool) -> float:
         text = text.strip()
@@ -63,7 +67,7 @@ class CsvTable:
         )
 
 
-def read_csv(path: Any) -> CsvTable:
+def read_csv(path: str | Path) -> CsvTable:
     """Read a CSV file whose first line is a header."""
     path = Path(path)
     if not path.is_file():

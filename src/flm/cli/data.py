@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flm.cli.output import COMMAND, folder, remark, say, say_json, watching
+from flm.cli.output import COMMAND, Json, folder, remark, say, say_json, say_written, watching
 from flm.wording import InputError, OutsideWarning, measured
 
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
 Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with a header.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def fit(
@@ -42,45 +45,25 @@ def fit(
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
         found = read_csv(table)
-        found.column(target, role="--target")
-        names = (
-            [n for n in found.names if n != target] if features is None else [n.strip() for n in features.split(",")]
-        )
-        for name in names:
-            found.column(name, role="--features")
-        X, y = found.numbers(names), found.numbers([target])[:, 0]
-        model = flm.FLMRegressor(subnets, progress=within(listen, 0.1, 0.8)).fit(_frame(X, names), y)
+        found.columns([target], "--target")
+        names = found.columns(features, "--features", but=target)
+        X, y = _frame(found.numbers(names), names), found.numbers([target])[:, 0]
+        model = flm.FLMRegressor(subnets, progress=within(listen, 0.1, 0.8)).fit(X, y)
         listen(Progress("evaluating", share=0.8))
-        mean = model.predict(_frame(X, names))
+        mean, name = model.predict(X), f"{target} by {', '.join(names)}"
         score = float(1.0 - np.sum((y - mean) ** 2) / max(np.sum((y - y.mean()) ** 2), np.finfo(float).tiny))
         if out is not None:
             listen(Progress("writing", share=0.85))
-            name = f"{target} by {', '.join(names)}"
-            request = Request(name, f"{name}, from {table.name}", COMMAND.get())
-            write_fit(model, _frame(X, names), y, folder(out), request, target)
+            write_fit(model, X, y, folder(out), Request(name, f"{name}, from {table.name}", COMMAND.get()), target)
     if json:
-        frequencies = model.frequencies_
-        say_json(
-            {
-                "target": target,
-                "features": names,
-                "kind": model.kind_,
-                "noise": model.noise_,
-                "r2": score,
-                "rows": len(y),
-                "frequencies": frequencies,
-            }
-        )
+        record = {"target": target, "features": names, "kind": model.kind_, "noise": model.noise_, "r2": score}
+        say_json(record | {"rows": len(y), "frequencies": model.frequencies_})
         return
-    say(
-        f"{target} by {', '.join(names)}: {len(y):,} rows, {len(model.frequencies_)} frequency vectors ({model.kind_})",
-        style="bold",
-    )
+    say(f"{name}: {len(y):,} rows, {len(model.frequencies_)} frequency vectors ({model.kind_})", style="bold")
     say(f"  noise           {measured(float(model.noise_))}")
     say(f"  explained       {100 * score:.4g} % of the variance, in sample")
     say(f"\n{model.spectrum_}")
-    if out is not None:
-        say(f"\nWritten to {out}")
+    say_written(out)
 
 
 def impute(
@@ -100,25 +83,18 @@ def impute(
 
     Example: flm impute examples/tables/series.csv --time hour --out filled.csv
     """
-    import csv
-    import io
-
     import numpy as np
 
     import flm
     from flm.cli.csv_table import read_csv
-    from flm.files import write_atomic
+    from flm.files import write_csv
     from flm.results import Progress, within
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
         found = read_csv(table)
-        if time is not None:
-            found.column(time, role="--time")
-        names = [n for n in found.names if n != time] if columns is None else [n.strip() for n in columns.split(",")]
-        for name in names:
-            found.column(name, role="--columns")
-        head = [time] if time is not None else []
+        head = [] if time is None else found.columns([time], "--time")
+        names = found.columns(columns, "--columns", but=time)
         X = found.numbers([*head, *names], missing=True, dates=time)
         imputer = flm.FLMImputer(window, None if time is None else 0, progress=within(listen, 0.1, 0.8)).fit(X)
         imputation = imputer.set_params(progress=within(listen, 0.8, 0.9)).impute(X, fitted=True)
@@ -133,9 +109,7 @@ def impute(
         if deviations:
             headers += [f"{name}_standard_deviation" for name in names]
             cells = [row + [f"{v:.6g}" for v in extra] for row, extra in zip(cells, std, strict=True)]
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([headers, *cells])
-        write_atomic(out, text.getvalue().encode())
+        write_csv(out, [headers, *cells])
     counts = {name: int(holes[:, j].sum()) for j, name in enumerate(names)}
     if json:
         beyond = imputation.extrapolated[:, len(head) :].sum(axis=0)
@@ -143,12 +117,10 @@ def impute(
         say_json({"filled": counts, "extrapolated": extrapolated, "rows": len(X), "out": str(out)})
         return
     say(f"{table.name}: {sum(counts.values()):,} of {holes.size:,} cells filled", style="bold")
-    for name, count in counts.items():
+    for j, (name, count) in enumerate(counts.items()):
         if count:
-            j = names.index(name)
-            say(
-                f"  {name}: {count:,} filled, standard deviation about {measured(float(np.median(std[holes[:, j], j])))}"
-            )
+            typical = measured(float(np.median(std[holes[:, j], j])))
+            say(f"  {name}: {count:,} filled, standard deviation about {typical}")
     say(f"Written to {out}")
 
 
@@ -166,15 +138,14 @@ def predict(
 
     import flm
     from flm.cli.csv_table import read_csv
-    from flm.report.files import write_csv
+    from flm.files import write_csv
     from flm.results import Progress
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
         found, points = flm.load(model), read_csv(table)
-        names = _inputs(found) or list(points.names)
-        for name in names:
-            points.column(name, role="inputs of the model")
+        inputs = getattr(found, "feature_names_in_", getattr(found, "axes", None))
+        names = points.columns(inputs, "inputs of the model")
         X = points.numbers(names)
         listen(Progress("evaluating", share=0.3))
         if hasattr(found, "predict"):
@@ -192,7 +163,7 @@ def predict(
         headers, rows = [*names, *columns], np.column_stack([X, *columns.values()])
         if out is not None:
             listen(Progress("writing", share=0.6))
-            write_csv(out, headers, rows)
+            write_csv(out, [headers, *rows])
     if outside:
         remark(f"{outside:,} of {len(X):,} rows are outside of the domain of the solution: their values are NaN.")
     if json:
@@ -205,13 +176,7 @@ def predict(
         say(f"{len(rows):,} rows written to {out}")
 
 
-def _inputs(found: Any) -> list[str] | None:
-    names = getattr(found, "feature_names_in_", None)
-    names = getattr(found, "axes", None) if names is None else names
-    return None if names is None else [str(name) for name in names]
-
-
-def _frame(X: Any, names: list[str]) -> Any:
+def _frame(X: np.ndarray, names: list[str]) -> np.ndarray | pd.DataFrame:
     """The table with its names where pandas is installed, so that a fitted estimator remembers them."""
     try:
         import pandas as pd

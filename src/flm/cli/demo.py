@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from flm.cli.output import folder, say, say_json, table, watching
+from flm.cli.output import Json, folder, say, say_json, table, watching
 
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the page and the record go.")] = Path("flm-demo"),
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Solve the paper's problems, compare with its numbers and write a page; about a minute on two cores.
 

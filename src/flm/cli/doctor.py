@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flm.cli.output import folder, say, say_json
+from flm.cli.output import Json, folder, say, say_json
 
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "scikit-learn", "matplotlib", "safetensors")
 EXTRAS = ("dask", "torch", "casadi", "pandas", "xarray", "finufft")
@@ -17,7 +17,7 @@ EXTRAS = ("dask", "torch", "casadi", "pandas", "xarray", "finufft")
 
 def doctor(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the report, doctor.json, here.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Report versions, device, precision and BLAS threads, and run a self-test.
 

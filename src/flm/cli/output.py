@@ -10,7 +10,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from flm.wording import InputError
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from flm.results import Listener, Progress
 
 LATE = 2.0  # seconds before a bar appears
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 # Set by `run` for one command line.
 QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -42,11 +45,17 @@ def remark(text: str) -> None:
         print(f"flm: {text}", file=sys.stderr)
 
 
-def say_json(record: Mapping[str, Any]) -> None:
+def say_json(record: Mapping[str, object]) -> None:
     """A JSON object on stdout, also under `--quiet`."""
     from flm.files import to_json
 
-    print(to_json(dict(record)))
+    print(to_json(record))
+
+
+def say_written(out: Path | None) -> None:
+    """Which folder or file was written, where one was."""
+    if out is not None:
+        say(f"\nWritten to {out}")
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:

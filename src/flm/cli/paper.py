@@ -5,20 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flm.cli.output import folder, say, say_json, watching
+from flm.cli.output import Json, folder, say, say_json, watching
 from flm.cli.study import LINES, Count, check_workers
 
 if TYPE_CHECKING:
     from flm.report.pages.layout import Page
-
-
-def add_to(app: typer.Typer) -> None:
-    """Give the command line its `paper` command."""
-    app.command("paper", short_help="Make the paper's tables and figures beside ours.")(paper)
 
 
 def paper(
@@ -31,7 +26,7 @@ def paper(
     ] = None,
     workers: Count = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cost and stop.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Compute every table and figure of the paper, by its recipe and by our solver, and write a page.
 
@@ -41,19 +36,18 @@ def paper(
     """
     from flm.paper.imputation import VARIABLE, find_series, fingerprint
     from flm.paper.plan import Plan, cost, full_plan, run_paper, store_path
-    from flm.report.pages.files import write_page
+    from flm.report.pages.layout import write_page
     from flm.report.paper.page import paper_page
     from flm.study import Store, local, read_rows
 
     who = local(check_workers(workers))
-    series = find_series(ett)
-    mark = None
-    if series is not None:
-        mark = fingerprint(series)
-        os.environ[VARIABLE] = str(series.parent)  # for the worker processes
+    series, mark = find_series(ett), None
     tell = (lambda text: None) if json else say
     if series is None:
         tell(f"Imputation is left out: name the folder of ETTh1.csv with --ett FOLDER or in {VARIABLE}.")
+    else:
+        mark = fingerprint(series)
+        os.environ[VARIABLE] = str(series.parent)  # for the worker processes
     plan = Plan(series=mark) if quick else full_plan(mark)
     path = folder(out)
     stopped = False
@@ -73,30 +67,25 @@ def paper(
     page = paper_page(plan, rows, command)
     written = write_page(page, path, "paper", pictures=True)
     failed = sum(row.status == "failed" for row in rows.values())
+    facts = dict(page.facts)
     if json:
-        say_json(_record(page, written, stopped, failed))
+        found = {"facts": facts, "tables": _tables(page), "files": [str(p) for p in written]}
+        say_json(found | {"stopped": stopped, "failed": failed})
     else:
-        _tell(page, written[0], failed)
+        said = f"{facts['runs']} runs, {facts['processor time']} of processor time"
+        say(f"{said}{f', {failed} failed' if failed else ''}.")
+        say(f"The page: {written[0]}; its tables and figures are beside it as Markdown, CSV and PNG.")
     if stopped:
         print(f"flm: stopped. What was done is kept in {path}; the same command goes on from there.", file=sys.stderr)
     if stopped or failed:
         raise typer.Exit(1)
 
 
-def _tell(page: Page, html: Path, failed: int) -> None:
-    facts = dict(page.facts)
-    say(f"{facts['runs']} runs, {facts['processor time']} of processor time{f', {failed} failed' if failed else ''}.")
-    say(f"The page: {html}; its tables and figures are beside it as Markdown, CSV and PNG.")
+def _tables(page: Page) -> dict[str, object]:
+    from flm.report.pages.layout import Table, named_items
 
-
-def _record(page: Page, written: list[Path], stopped: bool, failed: int) -> dict[str, Any]:
-    from flm.report.pages.files import named_items
-    from flm.report.pages.layout import Table
-
-    tables = {
+    return {
         stem: {"columns": list(item.headers), "rows": [list(row) for row in item.rows]}
         for stem, item in named_items(page)
         if isinstance(item, Table)
     }
-    found = {"facts": dict(page.facts), "tables": tables, "files": [str(p) for p in written]}
-    return found | {"stopped": stopped, "failed": failed}

@@ -80,7 +80,7 @@ def _usage(error: Any) -> int:
     return _say(f"{text if text.endswith(('.', '?')) else text + '.'} Try: {command} --help", 2)
 
 
-def _warn(message: Any, category: type[Warning], *rest: Any, **named: Any) -> None:
+def _warn(message: Warning | str, category: type[Warning], *rest: object, **named: object) -> None:
     """A warning in one line; what libraries deprecate is not for the one who types."""
     if not (QUIET.get() or issubclass(category, DeprecationWarning | PendingDeprecationWarning)):
         _say(f"warning: {message}", 0)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flm.cli.output import folder, say, say_json
+from flm.cli.output import Json, folder, say, say_json, say_written
 from flm.wording import InputError
 
 
@@ -15,14 +15,15 @@ def show(
     model: Annotated[Path, typer.Argument(help="A file written by flm.", metavar="MODEL.safetensors")],
     terms: Annotated[int, typer.Option(help="How many of the largest terms.", min=1)] = 10,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write spectrum.png and spectrum.svg here.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Show a saved series, model, solution or estimator: its largest terms, frequencies as periods, its spectrum.
 
     Example: flm show heat/model.safetensors --terms 5
     """
     import flm
-    from flm.report.series import labeled_series
+    from flm.report.figures.fields import labeled_series, plot_spectrum
+    from flm.report.files import write_figures
 
     found = flm.load(model)
     series = labeled_series(found)
@@ -41,9 +42,6 @@ def show(
         if not listed:
             say("  not a plain Fourier series: no terms to list.")
     if out is not None:
-        from flm.report.figures.fields import plot_spectrum
-        from flm.report.files import write_figures
-
         write_figures(folder(out), {"spectrum": plot_spectrum(found)})
         if not json:
-            say(f"\nWritten to {out}")
+            say_written(out)

@@ -1,18 +1,19 @@
-"""`flm solve`: a problem by name or file, to a tolerance."""
+"""`flm solve`: a problem by name or file, to a tolerance; and what `flm train` shares with it."""
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from flm.cli.output import COMMAND, folder, say, say_json, watching
-from flm.wording import measured
+from flm.wording import InputError, did_you_mean, measured
 
 if TYPE_CHECKING:
-    from flm.cli.named import Asked
     from flm.control.solution import ControlSolution
     from flm.results import Solution
 
@@ -42,7 +43,6 @@ def solve(
     Example: flm solve heat --tol 1e-10
     """
     import flm
-    from flm.cli.named import find_problem
     from flm.dispatch import TOLERANCES
 
     asked = find_problem(problem, settings)
@@ -96,3 +96,49 @@ def print_solution(found: Mapping[str, Any]) -> None:
         say(f"    {'amplitude':>12}  {'phase':>8}" + "".join(f"  {'period in ' + a:>14}" for a in found["axes"]))
         for t in terms:
             say(f"    {t['amplitude']:12.6g}  {t['phase']:8.4f}" + "".join(f"  {p:14.6g}" for p in t["period"]))
+
+
+class Asked(NamedTuple):
+    """A problem, its name, and the text or call that made it."""
+
+    problem: Any  # of any kind: what a command does not take is refused by what it calls
+    name: str
+    text: str
+
+
+def find_problem(what: str, settings: list[str] | None) -> Asked:
+    """A problem of the catalogue by its name, or one written in a file that ends in .toml.
+
+    `settings` are texts "name=value": arguments of the catalogue's function, or parameters of the file.
+    """
+    numbers = dict(_setting(text) for text in settings or [])
+    if what.endswith(".toml") or Path(what).is_file():
+        from flm.problems.text import read_problem
+
+        path = Path(what)
+        return Asked(read_problem(path, parameters=numbers), path.stem, path.read_text(encoding="utf-8"))
+    from flm.problems import catalogue
+
+    makers = catalogue()
+    if what not in makers:
+        near = did_you_mean(what.replace("-", "_"), makers)
+        raise InputError(f"the problem must be a .toml file or one of {', '.join(makers)}; got {what!r}.{near}")
+    known = inspect.signature(makers[what]).parameters
+    for name in numbers:
+        if name not in known:
+            takes = f"one of {', '.join(known)}" if known else "left out: there are none"
+            raise InputError(f"`--set` for {what} must be {takes}; got {name!r}.{did_you_mean(name, known)}")
+    call = ", ".join(f"{k}={v!r}" for k, v in numbers.items())
+    document = (inspect.getdoc(makers[what]) or "").splitlines()[:1]
+    return Asked(makers[what](**numbers), what, "\n".join([f"flm.problems.{what}({call})", *document]))
+
+
+def _setting(text: str) -> tuple[str, float]:
+    name, equals, value = text.partition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not equals or not name.strip().isidentifier() or not math.isfinite(number):
+        raise InputError(f"`--set` must be name=number; got {text!r}.")
+    return name.strip(), number

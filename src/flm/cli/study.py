@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flm.cli.output import COMMAND, folder, say, say_json, table, watching
+from flm.cli.output import COMMAND, Json, folder, say, say_json, table, watching
 from flm.wording import InputError, duration, measured
 
 if TYPE_CHECKING:
@@ -37,12 +37,6 @@ StoreFile = Annotated[
     Path | None, typer.Option("--store", help="Where the runs are kept. Default: SPEC.sqlite beside the specification.")
 ]
 Count = Annotated[int, typer.Option("--workers", help="Processes; 0 for one per core.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Give the command line its `study` commands."""
-    app.add_typer(study_app, name="study")
 
 
 @study_app.command()
@@ -68,7 +62,7 @@ def run(
     path = store or found.path.with_suffix(".sqlite")
     who = study.dask(dask) if dask else study.local(check_workers(workers))
     if dry_run:
-        with _opened(found, path) if path.exists() else contextlib.nullcontext() as kept:
+        with study.Store(path) if path.exists() else contextlib.nullcontext() as kept:
             cost = study.estimate(found, who.count, kept.keys() if kept else ())
         record = {"runs": cost.runs, "final_runs": cost.final_runs, "workers": who.count}
         seconds = (cost.seconds + cost.final_seconds) / who.count
@@ -111,11 +105,9 @@ def status(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
     Example: flm study status quick
     """
     from flm import study
-    from flm.paper.protocol import find_spec
     from flm.study.spec import problem_name
 
-    found = find_spec(spec)
-    with _opened(found, store) as opened:
+    with _opened(spec, store) as (found, opened):
         counts = study.status(found, opened)
     best = [{"problem": p, "model": m, "mse": s, "run": r} for (p, m), (s, r) in sorted(counts.best.items())]
     if json:
@@ -137,11 +129,9 @@ def select(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
     Example: flm study select quick
     """
     from flm import study
-    from flm.paper.protocol import find_spec
     from flm.study.spec import problem_name
 
-    found = find_spec(spec)
-    with _opened(found, store) as opened:
+    with _opened(spec, store) as (found, opened):
         rows = study.read_rows(opened)
     groups = []
     for group in found.groups:
@@ -173,15 +163,15 @@ def report(
 
     Example: flm study report quick --out report
     """
-    from flm.paper.protocol import find_spec
-    from flm.report.pages.study import write_report
+    from flm.report.pages.layout import write_page
+    from flm.report.pages.study import study_page
     from flm.study.results import read_rows
 
-    found = find_spec(spec)
-    with _opened(found, store) as opened:
+    with _opened(spec, store) as (found, opened):
         rows = read_rows(opened)
     run_first = shlex.join(["flm", "study", "run", spec, *(["--store", str(store)] if store else [])])
-    _say_written(write_report(found, rows, folder(out), f"{run_first}\n{COMMAND.get()}"), json)
+    page = study_page(found, rows, f"{run_first}\n{COMMAND.get()}")
+    _say_written(write_page(page, folder(out), "report"), json)
 
 
 @study_app.command()
@@ -190,9 +180,7 @@ def audit(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
 
     Example: flm study audit quick
     """
-    from flm.paper.protocol import find_spec
-
-    with _opened(find_spec(spec), store) as opened:
+    with _opened(spec, store) as (_, opened):
         found = opened.audit()
     if json:
         say_json({"rows": found.rows, "done": found.done, "sound": found.sound, "problems": list(found.problems)})
@@ -213,19 +201,19 @@ def export(
 
     Example: flm study export quick --to runs.csv
     """
-    from flm.paper.protocol import find_spec
-
-    with _opened(find_spec(spec), store) as opened:
+    with _opened(spec, store) as (_, opened):
         _say_written(opened.export(to), json)
 
 
 @contextlib.contextmanager
-def _opened(spec: Spec, store: Path | None) -> Iterator[Store]:
-    """The store of a study, for reading."""
+def _opened(spec: str, store: Path | None) -> Iterator[tuple[Spec, Store]]:
+    """A specification, and the store of its runs for reading."""
+    from flm.paper.protocol import find_spec
     from flm.study.store import Store
 
-    with Store(store or spec.path.with_suffix(".sqlite")) as opened:
-        yield opened
+    found = find_spec(spec)
+    with Store(store or found.path.with_suffix(".sqlite")) as opened:
+        yield found, opened
 
 
 def _say_written(written: Path | list[Path], json: bool) -> None:

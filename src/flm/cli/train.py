@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from flm.cli.output import say, say_json, watching
-from flm.cli.solve import Json, Name, Out, Setting, keep, print_solution
+from flm.cli.output import say, say_json, say_written, watching
+from flm.cli.solve import Json, Name, Out, Setting, find_problem, keep, print_solution
 from flm.wording import InputError
 
 
@@ -35,7 +35,6 @@ def train(
     import optax
 
     import flm
-    from flm.cli.named import find_problem
     from flm.models.named import named_model
     from flm.paper.protocol import POINTS
     from flm.pde.problem import strong_form
@@ -66,7 +65,6 @@ def train(
     else:
         print_solution(found)
         say(f"  training loss   {loss:.3e} after {spent:,} epochs")
-        if out is not None:
-            say(f"\nWritten to {out}")
+        say_written(out)
     if solution.status.word == "diverged":
         raise typer.Exit(1)

@@ -3,7 +3,7 @@
 A domain (`base`) has a bounding box, a level that is negative inside, a sampler of its inside, and pieces of its boundary
 with samplers and outward normals (`piece`). Shapes are boxes, balls, curves, polygons and level sets; `boolean` cuts and
 joins them and keeps whose boundary a piece was, `product` multiplies a region with an interval of time. `where` reads
-"x=0, t=min"; points come from `sequences` and `sobol`, the one place where sampling is decided; `outline` is what a file
+"x=0, t=min"; points come from `sequences`, the one place where sampling is decided; `outline` is what a file
 holds of a region that is code.
 
 Conventions: a level is negative inside; normals are unit vectors pointing outside; samples are float64 arrays (P, m),

@@ -10,7 +10,7 @@ import numpy as np
 from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.box import Box
 from flm.domains.piece import Patch, Piece
-from flm.wording import InputError, number_text
+from flm.wording import InputError, check_positive, number_text
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -45,7 +45,7 @@ class Ball(AbstractDomain):
         axes, origin = read_center(type(self).__name__, center, axes, coordinates, dimension=self._dimension)
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "origin", origin)
-        object.__setattr__(self, "radius", positive("radius", radius))
+        object.__setattr__(self, "radius", check_positive("radius", radius))
 
     @classmethod
     def _unpack(cls, named: dict[str, Any]) -> "Ball":
@@ -54,23 +54,45 @@ class Ball(AbstractDomain):
     @cached_property
     def bounds(self) -> np.ndarray:
         """The cube around the ball, (m, 2)."""
-        return _around(self.origin, self.radius)
+        bounds = np.array(self.origin)[:, None] + self.radius * np.array([-1.0, 1.0])
+        bounds.setflags(write=False)
+        return bounds
 
     def level(self, points: np.ndarray) -> np.ndarray:
         """The signed distance to the sphere."""
         return np.linalg.norm(points - np.array(self.origin), axis=1) - self.radius
 
-    @property
-    def centroid(self) -> np.ndarray:
-        """The center, (m,)."""
-        return np.array(self.origin)
+    centroid = AbstractDomain.center
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """The sphere: the circle in the plane, the two end points on a line."""
-        if len(self.axes) == 1:
+        """The sphere as one piece: the circle in the plane, the two end points on a line.
+
+        Area-preserving charts: the angle (m = 2), height and angle (m = 3, Archimedes), normalized Gaussians beyond.
+        """
+        from scipy.special import gamma, ndtri
+
+        m = len(self.axes)
+        if m == 1:
             return Box(**{self.axes[0]: tuple(self.bounds[0])}).pieces
-        return (_sphere(self, np.array(self.origin), self.radius),)
+
+        def chart(unit):
+            if m == 2:
+                angle = 2.0 * np.pi * unit[:, 0]
+                normals = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+            elif m == 3:
+                height, angle = 1.0 - 2.0 * unit[:, 0], 2.0 * np.pi * unit[:, 1]
+                ring = np.sqrt((1.0 - height) * (1.0 + height))
+                normals = np.stack([ring * np.cos(angle), ring * np.sin(angle), height], axis=1)
+            else:
+                normals = ndtri(unit)
+            normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+            return np.array(self.origin) + self.radius * normals, normals
+
+        # |S^(m−1)| = 2 π^(m/2) / Γ(m/2)
+        measure = 2.0 * np.pi ** (m / 2) / gamma(m / 2) * self.radius ** (m - 1)
+        ends = (False,) * (m - 1 if m <= 3 else m)
+        return (Piece(repr(self), self.axes, m - 1, (Patch(chart, ends, float(measure)),), owner=self),)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({center_text(self.axes, self.origin)}, radius={number_text(self.radius)})"
@@ -96,41 +118,12 @@ class Disk(Ball):
     _dimension: ClassVar[int | None] = 2
 
 
-def _sphere(owner: AbstractDomain, center: np.ndarray, radius: float) -> Piece:
-    """The sphere as one piece. Area-preserving charts: the angle (m = 2), height and angle (m = 3, Archimedes),
-    normalized Gaussians beyond.
-    """
-    from scipy.special import gamma, ndtri
-
-    m = len(center)
-
-    def chart(unit):
-        if m == 2:
-            angle = 2.0 * np.pi * unit[:, 0]
-            normals = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-        elif m == 3:
-            height, angle = 1.0 - 2.0 * unit[:, 0], 2.0 * np.pi * unit[:, 1]
-            ring = np.sqrt((1.0 - height) * (1.0 + height))
-            normals = np.stack([ring * np.cos(angle), ring * np.sin(angle), height], axis=1)
-        else:
-            normals = ndtri(unit)
-        normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-        return center + radius * normals, normals
-
-    # |S^(m−1)| = 2 π^(m/2) / Γ(m/2)
-    measure = 2.0 * np.pi ** (m / 2) / gamma(m / 2) * radius ** (m - 1)
-    ends = (False,) * (m - 1 if m <= 3 else m)
-    return Piece(repr(owner), owner.axes, m - 1, (Patch(chart, ends, float(measure)),), owner=owner)
-
-
-def _around(origin: Sequence[float], radius: float) -> np.ndarray:
-    bounds = np.array(origin)[:, None] + radius * np.array([-1.0, 1.0])
-    bounds.setflags(write=False)
-    return bounds
-
-
 def read_center(
-    shape: str, center: Any, axes: Sequence[str] | None, coordinates: dict[str, float], dimension: int | None
+    shape: str,
+    center: Sequence[float] | None,
+    axes: Sequence[str] | None,
+    coordinates: dict[str, float],
+    dimension: int | None,
 ) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """Axes and center of a shape, from a sequence or from keywords."""
     if center is not None and coordinates:
@@ -157,13 +150,6 @@ def read_center(
     if len(axes) != len(origin):
         raise InputError(f"`axes` must be {len(origin)} names, one for each coordinate; got {', '.join(axes)}.")
     return check_axes(axes), origin
-
-
-def positive(name: str, value: float) -> float:
-    """`value` as a float, refused unless finite and positive."""
-    if not isinstance(value, int | float | np.number) or not (np.isfinite(value) and value > 0):
-        raise InputError(f"`{name}` must be a positive number; got {value!r}.")
-    return float(value)
 
 
 def center_text(axes: Sequence[str], origin: Sequence[float]) -> str:

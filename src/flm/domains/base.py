@@ -2,10 +2,10 @@
 
 import keyword
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from flm.domains.piece import Patch, Piece, join
 from flm.domains.sequences import unit_points
 from flm.domains.where import parse_where, place_text
-from flm.wording import InputError, number_text, short
+from flm.wording import InputError, check_count, number_text, short
 
 if TYPE_CHECKING:
     from jax import Array
@@ -31,7 +31,7 @@ class AbstractDomain(ABC):
     A subclass is final and provides `axes`, `bounds`, `level` and `pieces`; all sampling follows from these.
     """
 
-    axes: Any  # tuple[str, ...]: a field of some domains, a property of others
+    axes: tuple[str, ...]
 
     @property
     @abstractmethod
@@ -82,6 +82,11 @@ class AbstractDomain(ABC):
         """What whoever looks at the domain should know, as a clause; "" where it is what it seems."""
         return "; ".join(leaf.note for leaf in self.leaves if leaf is not self and leaf.note)
 
+    @property
+    def in_text(self) -> str:
+        """The domain as a part of a longer expression."""
+        return repr(self)
+
     def stored(self, *, outward: bool = True) -> "AbstractDomain":
         """The domain as a file holds it, without code: itself, or an outline of it.
 
@@ -113,8 +118,7 @@ class AbstractDomain(ABC):
             seed: The same seed gives the same points.
             warp: Denser towards the faces of the bounding box (arcsine density), as least squares wants it.
         """
-        if not isinstance(n, int | np.integer) or n < 1:
-            raise InputError(f"`n` must be an integer of at least 1; got {n!r}.")
+        check_count("n", n, 1)
         if not isinstance(seed, int | np.integer):
             raise InputError(f"`seed` must be an integer; got {seed!r}.")
         tried = n if self._fills_bounds else int(n / max(self._filling, 1e-3)) + 8
@@ -133,7 +137,7 @@ class AbstractDomain(ABC):
         Args:
             shape: Points per axis, one number for all axes or one each.
         """
-        sizes: Any = tuple(shape) if isinstance(shape, tuple | list | np.ndarray) else (shape,) * len(self.axes)
+        sizes = (shape,) * len(self.axes) if isinstance(shape, int | np.integer) else tuple(shape)
         if len(sizes) != len(self.axes) or not all(isinstance(k, int | np.integer) and k >= 2 for k in sizes):
             raise InputError(
                 f"`shape` must be one number, or one for each of the axes {', '.join(self.axes)}, of at least 2; "
@@ -143,7 +147,7 @@ class AbstractDomain(ABC):
         points = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, len(lines))
         return points if self._fills_bounds else points[self.contains(points)]
 
-    def piece(self, where: Any) -> Piece:
+    def piece(self, where: "str | Piece | AbstractDomain") -> Piece:
         """The part of the domain that `where` names.
 
         Args:
@@ -162,11 +166,6 @@ class AbstractDomain(ABC):
         if where.strip() == "boundary":
             return self._boundary()
         return self._pinned(where)
-
-    def unclaimed(self, claimed: Iterable[Piece]) -> tuple[Piece, ...]:
-        """The natural pieces of the boundary whose names are not among those of `claimed`."""
-        names = {piece.name for piece in claimed}
-        return () if "boundary" in names else tuple(piece for piece in self.pieces if piece.name not in names)
 
     def __sub__(self, other: "AbstractDomain") -> "Combination":
         return _combine("-", self, other)
@@ -277,7 +276,7 @@ def check_axes(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _combine(operation: str, left: AbstractDomain, right: Any) -> "Combination":
+def _combine(operation: str, left: AbstractDomain, right: AbstractDomain) -> "Combination":
     from flm.domains.boolean import Combination  # a combination knows its parts, not the other way round
 
     return Combination(operation, left, right)

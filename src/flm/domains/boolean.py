@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flm.domains.base import EDGE, AbstractDomain
-from flm.domains.box import Box
 from flm.domains.outline import NotHeld
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import Corner
@@ -109,12 +107,8 @@ class Combination(AbstractDomain):
         left = self.left.stored(outward=outward)
         right = self.right.stored(outward=outward != (self.operation == "-"))
         if left.note or right.note:
-            return NotHeld(Box(**dict(zip(self.axes, self.bounds, strict=True))), repr(self))
+            return NotHeld(dict(zip(self.axes, self.bounds, strict=True)), repr(self))
         return Combination(self.operation, left, right)
-
-    @classmethod
-    def _unpack(cls, named: dict[str, Any]) -> "Combination":
-        return cls(named["operation"], named["left"], named["right"])
 
     @property
     def leaves(self) -> tuple[AbstractDomain, ...]:
@@ -159,15 +153,13 @@ class Combination(AbstractDomain):
     def holes(self) -> np.ndarray:
         """A point in each hole, (H, m): the centroids of shapes whose whole boundary is kept, turned around."""
         holes = [shape.holes[self.level(shape.holes) > 0.0] for shape in self._shapes if len(shape.holes)]
-        for piece in self.pieces:
-            if piece.owner.axes != self.axes:  # a factor of a product
+        for shape in dict.fromkeys(piece.owner for piece in self.pieces):
+            if shape is None or shape.axes != self.axes:  # a factor of a product
                 continue
-            whole = sum(patch.measure for own in piece.owner.pieces for patch in own.patches)
-            kept = sum(p.measure for p in self.pieces if p.owner == piece.owner)
-            if piece.owner.pieces[0].name != piece.name or kept < (1.0 - 1e-9) * whole:
-                continue
-            if np.all(self.level(piece.owner.interior(256, seed=0, warp=False)) > 0.0):
-                holes.append(piece.owner.centroid[None])
+            whole = sum(piece.measure for piece in shape.pieces)
+            kept = sum(piece.measure for piece in self.pieces if piece.owner == shape)
+            if kept >= (1.0 - 1e-9) * whole and np.all(self.level(shape.interior(256, seed=0, warp=False)) > 0.0):
+                holes.append(shape.centroid[None])
         return np.concatenate(holes) if holes else np.zeros((0, len(self.axes)))
 
     def _outward(self, earlier: tuple[AbstractDomain, ...]):
@@ -184,10 +176,12 @@ class Combination(AbstractDomain):
         return keep
 
     def __repr__(self) -> str:
-        def text(part):
-            return f"({part!r})" if isinstance(part, Combination) else repr(part)
+        return f"{self.left.in_text} {self.operation} {self.right.in_text}"
 
-        return f"{text(self.left)} {self.operation} {text(self.right)}"
+    @property
+    def in_text(self) -> str:
+        """The combination in parentheses."""
+        return f"({self!r})"
 
 
 def _flip(patch: Patch) -> Patch:

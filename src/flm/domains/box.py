@@ -52,11 +52,6 @@ class Box(AbstractDomain):
         bounds.setflags(write=False)
         return bounds
 
-    @property
-    def volume(self) -> float:
-        """Length, area or volume."""
-        return float(np.prod(self.width))
-
     def level(self, points: np.ndarray) -> np.ndarray:
         """The signed distance to the nearest face plane, negative inside."""
         low, high = self.bounds.T
@@ -89,10 +84,7 @@ class Box(AbstractDomain):
         """The faces, axis by axis, lower before upper."""
         return tuple(face for axis in self.axes for face in self.faces(axis))
 
-    @property
-    def centroid(self) -> np.ndarray:
-        """The center, (m,)."""
-        return self.center
+    centroid = AbstractDomain.center
 
     @property
     def corners(self) -> tuple[Corner, ...]:

@@ -3,23 +3,25 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flm.domains.ball import center_text, positive, read_center
+from flm.domains.ball import center_text, read_center
 from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.evaluate import compile_rows
 from flm.domains.outline import Outline, outline
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import centroid_of, crosses_itself, winds_around
-from flm.wording import InputError, InputTypeError, number_text
+from flm.wording import InputError, InputTypeError, check_positive, number_text
+
+if TYPE_CHECKING:
+    from jax import Array
 
 _NODES = 4096  # nodes of the arc length table
 _OUTLINE = 1024  # vertices of the polygon that tells inside from outside away from the curve
 
-# s (P,) → position (2, P), velocity (2, P)
-Path = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+Path = Callable[[np.ndarray], Sequence[np.ndarray]]  # s (P,) → position (2, P), velocity (2, P)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -28,7 +30,6 @@ class Ellipse(AbstractDomain):
 
     Args:
         center: The center, when it is not given by keywords.
-        radii: The half-axes (a, b); or give `a` and `b`.
         a: Half-axis along the first coordinate.
         b: Half-axis along the second coordinate.
         axes: Names of the axes, when they are not given by keywords; x and y by default.
@@ -47,27 +48,21 @@ class Ellipse(AbstractDomain):
     def __init__(
         self,
         center: Sequence[float] | None = None,
-        radii: Sequence[float] | None = None,
         *,
-        a: float | None = None,
-        b: float | None = None,
+        a: float,
+        b: float,
         axes: Sequence[str] | None = None,
         **coordinates: float,
     ):
         axes, origin = read_center("Ellipse", center, axes, coordinates, dimension=2)
-        if radii is None and a is not None and b is not None:
-            radii = (a, b)
-        elif radii is None or a is not None or b is not None:
-            raise InputError(f"`radii` must be (a, b), or `a` and `b` both given; got {radii=}, {a=}, {b=}.")
-        if not isinstance(radii, tuple | list | np.ndarray) or len(radii) != 2:
-            raise InputError(f"`radii` must be two half-axes (a, b); got {radii!r}.")
         object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "origin", origin)
-        object.__setattr__(self, "radii", (positive("a", radii[0]), positive("b", radii[1])))
+        object.__setattr__(self, "radii", (check_positive("a", a), check_positive("b", b)))
 
     @classmethod
     def _unpack(cls, named: dict[str, Any]) -> "Ellipse":
-        return cls(named["origin"], named["radii"], axes=named["axes"])
+        a, b = named["radii"]
+        return cls(named["origin"], a=a, b=b, axes=named["axes"])
 
     @cached_property
     def bounds(self) -> np.ndarray:
@@ -81,10 +76,7 @@ class Ellipse(AbstractDomain):
         scaled = (points - np.array(self.origin)) / np.array(self.radii)
         return (np.linalg.norm(scaled, axis=1) - 1.0) * min(self.radii)
 
-    @property
-    def centroid(self) -> np.ndarray:
-        """The center, (2,)."""
-        return np.array(self.origin)
+    centroid = AbstractDomain.center
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -121,10 +113,10 @@ class Curve(AbstractDomain):
         array([ True, False])
     """
 
-    path: Callable[[Any], Any]
+    path: "Callable[[Array], Sequence[Array | float]]"
     axes: tuple[str, ...]
 
-    def __init__(self, path: Callable[[Any], Any], *, axes: Sequence[str] = ("x", "y")):
+    def __init__(self, path: "Callable[[Array], Sequence[Array | float]]", *, axes: Sequence[str] = ("x", "y")):
         if not callable(path):
             raise InputTypeError(f"`path` must be a function s -> (x, y); got {path!r}.")
         object.__setattr__(self, "path", path)
@@ -229,7 +221,7 @@ def _right(vectors: np.ndarray) -> np.ndarray:
     return np.stack([vectors[1], -vectors[0]])
 
 
-def _differentiate(path: Callable[[Any], Any]) -> Path:
+def _differentiate(path: "Callable[[Array], Sequence[Array | float]]") -> Path:
     import jax
     import jax.numpy as jnp
 
@@ -245,9 +237,4 @@ def _differentiate(path: Callable[[Any], Any]) -> Path:
         return jax.jvp(point, (s,), (jnp.ones_like(s),))
 
     rows = compile_rows(function, 1, "path")
-
-    def follow(s):
-        position, velocity = rows(s[:, None])
-        return position, velocity
-
-    return follow
+    return lambda s: tuple(rows(s[:, None]))

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from flm.numerics.chunks import in_chunks
 from flm.wording import InputError
 
 
-def check_arguments(function: Callable[..., Any], names: Sequence[str], what: str) -> list[str]:
+def check_arguments(function: Callable[..., object], names: Sequence[str], what: str) -> list[str]:
     """The positional arguments of `function`, refused unless all are among `names`."""
     parameters = inspect.signature(function).parameters.values()
     arguments = [p.name for p in parameters if p.default is p.empty]
@@ -22,12 +21,8 @@ def check_arguments(function: Callable[..., Any], names: Sequence[str], what: st
     return arguments
 
 
-def compile_rows(function: Callable[..., Any], width: int, what: str) -> Callable[[np.ndarray], list[np.ndarray]]:
-    """`function(columns (width, P))` → arrays with last axis P, jitted and applied in chunks to points (P, width).
-
-    Raises:
-        ValueError: `function` cannot be traced, as when it uses NumPy where it needs jax.numpy.
-    """
+def compile_rows(function: Callable[..., object], width: int, what: str) -> Callable[[np.ndarray], list[np.ndarray]]:
+    """`function(columns (width, P))` → arrays with last axis P, jitted and applied in chunks to points (P, width)."""
     import jax  # imported here: boxes need no jax
     import jax.numpy as jnp
 

@@ -13,7 +13,7 @@ from flm.domains.evaluate import check_arguments, compile_rows
 from flm.domains.outline import NotHeld, outline
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import centroid_of, signed_area
-from flm.domains.sobol import sobol
+from flm.domains.sequences import sobol
 from flm.language.expressions import Expression, compile_expression
 from flm.wording import InputError, InputTypeError
 
@@ -92,11 +92,11 @@ class Region(AbstractDomain):
         if isinstance(self.function, Expression):
             return self
         if len(self.axes) != 2:
-            return NotHeld(self.box, repr(self))
+            return NotHeld(dict(self.box), repr(self))
         middles = [self._project(0.5 * (line + np.roll(line, -1, axis=0)))[0] for line in self._lines]
         return outline(self.axes, self._lines, middles, repr(self), outward)
 
-    def _pack(self) -> dict[str, Any]:
+    def _pack(self) -> dict[str, object]:
         assert isinstance(self.function, Expression)  # `stored` sees to it
         return {"function": self.function.text, "bounds": self.box, "resolution": self.resolution}
 

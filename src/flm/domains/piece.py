@@ -4,15 +4,19 @@ A piece is a list of patches; a patch is a chart from the unit cube, (n, d) → 
 that keeps part of it. Everything that cuts a boundary (booleans, `restrict`) only adds such a rule.
 """
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from flm.domains.evaluate import check_arguments
 from flm.domains.sequences import split, unit_points
 from flm.wording import InputError, InputTypeError
+
+if TYPE_CHECKING:
+    from flm.domains.base import AbstractDomain
 
 Chart = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -84,7 +88,7 @@ class Piece:
     dimension: int
     patches: tuple[Patch, ...] = field(repr=False, compare=False)
     fixed: dict[str, float] = field(default_factory=dict, hash=False)
-    owner: Any = field(default=None, repr=False, compare=False)
+    owner: "AbstractDomain | None" = field(default=None, repr=False, compare=False)
     shares: tuple[float, ...] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -110,7 +114,7 @@ class Piece:
         parts = [p.sample(k, seed=seed, warp=warp) for p, k in zip(self.patches, counts, strict=True) if k]
         return np.concatenate([p for p, _ in parts]), np.concatenate([v for _, v in parts])
 
-    def restrict(self, where: Callable[..., Any]) -> "Piece":
+    def restrict(self, where: Callable[..., npt.ArrayLike]) -> "Piece":
         """The part of the piece where a predicate on named coordinates holds: `piece.restrict(lambda x: x < 0)`.
 
         Raises:
@@ -118,10 +122,7 @@ class Piece:
         """
         if not callable(where):
             raise InputTypeError(f"`where` must be a function of axes ({', '.join(self.axes)}); got {where!r}.")
-        names = tuple(inspect.signature(where).parameters)
-        if unknown := [name for name in names if name not in self.axes]:
-            raise InputError(f"`where` must be a function of axes ({', '.join(self.axes)}); got {', '.join(unknown)}.")
-        columns = [self.axes.index(name) for name in names]
+        columns = [self.axes.index(name) for name in check_arguments(where, self.axes, "where")]
 
         def keep(points, normals):
             return np.broadcast_to(np.asarray(where(*points[:, columns].T), bool), len(points))

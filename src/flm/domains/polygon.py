@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,51 @@ class Corner:
         return Corner(self.vertex, 2.0 * np.pi - self.angle, (-self.bisector[0], -self.bisector[1]))
 
 
+class AbstractPolygonal(AbstractDomain):
+    """The points of the plane inside an odd number of closed polygons, grown by a margin."""
+
+    rings: tuple[tuple[tuple[float, float], ...], ...]  # the vertices of each polygon, not closed
+    margin: float  # how far outside of the polygons a point still counts as inside
+
+    @cached_property
+    def _arrays(self) -> list[np.ndarray]:
+        return [np.array(ring) for ring in self.rings]
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """The rectangle around it, (2, 2)."""
+        every = np.concatenate(self._arrays)
+        return np.stack([every.min(axis=0) - self.margin, every.max(axis=0) + self.margin], axis=1)
+
+    def level(self, points: np.ndarray) -> np.ndarray:
+        """The signed distance to the nearest side, less the margin."""
+        distance = np.min([distance_to(ring, points) for ring in self._arrays], axis=0)
+        return np.where(self._winds(points), -distance, distance) - self.margin
+
+    def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
+        """Whether each point (P, 2) is inside or within the margin, up to a tolerance relative to the size."""
+        points = self.as_points(points)
+        reach, inside = self.margin + tolerance * self.width.max(), self._winds(points)
+        near = np.any([is_near(ring, points, abs(reach)) for ring in self._arrays], axis=0)
+        return inside | near if reach >= 0.0 else inside & ~near
+
+    def _winds(self, points: np.ndarray) -> np.ndarray:
+        return np.logical_xor.reduce([winds_around(ring, points) for ring in self._arrays])
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The whole boundary as one piece, one patch for each side."""
+        patches = []
+        for index, ring in enumerate(self._arrays):
+            others = [winds_around(other, ring[:1])[0] for k, other in enumerate(self._arrays) if k != index]
+            outer = signed_area(ring) * (-1.0 if sum(others) % 2 else 1.0) > 0.0
+            ring = ring if outer else ring[::-1]
+            patches += [side(start, end) for start, end in zip(ring, np.roll(ring, -1, axis=0), strict=True)]
+        return (Piece(repr(self), self.axes, 1, tuple(patches), owner=self),)
+
+
 @dataclass(frozen=True, init=False, repr=False)
-class Polygon(AbstractDomain):
+class Polygon(AbstractPolygonal):
     """A simple polygon: `Polygon(x=[0, 1, 1], y=[0, 0, 1])`.
 
     Args:
@@ -57,6 +100,7 @@ class Polygon(AbstractDomain):
 
     axes: tuple[str, ...]
     vertices: tuple[tuple[float, float], ...]
+    margin: ClassVar[float] = 0.0
 
     def __init__(
         self,
@@ -97,30 +141,13 @@ class Polygon(AbstractDomain):
         object.__setattr__(self, "axes", check_axes(axes))
         object.__setattr__(self, "vertices", tuple(map(tuple, array.tolist())))
 
-    @cached_property
-    def bounds(self) -> np.ndarray:
-        """The rectangle around the polygon, (2, 2)."""
-        array = np.array(self.vertices)
-        return np.stack([array.min(axis=0), array.max(axis=0)], axis=1)
-
     @property
-    def area(self) -> float:
-        """The area."""
-        return signed_area(np.array(self.vertices))
+    def rings(self) -> tuple[tuple[tuple[float, float], ...], ...]:
+        """The one ring of vertices, counterclockwise."""
+        return (self.vertices,)
 
-    def level(self, points: np.ndarray) -> np.ndarray:
-        """The signed distance to the nearest side."""
-        array = np.array(self.vertices)
-        distance = distance_to(array, points)
-        return np.where(winds_around(array, points), -distance, distance)
-
-    def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
-        """Whether each point (P, 2) is in the closed polygon, up to a tolerance relative to its size."""
-        points, array = self.as_points(points), np.array(self.vertices)
-        return winds_around(array, points) | is_near(array, points, tolerance * self.width.max())
-
-    def _pack(self) -> dict[str, Any]:
-        return {"axes": self.axes, "vertices": np.array(self.vertices)}
+    def _pack(self) -> dict[str, object]:
+        return {"axes": self.axes, "vertices": self._arrays[0]}
 
     @classmethod
     def _unpack(cls, named: dict[str, Any]) -> "Polygon":
@@ -128,22 +155,15 @@ class Polygon(AbstractDomain):
             raise InputError(f"a stored polygon has at most {_MOST_STORED} vertices; got {len(named['vertices'])}")
         return cls(named["vertices"], axes=named["axes"])
 
-    @cached_property
-    def pieces(self) -> tuple[Piece, ...]:
-        """The whole boundary as one piece, one patch for each side."""
-        array = np.array(self.vertices)
-        patches = tuple(side(start, end) for start, end in zip(array, np.roll(array, -1, axis=0), strict=True))
-        return (Piece(repr(self), self.axes, 1, patches, owner=self),)
-
     @property
     def centroid(self) -> np.ndarray:
         """The center of mass, (2,)."""
-        return centroid_of(np.array(self.vertices))
+        return centroid_of(self._arrays[0])
 
     @cached_property
     def corners(self) -> tuple[Corner, ...]:
         """The vertices with their interior angles and bisectors; straight angles are left out."""
-        return corners_of(np.array(self.vertices))
+        return corners_of(self._arrays[0])
 
     def __repr__(self) -> str:
         columns = [", ".join(map(number_text, values)) for values in zip(*self.vertices, strict=True)]

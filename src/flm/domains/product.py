@@ -1,14 +1,13 @@
 """Products of domains with different axes, such as a region times an interval of time."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flm.domains.base import EDGE, AbstractDomain
-from flm.domains.boolean import Combination
 from flm.domains.box import Box
 from flm.domains.piece import Patch, Piece, join
 from flm.wording import InputError
@@ -24,6 +23,10 @@ class Product(AbstractDomain):
 
     left: AbstractDomain
     right: AbstractDomain
+
+    def __post_init__(self):
+        if shared := sorted(set(self.left.axes) & set(self.right.axes)):
+            raise InputError(f"`*` must join domains without common axes; got {', '.join(shared)} in both.")
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -50,10 +53,6 @@ class Product(AbstractDomain):
         """The product of the factors as a file holds them."""
         return Product(self.left.stored(outward=outward), self.right.stored(outward=outward))
 
-    @classmethod
-    def _unpack(cls, named: dict[str, Any]) -> AbstractDomain:
-        return named["left"] * named["right"]
-
     @property
     def leaves(self) -> tuple[AbstractDomain, ...]:
         """The factors' shapes."""
@@ -66,21 +65,18 @@ class Product(AbstractDomain):
 
     @cached_property
     def _lateral(self) -> tuple[Piece, ...]:
-        solid, width = _solid(self.right), len(self.left.axes)
-        return tuple(
-            self._times(piece, [_pair(patch, solid, width) for patch in piece.patches]) for piece in self.left.pieces
-        )
+        solid = _solid(self.right)
+        return tuple(self._times(piece, lambda patch: (patch, solid)) for piece in self.left.pieces)
 
     @cached_property
     def _ends(self) -> tuple[Piece, ...]:
-        solid, width = _solid(self.left), len(self.left.axes)
-        return tuple(
-            self._times(piece, [_pair(solid, patch, width) for patch in piece.patches]) for piece in self.right.pieces
-        )
+        solid = _solid(self.left)
+        return tuple(self._times(piece, lambda patch: (solid, patch)) for piece in self.right.pieces)
 
-    def _times(self, piece: Piece, patches: list[Patch]) -> Piece:
+    def _times(self, piece: Piece, factors: Callable[[Patch], tuple[Patch, Patch]]) -> Piece:
+        patches = tuple(_pair(*factors(patch), len(self.left.axes)) for patch in piece.patches)
         dimension = piece.dimension + len(self.axes) - len(piece.axes)
-        return replace(piece, axes=self.axes, dimension=dimension, patches=tuple(patches))
+        return replace(piece, axes=self.axes, dimension=dimension, patches=patches)
 
     def _boundary(self) -> Piece:
         if isinstance(self.right, Box):
@@ -88,19 +84,13 @@ class Product(AbstractDomain):
         return join("boundary", self._ends if isinstance(self.left, Box) else self.pieces)
 
     def __repr__(self) -> str:
-        def text(part):
-            return f"({part!r})" if isinstance(part, Combination) else repr(part)
-
-        return f"{text(self.left)} * {text(self.right)}"
+        return f"{self.left.in_text} * {self.right.in_text}"
 
 
 def multiply(left: AbstractDomain, right: AbstractDomain) -> AbstractDomain:
     """left × right: a Box when both are, else a Product."""
-    if shared := sorted(set(left.axes) & set(right.axes)):
-        raise InputError(f"`*` must join domains without common axes; got {', '.join(shared)} in both.")
-    if isinstance(left, Box) and isinstance(right, Box):
-        return Box(**dict(left), **dict(right))
-    return Product(left, right)
+    product = Product(left, right)
+    return Box(**dict(left), **dict(right)) if isinstance(left, Box) and isinstance(right, Box) else product
 
 
 def _solid(domain: AbstractDomain) -> Patch:

@@ -27,11 +27,7 @@ def parse_value(text: str) -> float | str | None:
 
 
 def parse_where(where: str, axes: Sequence[str]) -> dict[str, float | str]:
-    """The pinned axes of `where`, in the order of `axes`: {"x": 0.0, "t": "min"}.
-
-    Raises:
-        ValueError: `where` is not of the form above, or names an axis that is not in `axes`.
-    """
+    """The pinned axes of `where`, in the order of `axes`: {"x": 0.0, "t": "min"}; an error where it is no place of theirs."""
     pinned: dict[str, float | str] = {}
     for part in where.split(","):
         name, equals, text = (piece.strip() for piece in part.partition("="))

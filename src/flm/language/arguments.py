@@ -39,10 +39,8 @@ class Names:
 
     def resolve(self, name: str, where: str) -> Reference:
         """What the name stands for; refused when nothing or more than one thing fits."""
-        found = [
-            *(Reference("axis", self.axes.index(name), ()) for _ in range(name in self.axes)),
-            *(Reference("parameter", self.parameters.index(name), ()) for _ in range(name in self.parameters)),
-        ]
+        plain = {"axis": self.axes, "parameter": self.parameters}
+        found = [Reference(kind, names.index(name), ()) for kind, names in plain.items() if name in names]
         for index, unknown in enumerate(self.unknowns):
             if name == unknown:
                 found.append(Reference("jet", index, (0,) * len(self.axes)))
@@ -71,7 +69,7 @@ class Names:
         parts = [
             f"an axis ({', '.join(self.axes)})",
             f"an unknown ({', '.join(self.unknowns)}) or a derivative of one (such as {example})",
-            *([f"a parameter ({', '.join(self.parameters)})"] if self.parameters else ["a parameter (none declared)"]),
+            f"a parameter ({', '.join(self.parameters) or 'none declared'})",
             *([f"a normal ({self.unknowns[0]}_n, n{self.axes[0]})"] if self.normals else []),
         ]
         return ", ".join(parts[:-1]) + " or " + parts[-1]
@@ -127,7 +125,7 @@ def argument_names(function: Callable[..., object] | Named, where: str) -> tuple
     return tuple(p.name for p in parameters if p.default is p.empty)
 
 
-def described(function: Any) -> str:
+def described(function: object) -> str:
     """A function as a problem shows it: its text, or the names of its arguments; a number as it is."""
     text = getattr(function, "text", None)
     if text is not None or not (callable(function) or isinstance(function, Named)):
@@ -231,13 +229,13 @@ class Residual:
     def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Traced:
         """`linearize` without compiling: the function is elementwise, so one tangent of ones serves all points."""
         call = lambda j, q: self(points, j, q, normals)
-        by_jet = [jax.jvp(lambda j: call(j, parameters), (jets,), (_one_row(jets, a),))[1] for a in range(len(jets))]
-        by_parameter = [
-            jax.jvp(lambda q: call(jets, q), (parameters,), (_one_row(parameters, a),))[1]
-            for a in range(len(parameters))
-        ]
-        stack = lambda rows: jnp.stack(rows) if rows else jnp.zeros((0, len(points)))
-        return Traced(call(jets, parameters), stack(by_jet), stack(by_parameter))
+
+        def slopes(of: Callable[[Numbers], Array], at: Numbers) -> Array:
+            rows = [jax.jvp(of, (at,), (jnp.zeros_like(at).at[a].set(1.0),))[1] for a in range(len(at))]
+            return jnp.stack(rows) if rows else jnp.zeros((0, len(points)))
+
+        by_jet = slopes(lambda j: call(j, parameters), jets)
+        return Traced(call(jets, parameters), by_jet, slopes(lambda q: call(jets, q), parameters))
 
     @cached_property
     def _compiled(self) -> Callable[[Numbers, Numbers, Numbers, Numbers], Traced]:
@@ -288,10 +286,6 @@ class Residual:
                 f"{self.label} must be finite at interior points when the unknown and its derivatives are 1; got "
                 f"{value[~np.isfinite(value)][0] if not np.isfinite(value).all() else 'a derivative that is not'}."
             )
-
-
-def _one_row(array: Numbers, row: int) -> Array:
-    return jnp.zeros_like(array).at[row].set(1.0)
 
 
 def parameter_values(parameters: Mapping[str, float | Learn]) -> np.ndarray:

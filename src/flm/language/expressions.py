@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,11 +108,8 @@ class Expression:
 
 def difference(left: Expression, right: Expression, text: str) -> Expression:
     """left - right as one expression."""
-    pairs = dict(zip(right.names, right.columns, strict=True)) | dict(zip(left.names, left.columns, strict=True))
-    names = tuple(dict.fromkeys((*left.names, *right.names)))
-    return Expression(
-        text, names, tuple(pairs[n] for n in names), lambda known: left.closure(known) - right.closure(known)
-    )
+    both = together((left, right))
+    return Expression(text, both.names, both.columns, lambda known: left.closure(known) - right.closure(known))
 
 
 def together(expressions: Iterable[Expression]) -> Expression:
@@ -124,15 +121,10 @@ def together(expressions: Iterable[Expression]) -> Expression:
 
 
 def compile_expression(text: str, *, declared: Iterable[str] = (), offset: int = 0) -> Expression:
-    """The expression that a text stands for.
+    """The expression that a text such as "sin(pi * x) * exp(-t)" stands for; an `ExpressionError` where it is none.
 
-    Args:
-        text: For example "sin(pi * x) * exp(-t)".
-        declared: Names that hide constants and functions of the same name.
-        offset: Added to columns in errors, for a text that is part of a longer one.
-
-    Raises:
-        ExpressionError: The text is no expression of the grammar above, or too large.
+    Declared names hide constants and functions of the same name. `offset` is added to columns in errors, for a text that is
+    part of a longer one.
     """
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"the text must have at most {MAX_LENGTH} characters; got {len(text)}", offset + 1)
@@ -215,11 +207,8 @@ class _Reader:
             return lambda known: value
         if name in FUNCTIONS and name not in self.declared:
             raise self.refuse(node, f"the function {name} needs its argument: {name}(…)")
-        self.names.setdefault(name, self._column(node))
+        self.names.setdefault(name, self.refuse(node, "").column)
         return lambda known: known[name]
-
-    def _column(self, node: ast.expr) -> int:
-        return self.refuse(node, "").column
 
     def binary(self, node: ast.BinOp, depth: int) -> _Closure:
         if isinstance(node.op, ast.BitXor):
@@ -274,12 +263,7 @@ class _Reader:
         def called(known: Mapping[str, Value]) -> Value:
             values = [argument(known) for argument in arguments]
             function = _function(target)
-            if len(values) > 2 and target != "where":
-                result = values[0]
-                for value in values[1:]:
-                    result = function(result, value)
-                return result
-            return function(*values)
+            return reduce(function, values) if target in ("maximum", "minimum") else function(*values)
 
         return called
 

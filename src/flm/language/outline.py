@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from flm.language.expressions import Expression, ExpressionError, compile_expression, difference
 from flm.language.learn import Learn
 from flm.wording import FileMissingError, InputError, did_you_mean, short
 
+T = TypeVar("T")
 MAX_BYTES = 65_536
 MAX_ENTRIES = 200
 
@@ -46,7 +47,7 @@ class Rule(NamedTuple):
     """What a value must be, in words and as a test."""
 
     words: str
-    holds: Callable[[Any], bool]
+    holds: Callable[[Any], bool]  # of what a TOML file may hold
 
 
 TEXT = Rule("a text in quotes", lambda value: isinstance(value, str))
@@ -145,7 +146,7 @@ class Outline:
             outline.keys(outline.tree, known, outline.place)
         return found
 
-    def number(self, value: Any, place: Place) -> float:
+    def number(self, value: object, place: Place) -> float:
         """A number, or a text such as "2*pi"."""
         if isinstance(value, str):
             return self.guard(lambda: compile_expression(value).constant(), place)
@@ -159,13 +160,13 @@ class Outline:
             raise place.refuse(f"a finite number is wanted; got {value}")
         return value
 
-    def numbers(self, value: Any, place: Place) -> list[float]:
+    def numbers(self, value: object, place: Place) -> list[float]:
         """A list of numbers."""
         if not isinstance(value, list):
             raise place.refuse(f"a list of numbers is wanted; got {short(value)}")
         return [self.number(v, place) for v in value]
 
-    def names(self, value: Any, place: Place) -> tuple[str, ...]:
+    def names(self, value: object, place: Place) -> tuple[str, ...]:
         """Names that can stand in an expression."""
         value = [value] if isinstance(value, str) else value
         if not isinstance(value, list) or not _all(value, str):
@@ -177,14 +178,14 @@ class Outline:
             raise place.refuse("names must differ")
         return tuple(value)
 
-    def guard(self, make: Any, place: Place) -> Any:
+    def guard(self, make: Callable[[], T], place: Place) -> T:
         """What `make` returns, with the place and the column in front of what it refuses."""
         try:
             return make()
         except ExpressionError as error:
             raise place.refuse(str(error), error.column) from None
 
-    def expression(self, value: Any, place: Place, known: Any) -> Expression:
+    def expression(self, value: object, place: Place, known: Callable[[str], object]) -> Expression:
         """A compiled expression all of whose names `known(name)` accepts."""
         if isinstance(value, int | float) and not isinstance(value, bool):
             value = repr(self.number(value, place))
@@ -193,13 +194,13 @@ class Outline:
         found = self.guard(lambda: compile_expression(value, declared=self.parameters), place)
         return self.checked(found, place, known)
 
-    def equation(self, value: Any, place: Place, known: Any) -> Expression:
+    def equation(self, value: object, place: Place, known: Callable[[str], object]) -> Expression:
         """left - right of a text "left = right"."""
         if not isinstance(value, str):
             raise place.refuse(f'an equation in quotes such as "u_t = u_xx" is wanted; got {short(value)}')
         return self.sides(value, "=", place, known)
 
-    def sides(self, value: str, sign: str, place: Place, known: Any) -> Expression:
+    def sides(self, value: str, sign: str, place: Place, known: Callable[[str], object]) -> Expression:
         """left - right of a text "left sign right"; right - left where the sign is >=."""
         if value.replace("==", "=").count("=") != 1 or sign not in value:
             column = value.find("=", value.find("=") + 1) + 1 if value.count("=") > 1 else None
@@ -214,7 +215,7 @@ class Outline:
         sides = (right, left) if sign == ">=" else (left, right)
         return self.checked(difference(*sides, value), place, known)
 
-    def checked(self, found: Expression, place: Place, known: Any) -> Expression:
+    def checked(self, found: Expression, place: Place, known: Callable[[str], object]) -> Expression:
         """The expression, when all its names are known."""
         for name, column in zip(found.names, found.columns, strict=True):
             try:

@@ -2,9 +2,9 @@
 
 A model is a pytree of arrays with an input map from the user's units to its own (`base`). It gives values and any list of
 partial derivatives at points; a model that is linear in its amplitudes gives its columns too, so that a solver can find
-them by least squares (`fitting` does so for values at points). The FLM (`flm`) is one; its derivatives are closed form.
-MLP and SIREN (`networks`) and the older Fourier networks (`classic/`) are what the paper compares it with; `side_by_side`
-makes one model of one per unknown, and `named` has them all by name.
+them by least squares (`least_squares` does so for values at points). The FLM (`flm`) is one; its derivatives are closed
+form. MLP and SIREN (`networks`) and the older Fourier networks (`classic/`) are what the paper compares it with;
+`SideBySide` makes one model of one per unknown, and `named` has them all by name.
 
 Problems, training and files ask a model for nothing else, and never which one it is.
 """
@@ -13,7 +13,9 @@ from flm.models.base import AbstractLinearModel as AbstractLinearModel
 from flm.models.base import AbstractModel as AbstractModel
 from flm.models.base import AbstractOutputWeights as AbstractOutputWeights
 from flm.models.base import InputMap as InputMap
+from flm.models.base import SideBySide as SideBySide
 from flm.models.base import input_map as input_map
+from flm.models.base import least_squares as least_squares
 from flm.models.classic.cosine_squasher import GallantWhite as GallantWhite
 from flm.models.classic.fixed_lattice import FourierSeriesNetwork as FourierSeriesNetwork
 from flm.models.classic.fixed_lattice import SharedBasisNetwork as SharedBasisNetwork
@@ -22,10 +24,8 @@ from flm.models.classic.random_waves import RandomFourierFeatures as RandomFouri
 from flm.models.classic.trained_waves import LiuNetwork as LiuNetwork
 from flm.models.classic.trained_waves import NonharmonicNetwork as NonharmonicNetwork
 from flm.models.classic.trained_waves import Silvescu as Silvescu
-from flm.models.fitting import least_squares as least_squares
 from flm.models.flm import FLM as FLM
 from flm.models.named import NAMED as NAMED
 from flm.models.named import named_model as named_model
 from flm.models.networks import MLP as MLP
 from flm.models.networks import Siren as Siren
-from flm.models.side_by_side import SideBySide as SideBySide

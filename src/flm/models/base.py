@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
-from typing import Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self, TypeVar
 
 import equinox as eqx
 import jax
@@ -14,9 +14,10 @@ import numpy.typing as npt
 from jaxtyping import Array, Float, PyTree
 
 from flm.domains import AbstractDomain
+from flm.series import PhaseSeries
 from flm.series.arrays import device, host
 from flm.series.waves import Orders
-from flm.wording import InputError
+from flm.wording import InputError, InputTypeError
 
 Key = int | np.integer | np.ndarray | Array  # a seed, or a JAX key
 
@@ -45,6 +46,16 @@ class InputMap(eqx.Module):
     def __call__(self, points: Float[Array, "P m"]) -> Float[Array, "P m"]:
         """Mapped points, in the points' precision."""
         return (points - jnp.asarray(self.center, points.dtype)) * jnp.asarray(self.scale, points.dtype)
+
+    def series(self, frequencies: npt.ArrayLike, amplitudes: npt.ArrayLike, phases: npt.ArrayLike) -> PhaseSeries:
+        """A series of mapped inputs as one in physical units."""
+        return PhaseSeries(frequencies, amplitudes, phases, self.axes).rescale(self.scale).shift(self.center)
+
+    def cosines(self, frequencies: Array, amplitudes: Array, phases: Array) -> PhaseSeries:
+        """The series sum_i A_i cos(k_i . z - phi_i) in physical units, one cosine for each frequency vector."""
+        shape = (len(frequencies), 2 ** (len(self.center) - 1), *amplitudes.shape[1:])
+        wide = (jnp.zeros(shape, column.dtype).at[:, 0].set(column) for column in (amplitudes, phases))
+        return self.series(frequencies, *wide)
 
 
 def input_map(inputs: int | AbstractDomain, width: float, period: npt.ArrayLike | None = None) -> InputMap:
@@ -231,6 +242,72 @@ class AbstractOutputWeights(AbstractLinearModel):
         """The output weights."""
         spec = jax.tree.map(lambda _: False, self)
         return eqx.tree_at(lambda f: f.weights, spec, True)
+
+
+class SideBySide(AbstractModel):
+    """Models of one output each, whose outputs are stacked last: f(x) = (f_1(x), ..., f_K(x)).
+
+    Args:
+        models: one per unknown, all with the same number of inputs.
+
+    Example:
+        >>> import flm
+        >>> pair = flm.models.SideBySide([flm.FLM(1, 3, key=0), flm.FLM(1, 3, key=1)])
+        >>> pair.num_outputs
+        2
+    """
+
+    models: tuple[AbstractModel, ...]
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+
+    def __init__(self, models: Iterable[AbstractModel]):
+        self.models = tuple(models)
+        if not self.models or any(m.num_outputs != 1 for m in self.models):
+            raise InputError(f"`models` must have one output each; got {[m.num_outputs for m in self.models]}.")
+        if len({m.num_inputs for m in self.models}) > 1:
+            raise InputError(f"`models` must have equal inputs; got {[m.num_inputs for m in self.models]}.")
+        self.map = self.models[0].map
+        self.num_outputs = len(self.models)
+
+    def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
+        """The jets of every model, (A, P, K); (A, P) for one."""
+        columns = [model.jets(points, orders) for model in self.models]
+        return columns[0] if len(columns) == 1 else jnp.stack(columns, axis=-1)
+
+    def trainable(self) -> PyTree[bool]:
+        """What each model may change."""
+        spec = jax.tree.map(lambda _: False, self)
+        return eqx.tree_at(lambda s: s.models, spec, tuple(m.trainable() for m in self.models))
+
+
+Model = TypeVar("Model", bound=AbstractLinearModel)
+
+
+def least_squares(model: Model, points: npt.ArrayLike, values: npt.ArrayLike) -> Model:
+    """The model with the output weights of least squared error at points (and of least norm among those).
+
+    Args:
+        model: a model that is linear in its amplitudes; everything else of it is kept.
+        points: (P, m).
+        values: (P,) or (P, K).
+
+    Example:
+        >>> import flm
+        >>> x = np.linspace(0, 1, 50)
+        >>> network = flm.models.FourierSeriesNetwork(flm.Box(x=(0, 1)), 3)
+        >>> fitted = flm.models.least_squares(network, x, np.sin(2 * np.pi * x))
+        >>> bool(np.abs(fitted(x) - np.sin(2 * np.pi * x)).max() < 1e-12)
+        True
+    """
+    if not isinstance(model, AbstractLinearModel):
+        raise InputTypeError(f"`model` must be linear in its amplitudes; got {type(model).__name__}. Use flm.train.")
+    columns = np.asarray(model.basis(points, ((0,) * model.num_inputs,))[0])
+    targets = np.asarray(values, float)
+    expected = (len(columns),) if model.num_outputs == 1 else (len(columns), model.num_outputs)
+    if targets.shape != expected:
+        raise InputError(f"`values` must have shape {expected}, one row per point; got {targets.shape}.")
+    return model.with_coefficients(np.linalg.lstsq(columns, targets, rcond=1e-14)[0])
 
 
 @eqx.filter_jit  # called outside of a larger program, compile once per shape

@@ -17,7 +17,7 @@ from flm.models.base import AbstractLinearModel, InputMap, Key, input_map, rando
 from flm.series import PhaseSeries, lattice, sign_matrix, sincos
 from flm.series.arrays import as_floats, device, host
 from flm.series.forms import MAX_INPUTS
-from flm.series.waves import Orders, monomial, quarter_turn, turned_coefficients
+from flm.series.waves import Orders, wave_columns, wave_jets
 from flm.wording import InputError, check_count
 
 
@@ -137,8 +137,7 @@ class FLM(AbstractLinearModel):
     @property
     def series(self) -> PhaseSeries:
         """The same function as a series in physical units."""
-        mapped = PhaseSeries(self.frequencies, self.amplitudes, self.phases, self.map.axes)
-        return mapped.rescale(self.map.scale).shift(self.map.center)
+        return self.map.series(self.frequencies, self.amplitudes, self.phases)
 
 
 class _Frame(NamedTuple):
@@ -148,40 +147,23 @@ class _Frame(NamedTuple):
     center: Float[np.ndarray, "m"]
     scale: Float[np.ndarray, "m"]
 
+    def waves(self) -> Float[Array, "M m"]:
+        """The frequency vectors with all their signs."""
+        m = self.frequencies.shape[1]
+        return (self.frequencies[:, None, :] * sign_matrix(m).astype(self.frequencies.dtype)).reshape(-1, m)
 
-class _Table(NamedTuple):
-    """Physical wave vectors, and sine and cosine of their angles at points, neuron-major: XLA's fastest layout."""
-
-    k: Float[Array, "M m"]
-    sine: Float[Array, "M P"]
-    cosine: Float[Array, "M P"]
-
-
-def _table(frame: _Frame, points: Array) -> _Table:
-    n, center, scale = frame
-    signs = sign_matrix(n.shape[1]).astype(n.dtype)
-    k = (n[:, None, :] * signs).reshape(-1, n.shape[1])
-    z = (points - center.astype(points.dtype)) * scale.astype(points.dtype)
-    return _Table(k * scale, *sincos(k @ z.T))
+    def mapped(self, points: Float[Array, "P m"]) -> Float[Array, "P m"]:
+        """The points as the model's inputs, in their own precision."""
+        return (points - self.center.astype(points.dtype)) * self.scale.astype(points.dtype)
 
 
 @partial(jax.jit, static_argnames="orders")  # called outside of a larger program, compile once per shape
 def _jets(frame: _Frame, A: Array, phi: Array, points: Array, orders: Orders) -> Array:
-    k, sine, cosine = _table(frame, points)
     sin_phi, cos_phi = sincos(phi)
-    C, S = ((A * v).reshape(len(k), *A.shape[2:]) for v in (cos_phi, sin_phi))
-    C, S = turned_coefficients(k, C, S, orders)
-    return jnp.einsum("am...,mp->ap...", C, cosine) + jnp.einsum("am...,mp->ap...", S, sine)
+    C, S = ((A * v).reshape(-1, *A.shape[2:]) for v in (cos_phi, sin_phi))
+    return wave_jets(frame.waves(), frame.mapped(points), frame.scale, C, S, orders)
 
 
 @partial(jax.jit, static_argnames="orders")
 def _basis(frame: _Frame, points: Array, orders: Orders) -> Array:
-    k, sine, cosine = _table(frame, points)
-    blocks = []
-    for alpha in orders:
-        factor = monomial(k, alpha)[:, None]
-        # of C cos + S sin, the column of C is its derivative at C = 1, S = 0, and likewise for S
-        (cc, cs), (sc, ss) = quarter_turn(1.0, 0.0, sum(alpha)), quarter_turn(0.0, 1.0, sum(alpha))
-        of_C, of_S = cc * cosine + cs * sine, sc * cosine + ss * sine
-        blocks.append(jnp.concatenate([factor * of_C, factor * of_S]))
-    return jnp.swapaxes(jnp.stack(blocks), 1, 2)
+    return wave_columns(frame.waves(), frame.mapped(points), frame.scale, orders)

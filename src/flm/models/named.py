@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from flm.domains import AbstractDomain
 from flm.models.base import AbstractModel, Key
@@ -14,45 +15,28 @@ from flm.models.flm import FLM
 from flm.models.networks import MLP, Siren
 from flm.wording import InputError, did_you_mean
 
-# name -> (domain or number of inputs, size, key, number of outputs) -> model; `size` is the number of sub-networks,
-# of terms, or of neurons per hidden layer.
-Build = Callable[[int | AbstractDomain, int, Key, int], AbstractModel]
-
-
-def _siren(depth: int) -> Build:
-    return lambda inputs, size, key, outputs: Siren(inputs, size, depth, key=key, num_outputs=outputs)
-
-
-def _mlp(activation: str) -> Build:
-    return lambda inputs, size, key, outputs: MLP(inputs, size, 3, key=key, activation=activation, num_outputs=outputs)
-
-
-def _one(name: str, outputs: int, model: AbstractModel) -> AbstractModel:
-    if outputs != 1:
-        raise InputError(f"`num_outputs` of {name} must be 1, by its construction; got {outputs}. Use one per unknown.")
-    return model
-
-
-# First the paper's own comparison (its Table 1).
-NAMED: dict[str, Build] = {
-    "flm": lambda inputs, size, key, outputs: FLM(inputs, size, key=key, num_outputs=outputs),
-    "siren-1": _siren(1),
-    "siren-2": _siren(2),
-    "siren-3": _siren(3),
-    "relu": _mlp("relu"),
-    "leaky-relu": _mlp("leaky_relu"),
-    "tanh": _mlp("tanh"),
-    "sigmoid": _mlp("sigmoid"),
+# Each is called with a domain or a number of inputs, a size (the number of sub-networks, of terms, or of neurons per hidden
+# layer), and a key. First the paper's own comparison (its Table 1).
+NAMED: dict[str, Callable[..., AbstractModel]] = {
+    "flm": FLM,
+    "siren-1": partial(Siren, depth=1),
+    "siren-2": partial(Siren, depth=2),
+    "siren-3": partial(Siren, depth=3),
+    "relu": partial(MLP, activation="relu"),
+    "leaky-relu": partial(MLP, activation="leaky_relu"),
+    "tanh": partial(MLP, activation="tanh"),
+    "sigmoid": partial(MLP, activation="sigmoid"),
     # The older Fourier networks of its review, by its citation keys.
-    "gw88": lambda inputs, size, key, outputs: _one("gw88", outputs, GallantWhite(inputs, size, key=key)),
-    "zp95": lambda inputs, size, key, outputs: FourierSeriesNetwork(inputs, size, key=key, num_outputs=outputs),
-    "s99": lambda inputs, size, key, outputs: _one("s99", outputs, Silvescu(inputs, size, key=key)),
-    "yds03": lambda inputs, size, key, outputs: SharedBasisNetwork(inputs, size, key=key, num_outputs=outputs),
-    "l13": lambda inputs, size, key, outputs: _one("l13", outputs, LiuNetwork(inputs, size, key=key)),
-    "nm21": lambda inputs, size, key, outputs: _one("nm21", outputs, NonharmonicNetwork(inputs, size, key=key)),
-    "tsm20": lambda inputs, size, key, outputs: RandomFourierFeatures(inputs, size, key=key, num_outputs=outputs),
-    "myl22": lambda inputs, size, key, outputs: FourierELM(inputs, size, key=key, num_outputs=outputs),
+    "gw88": GallantWhite,
+    "zp95": FourierSeriesNetwork,
+    "s99": Silvescu,
+    "yds03": SharedBasisNetwork,
+    "l13": LiuNetwork,
+    "nm21": NonharmonicNetwork,
+    "tsm20": RandomFourierFeatures,
+    "myl22": FourierELM,
 }
+ONE_OUTPUT = ("gw88", "s99", "l13", "nm21")  # by their construction
 
 
 def named_model(name: str, inputs: int | AbstractDomain, size: int, *, key: Key, num_outputs: int = 1) -> AbstractModel:
@@ -74,4 +58,10 @@ def named_model(name: str, inputs: int | AbstractDomain, size: int, *, key: Key,
         raise InputError(
             f"`name` must be one of {', '.join(NAMED)}; got {name!r}.{did_you_mean(str(name), list(NAMED))}"
         )
-    return NAMED[name](inputs, size, key, num_outputs)
+    if name not in ONE_OUTPUT:
+        return NAMED[name](inputs, size, key=key, num_outputs=num_outputs)
+    if num_outputs != 1:
+        raise InputError(
+            f"`num_outputs` of {name} must be 1, by its construction; got {num_outputs}. Use one model per unknown."
+        )
+    return NAMED[name](inputs, size, key=key)

@@ -8,14 +8,15 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float
 
 from flm.domains import AbstractDomain
 from flm.models.base import AbstractModel, InputMap, Key, input_map, random_key
 from flm.series import sincos
-from flm.series.waves import Orders, turned_coefficients
-from flm.wording import InputError, check_count
+from flm.series.waves import Orders, wave_jets
+from flm.wording import InputError, check_count, check_positive
 
 _ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "leaky_relu": jax.nn.leaky_relu, "sigmoid": jax.nn.sigmoid}
 
@@ -25,8 +26,14 @@ def _sizes(m: int, width: int, depth: int, num_outputs: int) -> list[int]:
     return [m, *hidden, check_count("num_outputs", num_outputs, 1)]
 
 
-def _uniform(key: Array, shape: tuple[int, ...], bound: float) -> Array:
-    return jax.random.uniform(key, shape, jnp.result_type(float), -bound, bound)
+def _layers(key: Key, sizes: list[int], bounds: list[float]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Weights uniform in +-bounds, and biases uniform in +-1/sqrt(fan-in), layer by layer."""
+    keys = jax.random.split(random_key(key), 2 * len(bounds))
+    draw = lambda key, shape, bound: jax.random.uniform(key, shape, jnp.result_type(float), -bound, bound)
+    pairs = list(itertools.pairwise(sizes))
+    weights = (draw(k, (o, i), bound) for k, (i, o), bound in zip(keys[::2], pairs, bounds, strict=True))
+    biases = (draw(k, (o,), 1 / math.sqrt(i)) for k, (i, o) in zip(keys[1::2], pairs, strict=True))
+    return tuple(weights), tuple(biases)
 
 
 def _check_layers(model: MLP | Siren) -> None:
@@ -83,10 +90,7 @@ class MLP(AbstractModel):
     ):
         self.map = input_map(num_inputs, 2.0)
         sizes = _sizes(len(self.map.center), width, depth, num_outputs)
-        keys = jax.random.split(random_key(key), 2 * len(sizes) - 2)
-        pairs = list(itertools.pairwise(sizes))
-        self.weights = tuple(_uniform(k, (o, i), 1 / math.sqrt(i)) for k, (i, o) in zip(keys[::2], pairs, strict=True))
-        self.biases = tuple(_uniform(k, (o,), 1 / math.sqrt(i)) for k, (i, o) in zip(keys[1::2], pairs, strict=True))
+        self.weights, self.biases = _layers(key, sizes, [1 / math.sqrt(i) for i in sizes[:-1]])
         self.num_outputs = int(num_outputs)
         self.activation = activation
 
@@ -144,20 +148,13 @@ class Siren(AbstractModel):
     ):
         self.map = input_map(num_inputs, 2.0)
         sizes = _sizes(len(self.map.center), width, depth, num_outputs)
-        keys = jax.random.split(random_key(key), 2 * len(sizes) - 2)
-        pairs = list(itertools.pairwise(sizes))
-        bounds = [1 / sizes[0], *(math.sqrt(6 / i) for i in sizes[1:-1])]
-        self.weights = tuple(
-            _uniform(k, (o, i), bound) for k, (i, o), bound in zip(keys[::2], pairs, bounds, strict=True)
-        )
-        self.biases = tuple(_uniform(k, (o,), 1 / math.sqrt(i)) for k, (i, o) in zip(keys[1::2], pairs, strict=True))
+        self.weights, self.biases = _layers(key, sizes, [1 / sizes[0], *(math.sqrt(6 / i) for i in sizes[1:-1])])
         self.num_outputs = int(num_outputs)
         self.omega = float(omega)
 
     def __check_init__(self):
         _check_layers(self)
-        if not (math.isfinite(self.omega) and self.omega > 0):
-            raise InputError(f"`omega` must be a positive number; got {self.omega!r}.")
+        check_positive("omega", self.omega)
 
     def values(self, points: Float[Array, "P m"]) -> Float[Array, "P *K"]:
         """The layers of sines, one after the other."""
@@ -170,15 +167,12 @@ class Siren(AbstractModel):
         """Values and derivatives, in closed form for one hidden layer; see `AbstractModel.jets`."""
         if len(self.weights) != 2:
             return super().jets(points, orders)
-        # v sin(theta + b) = v sin b cos theta + v cos b sin theta,  theta = omega w . z
-        z, checked = self.map(self._checked(points)), self._orders(orders)
-        k, v = self.omega * self.weights[0], self.weights[1].T  # (N, m), (N, K)
+        # v sin(theta + b) = v sin b cos theta + v cos b sin theta,  theta = omega w . z; the output's bias has theta = 0
+        v = self.weights[1].T  # (N, K)
         turn, hold = sincos(self.biases[0])
-        scaled = k * jnp.asarray(self.map.scale, k.dtype)
-        C, S = turned_coefficients(scaled, turn[:, None] * v, hold[:, None] * v, checked)  # (A, N, K)
-        sine, cosine = sincos(k @ z.T)
-        flat = lambda c: jnp.moveaxis(c, 1, 2).reshape(-1, c.shape[1])
-        values = (flat(C) @ cosine + flat(S) @ sine).reshape(len(checked), self.num_outputs, -1)
-        still = jnp.asarray([float(not any(alpha)) for alpha in checked], z.dtype)
-        values = values + still[:, None, None] * self.biases[1][:, None]
-        return values[:, 0] if self.num_outputs == 1 else jnp.moveaxis(values, 1, 2)
+        k = jnp.concatenate([self.omega * self.weights[0], jnp.zeros((1, self.num_inputs), v.dtype)])
+        C = jnp.concatenate([turn[:, None] * v, self.biases[1][None]])
+        S = jnp.concatenate([hold[:, None] * v, jnp.zeros_like(C[:1])])
+        z, scale = self.map(self._checked(points)), np.asarray(self.map.scale, k.dtype)
+        values = wave_jets(k, z, scale, C, S, self._orders(orders))
+        return values[..., 0] if self.num_outputs == 1 else values

@@ -16,26 +16,18 @@ from matplotlib.figure import Figure
 
 from flm.control.solution import ControlSolution
 from flm.estimators import FLMRegressor
-from flm.files import save, to_json, write_atomic
-from flm.report.figures.fields import plot_spectrum
+from flm.files import save, to_json, write_atomic, write_csv
+from flm.report.figures.fields import labeled_series, plot_spectrum
 from flm.report.figures.style import to_png, to_svg
-from flm.report.pages.control import control_page, control_table
-from flm.report.pages.fit import fit_page
+from flm.report.pages.answer import control_page, control_table, fit_page, solution_page
 from flm.report.pages.layout import Request
-from flm.report.pages.solution import solution_page
-from flm.report.series import labeled_series
 from flm.results import Errors, Listener, Progress, Solution, silent
 
 TERMS = 5  # the largest of each unknown, in a record
 
 
 def record(solution: Solution | ControlSolution, name: str) -> dict[str, Any]:
-    """What a machine wants to know of an answer, for `flm.files.to_json`.
-
-    Args:
-        solution: what `solve`, `train` or `distill` returned.
-        name: of the problem.
-    """
+    """What a machine wants to know of the answer to the problem of that name, for `flm.files.to_json`."""
     found: dict[str, Any] = {
         "problem": name,
         "status": solution.status.word,
@@ -70,16 +62,9 @@ def write_solution(
     *,
     progress: Listener = silent,
 ) -> dict[str, Any]:
-    """Write the model, a record, the values on a grid, figures and a page.
+    """Write the model, a record, the values on a grid, figures and a page into a folder, and return the record.
 
-    Args:
-        solution: what `solve`, `train` or `distill` returned.
-        folder: where; made where it is missing.
-        request: what was asked, for the record and the page.
-        progress: called with a `flm.Progress` before each part.
-
-    Returns:
-        The record that was written.
+    `progress` is called with a `flm.Progress` before each part.
     """
     path, found = Path(folder), record(solution, request.name)
     path.mkdir(parents=True, exist_ok=True)
@@ -88,13 +73,14 @@ def write_solution(
     write_atomic(path / "record.json", to_json(found).encode())
     figures: dict[str, Figure] = {"solution": solution.plot()}
     if isinstance(solution, ControlSolution):
-        write_csv(path / "solution.csv", *control_table(solution))
+        names, rows = control_table(solution)
+        write_csv(path / "solution.csv", [names, *rows])
         page = control_page(solution, request)
     else:
         lines, values = solution.on_grid()
         columns = [g.ravel() for g in np.meshgrid(*lines, indexing="ij")]
         table = np.column_stack([*columns, values.reshape(len(columns[0]), -1)])
-        write_csv(path / "solution.csv", [*solution.axes, *solution.unknowns], table)
+        write_csv(path / "solution.csv", [[*solution.axes, *solution.unknowns], *table])
         progress(Progress("drawing", share=0.2))
         figures["spectrum"] = plot_spectrum(solution)
         errors = Errors(**found["errors"]) if "errors" in found else None
@@ -106,17 +92,15 @@ def write_solution(
 
 
 def write_fit(
-    model: FLMRegressor, X: Any, y: npt.ArrayLike, folder: str | os.PathLike[str], request: Request, target: str = "y"
+    model: FLMRegressor,
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    folder: str | os.PathLike[str],
+    request: Request,
+    target: str = "y",
 ) -> None:
-    """Write a fitted estimator, its values at the rows of X with standard deviations, a page, and a figure of one feature.
-
-    Args:
-        model: a fitted `FLMRegressor` with one output.
-        X: the table that it was fitted to, (n, m).
-        y: what it was fitted to, (n,).
-        folder: where; made where it is missing.
-        request: what was asked, for the page.
-        target: the name of y.
+    """Write an estimator fitted to a table X (n, m) and values y (n,), which `target` names: the model, its values at the rows
+    with standard deviations, a page, and a figure of one feature.
     """
     path, names = Path(folder), list(model._names)
     path.mkdir(parents=True, exist_ok=True)
@@ -124,7 +108,7 @@ def write_fit(
     fit_page(model, X, y, request).write(path / "index.html")
     save(model, path / "model.safetensors")
     columns = np.column_stack([np.asarray(X, float), np.asarray(y, float), mean, std])
-    write_csv(path / "fitted.csv", [*names, target, "fitted", "standard_deviation"], columns)
+    write_csv(path / "fitted.csv", [[*names, target, "fitted", "standard_deviation"], *columns])
     if len(names) == 1:
         write_atomic(path / "fit.png", to_png(model.plot(X, y)))
 
@@ -134,9 +118,3 @@ def write_figures(folder: Path, figures: dict[str, Figure]) -> None:
     for name, figure in figures.items():
         write_atomic(folder / f"{name}.png", to_png(figure))
         write_atomic(folder / f"{name}.svg", to_svg(figure).encode())
-
-
-def write_csv(path: Path, headers: list[str], rows: np.ndarray) -> None:
-    """A CSV file with all digits."""
-    lines = [",".join(headers), *(",".join(f"{v:.17g}" for v in row) for row in rows)]
-    write_atomic(path, ("\n".join(lines) + "\n").encode())

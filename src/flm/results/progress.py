@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-Listener = Callable[["Progress"], Any]
+Listener = Callable[["Progress"], object]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Progress:
     seconds: float = 0.0
     share: float = math.nan
     seconds_left: float = math.nan
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def words(self) -> str:
@@ -106,7 +106,7 @@ class Record:
         return time.perf_counter() - self._began
 
     def step(
-        self, stage: str, *, columns: int, estimate: float, error_estimate: float = math.nan, **extras: Any
+        self, stage: str, *, columns: int, estimate: float, error_estimate: float = math.nan, **extras: object
     ) -> None:
         """Remember a step and tell it."""
         event = Progress(stage, int(columns), float(estimate), float(error_estimate), self.seconds, extras=extras)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import importlib
 import math
+import os
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, fields
 from types import ModuleType
@@ -72,7 +73,7 @@ class AbstractResult(ABC):
     def plot(self, **options: Any) -> Any:
         """A matplotlib figure of the answer."""
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the answer and its record to a `.safetensors` file; the problem itself is not stored."""
         save(self, path)
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jax.core import Tracer
 from jaxtyping import Array
 
@@ -94,7 +95,9 @@ class Solution(AbstractResult):
 
     # --- the function ----------------------------------------------------------------------------------------------
 
-    def __call__(self, points: Any = None, /, *, extrapolate: bool = False, **named: Any) -> Array:
+    def __call__(
+        self, points: npt.ArrayLike | None = None, /, *, extrapolate: bool = False, **named: npt.ArrayLike
+    ) -> Array:
         """Values at points (P, m) or at named coordinates; several unknowns stack last.
 
         Args:
@@ -172,7 +175,7 @@ class Solution(AbstractResult):
 
     def d(self, axes: str | tuple[int, ...]) -> Solution:
         """The partial derivative as a function: `solution.d("xx")(x=0.3, t=0.5)`."""
-        from flm.series.calculus import axis_indices
+        from flm.series.arrays import axis_indices
 
         alpha = list(self.alpha or (0,) * len(self.axes))
         for j in axis_indices(axes, self.axes, len(self.axes)):
@@ -257,7 +260,7 @@ class Solution(AbstractResult):
         points = drawn() if m > 3 else self._region.grid(2001 if m == 1 else 101 if m == 2 else 31)
         return points[np.broadcast_to(self._reached(points, EDGE), len(points))]
 
-    def errors(self, reference: Any = None) -> Errors:
+    def errors(self, reference: Callable[[np.ndarray], npt.ArrayLike] | None = None) -> Errors:
         """Mean square, mean absolute, largest and relative L2 difference from the exact solution or a reference.
 
         Args:
@@ -303,20 +306,20 @@ class Solution(AbstractResult):
         """An `xarray.Dataset` of the unknowns on an even grid (extra `frames`)."""
         xarray = optional_module("xarray")
         lines, values = self.on_grid(shape)
-        columns = [values] if len(self.unknowns) == 1 else list(np.moveaxis(values, -1, 0))
-        named = {name: (self.axes, column) for name, column in zip(self.unknowns, columns, strict=True)}
+        named = {name: (self.axes, column) for name, column in self._by_unknown(values).items()}
         return xarray.Dataset(named, coords=dict(zip(self.axes, lines, strict=True)))
 
     def to_pandas(self, shape: int | tuple[int, ...] | None = None) -> Any:
         """A `pandas.DataFrame` with one row per grid point (extra `frames`)."""
         pandas = optional_module("pandas")
         lines, values = self.on_grid(shape)
-        grids = np.meshgrid(*lines, indexing="ij")
-        columns = [values] if len(self.unknowns) == 1 else list(np.moveaxis(values, -1, 0))
-        return pandas.DataFrame(
-            {a: g.ravel() for a, g in zip(self.axes, grids, strict=True)}
-            | {u: c.ravel() for u, c in zip(self.unknowns, columns, strict=True)}
-        )
+        columns = dict(zip(self.axes, np.meshgrid(*lines, indexing="ij"), strict=True)) | self._by_unknown(values)
+        return pandas.DataFrame({name: column.ravel() for name, column in columns.items()})
+
+    def _by_unknown(self, values: np.ndarray) -> dict[str, np.ndarray]:
+        """Values on a grid, those of each unknown by its name."""
+        columns = values[None] if len(self.unknowns) == 1 else np.moveaxis(values, -1, 0)
+        return dict(zip(self.unknowns, columns, strict=True))
 
     def plot(self, **options: Any) -> Any:
         """A figure of the solution (and its error where the exact one is known); returns a matplotlib figure."""
@@ -334,13 +337,13 @@ class Solution(AbstractResult):
         return "\n".join(lines)
 
 
-def _rounding(value: Any) -> float:
+def _rounding(value: object) -> float:
     """The relative rounding of the numbers that were given."""
     dtype = getattr(value, "dtype", None)
     return float(jnp.finfo(dtype).eps) if dtype is not None and jnp.issubdtype(dtype, jnp.floating) else 0.0
 
 
-def _floats(name: str, value: Any) -> Array:
+def _floats(name: str, value: npt.ArrayLike | None) -> Array:
     try:
         return jnp.asarray(value, float)
     except (TypeError, ValueError):

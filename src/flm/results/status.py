@@ -69,10 +69,7 @@ class Status(NamedTuple):
 def conclude(ending: Ending, error_estimate: float, tolerance: float) -> Status:
     """The status of a run: converged if and only if the error estimate is within the tolerance and nothing casts doubt.
 
-    Args:
-        ending: why the solver stopped.
-        error_estimate: NaN where none was made (training): the ending then stands as it is.
-        tolerance: NaN where none was asked for.
+    The estimate is NaN where none was made (training): the ending then stands. So is the tolerance where none was asked for.
     """
     clause, note = ending.clause or ending.word.clause, f"; {ending.note}" if ending.note else ""
     if math.isnan(error_estimate):

@@ -1,5 +1,6 @@
 """Arrays by numpy, which compiles nothing, when their numbers are at hand, and by jax.numpy when they are traced."""
 
+from collections.abc import Sequence
 from types import ModuleType
 
 import jax
@@ -11,6 +12,7 @@ from jaxtyping import Array
 from flm.wording import InputError, short
 
 Numbers = np.ndarray | Array  # at hand, or traced
+Along = str | int | Sequence[str | int]  # the axes of a derivative: "xx", ("x", "x") or (0, 0)
 Scalar = complex | np.number | np.ndarray | Array  # one number: Python's, numpy's or an array without axes
 
 
@@ -63,3 +65,39 @@ def as_floats(name: str, value: npt.ArrayLike, ndim: tuple[int, ...], *, may_be_
     if array.ndim not in ndim:
         raise InputError(f"`{name}` must have {' or '.join(map(str, ndim))} axes; got shape {array.shape}.")
     return device(array)
+
+
+def as_box(box: npt.ArrayLike, m: int, name: str) -> np.ndarray:
+    """Bounds (m, 2) from that argument."""
+    try:
+        bounds = np.asarray(box, float)
+    except (TypeError, ValueError):
+        bounds = np.empty(0)
+    if bounds.size != 2 * m or not np.isfinite(bounds).all():
+        raise InputError(f"`{name}` must give finite (lower, upper) for {m} axes; got {box!r}.")
+    return bounds.reshape(m, 2)
+
+
+def upper_half(k: np.ndarray) -> np.ndarray:
+    """One of each pair (k, -k): the rows that are zero or whose first nonzero component is positive."""
+    if not len(k):
+        return np.zeros(0, bool)
+    return k[np.arange(len(k)), (k != 0).argmax(axis=1)] >= 0
+
+
+def axis_indices(axes: Along, names: tuple[str, ...] | None, count: int) -> tuple[int, ...]:
+    """Axis numbers of a derivative given as "xx" (one-letter names), as names, or as numbers below `count`."""
+    if isinstance(axes, str | int | np.integer):
+        axes = tuple(axes) if isinstance(axes, str) and axes not in (names or ()) else (axes,)
+    if not isinstance(axes, tuple | list):
+        raise InputError(f'`d` must name axes, as in "xx" or (0, 0); got {axes!r}.')
+    out = []
+    for axis in axes:
+        if isinstance(axis, str):
+            if names is None or axis not in names:
+                raise InputError(f"`d` must name axes among {names}; got {axis!r}.")
+            axis = names.index(axis)
+        if not isinstance(axis, int | np.integer) or not 0 <= axis < count:
+            raise InputError(f"`d` must number axes from 0 to {count - 1}; got {axis!r}.")
+        out.append(int(axis))
+    return tuple(out)

@@ -7,6 +7,7 @@ the mean of exp(i k . x) over a box with middle c and half-widths h is exp(i k .
 from __future__ import annotations
 
 import abc
+import dataclasses
 import numbers
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeGuard, runtime_checkable
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float
 
-from flm.series.arrays import Numbers, Scalar, as_numbers, device, host, per_row
+from flm.series.arrays import Numbers, Scalar, as_box, as_numbers, device, host, joined, per_row, upper_half
 from flm.series.sine_cosine import sincos
 from flm.wording import InputError, check_count
 
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from flm.series.forms import PhaseSeries, SeparableSeries
 
 Bounds = npt.ArrayLike | Mapping[str, tuple[float, float]]  # of a box: pairs in order, or by axis name
-Along = str | int | Sequence[str | int]  # the axes of a derivative: "xx", ("x", "x") or (0, 0)
+
+
+FEW = 2**16  # products of waves and coordinates, below which compiling takes longer than NumPy's sines
 
 
 @runtime_checkable
@@ -88,9 +91,6 @@ class AbstractSeries(eqx.Module):
 
     @abc.abstractmethod
     def _scaled(self, factor: Scalar) -> Self: ...
-
-    @abc.abstractmethod
-    def _plus(self, other: AbstractSeries) -> Self: ...
 
     @abc.abstractmethod
     def _constant(self, value: Scalar) -> Self: ...
@@ -156,7 +156,11 @@ class AbstractSeries(eqx.Module):
 
     def __call__(self, points: npt.ArrayLike | None = None, /, **named: npt.ArrayLike) -> Array:
         """Values at points (..., m) (m = 1: also (...,)), or at named coordinates that broadcast together."""
-        return _evaluate(self._points(points, named), *self._waves())
+        xp, (here, k, C, S) = host(self._points(points, named), *self._waves())
+        if xp is jnp or len(k) * here.size > FEW:
+            return _evaluate(here, k, C, S)
+        angle = here @ k.T
+        return device(np.cos(angle) @ C + np.sin(angle) @ S)
 
     # --- algebra ---------------------------------------------------------------------------------------------------
 
@@ -203,10 +207,30 @@ class AbstractSeries(eqx.Module):
 
     __rmul__ = __mul__
 
+    def _with(self, **changed: Numbers | bool | None) -> Self:
+        """The series with some of its fields replaced."""
+        fields: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields.update(changed)
+        return type(self)(**fields)
+
+    def _plus(self, other: AbstractSeries) -> Self:
+        same = self._like(other)
+        arrays = [field.name for field in dataclasses.fields(self) if not field.metadata.get("static")]
+        return self._with(**{name: joined(getattr(self, name), getattr(same, name)) for name in arrays})
+
     def __truediv__(self, other: Scalar) -> Self:
         if _is_scalar(other):
             return self._scaled(1 / other)
         return NotImplemented
+
+    def rescale(self, factors: npt.ArrayLike) -> Self:
+        """The function x -> f(factors * x), one factor per axis or one for all."""
+        _, (k, factors) = host(self.frequencies, factors)
+        return self._with(frequencies=k * factors.astype(k.dtype))
+
+    def truncate(self, n: int) -> Self:
+        """The n largest cosines, equal waves merged; of a complex series the n largest waves."""
+        return self._like(self.exponential().truncate(n))
 
     # --- integrals -------------------------------------------------------------------------------------------------
 
@@ -303,39 +327,3 @@ def _box_integral(k: Float[Numbers, "*M m"], width: Float[np.ndarray, "m"]) -> F
     xp, (k,) = host(k)
     sinc = xp.sinc(k * (width / (2 * np.pi)).astype(k.dtype))  # numpy's sinc: sin(pi x) / (pi x)
     return float(np.prod(width)) * xp.prod(sinc, axis=-1)
-
-
-def as_box(box: npt.ArrayLike, m: int, name: str) -> np.ndarray:
-    """Bounds (m, 2) from that argument."""
-    try:
-        bounds = np.asarray(box, float)
-    except (TypeError, ValueError):
-        bounds = np.empty(0)
-    if bounds.size != 2 * m or not np.isfinite(bounds).all():
-        raise InputError(f"`{name}` must give finite (lower, upper) for {m} axes; got {box!r}.")
-    return bounds.reshape(m, 2)
-
-
-def upper_half(k: np.ndarray) -> np.ndarray:
-    """One of each pair (k, -k): the rows that are zero or whose first nonzero component is positive."""
-    if not len(k):
-        return np.zeros(0, bool)
-    return k[np.arange(len(k)), (k != 0).argmax(axis=1)] >= 0
-
-
-def axis_indices(axes: Along, names: tuple[str, ...] | None, count: int) -> tuple[int, ...]:
-    """Axis numbers of a derivative given as "xx" (one-letter names), as names, or as numbers below `count`."""
-    if isinstance(axes, str | int | np.integer):
-        axes = tuple(axes) if isinstance(axes, str) and axes not in (names or ()) else (axes,)
-    if not isinstance(axes, tuple | list):
-        raise InputError(f'`d` must name axes, as in "xx" or (0, 0); got {axes!r}.')
-    out = []
-    for axis in axes:
-        if isinstance(axis, str):
-            if names is None or axis not in names:
-                raise InputError(f"`d` must name axes among {names}; got {axis!r}.")
-            axis = names.index(axis)
-        if not isinstance(axis, int | np.integer) or not 0 <= axis < count:
-            raise InputError(f"`d` must number axes from 0 to {count - 1}; got {axis!r}.")
-        out.append(int(axis))
-    return tuple(out)

@@ -10,8 +10,19 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Complex, Float
 
-from flm.series.arrays import Scalar, as_floats, device, host, joined, per_row
-from flm.series.calculus import AbstractSeries, Along, Waves, as_box, axis_indices, upper_half
+from flm.series.arrays import (
+    Along,
+    Scalar,
+    as_box,
+    as_floats,
+    axis_indices,
+    device,
+    host,
+    joined,
+    per_row,
+    upper_half,
+)
+from flm.series.calculus import AbstractSeries, Waves
 from flm.series.forms import PhaseSeries, SeparableSeries, check_inputs
 from flm.wording import InputError, check_count
 
@@ -129,12 +140,8 @@ class ExponentialSeries(AbstractSeries):
 
     def _plus(self, other: AbstractSeries) -> ExponentialSeries:
         same = other.exponential()
-        return ExponentialSeries(
-            joined(self.frequencies, same.frequencies),
-            joined(self.coefficients, same.coefficients),
-            self.axes,
-            is_real=True if self.is_real and same.is_real else None,
-        )
+        both = joined(self.frequencies, same.frequencies), joined(self.coefficients, same.coefficients)
+        return ExponentialSeries(*both, self.axes, is_real=True if self.is_real and same.is_real else None)
 
     def _like(self, other: AbstractSeries) -> ExponentialSeries:
         return other.exponential()
@@ -145,13 +152,8 @@ class ExponentialSeries(AbstractSeries):
         turn = xp.exp(-1j * (k * offset.astype(k.dtype)).sum(axis=1))
         return ExponentialSeries(self.frequencies, c * per_row(turn, c), self.axes, is_real=self.is_real)
 
-    def rescale(self, factors: npt.ArrayLike) -> ExponentialSeries:
-        """The function x -> f(factors * x), one factor per axis or one for all."""
-        _, (k, factors) = host(self.frequencies, factors)
-        return ExponentialSeries(k * factors.astype(k.dtype), self.coefficients, self.axes, is_real=self.is_real)
-
     def truncate(self, n: int) -> ExponentialSeries:
-        """The n largest waves: of a real series, n conjugate pairs."""
+        """The n largest waves; of a real series n cosines, each a pair of conjugate waves."""
         check_count("n", n)
         k, c = _merge(np.asarray(self.frequencies), np.asarray(self.coefficients))
         if self.is_real:

@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float
 
-from flm.series.arrays import Numbers, Scalar, as_floats, host, joined, per_row
-from flm.series.calculus import AbstractSeries, Along, Waves, axis_indices
+from flm.series.arrays import Along, Numbers, Scalar, as_floats, axis_indices, host, per_row
+from flm.series.calculus import AbstractSeries, Waves
 from flm.series.signs import sign_matrix
 from flm.series.transforms import linear_from_separable, separable_from_linear
-from flm.wording import InputError, check_count
+from flm.wording import InputError
 
 if TYPE_CHECKING:
     from flm.series.exponential import ExponentialSeries
@@ -151,15 +151,6 @@ class PhaseSeries(AbstractSeries):
         _, (A, factor) = host(self.amplitudes, as_floats("factor", factor, (0,)))
         return PhaseSeries(self.frequencies, A * factor.astype(A.dtype), self.phases, self.axes)
 
-    def _plus(self, other: AbstractSeries) -> PhaseSeries:
-        same = other.phase()
-        return PhaseSeries(
-            joined(self.frequencies, same.frequencies),
-            joined(self.amplitudes, same.amplitudes),
-            joined(self.phases, same.phases),
-            self.axes,
-        )
-
     def _like(self, other: AbstractSeries) -> PhaseSeries:
         return other.phase()
 
@@ -169,33 +160,12 @@ class PhaseSeries(AbstractSeries):
         turn = (n * offset.astype(n.dtype)) @ self._signs().T  # (N, l): k . offset
         return PhaseSeries(self.frequencies, self.amplitudes, phi + per_row(turn, phi), self.axes)
 
-    def rescale(self, factors: npt.ArrayLike) -> PhaseSeries:
-        """The function x -> f(factors * x), one factor per axis or one for all."""
-        _, (n, factors) = host(self.frequencies, factors)
-        return PhaseSeries(n * factors.astype(n.dtype), self.amplitudes, self.phases, self.axes)
-
-    def truncate(self, n: int) -> PhaseSeries:
-        """The n largest cosines; sub-networks that lose all of theirs are dropped."""
-        A, rows = _largest(np.asarray(self.amplitudes), n)
-        return PhaseSeries(np.asarray(self.frequencies)[rows], A, np.asarray(self.phases)[rows], self.axes)
-
 
 def _first(like: Array) -> np.ndarray:
     """One row shaped like those of an array, 1 in its first place (per output) and 0 in the others."""
     row = np.zeros((1, *like.shape[1:]), like.dtype)
     row[:, 0] = 1
     return row
-
-
-def _largest(values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The n largest nonzero entries (N, l[, K]), others zero, and the numbers of the rows that hold any of them."""
-    check_count("n", n)
-    size = np.abs(values).reshape(*values.shape[:2], -1).max(axis=2, initial=0)
-    keep = np.zeros(size.size, bool)
-    keep[np.argsort(-size.ravel(), kind="stable")[:n]] = True
-    keep = keep.reshape(size.shape) & (size > 0)
-    rows = np.flatnonzero(keep.any(axis=1))
-    return np.where(per_row(keep[rows], values), values[rows], np.zeros((), values.dtype)), rows
 
 
 class SeparableSeries(AbstractSeries):
@@ -270,27 +240,9 @@ class SeparableSeries(AbstractSeries):
         _, (a, factor) = host(self.coefficients, as_floats("factor", factor, (0,)))
         return SeparableSeries(self.frequencies, a * factor.astype(a.dtype), self.axes)
 
-    def _plus(self, other: AbstractSeries) -> SeparableSeries:
-        same = other.separable()
-        return SeparableSeries(
-            joined(self.frequencies, same.frequencies),
-            joined(self.coefficients, same.coefficients),
-            self.axes,
-        )
-
     def _like(self, other: AbstractSeries) -> SeparableSeries:
         return other.separable()
 
     def shift(self, offset: npt.ArrayLike) -> SeparableSeries:
         """The function x -> f(x - offset)."""
         return self.phase().shift(offset).separable()
-
-    def rescale(self, factors: npt.ArrayLike) -> SeparableSeries:
-        """The function x -> f(factors * x), one factor per axis or one for all."""
-        _, (n, factors) = host(self.frequencies, factors)
-        return SeparableSeries(n * factors.astype(n.dtype), self.coefficients, self.axes)
-
-    def truncate(self, n: int) -> SeparableSeries:
-        """The n largest products; sub-networks that lose all of theirs are dropped."""
-        a, rows = _largest(np.asarray(self.coefficients), n)
-        return SeparableSeries(np.asarray(self.frequencies)[rows], a, self.axes)

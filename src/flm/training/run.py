@@ -14,7 +14,7 @@ from jaxtyping import PRNGKeyArray
 
 from flm.conservation.law import ConservationLaw
 from flm.models import AbstractModel
-from flm.models.side_by_side import SideBySide
+from flm.models.base import SideBySide
 from flm.numerics.descent import Objective, Stage
 from flm.pde.problem import PDE, HasStrongForm, strong_form
 from flm.results import Listener, Parameter, Solution, listener

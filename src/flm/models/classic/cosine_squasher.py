@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PyTree
 from flm.domains import AbstractDomain
 from flm.models.base import AbstractModel, InputMap, Key, input_map
 from flm.models.classic.fixed_lattice import wave_vectors
-from flm.series import PhaseSeries, sign_matrix, sincos
+from flm.series import PhaseSeries, sincos
 from flm.series.waves import Orders
 from flm.wording import InputError
 
@@ -134,13 +134,9 @@ class GallantWhite(AbstractModel):
     @property
     def series(self) -> PhaseSeries:
         """The cosine series that the network equals where `covered`, in physical units."""
-        m = self.num_inputs
-        scale = jnp.asarray(self.map.scale, self.frequencies.dtype)
-        frequencies = jnp.concatenate([jnp.zeros((1, m)), self.frequencies * scale])
-        weights = jnp.concatenate([self.constant[None], self.thetas])
-        phases = jnp.concatenate([jnp.zeros(1), -self.biases])
-        wide = lambda column: jnp.zeros((len(column), len(sign_matrix(m)))).at[:, 0].set(column)
-        return PhaseSeries(frequencies, wide(weights), wide(phases), self.map.axes).shift(self.map.center)
+        frequencies = jnp.concatenate([jnp.zeros((1, self.num_inputs)), self.frequencies])
+        amplitudes = jnp.concatenate([self.constant[None], self.thetas])
+        return self.map.cosines(frequencies, amplitudes, jnp.concatenate([jnp.zeros(1), -self.biases]))
 
 
 def _least_reach(w: np.ndarray, b: np.ndarray) -> list[int]:

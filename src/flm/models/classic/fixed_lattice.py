@@ -11,27 +11,21 @@ from jaxtyping import Array, Float
 from flm.domains import AbstractDomain
 from flm.models.base import AbstractOutputWeights, InputMap, Key, input_map
 from flm.series import PhaseSeries, SeparableSeries, lattice, sign_matrix, sincos
-from flm.series.waves import Orders, quarter_turn
+from flm.series.arrays import upper_half
+from flm.series.waves import Orders, quarter_turn, wave_columns
 from flm.wording import InputError, check_count
 
 
 def wave_vectors(m: int, count: int) -> np.ndarray:
     """The first `count` nonzero integer wave vectors, one of each pair k, -k: lattice points with all their signs."""
-    check_count("num_terms", count, 1)
-    found: list[np.ndarray] = []
-    size = 1
-    while len(found) < count:
-        size *= 2
+    size = 2 * check_count("num_terms", count, 1)
+    while True:
         every = (lattice(m, size)[:, None, :] * sign_matrix(m)).reshape(-1, m)
-        found = []
-        seen = set()
-        for k in every.astype(int):
-            first = k[np.flatnonzero(k)[0]] if k.any() else 0
-            k = k * (1 if first >= 0 else -1)
-            if k.any() and tuple(k) not in seen:
-                seen.add(tuple(k))
-                found.append(k)
-    return np.array(found[:count], float)
+        every = every * np.where(upper_half(every), 1.0, -1.0)[:, None]
+        found = [k for k in dict.fromkeys(map(tuple, every)) if any(k)]
+        if len(found) >= count:
+            return np.array(found[:count]) + 0.0  # no negative zeros
+        size *= 2
 
 
 class FourierSeriesNetwork(AbstractOutputWeights):
@@ -92,12 +86,10 @@ class FourierSeriesNetwork(AbstractOutputWeights):
         return jnp.stack(blocks)
 
     @classmethod
-    def from_grid(cls, values: npt.ArrayLike, num_inputs: int | AbstractDomain | None = None) -> FourierSeriesNetwork:
+    def from_grid(cls, values: npt.ArrayLike) -> FourierSeriesNetwork:
         """The network whose weights are the discrete Fourier transform of values on a full periodic grid (H08).
 
-        Args:
-            values: (n, ..., n) with n odd, at z_i = -pi + 2 pi i / n along each axis (the last point is not repeated).
-            num_inputs: a domain whose extent is [-pi, pi]^m; default: the cube itself.
+        The values are (n, ..., n) with n odd, at z_i = -pi + 2 pi i / n along each axis (the last point is not repeated).
         """
         transform = np.asarray(values, float)
         m, n = transform.ndim, transform.shape[0] if transform.ndim else 0
@@ -106,9 +98,7 @@ class FourierSeriesNetwork(AbstractOutputWeights):
                 f"`values` must be a full grid with an equal, odd number of points per axis; got {transform.shape}."
             )
         order = (n - 1) // 2
-        network = cls(m if num_inputs is None else num_inputs, order)
-        if network.num_inputs != m:
-            raise InputError(f"`values` must have one axis per input ({network.num_inputs}); got {m}.")
+        network = cls(m, order)
         for axis in range(m):  # f = sum_n a_n cos(n z) + b_n sin(n z) along one axis; the pair becomes a last axis
             spectrum = np.fft.rfft(transform, axis=axis) / n
             k = np.arange(order + 1).reshape(-1, *(1,) * (spectrum.ndim - axis - 1))
@@ -119,9 +109,8 @@ class FourierSeriesNetwork(AbstractOutputWeights):
     @property
     def series(self) -> PhaseSeries:
         """The same function as a series in physical units."""
-        scale = jnp.asarray(self.map.scale, self.weights.dtype)
-        separable = SeparableSeries(self.frequencies * scale, self.weights, self.map.axes)
-        return separable.phase().shift(self.map.center)
+        mapped = SeparableSeries(self.frequencies, self.weights, self.map.axes)
+        return mapped.phase().rescale(self.map.scale).shift(self.map.center)
 
 
 class SharedBasisNetwork(AbstractOutputWeights):
@@ -159,13 +148,7 @@ class SharedBasisNetwork(AbstractOutputWeights):
 
     def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
         """1, cos z, ..., cos(order z), sin z, ..., sin(order z) and their derivatives."""
-        z = self.map(self._checked(points))
-        k = jnp.arange(len(self.weights) // 2 + 1, dtype=z.dtype)
-        sine, cosine = sincos(z * k)
-        blocks = []
-        for (order,) in self._orders(orders):
-            (cc, cs), (sc, ss) = quarter_turn(1.0, 0.0, order), quarter_turn(0.0, 1.0, order)
-            factor = (k * self.map.scale[0]) ** order
-            both = [factor * (cc * cosine + cs * sine), (factor * (sc * cosine + ss * sine))[:, 1:]]
-            blocks.append(jnp.concatenate(both, axis=1))
-        return jnp.stack(blocks)
+        z, last = self.map(self._checked(points)), len(self.weights) // 2
+        k = jnp.arange(last + 1, dtype=z.dtype)[:, None]
+        columns = wave_columns(k, z, np.asarray(self.map.scale, z.dtype), self._orders(orders))
+        return jnp.delete(columns, last + 1, axis=2)  # sin 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -15,14 +13,8 @@ from flm.domains import AbstractDomain
 from flm.models.base import AbstractModel, AbstractOutputWeights, InputMap, Key, input_map, random_key
 from flm.models.networks import MLP
 from flm.series import PhaseSeries, sincos
-from flm.series.waves import Orders, monomial, quarter_turn
-from flm.wording import InputError, check_count
-
-
-def _scale(value: float) -> float:
-    if not (isinstance(value, int | float | np.number) and math.isfinite(value) and value > 0):
-        raise InputError(f"`scale` must be a positive number; got {value!r}.")
-    return float(value)
+from flm.series.waves import Orders, wave_columns
+from flm.wording import check_count, check_positive
 
 
 class RandomFourierFeatures(AbstractModel):
@@ -30,10 +22,9 @@ class RandomFourierFeatures(AbstractModel):
 
     Args:
         num_inputs: m, or a domain, whose extent is mapped to [-1, 1]^m.
-        width: neurons per hidden layer of the MLP.
+        width: neurons per hidden layer of the MLP, and rows of B: the MLP has twice as many inputs.
         depth: its hidden layers.
         key: for B and the MLP.
-        num_features: rows of B; the MLP has twice as many inputs. Default: `width`.
         scale: standard deviation of the entries of B, in radians per unit of z.
         activation: of the MLP.
         num_outputs: K.
@@ -57,16 +48,15 @@ class RandomFourierFeatures(AbstractModel):
         depth: int = 2,
         *,
         key: Key,
-        num_features: int | None = None,
         scale: float = np.pi,
         activation: str = "tanh",
         num_outputs: int = 1,
     ):
         self.map = input_map(num_inputs, 2.0)
-        features = check_count("num_features", width if num_features is None else num_features, 1)
+        features = check_count("width", width, 1)
         first, second = jax.random.split(random_key(key))
         shape = (features, len(self.map.center))
-        self.projections = jax.random.normal(first, shape, jnp.result_type(float)) * _scale(scale)
+        self.projections = jax.random.normal(first, shape, jnp.result_type(float)) * check_positive("scale", scale)
         self.mlp = MLP(2 * features, width, depth, key=second, activation=activation, num_outputs=num_outputs)
         self.num_outputs = int(num_outputs)
 
@@ -120,30 +110,21 @@ class FourierELM(AbstractOutputWeights):
         dtype, n = jnp.result_type(float), check_count("num_neurons", num_neurons, 1)
         first, second = jax.random.split(random_key(key))
         shape = (n, len(self.map.center))
-        self.frequencies = jax.random.uniform(first, shape, dtype, -1.0, 1.0) * _scale(scale)
+        self.frequencies = jax.random.uniform(first, shape, dtype, -1.0, 1.0) * check_positive("scale", scale)
         self.biases = jax.random.uniform(second, (n,), dtype, 0.0, 2 * np.pi)
         self.weights = jnp.zeros((n,) if num_outputs == 1 else (n, num_outputs), dtype)
         self.num_outputs = int(num_outputs)
 
     def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
-        """The hidden layer and its derivatives."""
-        sine, cosine = sincos(self.frequencies @ self.map(self._checked(points)).T + self.biases[:, None])
-        scaled = self.frequencies * jnp.asarray(self.map.scale, self.frequencies.dtype)
-        blocks = []
-        for alpha in self._orders(orders):
-            c, s = quarter_turn(1.0, 0.0, sum(alpha))
-            factor = monomial(scaled, alpha)[:, None]
-            blocks.append(factor * (c * cosine + s * sine))
-        return jnp.swapaxes(jnp.stack(blocks), 1, 2)
+        """The hidden layer and its derivatives: cos(theta + b) = cos b cos theta - sin b sin theta."""
+        scale = np.asarray(self.map.scale, self.frequencies.dtype)
+        columns = wave_columns(self.frequencies, self.map(self._checked(points)), scale, self._orders(orders))
+        cosines, sines = jnp.split(columns, 2, axis=2)
+        turn, hold = sincos(self.biases)
+        return hold * cosines - turn * sines
 
     @property
     def series(self) -> PhaseSeries:
         """The same function as a series in physical units, one cosine per neuron."""
-        n, m = self.frequencies.shape
-        shape = (n, 2 ** (m - 1), *self.weights.shape[1:])
-        bias = jnp.broadcast_to(self.biases.reshape(-1, *(1,) * (self.weights.ndim - 1)), self.weights.shape)
-        wide = lambda column: jnp.zeros(shape, column.dtype).at[:, 0].set(column)
-        scale = jnp.asarray(self.map.scale, self.weights.dtype)
-        return PhaseSeries(self.frequencies * scale, wide(self.weights), wide(-bias), self.map.axes).shift(
-            self.map.center
-        )
+        bias = self.biases.reshape(-1, *(1,) * (self.weights.ndim - 1))
+        return self.map.cosines(self.frequencies, self.weights, jnp.broadcast_to(-bias, self.weights.shape))

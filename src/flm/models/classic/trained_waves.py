@@ -13,7 +13,7 @@ from flm.domains import AbstractDomain
 from flm.models.base import AbstractModel, InputMap, Key, input_map, random_key
 from flm.models.networks import Siren
 from flm.series import PhaseSeries, lattice, sign_matrix, sincos
-from flm.series.waves import Orders, turned_coefficients
+from flm.series.waves import Orders, wave_jets
 from flm.wording import InputError, NoSeriesError, check_count
 
 
@@ -72,9 +72,7 @@ class Silvescu(AbstractModel):
             )
         signs = jnp.asarray(sign_matrix(self.num_inputs), self.phases.dtype)
         amplitudes = jnp.outer(self.weights, jnp.ones(len(signs))) / len(signs)
-        scale = jnp.asarray(self.map.scale, self.phases.dtype)
-        series = PhaseSeries(self.frequencies * scale, amplitudes, -self.phases @ signs.T, self.map.axes)
-        return series.shift(self.map.center)
+        return self.map.series(self.frequencies, amplitudes, -self.phases @ signs.T)
 
 
 class LiuNetwork(AbstractModel):
@@ -142,18 +140,12 @@ class LiuNetwork(AbstractModel):
 
     def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """Values and derivatives in closed form; see `AbstractModel.jets`."""
-        z = self.map(self._checked(points))
+        z, scale = self.map(self._checked(points)), np.asarray(self.map.scale, self.sine_frequencies.dtype)
         k = jnp.concatenate([self.sine_frequencies, self.cosine_frequencies])
         none = jnp.zeros_like(self.sine_amplitudes)
-        scaled = k * jnp.asarray(self.map.scale, k.dtype)
-        C, S = turned_coefficients(
-            scaled,
-            jnp.concatenate([none, self.cosine_amplitudes]),
-            jnp.concatenate([self.sine_amplitudes, none]),
-            self._orders(orders),
-        )
-        sine, cosine = sincos(k @ z.T)
-        return C @ cosine + S @ sine
+        C = jnp.concatenate([none, self.cosine_amplitudes])
+        S = jnp.concatenate([self.sine_amplitudes, none])
+        return wave_jets(k, z, scale, C, S, self._orders(orders))
 
     @property
     def series(self) -> PhaseSeries:
@@ -162,13 +154,9 @@ class LiuNetwork(AbstractModel):
             raise NoSeriesError(
                 "a LiuNetwork is a Fourier series only when its sine and cosine frequencies are equal; they differ."
             )
-        n, m = self.sine_frequencies.shape
-        wide = lambda column: jnp.zeros((n, 2 ** (m - 1)), column.dtype).at[:, 0].set(column)
         amplitudes = jnp.hypot(self.sine_amplitudes, self.cosine_amplitudes)
         phases = jnp.arctan2(self.sine_amplitudes, self.cosine_amplitudes)
-        scale = jnp.asarray(self.map.scale, amplitudes.dtype)
-        series = PhaseSeries(self.sine_frequencies * scale, wide(amplitudes), wide(phases), self.map.axes)
-        return series.shift(self.map.center)
+        return self.map.cosines(self.sine_frequencies, amplitudes, phases)
 
 
 class NonharmonicNetwork(AbstractModel):
@@ -210,20 +198,18 @@ class NonharmonicNetwork(AbstractModel):
 
     def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """Values and derivatives in closed form; see `AbstractModel.jets`."""
-        z = self.map(self._checked(points))
-        k = self.frequencies[:, None]
         turn, hold = sincos(self.phases)  # A cos(theta + phi) = A cos phi cos theta - A sin phi sin theta
-        scaled = k * jnp.asarray(self.map.scale, k.dtype)
-        checked = self._orders(orders)
-        C, S = turned_coefficients(scaled, self.amplitudes * hold, -self.amplitudes * turn, checked)
-        sine, cosine = sincos(k @ z.T)
-        still = jnp.asarray([float(order == 0) for (order,) in checked], z.dtype) * self.constant
-        return C @ cosine + S @ sine + still[:, None]
+        C = jnp.concatenate([self.constant[None], self.amplitudes * hold])
+        S = jnp.concatenate([jnp.zeros(1, C.dtype), -self.amplitudes * turn])
+        z, scale = self.map(self._checked(points)), np.asarray(self.map.scale, C.dtype)
+        return wave_jets(self._waves(), z, scale, C, S, self._orders(orders))
 
     @property
     def series(self) -> PhaseSeries:
         """The same function as a series in physical units."""
-        frequencies = jnp.concatenate([jnp.zeros(1), self.frequencies * self.map.scale[0]])[:, None]
-        amplitudes = jnp.concatenate([self.constant[None], self.amplitudes])[:, None]
-        phases = jnp.concatenate([jnp.zeros(1), -self.phases])[:, None]
-        return PhaseSeries(frequencies, amplitudes, phases, self.map.axes).shift(self.map.center)
+        amplitudes = jnp.concatenate([self.constant[None], self.amplitudes])
+        return self.map.cosines(self._waves(), amplitudes, jnp.concatenate([jnp.zeros(1), -self.phases]))
+
+    def _waves(self) -> Float[Array, "N+1 1"]:
+        """The frequencies after that of the constant."""
+        return jnp.concatenate([jnp.zeros(1, self.frequencies.dtype), self.frequencies])[:, None]

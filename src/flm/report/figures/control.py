@@ -59,16 +59,20 @@ def plot_control(
         for index, start in enumerate(starts):
             t = np.linspace(0.0, solution.horizon(start), NUM_TIMES)
             x, u = solution.trajectory(t, start), solution.control(t, start).reshape(NUM_TIMES, -1)
-            style: dict[str, Any] = {"alpha": 1.0 if index == 0 else 0.45}
             for i, name in enumerate(names):
-                axes[0].plot(t, x[:, i], color=COLORS[i % len(COLORS)], label=name if index == 0 else None, **style)
+                color, label = COLORS[i % len(COLORS)], None if index else name
+                axes[0].plot(t, x[:, i], color=color, label=label, alpha=0.45 if index else 1.0)
             for i, name in enumerate(controls):
                 color = COLORS[(i + index) % len(COLORS)] if len(controls) == 1 else COLORS[i % len(COLORS)]
                 label = name if index == 0 or len(controls) == 1 else None
                 axes[1].plot(t, u[:, i], color=color, label=label if len(starts) == 1 or i == 0 else None)
             if simplex:
-                _path(axes[2], x, COLORS[index % len(COLORS)])
-        _bounds(axes[1], solution)
+                path, color = ternary(x), COLORS[index % len(COLORS)]
+                axes[2].plot(*path.T, color=color)
+                axes[2].plot(*path[0], "o", color=color, markersize=4)
+        for bound in {*solution.law.lower.tolist(), *solution.law.upper.tolist()}:
+            if np.isfinite(bound):
+                axes[1].axhline(bound, color="#888888", linewidth=0.8, linestyle=":")
         if reference is not None:
             _reference(axes, reference, names, simplex)
         axes[0].set(title="states", xlabel="t")
@@ -91,12 +95,6 @@ def _starts(solution: ControlSolution, x0: npt.ArrayLike | None) -> np.ndarray:
     return kept.lift(np.concatenate([kept.center[None], kept.spread(2, seed=0)]))
 
 
-def _bounds(axis: Axes, solution: ControlSolution) -> None:
-    for bound in {*solution.law.lower.tolist(), *solution.law.upper.tolist()}:
-        if np.isfinite(bound):
-            axis.axhline(bound, color="#888888", linewidth=0.8, linestyle=":")
-
-
 def _reference(
     axes: Sequence[Axes],
     reference: PontryaginSolution | CollocationSolution,
@@ -115,12 +113,6 @@ def _reference(
         axes[1].plot(tu, u[:, i], label="reference" if i == 0 else None, **dashed)
     if simplex:
         axes[2].plot(*ternary(x).T, **dashed)
-
-
-def _path(axis: Axes, x: np.ndarray, color: str) -> None:
-    points = ternary(x)
-    axis.plot(*points.T, color=color)
-    axis.plot(*points[0], "o", color=color, markersize=4)
 
 
 def frame(axis: Axes, names: Sequence[str]) -> None:

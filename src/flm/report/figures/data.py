@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flm.estimators import FLMRegressor
@@ -60,8 +59,13 @@ def plot_fit(
             values, dots = np.asarray(y, float).reshape(len(table), -1)[:, output], _thinned(len(table))
             upper.plot(table[dots, j], values[dots], ".", ms=3, color="#444444", alpha=0.6, label="data", zorder=1)
             scores = (values - fit.mean(table)[:, output]) / fit.std(table)[:, output]
-            _residual_dots(bottom, table[:, j], scores)
-        _band(upper, grid[:, j], mean, std, COLORS[0])
+            bottom.axhspan(-1.96, 1.96, color=COLORS[0], alpha=0.12, lw=0)
+            bottom.axhline(0, color="#444444", lw=0.8)
+            bottom.plot(table[dots, j], scores[dots], ".", ms=3, color=COLORS[0], alpha=0.7)
+            bottom.set_ylabel("residual / σ")
+        for width, opacity in _BANDS:
+            ends = mean - width * std, mean + width * std
+            upper.fill_between(grid[:, j], *ends, color=COLORS[0], alpha=opacity, lw=0)
         upper.plot(grid[:, j], mean, color=COLORS[0], label=f"fit, {len(fit.design.waves.subnets)} frequencies")
         held = [f"{names[i]} = {others[i]:.4g}" for i in range(len(names)) if i != j]
         upper.set_title("fit with 68 % and 95 % bands" + (f" at {', '.join(held[:4])}" if held else ""))
@@ -88,18 +92,8 @@ def plot_spectrum(spectrum: Spectrum, *, feature: int | str = 0, output: int = 0
         figure = new_figure(7.0, 3.4)
         panel = figure.subplots()
         panel.vlines(at[drawn], 0, height[drawn], color=COLORS[0], lw=1.2)
-        panel.errorbar(
-            at[drawn],
-            height[drawn],
-            yerr=error[drawn],
-            xerr=aside[drawn],
-            fmt="o",
-            ms=3.5,
-            color=COLORS[0],
-            ecolor=COLORS[1],
-            elinewidth=1.2,
-            capsize=2,
-        )
+        look = {"fmt": "o", "ms": 3.5, "color": COLORS[0], "ecolor": COLORS[1], "elinewidth": 1.2, "capsize": 2}
+        panel.errorbar(at[drawn], height[drawn], yerr=error[drawn], xerr=aside[drawn], **look)
         panel.set_ylim(bottom=0)
         name = spectrum.feature_names[j]
         if periods:
@@ -145,13 +139,10 @@ def plot_imputation(
             y, s = values[kept, j], std[kept, j]
             filled, beyond = imputation.filled[kept, j], imputation.extrapolated[kept, j]
             panel.plot(times, np.where(filled, np.nan, y), color="#444444", lw=1.0, label="observed")
-            inside = filled & ~beyond
             style = {"fmt": ".", "ms": 3, "elinewidth": 0.8}
-            panel.errorbar(times[inside], y[inside], yerr=half * s[inside], color=COLORS[0], label="filled", **style)
-            if beyond.any():
-                panel.errorbar(
-                    times[beyond], y[beyond], yerr=half * s[beyond], color=COLORS[1], label="extrapolated", **style
-                )
+            for word, here, color in (("filled", filled & ~beyond, COLORS[0]), ("extrapolated", beyond, COLORS[1])):
+                if word == "filled" or here.any():
+                    panel.errorbar(times[here], y[here], yerr=half * s[here], color=color, label=word, **style)
             panel.set_title(f"{labels[j]}: {int(filled.sum())} of {len(y)} filled, {level:.0%} intervals")
         panels[0].legend(ncols=3)
         panels[-1].set_xlabel("time")
@@ -166,19 +157,6 @@ def _feature(feature: int | str, names: list[str]) -> int:
     if not -len(names) <= feature < len(names):
         raise InputError(f"`feature` must be a position below {len(names)}; got {feature!r}.")
     return int(feature) % len(names)
-
-
-def _band(panel: Axes, x: np.ndarray, mean: np.ndarray, std: np.ndarray, color: str) -> None:
-    for width, opacity in _BANDS:
-        panel.fill_between(x, mean - width * std, mean + width * std, color=color, alpha=opacity, lw=0)
-
-
-def _residual_dots(panel: Axes, x: np.ndarray, scores: np.ndarray) -> None:
-    dots = _thinned(len(x))
-    panel.axhspan(-1.96, 1.96, color=COLORS[0], alpha=0.12, lw=0)
-    panel.axhline(0, color="#444444", lw=0.8)
-    panel.plot(x[dots], scores[dots], ".", ms=3, color=COLORS[0], alpha=0.7)
-    panel.set_ylabel("residual / σ")
 
 
 def _thinned(n: int) -> np.ndarray:

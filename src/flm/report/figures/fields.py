@@ -14,12 +14,12 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from flm.report.figures.style import COLORS, ERROR, house_style, limits, new_figure
-from flm.report.series import labeled_series
 from flm.results import Solution
 from flm.series import AbstractSeries
-from flm.wording import InputError
+from flm.wording import InputError, NoSeriesError
 
 MAX_UNKNOWNS = 4  # rows of panels; the others are named in the title
+MOST_PIECES = 4  # whose series are listed and drawn
 FLOOR = 1e-17  # errors below are drawn as this
 
 
@@ -59,7 +59,8 @@ def plot_solution(
     with house_style():
         figure = new_figure(4.1 * panels, 3.2 * len(names))
         for k, (name, row) in enumerate(zip(names, figure.subplots(len(names), panels, squeeze=False), strict=True)):
-            label = name if solution.alpha is None or not any(solution.alpha) else _derivative(solution, name)
+            along = "".join(a * n for a, n in zip(solution.axes, solution.alpha or (), strict=False))
+            label = f"{name}_{along}" if along else name
             title = label + (f" at {', '.join(f'{a} = {v:.4g}' for a, v in cut.items())}" if cut else "")
             if len(drawn) == 1:
                 _curve(row[0], grid, found[k], title, None if exact is None else exact[k])
@@ -77,7 +78,7 @@ def plot_solution(
     return figure
 
 
-def plot_spectrum(found: Any) -> Figure:
+def plot_spectrum(found: object) -> Figure:
     """The amplitudes of the series in a solution, model or estimator against the lengths of the frequency vectors."""
     with house_style():
         figure = new_figure(4.6, 3.2)
@@ -85,7 +86,7 @@ def plot_spectrum(found: Any) -> Figure:
     return figure
 
 
-def draw_spectrum(panel: Axes, found: Any) -> None:
+def draw_spectrum(panel: Axes, found: object) -> None:
     """Amplitude against |frequency| (against frequency for one axis), one mark for each wave; series by color."""
     series = labeled_series(found)
     if not series:
@@ -100,7 +101,29 @@ def draw_spectrum(panel: Axes, found: Any) -> None:
     low, high = panel.get_ylim()
     panel.set_ylim(max(low, high * 1e-18), high)
     if len(series) > 1:
-        panel.legend(ncols=2)
+        panel.legend(ncols=1 if max(len(label) for label, _ in series) > 16 else 2)
+
+
+def labeled_series(found: object) -> list[tuple[str, AbstractSeries]]:
+    """Every series with one output inside a solution, a model, an estimator or a series; none where it is no series.
+
+    The labels of a solution name the unknown, and the piece where there are several, of which the first few are taken.
+    """
+    if isinstance(found, Solution):
+        try:
+            return [pair for unknown in found.unknowns for pair in _of_unknown(found, unknown)]
+        except NoSeriesError:
+            return []
+    inside = (found, getattr(found, "series_", None), getattr(found, "series", None))
+    series = next((s for s in inside if isinstance(s, AbstractSeries)), None)
+    return [] if series is None or series._outputs else [("series", series)]
+
+
+def _of_unknown(solution: Solution, unknown: str) -> list[tuple[str, AbstractSeries]]:
+    one = solution[unknown] if len(solution.unknowns) > 1 else solution
+    pieces = one.pieces[:MOST_PIECES]
+    where = lambda box: f" on {box}" if len(pieces) > 1 else ""
+    return [(f"{unknown}{where(box)}", series) for box, series in pieces]
 
 
 def _stems(panel: Axes, series: AbstractSeries, label: str, color: str) -> None:
@@ -148,10 +171,6 @@ def _grid(solution: Solution, drawn: tuple[str, ...], cut: dict[str, float], sha
     points = np.stack([np.broadcast_to(mesh.get(a, cut.get(a, 0.0)), full).ravel() for a in solution.axes], axis=1)
     inside = np.ones(len(points), bool) if solution.domain is None else np.asarray(solution.domain.contains(points))
     return Grid(drawn, lines, points, inside.reshape(full))
-
-
-def _derivative(solution: Solution, name: str) -> str:
-    return f"{name}_" + "".join(a * n for a, n in zip(solution.axes, solution.alpha or (), strict=True))
 
 
 def _curve(panel: Axes, grid: Grid, values: np.ndarray, title: str, exact: np.ndarray | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -23,48 +23,43 @@ def size_figure(
     curves: Mapping[str, Mapping[str, Mapping[int, npt.ArrayLike]]], label: str = "sub-networks N"
 ) -> Figure:
     """The MSE against the size, mean and range over the seeds: curves[problem][model][size] are the scores."""
-    with house_style():
-        figure = new_figure(8.6 if len(curves) > 1 else 7.0, 2.9 * math.ceil(len(curves) / 2))
-        for axes, models in _panels(figure, curves):
-            for color, (name, by_size) in zip(COLORS * 9, models.items(), strict=False):
-                sizes = sorted(by_size)
-                scores = [np.maximum(np.asarray(by_size[n], float), FLOOR) for n in sizes]
-                if sizes:
-                    axes.plot(sizes, [v.mean() for v in scores], "o-", color=color, markersize=3.5, label=name)
-                    ends = [v.min() for v in scores], [v.max() for v in scores]
-                    axes.fill_between(sizes, *ends, color=color, alpha=0.2, linewidth=0)
-            axes.set(yscale="log", xlabel=label, ylabel="MSE")
-            _legend(axes)
-    return figure
+
+    def draw(axes: Axes, color: str, name: str, by_size: Mapping[int, npt.ArrayLike]) -> None:
+        sizes = sorted(by_size)
+        scores = [np.maximum(np.asarray(by_size[n], float), FLOOR) for n in sizes]
+        if sizes:
+            axes.plot(sizes, [v.mean() for v in scores], "o-", color=color, markersize=3.5, label=name)
+            ends = [v.min() for v in scores], [v.max() for v in scores]
+            axes.fill_between(sizes, *ends, color=color, alpha=0.2, linewidth=0)
+
+    return _panels(curves, draw, yscale="log", xlabel=label, ylabel="MSE")
 
 
 def convergence_figure(
     curves: Mapping[str, Mapping[str, Sequence[tuple[Sequence[int], Sequence[float]]]]],
 ) -> Figure:
     """The lowest loss so far against the epoch: curves[problem][model] are (epochs, losses), one for each seed."""
+
+    def draw(axes: Axes, color: str, name: str, lines: Sequence[tuple[Sequence[int], Sequence[float]]]) -> None:
+        for i, (epochs, losses) in enumerate(lines):
+            axes.plot(epochs, losses, color=color, lw=0.8, alpha=0.7, label=None if i else name)
+
+    return _panels(curves, draw, xscale="log", yscale="log", xlabel="epoch", ylabel="lowest loss so far")
+
+
+def _panels(curves: Mapping[str, Mapping[str, T]], draw: Callable[[Axes, str, str, T], None], **labels: str) -> Figure:
+    """A panel for each problem, two in a row, in which each model is drawn in its color."""
+    down, across = math.ceil(len(curves) / 2), min(2, len(curves))
     with house_style():
-        figure = new_figure(8.6 if len(curves) > 1 else 7.0, 2.9 * math.ceil(len(curves) / 2))
-        for axes, models in _panels(figure, curves):
-            for color, (name, lines) in zip(COLORS * 9, models.items(), strict=False):
-                for i, (epochs, losses) in enumerate(lines):
-                    axes.plot(epochs, losses, color=color, lw=0.8, alpha=0.7, label=None if i else name)
-            axes.set(xscale="log", yscale="log", xlabel="epoch", ylabel="lowest loss so far")
-            _legend(axes)
+        figure = new_figure(8.6 if across > 1 else 7.0, 2.9 * down)
+        for panel, (title, models) in enumerate(curves.items(), 1):
+            axes = figure.add_subplot(down, across, panel)
+            for color, (name, one) in zip(COLORS * 9, models.items(), strict=False):
+                draw(axes, color, name, one)
+            axes.set(title=title, **labels)
+            if axes.get_legend_handles_labels()[0]:
+                axes.legend()
     return figure
-
-
-def _panels(figure: Figure, curves: Mapping[str, T]) -> Iterator[tuple[Axes, T]]:
-    """Axes for each problem, two in a row, and what to draw there."""
-    across = min(2, len(curves))
-    for panel, (title, models) in enumerate(curves.items(), 1):
-        axes = figure.add_subplot(math.ceil(len(curves) / 2), across, panel)
-        axes.set_title(title)
-        yield axes, models
-
-
-def _legend(axes: Axes) -> None:
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend()
 
 
 def critical_difference(comparison: Comparison, labels: Sequence[str], title: str = "") -> Figure:

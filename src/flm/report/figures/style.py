@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from cycler import cycler
 from matplotlib.figure import Figure
 
@@ -42,11 +42,9 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-@contextmanager
-def house_style() -> Iterator[None]:
+def house_style() -> AbstractContextManager[None]:
     """Settings that hold while a figure is drawn; the user's own come back afterwards."""
-    with mpl.rc_context(_SETTINGS):
-        yield
+    return mpl.rc_context(_SETTINGS)
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -56,10 +54,8 @@ def new_figure(width: float, height: float) -> Figure:
     return make(figsize=(width, height), layout="constrained")
 
 
-def limits(values: Any) -> dict[str, Any]:
+def limits(values: np.ndarray) -> dict[str, Any]:
     """Color map and range for a field: symmetric about zero when it changes sign by more than a tenth, else plain."""
-    import numpy as np
-
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if low < 0 < high and min(-low, high) > 0.1 * max(-low, high):
         top = max(-low, high)
@@ -69,23 +65,19 @@ def limits(values: Any) -> dict[str, Any]:
 
 def to_svg(figure: Figure) -> str:
     """The figure as an `<svg>` element for a page: text stays text, no prolog, no date."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
-    _release(figure)
-    text = buffer.getvalue()
+    text = _file(figure, format="svg", metadata={"Date": None, "Creator": None}, transparent=True).decode()
     return text[text.index("<svg") :]
 
 
 def to_png(figure: Figure, dpi: int = 150) -> bytes:
     """The figure as a PNG file."""
+    return _file(figure, format="png", dpi=dpi)
+
+
+def _file(figure: Figure, **options: Any) -> bytes:
+    """The content of a file; the figure then leaves pyplot's list, which would keep it for ever."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi)
-    _release(figure)
-    return buffer.getvalue()
-
-
-def _release(figure: Figure) -> None:
-    """Take a figure that is in a file now off pyplot's list, which would keep it for ever."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is not None:
+    figure.savefig(buffer, **options)
+    if (pyplot := sys.modules.get("matplotlib.pyplot")) is not None:
         pyplot.close(figure)
+    return buffer.getvalue()

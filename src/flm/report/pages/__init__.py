@@ -1,5 +1,4 @@
-"""Pages: self-contained HTML. `layout` has the parts of a page, and there is a module for each kind of answer.
+"""Pages: self-contained HTML. `layout` has the parts of a page and writes it, for people and for other tools.
 
-`solution`, `control`, `fit` and `study` turn an answer into a `Page`, `demo` takes the tour, and `files` writes a page with
-its tables and pictures for other tools.
+`answer` makes the page of a solution, a control law or a fit, `study` that of many runs; `demo` takes the tour.
 """

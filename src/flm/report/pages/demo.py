@@ -65,7 +65,7 @@ class Tour:
         """Whether every stop reached its tolerance."""
         return all(stop.converged for stop in self.stops)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """For machines."""
         keys = ("name", "measure", "tol", "ours", "paper", "estimate", "seconds", "converged")
         return {"seconds": self.seconds, "stops": [{k: getattr(s, k) for k in keys} for s in self.stops]}
@@ -120,12 +120,12 @@ def _pde(name: str, tol: float) -> Stop:
     return Stop(TITLES[name], "MSE", errors.mse, printed, text, figure, **_ending(solution))
 
 
-def _family(tol: float = 1e-3, num_starts: int = 8) -> Stop:
+def _family() -> Stop:
     problem = flm.problems.rock_paper_scissors(initial=flm.Ball((0.2, 0.2, 0.6), 0.15))
-    solution = flm.solve(problem, tol)
-    comparison = solution.compare("pontryagin", num_starts=num_starts, seed=1)
+    solution = flm.solve(problem, 1e-3)
+    comparison = solution.compare("pontryagin", num_starts=8, seed=1)
     text = (
-        f"{solution.status.sentence} Simulated costs against Pontryagin's equations, solved anew for each of {num_starts} "
+        f"{solution.status.sentence} Simulated costs against Pontryagin's equations, solved anew for each of 8 "
         f"random initial states: mean absolute error {comparison.mape:.1e} %, largest {comparison.worst:.1e} %."
     )
     name, printed = "Rock-Paper-Scissors family", DISKS[0.2, 0.2, 0.6][0]
@@ -134,12 +134,8 @@ def _family(tol: float = 1e-3, num_starts: int = 8) -> Stop:
 
 
 def _ending(solution: AbstractResult) -> dict[str, Any]:
-    return {
-        "tol": solution.tolerance,
-        "estimate": solution.error_estimate,
-        "seconds": solution.seconds,
-        "converged": solution.converged,
-    }
+    found = {"tol": solution.tolerance, "estimate": solution.error_estimate}
+    return found | {"seconds": solution.seconds, "converged": solution.converged}
 
 
 def _imputation() -> Stop:

@@ -1,4 +1,7 @@
-"""Pages: self-contained HTML with figures, tables and commands. No network, readable without scripts, light and dark."""
+"""Pages: self-contained HTML with figures, tables and commands. No network, readable without scripts, light and dark.
+
+The same page can be written for other tools: Markdown, one CSV for each table, one PNG for each picture.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import base64
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -17,7 +20,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from flm._version import __version__
-from flm.files import write_atomic
+from flm.files import write_atomic, write_csv
 from flm.report.figures.style import to_png
 from flm.wording import measured
 
@@ -147,6 +150,51 @@ class Page:
         """Write the page to a file."""
         write_atomic(path, self.html().encode())
         return Path(path)
+
+
+def write_page(page: Page, folder: Path, name: str, *, pictures: bool = False) -> list[Path]:
+    """Write NAME.html, NAME.md, a CSV per table and, where asked, a PNG per picture into `folder`; returns their paths."""
+    written = [page.write(folder / f"{name}.html"), folder / f"{name}.md"]
+    write_atomic(written[1], to_markdown(page, pictures=pictures).encode())
+    for stem, item in named_items(page):
+        if isinstance(item, Table):
+            written.append(folder / f"{stem}.csv")
+            write_csv(written[-1], [item.headers, *item.rows])
+        elif pictures:
+            written.append(folder / f"{stem}.png")
+            write_atomic(written[-1], item.png)
+    return written
+
+
+def to_markdown(page: Page, *, pictures: bool = False) -> str:
+    """The page's words and tables as Markdown; pictures as links to the files beside it, or left to the HTML."""
+    stems = {id(item): stem for stem, item in named_items(page)}
+    lines = [f"# {page.title}", "", page.summary, ""]
+    lines += [f"- {name}: {value}" for name, value in page.facts]
+    for section in page.sections:
+        lines += ["", f"## {section.title}"]
+        for item in section.items:
+            if isinstance(item, Table):
+                lines += ["", "| " + " | ".join(item.headers) + " |", "|" + "---|" * len(item.headers)]
+                lines += ["| " + " | ".join(row) + " |" for row in item.rows]
+                lines += ["", item.note] if item.note else []
+            elif isinstance(item, Text):
+                lines += ["", item.text]
+            elif isinstance(item, Code):
+                lines += ["", "```", item.text, "```"]
+            elif isinstance(item, Picture) and pictures:
+                lines += ["", f"![{item.caption}]({stems[id(item)]}.png)"]
+    return "\n".join(lines) + "\n"
+
+
+def named_items(page: Page) -> Iterator[tuple[str, Table | Picture]]:
+    """(file name without its ending, table or picture): the section's title, numbered where it has several of a kind."""
+    for section in page.sections:
+        stem = "_".join("".join(c if c.isalnum() else " " for c in section.title.lower()).split())
+        for kind in (Table, Picture):
+            items = [item for item in section.items if isinstance(item, kind)]
+            for number, item in enumerate(items, 1):
+                yield (f"{stem}_{number}" if len(items) > 1 else stem), item
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy.typing as npt
 
 from flm.paper.printed import PDE_ERRORS
 from flm.report.figures.study import convergence_figure, critical_difference, size_figure
-from flm.report.pages.files import write_page
 from flm.report.pages.layout import Code, Item, Page, Picture, Section, Table, Text
 from flm.study.results import Chosen, choose, num_parameters, score
 from flm.study.selection import WORDS
@@ -129,8 +127,7 @@ def study_page(spec: Spec, rows: Mapping[str, Row], command: str = "") -> Page:
     if empty:
         sections.append(Section("Left out", [Text(line) for line in empty]))
     sections.append(Section("What was asked", [Code(spec.text.strip())]))
-    if command:
-        sections.append(Section("How to reproduce it", [Code(command)]))
+    sections.append(Section("How to reproduce it", [Code(command)]))
     mine = {run_key(d) for d in spec.definitions()}
     stored = sum(key in rows for key in mine)
     facts = [("runs", f"{stored:,} of {len(mine):,}"), ("groups", f"{len(chosen)} of {len(spec.groups)}")]
@@ -149,8 +146,3 @@ def _group_items(spec: Spec, rows: Mapping[str, Row], one: Chosen) -> list[Item]
             word = WORDS.get(step.metric, step.metric)
             items.append(Picture(critical_difference(step.comparison, names, word), f"Average ranks by {word}."))
     return items
-
-
-def write_report(spec: Spec, rows: Mapping[str, Row], folder: Path, command: str = "") -> list[Path]:
-    """Write `report.html`, `report.md` and one CSV per table into `folder`; returns their paths."""
-    return write_page(study_page(spec, rows, command), folder, "report")

@@ -1,3 +1,3 @@
-"""The page of `flm paper`: `page` puts together the paper's tables beside ours, `control` its part on optimal control,
-`figures` draws the paper's figures from stored runs, and `cells` writes means and ratios.
+"""The page of `flm paper`: `page` puts together the paper's tables beside ours, `control` its part on optimal control, and
+`figures` draws the paper's figures from stored runs.
 """

@@ -1,15 +1,15 @@
-"""The paper's optimal control beside ours: fixed starts, the disks, five strategies."""
+"""The paper's optimal control beside ours: fixed starts, the disks, five strategies; and cells of such tables."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from flm.paper.plan import RECIPE, SOLVER, STARTS, Plan, outcome
 from flm.paper.printed import DISKS, FIVE_STRATEGIES, FIXED_STARTS
 from flm.report.pages.layout import Item, Picture, Section, Table, Text
-from flm.report.paper.cells import beside
 from flm.report.paper.figures import Start, disk_figure, ternary_figure, trajectory_figure
 from flm.study.store import Row
 from flm.wording import measured
@@ -21,6 +21,31 @@ SIMULATED = (
 )
 
 
+def beside(ours: float, printed: float) -> list[str]:
+    """Two cells: ours, and the ratio to the printed value."""
+    return [measured(ours), ratio(ours, printed)]
+
+
+def ratio(ours: float, printed: float) -> str:
+    """Ours over the printed value, two digits."""
+    if not math.isfinite(ours):
+        return "–"
+    found = ours / printed
+    return f"{found:.2g}" if 1e-2 <= found < 100 else f"{found:,.0f}" if 100 <= found < 1e5 else f"{found:.1e}"
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean; NaN of nothing."""
+    return sum(values) / len(values) if values else math.nan
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean ± standard deviation."""
+    if not values:
+        return "–"
+    return f"{np.mean(values):.3f}" + (f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else "")
+
+
 def control_sections(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
     """Three sections; figures where their runs are there."""
     return [
@@ -30,7 +55,7 @@ def control_sections(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
     ]
 
 
-def _value(found: Mapping[str, Any], key: str) -> float:
+def _value(found: Mapping[str, float], key: str) -> float:
     return float(found.get(key, math.nan))
 
 

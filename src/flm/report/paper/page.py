@@ -18,8 +18,7 @@ from flm.paper.printed import ARCHITECTURES, IMPUTATION, PARAMETER_FORMULAS, PAR
 from flm.report.figures.study import size_figure
 from flm.report.pages.demo import TITLES
 from flm.report.pages.layout import Code, Item, Page, Picture, Section, Table, Text
-from flm.report.paper.cells import beside, mean, ratio, spread
-from flm.report.paper.control import control_sections
+from flm.report.paper.control import beside, control_sections, mean, ratio, spread
 from flm.report.paper.figures import surface_figure
 from flm.study.results import choose
 from flm.study.runs import Definition
@@ -30,13 +29,7 @@ METRICS = {"mse": "MSE", "mae": "MAE", "max_error": "largest error"}
 
 
 def paper_page(plan: Plan, rows: Mapping[str, Row], command: str) -> Page:
-    """The page of what is stored; what is not there yet is a dash.
-
-    Args:
-        plan: in short or in full.
-        rows: the last attempt of every stored run, by key.
-        command: what to type to get the same again.
-    """
+    """The page of the stored runs, the last attempt of each by its key, with dashes for those that are not there yet."""
     wanted = {run_key(d): d for d in [*plan.definitions(rows), *_finals(plan, rows)]}
     mine = [rows[key] for key in wanted if key in rows]
     sections = [

@@ -1,0 +1,200 @@
+"""The page of one answer: what was asked, what was found, how sure, how to reproduce it.
+
+An answer is a solution, a control law, or a fit to a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flm.control.solution import ControlSolution
+from flm.estimators import FLMRegressor
+from flm.report.figures.control import plot_control
+from flm.report.figures.data import plot_fit
+from flm.report.figures.fields import labeled_series, plot_solution
+from flm.report.pages.layout import Curves, HeatMap, Item, Page, Picture, Request, Section, Table, Text, steps_table
+from flm.results import Errors, Solution
+from flm.wording import measured
+
+TERMS, LINES = 10, 15  # of a table of a series, of a fit
+NUM_TIMES = 201  # of a table of a control law
+POINTS_PER_PERIOD, LEAST_POINTS, MOST_POINTS = 12, 401, 4001  # of the live curve of a fit
+EXCESS = (
+    "The excess is ½∫H_u²/H_uu dt along the trajectory plus the change on enlarging the basis, relative to the cost."
+)
+
+
+def solution_page(solution: Solution, request: Request, errors: Errors | None = None) -> Page:
+    """A page for a `Solution`; its `errors` are computed when they are left out and the exact solution is known."""
+    if errors is None and solution.exact is not None:
+        errors = solution.errors()
+    facts = [("error estimate", measured(solution.error_estimate, "not known"))]
+    facts += [] if errors is None else [("relative L2 error", measured(errors.relative_l2))]
+    facts += [("columns", f"{solution.num_columns:,}"), ("parameters", f"{solution.num_parameters:,}")]
+    facts += [("seconds", f"{solution.seconds:.2f}")]
+    picture = Picture(plot_solution(solution, spectrum=True), "The solution, its error where known, and its spectrum.")
+    found: list[Item] = [picture, *_live(solution)]
+    if solution.parameters:
+        rows = [[n, f"{p.value:.8g}", f"{p.standard_error:.2g}"] for n, p in solution.parameters.items()]
+        found.append(Table(["parameter", "value", "standard error"], rows))
+    sections = [
+        Section("What was found", found),
+        Section("The series", _terms(solution)),
+        Section("How sure", _certainty(solution, errors)),
+    ]
+    return request.page(solution.status.sentence, facts, sections)
+
+
+def _terms(solution: Solution) -> list[Item]:
+    found = labeled_series(solution)
+    if not found:
+        return [Text("This is not a plain Fourier series; flm.distill makes one of it.")]
+    headers = _term_headers(solution.axes)
+    items: list[Item] = []
+    for label, series in found:
+        rows = [
+            [f"{t.amplitude:.6g}", f"{t.phase:.4f}"]
+            + [f"{v:.6g}".replace("inf", "∞") for pair in zip(t.frequency, t.period, strict=True) for v in pair]
+            for t in series.terms(TERMS)
+        ]
+        items += [Text(f"{label}:")] if len(found) > 1 else []
+        note = f"The {len(rows)} largest cosines; {len(series.frequencies)} frequency vectors."
+        items.append(Table(headers, rows, left=0, note=note))
+    return items
+
+
+def _term_headers(axes: Iterable[str]) -> list[str]:
+    return ["amplitude", "phase", *(f"{what} {axis}" for axis in axes for what in ("frequency", "period"))]
+
+
+def _certainty(solution: Solution, errors: Errors | None) -> list[Item]:
+    estimate = measured(solution.error_estimate, "not known")
+    items: list[Item] = [Text(f"Estimated relative error over the domain: {estimate}.")]
+    if errors is not None:
+        row = [measured(v) for v in (errors.mse, errors.mae, errors.max_error, errors.relative_l2)]
+        headers = ["MSE", "MAE", "largest error", "relative L2"]
+        items.append(Table(headers, [row], left=0, note="Against the exact solution."))
+    return [*items, *steps_table(solution.history)]
+
+
+def _live(solution: Solution) -> list[Item]:
+    """Values under the pointer, for one and two axes."""
+    m = len(solution.axes)
+    if m > 2:
+        return []
+    lines, values = solution.on_grid(201 if m == 1 else 101)
+    named = solution._by_unknown(values)
+    if m == 1:
+        return [Curves(lines[0], named, solution.axes[0], "Values along the solution.")]
+    flip = solution.axes[1] == "t"  # time to the right
+    across, up = (1, 0) if flip else (0, 1)
+    return [
+        HeatMap(
+            lines[across],
+            lines[up],
+            column.T if flip else column,
+            (solution.axes[across], solution.axes[up], name),
+            f"Values of {name}, from {np.nanmin(column):.4g} to {np.nanmax(column):.4g}.",
+            to_scale="t" not in solution.axes,
+        )
+        for name, column in list(named.items())[:2]
+    ]
+
+
+def control_page(solution: ControlSolution, request: Request) -> Page:
+    """A page for a `ControlSolution` that has its problem."""
+    start = solution.starts.lift(solution.starts.center)
+    names, table = control_table(solution)
+    facts = [
+        ("estimated excess cost", f"{solution.error_estimate:.1e}"),
+        ("cost" if solution.starts.dimension == 0 else "cost from the center", f"{float(solution.cost(start)):.8g}"),
+        ("sub-networks", str(solution.num_subnets)),
+        ("parameters", f"{solution.num_parameters:,}"),
+        ("seconds", f"{solution.seconds:.2f}"),
+    ]
+    where = ", ".join(f"{n} = {v:.4g}" for n, v in zip(solution.starts.states, start, strict=True))
+    found = [
+        Text(f"The law is for {solution.starts}."),
+        Picture(plot_control(solution), "States and controls along the simulated dynamics."),
+        Curves(table[:, 0], dict(zip(names[1:], table.T[1:], strict=True)), "t", f"From {where}."),
+    ]
+    sections = [
+        Section("What was found", found),
+        Section("How sure", [Text(EXCESS), *steps_table(solution.history)]),
+    ]
+    return request.page(solution.status.sentence, facts, sections)
+
+
+def control_table(solution: ControlSolution) -> tuple[list[str], np.ndarray]:
+    """Names and columns of time, states and controls from the center of the initial states."""
+    start = solution.starts.lift(solution.starts.center)
+    t = np.linspace(0.0, solution.horizon(start), NUM_TIMES)
+    columns = [t, solution.trajectory(t, start), solution.control(t, start).reshape(NUM_TIMES, -1)]
+    return ["t", *solution.starts.states, *solution.controls], np.column_stack(columns)
+
+
+def fit_page(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike, request: Request) -> Page:
+    """A page for a fitted `FLMRegressor` with one output, the table X (n, m) and the values y (n,) that it was fitted to."""
+    mean, std = model.predict(X, return_std=True)
+    values = np.asarray(y, float)
+    wrong = values - mean
+    share = 1.0 - float(np.sum(wrong**2)) / max(float(np.sum((values - values.mean()) ** 2)), np.finfo(float).tiny)
+    inside = 100.0 * float(np.mean(np.abs(wrong) <= 1.96 * std))
+    facts = [
+        ("rows", f"{len(mean):,}"),
+        ("frequency vectors", str(len(model.frequencies_))),
+        ("noise", f"{model.noise_:.4g}"),
+        ("explained, in sample", f"{100 * share:.4g} %"),
+    ]
+    sure = Text(f"{inside:.1f} % of the rows lie within 1.96 standard deviations of the fit; 95 % are expected.")
+    picture = Picture(plot_fit(model, X, y), "The fit, its bands and its residuals.")
+    sections = [
+        Section("What was found", [picture, *_curve(model, X)]),
+        Section("The lines", [_lines(model)]),
+        Section("How sure", [sure]),
+    ]
+    kinds = {"lines": "lines found in the data", "lattice": "a lattice over the data's extent"}
+    return request.page(f"A Fourier series on {kinds.get(model.kind_, 'given frequencies')}.", facts, sections)
+
+
+def _lines(model: FLMRegressor) -> Table:
+    """The strongest lines with their standard errors; frequencies that were not fitted have none."""
+    spectrum = model.spectrum_
+    headers = _term_headers(spectrum.feature_names)
+    rows = []
+    for i in range(min(len(spectrum), LINES)):
+        pairs = [(spectrum.amplitude[i], spectrum.amplitude_error[i]), (spectrum.phase[i], spectrum.phase_error[i])]
+        for j in range(len(spectrum.feature_names)):
+            pairs.append((spectrum.frequency[i, j], spectrum.frequency_error[i, j]))
+            pairs.append((spectrum.period[i, j], spectrum.period_error[i, j]))
+        rows.append([_with_error(*pair) for pair in pairs])
+    middle = [float(t.amplitude * np.cos(t.phase)) for t in model.series_.terms() if not np.any(t.frequency)]
+    constant = f" The constant is {middle[0]:.6g}." if middle else ""
+    note = f"{len(rows)} of {len(spectrum)} lines A cos(k · x − φ), strongest first, with standard errors.{constant}"
+    return Table(headers, rows, left=0, note=note)
+
+
+def _with_error(value: float, error: float) -> str:
+    text = f"{value:.6g}".replace("inf", "∞")
+    return f"{text} ± {error:.2g}" if error else text
+
+
+def _curve(model: FLMRegressor, X: Any) -> list[Item]:
+    """The fit and its 95 % band under the pointer, over one feature."""
+    x = np.asarray(X, float)
+    if x.shape[1] != 1:
+        return []
+    low, high = x.min(), x.max()
+    periods = np.abs(model.frequencies_).max() * (high - low) / (2 * np.pi)
+    if POINTS_PER_PERIOD * periods > MOST_POINTS:
+        return [Text(f"The fit has {periods:,.0f} periods over the data, too many for a curve to point at.")]
+    line = np.linspace(low, high, max(LEAST_POINTS, round(POINTS_PER_PERIOD * periods)))
+    mean, std = model.predict(
+        type(X)({X.columns[0]: line}) if hasattr(X, "columns") else line[:, None], return_std=True
+    )
+    curves = {"lower": mean - 1.96 * std, "upper": mean + 1.96 * std, "fit": mean}
+    return [Curves(line, curves, model._names[0], "The fit and the ends of its 95 % band.")]
