@@ -72,19 +72,20 @@ class Adaptation:
         self.found = Found()
         self.num_axes = len(setup.bounds)
         self.pivot, self.contradiction = np.inf, False
-        self.whole = Tree.whole(setup.bounds, setup.periodic)
+        self.whole = setup.start(setup.bounds)
 
     def is_homogeneous(self) -> bool:
         """Whether zero satisfies everything."""
         system = self.setup.system(self.whole, (LADDER[self.num_axes][0],) * self.num_axes)
-        zero = np.zeros((1, system.functions.num_columns))
+        zero = np.zeros((self.whole.num_leaves, system.functions.num_columns))
         return not any(piece.right.any() for piece in system.assemble(zero))
 
     def zero(self) -> Answer:
         """The function that vanishes."""
-        functions = self.setup.system(self.whole, (1,) * self.num_axes).functions
+        functions = Functions((1,) * self.num_axes, self.setup.orders, self.setup.ties)
         nothing = np.zeros((1, functions.num_columns))
-        return Answer(functions, self.whole, nothing, 0.0, np.zeros(1), 0.0, np.inf, True, 0)
+        whole = Tree.whole(self.setup.bounds, self.setup.periodic)
+        return Answer(functions, whole, nothing, 0.0, np.zeros(1), 0.0, np.inf, True, 0)
 
     def solve(self, tree: Tree, nodes: int, start: np.ndarray | None = None) -> Answer:
         """The answer on a tree with so many equation nodes along each axis."""

@@ -9,7 +9,9 @@ import numpy as np
 from flm.domains import Box
 from flm.language.arguments import Residual
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.rows import Place, System
+from flm.pde.pieces.jumps import Jumps
+from flm.pde.pieces.places import Place
+from flm.pde.pieces.rows import System
 from flm.pde.pieces.tree import Tree
 from flm.pde.problem import PDE, Block
 
@@ -27,6 +29,7 @@ class Setup:
         free: unknowns that enter by their derivatives alone, so that nothing fixes their constant.
         surplus: conditions beyond what the orders take.
         is_linear: whether all residuals are affine in the unknowns.
+        jumps: coefficients that jump.
     """
 
     equations: tuple[Residual, ...]
@@ -39,11 +42,23 @@ class Setup:
     periodic: tuple[bool, ...]
     parameters: np.ndarray
     is_linear: bool
+    jumps: Jumps | None = None
+
+    def start(self, bounds: np.ndarray) -> Tree:
+        """The fewest pieces: one, cut along the faces where a coefficient jumps."""
+        tree = Tree.whole(bounds, self.periodic)
+        return tree if self.jumps is None else self.jumps.align(tree)
+
+    def next_jump(self, t: float) -> float:
+        """When, after t, a coefficient jumps along the last axis; its end otherwise."""
+        low, high = self.bounds[-1]
+        ends = () if self.jumps is None else self.jumps.ends(len(self.bounds) - 1)
+        return min([float(v) for v in ends if v > t + 1e-12 * (high - low)], default=float(high))
 
     def system(self, tree: Tree, nodes: tuple[int, ...]) -> System:
         """The rows on a tree with so many equation nodes along each axis."""
         functions = Functions(nodes, self.orders, self.ties)
-        return System(functions, tree, self.equations, self.places, self.parameters, free=self.free)
+        return System(functions, tree, self.equations, self.places, self.parameters, free=self.free, jumps=self.jumps)
 
 
 def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
@@ -74,7 +89,7 @@ def set_up(problem: PDE) -> Setup:
     residuals = [block.residual for block in problem.equations]
     highest = _highest(problem)
     orders = _orders(problem, places, highest)
-    everything = [*residuals, *(place.residual for place in places)]
+    everything = [*residuals, *(place.residual for place in places), *problem.fluxes.values()]
     zero = (0,) * len(problem.axes)
     valued = {k for residual in everything for k, alpha in residual.jets if alpha == zero}
     faces = sum(len(_at_ends(problem, places, j)) for j in range(len(problem.axes)))
@@ -90,6 +105,7 @@ def set_up(problem: PDE) -> Setup:
         periodic=problem.periodic_axes,
         parameters=problem.parameter_start,
         is_linear=all(is_affine(residual, problem) for residual in everything),
+        jumps=Jumps(tuple(problem.jumping.values()), problem.fluxes, problem.axes) if problem.jumping else None,
     )
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.newton import Answer, norms, scale, solve_system
-from flm.pde.pieces.rows import Given, System
+from flm.pde.pieces.places import Given
+from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Cut, Tree
 from flm.results import Ending, Record, Word
@@ -120,14 +121,16 @@ class Marching:
         functions = Functions(nodes, self.setup.orders, self.setup.ties)
         last, t = self.num_axes - 1, float(tree.bounds[-1, 0])
         if before is None:
-            return System(functions, tree, self.setup.equations, self.setup.places, self.setup.parameters)
+            return self.setup.system(tree, nodes)
         places = [place for place in self.setup.places if last not in place.pinned]
         given = [
             Given(k, (*(0,) * last, order), {last: t}, Front(before, k, order))
             for k, orders in enumerate(self.setup.orders)
             for order in range(orders[last])
         ]
-        return System(functions, tree, self.setup.equations, places, self.setup.parameters, given)
+        return System(
+            functions, tree, self.setup.equations, places, self.setup.parameters, given, jumps=self.setup.jumps
+        )
 
     def _bounds(self, t: float, dt: float) -> np.ndarray:
         bounds = self.setup.bounds.copy()
@@ -136,7 +139,7 @@ class Marching:
 
     def _space(self, t: float, dt: float, before: Answer | None, local: float) -> Tree:
         """Space cut where the start of a slab asks for it."""
-        tree = Tree.whole(self._bounds(t, dt), self.setup.periodic)
+        tree = self.setup.start(self._bounds(t, dt))
         if before is None or self.num_axes == 1:
             return tree
         fronts = [Front(before, k, 0) for k, orders in enumerate(self.setup.orders) if orders[-1]]
@@ -219,9 +222,10 @@ class Marching:
         t, dt, march = self.begin, FIRST * whole, March(until=self.begin)
         while t < self.end - 1e-12 * whole:
             before = march.slabs[-1] if march.slabs else None
-            dt = min(dt, self.end - t)
-            if self.end - t - dt < 0.2 * dt:
-                dt = self.end - t
+            stop = self.setup.next_jump(t)
+            dt = min(dt, stop - t)
+            if stop - t - dt < 0.2 * dt:
+                dt = stop - t
             answer, tail = self._try(t, dt, before, local)
             if answer is None or tail > local:
                 power = 1 / (self.nodes[-1] - 0.5)
