@@ -7,6 +7,7 @@ derivative; for equations of first order along an axis it is the flux instead of
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
@@ -53,6 +54,14 @@ class Jumps:
                     if inside:
                         cuts.setdefault(int(leaf), [Cut(int(j), float((inside[0] - low) / width))])
         return cuts
+
+    def corners(self, bounds: np.ndarray) -> list[np.ndarray]:
+        """The corners of all boxes, as far as they lie in the domain, each (m,)."""
+        found = []
+        for box in (box for jump in self.parameters for box in jump.where):
+            ends = [np.clip(box.along(axis), *bounds[j]) for j, axis in enumerate(self.axes)]
+            found += [np.array(corner) for corner in product(*ends)]
+        return found
 
     def ends(self, axis: int) -> list[float]:
         """Where boxes end along an axis."""

@@ -69,6 +69,11 @@ class Answer:
                 found[:, j] = np.maximum(found[:, j], np.sqrt(np.sum(last**2, axis=tuple(range(1, last.ndim)))))
         return found
 
+    @property
+    def tail(self) -> float:
+        """The largest part of the L2 norm that the last coefficients of a piece have."""
+        return float((self.tails().max(axis=1) * np.sqrt(self.tree.shares)).max())
+
     def evaluate(self, points: np.ndarray) -> np.ndarray:
         """Values at points (P, m), (P, K)."""
         leaf = self.tree.locate(points)

@@ -49,6 +49,11 @@ class Setup:
         tree = Tree.whole(bounds, self.periodic)
         return tree if self.jumps is None else self.jumps.align(tree)
 
+    @property
+    def suspects(self) -> list[np.ndarray]:
+        """Points at which the answer may be singular."""
+        return [] if self.jumps is None else self.jumps.corners(self.bounds)
+
     def next_jump(self, t: float) -> float:
         """When, after t, a coefficient jumps along the last axis; its end otherwise."""
         low, high = self.bounds[-1]

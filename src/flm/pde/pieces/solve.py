@@ -10,6 +10,7 @@ import numpy as np
 from flm.models.pieces import PiecewiseFLM
 from flm.pde.pieces.adapt import PIVOT, Adaptation, memory_columns
 from flm.pde.pieces.newton import Answer
+from flm.pde.pieces.refine import Refinement
 from flm.pde.pieces.setup import Setup, set_up
 from flm.pde.pieces.slabs import Marching, can_march
 from flm.pde.problem import PDE
@@ -71,7 +72,7 @@ def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Re
                 march = marching.run()
                 if march.slabs and march.until >= setup.bounds[-1, 1]:
                     return Pieces(march.slabs, march.bar, march.ending)
-            search.refine()
+            Refinement(search).run()
     except KeyboardInterrupt:
         if search.found.answer is None:
             raise
