@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from flm.pde.pieces.factors import Factors
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.newton import Answer, solve_system
 from flm.pde.pieces.setup import Setup
@@ -69,8 +70,9 @@ class Adaptation:
         self.setup, self.tol, self.max_columns, self.record = setup, tol, max_columns, record
         self.found = Found()
         self.num_axes = len(setup.bounds)
-        self.pivot, self.contradiction = np.inf, False
+        self.pivot, self.contradiction, self.factors = np.inf, False, Factors()
         self.whole = setup.start(setup.bounds)
+        self.singular = setup.singular_points()
 
     def is_homogeneous(self) -> bool:
         """Whether zero satisfies everything."""
@@ -88,7 +90,7 @@ class Adaptation:
     def solve(self, tree: Tree, nodes: int, start: np.ndarray | None = None) -> Answer:
         """The answer on a tree with so many equation nodes along each axis."""
         system = self.setup.system(tree, (nodes,) * self.num_axes)
-        return solve_system(system, start, self.setup.is_linear)
+        return solve_system(system, start, self.setup.is_linear, factors=self.factors)
 
     def ladder(self) -> bool:
         """One piece, growing; whether it met the tolerance."""
@@ -116,7 +118,7 @@ class Adaptation:
                 return False
             if tail <= 10 * self.tol and self.second_opinion(answer, nodes):
                 return True
-            if nodes >= 15 and tail > self.tol and not self._hopeful(last, tail):
+            if (nodes >= 15 and tail > self.tol and not self._hopeful(last, tail)) or (nodes >= 11 and self.singular):
                 break
             before = answer
         return False

@@ -29,11 +29,20 @@ class Corners:
 
     Args:
         suspects: points where coefficients, conditions or sides meet, (S, m): once is enough there.
+        singular: points that are known to be singular.
     """
 
-    def __init__(self, suspects: Iterable[np.ndarray] = ()):
-        self._counts: dict[Spot, int] = {_spot(enumerate(point)): TIMES - 1 for point in suspects}
-        self.active: set[Spot] = set()
+    def __init__(self, suspects: Iterable[np.ndarray] = (), singular: Iterable[np.ndarray] = ()):
+        self._exact: dict[Spot, dict[int, float]] = {}
+        self._counts: dict[Spot, int] = {self._spot(dict(enumerate(point))): TIMES - 1 for point in suspects}
+        self.active: set[Spot] = {self._spot(dict(enumerate(point))) for point in singular}
+        self._counts |= dict.fromkeys(self.active, TIMES)
+
+    def _spot(self, ends: dict[int, float]) -> Spot:
+        """The name of a place: its coordinates rounded, so that the ends of all pieces there are one place."""
+        spot = tuple(sorted((int(axis), float(f"{value:.12g}")) for axis, value in ends.items()))
+        self._exact.setdefault(spot, {int(axis): float(value) for axis, value in ends.items()})
+        return spot
 
     def watch(
         self, before: Tree, tails: np.ndarray, cut: Mapping[int, list[Cut]], after: Tree, now: np.ndarray, parents: np.ndarray
@@ -52,8 +61,9 @@ class Corners:
         for leaf, cuts in cut.items():
             children = np.flatnonzero(parents == leaf)
             best = children[np.argmax(now[children])]
-            spot = _shared(before, leaf, after, int(best), {c.axis for c in cuts})
-            if spot is not None:
+            ends = _shared(before, leaf, after, int(best), {c.axis for c in cuts})
+            if ends is not None:
+                spot = self._spot(ends)
                 rest = now[children[children != best]].max(initial=0.0)
                 stays = now[best] > INHERITED * tails[leaf] and rest <= VANISHED * now[best]
                 seen[spot] = seen.get(spot, False) or stays
@@ -96,7 +106,7 @@ class Corners:
         share = {axis: 0.5 for axis in axes}
         for spot in self.active:
             if leaf in self._touching(tree, spot):
-                for axis, value in spot:
+                for axis, value in self._exact[spot].items():
                     low = abs(tree.lower[leaf, axis] - value) < abs(tree.upper[leaf, axis] - value)
                     share[axis] = SHARE if low else 1 - SHARE
         return [Cut(axis, part) for axis, part in share.items() if SHARE * tree.widths[leaf, axis] > narrow(tree, leaf, axis)]
@@ -104,13 +114,13 @@ class Corners:
     def _touching(self, tree: Tree, spot: Spot) -> np.ndarray:
         """The leaves with a corner or side at a place."""
         touch = np.ones(tree.num_leaves, bool)
-        for axis, value in spot:
-            close = 1e-9 * tree.widths[:, axis]
+        for axis, value in self._exact[spot].items():
+            close = np.maximum(1e-9 * tree.widths[:, axis], 8 * np.spacing(abs(value)))
             touch &= (np.abs(tree.lower[:, axis] - value) <= close) | (np.abs(tree.upper[:, axis] - value) <= close)
         return np.flatnonzero(touch)
 
 
-def _shared(before: Tree, leaf: int, after: Tree, child: int, axes: set[int]) -> Spot | None:
+def _shared(before: Tree, leaf: int, after: Tree, child: int, axes: set[int]) -> dict[int, float] | None:
     """The corner or side that a leaf and its part have in common; None where the part lies inside."""
     ends = {}
     for axis in axes:
@@ -118,13 +128,9 @@ def _shared(before: Tree, leaf: int, after: Tree, child: int, axes: set[int]) ->
         for old, new in ((before.lower, after.lower), (before.upper, after.upper)):
             if abs(new[child, axis] - old[leaf, axis]) <= close:
                 ends[axis] = old[leaf, axis]
-    return _spot(ends.items()) if len(ends) == len(axes) else None
+    return ends if len(ends) == len(axes) else None
 
 
 def narrow(tree: Tree, leaf: int, axis: int) -> float:
     """The least width of a piece along an axis."""
     return NARROW * float(np.spacing(np.maximum(abs(tree.lower[leaf, axis]), abs(tree.upper[leaf, axis]))))
-
-
-def _spot(ends: Iterable[tuple[int, float]]) -> Spot:
-    return tuple(sorted((int(axis), float(f"{value:.12g}")) for axis, value in ends))

@@ -65,7 +65,7 @@ class Refinement:
     def __init__(self, search: Adaptation):
         self.search, self.tol, self.num_axes = search, search.tol, search.num_axes
         self.nodes = tree_nodes(search.tol, search.num_axes)
-        self.corners = Corners(search.setup.suspects)
+        self.corners = Corners(search.setup.suspects(), search.singular)
         self.changes = Changes()
         self.probes = _probes(search.whole)
 
