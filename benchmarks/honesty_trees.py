@@ -139,9 +139,7 @@ def l_shape() -> flm.PDE:
 def _manufactured(exact) -> flm.PDE:
     second = lambda i: jax.vmap(jax.grad(jax.grad(exact, i), i))
     source = lambda x, y: second(0)(x, y) + second(1)(x, y)
-    return flm.PDE(
-        SQUARE, lambda u_xx, u_yy, x, y: u_xx + u_yy - source(x, y), _sides(exact, "boundary"), exact=exact
-    )
+    return flm.PDE(SQUARE, lambda u_xx, u_yy, x, y: u_xx + u_yy - source(x, y), _sides(exact, "boundary"), exact=exact)
 
 
 def front(width: float, slope: float = 1.0) -> flm.PDE:
@@ -188,9 +186,7 @@ def slabs(ratio: float) -> flm.PDE:
 
     a = flm.Piecewise(1.0, {flm.Box(x=(0.3, 0.7)): ratio})
     ends = [flm.dirichlet("x=0"), flm.dirichlet("x=1")]
-    return _line(
-        lambda a, u_xx: a * u_xx + 1, ends, exact, parameters={"a": a}, flux=lambda a, u_n: a * u_n
-    )
+    return _line(lambda a, u_xx: a * u_xx + 1, ends, exact, parameters={"a": a}, flux=lambda a, u_n: a * u_n)
 
 
 def bratu(strength: float) -> flm.PDE:
@@ -276,7 +272,9 @@ def table(records: list[dict]) -> None:
         own = [r for r in records if r["family"] == family]
         ratios = [r["error"] / max(r["estimate"], 1e-14) for r in own if r["error"] is not None]
         solved = sum(r["status"] == "converged" for r in own)
-        print(f"| {family} | {len(own)} | {solved} | {sum(q > 2 for q in ratios)} | {max(ratios, default=np.nan):.2g} |")
+        print(
+            f"| {family} | {len(own)} | {solved} | {sum(q > 2 for q in ratios)} | {max(ratios, default=np.nan):.2g} |"
+        )
 
 
 def main() -> None:

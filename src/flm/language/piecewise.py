@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +27,9 @@ class AxisBox(Protocol):
     def intervals(self) -> tuple[tuple[float, float], ...]:
         """(low, high) of each axis."""
         ...
+
+
+B = TypeVar("B", bound=AxisBox)
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Piecewise:
         Piecewise(1, {Box(x=(0, 0.5)): 100})
     """
 
-    def __init__(self, value: float, where: Mapping[AxisBox, float]):
+    def __init__(self, value: float, where: Mapping[B, float]):
         if not isinstance(where, Mapping) or not where:
             raise InputTypeError(
                 f"`where` of Piecewise must be values by box, such as {{flm.Box(x=(0, 0.5)): 100.0}}; got {short(where)}."

@@ -72,7 +72,7 @@ def values_that_meet():
 
 @pytest.mark.parametrize(
     ("make", "tol"),
-    [(lambda: mixed(1 / 3), 1e-3), (lambda: checkerboard(4.0), 1e-3), (values_that_meet, 1e-5)],
+    [(lambda: mixed(1 / 3), 3e-3), (lambda: checkerboard(4.0), 3e-3), (values_that_meet, 1e-5)],
 )
 def test_singular_answers_are_solved_and_their_estimates_hold(make, tol):
     problem = make()
@@ -95,7 +95,9 @@ def l_shape():
         Place(zero, {0: 0.0}, np.array([-1.0, 0.0]), keep=lambda points, normals: points[:, 1] < 0),
         Place(zero, {1: 0.0}, np.array([0.0, -1.0]), keep=lambda points, normals: points[:, 0] < 0),
     ]
-    tree = Tree(np.array([[0.0, -1], [0, 0], [-1, 0]]), np.array([[1.0, 0], [1, 1], [0, 1]]), setup.bounds, (False, False))
+    tree = Tree(
+        np.array([[0.0, -1], [0, 0], [-1, 0]]), np.array([[1.0, 0], [1, 1], [0, 1]]), setup.bounds, (False, False)
+    )
     return replace(setup, places=(*setup.places, *inner)), tree, problem
 
 
@@ -150,7 +152,7 @@ def test_the_end_of_a_condition_is_found_to_rounding():
     assert setup.start(setup.bounds).num_leaves == 2
 
 
-@pytest.mark.parametrize("ratio", [3.0, 30.0])
+@pytest.mark.parametrize("ratio", [30.0, 100.0])
 def test_each_layer_of_cuts_gains_the_power_that_theory_says(ratio):
     """Errors at a checkerboard's corner fall like 0.15^(2g) with the layers of pieces around it."""
     problem = checkerboard(ratio)

@@ -63,7 +63,9 @@ def test_a_nonlinear_flux_agrees_with_a_two_point_solver():
     solution = flm.solve(problem, 1e-8)
 
     def rates(s, y):  # both halves on s in [0, 1]: (u, q) left and right, q = a (1 + u^2) u'
-        return 0.5 * np.stack([y[1] / (1 + y[0] ** 2), -np.ones_like(s), y[3] / (10 * (1 + y[2] ** 2)), -np.ones_like(s)])
+        return 0.5 * np.stack(
+            [y[1] / (1 + y[0] ** 2), -np.ones_like(s), y[3] / (10 * (1 + y[2] ** 2)), -np.ones_like(s)]
+        )
 
     ends = lambda a, b: np.array([a[0], b[2] - 1, b[0] - a[2], b[1] - a[3]])
     start = np.stack([np.linspace(0, 0.5, 20), np.ones(20), np.linspace(0.5, 1, 20), np.ones(20)])
@@ -152,9 +154,7 @@ def test_systems_have_a_flux_for_each_unknown():
     a = flm.Piecewise(1.0, {flm.Box(x=(0, 0.3)): 50.0})
     both = [flm.dirichlet(side, unknown=k) for side in ("x=0", "x=1") for k in ("u", "v")]
     equations = [lambda a, u_xx: a * u_xx + 1, lambda u, v_xx: v_xx - u]
-    problem = flm.PDE(
-        flm.Box(x=(0, 1)), equations, both, unknowns=("u", "v"), parameters={"a": a}, flux={"u": flow}
-    )
+    problem = flm.PDE(flm.Box(x=(0, 1)), equations, both, unknowns=("u", "v"), parameters={"a": a}, flux={"u": flow})
     solution = flm.solve(problem, 1e-9)
     alone = flm.solve(rod(50.0), 1e-9)
     x = np.linspace(0.01, 0.99, 50)

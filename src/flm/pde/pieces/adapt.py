@@ -24,7 +24,7 @@ MORE = 2  # further nodes along each axis of a second opinion
 UNRESOLVED = 0.03  # a tail above this share of the answer means that nothing has been resolved
 PIVOT = 3e-14  # below this the rows do not determine the answer
 ROUNDING = 1e-15
-SLOW = 0.5  # of the last coefficients, after two more functions along each axis
+SLOW = 0.3  # of the last coefficients, after two more functions along each axis: r^g keeps more for all g < 2
 SHARED = 30.0  # how much larger than the rows' residual the error of a smooth answer may be
 INCONSISTENT = 1e-2  # a share of the right-hand sides that more functions do not meet either
 
@@ -45,15 +45,29 @@ def tree_nodes(tol: float, num_axes: int) -> int:
     return 9 if tol >= 1e-5 else 11 if tol >= 1e-9 else 15
 
 
-def memory_columns(setup: Setup) -> int:
-    """How many coefficients all pieces may have, so that their rows fit in half of the free memory."""
+def memory_columns(setup: Setup, tol: float) -> int:
+    """How many coefficients all pieces may have, so that their rows, reflectors and fronts fit in half of the free memory.
+
+    A piece of C columns and T traces keeps its rows and their reflectors, about (C + T)² numbers each. Merging L pieces keeps
+    about L log L triangles of T traces in the plane and L^(4/3) in space, which is what nested dissection of a uniform tree
+    keeps; graded trees keep less.
+    """
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return 1 << 30
-    # A piece of C columns keeps about C (C + traces) numbers, traces being some 8 C^(1/2) in the plane.
-    each = 250 * len(setup.orders) if len(setup.bounds) < 3 else 800 * len(setup.orders)
-    return int(free / 2 / 8 / (2 * each))
+    m = len(setup.bounds)
+    functions = Functions((tree_nodes(tol, m),) * m, setup.orders, setup.ties)
+    columns = functions.num_columns
+    traces = sum(
+        2 * ties[j] * int(np.prod([n for a, n in enumerate(shape) if a != j]))
+        for shape, ties in zip(functions.shapes, functions.ties, strict=True)
+        for j in range(m)
+    )
+    pieces = np.unique(np.logspace(0, 7, 2000).astype(int))
+    merged = pieces ** (4 / 3) if m == 3 else pieces * np.log2(pieces + 1)
+    needed = 8 * (2 * pieces * (columns + traces) ** 2 + merged * traces**2)
+    return int(columns * pieces[needed <= free / 2].max(initial=1))
 
 
 class Adaptation:
@@ -116,7 +130,7 @@ class Adaptation:
             clash.append(answer.misfit)
             if self.pivot <= PIVOT or self._contradicts(clash):
                 return False
-            if tail <= 10 * self.tol and self.second_opinion(answer, nodes):
+            if tail <= 10 * self.tol and not self.singular and self.second_opinion(answer, nodes):
                 return True
             if (nodes >= 15 and tail > self.tol and not self._hopeful(last, tail)) or (nodes >= 11 and self.singular):
                 break

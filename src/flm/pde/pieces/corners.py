@@ -45,7 +45,13 @@ class Corners:
         return spot
 
     def watch(
-        self, before: Tree, tails: np.ndarray, cut: Mapping[int, list[Cut]], after: Tree, now: np.ndarray, parents: np.ndarray
+        self,
+        before: Tree,
+        tails: np.ndarray,
+        cut: Mapping[int, list[Cut]],
+        after: Tree,
+        now: np.ndarray,
+        parents: np.ndarray,
     ) -> None:
         """Learn from one level of cuts.
 
@@ -103,13 +109,17 @@ class Corners:
 
     def toward(self, tree: Tree, leaf: int, axes: Iterable[int]) -> list[Cut]:
         """Cuts of a leaf along some axes: towards a singular place that it touches, in the middle otherwise."""
-        share = {axis: 0.5 for axis in axes}
+        share = dict.fromkeys(axes, 0.5)
         for spot in self.active:
             if leaf in self._touching(tree, spot):
                 for axis, value in self._exact[spot].items():
                     low = abs(tree.lower[leaf, axis] - value) < abs(tree.upper[leaf, axis] - value)
                     share[axis] = SHARE if low else 1 - SHARE
-        return [Cut(axis, part) for axis, part in share.items() if SHARE * tree.widths[leaf, axis] > narrow(tree, leaf, axis)]
+        return [
+            Cut(axis, part)
+            for axis, part in share.items()
+            if SHARE * tree.widths[leaf, axis] > narrow(tree, leaf, axis)
+        ]
 
     def _touching(self, tree: Tree, spot: Spot) -> np.ndarray:
         """The leaves with a corner or side at a place."""

@@ -19,7 +19,7 @@ from flm.pde.pieces.tree import Cut, Tree
 from flm.results import Ending, Word
 
 LEVELS = 48
-PATIENCE = 6  # levels in which the changes from level to level must halve
+PATIENCE = 10  # levels in which the changes from level to level must halve
 PROBES = 3000
 STEADY = 0.9  # changes that fall more slowly promise nothing
 

@@ -37,7 +37,7 @@ def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progre
     """
     began = time.perf_counter()
     setup, record = set_up(problem), Record(progress)
-    max_columns = memory_columns(setup) if max_columns is None else max_columns
+    max_columns = memory_columns(setup, tol) if max_columns is None else max_columns
     found = _search(setup, problem, tol, max_columns, record)
     return Solution(
         model=as_model(found.answers, problem.axes),
