@@ -24,6 +24,7 @@ MORE = 2  # further nodes along each axis of a second opinion
 UNRESOLVED = 0.03  # a tail above this share of the answer means that nothing has been resolved
 PIVOT = 3e-14  # below this the rows do not determine the answer
 ROUNDING = 1e-15
+NOISE = 1e-10  # last coefficients below this may be rounding
 SLOW = 0.3  # of the last coefficients, after two more functions along each axis: r^g keeps more for all g < 2
 SHARED = 30.0  # how much larger than the rows' residual the error of a smooth answer may be
 INCONSISTENT = 1e-2  # a share of the right-hand sides that more functions do not meet either
@@ -152,13 +153,14 @@ class Adaptation:
         """Whether the next size of one piece is likely to meet the tolerance."""
         return tail < last < np.inf and tail * (tail / last) ** 1.5 <= self.tol
 
-    def second_opinion(self, answer: Answer, nodes: int, least: float = 0.0) -> bool:
+    def second_opinion(self, answer: Answer, nodes: int, least: float = 0.0, doubt: float = np.inf) -> bool:
         """Compare with more functions on the same tree; whether the difference is within the tolerance.
 
         Args:
             answer: the first one.
             nodes: its equation nodes along each axis.
             least: what the changes from level to level leave to come, at singular places; zero for resolved answers.
+            doubt: the same for answers that seem resolved, but whose coefficients fall slowly.
         """
         system = self.setup.system(answer.tree, (nodes + MORE,) * self.num_axes)
         start = system.functions.padded(answer.coefficients, answer.functions)
@@ -170,8 +172,9 @@ class Adaptation:
             # Rows that contradict each other leave a residual that two answers share; and coefficients that fall more
             # slowly than those of smooth functions leave more to come than the next two of them.
             bar = max(bar, SHARED * other.residual)
-            if other.tail > SLOW * answer.tail and other.tail > 0.01 * self.tol:
-                return False
+            last, now = float(answer.tails().max()), float(other.tails().max())
+            if now > SLOW * last and now > NOISE:
+                bar = max(bar, doubt)
         self.note("second opinion", other, bar, float(other.tails().max()))
         if bar < self.found.bar:
             self.found.answer, self.found.bar = other, bar

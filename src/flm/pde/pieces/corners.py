@@ -16,7 +16,7 @@ from flm.pde.pieces.tree import Cut, Tree
 
 SHARE = 0.15  # of a piece's width, next to the singular place; 0.1 to 0.2 cost the same
 INHERITED = 0.2  # of the last coefficients, in the part at the place: r^g keeps 2^-g of them
-VANISHED = 0.1  # of that part's, in its siblings
+VANISHED = 0.3  # of that part's, in its siblings
 RESOLVED = 0.03  # of the last coefficients after a cut at 0.15, which leaves 0.15^g of a singular function
 TIMES = 2  # in a row
 NARROW = 1e3  # spacings of floating-point numbers: the narrowest piece whose points can be told apart

@@ -99,7 +99,7 @@ class Refinement:
             least = 0.0 if resolved else self.changes.to_come
             settled = least <= self.tol and not self._others(answer, cuts)
             if settled and answer.tail < UNRESOLVED:
-                if search.second_opinion(answer, self.nodes, least):
+                if search.second_opinion(answer, self.nodes, least, self.changes.to_come):
                     return
                 cuts = cuts or self._worst(answer)
             if not resolved:
@@ -153,7 +153,7 @@ class Refinement:
     def _keep(self, answer: Answer, least: float) -> None:
         """The last tree's answer, with an estimate if it has one."""
         if answer.tail < UNRESOLVED:
-            self.search.second_opinion(answer, self.nodes, least)
+            self.search.second_opinion(answer, self.nodes, least, self.changes.to_come)
         if self.search.found.bar == np.inf:
             self.search.found.answer = answer
 
