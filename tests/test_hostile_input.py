@@ -149,6 +149,43 @@ REFUSED = [
     (lambda: flm.data([[0.5]], [1.0], sigma="a"), "`sigma` of data must be real numbers; got 'a'."),
     (lambda: flm.data([[0.5]], [1.0], sigma=-1), "`sigma` must be a positive number"),
     (lambda: pde(conditions=flm.data([[2.0]], [1.0])), "`points` of data must lie in the domain"),
+    (lambda: flm.Piecewise("a", {BOX: 1.0}), "`value` of Piecewise must be a finite number; got 'a'"),
+    (lambda: flm.Piecewise(nan, {BOX: 1.0}), "`value` of Piecewise must be a finite number; got nan"),
+    (lambda: flm.Piecewise(1.0, {BOX: inf}), "a value of Piecewise must be a finite number; got inf"),
+    (lambda: flm.Piecewise(1.0, {}), "`where` of Piecewise must be values by box"),
+    (lambda: flm.Piecewise(1.0, 3), "`where` of Piecewise must be values by box"),
+    (
+        lambda: flm.Piecewise(1.0, {"x<1": 2.0}),
+        "`where` of Piecewise must have boxes with sides along the axes as keys",
+    ),
+    (
+        lambda: flm.Piecewise(1.0, {flm.Disk(x=0, y=0, radius=1): 2.0}),
+        "`where` of Piecewise must have boxes with sides along the axes as keys; got Disk",
+    ),
+    (
+        lambda: flm.Piecewise(1.0, {BOX: 2.0, flm.Box(x=(0.5, 2)): 3.0}),
+        "`where` of Piecewise must have boxes that do not overlap where their values differ; got 2 in Box(x=(0, 1)) and 3",
+    ),
+    (
+        lambda: pde(parameters={"a": flm.Piecewise(1.0, {flm.Box(z=(0, 1)): 2.0})}),
+        "the boxes of the parameter 'a' must have axes of the domain (x); got Box(z=(0, 1))",
+    ),
+    (
+        lambda: pde(parameters={"a": flm.Piecewise(1.0, {flm.Box(x=(2, 3)): 2.0})}),
+        "the boxes of the parameter 'a' must lie in the domain; got Box(x=(2, 3))",
+    ),
+    (lambda: pde(flux=lambda u_n: u_n), "`flux` must come with a parameter that jumps"),
+    (lambda: pde(flux=3), "`flux` of u must be a function of named arguments"),
+    (lambda: pde(flux={"v": lambda u_n: u_n}), "`flux` must be given by unknown (u); got 'v'"),
+    (lambda: pde(flux=lambda x: x), "`flux` of u must ask for u or u_n; got a function of neither"),
+    (
+        lambda: pde([lambda u_xx: u_xx, lambda v_xx: v_xx], unknowns=("u", "v"), flux=lambda u_n: u_n),
+        "`flux` must be a dict by unknown for a system",
+    ),
+    (
+        lambda: pde(lambda a, u_xxxx: a * u_xxxx, parameters={"a": flm.Piecewise(1.0, {flm.Box(x=(0, 0.5)): 2.0})}),
+        "`equation` must have at most second derivatives along x",
+    ),
     (lambda: flm.Learn("a"), "`start` must be a finite number between `lower` and `upper`; got start='a'"),
     (lambda: flm.Learn(1, lower="a"), "`start` must be a finite number between"),
     (lambda: flm.Learn(1, lower=2), "`start` must be a finite number between"),

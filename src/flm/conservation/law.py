@@ -10,6 +10,7 @@ from flm.conservation.fluxes import OnArrays, breaking_time, derivative, on_arra
 from flm.domains import Box
 from flm.language.arguments import Named, Value, argument_names, described
 from flm.language.learn import Learn
+from flm.language.piecewise import Piecewise
 from flm.pde.conditions import initial, periodic
 from flm.pde.problem import PDE
 from flm.series.arrays import Numbers
@@ -49,8 +50,9 @@ class ConservationLaw:
             raise InputError(f"`domain` must be a box of space and then time, Box(x=(0, 1), t=(0, 1)); got {domain!r}.")
         self.domain = domain
         self.parameters = dict(parameters or {})
-        if learned := [name for name, value in self.parameters.items() if isinstance(value, Learn)]:
-            raise InputError(f"`parameters` of a conservation law must be numbers; got flm.Learn for {learned[0]!r}.")
+        if odd := [name for name, value in self.parameters.items() if isinstance(value, Learn | Piecewise)]:
+            kind = type(self.parameters[odd[0]]).__name__
+            raise InputError(f"`parameters` of a conservation law must be numbers; got flm.{kind} for {odd[0]!r}.")
         unknown = [name for name in argument_names(flux, "`flux`") if name not in self.parameters]
         if len(unknown) != 1 or unknown[0] in domain.axes:
             raise InputError(

@@ -8,6 +8,7 @@ from flm.conservation.law import ConservationLaw
 from flm.domains import Box
 from flm.language.learn import Learn
 from flm.language.outline import Outline, among
+from flm.language.piecewise import Piecewise
 from flm.pde.text import NOTES, read_domain, read_exact
 
 TABLES = ("domain", "parameters", "conservation", "exact")
@@ -21,7 +22,7 @@ def read_conservation(outline: Outline) -> Callable[[], ConservationLaw]:
     for key in ("flux", "initial"):
         if key not in table:
             raise outline.at("conservation").refuse(f"{key} is missing")
-    if any(isinstance(v, Learn) for v in outline.parameters.values()):
+    if any(isinstance(v, Learn | Piecewise) for v in outline.parameters.values()):
         raise outline.at("parameters").refuse("a conservation law cannot learn parameters; give numbers")
     domain = read_domain(outline)
     if not isinstance(domain, Box) or len(domain.axes) != 2 or domain.axes[1] != "t":

@@ -11,6 +11,7 @@ from flm.domains import Ball, Box
 from flm.language.expressions import Expression, together
 from flm.language.learn import Learn
 from flm.language.outline import Outline, Place, Rule, among
+from flm.language.piecewise import Piecewise
 from flm.wording import did_you_mean
 
 TABLES = ("control", "dynamics", "parameters", "title", "description")
@@ -33,7 +34,7 @@ def read_control(outline: Outline) -> Callable[[], OptimalControl]:
     for key in REQUIRED:
         if key not in table:
             raise at().refuse(f"{key} is missing")
-    if any(isinstance(value, Learn) for value in outline.parameters.values()):
+    if any(isinstance(value, Learn | Piecewise) for value in outline.parameters.values()):
         raise outline.at("parameters").refuse("an optimal control problem cannot learn parameters; give numbers")
     states, controls = (outline.names(table[key], at(key)) for key in ("states", "controls"))
     along = among(("t", *states, *controls, *outline.parameters), "this")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from flm.language.expressions import Expression, ExpressionError, compile_expression, difference
 from flm.language.learn import Learn
+from flm.language.piecewise import Extent, Piecewise
 from flm.wording import FileMissingError, InputError, did_you_mean, short
 
 T = TypeVar("T")
@@ -225,11 +226,13 @@ class Outline:
         return found
 
     def read_parameters(self, given: Mapping[str, float]) -> None:
-        """Numbers and parameters to be learned; `given` ones replace those of the file."""
+        """Numbers, parameters to be learned and those that jump; `given` ones replace those of the file."""
         for name, value in self.table("parameters").items():
             place = self.at("parameters", name)
             self.names(name, place)
-            if name not in given and isinstance(value, dict):
+            if name not in given and isinstance(value, dict) and "where" in value:
+                self.parameters[name] = self._piecewise(value, place)
+            elif name not in given and isinstance(value, dict):
                 self.keys(value, ("learn", "lower", "upper"), place)
                 if "learn" not in value:
                     raise place.refuse("a parameter to be found needs its start: {learn = 0.5}")
@@ -243,6 +246,25 @@ class Outline:
             if name not in self.parameters:
                 near = did_you_mean(name, self.parameters)
                 raise self.at("parameters").refuse(f"the parameter {name!r} is not declared.{near}")
+
+    def _piecewise(self, value: dict[str, Any], place: Place) -> Piecewise:
+        """A parameter that jumps: {value = 1, where = [{box = {x = [0, 0.5]}, value = 100}]}."""
+        self.keys(value, ("value", "where"), place)
+        wanted = "boxes and their values are wanted, {value = 1, where = [{box = {x = [0, 0.5]}, value = 100}]}"
+        if "value" not in value or not _all(value["where"], dict):
+            raise place.refuse(wanted)
+        where: dict[Extent, float] = {}
+        for entry in value["where"]:
+            self.keys(entry, ("box", "value"), place)
+            box = entry.get("box")
+            if not isinstance(box, dict) or not box or "value" not in entry:
+                raise place.refuse(wanted)
+            pairs = [self.numbers(pair, place) for pair in box.values()]
+            if not all(len(pair) == 2 and pair[0] < pair[1] for pair in pairs):
+                raise place.refuse(f"an interval [low, high] is wanted for each axis of a box; got {short(box)}")
+            where[Extent(tuple(box), tuple((a, b) for a, b in pairs))] = self.number(entry["value"], place)
+        with sentences(place):
+            return Piecewise(self.number(value["value"], place), where)
 
     def keys(self, found: Iterable[str], known: tuple[str, ...], place: Place) -> None:
         """Refuse keys that are not known."""

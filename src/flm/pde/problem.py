@@ -12,8 +12,10 @@ import numpy as np
 from flm.domains import AbstractDomain, Box, Piece
 from flm.language.arguments import Named, Names, Residual, as_named, described, parameter_values, unique_jets
 from flm.language.learn import Learn
+from flm.language.piecewise import Piecewise, at_points
 from flm.pde.boundary import unclaimed
 from flm.pde.conditions import Condition, Data, Periodic
+from flm.pde.fluxes import bind_fluxes
 from flm.wording import InputError, InputTypeError
 
 SHOWN = 8  # conditions in the repr of a problem
@@ -63,7 +65,9 @@ class PDE:
         equation: a residual, or a list of them, by argument name: `lambda u_t, u_xx: u_t - 0.1 * u_xx`.
         conditions: what `on`, `initial`, `dirichlet`, `neumann`, `robin`, `periodic` and `data` return.
         unknowns: names of the unknown functions.
-        parameters: numbers, or `Learn` for those to be found from data.
+        parameters: numbers, `Learn` for those to be found from data, or `Piecewise` for those that jump.
+        flux: what flows across the faces where a parameter jumps, by argument name, `lambda a, u_n: a * u_n`; `u_n` by
+            default. For systems a dict by unknown.
         exact: the solution if known, by axis (and parameter) name; a dict by unknown for systems. Never used to solve.
 
     Raises:
@@ -82,6 +86,7 @@ class PDE:
         *,
         unknowns: Iterable[str] = ("u",),
         parameters: Mapping[str, Any] | None = None,
+        flux: Any = None,
         exact: Any = None,
     ):
         if not isinstance(domain, AbstractDomain):
@@ -99,7 +104,7 @@ class PDE:
         if not equations:
             raise InputError("`equation` must be a function or a list of at least one; got an empty list.")
         labels = ["`equation`"] if len(equations) == 1 else [f"`equation[{i}]`" for i in range(len(equations))]
-        bound = [Residual.bind(f, names, label) for f, label in zip(equations, labels, strict=True)]
+        bound = [self.bind(f, names, label) for f, label in zip(equations, labels, strict=True)]
         self.equations = tuple(
             Block(f"equation {i + 1}" if len(bound) > 1 else "equation", "equation", r, domain)
             for i, r in enumerate(bound)
@@ -110,6 +115,7 @@ class PDE:
         named = [block for blocks in found for block in blocks]
         self.condition_blocks = tuple(zip(flat, found, strict=True))
         self.conditions = tuple(unclaimed(block, named, self.equations) for block in named)
+        self.fluxes = bind_fluxes(flux, self)
         self._check_values()
         self.exact = self._bind_exact(exact)
 
@@ -126,12 +132,18 @@ class PDE:
     @cached_property
     def parameter_start(self) -> np.ndarray:
         """Parameter values, with the start of those to be learned."""
-        return parameter_values(self.parameters)
+        plain = {name: v.value if isinstance(v, Piecewise) else v for name, v in self.parameters.items()}
+        return parameter_values(plain)
 
     @property
     def learned(self) -> tuple[int, ...]:
         """Which parameters are to be found."""
         return tuple(i for i, v in enumerate(self.parameters.values()) if isinstance(v, Learn))
+
+    @property
+    def jumping(self) -> dict[str, Piecewise]:
+        """The parameters that jump."""
+        return {name: value for name, value in self.parameters.items() if isinstance(value, Piecewise)}
 
     @cached_property
     def periodic_axes(self) -> tuple[bool, ...]:
@@ -173,8 +185,14 @@ class PDE:
                 taken[name] = kind
         for name, value in self.parameters.items():
             real = isinstance(value, int | float | np.number) and not isinstance(value, complex | np.complexfloating)
-            if not isinstance(value, Learn) and not (real and np.isfinite(value)):
+            if isinstance(value, Piecewise):
+                value.check(name, self.axes, np.asarray(self.domain.bounds, float))
+            elif not isinstance(value, Learn) and not (real and np.isfinite(value)):
                 raise InputError(f"the parameter {name!r} must be a finite number or flm.Learn(start); got {value!r}.")
+
+    def bind(self, function: Any, names: Names, label: str) -> Residual:
+        """A residual; parameters that jump are looked up at its points."""
+        return Residual.bind(at_points(function, self.jumping, label), names, label)
 
     def _blocks(self, condition: Any, label: str) -> list[Block]:
         names = Names(self.axes, self.unknowns, tuple(self.parameters), normals=True)
@@ -188,7 +206,7 @@ class PDE:
                 )
             if not self.domain.contains(condition.points).all():
                 raise InputError("`points` of data must lie in the domain; remove the readings outside it.")
-            observed = Residual.bind(self._observed(condition, label), names, f"`observe` of {label}")
+            observed = self.bind(self._observed(condition, label), names, f"`observe` of {label}")
             return [Block("data", "data", observed, self.domain, data=condition)]
         if not isinstance(condition, Condition):
             raise InputTypeError(
@@ -197,7 +215,7 @@ class PDE:
         piece = self.domain.piece(condition.place)
         if condition.where is not None:
             piece = piece.restrict(condition.where)
-        residual = Residual.bind(condition.residual, names, label)
+        residual = self.bind(condition.residual, names, label)
         start = {"t": float(self.domain.bounds[self.axes.index("t"), 0])} if "t" in self.axes else None
         kind = "initial" if start is not None and piece.fixed == start else "boundary"
         return [Block(piece.name, kind, residual, self.domain, piece)]
@@ -244,8 +262,8 @@ class PDE:
             if not block.residual.jets:
                 known = f"{', '.join(self.unknowns)} or their derivatives"
                 raise InputError(f"{block.residual.label} must ask for an unknown ({known}); got a function of none.")
-        for block in self.blocks:
-            block.residual.check(points, self.parameter_start, normals)
+        for residual in [*(block.residual for block in self.blocks), *self.fluxes.values()]:
+            residual.check(points, self.parameter_start, normals)
         if self.learned and not any(block.kind == "data" for block in self.conditions):
             raise InputError(
                 "`parameters` with flm.Learn must come with measured values: add flm.data(points, values)."
@@ -258,7 +276,7 @@ class PDE:
         if set(by_name) != set(self.unknowns):
             raise InputError(f"`exact` must give {', '.join(self.unknowns)}; got {', '.join(map(str, by_name))}.")
         names = Names(self.axes, self.unknowns, tuple(self.parameters))
-        bound = tuple(Residual.bind(as_named(by_name[u], "`exact`"), names, "`exact`") for u in self.unknowns)
+        bound = tuple(self.bind(as_named(by_name[u], "`exact`"), names, "`exact`") for u in self.unknowns)
         if any(r.jets for r in bound):
             raise InputError("`exact` must be a function of axes and parameters only.")
         return bound
@@ -304,6 +322,11 @@ class HasStrongForm(Protocol):
 def strong_form(problem: PDE | HasStrongForm) -> PDE:
     """The problem as equations that hold at points: what `train` minimizes the squares of."""
     if isinstance(problem, PDE):
+        if problem.jumping:
+            raise InputError(
+                f"`parameters` must not jump for this method; got flm.Piecewise for {next(iter(problem.jumping))!r}. "
+                "Use flm.solve, which keeps the flux continuous."
+            )
         return problem
     if isinstance(problem, HasStrongForm):
         return problem.strong()

@@ -60,13 +60,18 @@ def solve_pde(
             "`method` must not be 'pieces' for this problem: pieces serve boxes of up to three axes without parameters to "
             "learn, without `num_subnets`, and with room for one piece in `max_columns`."
         )
+    if problem.jumping and (num_subnets is not None or method in ("waves", "enriched") or not serves):
+        raise InputError(
+            f"`parameters` must not jump where one series of waves is the method; got flm.Piecewise for "
+            f"{next(iter(problem.jumping))!r}. Coefficients that jump need pieces: a box of up to three axes, nothing to learn."
+        )
     by_waves = lambda: solve_by_waves(
         problem, tol, num_subnets=num_subnets, method=method, max_columns=max_columns, seed=seed, progress=progress
     )
     if num_subnets is not None or method in ("waves", "enriched") or not serves:
         return by_waves()
     solution = solve_in_pieces(problem, tol, max_columns=max_columns, progress=progress)
-    if method == "pieces" or solution.status.word in FINAL:
+    if method == "pieces" or problem.jumping or solution.status.word in FINAL:
         return solution
     other = by_waves()
     return other if other.error_estimate < solution.error_estimate else solution

@@ -55,9 +55,11 @@ def read_pde(outline: Outline) -> Callable[[], PDE]:
     inside = Names(domain.axes, unknowns, tuple(outline.parameters))
     border = Names(domain.axes, unknowns, tuple(outline.parameters), normals=True)
     known = lambda names, what: lambda name: names.resolve(name, what)
+    flux = _flux(outline, unknowns, known(border, "the flux"))
     equations = [
         outline.equation(text, outline.at("equation", key), known(inside, "the equation"))
         for key, text in outline.table("equation", required=True).items()
+        if key != "flux"
     ]
     conditions: list[Any] = []
     for where, texts in outline.table("conditions").items():
@@ -72,7 +74,17 @@ def read_pde(outline: Outline) -> Callable[[], PDE]:
     conditions += _data(outline, domain, unknowns, inside)
     exact = read_exact(outline, unknowns, (*domain.axes, *outline.parameters))
     parameters = outline.parameters
-    return lambda: PDE(domain, equations, conditions, unknowns=unknowns, parameters=parameters, exact=exact or None)
+    return lambda: PDE(
+        domain, equations, conditions, unknowns=unknowns, parameters=parameters, flux=flux or None, exact=exact or None
+    )
+
+
+def _flux(outline: Outline, unknowns: tuple[str, ...], known: Callable[[str], Any]) -> dict[str, Expression]:
+    """What flows where a parameter jumps: one expression, or one for each unknown."""
+    given, place = outline.table("equation", required=True).get("flux", {}), outline.at("equation", "flux")
+    by_name = given if isinstance(given, dict) else {unknowns[0]: given}
+    outline.keys(by_name, unknowns, place)
+    return {name: outline.expression(text, place, known) for name, text in by_name.items()}
 
 
 def read_exact(outline: Outline, unknowns: tuple[str, ...], names: tuple[str, ...]) -> dict[str, Expression]:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
 
+from flm.pde.pieces.factors import Factors
+
 TINY = 1e-13  # a pivot this much smaller than the largest entry of its column: nothing determines that unknown
 
 
@@ -112,14 +114,18 @@ def plan(members: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> Order:
     return Order(tuple(merges), largest)
 
 
-def eliminate(pieces: Sequence[PieceRows], sizes: Sequence[int], order: Order) -> Eliminated:
-    """Solve the least-squares problem of all pieces' rows."""
+def eliminate(
+    pieces: Sequence[PieceRows], sizes: Sequence[int], order: Order, factors: Factors | None = None
+) -> Eliminated:
+    """Solve the least-squares problem of all pieces' rows; factors of equal pieces are used again where they are kept."""
+    factors = factors or Factors()
+    factors.turn()
     kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # triangle, coupling, right-hand side
     rows: dict[int, tuple[tuple[int, ...], np.ndarray]] = {}
     pivot = np.inf
     for index, piece in enumerate(pieces):
         count = piece.own.shape[1]
-        R = triangle(np.concatenate([piece.own, piece.traces, piece.right[:, None]], axis=1))
+        R = factors.triangle(np.concatenate([piece.own, piece.traces], axis=1), piece.right)
         pivot = min(pivot, smallest_pivot(R, count))
         kept.append((R[:count, :count], R[:count, count:-1], R[:count, -1]))
         rows[index] = (piece.names, R[count:, count:])

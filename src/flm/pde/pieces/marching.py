@@ -191,7 +191,8 @@ class Marching:
         t, dt, march = self.begin, self.slabs.longest * whole, March(self.slabs.shown)
         try:
             while t < self.end:
-                end = t + dt if t + 1.2 * dt < self.end else self.end
+                stop = self.slabs.setup.next_jump(t)
+                end = t + dt if t + 1.2 * dt < stop else stop
                 few, many, tail = self._slab(t, end, march, local)
                 if few is None or many is None or tail > local:
                     settled = few is not None and many is not None

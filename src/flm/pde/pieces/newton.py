@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flm.pde.pieces.elimination import Order, eliminate, plan
+from flm.pde.pieces.factors import Factors
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.tree import Tree
@@ -69,6 +70,11 @@ class Answer:
                 found[:, j] = np.maximum(found[:, j], np.sqrt(np.sum(last**2, axis=tuple(range(1, last.ndim)))))
         return found
 
+    @property
+    def tail(self) -> float:
+        """The largest part of the L2 norm that the last coefficients of a piece have."""
+        return float((self.tails().max(axis=1) * np.sqrt(self.tree.shares)).max())
+
     def evaluate(self, points: np.ndarray) -> np.ndarray:
         """Values at points (P, m), (P, K)."""
         leaf = self.tree.locate(points)
@@ -114,7 +120,13 @@ def scale(sizes: np.ndarray) -> np.ndarray:
     return np.where(sizes > 1e-14 * largest, sizes, largest if largest > 0 else 1.0)
 
 
-def solve_system(system: System, start: np.ndarray | None, is_linear: bool, order: Order | None = None) -> Answer:
+def solve_system(
+    system: System,
+    start: np.ndarray | None,
+    is_linear: bool,
+    order: Order | None = None,
+    factors: Factors | None = None,
+) -> Answer:
     """The answer on one tree.
 
     Args:
@@ -122,6 +134,7 @@ def solve_system(system: System, start: np.ndarray | None, is_linear: bool, orde
         start: coefficients to begin with; zero by default.
         is_linear: whether one step is enough.
         order: of merging; found by default.
+        factors: of pieces that earlier trees had too.
     """
     order = order or plan(system.members, system.sizes)
     shape = (system.tree.num_leaves, system.functions.num_columns)
@@ -131,7 +144,7 @@ def solve_system(system: System, start: np.ndarray | None, is_linear: bool, orde
         steps += 1
         rows = system.assemble(coefficients)
         right = float(np.sqrt(sum(np.sum(piece.right**2) for piece in rows)))
-        found = eliminate(rows, system.sizes, order)
+        found = eliminate(rows, system.sizes, order, factors)
         new = found.coefficients
         if not np.isfinite(new).all():
             break

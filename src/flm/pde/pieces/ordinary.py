@@ -266,6 +266,8 @@ class OrdinarySlabs(AbstractSlabs):
         table, found, last = self.table(s), guess, np.inf
         begin, dt = span[0], span[1] - span[0]
         times = begin + (table.nodes + 1) / 2 * dt
+        if self.setup.jumps is not None:  # the last node is on this side of a jump
+            times[-1] -= 1e-13 * dt
         inside = table.equations * _powers(self.equations, dt)
         at = table.conditions * _powers(self.conditions, dt)
         start = Rows(table.first, np.zeros(len(table.first)))

@@ -6,76 +6,19 @@ residual F(x, u, u_x, ...) at points of a piece is linearized there: sum over je
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, reduce
 
 import numpy as np
 
 from flm.language.arguments import Residual
 from flm.pde.pieces.elimination import PieceRows
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
+from flm.pde.pieces.jumps import Fluxes, Jumps, Side
+from flm.pde.pieces.places import Given, Place, Sample
 from flm.pde.pieces.tree import Face, Tree
 from flm.series import legendre as line
-
-Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-@dataclass(frozen=True, eq=False)
-class Place:
-    """A condition: a residual on the part of the domain where some axes are pinned.
-
-    Args:
-        residual: what must vanish.
-        pinned: values by axis number; none inside.
-        normal: the outward normal, (m,).
-        keep: which points belong to it; None is all.
-    """
-
-    residual: Residual
-    pinned: dict[int, float]
-    normal: np.ndarray
-    keep: Keep | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Given:
-    """Values that an unknown or its derivative must take where some axes are pinned: the end of the slab before.
-
-    Args:
-        unknown: k.
-        alpha: which derivative.
-        pinned: values by axis number.
-        values: of points (P, m), (P,).
-    """
-
-    unknown: int
-    alpha: Alpha
-    pinned: dict[int, float]
-    values: Callable[[np.ndarray], np.ndarray]
-
-
-@dataclass(eq=False)
-class Sample:
-    """A residual at points of many pieces.
-
-    Args:
-        residual: the function.
-        leaves: the pieces, (B,).
-        points: of each, (B, P, m), physical.
-        normals: (B, P, m).
-        tables: for each jet of the residual, (T, P, N_k): reference tables, one for each kind of piece.
-        kinds: which of the tables belongs to each piece, (B,).
-        keep: which rows hold, (B, P).
-    """
-
-    residual: Residual
-    leaves: np.ndarray
-    points: np.ndarray
-    normals: np.ndarray
-    tables: list[np.ndarray]
-    kinds: np.ndarray
-    keep: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -87,12 +30,16 @@ class Tie:
         table: (P, N_k) on the piece's own columns, physical.
         unknown: k.
         traces: (name, (P, size)) of what is subtracted.
+        side: where it is a flux that the trace is of: its table changes with the iterate.
+        mean: what turns the flux at points into rows; None is the points themselves.
     """
 
     leaf: int
     unknown: int
     table: np.ndarray
     traces: tuple[tuple[int, np.ndarray], ...]
+    side: Side | None = None
+    mean: np.ndarray | None = None
 
 
 @dataclass(eq=False)
@@ -107,6 +54,7 @@ class System:
         parameters: the problem's numbers.
         given: values to begin with, at a pinned axis.
         free: unknowns whose constant nothing fixes: it is zero on the first piece.
+        jumps: coefficients that jump.
     """
 
     functions: Functions
@@ -116,6 +64,7 @@ class System:
     parameters: np.ndarray
     given: Sequence[Given] = ()
     free: tuple[int, ...] = ()
+    jumps: Jumps | None = None
     samples: list[Sample] = field(init=False)
     ties: list[list[Tie]] = field(init=False)
     members: list[tuple[int, ...]] = field(init=False)
@@ -126,8 +75,10 @@ class System:
         self.samples += [sample for place in self.places if (sample := self._on(place)) is not None]
         self.members, self.sizes = [], []
         self.ties = [[] for _ in range(self.tree.num_leaves)]
+        self._fluxes = None if self.jumps is None else Fluxes(self.jumps, self.functions, self.tree)
         for face in self.tree.faces:
             self._tie(face)
+        self._flux_samples = {} if self._fluxes is None else self._fluxes.samples()
         self._fixed = self._fixed_rows()
 
     # --- where residuals hold --------------------------------------------------------------------------------------
@@ -197,27 +148,30 @@ class System:
                     self._join(k, order, axis, face.coarse)
                     continue
                 is_value = order < (orders[axis] + 1) // 2
+                flux = self._fluxes if self._fluxes is not None and self._fluxes.is_flux(k, order, face) else None
                 if len(face.fine) == 1 or is_value:
                     name = self._name((face.coarse, *face.fine), size)
-                    self._match(k, order, axis, face.coarse, z, face.coarse, name)
+                    self._match(k, order, axis, face.coarse, z, face.coarse, name, flux)
                     for leaf in face.fine:
-                        self._match(k, order, axis, leaf, -z, face.coarse, name)
+                        self._match(k, order, axis, leaf, -z, face.coarse, name, flux)
                     continue
                 means = []
                 for leaf in face.fine:
                     name = self._name((face.coarse, leaf), size)
-                    self._match(k, order, axis, leaf, -z, leaf, name)
+                    self._match(k, order, axis, leaf, -z, leaf, name, flux)
                     means.append((name, self._share_of_mean(face, leaf, others, shape)))
-                self.ties[face.coarse].append(
-                    Tie(face.coarse, k, self._mean(k, order, axis, face.coarse, z), tuple(means))
-                )
+                table = self._mean(k, order, axis, face.coarse, z)
+                side = flux.ask(k, axis, z, face.coarse) if flux else None
+                self.ties[face.coarse].append(Tie(face.coarse, k, table, tuple(means), side, _projection(tuple(shape))))
 
     def _name(self, leaves: tuple[int, ...], size: int) -> int:
         self.members.append(tuple(dict.fromkeys(leaves)))
         self.sizes.append(size)
         return len(self.sizes) - 1
 
-    def _match(self, k: int, order: int, axis: int, leaf: int, z: float, owner: int, name: int) -> None:
+    def _match(
+        self, k: int, order: int, axis: int, leaf: int, z: float, owner: int, name: int, flux: Fluxes | None
+    ) -> None:
         """Rows at the Gauss nodes of a leaf's side, reference coordinate z; the trace lives on the side of `owner`."""
         tree, shape = self.tree, self.functions.shapes[k]
         nodes = tuple(z if a == axis else n for a, n in enumerate(shape))
@@ -228,7 +182,8 @@ class System:
                 there = tree.lower[leaf, a] + (line.gauss(n)[0] + 1) / 2 * tree.widths[leaf, a]
                 tables.append(line.values(2 * (there - tree.lower[owner, a]) / tree.widths[owner, a] - 1, n))
         trace = reduce(np.kron, tables, np.ones((1, 1)))
-        self.ties[leaf].append(Tie(leaf, k, self._physical(k, alpha, nodes, leaf), ((name, trace),)))
+        side = flux.ask(k, axis, z, leaf) if flux else None
+        self.ties[leaf].append(Tie(leaf, k, self._physical(k, alpha, nodes, leaf), ((name, trace),), side))
 
     def _join(self, k: int, order: int, axis: int, leaf: int) -> None:
         """Rows that make the two sides of one leaf agree."""
@@ -298,31 +253,37 @@ class System:
         """All rows, linearized at these coefficients."""
         blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
         for sample in self.samples:
-            m = self.tree.num_axes
-            jets = self.jets(sample, coefficients)
-            found = sample.residual.linearize(
-                sample.points.reshape(-1, m),
-                jets.reshape(len(jets), -1),
-                self.parameters,
-                sample.normals.reshape(-1, m),
-            )
-            value = found.value.reshape(sample.points.shape[:2])
-            slopes = found.by_jet.reshape(jets.shape)
-            right = np.sum(slopes * jets, axis=0) - value
-            scales = self.scales(sample)
+            rows, right = self._linearized(sample, coefficients)
             for i, leaf in enumerate(sample.leaves):
-                rows = np.zeros((sample.points.shape[1], self.functions.num_columns))
-                for (k, _), table, slope, scale in zip(
-                    sample.residual.jets, sample.tables, slopes, scales, strict=True
-                ):
-                    rows[:, self.functions.columns[k]] += (slope[i] * scale[i])[:, None] * table[sample.kinds[i]]
                 keep = sample.keep[i]
-                blocks[leaf].append((rows[keep], right[i][keep]))
+                blocks[leaf].append((rows[i], right[i]) if keep.all() else (rows[i][keep], right[i][keep]))
+        fluxes = {side: self._linearized(sample, coefficients) for side, sample in self._flux_samples.items()}
         for leaf, fixed in enumerate(self._fixed):
             blocks[leaf] += fixed
-        return [self._piece(leaf, blocks[leaf]) for leaf in range(self.tree.num_leaves)]
+        return [self._piece(leaf, blocks[leaf], fluxes) for leaf in range(self.tree.num_leaves)]
 
-    def _piece(self, leaf: int, blocks: list[tuple[np.ndarray, np.ndarray]]) -> PieceRows:
+    def _linearized(self, sample: Sample, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of a residual at all pieces of a sample, (B, P, C), and their right-hand sides, (B, P)."""
+        m, jets = self.tree.num_axes, self.jets(sample, coefficients)
+        found = sample.residual.linearize(
+            sample.points.reshape(-1, m), jets.reshape(len(jets), -1), self.parameters, sample.normals.reshape(-1, m)
+        )
+        slopes = found.by_jet.reshape(jets.shape)
+        right = np.sum(slopes * jets, axis=0) - found.value.reshape(sample.points.shape[:2])
+        rows = np.zeros((*sample.points.shape[:2], self.functions.num_columns))
+        for (k, _), table, slope, scale in zip(
+            sample.residual.jets, sample.tables, slopes, self.scales(sample), strict=True
+        ):
+            reference = table[sample.kinds] if len(table) > 1 else table
+            rows[:, :, self.functions.columns[k]] += (slope * scale[:, None])[:, :, None] * reference
+        return rows, right
+
+    def _piece(
+        self,
+        leaf: int,
+        blocks: list[tuple[np.ndarray, np.ndarray]],
+        fluxes: dict[Side, tuple[np.ndarray, np.ndarray]],
+    ) -> PieceRows:
         ties = self.ties[leaf]
         names = tuple(dict.fromkeys(name for tie in ties for name, _ in tie.traces))
         ends = np.cumsum([0, *(self.sizes[name] for name in names)])
@@ -340,10 +301,22 @@ class System:
             row += len(rows)
         for tie in ties:
             part = slice(row, row + len(tie.table))
-            own[part, self.functions.columns[tie.unknown]] = tie.table
+            if tie.side is None:
+                own[part, self.functions.columns[tie.unknown]] = tie.table
+            else:
+                rows, values = fluxes[replace(tie.side, index=0)]
+                project = tie.mean if tie.mean is not None else np.eye(len(tie.table))
+                own[part], right[part] = project @ rows[tie.side.index], project @ values[tie.side.index]
             for name, table in tie.traces:
                 traces[part, place[name]] -= table
             row += len(tie.table)
         length = np.sqrt(np.sum(own**2, axis=1))
         length = np.where(length > 0, length, 1.0)
         return PieceRows(own / length[:, None], traces / length[:, None], right / length, names)
+
+
+@lru_cache(maxsize=64)
+def _projection(shape: tuple[int, ...]) -> np.ndarray:
+    """What turns values at the Gauss nodes of a side into coefficients, (size, size)."""
+    lines = [(line.values(line.gauss(n)[0], n) * line.gauss(n)[1][:, None]).T for n in shape]
+    return reduce(np.kron, lines, np.ones((1, 1)))

@@ -8,8 +8,11 @@ import numpy as np
 
 from flm.domains import Box
 from flm.language.arguments import Residual
+from flm.pde.pieces.breaks import Break, breaks_of, cut_at_breaks
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.rows import Place, System
+from flm.pde.pieces.jumps import Jumps
+from flm.pde.pieces.places import Place
+from flm.pde.pieces.rows import System
 from flm.pde.pieces.tree import Tree
 from flm.pde.problem import PDE, Block
 
@@ -27,6 +30,8 @@ class Setup:
         free: unknowns that enter by their derivatives alone, so that nothing fixes their constant.
         surplus: conditions beyond what the orders take.
         is_linear: whether all residuals are affine in the unknowns.
+        jumps: coefficients that jump.
+        breaks: where conditions on a side of a plane box end.
     """
 
     equations: tuple[Residual, ...]
@@ -39,11 +44,35 @@ class Setup:
     periodic: tuple[bool, ...]
     parameters: np.ndarray
     is_linear: bool
+    jumps: Jumps | None = None
+    breaks: tuple[Break, ...] = ()
+
+    def start(self, bounds: np.ndarray) -> Tree:
+        """The fewest pieces: one, cut where a coefficient jumps or one condition gives way to another."""
+        tree = Tree.whole(bounds, self.periodic)
+        tree = tree if self.jumps is None else self.jumps.align(tree)
+        return cut_at_breaks(tree, self.breaks)
+
+    def suspects(self) -> list[np.ndarray]:
+        """Points at which the answer may be singular: corners of boxes, and where one condition gives way to another."""
+        corners = [] if self.jumps is None else self.jumps.corners(self.bounds)
+        return [*corners, *(point for _, point in self.breaks)]
+
+    def singular_points(self) -> list[np.ndarray]:
+        """Corners of boxes inside the domain: the answer is not smooth at any of them."""
+        corners = [] if self.jumps is None or len(self.bounds) == 1 else self.jumps.corners(self.bounds)
+        return [c for c in corners if ((c > self.bounds[:, 0]) & (c < self.bounds[:, 1])).all()]
+
+    def next_jump(self, t: float) -> float:
+        """When, after t, a coefficient jumps along the last axis; its end otherwise."""
+        low, high = self.bounds[-1]
+        ends = () if self.jumps is None else self.jumps.ends(len(self.bounds) - 1)
+        return min([float(v) for v in ends if v > t + 1e-12 * (high - low)], default=float(high))
 
     def system(self, tree: Tree, nodes: tuple[int, ...]) -> System:
         """The rows on a tree with so many equation nodes along each axis."""
         functions = Functions(nodes, self.orders, self.ties)
-        return System(functions, tree, self.equations, self.places, self.parameters, free=self.free)
+        return System(functions, tree, self.equations, self.places, self.parameters, free=self.free, jumps=self.jumps)
 
 
 def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
@@ -74,11 +103,12 @@ def set_up(problem: PDE) -> Setup:
     residuals = [block.residual for block in problem.equations]
     highest = _highest(problem)
     orders = _orders(problem, places, highest)
-    everything = [*residuals, *(place.residual for place in places)]
+    everything = [*residuals, *(place.residual for place in places), *problem.fluxes.values()]
     zero = (0,) * len(problem.axes)
     valued = {k for residual in everything for k, alpha in residual.jets if alpha == zero}
     faces = sum(len(_at_ends(problem, places, j)) for j in range(len(problem.axes)))
     taken = sum(row[j] for row in orders for j in range(len(problem.axes)) if not problem.periodic_axes[j])
+    bounds = np.asarray(problem.domain.bounds, float)
     return Setup(
         equations=tuple(residuals),
         places=tuple(places),
@@ -86,10 +116,12 @@ def set_up(problem: PDE) -> Setup:
         ties=highest,
         free=tuple(k for k in range(len(problem.unknowns)) if k not in valued),
         surplus=max(faces - taken, 0) + max(len(residuals) - len(problem.unknowns), 0),
-        bounds=np.asarray(problem.domain.bounds, float),
+        bounds=bounds,
         periodic=problem.periodic_axes,
         parameters=problem.parameter_start,
         is_linear=all(is_affine(residual, problem) for residual in everything),
+        jumps=Jumps(tuple(problem.jumping.values()), problem.fluxes, problem.axes) if problem.jumping else None,
+        breaks=breaks_of(places, bounds) if len(bounds) == 2 and "t" not in problem.axes else (),
     )
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.marching import AbstractSlabs, Trial
 from flm.pde.pieces.newton import Answer, solve_system
-from flm.pde.pieces.rows import Given, System
+from flm.pde.pieces.places import Given
+from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Cut, Tree
 from flm.series import legendre as line
@@ -118,20 +119,22 @@ class SpaceSlabs(AbstractSlabs):
 
     def _system(self, tree: Tree, functions: Functions, before: Answer | None) -> System:
         if before is None:
-            return System(functions, tree, self.setup.equations, self.setup.places, self.setup.parameters)
+            return self.setup.system(tree, functions.nodes)
         places = [place for place in self.setup.places if 1 not in place.pinned]
         given = [
             Given(k, (0, order), {1: float(tree.bounds[1, 0])}, Front(before, k, order))
             for k, orders in enumerate(self.setup.orders)
             for order in range(orders[1])
         ]
-        return System(functions, tree, self.setup.equations, places, self.setup.parameters, given)
+        return System(
+            functions, tree, self.setup.equations, places, self.setup.parameters, given, jumps=self.setup.jumps
+        )
 
     def _space(self, begin: float, end: float, before: Answer | None, local: float) -> Tree:
         """Space cut where the start of a slab asks for it."""
         bounds = self.setup.bounds.copy()
         bounds[1] = begin, end
-        tree = Tree.whole(bounds, self.setup.periodic)
+        tree = self.setup.start(bounds)
         if before is None:
             return tree
         fronts = [Front(before, k, 0) for k, orders in enumerate(self.setup.orders) if orders[1]]

@@ -12,6 +12,7 @@ from flm.pde.pieces.adapt import PIVOT, Adaptation, memory_columns
 from flm.pde.pieces.marching import Marching, can_march
 from flm.pde.pieces.newton import Answer
 from flm.pde.pieces.ordinary import OrdinarySlabs
+from flm.pde.pieces.refine import Refinement
 from flm.pde.pieces.setup import Setup, set_up
 from flm.pde.pieces.slabs import SpaceSlabs
 from flm.pde.pieces.velocities import with_velocities
@@ -41,7 +42,7 @@ def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progre
     """
     began = time.perf_counter()
     setup, record = set_up(problem), Record(progress)
-    max_columns = memory_columns(setup) if max_columns is None else max_columns
+    max_columns = memory_columns(setup, tol) if max_columns is None else max_columns
     found = _search(setup, problem, tol, max_columns, record)
     return Solution(
         model=as_model(found.answers, problem.axes, len(problem.unknowns)),
@@ -83,7 +84,7 @@ def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Re
             march = Marching(slabs, tol, max_columns, record).run()
             if march is not None:
                 return Pieces(march.slabs, march.bar, march.ending, march.until, march.bar_until)
-        search.refine()
+        Refinement(search).run()
     except KeyboardInterrupt:
         if search.found.answer is None:
             raise

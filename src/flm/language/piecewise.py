@@ -1,0 +1,154 @@
+"""Coefficients that jump: parameters with other values in some boxes than elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, runtime_checkable
+
+import jax.numpy as jnp
+import numpy as np
+
+from flm.language.arguments import Named, Value, argument_names
+from flm.wording import InputError, InputTypeError, short
+
+
+@runtime_checkable
+class AxisBox(Protocol):
+    """A product of intervals with named axes, such as `flm.Box`."""
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes."""
+        ...
+
+    @property
+    def intervals(self) -> tuple[tuple[float, float], ...]:
+        """(low, high) of each axis."""
+        ...
+
+
+B = TypeVar("B", bound=AxisBox)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A box by the ends of some axes; along the others it is as wide as the domain."""
+
+    axes: tuple[str, ...]
+    intervals: tuple[tuple[float, float], ...]
+
+    def __repr__(self) -> str:
+        ends = (f"{a}=({low:g}, {high:g})" for a, (low, high) in zip(self.axes, self.intervals, strict=True))
+        return f"Box({', '.join(ends)})"
+
+    def along(self, axis: str) -> tuple[float, float]:
+        """The ends along an axis."""
+        return self.intervals[self.axes.index(axis)] if axis in self.axes else (-math.inf, math.inf)
+
+    def overlaps(self, other: Extent) -> bool:
+        """Whether two boxes share more than a face."""
+        shared = [a for a in self.axes if a in other.axes]
+        return all(max(self.along(a)[0], other.along(a)[0]) < min(self.along(a)[1], other.along(a)[1]) for a in shared)
+
+
+class Piecewise:
+    """A parameter that jumps: one value, and other values in boxes, as a value in `parameters`.
+
+    Across the faces of the boxes the unknown and its flux are continuous; `flux=` of `flm.PDE` says what flows.
+
+    Args:
+        value: outside all boxes.
+        where: for each box (`flm.Box`) the value inside; axes that a box leaves out are not restricted.
+
+    Example:
+        >>> import flm
+        >>> a = flm.Piecewise(1.0, {flm.Box(x=(0, 0.5)): 100.0})
+        >>> flm.PDE(
+        ...     flm.Box(x=(0, 1)), lambda a, u_xx: a * u_xx + 1, [flm.dirichlet("x=0"), flm.dirichlet("x=1")],
+        ...     parameters={"a": a}, flux=lambda a, u_n: a * u_n,
+        ... ).parameters["a"]
+        Piecewise(1, {Box(x=(0, 0.5)): 100})
+    """
+
+    def __init__(self, value: float, where: Mapping[B, float]):
+        if not isinstance(where, Mapping) or not where:
+            raise InputTypeError(
+                f"`where` of Piecewise must be values by box, such as {{flm.Box(x=(0, 0.5)): 100.0}}; got {short(where)}."
+            )
+        self.value = _number(value, "`value` of Piecewise")
+        self.where: dict[Extent, float] = {}
+        for box, inside in where.items():
+            if not isinstance(box, AxisBox):
+                raise InputTypeError(
+                    f"`where` of Piecewise must have boxes with sides along the axes as keys; got {short(box)}. Coefficients "
+                    "that jump across other curves are not supported."
+                )
+            extent, inside = Extent(tuple(box.axes), tuple(box.intervals)), _number(inside, "a value of Piecewise")
+            for other, there in self.where.items():
+                if inside != there and extent.overlaps(other):
+                    raise InputError(
+                        f"`where` of Piecewise must have boxes that do not overlap where their values differ; got "
+                        f"{there:g} in {other!r} and {inside:g} in {extent!r}."
+                    )
+            self.where[extent] = inside
+
+    def __repr__(self) -> str:
+        return f"Piecewise({self.value:g}, {{{', '.join(f'{box!r}: {v:g}' for box, v in self.where.items())}}})"
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes along which it jumps."""
+        return tuple(dict.fromkeys(axis for box in self.where for axis in box.axes))
+
+    def __call__(self, **at: Value) -> Value:
+        """The value at coordinates by name, arrays of one shape."""
+        out = jnp.full(jnp.shape(at[self.axes[0]]), self.value)
+        for box, inside in self.where.items():
+            within = jnp.ones(jnp.shape(out), bool)
+            for axis, (low, high) in zip(box.axes, box.intervals, strict=True):
+                within &= (at[axis] >= low) & (at[axis] <= high)
+            out = jnp.where(within, inside, out)
+        return out
+
+    def check(self, name: str, axes: tuple[str, ...], bounds: np.ndarray) -> None:
+        """Refuse boxes that have nothing to do with a domain of these axes and bounds."""
+        for box in self.where:
+            for axis in box.axes:
+                if axis not in axes:
+                    raise InputError(
+                        f"the boxes of the parameter {name!r} must have axes of the domain ({', '.join(axes)}); got {box!r}."
+                    )
+                low, high = bounds[axes.index(axis)]
+                if not (box.along(axis)[0] < high and box.along(axis)[1] > low):
+                    raise InputError(
+                        f"the boxes of the parameter {name!r} must lie in the domain; got {box!r}, where {axis} ends at "
+                        f"{low:g} and {high:g}."
+                    )
+
+
+def at_points(
+    function: Callable[..., Value] | Named, jumping: Mapping[str, Piecewise], where: str
+) -> Callable[..., Value] | Named:
+    """A function of named arguments in which parameters that jump are looked up by the coordinates."""
+    names = () if not jumping else argument_names(function, where)
+    used = [name for name in names if name in jumping]
+    if not used:
+        return function
+    plain = tuple(name for name in names if name not in used)
+    wanted = tuple(dict.fromkeys([*plain, *(axis for name in used for axis in jumping[name].axes)]))
+    inner = function.function if isinstance(function, Named) else function
+
+    def looked_up(*arguments: Value) -> Value:
+        at = dict(zip(wanted, arguments, strict=True))
+        at |= {name: jumping[name](**{axis: at[axis] for axis in jumping[name].axes}) for name in used}
+        return inner(*(at[name] for name in names))
+
+    return Named(looked_up, wanted)
+
+
+def _number(value: float, what: str) -> float:
+    if not isinstance(value, int | float | np.floating | np.integer) or not math.isfinite(value):
+        raise InputError(f"{what} must be a finite number; got {short(value)}.")
+    return float(value)

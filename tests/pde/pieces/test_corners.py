@@ -1,0 +1,170 @@
+"""Singular points: found by themselves, approached geometrically, with estimates that hold."""
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import flm
+from flm.pde.pieces.adapt import Adaptation
+from flm.pde.pieces.breaks import breaks_of
+from flm.pde.pieces.corners import SHARE, Corners
+from flm.pde.pieces.places import Place
+from flm.pde.pieces.refine import Refinement
+from flm.pde.pieces.setup import places_of, set_up
+from flm.pde.pieces.tree import Cut, Tree
+from flm.results import Record
+
+UNIT = np.array([[0.0, 1.0], [0.0, 1.0]])
+
+
+def laplace(u_xx, u_yy):
+    return u_xx + u_yy
+
+
+def on_sides(exact, *sides):
+    return [flm.on(side, lambda u, x, y: u - exact(x, y)) for side in sides]
+
+
+def true_error(solution, problem):
+    points = np.random.default_rng(2).uniform(*np.asarray(problem.domain.bounds).T, (4000, 2))
+    exact = problem.exact_values(points)
+    return np.linalg.norm(np.asarray(solution.model(points)) - exact) / np.linalg.norm(exact)
+
+
+def mixed(at):
+    """r^(1/2) sin(theta/2): held to the right of `at` on the lower side, insulated to its left."""
+
+    def exact(x, y):
+        return jnp.sqrt(jnp.hypot(x - at, y) + 1e-300) * jnp.sin(jnp.arctan2(y, x - at) / 2)
+
+    low = [flm.dirichlet("y=0", where=lambda x: x >= at), flm.neumann("y=0", where=lambda x: x < at)]
+    return flm.PDE(flm.Box(x=(-1, 1), y=(0, 1)), laplace, [*low, *on_sides(exact, "x=-1", "x=1", "y=1")], exact=exact)
+
+
+def checkerboard(ratio):
+    g = 4 / np.pi * np.arctan(1 / np.sqrt(ratio))
+    b, q = 1 / np.tan(g * np.pi / 4), np.pi / 4
+
+    def exact(x, y):
+        r, angle = jnp.hypot(x, y) + 1e-300, jnp.mod(jnp.arctan2(y, x), 2 * jnp.pi)
+        odd = jnp.where(angle < jnp.pi, -b * jnp.sin(g * (angle - 3 * q)), b * jnp.sin(g * (angle - 7 * q)))
+        even = jnp.where(angle < jnp.pi, jnp.cos(g * (angle - q)), -jnp.cos(g * (angle - 5 * q)))
+        return r**g * jnp.where(x * y > 0, even, odd)
+
+    boxes = {flm.Box(x=(0, 1), y=(0, 1)): ratio, flm.Box(x=(-1, 0), y=(-1, 0)): ratio}
+    return flm.PDE(
+        flm.Box(x=(-1, 1), y=(-1, 1)),
+        lambda a, u_xx, u_yy: a * (u_xx + u_yy),
+        on_sides(exact, "boundary"),
+        parameters={"a": flm.Piecewise(1.0, boxes)},
+        flux=lambda a, u_n: a * u_n,
+        exact=exact,
+    )
+
+
+def values_that_meet():
+    exact = lambda x, y: 2 / jnp.pi * jnp.arctan2(y, x)
+    held = [flm.dirichlet("y=0", 0.0), flm.dirichlet("x=0", 1.0)]
+    return flm.PDE(flm.Box(x=(0, 1), y=(0, 1)), laplace, [*held, *on_sides(exact, "x=1", "y=1")], exact=exact)
+
+
+@pytest.mark.parametrize(
+    ("make", "tol"),
+    [(lambda: mixed(1 / 3), 3e-3), (lambda: checkerboard(4.0), 3e-3), (values_that_meet, 1e-5)],
+)
+def test_singular_answers_are_solved_and_their_estimates_hold(make, tol):
+    problem = make()
+    solution = flm.solve(problem, tol, method="pieces")
+    assert solution.converged
+    assert true_error(solution, problem) <= 2 * solution.error_estimate
+
+
+def l_shape():
+    """Three unit squares around the origin with r^(2/3), the lower left one missing; a setup and its exact solution."""
+
+    def exact(x, y):
+        angle = jnp.mod(jnp.arctan2(y, x) + jnp.pi / 2, 2 * jnp.pi)
+        return (jnp.hypot(x, y) + 1e-300) ** (2 / 3) * jnp.sin(2 / 3 * angle)
+
+    problem = flm.PDE(flm.Box(x=(-1, 1), y=(-1, 1)), laplace, on_sides(exact, "boundary"), exact=exact)
+    setup = set_up(problem)
+    zero = places_of(problem, problem.conditions[0])[0].residual
+    inner = [
+        Place(zero, {0: 0.0}, np.array([-1.0, 0.0]), keep=lambda points, normals: points[:, 1] < 0),
+        Place(zero, {1: 0.0}, np.array([0.0, -1.0]), keep=lambda points, normals: points[:, 0] < 0),
+    ]
+    tree = Tree(
+        np.array([[0.0, -1], [0, 0], [-1, 0]]), np.array([[1.0, 0], [1, 1], [0, 1]]), setup.bounds, (False, False)
+    )
+    return replace(setup, places=(*setup.places, *inner)), tree, problem
+
+
+def test_the_corner_of_an_l_shape_is_found():
+    setup, tree, problem = l_shape()
+    search = Adaptation(setup, 1e-4, 10**6, Record(lambda progress: None))
+    search.whole = tree
+    refinement = Refinement(search)
+    refinement.run()
+    assert ((0, 0.0), (1, 0.0)) in refinement.corners.active
+    assert search.found.bar <= 1e-4
+    rng = np.random.default_rng(1)
+    points = rng.uniform(-1, 1, (6000, 2))
+    points = points[(points > 0).any(axis=1)]
+    exact = problem.exact_values(points)
+    error = np.linalg.norm(search.found.answer.evaluate(points)[:, 0] - exact) / np.linalg.norm(exact)
+    assert error <= 2 * search.found.bar
+
+
+def test_two_cuts_that_leave_the_tail_at_one_corner_make_it_singular():
+    corners, tree, tails = Corners(), Tree.whole(UNIT, (False, False)), np.array([1.0])
+    for level in range(2):
+        cuts = {int(np.argmax(tails)): [Cut(0), Cut(1)]}
+        new, parents = tree.split(cuts)
+        at = np.all(new.lower == 0, axis=1)
+        now = np.where(at, 0.6**level, 1e-6)
+        corners.watch(tree, tails, cuts, new, now, parents)
+        tree, tails = new, now
+    assert corners.active == {((0, 0.0), (1, 0.0))}
+    (cuts,) = corners.points(tree).values()
+    assert {(cut.axis, cut.share) for cut in cuts} == {(0, SHARE), (1, SHARE)}
+
+
+def test_a_front_that_leaves_its_tail_in_two_parts_is_no_corner():
+    corners, tree, tails = Corners(), Tree.whole(UNIT, (False, False)), np.array([1.0])
+    for _ in range(4):
+        cuts = {leaf: [Cut(0), Cut(1)] for leaf in np.flatnonzero(tails > 0.1)}
+        new, parents = tree.split(cuts)
+        crossed = (new.lower.sum(axis=1) < 1) & (new.upper.sum(axis=1) > 1)
+        now = np.where(crossed, 1.0, 1e-6)
+        corners.watch(tree, tails, cuts, new, now, parents)
+        tree, tails = new, now
+    assert not corners.has_points
+
+
+def test_the_end_of_a_condition_is_found_to_rounding():
+    problem = mixed(1 / 3)
+    setup = set_up(problem)
+    (found,) = breaks_of(setup.places, setup.bounds)
+    assert found[0] == 0
+    assert found[1] == pytest.approx([1 / 3, 0.0], abs=1e-13)
+    assert setup.start(setup.bounds).num_leaves == 2
+
+
+@pytest.mark.parametrize("ratio", [30.0, 100.0])
+def test_each_layer_of_cuts_gains_the_power_that_theory_says(ratio):
+    """Errors at a checkerboard's corner fall like 0.15^(2g) with the layers of pieces around it."""
+    problem = checkerboard(ratio)
+    setup, g = set_up(problem), 4 / np.pi * np.arctan(1 / np.sqrt(ratio))
+    corners = Corners(singular=setup.singular_points()[:1])
+    tree, errors = setup.start(setup.bounds), []
+    points = np.random.default_rng(0).uniform(-1, 1, (3000, 2))
+    exact = problem.exact_values(points)
+    search = Adaptation(setup, 1e-6, 10**6, Record(lambda progress: None))
+    for layer in range(7):
+        if layer > 3:
+            answer = search.solve(tree, 13)
+            errors.append(np.linalg.norm(answer.evaluate(points)[:, 0] - exact))
+        tree, _ = tree.split(corners.points(tree))
+    assert errors[-1] / errors[-2] == pytest.approx(SHARE ** (2 * g), rel=0.2)
