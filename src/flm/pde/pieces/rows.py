@@ -6,53 +6,19 @@ residual F(x, u, u_x, ...) at points of a piece is linearized there: sum over je
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
 
 from flm.language.arguments import Residual
+from flm.pde.pieces.count import Trace
 from flm.pde.pieces.elimination import PieceRows
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
+from flm.pde.pieces.places import Given, Place
 from flm.pde.pieces.tree import Face, Tree
 from flm.series import legendre as line
-
-Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-@dataclass(frozen=True, eq=False)
-class Place:
-    """A condition: a residual on the part of the domain where some axes are pinned.
-
-    Args:
-        residual: what must vanish.
-        pinned: values by axis number; none inside.
-        normal: the outward normal, (m,).
-        keep: which points belong to it; None is all.
-    """
-
-    residual: Residual
-    pinned: dict[int, float]
-    normal: np.ndarray
-    keep: Keep | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Given:
-    """Values that an unknown or its derivative must take where some axes are pinned: the end of the slab before.
-
-    Args:
-        unknown: k.
-        alpha: which derivative.
-        pinned: values by axis number.
-        values: of points (P, m), (P,).
-    """
-
-    unknown: int
-    alpha: Alpha
-    pinned: dict[int, float]
-    values: Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(eq=False)
@@ -84,15 +50,18 @@ class Tie:
 
     Args:
         leaf: whose side.
-        table: (P, N_k) on the piece's own columns, physical.
-        unknown: k.
+        parts: (k, (P, N_k)) on the piece's own columns, physical.
         traces: (name, (P, size)) of what is subtracted.
     """
 
     leaf: int
-    unknown: int
-    table: np.ndarray
+    parts: tuple[tuple[int, np.ndarray], ...]
     traces: tuple[tuple[int, np.ndarray], ...]
+
+    @property
+    def height(self) -> int:
+        """P."""
+        return len(self.parts[0][1])
 
 
 @dataclass(eq=False)
@@ -189,62 +158,61 @@ class System:
         functions, axis = self.functions, face.axis
         others = [a for a in range(self.tree.num_axes) if a != axis]
         z = 1.0 if face.side == 1 else -1.0
-        for k, orders in enumerate(functions.ties):
-            shape = [functions.shapes[k][a] for a in others]
+        ties = functions.ties[axis]
+        for index, trace in enumerate(ties.traces):
+            shape = [functions.shapes[trace.unknown][a] for a in others]
             size = int(np.prod(shape, dtype=int))
-            for order in range(orders[axis]):
-                if face.fine == (face.coarse,):  # a piece that is its own neighbor around a periodic axis
-                    self._join(k, order, axis, face.coarse)
-                    continue
-                is_value = order < (orders[axis] + 1) // 2
-                if len(face.fine) == 1 or is_value:
-                    name = self._name((face.coarse, *face.fine), size)
-                    self._match(k, order, axis, face.coarse, z, face.coarse, name)
-                    for leaf in face.fine:
-                        self._match(k, order, axis, leaf, -z, face.coarse, name)
-                    continue
+            if face.fine == (face.coarse,):  # a piece that is its own neighbor around a periodic axis
+                self._join(trace, axis, face.coarse)
+            elif len(face.fine) == 1 or index < ties.whole[1 - face.side]:
+                name = self._name((face.coarse, *face.fine), size)
+                self._match(trace, axis, face.coarse, z, face.coarse, name)
+                for leaf in face.fine:
+                    self._match(trace, axis, leaf, -z, face.coarse, name)
+            else:
                 means = []
                 for leaf in face.fine:
                     name = self._name((face.coarse, leaf), size)
-                    self._match(k, order, axis, leaf, -z, leaf, name)
+                    self._match(trace, axis, leaf, -z, leaf, name)
                     means.append((name, self._share_of_mean(face, leaf, others, shape)))
-                self.ties[face.coarse].append(
-                    Tie(face.coarse, k, self._mean(k, order, axis, face.coarse, z), tuple(means))
-                )
+                self.ties[face.coarse].append(Tie(face.coarse, self._mean(trace, axis, face.coarse, z), tuple(means)))
 
     def _name(self, leaves: tuple[int, ...], size: int) -> int:
         self.members.append(tuple(dict.fromkeys(leaves)))
         self.sizes.append(size)
         return len(self.sizes) - 1
 
-    def _match(self, k: int, order: int, axis: int, leaf: int, z: float, owner: int, name: int) -> None:
+    def _match(self, trace: Trace, axis: int, leaf: int, z: float, owner: int, name: int) -> None:
         """Rows at the Gauss nodes of a leaf's side, reference coordinate z; the trace lives on the side of `owner`."""
-        tree, shape = self.tree, self.functions.shapes[k]
-        nodes = tuple(z if a == axis else n for a, n in enumerate(shape))
-        alpha = tuple(order if a == axis else 0 for a in range(tree.num_axes))
-        tables = []
-        for a, n in enumerate(shape):
+        tree, tables = self.tree, []
+        for a, n in enumerate(self.functions.shapes[trace.unknown]):
             if a != axis:
                 there = tree.lower[leaf, a] + (line.gauss(n)[0] + 1) / 2 * tree.widths[leaf, a]
                 tables.append(line.values(2 * (there - tree.lower[owner, a]) / tree.widths[owner, a] - 1, n))
-        trace = reduce(np.kron, tables, np.ones((1, 1)))
-        self.ties[leaf].append(Tie(leaf, k, self._physical(k, alpha, nodes, leaf), ((name, trace),)))
+        table = reduce(np.kron, tables, np.ones((1, 1)))
+        self.ties[leaf].append(Tie(leaf, self._side(trace, axis, leaf, z), ((name, table),)))
 
-    def _join(self, k: int, order: int, axis: int, leaf: int) -> None:
+    def _join(self, trace: Trace, axis: int, leaf: int) -> None:
         """Rows that make the two sides of one leaf agree."""
-        shape = self.functions.shapes[k]
-        alpha = tuple(order if a == axis else 0 for a in range(self.tree.num_axes))
-        high, low = (
-            self._physical(k, alpha, tuple(z if a == axis else n for a, n in enumerate(shape)), leaf)
-            for z in (1.0, -1.0)
-        )
-        self.ties[leaf].append(Tie(leaf, k, high - low, ()))
+        sides = zip(self._side(trace, axis, leaf, 1.0), self._side(trace, axis, leaf, -1.0), strict=True)
+        self.ties[leaf].append(Tie(leaf, tuple((k, high - low) for (k, high), (_, low) in sides), ()))
 
-    def _mean(self, k: int, order: int, axis: int, leaf: int, z: float) -> np.ndarray:
-        """The coefficients of a normal derivative on a leaf's side, as rows."""
-        shape = self.functions.shapes[k]
-        tables = [line.node_table(z, n, order) if a == axis else np.eye(n) for a, n in enumerate(shape)]
-        return reduce(np.kron, tables) * (2 / self.tree.widths[leaf, axis]) ** order
+    def _side(self, trace: Trace, axis: int, leaf: int, z: float) -> tuple[tuple[int, np.ndarray], ...]:
+        """A trace at the Gauss nodes of a leaf's side, as rows on the unknowns' coefficients."""
+        nodes = tuple(z if a == axis else n for a, n in enumerate(self.functions.shapes[trace.unknown]))
+        normal = lambda order: tuple(order if a == axis else 0 for a in range(self.tree.num_axes))
+        return tuple((k, factor * self._physical(k, normal(order), nodes, leaf)) for k, order, factor in trace.terms)
+
+    def _mean(self, trace: Trace, axis: int, leaf: int, z: float) -> tuple[tuple[int, np.ndarray], ...]:
+        """The coefficients of a trace on a leaf's side, as rows."""
+        sizes, parts = self.functions.shapes[trace.unknown], []
+        for k, order, factor in trace.terms:
+            tables = [
+                line.node_table(z, n, order) if a == axis else np.eye(sizes[a], n)
+                for a, n in enumerate(self.functions.shapes[k])
+            ]
+            parts.append((k, factor * reduce(np.kron, tables) * (2 / self.tree.widths[leaf, axis]) ** order))
+        return tuple(parts)
 
     def _share_of_mean(self, face: Face, leaf: int, others: list[int], shape: list[int]) -> np.ndarray:
         """What a trace on a fine side adds to the coefficients on the coarse one, (size, size)."""
@@ -328,7 +296,7 @@ class System:
         ends = np.cumsum([0, *(self.sizes[name] for name in names)])
         place = {name: slice(int(a), int(b)) for name, a, b in zip(names, ends, ends[1:], strict=False)}
         count = sum(len(right) for _, right in blocks)
-        height = count + sum(len(tie.table) for tie in ties)
+        height = count + sum(tie.height for tie in ties)
         own, traces, right = (
             np.zeros((height, self.functions.num_columns)),
             np.zeros((height, ends[-1])),
@@ -339,11 +307,12 @@ class System:
             own[row : row + len(rows)], right[row : row + len(rows)] = rows, values
             row += len(rows)
         for tie in ties:
-            part = slice(row, row + len(tie.table))
-            own[part, self.functions.columns[tie.unknown]] = tie.table
+            part = slice(row, row + tie.height)
+            for k, table in tie.parts:
+                own[part, self.functions.columns[k]] = table
             for name, table in tie.traces:
                 traces[part, place[name]] -= table
-            row += len(tie.table)
+            row += tie.height
         length = np.sqrt(np.sum(own**2, axis=1))
         length = np.where(length > 0, length, 1.0)
         return PieceRows(own / length[:, None], traces / length[:, None], right / length, names)

@@ -14,7 +14,8 @@ import numpy as np
 
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.newton import Answer, norms, scale, solve_system
-from flm.pde.pieces.rows import Given, System
+from flm.pde.pieces.places import Given
+from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Cut, Tree
 from flm.results import Ending, Record, Word
