@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.newton import Answer, solve_system
+from flm.pde.pieces.newton import Answer, continue_system, solve_system
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Cut, Tree
 from flm.results import Ending, Record, Word
@@ -28,6 +28,7 @@ INCONSISTENT = 1e-2  # a share of the right-hand sides that more functions do no
 PATIENCE = 6  # levels in which the changes from level to level must halve
 RESIDUAL = 300.0  # how much larger than the rows' residual the error at a singular point may be
 LEVELS = 24
+HALVINGS = 2  # of all pieces, before the nonlinear part is turned on in steps
 
 
 @dataclass
@@ -94,7 +95,7 @@ class Adaptation:
     def ladder(self) -> bool:
         """One piece, growing; whether it met the tolerance."""
         tree, before, clash = self.whole, None, []
-        tail = np.inf
+        tail, lost = np.inf, 0
         for nodes in LADDER[self.num_axes]:
             start = None
             if before is not None and before.settled and before.finite:
@@ -105,7 +106,9 @@ class Adaptation:
                 return False
             answer = self.solve(tree, nodes, start)
             if not answer.finite or not answer.settled:
-                before = None
+                before, lost = None, lost + 1
+                if lost == 2:  # pieces or a continuation, not more functions, help Newton's method
+                    break
                 continue
             last, tail = tail, float(answer.tails().max())
             self.pivot = answer.pivot
@@ -167,8 +170,10 @@ class Adaptation:
         values, changes, left = None, [], []
         for level in range(LEVELS):
             answer = self.solve(tree, nodes, start)
+            if not self.setup.is_linear and not answer.settled and level >= HALVINGS:
+                answer = continue_system(self.setup.system(tree, (nodes,) * self.num_axes))
             if not answer.finite or not answer.settled:
-                if level > 5:
+                if level > HALVINGS:
                     self.found.ending = Ending(Word.STALLED, "stalled: Newton's method does not settle on any tree")
                     return
                 tree, _ = tree.split({leaf: [Cut(j) for j in range(self.num_axes)] for leaf in range(tree.num_leaves)})

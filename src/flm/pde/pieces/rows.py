@@ -12,7 +12,7 @@ from functools import reduce
 
 import numpy as np
 
-from flm.language.arguments import Residual
+from flm.language.arguments import Linearized, Residual
 from flm.pde.pieces.count import Trace
 from flm.pde.pieces.elimination import PieceRows
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
@@ -42,6 +42,22 @@ class Sample:
     tables: list[np.ndarray]
     kinds: np.ndarray
     keep: np.ndarray
+
+    def linearize(self, jets: np.ndarray, parameters: np.ndarray, strength: float = 1.0) -> Linearized:
+        """The residual at the points from derivatives (A, B, P), all points in one row.
+
+        With a strength s < 1 it is F_s(u) = s F(u) + (1 - s) (F(0) + F'(0) u): the homotopy from the problem that is
+        linearized at zero.
+        """
+        m = self.points.shape[-1]
+        points, normals, flat = self.points.reshape(-1, m), self.normals.reshape(-1, m), jets.reshape(len(jets), -1)
+        found = self.residual.linearize(points, flat, parameters, normals)
+        if strength == 1.0:
+            return found
+        plain = self.residual.linearize(points, np.zeros_like(flat), parameters, normals)
+        there = plain.value + np.sum(plain.by_jet * flat, axis=0)
+        mixed = strength * found.by_jet + (1 - strength) * plain.by_jet
+        return Linearized(strength * found.value + (1 - strength) * there, mixed, found.by_parameter)
 
 
 @dataclass(frozen=True)
@@ -262,18 +278,12 @@ class System:
             out.append(values * scale[:, None])
         return np.stack(out) if out else np.zeros((0, *sample.points.shape[:2]))
 
-    def assemble(self, coefficients: np.ndarray) -> list[PieceRows]:
-        """All rows, linearized at these coefficients."""
+    def assemble(self, coefficients: np.ndarray, strength: float = 1.0) -> list[PieceRows]:
+        """All rows, linearized at these coefficients; `strength` is the share of the nonlinear part that acts."""
         blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
         for sample in self.samples:
-            m = self.tree.num_axes
             jets = self.jets(sample, coefficients)
-            found = sample.residual.linearize(
-                sample.points.reshape(-1, m),
-                jets.reshape(len(jets), -1),
-                self.parameters,
-                sample.normals.reshape(-1, m),
-            )
+            found = sample.linearize(jets, self.parameters, strength)
             value = found.value.reshape(sample.points.shape[:2])
             slopes = found.by_jet.reshape(jets.shape)
             right = np.sum(slopes * jets, axis=0) - value

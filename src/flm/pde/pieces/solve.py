@@ -61,7 +61,7 @@ def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Re
     marching = Marching(setup, tol, max_columns, record) if can_march(setup, problem.axes) else None
     try:
         if not search.ladder():
-            if search.found.answer is None:
+            if search.found.answer is None and setup.is_linear:
                 return Pieces([search.zero()], np.inf, Ending(Word.NOT_FINITE))
             # With all its initial data a problem is determined, however fast its solution grows.
             doubt = _doubt(search, 0.0 if marching is not None else PIVOT)
@@ -78,7 +78,8 @@ def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Re
         search.found.ending = Ending(Word.INTERRUPTED)
     found = search.found
     if found.answer is None:
-        return Pieces([search.zero()], np.inf, Ending(Word.NOT_FINITE))
+        ending = found.ending if found.ending.word is Word.STALLED else Ending(Word.NOT_FINITE)
+        return Pieces([search.zero()], np.inf, ending)
     free = ", ".join(problem.unknowns[k] for k in setup.free)
     if found.bar <= tol:
         note = f"nothing fixes the constant in {free}, so its mean is zero" if free else ""
