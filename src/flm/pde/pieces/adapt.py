@@ -92,8 +92,8 @@ class Adaptation:
         system = self.setup.system(tree, (nodes,) * self.num_axes)
         return solve_system(system, start, self.setup.is_linear)
 
-    def ladder(self) -> bool:
-        """One piece, growing; whether it met the tolerance."""
+    def ladder(self, hasty: bool = False) -> bool:
+        """One piece, growing; whether it met the tolerance. In haste only while the next size is likely to."""
         tree, before, clash = self.whole, None, []
         tail, lost = np.inf, 0
         for nodes in LADDER[self.num_axes]:
@@ -120,7 +120,7 @@ class Adaptation:
                 return False
             if tail <= 10 * self.tol and self._second_opinion(answer, nodes):
                 return True
-            if nodes >= 15 and tail > self.tol and not self._hopeful(last, tail):
+            if (nodes >= 15 or (hasty and nodes >= 7)) and tail > self.tol and not self._hopeful(last, tail):
                 break
             before = answer
         return False

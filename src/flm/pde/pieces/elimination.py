@@ -155,7 +155,8 @@ def stack(
     """Rows of several groups over one set of traces; the last column is the right-hand side."""
     ends = np.cumsum([0, *(sizes[name] for name in names)])
     place = {name: slice(int(a), int(b)) for name, a, b in zip(names, ends, ends[1:], strict=False)}
-    out = np.zeros((sum(len(block) for _, block in groups), int(ends[-1]) + 1), order="F")
+    kind = groups[0][1].dtype
+    out = np.zeros((sum(len(block) for _, block in groups), int(ends[-1]) + 1), kind, order="F")
     row = 0
     for own, block in groups:
         column = 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from flm.pde.pieces.count import Orders
 from flm.pde.pieces.elimination import Order, eliminate, plan
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.rows import System
@@ -55,15 +56,16 @@ class Answer:
         """Whether all coefficients are numbers whose squares are numbers too."""
         return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.sizes).all())
 
-    def tails(self) -> np.ndarray:
+    def tails(self, orders: Orders | None = None) -> np.ndarray:
         """The last two coefficients along each axis relative to the unknown's size, worst unknown, (L, m).
 
-        Unknowns that take no condition along any axis, such as a pressure, are left out: they follow the others.
+        Unknowns that take no condition along any axis (of `orders`), such as a pressure, are left out: they follow the
+        others.
         """
         found = np.zeros((self.tree.num_leaves, self.tree.num_axes))
         sizes = scale(self.sizes)
         for k, (columns, shape) in enumerate(zip(self.functions.columns, self.functions.shapes, strict=True)):
-            if k in followers(self.functions):
+            if k in followers(self.functions.orders if orders is None else orders):
                 continue
             block = self.coefficients[:, columns].reshape(-1, *shape) / sizes[k]
             for j, n in enumerate(shape):
@@ -116,11 +118,11 @@ def scale(sizes: np.ndarray) -> np.ndarray:
     return np.where(sizes > 1e-14 * largest, sizes, largest if largest > 0 else 1.0)
 
 
-def followers(functions: Functions) -> list[int]:
+def followers(orders: Orders) -> list[int]:
     """Unknowns that take no condition along any axis, such as a pressure: they follow the others."""
-    if len(functions.orders) == 1:
+    if len(orders) == 1:
         return []
-    return [k for k, row in enumerate(functions.orders) if not any(row)]
+    return [k for k, row in enumerate(orders) if not any(row)]
 
 
 def continue_system(system: System, order: Order | None = None) -> Answer:
@@ -154,7 +156,7 @@ def solve_system(
     shape = (system.tree.num_leaves, system.functions.num_columns)
     coefficients = np.zeros(shape) if start is None else start
     found, settled, steps, last, right = None, False, 0, np.inf, 0.0
-    led = [k for k in range(len(system.functions.orders)) if k not in followers(system.functions)]
+    led = [k for k in range(len(system.functions.orders)) if k not in followers(system.functions.orders)]
     while steps < MAX_STEPS:
         steps += 1
         rows = system.assemble(coefficients, strength)

@@ -9,6 +9,7 @@ import numpy as np
 
 from flm.language.arguments import Residual
 from flm.pde.pieces.functions import Alpha
+from flm.pde.pieces.stages import InSpace
 
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -24,7 +25,7 @@ class Place:
         keep: which points belong to it; None is all.
     """
 
-    residual: Residual
+    residual: Residual | InSpace
     pinned: dict[int, float]
     normal: np.ndarray
     keep: Keep | None = None

@@ -17,6 +17,7 @@ from flm.pde.pieces.count import Trace
 from flm.pde.pieces.elimination import PieceRows
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
 from flm.pde.pieces.places import Given, Place
+from flm.pde.pieces.stages import InSpace
 from flm.pde.pieces.tree import Face, Tree
 from flm.series import legendre as line
 
@@ -35,7 +36,7 @@ class Sample:
         keep: which rows hold, (B, P).
     """
 
-    residual: Residual
+    residual: Residual | InSpace
     leaves: np.ndarray
     points: np.ndarray
     normals: np.ndarray
@@ -96,7 +97,7 @@ class System:
 
     functions: Functions
     tree: Tree
-    equations: Sequence[Residual]
+    equations: Sequence[Residual | InSpace]
     places: Sequence[Place]
     parameters: np.ndarray
     given: Sequence[Given] = ()
@@ -117,7 +118,7 @@ class System:
 
     # --- where residuals hold --------------------------------------------------------------------------------------
 
-    def _inside(self, residual: Residual) -> Sample:
+    def _inside(self, residual: Residual | InSpace) -> Sample:
         leaves = np.arange(self.tree.num_leaves)
         nodes = self.functions.nodes
         reference = grid(nodes)

@@ -75,9 +75,20 @@ class Front:
         return np.sum(table * own, axis=1) * (2 / tree.widths[leaf, -1]) ** self.order
 
 
+def difference(first: March, second: March) -> float:
+    """The relative L2 distance over space and time to a march with more functions on the same slabs, worst unknown."""
+    total, duration = np.zeros(len(second.slabs[0].functions.orders)), 0.0
+    for one, two in zip(first.slabs, second.slabs, strict=True):
+        gap = two.coefficients - two.functions.padded(one.coefficients, one.functions)
+        dt = float(two.tree.bounds[-1, 1] - two.tree.bounds[-1, 0])
+        total += dt * norms(two.functions, two.tree, gap) ** 2
+        duration += dt
+    return float(np.max(np.sqrt(total / duration) / scale(second.norms())))
+
+
 def can_march(setup: Setup, axes: tuple[str, ...]) -> bool:
     """Whether time is the last axis, begins with all its conditions, and nothing is asked at its end."""
-    if axes[-1] != "t" or len(axes) > 2:
+    if axes[-1] != "t":
         return False
     last = len(axes) - 1
     start, _ = setup.bounds[last]
@@ -262,17 +273,6 @@ class Marching:
             before = answer
         return second
 
-    def difference(self, first: March, second: March) -> float:
-        """The relative L2 distance over space and time, worst unknown."""
-        total = np.zeros(len(self.setup.orders))
-        duration = 0.0
-        for one, two in zip(first.slabs, second.slabs, strict=True):
-            gap = two.coefficients - two.functions.padded(one.coefficients, one.functions)
-            dt = float(two.tree.bounds[-1, 1] - two.tree.bounds[-1, 0])
-            total += dt * norms(two.functions, two.tree, gap) ** 2
-            duration += dt
-        return float(np.max(np.sqrt(total / duration) / scale(second.norms())))
-
     def run(self) -> March:
         """March, compare with a second march, and repeat with a smaller local tolerance while that is needed."""
         local = 0.1 * self.tol
@@ -284,7 +284,7 @@ class Marching:
             if second is None:
                 march.ending = Ending(Word.STALLED, "stalled: a second march with more functions does not settle")
                 return march
-            bar = max(self.difference(march, second), march.rough, 1e-15)
+            bar = max(difference(march, second), march.rough, 1e-15)
             whole = march.until >= self.end
             second.bar = bar if whole else np.inf
             second.ending = march.ending

@@ -10,6 +10,7 @@ import numpy as np
 from flm.models.pieces import PiecewiseFLM
 from flm.pde.pieces.adapt import PIVOT, Adaptation, memory_columns
 from flm.pde.pieces.newton import Answer
+from flm.pde.pieces.planes import Planes
 from flm.pde.pieces.setup import Setup, set_up
 from flm.pde.pieces.slabs import Marching, can_march
 from flm.pde.problem import PDE
@@ -58,9 +59,10 @@ def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Re
     search = Adaptation(setup, tol, max_columns, record)
     if setup.is_linear and search.is_homogeneous():
         return Pieces([search.zero()], 0.0, Ending(Word.TRIVIAL, note="give a source or data"))
-    marching = Marching(setup, tol, max_columns, record) if can_march(setup, problem.axes) else None
+    marching = _marching(setup, problem, tol, max_columns, record)
+    in_plane = isinstance(marching, Planes)
     try:
-        if not search.ladder():
+        if not search.ladder(hasty=in_plane):
             if search.found.answer is None and setup.is_linear:
                 return Pieces([search.zero()], np.inf, Ending(Word.NOT_FINITE))
             # With all its initial data a problem is determined, however fast its solution grows.
@@ -71,7 +73,9 @@ def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Re
                 march = marching.run()
                 if march.slabs and march.until >= setup.bounds[-1, 1]:
                     return Pieces(march.slabs, march.bar, march.ending)
-            search.refine()
+                search.found.ending = march.ending
+            if not in_plane:
+                search.refine()
     except KeyboardInterrupt:
         if search.found.answer is None:
             raise
@@ -85,6 +89,16 @@ def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Re
         note = f"nothing fixes the constant in {free}, so its mean is zero" if free else ""
         return Pieces([found.answer], found.bar, Ending(Word.CONVERGED, note=note))
     return Pieces([found.answer], found.bar, found.ending)
+
+
+def _marching(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record) -> Marching | Planes | None:
+    """The march that serves a problem, if it is one: in time alone, over a line, or over a plane."""
+    if not can_march(setup, problem.axes):
+        return None
+    if len(problem.axes) < 3:
+        return Marching(setup, tol, max_columns, record)
+    planes = Planes(setup, tol, max_columns, record)
+    return planes if planes.initial.serves() else None
 
 
 def _doubt(search: Adaptation, least: float) -> Pieces | None:
