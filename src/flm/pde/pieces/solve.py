@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flm.domains import Box
 from flm.models.pieces import PiecewiseFLM
 from flm.pde.pieces.adapt import PIVOT, Adaptation, memory_columns
 from flm.pde.pieces.newton import Answer
@@ -36,11 +37,12 @@ def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progre
         progress: called with each step.
     """
     began = time.perf_counter()
-    setup, record = set_up(problem), Record(progress)
+    turned = _time_last(problem)
+    setup, record = set_up(turned), Record(progress)
     max_columns = memory_columns(setup) if max_columns is None else max_columns
-    found = _search(setup, problem, tol, max_columns, record)
+    found = _search(setup, turned, tol, max_columns, record)
     return Solution(
-        model=as_model(found.answers, problem.axes),
+        model=as_model(found.answers, problem.axes, tuple(turned.axes.index(axis) for axis in problem.axes)),
         axes=problem.axes,
         unknowns=problem.unknowns,
         bounds=problem.domain.bounds,
@@ -52,6 +54,21 @@ def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progre
         seconds=time.perf_counter() - began,
         domain=problem.domain,
         exact=problem.exact_values if problem.exact is not None else None,
+    )
+
+
+def _time_last(problem: PDE) -> PDE:
+    """The same problem with its axes in another order, since slabs have time as their last one."""
+    if "t" not in problem.axes[:-1] or not isinstance(problem.domain, Box):
+        return problem
+    bounds = dict(zip(problem.axes, np.asarray(problem.domain.bounds, float).tolist(), strict=True))
+    bounds["t"] = bounds.pop("t")
+    return PDE(
+        Box(**{axis: (low, high) for axis, (low, high) in bounds.items()}),
+        problem.source["equation"],
+        problem.source["conditions"],
+        unknowns=problem.unknowns,
+        parameters=problem.parameters,
     )
 
 
@@ -114,8 +131,11 @@ def _doubt(search: Adaptation, least: float) -> Pieces | None:
     return Pieces([search.found.answer], np.inf, ending)
 
 
-def as_model(answers: list[Answer], axes: tuple[str, ...]) -> PiecewiseFLM:
-    """All pieces of all slabs as one function; unknowns with fewer functions are padded."""
+def as_model(answers: list[Answer], axes: tuple[str, ...], order: tuple[int, ...] | None = None) -> PiecewiseFLM:
+    """All pieces of all slabs as one function of `axes`, the answers' axes in this order; unknowns with fewer functions
+    are padded.
+    """
+    order = order or tuple(range(len(axes)))
     shapes = answers[0].functions.shapes
     largest = tuple(max(shape[j] for shape in shapes) for j in range(len(axes)))
     blocks = []
@@ -127,4 +147,5 @@ def as_model(answers: list[Answer], axes: tuple[str, ...]) -> PiecewiseFLM:
         blocks.append(block)
     lower = np.concatenate([answer.tree.lower for answer in answers])
     upper = np.concatenate([answer.tree.upper for answer in answers])
-    return PiecewiseFLM(lower, upper, np.concatenate(blocks), axes)
+    coefficients = np.concatenate(blocks).transpose(0, *(1 + j for j in order), len(axes) + 1)
+    return PiecewiseFLM(lower[:, order], upper[:, order], coefficients, axes)
