@@ -28,7 +28,7 @@ INCONSISTENT = 1e-2  # a share of the right-hand sides that more functions do no
 PATIENCE = 6  # levels in which the changes from level to level must halve
 RESIDUAL = 300.0  # how much larger than the rows' residual the error at a singular point may be
 LEVELS = 24
-HALVINGS = 2  # of all pieces, before the nonlinear part is turned on in steps
+HALVINGS = 3  # of all pieces, as long as Newton's method does not settle
 
 
 @dataclass
@@ -87,13 +87,19 @@ class Adaptation:
         nothing = np.zeros((1, functions.num_columns))
         return Answer(functions, self.whole, nothing, 0.0, np.zeros(1), 0.0, np.inf, True, 0)
 
-    def solve(self, tree: Tree, nodes: int, start: np.ndarray | None = None) -> Answer:
-        """The answer on a tree with so many equation nodes along each axis."""
-        system = self.setup.system(tree, (nodes,) * self.num_axes)
-        return solve_system(system, start, self.setup.is_linear)
+    def solve(self, tree: Tree, nodes: int, start: np.ndarray | None = None, helped: bool = True) -> Answer:
+        """The answer on a tree with so many equation nodes along each axis.
 
-    def ladder(self, hasty: bool = False) -> bool:
-        """One piece, growing; whether it met the tolerance. In haste only while the next size is likely to."""
+        Where Newton's method does not settle, the nonlinear part is turned on in steps: that follows the solution which
+        the linear problem begins, while an iterate that wanders may end at any other.
+        """
+        system = self.setup.system(tree, (nodes,) * self.num_axes)
+        answer = solve_system(system, start, self.setup.is_linear)
+        return answer if answer.settled or not helped else continue_system(system)
+
+    def ladder(self, marches: bool = False) -> bool:
+        """One piece, growing; whether it met the tolerance. Where slabs can follow it is given up early."""
+        hasty = marches and self.num_axes == 3
         tree, before, clash = self.whole, None, []
         tail, lost = np.inf, 0
         for nodes in LADDER[self.num_axes]:
@@ -104,10 +110,10 @@ class Adaptation:
             if not self._fits(nodes):
                 self.found.ending = Ending(Word.SIZE, f"stopped at the size limit of {self.max_columns} columns")
                 return False
-            answer = self.solve(tree, nodes, start)
+            answer = self.solve(tree, nodes, start, helped=not marches)
             if not answer.finite or not answer.settled:
                 before, lost = None, lost + 1
-                if lost == 2:  # pieces or a continuation, not more functions, help Newton's method
+                if lost == 2:  # smaller pieces or slabs help, more functions do not
                     break
                 continue
             last, tail = tail, float(answer.tails().max())
@@ -170,10 +176,8 @@ class Adaptation:
         values, changes, left = None, [], []
         for level in range(LEVELS):
             answer = self.solve(tree, nodes, start)
-            if not self.setup.is_linear and not answer.settled and level >= HALVINGS:
-                answer = continue_system(self.setup.system(tree, (nodes,) * self.num_axes))
             if not answer.finite or not answer.settled:
-                if level > HALVINGS:
+                if level >= HALVINGS:
                     self.found.ending = Ending(Word.STALLED, "stalled: Newton's method does not settle on any tree")
                     return
                 tree, _ = tree.split({leaf: [Cut(j) for j in range(self.num_axes)] for leaf in range(tree.num_leaves)})

@@ -79,8 +79,10 @@ def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Re
     marching = _marching(setup, problem, tol, max_columns, record)
     in_plane = isinstance(marching, Planes)
     try:
-        if not search.ladder(hasty=in_plane):
-            if search.found.answer is None and setup.is_linear:
+        # A constant that nothing fixes is one at every time: slabs see to it, one piece of space and time does not.
+        alone = not (in_plane and setup.free) and search.ladder(marches=marching is not None)
+        if not alone:
+            if search.found.answer is None and setup.is_linear and not in_plane:
                 return Pieces([search.zero()], np.inf, Ending(Word.NOT_FINITE))
             # With all its initial data a problem is determined, however fast its solution grows.
             doubt = _doubt(search, 0.0 if marching is not None else PIVOT)
