@@ -13,12 +13,12 @@ from math import factorial
 
 import numpy as np
 
-from flm.language.arguments import Linearized
+from flm.language.arguments import Linearized, Residual
 from flm.pde.pieces.elimination import PieceRows, plan
 from flm.pde.pieces.factors import Factors
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.newton import followers, norms, scale
-from flm.pde.pieces.places import Place
+from flm.pde.pieces.places import Keep, Place
 from flm.pde.pieces.rows import Sample, System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.stages import InSpace, Radau
@@ -64,7 +64,7 @@ class Plane:
         self.residuals = [InSpace(residual) for residual in setup.equations]
         places = []
         for place in setup.places:
-            if last not in place.pinned:
+            if last not in place.pinned and isinstance(place.residual, Residual):
                 self.residuals.append(InSpace(place.residual))
                 places.append(Place(self.residuals[-1], place.pinned, place.normal[:-1], _in_space(place, setup)))
         equations = self.residuals[: len(setup.equations)]
@@ -195,7 +195,7 @@ class Plane:
                 parts = zip(residuals, ties, lengths, strict=True)
                 right = [-np.concatenate([dual @ value / length, dual @ tie]) for value, tie, length in parts]
                 found = np.stack(factors.solve(right))
-                change += np.multiply.outer(vector, found).real
+                change += np.real(np.multiply.outer(vector, found))
             if not np.isfinite(change).all():
                 return Stages(values, False, np.inf)
             values = values + change
@@ -218,7 +218,7 @@ class Plane:
         return Stages(values, True, contraction)
 
 
-def _in_space(place: Place, setup: Setup):
+def _in_space(place: Place, setup: Setup) -> Keep | None:
     """Which points of space belong to a place: those that do at the beginning."""
     keep = place.keep
     if keep is None:

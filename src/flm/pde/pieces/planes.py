@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flm.language.arguments import Jet
 from flm.pde.pieces.functions import Functions, grid
 from flm.pde.pieces.newton import Answer
 from flm.pde.pieces.plane_slab import SLOW, Plane, Stages
@@ -38,7 +39,7 @@ class Initial:
         last = len(setup.bounds) - 1
         self.setup, self.begin = setup, float(setup.bounds[-1, 0])
         self.residuals = [place.residual for place in setup.places if last in place.pinned]
-        jets = [(k, (*(0,) * last, r)) for k, row in enumerate(setup.orders) for r in range(row[-1])]
+        jets: list[Jet] = [(k, (*(0,) * last, r)) for k, row in enumerate(setup.orders) for r in range(row[-1])]
         self.place = {jet: i for i, jet in enumerate(jets)}
 
     def serves(self) -> bool:
@@ -153,7 +154,9 @@ class Planes:
 
     # --- one slab --------------------------------------------------------------------------------------------------
 
-    def _solve(self, tree: Tree, sizes: tuple[int, int], t: float, dt: float, before: Answer | None, local: float):
+    def _solve(
+        self, tree: Tree, sizes: tuple[int, int], t: float, dt: float, before: Answer | None, local: float
+    ) -> Answer:
         """The slab from t to t + dt, with the factors at hand while they serve."""
         nodes, rule = (sizes[0],) * self.num_axes, radau(sizes[1])
         plane = self.plane

@@ -52,8 +52,8 @@ def radau(s: int) -> Radau:
     everywhere = np.linalg.inv(line.values(np.concatenate([[-1.0], z]), s + 1))
     slopes = 2 * (line.table(z, s + 1, 1) @ everywhere)[:, 1:]
     rates, vectors = np.linalg.eig(slopes)
-    dual, kept = np.linalg.inv(vectors), np.flatnonzero(rates.imag >= 0)
-    weights = np.where(rates.imag > 0, 2.0, 1.0)
+    dual, kept = np.linalg.inv(vectors), np.flatnonzero(np.imag(rates) >= 0)
+    weights = np.where(np.imag(rates) > 0, 2.0, 1.0)
     return Radau((z + 1) / 2, slopes, rates[kept], (vectors * weights)[:, kept], dual[kept])
 
 
