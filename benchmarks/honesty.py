@@ -25,6 +25,7 @@ import jax
 import numpy as np
 from honesty_problems import TOLERANCES, Case, elliptic, evolution, layer, ordinary, resonance, spatial
 from honesty_rough import inconsistent, rough
+from honesty_systems import FAMILIES as SYSTEMS
 
 import flm
 
@@ -39,6 +40,7 @@ FAMILIES = {
     "near resonance": (20, resonance),
     "not smooth": (12, rough),
     "inconsistent": (13, inconsistent),
+    **SYSTEMS,
 }
 COUNT = sum(count for count, _ in FAMILIES.values())
 STRIDE = 37  # no divisor of the count: every family early on
@@ -62,7 +64,7 @@ def run(index: int, max_columns: int = MAX_COLUMNS) -> dict:
     """Solve one problem; a record of how it went."""
     made = case(index)
     cpu = time.process_time()
-    solution = flm.solve(made.problem, made.tol, max_columns=max_columns)
+    solution = flm.solve(made.problem, made.tol, max_columns=None if made.family in SYSTEMS else max_columns)
     cpu = time.process_time() - cpu
     error = solution.errors().relative_l2 if made.solvable else None
     return {

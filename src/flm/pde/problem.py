@@ -110,7 +110,7 @@ class PDE:
             for i, r in enumerate(bound)
         )
         flat = _flatten(conditions)
-        self.source = {"equation": equation, "conditions": flat}
+        self.source = {"equation": equation, "conditions": flat, "flux": flux}
         found = [self._blocks(c, f"`conditions[{i}]`") for i, c in enumerate(flat)]
         named = [block for blocks in found for block in blocks]
         self.condition_blocks = tuple(zip(flat, found, strict=True))

@@ -14,7 +14,7 @@ import numpy as np
 
 from flm.pde.pieces.factors import Factors
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.newton import Answer, solve_system
+from flm.pde.pieces.newton import Answer, continue_system, solve_system
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Tree
 from flm.results import Ending, Record, Word
@@ -61,9 +61,9 @@ def memory_columns(setup: Setup, tol: float) -> int:
     functions = Functions((tree_nodes(tol, m),) * m, setup.orders, setup.ties)
     columns = functions.num_columns
     traces = sum(
-        2 * ties[j] * int(np.prod([n for a, n in enumerate(shape) if a != j]))
-        for shape, ties in zip(functions.shapes, functions.ties, strict=True)
-        for j in range(m)
+        2 * int(np.prod([n for a, n in enumerate(functions.shapes[trace.unknown]) if a != j]))
+        for j, ties in enumerate(functions.ties)
+        for trace in ties.traces
     )
     pieces = np.unique(np.logspace(0, 7, 2000).astype(int))
     merged = pieces ** (4 / 3) if m == 3 else pieces * np.log2(pieces + 1)
@@ -102,15 +102,21 @@ class Adaptation:
         whole = Tree.whole(self.setup.bounds, self.setup.periodic)
         return Answer(functions, whole, nothing, 0.0, np.zeros(1), 0.0, np.inf, True, 0)
 
-    def solve(self, tree: Tree, nodes: int, start: np.ndarray | None = None) -> Answer:
-        """The answer on a tree with so many equation nodes along each axis."""
-        system = self.setup.system(tree, (nodes,) * self.num_axes)
-        return solve_system(system, start, self.setup.is_linear, factors=self.factors)
+    def solve(self, tree: Tree, nodes: int, start: np.ndarray | None = None, helped: bool = True) -> Answer:
+        """The answer on a tree with so many equation nodes along each axis.
 
-    def ladder(self) -> bool:
-        """One piece, growing; whether it met the tolerance."""
+        Where Newton's method does not settle, the nonlinear part is turned on in steps: that follows the solution which
+        the linear problem begins, while an iterate that wanders may end at any other.
+        """
+        system = self.setup.system(tree, (nodes,) * self.num_axes)
+        answer = solve_system(system, start, self.setup.is_linear, factors=self.factors)
+        return answer if answer.settled or not helped else continue_system(system)
+
+    def ladder(self, marches: bool = False) -> bool:
+        """One piece, growing; whether it met the tolerance. Where slabs can follow it is given up early."""
+        hasty = marches and self.num_axes == 3
         tree, before, clash = self.whole, None, []
-        tail = np.inf
+        tail, lost = np.inf, 0
         for nodes in LADDER[self.num_axes]:
             start = None
             if before is not None and before.settled and before.finite:
@@ -119,9 +125,11 @@ class Adaptation:
             if not self._fits(nodes):
                 self.found.ending = Ending(Word.SIZE, f"stopped at the size limit of {self.max_columns} columns")
                 return False
-            answer = self.solve(tree, nodes, start)
+            answer = self.solve(tree, nodes, start, helped=not marches)
             if not answer.finite or not answer.settled:
-                before = None
+                before, lost = None, lost + 1
+                if lost == 2:  # smaller pieces or slabs help, more functions do not
+                    break
                 continue
             last, tail = tail, float(answer.tails().max())
             self.pivot = answer.pivot
@@ -133,7 +141,9 @@ class Adaptation:
                 return False
             if tail <= 10 * self.tol and not self.singular and self.second_opinion(answer, nodes):
                 return True
-            if (nodes >= 15 and tail > self.tol and not self._hopeful(last, tail)) or (nodes >= 11 and self.singular):
+            if tail > self.tol and (nodes >= 15 or (hasty and nodes >= 7)) and not self._hopeful(last, tail):
+                break
+            if nodes >= 11 and self.singular:
                 break
             before = answer
         return False

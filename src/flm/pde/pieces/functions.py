@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from flm.pde.pieces.count import Ties
 from flm.series import legendre as line
 
 Alpha = tuple[int, ...]
@@ -25,12 +26,12 @@ class Functions:
     Args:
         nodes: Gauss nodes of the equations along each axis, (m,).
         orders: p, (K, m).
-        ties: how many normal derivatives neighbors share, (K, m).
+        ties: what neighbors share across each axis.
     """
 
     nodes: tuple[int, ...]
     orders: tuple[tuple[int, ...], ...]
-    ties: tuple[tuple[int, ...], ...]
+    ties: tuple[Ties, ...]
 
     @property
     def num_axes(self) -> int:

@@ -99,8 +99,8 @@ class Fluxes:
 
     def is_flux(self, k: int, order: int, face: Face) -> bool:
         """Whether this trace of an unknown on this face is its flux."""
-        ties, axis = self.functions.ties[k][face.axis], face.axis
-        if k not in self.jumps.fluxes or self.jumps.axes[axis] == "t" or order != ties - 1:
+        axis, last = face.axis, self.functions.orders[k][face.axis] - 1
+        if k not in self.jumps.fluxes or self.jumps.axes[axis] == "t" or order != last:
             return False
         here = self._values[:, face.coarse]
         return any((self._values[:, leaf] != here).any() for leaf in face.fine)

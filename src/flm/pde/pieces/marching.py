@@ -133,7 +133,7 @@ class Marched:
 
 def can_march(setup: Setup, axes: tuple[str, ...]) -> bool:
     """Whether time is the last axis, begins with all its conditions, and nothing is asked at its end."""
-    if axes[-1] != "t" or len(axes) > 2:
+    if axes[-1] != "t":
         return False
     last = len(axes) - 1
     start, _ = setup.bounds[last]
@@ -169,7 +169,7 @@ class Marching:
             march = self._march(max(local, FLOOR))
             if not march.many:
                 return best
-            marched, bar = self._judged(march), float(march.bars()[-1])
+            marched, bar = judged(march, self.tol, self.end), float(march.bars()[-1])
             if best is None or marched.bar < best.bar or (best.until or -np.inf) < (marched.until or -np.inf):
                 best = marched
             self.record.step(
@@ -223,22 +223,23 @@ class Marching:
             return Both(trial.answer, trial.answer, trial.tail)
         return Both(trial.answer, self.slabs.second(trial.answer, march.many[-1] if march.many else None), trial.tail)
 
-    def _judged(self, march: March) -> Marched:
-        """What can be trusted of a march."""
-        bars = march.bars()
-        whole = march.edges[-1] >= self.end
-        if whole and bars[-1] <= max(self.tol, UNRESOLVED):
-            word = Word.CONVERGED if bars[-1] <= self.tol else Word.STALLED
-            return Marched(march.many, float(bars[-1]), Ending(word))
-        good = np.flatnonzero(bars <= self.tol)
-        good = good if len(good) else np.flatnonzero(bars <= UNRESOLVED)
-        if not len(good):
-            reason = march.reason or "two marches do not agree from the start"
-            return Marched(march.many, np.inf, Ending(Word.STALLED, f"not resolved: {reason}"))
-        last = int(good[-1])
-        until, bar = march.edges[last], float(bars[last])
-        reason = march.reason if last == len(bars) - 1 else "beyond it two marches no longer agree"
-        ending = Ending(
-            Word.STOPPED, f"stopped at t = {until:.6g}: {reason}", f"up to there the error estimate is {bar:.1e}"
-        )
-        return Marched(march.many[: last + 1], np.inf, ending, until, bar)
+
+def judged(march: March, tol: float, end: float) -> Marched:
+    """What can be trusted of a march."""
+    bars = march.bars()
+    whole = march.edges[-1] >= end
+    if whole and bars[-1] <= max(tol, UNRESOLVED):
+        word = Word.CONVERGED if bars[-1] <= tol else Word.STALLED
+        return Marched(march.many, float(bars[-1]), Ending(word))
+    good = np.flatnonzero(bars <= tol)
+    good = good if len(good) else np.flatnonzero(bars <= UNRESOLVED)
+    if not len(good):
+        reason = march.reason or "two marches do not agree from the start"
+        return Marched(march.many, np.inf, Ending(Word.STALLED, f"not resolved: {reason}"))
+    last = int(good[-1])
+    until, bar = march.edges[last], float(bars[last])
+    reason = march.reason if last == len(bars) - 1 else "beyond it two marches no longer agree"
+    ending = Ending(
+        Word.STOPPED, f"stopped at t = {until:.6g}: {reason}", f"up to there the error estimate is {bar:.1e}"
+    )
+    return Marched(march.many[: last + 1], np.inf, ending, until, bar)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from flm.pde.pieces.count import Orders
 from flm.pde.pieces.elimination import Order, eliminate, plan
 from flm.pde.pieces.factors import Factors
 from flm.pde.pieces.functions import Functions
@@ -14,6 +15,8 @@ from flm.pde.pieces.tree import Tree
 from flm.series import legendre as line
 
 MAX_STEPS = 20
+FIRST_STRENGTH = 0.1  # of the nonlinear part: a flow of Reynolds number 1000 begins with 100
+PATIENCE = 9  # steps after which an iterate that still changes by half is lost
 SETTLED = 1e-11  # of the answer's size: a step this small is rounding
 
 
@@ -54,15 +57,16 @@ class Answer:
         """Whether all coefficients are numbers whose squares are numbers too."""
         return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.sizes).all())
 
-    def tails(self) -> np.ndarray:
+    def tails(self, orders: Orders | None = None) -> np.ndarray:
         """The last two coefficients along each axis relative to the unknown's size, worst unknown, (L, m).
 
-        Unknowns that take no condition along any axis, such as a pressure, are left out: they follow the others.
+        Unknowns that take no condition along any axis (of `orders`), such as a pressure, are left out: they follow the
+        others.
         """
         found = np.zeros((self.tree.num_leaves, self.tree.num_axes))
         sizes = scale(self.sizes)
         for k, (columns, shape) in enumerate(zip(self.functions.columns, self.functions.shapes, strict=True)):
-            if len(self.functions.shapes) > 1 and not any(self.functions.orders[k]):
+            if k in followers(self.functions.orders if orders is None else orders):
                 continue
             block = self.coefficients[:, columns].reshape(-1, *shape) / sizes[k]
             for j, n in enumerate(shape):
@@ -120,11 +124,34 @@ def scale(sizes: np.ndarray) -> np.ndarray:
     return np.where(sizes > 1e-14 * largest, sizes, largest if largest > 0 else 1.0)
 
 
+def followers(orders: Orders) -> list[int]:
+    """Unknowns that take no condition along any axis, such as a pressure: they follow the others."""
+    if len(orders) == 1:
+        return []
+    return [k for k, row in enumerate(orders) if not any(row)]
+
+
+def continue_system(system: System, order: Order | None = None) -> Answer:
+    """The answer on one tree by continuation: the nonlinear part is turned on in steps, as far as Newton's method follows."""
+    order = order or plan(system.members, system.sizes)
+    answer = solve_system(system, None, True, order, 0.0)
+    strength, step = 0.0, FIRST_STRENGTH
+    while answer.finite and strength < 1.0 and step > FIRST_STRENGTH / 64:
+        trial = solve_system(system, answer.coefficients, False, order, min(strength + step, 1.0))
+        if trial.settled and trial.finite:
+            answer, strength = trial, min(strength + step, 1.0)
+            step = 1.5 * strength
+        else:
+            step /= 3
+    return replace(answer, settled=strength == 1.0)
+
+
 def solve_system(
     system: System,
     start: np.ndarray | None,
     is_linear: bool,
     order: Order | None = None,
+    strength: float = 1.0,
     factors: Factors | None = None,
 ) -> Answer:
     """The answer on one tree.
@@ -134,24 +161,27 @@ def solve_system(
         start: coefficients to begin with; zero by default.
         is_linear: whether one step is enough.
         order: of merging; found by default.
+        strength: the share of the nonlinear part that acts.
         factors: of pieces that earlier trees had too.
     """
     order = order or plan(system.members, system.sizes)
     shape = (system.tree.num_leaves, system.functions.num_columns)
     coefficients = np.zeros(shape) if start is None else start
     found, settled, steps, last, right = None, False, 0, np.inf, 0.0
+    led = [k for k in range(len(system.functions.orders)) if k not in followers(system.functions.orders)]
     while steps < MAX_STEPS:
         steps += 1
-        rows = system.assemble(coefficients)
+        rows = system.assemble(coefficients, strength)
         right = float(np.sqrt(sum(np.sum(piece.right**2) for piece in rows)))
         found = eliminate(rows, system.sizes, order, factors)
         new = found.coefficients
         if not np.isfinite(new).all():
             break
-        change = np.max(
-            norms(system.functions, system.tree, new - coefficients) / scale(norms(system.functions, system.tree, new))
-        )
+        sizes = scale(norms(system.functions, system.tree, new))
+        change = np.max((norms(system.functions, system.tree, new - coefficients) / sizes)[led])
         coefficients = new
+        if steps > PATIENCE and change > 0.5:
+            break
         # quadratic convergence: after a change of 1e-6 the next is rounding
         if is_linear or change < SETTLED or (change < 1e-7 and change > 0.1 * last):
             settled = True

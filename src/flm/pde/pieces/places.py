@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flm.language.arguments import Residual
+from flm.language.arguments import Linearized, Residual
 from flm.pde.pieces.functions import Alpha
+from flm.pde.pieces.stages import InSpace
 
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -24,7 +25,7 @@ class Place:
         keep: which points belong to it; None is all.
     """
 
-    residual: Residual
+    residual: Residual | InSpace
     pinned: dict[int, float]
     normal: np.ndarray
     keep: Keep | None = None
@@ -61,10 +62,26 @@ class Sample:
         keep: which rows hold, (B, P).
     """
 
-    residual: Residual
+    residual: Residual | InSpace
     leaves: np.ndarray
     points: np.ndarray
     normals: np.ndarray
     tables: list[np.ndarray]
     kinds: np.ndarray
     keep: np.ndarray
+
+    def linearize(self, jets: np.ndarray, parameters: np.ndarray, strength: float = 1.0) -> Linearized:
+        """The residual at the points from derivatives (A, B, P), all points in one row.
+
+        With a strength s < 1 it is F_s(u) = s F(u) + (1 - s) (F(0) + F'(0) u): the homotopy from the problem that is
+        linearized at zero.
+        """
+        m = self.points.shape[-1]
+        points, normals, flat = self.points.reshape(-1, m), self.normals.reshape(-1, m), jets.reshape(len(jets), -1)
+        found = self.residual.linearize(points, flat, parameters, normals)
+        if strength == 1.0:
+            return found
+        plain = self.residual.linearize(points, np.zeros_like(flat), parameters, normals)
+        there = plain.value + np.sum(plain.by_jet * flat, axis=0)
+        mixed = strength * found.by_jet + (1 - strength) * plain.by_jet
+        return Linearized(strength * found.value + (1 - strength) * there, mixed, found.by_parameter)

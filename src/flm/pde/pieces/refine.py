@@ -19,6 +19,7 @@ from flm.pde.pieces.tree import Cut, Tree
 from flm.results import Ending, Word
 
 LEVELS = 48
+HALVINGS = 3  # of all pieces, as long as Newton's method does not settle
 PATIENCE = 10  # levels in which the changes from level to level must halve
 PROBES = 3000
 STEADY = 0.9  # changes that fall more slowly promise nothing
@@ -78,7 +79,7 @@ class Refinement:
         for level in range(LEVELS):
             previous, answer = answer, search.solve(tree, self.nodes, start)
             if not answer.finite or not answer.settled:
-                if level > 5:
+                if level >= HALVINGS:
                     search.found.ending = Ending(Word.STALLED, "stalled: Newton's method does not settle on any tree")
                     return
                 tree, _ = tree.split({leaf: [Cut(j) for j in range(self.num_axes)] for leaf in range(tree.num_leaves)})

@@ -13,6 +13,7 @@ from functools import lru_cache, reduce
 import numpy as np
 
 from flm.language.arguments import Residual
+from flm.pde.pieces.count import Trace
 from flm.pde.pieces.elimination import PieceRows
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
 from flm.pde.pieces.jumps import Fluxes, Jumps, Side
@@ -27,19 +28,22 @@ class Tie:
 
     Args:
         leaf: whose side.
-        table: (P, N_k) on the piece's own columns, physical.
-        unknown: k.
+        parts: (k, (P, N_k)) on the piece's own columns, physical.
         traces: (name, (P, size)) of what is subtracted.
         side: where it is a flux that the trace is of: its table changes with the iterate.
         mean: what turns the flux at points into rows; None is the points themselves.
     """
 
     leaf: int
-    unknown: int
-    table: np.ndarray
+    parts: tuple[tuple[int, np.ndarray], ...]
     traces: tuple[tuple[int, np.ndarray], ...]
     side: Side | None = None
     mean: np.ndarray | None = None
+
+    @property
+    def height(self) -> int:
+        """P."""
+        return len(self.parts[0][1])
 
 
 @dataclass(eq=False)
@@ -59,7 +63,7 @@ class System:
 
     functions: Functions
     tree: Tree
-    equations: Sequence[Residual]
+    equations: Sequence[Residual | InSpace]
     places: Sequence[Place]
     parameters: np.ndarray
     given: Sequence[Given] = ()
@@ -83,7 +87,7 @@ class System:
 
     # --- where residuals hold --------------------------------------------------------------------------------------
 
-    def _inside(self, residual: Residual) -> Sample:
+    def _inside(self, residual: Residual | InSpace) -> Sample:
         leaves = np.arange(self.tree.num_leaves)
         nodes = self.functions.nodes
         reference = grid(nodes)
@@ -140,66 +144,66 @@ class System:
         functions, axis = self.functions, face.axis
         others = [a for a in range(self.tree.num_axes) if a != axis]
         z = 1.0 if face.side == 1 else -1.0
-        for k, orders in enumerate(functions.ties):
-            shape = [functions.shapes[k][a] for a in others]
+        ties = functions.ties[axis]
+        for index, trace in enumerate(ties.traces):
+            shape = [functions.shapes[trace.unknown][a] for a in others]
             size = int(np.prod(shape, dtype=int))
-            for order in range(orders[axis]):
-                if face.fine == (face.coarse,):  # a piece that is its own neighbor around a periodic axis
-                    self._join(k, order, axis, face.coarse)
-                    continue
-                is_value = order < (orders[axis] + 1) // 2
-                flux = self._fluxes if self._fluxes is not None and self._fluxes.is_flux(k, order, face) else None
-                if len(face.fine) == 1 or is_value:
-                    name = self._name((face.coarse, *face.fine), size)
-                    self._match(k, order, axis, face.coarse, z, face.coarse, name, flux)
-                    for leaf in face.fine:
-                        self._match(k, order, axis, leaf, -z, face.coarse, name, flux)
-                    continue
+            k, order = trace.unknown, trace.order
+            flux = self._fluxes if self._fluxes is not None and self._fluxes.is_flux(k, order, face) else None
+            if face.fine == (face.coarse,):  # a piece that is its own neighbor around a periodic axis
+                self._join(trace, axis, face.coarse)
+            elif len(face.fine) == 1 or index < ties.whole[1 - face.side]:
+                name = self._name((face.coarse, *face.fine), size)
+                self._match(trace, axis, face.coarse, z, face.coarse, name, flux)
+                for leaf in face.fine:
+                    self._match(trace, axis, leaf, -z, face.coarse, name, flux)
+            else:
                 means = []
                 for leaf in face.fine:
                     name = self._name((face.coarse, leaf), size)
-                    self._match(k, order, axis, leaf, -z, leaf, name, flux)
+                    self._match(trace, axis, leaf, -z, leaf, name, flux)
                     means.append((name, self._share_of_mean(face, leaf, others, shape)))
-                table = self._mean(k, order, axis, face.coarse, z)
+                table = self._mean(trace, axis, face.coarse, z)
                 side = flux.ask(k, axis, z, face.coarse) if flux else None
-                self.ties[face.coarse].append(Tie(face.coarse, k, table, tuple(means), side, _projection(tuple(shape))))
+                self.ties[face.coarse].append(Tie(face.coarse, table, tuple(means), side, _projection(tuple(shape))))
 
     def _name(self, leaves: tuple[int, ...], size: int) -> int:
         self.members.append(tuple(dict.fromkeys(leaves)))
         self.sizes.append(size)
         return len(self.sizes) - 1
 
-    def _match(
-        self, k: int, order: int, axis: int, leaf: int, z: float, owner: int, name: int, flux: Fluxes | None
-    ) -> None:
+    def _match(self, trace: Trace, axis: int, leaf: int, z: float, owner: int, name: int, flux: Fluxes | None) -> None:
         """Rows at the Gauss nodes of a leaf's side, reference coordinate z; the trace lives on the side of `owner`."""
-        tree, shape = self.tree, self.functions.shapes[k]
-        nodes = tuple(z if a == axis else n for a, n in enumerate(shape))
-        alpha = tuple(order if a == axis else 0 for a in range(tree.num_axes))
-        tables = []
-        for a, n in enumerate(shape):
+        tree, tables = self.tree, []
+        for a, n in enumerate(self.functions.shapes[trace.unknown]):
             if a != axis:
                 there = tree.lower[leaf, a] + (line.gauss(n)[0] + 1) / 2 * tree.widths[leaf, a]
                 tables.append(line.values(2 * (there - tree.lower[owner, a]) / tree.widths[owner, a] - 1, n))
-        trace = reduce(np.kron, tables, np.ones((1, 1)))
-        side = flux.ask(k, axis, z, leaf) if flux else None
-        self.ties[leaf].append(Tie(leaf, k, self._physical(k, alpha, nodes, leaf), ((name, trace),), side))
+        table = reduce(np.kron, tables, np.ones((1, 1)))
+        side = flux.ask(trace.unknown, axis, z, leaf) if flux else None
+        self.ties[leaf].append(Tie(leaf, self._side(trace, axis, leaf, z), ((name, table),), side))
 
-    def _join(self, k: int, order: int, axis: int, leaf: int) -> None:
+    def _join(self, trace: Trace, axis: int, leaf: int) -> None:
         """Rows that make the two sides of one leaf agree."""
-        shape = self.functions.shapes[k]
-        alpha = tuple(order if a == axis else 0 for a in range(self.tree.num_axes))
-        high, low = (
-            self._physical(k, alpha, tuple(z if a == axis else n for a, n in enumerate(shape)), leaf)
-            for z in (1.0, -1.0)
-        )
-        self.ties[leaf].append(Tie(leaf, k, high - low, ()))
+        sides = zip(self._side(trace, axis, leaf, 1.0), self._side(trace, axis, leaf, -1.0), strict=True)
+        self.ties[leaf].append(Tie(leaf, tuple((k, high - low) for (k, high), (_, low) in sides), ()))
 
-    def _mean(self, k: int, order: int, axis: int, leaf: int, z: float) -> np.ndarray:
-        """The coefficients of a normal derivative on a leaf's side, as rows."""
-        shape = self.functions.shapes[k]
-        tables = [line.node_table(z, n, order) if a == axis else np.eye(n) for a, n in enumerate(shape)]
-        return reduce(np.kron, tables) * (2 / self.tree.widths[leaf, axis]) ** order
+    def _side(self, trace: Trace, axis: int, leaf: int, z: float) -> tuple[tuple[int, np.ndarray], ...]:
+        """A trace at the Gauss nodes of a leaf's side, as rows on the unknowns' coefficients."""
+        nodes = tuple(z if a == axis else n for a, n in enumerate(self.functions.shapes[trace.unknown]))
+        normal = lambda order: tuple(order if a == axis else 0 for a in range(self.tree.num_axes))
+        return tuple((k, factor * self._physical(k, normal(order), nodes, leaf)) for k, order, factor in trace.terms)
+
+    def _mean(self, trace: Trace, axis: int, leaf: int, z: float) -> tuple[tuple[int, np.ndarray], ...]:
+        """The coefficients of a trace on a leaf's side, as rows."""
+        sizes, parts = self.functions.shapes[trace.unknown], []
+        for k, order, factor in trace.terms:
+            tables = [
+                line.node_table(z, n, order) if a == axis else np.eye(sizes[a], n)
+                for a, n in enumerate(self.functions.shapes[k])
+            ]
+            parts.append((k, factor * reduce(np.kron, tables) * (2 / self.tree.widths[leaf, axis]) ** order))
+        return tuple(parts)
 
     def _share_of_mean(self, face: Face, leaf: int, others: list[int], shape: list[int]) -> np.ndarray:
         """What a trace on a fine side adds to the coefficients on the coarse one, (size, size)."""
@@ -249,25 +253,25 @@ class System:
             out.append(values * scale[:, None])
         return np.stack(out) if out else np.zeros((0, *sample.points.shape[:2]))
 
-    def assemble(self, coefficients: np.ndarray) -> list[PieceRows]:
-        """All rows, linearized at these coefficients."""
+    def assemble(self, coefficients: np.ndarray, strength: float = 1.0) -> list[PieceRows]:
+        """All rows, linearized at these coefficients; `strength` is the share of the nonlinear part that acts."""
         blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
         for sample in self.samples:
-            rows, right = self._linearized(sample, coefficients)
+            rows, right = self._linearized(sample, coefficients, strength)
             for i, leaf in enumerate(sample.leaves):
                 keep = sample.keep[i]
                 blocks[leaf].append((rows[i], right[i]) if keep.all() else (rows[i][keep], right[i][keep]))
-        fluxes = {side: self._linearized(sample, coefficients) for side, sample in self._flux_samples.items()}
+        fluxes = {side: self._linearized(sample, coefficients, strength) for side, sample in self._flux_samples.items()}
         for leaf, fixed in enumerate(self._fixed):
             blocks[leaf] += fixed
         return [self._piece(leaf, blocks[leaf], fluxes) for leaf in range(self.tree.num_leaves)]
 
-    def _linearized(self, sample: Sample, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _linearized(
+        self, sample: Sample, coefficients: np.ndarray, strength: float = 1.0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The rows of a residual at all pieces of a sample, (B, P, C), and their right-hand sides, (B, P)."""
-        m, jets = self.tree.num_axes, self.jets(sample, coefficients)
-        found = sample.residual.linearize(
-            sample.points.reshape(-1, m), jets.reshape(len(jets), -1), self.parameters, sample.normals.reshape(-1, m)
-        )
+        jets = self.jets(sample, coefficients)
+        found = sample.linearize(jets, self.parameters, strength)
         slopes = found.by_jet.reshape(jets.shape)
         right = np.sum(slopes * jets, axis=0) - found.value.reshape(sample.points.shape[:2])
         rows = np.zeros((*sample.points.shape[:2], self.functions.num_columns))
@@ -289,7 +293,7 @@ class System:
         ends = np.cumsum([0, *(self.sizes[name] for name in names)])
         place = {name: slice(int(a), int(b)) for name, a, b in zip(names, ends, ends[1:], strict=False)}
         count = sum(len(right) for _, right in blocks)
-        height = count + sum(len(tie.table) for tie in ties)
+        height = count + sum(tie.height for tie in ties)
         own, traces, right = (
             np.zeros((height, self.functions.num_columns)),
             np.zeros((height, ends[-1])),
@@ -300,16 +304,17 @@ class System:
             own[row : row + len(rows)], right[row : row + len(rows)] = rows, values
             row += len(rows)
         for tie in ties:
-            part = slice(row, row + len(tie.table))
+            part = slice(row, row + tie.height)
             if tie.side is None:
-                own[part, self.functions.columns[tie.unknown]] = tie.table
+                for k, table in tie.parts:
+                    own[part, self.functions.columns[k]] = table
             else:
                 rows, values = fluxes[replace(tie.side, index=0)]
-                project = tie.mean if tie.mean is not None else np.eye(len(tie.table))
+                project = tie.mean if tie.mean is not None else np.eye(tie.height)
                 own[part], right[part] = project @ rows[tie.side.index], project @ values[tie.side.index]
             for name, table in tie.traces:
                 traces[part, place[name]] -= table
-            row += len(tie.table)
+            row += tie.height
         length = np.sqrt(np.sum(own**2, axis=1))
         length = np.where(length > 0, length, 1.0)
         return PieceRows(own / length[:, None], traces / length[:, None], right / length, names)

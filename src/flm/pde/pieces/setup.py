@@ -9,6 +9,7 @@ import numpy as np
 from flm.domains import Box
 from flm.language.arguments import Residual
 from flm.pde.pieces.breaks import Break, breaks_of, cut_at_breaks
+from flm.pde.pieces.count import Ties, count, sampled_slopes
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.jumps import Jumps
 from flm.pde.pieces.places import Place
@@ -26,7 +27,7 @@ class Setup:
 
     Attributes:
         orders: p, (K, m): how many conditions each unknown takes along each axis.
-        ties: (K, m): how many normal derivatives neighbors share; more than p for an unknown without conditions.
+        ties: what neighbors share across each axis.
         free: unknowns that enter by their derivatives alone, so that nothing fixes their constant.
         surplus: conditions beyond what the orders take.
         is_linear: whether all residuals are affine in the unknowns.
@@ -37,7 +38,7 @@ class Setup:
     equations: tuple[Residual, ...]
     places: tuple[Place, ...]
     orders: tuple[tuple[int, ...], ...]
-    ties: tuple[tuple[int, ...], ...]
+    ties: tuple[Ties, ...]
     free: tuple[int, ...]
     surplus: int
     bounds: np.ndarray
@@ -101,21 +102,22 @@ def set_up(problem: PDE) -> Setup:
     """Read the orders and conditions of a problem."""
     places = [place for block in problem.conditions if block.kind != "periodic" for place in places_of(problem, block)]
     residuals = [block.residual for block in problem.equations]
-    highest = _highest(problem)
-    orders = _orders(problem, places, highest)
+    num_axes = len(problem.axes)
+    ends = [_ends(problem, places, j) for j in range(num_axes)]
+    named = [{k for p in places if set(p.pinned) == {j} for k, _ in p.residual.jets} for j in range(num_axes)]
+    counted = count(problem, ends, named)
     everything = [*residuals, *(place.residual for place in places), *problem.fluxes.values()]
-    zero = (0,) * len(problem.axes)
+    zero = (0,) * num_axes
     valued = {k for residual in everything for k, alpha in residual.jets if alpha == zero}
-    faces = sum(len(_at_ends(problem, places, j)) for j in range(len(problem.axes)))
-    taken = sum(row[j] for row in orders for j in range(len(problem.axes)) if not problem.periodic_axes[j])
+    taken = sum(row[j] for row in counted.orders for j in range(num_axes) if not problem.periodic_axes[j])
     bounds = np.asarray(problem.domain.bounds, float)
     return Setup(
         equations=tuple(residuals),
         places=tuple(places),
-        orders=orders,
-        ties=highest,
+        orders=counted.orders,
+        ties=counted.ties,
         free=tuple(k for k in range(len(problem.unknowns)) if k not in valued),
-        surplus=max(faces - taken, 0) + max(len(residuals) - len(problem.unknowns), 0),
+        surplus=max(sum(map(sum, ends)) - taken, 0) + max(len(residuals) - len(problem.unknowns), 0),
         bounds=bounds,
         periodic=problem.periodic_axes,
         parameters=problem.parameter_start,
@@ -139,43 +141,21 @@ def places_of(problem: PDE, block: Block) -> list[Place]:
     return places
 
 
-def _highest(problem: PDE) -> tuple[tuple[int, ...], ...]:
-    """The highest derivative of each unknown along each axis, (K, m)."""
-    jets = [jet for block in problem.equations for jet in block.residual.jets]
-    return tuple(
-        tuple(max([alpha[j] for k, alpha in jets if k == unknown], default=0) for j in range(len(problem.axes)))
-        for unknown in range(len(problem.unknowns))
-    )
-
-
-def _at_ends(problem: PDE, places: list[Place], axis: int) -> list[Place]:
-    """The conditions on the two whole faces across an axis."""
-    ends = np.asarray(problem.domain.bounds, float)[axis]
-    return [place for place in places if set(place.pinned) == {axis} and place.pinned[axis] in ends]
-
-
-def _orders(problem: PDE, places: list[Place], highest: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """The conditions that each unknown takes: none where there are too few and no condition names it, as for a pressure."""
-    orders = [list(row) for row in highest]
-    named = {k for place in places for k, _ in place.residual.jets}
-    for j in range(len(problem.axes)):
-        at_ends = _at_ends(problem, places, j)
-        if not problem.periodic_axes[j] and sum(row[j] for row in orders) > len(at_ends):
-            for k, row in enumerate(orders):
-                row[j] = row[j] if k in named else 0
-    return tuple(map(tuple, orders))
+def _ends(problem: PDE, places: list[Place], axis: int) -> tuple[int, int]:
+    """How many conditions hold at a point of the lower and of the upper face across an axis."""
+    bounds = np.asarray(problem.domain.bounds, float)
+    points = np.random.default_rng(3).uniform(bounds[:, 0], bounds[:, 1], (64, len(bounds)))
+    found = [0.0, 0.0]
+    for place in places:
+        if set(place.pinned) == {axis} and place.pinned[axis] in bounds[axis]:
+            points[:, axis] = place.pinned[axis]
+            normals = np.broadcast_to(place.normal, points.shape)
+            share = 1.0 if place.keep is None else float(np.mean(place.keep(points, normals)))
+            found[int(place.pinned[axis] == bounds[axis, 1])] += share
+    return round(found[0]), round(found[1])
 
 
 def is_affine(residual: Residual, problem: PDE) -> bool:
     """Whether a residual's slopes are the same wherever it is linearized."""
-    rng = np.random.default_rng(0)
-    points = problem.domain.interior(16, seed=7, warp=False)
-    normals = np.full_like(points, 1 / np.sqrt(points.shape[1]))
-    slopes = [
-        residual.linearize(points, rng.normal(size=(len(residual.jets), len(points))), problem.parameter_start, normals)
-        for _ in range(3)
-    ]
-    first = slopes[0].by_jet
-    return all(
-        np.allclose(other.by_jet, first, rtol=1e-9, atol=1e-12 * np.abs(first).max(initial=1.0)) for other in slopes
-    )
+    slopes = sampled_slopes(residual, problem)
+    return all(np.allclose(s, slopes[0], rtol=1e-9, atol=1e-12 * np.abs(slopes[0]).max(initial=1.0)) for s in slopes)

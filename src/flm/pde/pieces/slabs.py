@@ -23,7 +23,7 @@ ROUNDS = 40  # of cutting space within one slab
 SMALL = 1 / 64  # of space: pieces that were cut more often than smooth functions ask for
 
 
-def importance(shares: np.ndarray, duration: float) -> np.ndarray:
+def importance(shares: np.ndarray, duration: float = 1.0) -> np.ndarray:
     """How much the tail of a piece counts, by its share of space and the slab's share of time.
 
     The square root is its share of the L2 norm. Pieces that were cut more than six times see a kink or a jump of the start,

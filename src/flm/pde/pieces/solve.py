@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flm.domains import Box
 from flm.models.pieces import PiecewiseFLM
 from flm.pde.pieces.adapt import PIVOT, Adaptation, memory_columns
 from flm.pde.pieces.marching import Marching, can_march
 from flm.pde.pieces.newton import Answer
 from flm.pde.pieces.ordinary import OrdinarySlabs
+from flm.pde.pieces.planes import Planes
 from flm.pde.pieces.refine import Refinement
 from flm.pde.pieces.setup import Setup, set_up
 from flm.pde.pieces.slabs import SpaceSlabs
@@ -41,11 +43,13 @@ def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progre
         progress: called with each step.
     """
     began = time.perf_counter()
-    setup, record = set_up(problem), Record(progress)
+    turned = _time_last(problem)
+    setup, record = set_up(turned), Record(progress)
     max_columns = memory_columns(setup, tol) if max_columns is None else max_columns
-    found = _search(setup, problem, tol, max_columns, record)
+    found = _search(setup, turned, tol, max_columns, record)
+    order = tuple(turned.axes.index(axis) for axis in problem.axes)
     return Solution(
-        model=as_model(found.answers, problem.axes, len(problem.unknowns)),
+        model=as_model(found.answers, problem.axes, len(problem.unknowns), order),
         axes=problem.axes,
         unknowns=problem.unknowns,
         bounds=problem.domain.bounds,
@@ -62,29 +66,43 @@ def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progre
     )
 
 
+def _time_last(problem: PDE) -> PDE:
+    """The same problem with its axes in another order, since slabs have time as their last one."""
+    if "t" not in problem.axes[:-1] or not isinstance(problem.domain, Box):
+        return problem
+    bounds = dict(zip(problem.axes, np.asarray(problem.domain.bounds, float).tolist(), strict=True))
+    bounds["t"] = bounds.pop("t")
+    return PDE(
+        Box(**{axis: (low, high) for axis, (low, high) in bounds.items()}),
+        problem.source["equation"],
+        problem.source["conditions"],
+        unknowns=problem.unknowns,
+        parameters=problem.parameters,
+        flux=problem.source["flux"],
+    )
+
+
 def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record) -> Pieces:
     search = Adaptation(setup, tol, max_columns, record)
     if setup.is_linear and search.is_homogeneous():
         return Pieces([search.zero()], 0.0, Ending(Word.TRIVIAL, note="give a source or data"))
-    marches, ordinary = can_march(setup, problem.axes), len(problem.axes) == 1
+    marching = _marching(setup, problem, tol, max_columns, record)
+    in_plane, ordinary = isinstance(marching, Planes), marching is not None and len(problem.axes) == 1
     try:
-        if not (marches and ordinary and not setup.is_linear) and search.ladder():
+        # A constant that nothing fixes is one at every time: slabs see to it, one piece of space and time does not.
+        alone = not (in_plane and setup.free) and not (ordinary and not setup.is_linear)
+        if alone and search.ladder(marches=marching is not None):
             return _concluded(search, problem, tol)
         if search.found.answer is not None:
             # With all its initial data a problem is determined, however fast its solution grows.
-            doubt = _doubt(search, 0.0 if marches else PIVOT)
+            doubt = _doubt(search, 0.0 if marching is not None else PIVOT)
             if doubt is not None:
                 return doubt
-        if marches:
-            slabs = (
-                OrdinarySlabs(setup)
-                if ordinary
-                else SpaceSlabs(with_velocities(setup), len(setup.orders), tol, max_columns)
-            )
-            march = Marching(slabs, tol, max_columns, record).run()
-            if march is not None:
-                return Pieces(march.slabs, march.bar, march.ending, march.until, march.bar_until)
-        Refinement(search).run()
+        march = marching.run() if marching is not None else None
+        if march is not None:
+            return Pieces(march.slabs, march.bar, march.ending, march.until, march.bar_until)
+        if not in_plane:
+            Refinement(search).run()
     except KeyboardInterrupt:
         if search.found.answer is None:
             raise
@@ -92,11 +110,25 @@ def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Re
     return _concluded(search, problem, tol)
 
 
+def _marching(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record) -> Marching | Planes | None:
+    """The march that serves a problem, if it is one: in time alone, over a line, or over a plane."""
+    if not can_march(setup, problem.axes):
+        return None
+    if len(problem.axes) == 1:
+        return Marching(OrdinarySlabs(setup), tol, max_columns, record)
+    if len(problem.axes) == 2:
+        slabs = SpaceSlabs(with_velocities(setup), len(setup.orders), tol, max_columns)
+        return Marching(slabs, tol, max_columns, record)
+    planes = Planes(setup, tol, max_columns, record)
+    return planes if setup.jumps is None and planes.initial.serves() else None
+
+
 def _concluded(search: Adaptation, problem: PDE, tol: float) -> Pieces:
     """The best answer of a search."""
     found = search.found
     if found.answer is None:
-        return Pieces([search.zero()], np.inf, Ending(Word.NOT_FINITE))
+        ending = found.ending if found.ending.word is Word.STALLED else Ending(Word.NOT_FINITE)
+        return Pieces([search.zero()], np.inf, ending)
     free = ", ".join(problem.unknowns[k] for k in search.setup.free)
     if found.bar <= tol:
         note = f"nothing fixes the constant in {free}, so its mean is zero" if free else ""
@@ -117,8 +149,11 @@ def _doubt(search: Adaptation, least: float) -> Pieces | None:
     return Pieces([search.found.answer], np.inf, ending)
 
 
-def as_model(answers: list[Answer], axes: tuple[str, ...], outputs: int) -> PiecewiseFLM:
-    """All pieces of all slabs as one function of the first unknowns; those with fewer functions are padded."""
+def as_model(answers: list[Answer], axes: tuple[str, ...], outputs: int, order: tuple[int, ...]) -> PiecewiseFLM:
+    """All pieces of all slabs as one function of the first unknowns, the answers' axes in this order.
+
+    Unknowns with fewer functions than others are padded.
+    """
     shapes = answers[0].functions.shapes[:outputs]
     largest = tuple(max(shape[j] for shape in shapes) for j in range(len(axes)))
     blocks = []
@@ -130,4 +165,5 @@ def as_model(answers: list[Answer], axes: tuple[str, ...], outputs: int) -> Piec
         blocks.append(block)
     lower = np.concatenate([answer.tree.lower for answer in answers])
     upper = np.concatenate([answer.tree.upper for answer in answers])
-    return PiecewiseFLM(lower, upper, np.concatenate(blocks), axes)
+    coefficients = np.concatenate(blocks).transpose(0, *(1 + j for j in order), len(axes) + 1)
+    return PiecewiseFLM(lower[:, order], upper[:, order], coefficients, axes)

@@ -6,10 +6,12 @@ digit and a half in each); with the velocity as an unknown of its own nothing gr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
 from flm.language.arguments import Named, Names, Reference, Residual
+from flm.pde.pieces.count import Ties, Trace
 from flm.pde.pieces.setup import Setup
 
 
@@ -30,8 +32,13 @@ def with_velocities(setup: Setup) -> Setup:
         equations=(*map(moved, setup.equations), *(_velocity(setup.equations[0], k, v) for k, v in speeds.items())),
         places=tuple(replace(place, residual=moved(place.residual)) for place in setup.places),
         orders=tuple(orders),
-        ties=tuple(orders),
+        ties=tuple(_more_ties(ties, orders, speeds.values(), j) for j, ties in enumerate(setup.ties)),
     )
+
+
+def _more_ties(ties: Ties, orders: list[tuple[int, ...]], speeds: Iterable[int], axis: int) -> Ties:
+    """What neighbors share across an axis, with the velocities."""
+    return replace(ties, traces=(*ties.traces, *(Trace(v, order) for v in speeds for order in range(orders[v][axis]))))
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,156 @@
+"""The count of a system: how many conditions each unknown takes along each axis, and what neighbors share.
+
+All equations hold at the same q Gauss nodes along an axis, unknown k has q + p_k functions there, so the sum of the p_k must
+be the number of conditions at both ends together. That number is the degree of the system's determinant in the derivative
+along the axis (4 for Stokes, where the highest derivatives sum to 5), found from the highest derivatives alone by an
+assignment of unknowns to equations. An unknown whose p_k is below its highest derivative, such as a pressure, has no trace of
+its own: it enters the flux of the equation in which it stands, nu u_x - p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from flm.language.arguments import Residual
+from flm.pde.problem import PDE
+
+NEVER = -1000  # in place of minus infinity: an equation in which an unknown does not stand
+Orders = tuple[tuple[int, ...], ...]  # by unknown and axis
+
+
+class Term(NamedTuple):
+    """A factor times a derivative of an unknown across a face."""
+
+    unknown: int
+    order: int
+    factor: float
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What neighbors share: D^order of an unknown across the face, plus factors times D^(order - 1) of other unknowns."""
+
+    unknown: int
+    order: int
+    others: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """All that is added."""
+        return (Term(self.unknown, self.order, 1.0), *(Term(k, self.order - 1, factor) for k, factor in self.others))
+
+
+@dataclass(frozen=True)
+class Ties:
+    """All traces of faces across one axis, values before fluxes.
+
+    Where one side of a face is coarse and the other fine, some traces live on the whole side and the rest on each fine part:
+    as many on the whole side as there are conditions at the end of the axis that lies behind the coarse leaf.
+
+    Args:
+        traces: in the order in which they take the whole side.
+        whole: how many do so when the coarse leaf lies below the face, and above it.
+    """
+
+    traces: tuple[Trace, ...]
+    whole: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Count:
+    """p of each unknown along each axis, and the ties across each axis."""
+
+    orders: Orders
+    ties: tuple[Ties, ...]
+
+
+def highest_derivatives(problem: PDE) -> Orders:
+    """The highest derivative of each unknown along each axis, (K, m)."""
+    jets = [jet for block in problem.equations for jet in block.residual.jets]
+    return tuple(
+        tuple(max([alpha[j] for k, alpha in jets if k == unknown], default=0) for j in range(len(problem.axes)))
+        for unknown in range(len(problem.unknowns))
+    )
+
+
+def count(problem: PDE, ends: Sequence[tuple[int, int]], named: Sequence[set[int]]) -> Count:
+    """Read the count from the equations.
+
+    Args:
+        problem: what to solve.
+        ends: conditions at the lower and the upper end of each axis.
+        named: the unknowns that those conditions name, by axis.
+    """
+    highest = highest_derivatives(problem)
+    orders = [list(row) for row in highest]
+    residuals = [block.residual for block in problem.equations]
+    for j, (below, above) in enumerate(ends):
+        degree = _degree(residuals, len(highest), j)
+        # Data at one end alone may have to satisfy a hidden equation: both velocities of a flow at t = 0.
+        target = degree if problem.periodic_axes[j] or (below and above) else max(degree, below + above)
+        spare = sum(row[j] for row in highest) - max(target, 0)
+        for k in sorted(range(len(orders)), key=lambda k: (k in named[j], highest[k][j])):
+            less = max(min(spare, orders[k][j]), 0)
+            orders[k][j] -= less
+            spare -= less
+    ties = tuple(_ties(problem, highest, orders, j, pair) for j, pair in enumerate(ends))
+    return Count(tuple(map(tuple, orders)), ties)
+
+
+def _degree(residuals: Sequence[Residual], num_unknowns: int, axis: int) -> int:
+    """The degree of the determinant in the derivative along an axis: the best assignment of unknowns to equations."""
+    table = np.full((len(residuals), num_unknowns), NEVER)
+    for i, residual in enumerate(residuals):
+        for k, alpha in residual.jets:
+            table[i, k] = max(table[i, k], alpha[axis])
+    return int(table[linear_sum_assignment(table, maximize=True)].sum())
+
+
+def _ties(problem: PDE, highest: Orders, orders: list[list[int]], axis: int, ends: tuple[int, int]) -> Ties:
+    lowered = [k for k, row in enumerate(orders) if row[axis] < highest[k][axis]]
+    in_flux = {m: flux for m in lowered if (flux := _flux(problem, highest, m, axis)) is not None}
+    traces = []
+    for k, row in enumerate(orders):
+        for order in range(row[axis] if k in in_flux else highest[k][axis]):
+            others = tuple((m, factor) for m, (i, factor) in in_flux.items() if i == k and order == row[axis] - 1)
+            # Values first: the lower half of the derivatives. A lowered unknown without a flux is a further flux.
+            place = order - highest[k][axis] / 2 if k not in lowered else np.inf
+            traces.append((place, Trace(k, order, others)))
+    traces.sort(key=lambda pair: pair[0])
+    taken = sum(row[axis] for row in orders)
+    whole = ends if sum(ends) == taken and not problem.periodic_axes[axis] else ((taken + 1) // 2, taken // 2)
+    return Ties(tuple(trace for _, trace in traces), whole)
+
+
+def _flux(problem: PDE, highest: Orders, unknown: int, axis: int) -> tuple[int, float] | None:
+    """The unknown k whose flux D^(p-1) u_k + factor * D^(r-1) u_m holds a lowered unknown m, if the factor is a number.
+
+    Each highest derivative along the axis of an equation is lowered by one: nu u_xx - p_x belongs to nu u_x - p.
+    """
+    pure = lambda k, order: (k, tuple(order if j == axis else 0 for j in range(len(problem.axes))))
+    own = pure(unknown, highest[unknown][axis])
+    for block in problem.equations:
+        jets = block.residual.jets
+        for k, row in enumerate(highest):
+            partner = pure(k, row[axis])
+            if own[1][axis] != 1 or k == unknown or row[axis] < 2 or own not in jets or partner not in jets:
+                continue
+            slopes = sampled_slopes(block.residual, problem)
+            factors = np.concatenate([s[jets.index(own)] / s[jets.index(partner)] for s in slopes])
+            if np.isfinite(factors).all() and np.ptp(factors) <= 1e-9 * np.abs(factors).max():
+                return k, float(factors[0])
+    return None
+
+
+def sampled_slopes(residual: Residual, problem: PDE) -> list[np.ndarray]:
+    """A residual's derivatives by its jets at a few points, linearized at three random states, (A, P) each."""
+    rng = np.random.default_rng(0)
+    points = problem.domain.interior(16, seed=7, warp=False)
+    normals = np.full_like(points, 1 / np.sqrt(points.shape[1]))
+    draw = lambda: rng.normal(size=(len(residual.jets), len(points)))
+    return [residual.linearize(points, draw(), problem.parameter_start, normals).by_jet for _ in range(3)]
