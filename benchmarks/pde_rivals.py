@@ -11,7 +11,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.linalg import lstsq
 
-import flm
+from flm.pde.waves.fit import Fitter
 
 
 def rows(problem, block, points, normals, partner, derivative, coefficients):
@@ -25,7 +25,7 @@ def rows(problem, block, points, normals, partner, derivative, coefficients):
 
 
 def is_linear(problem) -> bool:
-    return flm.pde.waves.fit.Fitter(problem).is_linear
+    return Fitter(problem).is_linear
 
 
 # --- Chebyshev collocation -------------------------------------------------------------------------------------------

@@ -46,16 +46,10 @@ READS = {("pde", "conservation")}
 LONGEST = 350
 LONG: set[str] = set()
 MANY_VALUES = {
-    "models/flm.py:_arrays",
-    "models/flm.py:_table",
     "pde/waves/fit.py:solve",
     "pde/waves/growth.py:level",
-    "series/calculus.py:_centered",
-    "series/calculus.py:_waves",
-    "series/exponential.py:_waves",
-    "series/forms.py:_waves",
 }
-ANY = 286  # annotations that say `Any`
+ANY = 190  # annotations that say `Any`
 
 
 def imports(tree):

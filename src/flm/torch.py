@@ -1,4 +1,6 @@
 """The FLM as a torch module (the extra `torch`), its weights interchangeable with `flm.FLM` both ways."""
+# Where torch is not installed, the type checker takes this very file for it.
+# pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _bounds(control: Outline, controls: tuple[str, ...]) -> dict[str, Interval] 
         return None
     if not isinstance(value, dict) and len(controls) > 1:
         raise place.refuse(f"intervals by control are wanted, {{{controls[0]} = [-1, 1]}}; got {value!r}")
-    intervals: dict[str, list] = value if isinstance(value, dict) else dict.fromkeys(controls, value)
+    intervals: dict = value if isinstance(value, dict) else dict.fromkeys(controls, value)
     control.keys(intervals, controls, place)
     for name, pair in intervals.items():
         if not isinstance(pair, list) or len(pair) != 2:
