@@ -224,3 +224,27 @@ def test_grids_of_an_l_shape_hold_nothing_outside():
     np.testing.assert_array_equal(np.isnan(values), removed)
     assert len(solution.test_points()) == np.sum(np.isfinite(solution.on_grid(101)[1]))
     assert solution.errors(lambda p: solution(p)).max_error == 0.0
+
+
+def test_a_march_that_stopped_is_nan_beyond(heat, tmp_path):
+    """Values, grids, figures and test points end where the march did; the file keeps how far and how well."""
+    ending = Ending(Word.STOPPED, "stopped at t = 0.4")
+    short = replace(heat, ending=ending, error_estimate=np.inf, trusted_until=0.4, estimate_until=1e-9)
+    assert short.status.word == "stopped"
+    assert not short.converged
+    with pytest.warns(OutsideWarning, match=r"^1 of 2 points are outside of what was solved, up to t = 0\.4"):
+        values = short(x=0.3, t=np.array([0.4, 0.41]))
+    np.testing.assert_allclose(values, [heat(x=0.3, t=0.4), np.nan])
+    assert np.isnan(jax.jit(lambda t: short(x=0.3, t=t))(0.5))
+    assert np.isfinite(jax.jit(lambda t: short(x=0.3, t=t))(0.3))
+    with warnings.catch_warnings(action="error"):
+        (_, t), values = short.on_grid(11)
+    assert t[-1] == 0.4
+    assert np.isfinite(values).all()
+    assert short.test_points()[:, 1].max() <= 0.4
+    assert short.errors().relative_l2 < 1e-8
+    assert short.plot().axes[0].get_xlim()[1] == pytest.approx(0.4)
+    short.save(tmp_path / "short.safetensors")
+    again = flm.load(tmp_path / "short.safetensors")
+    assert (again.trusted_until, again.estimate_until) == (0.4, 1e-9)
+    assert heat.trusted_until is heat.estimate_until is None

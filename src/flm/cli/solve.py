@@ -78,6 +78,8 @@ def print_solution(found: Mapping[str, Any]) -> None:
     """The record that people read."""
     say(f"{found['problem']}: {found['sentence']}", style="bold green" if found["converged"] else "bold yellow")
     say(f"  error estimate  {measured(found['error_estimate'])}")
+    if "trusted_until" in found:
+        say(f"  trusted until   t = {found['trusted_until']:.6g}, error estimate {measured(found['estimate_until'])}")
     say(f"  size            {found['columns']:,} columns, {found['parameters']:,} parameters")
     say(f"  time            {found['seconds']:.2f} s")
     for name, value in found.get("learned", {}).items():

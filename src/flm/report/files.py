@@ -56,6 +56,8 @@ def record(solution: Solution | ControlSolution, name: str) -> dict[str, Any]:
         return found
     found |= {"axes": list(solution.axes), "unknowns": list(solution.unknowns), "bounds": solution.bounds}
     found["terms"] = {label: [t._asdict() for t in series.terms(TERMS)] for label, series in labeled_series(solution)}
+    if solution.trusted_until is not None:
+        found |= {"trusted_until": solution.trusted_until, "estimate_until": solution.estimate_until}
     if solution.exact is not None:
         found["errors"] = asdict(solution.errors())
     return found

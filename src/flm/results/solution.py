@@ -45,6 +45,8 @@ class Solution(AbstractResult):
     Attributes:
         model: the function itself; several unknowns are its outputs.
         error_estimate: estimated relative L2 error over the domain, worst unknown (conservation laws: relative L1).
+        trusted_until: where a march stopped (status "stopped"): NaN beyond; None where the answer holds everywhere.
+        estimate_until: the estimated error over the domain up to there.
 
     The rest is what `flm.results.AbstractResult` has: `status`, `converged`, `tolerance`, `parameters`, `history`, ….
 
@@ -62,6 +64,8 @@ class Solution(AbstractResult):
     bounds: np.ndarray
     component: int | None = None
     alpha: tuple[int, ...] | None = None
+    trusted_until: float | None = None
+    estimate_until: float | None = None
     domain: AbstractDomain | None = field(default=None, repr=False)
     exact: Callable[[np.ndarray], np.ndarray] | None = field(default=None, repr=False)
     error_points: np.ndarray | None = field(default=None, repr=False)
@@ -126,23 +130,41 @@ class Solution(AbstractResult):
     def _region(self) -> AbstractDomain:
         return self.domain or Box(**{a: tuple(b) for a, b in zip(self.axes, self.bounds, strict=True)})
 
+    @property
+    def reach(self) -> np.ndarray:
+        """The bounds of what has been solved, (m, 2): those of the domain, in time up to where a march stopped."""
+        bounds = np.array(self.bounds, float)
+        if self.trusted_until is not None:
+            bounds[self.axes.index("t"), 1] = self.trusted_until
+        return bounds
+
+    def _reached(self, points: np.ndarray | Array, tolerance: float) -> np.ndarray | Array | bool:
+        """Whether a march came as far as each point."""
+        if self.trusted_until is None:
+            return True
+        t = self.axes.index("t")
+        return points[:, t] <= self.trusted_until + tolerance * float(np.ptp(self.bounds[t]))
+
     def _within(self, points: Array, values: Array, tolerance: float) -> Array:
-        """The values with NaN at points outside of the domain, told in one warning unless traced."""
+        """The values with NaN at points outside of what has been solved, told in one warning unless traced."""
         column = (-1, *(1,) * (values.ndim - 1))
         if isinstance(points, Tracer):
-            inside = self._region.contains_traced(points, tolerance=tolerance)
+            inside = self._region.contains_traced(points, tolerance=tolerance) & self._reached(points, tolerance)
             # A product, because jnp.where would make the derivative zero outside: inside it is times 1, outside NaN.
             return values * jnp.where(inside, 1.0, jnp.nan).astype(values.dtype).reshape(column)
         where = np.asarray(points)
-        inside = self._region.contains(where, tolerance=tolerance)
+        inside = self._region.contains(where, tolerance=tolerance) & self._reached(where, tolerance)
         if inside.all():
             return values
         outside = ~inside & ~np.isnan(where).any(axis=1)
         if outside.any():
             first = ", ".join(f"{a} = {v:.6g}" for a, v in zip(self.axes, where[outside.argmax()], strict=True))
+            place = (
+                "the domain" if self.trusted_until is None else f"what was solved, up to t = {self.trusted_until:.6g}"
+            )
             warnings.warn(
-                f"{outside.sum():,} of {len(where):,} points are outside of the domain, where the solution is NaN; the "
-                f"first is {first}. Call it with extrapolate=True to evaluate the series there.",
+                f"{outside.sum():,} of {len(where):,} points are outside of {place}, where the solution is NaN; "
+                f"the first is {first}. Call it with extrapolate=True to evaluate the series there.",
                 OutsideWarning,
                 stacklevel=3,
             )
@@ -198,34 +220,25 @@ class Solution(AbstractResult):
         return worst / largest if largest else 0.0
 
     def _all_series(self) -> list[Callable[[], PhaseSeries]]:
-        """How to make the series of each piece, all unknowns together."""
+        """How to make the series of each piece, all unknowns together, within a gap in the mean: the largest is larger."""
         model = self.model
         if isinstance(model, PiecewiseFLM):
-            gap = (
-                max(self.tolerance / 100, 1e-13) if self.tolerance > 0 else 1e-13
-            )  # in the mean: the largest gap is larger
+            gap = max(self.tolerance / 100, 1e-13) if self.tolerance > 0 else 1e-13
             return [partial(model.piece_series, piece, gap) for piece in range(model.num_pieces)]
         series = getattr(model, "series", None)
         if series is None:
-            extra = (
-                " beside singular functions: see `.model.flm` and `.model.singular`"
-                if hasattr(model, "singular")
-                else ""
-            )
+            beside = " beside singular functions: see `.model.flm` and `.model.singular`"
+            also = beside if hasattr(model, "singular") else ""
             raise NoSeriesError(
-                f"a {type(model).__name__} is not a plain Fourier series{extra}; distill it with flm.distill."
+                f"a {type(model).__name__} is not a plain Fourier series{also}; distill it with flm.distill."
             )
         return [lambda: series]
 
     def _part_of(self, series: PhaseSeries) -> PhaseSeries:
         """The unknown and the derivative that this solution is of."""
         if self.component is not None and self.model.num_outputs > 1:
-            series = PhaseSeries(
-                series.frequencies,
-                series.amplitudes[..., self.component],
-                series.phases[..., self.component],
-                series.axes,
-            )
+            k = self.component
+            series = PhaseSeries(series.frequencies, series.amplitudes[..., k], series.phases[..., k], series.axes)
         if self.alpha:
             series = series.d(tuple(j for j, order in enumerate(self.alpha) for _ in range(order)))
         return series
@@ -235,14 +248,14 @@ class Solution(AbstractResult):
     def test_points(self) -> np.ndarray:
         """An even grid over the domain: 101 points per axis up to two axes, 31 for three, 20,000 Sobol points beyond.
 
-        Conservation laws bring their own, 251 × 101 off the shock.
+        Conservation laws bring their own, 251 × 101 off the shock. Of a march that stopped, those that it reached.
         """
         if self.error_points is not None:
             return self.error_points
         m = len(self.axes)
-        if m > 3:
-            return self._region.interior(20_000, seed=99, warp=False)
-        return self._region.grid(2001 if m == 1 else 101 if m == 2 else 31)
+        drawn = lambda: self._region.interior(20_000, seed=99, warp=False)
+        points = drawn() if m > 3 else self._region.grid(2001 if m == 1 else 101 if m == 2 else 31)
+        return points[np.broadcast_to(self._reached(points, EDGE), len(points))]
 
     def errors(self, reference: Any = None) -> Errors:
         """Mean square, mean absolute, largest and relative L2 difference from the exact solution or a reference.
@@ -261,14 +274,13 @@ class Solution(AbstractResult):
         if truth.shape != found.shape:
             raise InputError(f"`reference` must return shape {found.shape} at the test points; got {truth.shape}.")
         wrong = np.abs(found - truth)
-        axis = 0
-        relative = np.sqrt(np.sum(wrong**2, axis=axis) / np.maximum(np.sum(truth**2, axis=axis), np.finfo(float).tiny))
+        relative = np.sqrt(np.sum(wrong**2, axis=0) / np.maximum(np.sum(truth**2, axis=0), np.finfo(float).tiny))
         return Errors(float(np.mean(wrong**2)), float(np.mean(wrong)), float(np.max(wrong)), float(np.max(relative)))
 
     # --- to other tools --------------------------------------------------------------------------------------------
 
     def on_grid(self, shape: int | tuple[int, ...] | None = None) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-        """Coordinates per axis and values on an even grid over the bounds: (lines, values (n1, ..., nm[, K])).
+        """Coordinates per axis and values on an even grid over `reach`: (lines, values (n1, ..., nm[, K])).
 
         Points of the bounds that are outside of the domain are NaN.
         """
@@ -281,7 +293,7 @@ class Solution(AbstractResult):
             )
         if np.prod(shape, dtype=float) > MAX_GRID:
             raise InputError(f"`shape` must be at most {MAX_GRID:,} points in all; got {shape}.")
-        lines = tuple(np.linspace(low, high, n) for (low, high), n in zip(self.bounds, shape, strict=True))
+        lines = tuple(np.linspace(low, high, n) for (low, high), n in zip(self.reach, shape, strict=True))
         points = np.stack([g.ravel() for g in np.meshgrid(*lines, indexing="ij")], axis=1)
         with warnings.catch_warnings(action="ignore", category=OutsideWarning):  # NaN is what is wanted there
             values = np.array(self(points))

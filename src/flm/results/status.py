@@ -19,6 +19,7 @@ class Word(StrEnum):
     CONVERGED = "converged", "converged"
     SIZE = "size", "stopped at the size limit"
     STALLED = "stalled", "stalled: more functions no longer improve the answer"
+    STOPPED = "stopped", "stopped before the end of time; beyond that the answer is NaN"
     INTERRUPTED = "interrupted", "interrupted; this is the best answer so far"
     NOT_FINITE = "not finite", "not finite: the residual or its solution overflowed"
     TRIVIAL = "trivial", "trivial: the equation and all conditions are homogeneous, so zero is a solution"

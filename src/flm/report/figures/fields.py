@@ -122,7 +122,7 @@ def _view(
     at = dict(at or {})
     if not set(at) <= set(known) - set(axes):
         raise InputError(f"`at` must fix axes that are not drawn ({', '.join(axes)} are); got {', '.join(at)}.")
-    middle = {a: float(np.mean(b)) for a, b in zip(known, solution.bounds, strict=True) if a not in axes}
+    middle = {a: float(np.mean(b)) for a, b in zip(known, solution.reach, strict=True) if a not in axes}
     return axes, middle | {a: float(v) for a, v in at.items()}
 
 
@@ -141,7 +141,7 @@ class Grid(NamedTuple):
 
 
 def _grid(solution: Solution, drawn: tuple[str, ...], cut: dict[str, float], shape: int) -> Grid:
-    bounds = dict(zip(solution.axes, solution.bounds, strict=True))
+    bounds = dict(zip(solution.axes, solution.reach, strict=True))
     full = (4 * shape,) if len(drawn) == 1 else (shape, shape)
     lines = [np.linspace(bounds[a][0], bounds[a][1], n) for a, n in zip(drawn, full, strict=True)]
     mesh = dict(zip(drawn, np.meshgrid(*lines, indexing="ij"), strict=True))
