@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,14 @@ class Pieces:
     ending: Ending
 
 
-def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progress: Listener) -> Solution:
+def solve_in_pieces(
+    problem: PDE,
+    tol: float,
+    *,
+    max_columns: int | None,
+    progress: Listener,
+    between: Callable[[], Solution | None] = lambda: None,
+) -> Solution:
     """One piece by a short ladder; then slabs in time where the problem marches, or a tree of pieces.
 
     Args:
@@ -33,11 +41,14 @@ def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progre
         tol: relative L2 error, worst unknown.
         max_columns: coefficients of all pieces; by default what half of the free memory holds.
         progress: called with each step.
+        between: another method, asked where one piece is not enough; None where it does not serve.
     """
     began = time.perf_counter()
     setup, record = set_up(problem), Record(progress)
     max_columns = memory_columns(setup) if max_columns is None else max_columns
-    found = _search(setup, problem, tol, max_columns, record)
+    found = _search(setup, problem, tol, max_columns, record, between)
+    if isinstance(found, Solution):
+        return found
     return Solution(
         model=as_model(found.answers, problem.axes),
         axes=problem.axes,
@@ -54,7 +65,9 @@ def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progre
     )
 
 
-def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record) -> Pieces:
+def _search(
+    setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record, between: Callable[[], Solution | None]
+) -> Pieces | Solution:
     search = Adaptation(setup, tol, max_columns, record)
     if setup.is_linear and search.is_homogeneous():
         return Pieces([search.zero()], 0.0, Ending(Word.TRIVIAL, note="give a source or data"))
@@ -67,6 +80,9 @@ def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Re
             doubt = _doubt(search, 0.0 if marching is not None else PIVOT)
             if doubt is not None:
                 return doubt
+            other = between()
+            if other is not None:
+                return other
             if marching is not None:
                 march = marching.run()
                 if march.slabs and march.until >= setup.bounds[-1, 1]:
