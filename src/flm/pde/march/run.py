@@ -28,7 +28,7 @@ NOISE = 10.0  # times the share of the tolerance for time, which is a tenth of i
 ROUNDING = 1e-14  # relative, of one window
 GROWTH = 4.0  # e-foldings of the fastest growing wave in a window
 HALVINGS = 12  # of a window that is handed over
-HANDED = 0.03  # of the tolerance: the last coefficients in time of what is handed over
+HANDED = 0.1  # of the tolerance: the last coefficients in time of what is handed over
 MOST = {1: 16384, 2: 1024, 3: 128}  # intervals along an axis
 SAMPLED = {1: 64, 2: 8, 3: 2}  # times the first size: where the start is looked at
 

@@ -240,10 +240,8 @@ class Dynamics:
         points = self._all_points(evolution.span[0])
         mesh = np.meshgrid(*self.space.lines, indexing="ij")
         values = []
-        for (k, d), residual in zip(evolution.states, evolution.starts, strict=True):
-            jets = np.zeros((1, len(points)))
-            found = residual.linearize(points, jets, evolution.problem.parameter_start)
-            own = (-found.value / found.by_jet[0]).reshape(self.space.grid)
+        for (k, d), given in zip(evolution.states, evolution.starts, strict=True):
+            own = given.values(points, evolution.problem.parameter_start).reshape(self.space.grid)
             values.append(own - evolution.lift.jet(k, self.zero, mesh) if d == 0 else own)
         return self.project(self.space.coefficients(np.stack(values))[None])[0]
 
