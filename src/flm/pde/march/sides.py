@@ -95,7 +95,9 @@ def _sides_of(problem: PDE, block, space: tuple[int, ...]) -> list[Side]:
     for place in places_of(problem, block):
         axes = [a for a in place.pinned if a in space]
         if len(place.pinned) != 1 or not axes or place.keep is not None:
-            raise Unfit(f"the condition on {block.name} must hold on a whole face of space")
+            raise Unfit(
+                f"the condition on {block.name} must hold on a whole face of space: at other times than the start nothing is asked"
+            )
         axis = axes[0]
         ends = np.flatnonzero(bounds[axis] == place.pinned[axis])
         if not len(ends):

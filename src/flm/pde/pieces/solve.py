@@ -74,8 +74,6 @@ def _search(
     marching = Marching(setup, tol, max_columns, record) if can_march(setup, problem.axes) else None
     try:
         if not search.ladder():
-            if search.found.answer is None:
-                return Pieces([search.zero()], np.inf, Ending(Word.NOT_FINITE))
             # With all its initial data a problem is determined, however fast its solution grows.
             doubt = _doubt(search, 0.0 if marching is not None else PIVOT)
             if doubt is not None:
@@ -83,6 +81,8 @@ def _search(
             other = between()
             if other is not None:
                 return other
+            if search.found.answer is None:
+                return Pieces([search.zero()], np.inf, Ending(Word.NOT_FINITE))
             if marching is not None:
                 march = marching.run()
                 if march.slabs and march.until >= setup.bounds[-1, 1]:
