@@ -25,7 +25,7 @@ import scipy.integrate
 
 import flm
 
-MOST = {1: 1280, 2: 192}  # points along each axis of a reference
+MOST = {1: 1280, 2: 384}  # points along each axis of a reference
 TOLERANCES = (1e-3, 1e-4, 1e-6, 1e-7)
 
 

@@ -24,7 +24,7 @@ SHORTEST = TICKS >> 22
 FIRST = TICKS >> 4  # the first window that is tried, unless everything is linear
 SHARE = 0.1  # of the tolerance for space, and for time
 SWEEPS, CONTRACTION, PATIENCE = 24, 0.7, 4
-NOISE = 10.0  # times the share of the tolerance for time, which is a tenth of it
+NOISE, FLAT = 10.0, 3  # times the share of the tolerance for time; halvings that settle that more than that is noise
 ROUNDING = 1e-14  # relative, of one window
 GROWTH = 4.0  # e-foldings of the fastest growing wave in a window
 HALVINGS = 12  # of a window that is handed over
@@ -115,25 +115,29 @@ class Pace:
     """How long windows are, in ticks.
 
     A window whose error is too large is halved. Where that does not lower the error, it is the noise of the last waves in space
-    that no window resolves: it is allowed from then on, up to a limit, since a share of the tolerance covers it.
+    that no window resolves: it is allowed from then on, at once where it is small and else after some halvings. What it does to the
+    answer shows between the two runs of an estimate.
     """
 
     ticks: int
     allowed: float = 1.0
     rejected: float = np.inf  # the error of the window that was halved last
+    flat: int = 0  # halvings that did not lower it
     wait: int = 0  # windows before a longer one is tried again without being sure of it
     patience: int = 2
 
     def accepts(self, step: Step | None) -> bool:
         """Whether a window will do; if not, the next length to try is set."""
         if step is not None and step.error <= self.allowed:
-            self.rejected = np.inf
+            self.rejected, self.flat = np.inf, 0
             return True
         error = np.inf if step is None else step.error
-        if self.rejected / 4 < error <= NOISE:
-            self.allowed, self.ticks, self.rejected = 1.5 * max(error, self.rejected), 2 * self.ticks, np.inf
+        self.flat = self.flat + 1 if self.rejected / 4 < error < np.inf else 0
+        if self.flat and (error <= NOISE or self.flat == FLAT):
+            self.allowed, self.ticks = 1.5 * max(error, self.rejected), self.ticks << self.flat
+            self.rejected, self.flat = np.inf, 0
             return False
-        self.rejected, self.ticks = error if error <= NOISE else np.inf, self.ticks // 2
+        self.rejected, self.ticks = error, self.ticks // 2
         self.patience = min(2 * self.patience, 32)
         self.wait = self.patience
         return False
