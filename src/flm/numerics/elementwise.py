@@ -51,7 +51,9 @@ def _is_known(jaxpr: Jaxpr) -> bool:
         inner = _inner(equation.params)
         name = equation.primitive.name
         known = name in _PLAIN or name in ("integer_pow", "convert_element_type", "broadcast_in_dim", "stop_gradient")
-        if not (known if inner is None else _is_known(inner.jaxpr)) or any(v.aval.shape for v in equation.outvars):
+        if not (known if inner is None else _is_known(inner.jaxpr)) or any(
+            getattr(v.aval, "shape", ()) for v in equation.outvars
+        ):
             return False
     return True
 

@@ -181,7 +181,7 @@ class Run:
         place, pace = 0, Pace(FIRST if self.evolution.is_forced else TICKS)
         while place < TICKS:
             h, t = self.whole * pace.ticks / TICKS, self.begin + self.whole * place / TICKS
-            fast = float(dynamics.rates.real.max()) * h
+            fast = float(np.real(dynamics.rates).max()) * h
             step = self._step(dynamics, states, t, h) if fast <= GROWTH else None
             if not pace.accepts(step):
                 if pace.ticks < SHORTEST or found.work > self.most_work:
@@ -227,7 +227,9 @@ class Run:
         found, change, target = dynamics.from_eigen(propagate(start, own)), np.inf, self._target(h)
         points = len(nodes) * int(np.prod(dynamics.space.grid))
         for sweep in range(SWEEPS):
-            own = dynamics.to_eigen(dynamics.forcing(found, times))
+            forcing = dynamics.forcing(found, times)
+            assert forcing is not None
+            own = dynamics.to_eigen(forcing)
             new = dynamics.from_eigen(propagate(start, own))
             self.found.work += points
             sizes = np.maximum(self.sizes, dynamics.space.norms(new).max(axis=0))
@@ -247,7 +249,7 @@ class Run:
 
     def _error(self, dynamics: Dynamics, forcing: np.ndarray, h: float, sizes: np.ndarray) -> float:
         """The last coefficients of N in time, damped as the window damps them, as a share of what is allowed."""
-        damping = h / (1 + np.maximum(-h * dynamics.rates.real, 0.0))
+        damping = h / (1 + np.maximum(-h * np.real(dynamics.rates), 0.0))
         last = dynamics.from_eigen(self.collocation.last(forcing) * damping)
         allowed = max(SHARE * self.tol * h / self.whole, ROUNDING)
         return float((dynamics.space.norms(last).max(axis=0) / sizes).max()) / allowed

@@ -129,7 +129,7 @@ def _lift(sides: list[Side], bounds: np.ndarray, problem: PDE) -> Lift:
             own = [s for s in sides if (s.axis, s.unknown) == (j, k) and s.order < 2]
             for side in own:
                 alpha = tuple(side.order * (i == j) for i in range(len(bounds)))
-                left = side.values - lift.jet(k, alpha, side.points.T)
+                left = side.values - lift.jet(k, alpha, list(side.points.T))
                 if np.ptp(left) > SAME * max(1.0, np.abs(left).max()):
                     raise Unfit(f"the values of {name} on the faces must not change along them or in time")
                 ends[side.end] = left.mean()
@@ -139,7 +139,7 @@ def _lift(sides: list[Side], bounds: np.ndarray, problem: PDE) -> Lift:
                 lift.coefficients[k, j, 1:] = (high - low) * np.array([ends[0], (ends[1] - ends[0]) / 2])
     for side in sides:
         alpha = tuple(side.order * (i == side.axis) for i in range(len(bounds)))
-        left = side.values - lift.jet(side.unknown, alpha, side.points.T)
+        left = side.values - lift.jet(side.unknown, alpha, list(side.points.T))
         if np.abs(left).max() > SAME * max(1.0, np.abs(side.values).max()):
             raise Unfit("the values on the faces must fit together at the corners of space")
     return lift

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from typing import NamedTuple
 
 import numpy as np
 
@@ -85,21 +86,33 @@ def _answer(evolution: Evolution, tol: float, most_work: float, progress: Listen
         seconds=time.perf_counter() - began,
         domain=problem.domain,
         exact=problem.exact_values if problem.exact is not None else None,
-        **verdict,
+        ending=verdict.ending,
+        error_estimate=verdict.estimate,
+        trusted_until=verdict.until,
+        estimate_until=verdict.estimate_until,
     )
 
 
-def _judge(found: Estimated, evolution: Evolution, tol: float) -> dict[str, object]:
+class Verdict(NamedTuple):
+    """How a march ended, its estimate, and where it stopped before the end, how far it can be trusted."""
+
+    ending: Ending
+    estimate: float
+    until: float | None = None
+    estimate_until: float | None = None
+
+
+def _judge(found: Estimated, evolution: Evolution, tol: float) -> Verdict:
     """Status, estimate, and how far the answer can be trusted."""
     bars, run, (_, last) = found.bars, found.run, evolution.span
     ends = np.array([window.end for window in run.windows])
     whole = len(bars) == len(ends) and not run.reason and not found.interrupted
     if whole and bars[-1] <= tol:
-        return {"ending": Ending(Word.CONVERGED), "error_estimate": float(bars[-1])}
+        return Verdict(Ending(Word.CONVERGED), float(bars[-1]))
     rough = run.left_out > SHARE * tol
     if whole and rough:
         clause = f"stalled: the start is resolved to {run.left_out:.1e} only"
-        return {"ending": Ending(Word.STALLED, clause), "error_estimate": float(bars[-1])}
+        return Verdict(Ending(Word.STALLED, clause), float(bars[-1]))
     good = np.flatnonzero(bars <= tol)
     until = float(ends[good[-1]]) if len(good) else evolution.span[0]
     estimate = float(bars[good[-1]]) if len(good) else math.inf
@@ -108,9 +121,7 @@ def _judge(found: Estimated, evolution: Evolution, tol: float) -> dict[str, obje
     clause = f"stopped at t = {until:.6g} of {last:.6g}: {reason}"
     clause += f"; up to there the error estimate is {estimate:.1e}" if len(good) else ""
     clause = "" if found.interrupted else clause
-    return {
-        "ending": Ending(word, clause), "error_estimate": math.inf, "trusted_until": until, "estimate_until": estimate,
-    }  # fmt: skip
+    return Verdict(Ending(word, clause), math.inf, until, estimate)
 
 
 def _model(found: Estimated, evolution: Evolution, tol: float) -> MarchedFLM:

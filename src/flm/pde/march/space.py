@@ -135,10 +135,10 @@ class Space:
         ahead = found.ndim - self.num_axes
         others = [j for j in range(self.num_axes) if self.kinds[j] == FOURIER and j != self.half]
         for j in others:
-            found = scipy.fft.ifft(self._spread(found, ahead + j, j), axis=ahead + j, norm="forward")
+            found = np.asarray(scipy.fft.ifft(self._spread(found, ahead + j, j), axis=ahead + j, norm="forward"))
         if self.half is not None:
             n = self.intervals[self.half]
-            found = scipy.fft.irfft(found, n, axis=ahead + self.half, norm="forward")
+            found = np.asarray(scipy.fft.irfft(found, n, axis=ahead + self.half, norm="forward"))
         for j, kind in enumerate(self.kinds):
             if kind != FOURIER:
                 found = self._trigonometric(found, ahead + j, j, alpha[j])
@@ -168,7 +168,7 @@ class Space:
         else:
             if kind == COSINE and order == 0:
                 wide[..., 0] = found[..., 0]
-            values = scipy.fft.dct(wide, type=1, axis=-1)
+            values = np.asarray(scipy.fft.dct(wide, type=1, axis=-1))
         return np.moveaxis(values[..., 1:n] if kind == SINE else values, -1, axis)
 
     def coefficients(self, values: np.ndarray) -> np.ndarray:
@@ -177,16 +177,16 @@ class Space:
         for j, (kind, n, cut) in enumerate(zip(self.kinds, self.intervals, self.cuts, strict=True)):
             axis = ahead + j
             if kind == SINE:
-                found = _first(scipy.fft.dst(found, type=1, axis=axis) / n, cut, axis)
+                found = _first(np.asarray(scipy.fft.dst(found, type=1, axis=axis)) / n, cut, axis)
             elif kind == COSINE:
-                found = _first(scipy.fft.dct(found, type=1, axis=axis) / n, cut + 1, axis)
+                found = _first(np.asarray(scipy.fft.dct(found, type=1, axis=axis)) / n, cut + 1, axis)
                 found[(slice(None),) * axis + (0,)] *= 0.5
         if self.half is not None:
             axis = ahead + self.half
-            found = _first(scipy.fft.rfft(found, axis=axis, norm="forward"), self.cuts[self.half] + 1, axis)
+            found = _first(np.asarray(scipy.fft.rfft(found, axis=axis, norm="forward")), self.cuts[self.half] + 1, axis)
         for j in range(self.num_axes):
             if self.kinds[j] == FOURIER and j != self.half:
-                found = scipy.fft.fft(found, axis=ahead + j, norm="forward")
+                found = np.asarray(scipy.fft.fft(found, axis=ahead + j, norm="forward"))
                 found = np.take(found, self.numbers[j], axis=ahead + j)
         return found
 
@@ -213,15 +213,15 @@ class Space:
             found = np.moveaxis(found, ahead + j, -1)
             up = found[..., 1 : cut + 1]
             if j == self.half:
-                continue_last = np.stack([2 * up.real, -2 * up.imag], axis=-1)
-                first = found[..., :1].real
+                pairs = np.stack([2 * np.real(up), -2 * np.imag(up)], axis=-1)
+                first = np.real(found[..., :1])
             else:
                 down = found[..., : -cut - 1 : -1]
-                continue_last = np.stack([up + down, 1j * (up - down)], axis=-1)
+                pairs = np.stack([up + down, 1j * (up - down)], axis=-1)
                 first = found[..., :1]
-            found = np.concatenate([first, continue_last.reshape(*up.shape[:-1], 2 * cut)], axis=-1)
+            found = np.concatenate([first, pairs.reshape(*up.shape[:-1], 2 * cut)], axis=-1)
             found = np.moveaxis(found, -1, ahead + j)
-        return np.ascontiguousarray(found.real)
+        return np.ascontiguousarray(np.real(found))
 
 
 def _first(array: np.ndarray, count: int, axis: int) -> np.ndarray:

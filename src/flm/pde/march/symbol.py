@@ -156,7 +156,7 @@ class Dynamics:
     def from_eigen(self, coefficients: np.ndarray) -> np.ndarray:
         """The inverse of `to_eigen`; real where coefficients are."""
         found = _apply(self._eigen.back, coefficients)
-        return found if self.space.half is not None else found.real
+        return found if self.space.half is not None else np.real(found)
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class Eigen:
 def _rows(last: np.ndarray) -> np.ndarray:
     """(*shape, C) as (C, *shape), real where it is."""
     found = np.ascontiguousarray(np.moveaxis(last, -1, 0))
-    return np.ascontiguousarray(found.real) if np.iscomplexobj(found) and not found.imag.any() else found
+    return np.ascontiguousarray(np.real(found)) if not np.imag(found).any() else found
 
 
 def _apply(matrices: np.ndarray | None, coefficients: np.ndarray) -> np.ndarray:
