@@ -1,7 +1,7 @@
 """Evolution equations marched in closed form: two solitons, Kuramoto-Sivashinsky, Gray-Scott, a vortex pair.
 
 u_t + u u_x + 0.0025 u_xxx = 0, u_t + u u_x + u_xx + u_xxxx = 0, u_t = d Δu + f (1 - u) - u v^2 with its v, and
-w_t + s_y w_x - s_x w_y = 0.002 Δw with Δs = -w, all periodic
+w_t + s_y w_x - s_x w_y = 0.005 Δw with Δs = -w, all periodic
 
 python examples/evolution.py figures              about a minute: four figures and an animation in the folder `figures`
 python examples/evolution.py figures solitons     one of solitons, chaos, spots, vortices: some seconds
@@ -60,9 +60,9 @@ def vortices() -> flm.PDE:
     # The mean of the vorticity must be zero for a stream function to exist on a torus.
     start = lambda x, y: 5 * (eddy(x, y, PI, PI + 0.5) + eddy(x, y, PI, PI - 0.5)) - 5 * 2 * PI / 6 / (4 * PI**2)
     return flm.PDE(
-        flm.Box(x=(0, 2 * PI), y=(0, 2 * PI), t=(0, 8)),
+        flm.Box(x=(0, 2 * PI), y=(0, 2 * PI), t=(0, 4)),
         [
-            lambda w_t, w_x, w_y, s_x, s_y, w_xx, w_yy: w_t + s_y * w_x - s_x * w_y - 0.002 * (w_xx + w_yy),
+            lambda w_t, w_x, w_y, s_x, s_y, w_xx, w_yy: w_t + s_y * w_x - s_x * w_y - 0.005 * (w_xx + w_yy),
             lambda w, s_xx, s_yy: s_xx + s_yy + w,
         ],
         [flm.initial(start, unknown="w"), flm.periodic("x"), flm.periodic("y")],
@@ -70,7 +70,7 @@ def vortices() -> flm.PDE:
     )
 
 
-PROBLEMS = {"solitons": (solitons, 1e-6), "chaos": (chaos, 1e-3), "spots": (spots, 1e-2), "vortices": (vortices, 1e-3)}
+PROBLEMS = {"solitons": (solitons, 1e-4), "chaos": (chaos, 1e-2), "spots": (spots, 1e-2), "vortices": (vortices, 1e-2)}
 
 
 def frames(solution: flm.Solution, unknown: str, times: np.ndarray, n: int = 121) -> np.ndarray:
