@@ -88,9 +88,9 @@ class Expression:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         return inspect.Signature([inspect.Parameter(name, kind) for name in self.names])
 
-    def fix(self, values: Mapping[str, float]) -> Expression:
+    def fix(self, values: Mapping[str, complex]) -> Expression:
         """The expression with some names replaced by numbers."""
-        inner, fixed = self.closure, {name: np.float64(value) for name, value in values.items()}
+        inner, fixed = self.closure, {name: np.asarray(value) * np.float64(1) for name, value in values.items()}
         left = [(n, c) for n, c in zip(self.names, self.columns, strict=True) if n not in values]
         names, columns = tuple(n for n, _ in left), tuple(c for _, c in left)
         return Expression(self.text, names, columns, lambda known: inner({**fixed, **known}))

@@ -6,8 +6,10 @@ a period of two of its widths and amplitudes of the size of the function.
 
 from __future__ import annotations
 
+import abc
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -28,7 +30,34 @@ COUNTS = (13, 17, 21, 25, 31, 41, 51)  # waves along each axis that are tried
 BLOCK = 4096  # points that are compared with all boxes at once
 
 
-class PiecewiseFLM(AbstractModel):
+class AbstractPieces(AbstractModel):
+    """A function that has one Fourier series on each of many boxes."""
+
+    @property
+    @abc.abstractmethod
+    def num_pieces(self) -> int:
+        """How many boxes."""
+
+    @property
+    @abc.abstractmethod
+    def boxes(self) -> tuple[Box, ...]:
+        """The pieces."""
+
+    @abc.abstractmethod
+    def piece_series(self, piece: int, gap: float = 1e-13) -> PhaseSeries:
+        """The series of one piece, within `gap` of the largest value there."""
+
+    @property
+    def series(self) -> PhaseSeries:
+        """The function as one series in physical units; only for a single piece."""
+        if self.num_pieces > 1:
+            raise NoSeriesError(
+                f"this function has one series for each of its {self.num_pieces} pieces: see `.pieces`."
+            )
+        return self.piece_series(0)
+
+
+class PiecewiseFLM(AbstractPieces):
     """A function that has its own coefficients on each of many boxes.
 
     Args:
@@ -110,30 +139,12 @@ class PiecewiseFLM(AbstractModel):
 
     # --- as waves --------------------------------------------------------------------------------------------------
 
-    @property
-    def series(self) -> PhaseSeries:
-        """The function as one series in physical units; only for a single piece."""
-        if self.num_pieces > 1:
-            raise NoSeriesError(
-                f"this function has one series for each of its {self.num_pieces} pieces: see `.pieces`."
-            )
-        return self.piece_series(0)
-
     def piece_series(self, piece: int, gap: float = 1e-13) -> PhaseSeries:
         """The series of one piece, within `gap` of the largest value there."""
         block = np.asarray(self.coefficients)[piece]
-        shape = block.shape[:-1]
-        size = float(np.sqrt(np.sum(block**2))) or 1.0
-        waves, count = block, COUNTS[-1]
-        for count in COUNTS:
-            waves, error = block, block
-            for j, n in enumerate(shape):
-                matrix, back = _export(n, count)
-                waves = np.moveaxis(np.tensordot(matrix, waves, (1, j)), 0, j)
-                error = np.moveaxis(np.tensordot(back, error, (1, j)), 0, j)
-            if np.sqrt(np.sum((error - block) ** 2)) <= gap * size:
-                break
-        return _to_series(waves, np.asarray(self.lower)[piece], np.asarray(self.upper)[piece], self.map.axes)
+        lower, upper = np.asarray(self.lower)[piece], np.asarray(self.upper)[piece]
+        lines = [Line("waves", (a + b) / 2, PERIOD * (b - a)) for a, b in zip(lower, upper, strict=True)]
+        return to_series(export(block, range(block.ndim - 1), gap), lines, self.map.axes)
 
 
 def _export(n: int, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -144,22 +155,61 @@ def _export(n: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     return matrix, back
 
 
-def _to_series(waves: np.ndarray, lower: np.ndarray, upper: np.ndarray, axes: tuple[str, ...] | None) -> PhaseSeries:
-    """Coefficients of 1, cos, sin, cos, ... along each axis, (count, ..., K), as a series about the piece's center."""
-    m, outputs = waves.ndim - 1, waves.shape[-1]
-    counts = [(count + 1) // 2 for count in waves.shape[:-1]]
-    split = waves
-    for j, half in enumerate(counts):  # axis j becomes (frequency, cosine or sine)
-        cosine = np.take(split, [0, *range(1, 2 * half - 1, 2)], axis=2 * j)
-        sine = np.take(split, [0, *range(2, 2 * half, 2)], axis=2 * j)
-        sine = np.where(np.arange(half).reshape(-1, *(1,) * (sine.ndim - 2 * j - 1)) > 0, sine, 0.0)
-        split = np.stack([cosine, sine], axis=2 * j + 1)
+def export(block: np.ndarray, axes: Sequence[int], gap: float) -> np.ndarray:
+    """Coefficients of Legendre functions along some axes as those of 1, cos, sin, cos 2, ..., within a relative gap."""
+    size = float(np.sqrt(np.sum(block**2))) or 1.0
+    waves = block
+    for count in COUNTS:
+        waves, error = block, block
+        for j in axes:
+            matrix, back = _export(block.shape[j], count)
+            waves = np.moveaxis(np.tensordot(matrix, waves, (1, j)), 0, j)
+            error = np.moveaxis(np.tensordot(back, error, (1, j)), 0, j)
+        if np.sqrt(np.sum((error - block) ** 2)) <= gap * size:
+            break
+    return waves
+
+
+class Line(NamedTuple):
+    """Waves along one axis: 1, cos, sin, cos 2, ... of a period about an origin; or sines, or cosines, alone."""
+
+    kind: str
+    origin: float
+    period: float
+
+    def split(self, waves: np.ndarray, axis: int) -> np.ndarray:
+        """Coefficients along an axis as (frequency, cosine or sine), two axes."""
+        waves = np.moveaxis(waves, axis, -1)
+        if self.kind in ("sine", "cosine"):
+            pair = (np.zeros_like(waves), waves) if self.kind == "sine" else (waves, np.zeros_like(waves))
+        else:
+            first = waves[..., :1]
+            pair = [np.concatenate([first, waves[..., 1::2]], -1), np.concatenate([0 * first, waves[..., 2::2]], -1)]
+        return np.moveaxis(np.stack(pair, axis=-1), (-2, -1), (axis, axis + 1))
+
+    def frequencies(self, count: int) -> np.ndarray:
+        """In radians per unit."""
+        return (np.arange(count) + (self.kind == "sine")) * (2 * np.pi / self.period)
+
+
+def to_series(
+    waves: np.ndarray, lines: Sequence[Line], axes: tuple[str, ...] | None, least: float = 0.0
+) -> PhaseSeries:
+    """Coefficients of waves along each axis, (count, ..., K), as a series; those below a share of the largest are dropped."""
+    m, outputs, split = len(lines), waves.shape[-1], waves
+    for j, line in enumerate(lines):  # axis j becomes (frequency, cosine or sine)
+        split = line.split(split, 2 * j)
+    counts = split.shape[0 : 2 * m : 2]
     order = [*range(0, 2 * m, 2), *range(1, 2 * m, 2), 2 * m]
     coefficients = split.transpose(order).reshape(int(np.prod(counts)), 2**m, outputs)
-    grids = np.meshgrid(*(np.arange(half) for half in counts), indexing="ij")
-    frequencies = np.stack([g.ravel() for g in grids], axis=1) * (2 * np.pi / (PERIOD * (upper - lower)))
+    grids = np.meshgrid(*(line.frequencies(n) for line, n in zip(lines, counts, strict=True)), indexing="ij")
+    frequencies = np.stack([g.ravel() for g in grids], axis=1)
+    if least:
+        size = np.abs(coefficients).max(axis=(1, 2))
+        kept = (size > least * size.max()) | (np.arange(len(size)) == size.argmax())
+        frequencies, coefficients = frequencies[kept], coefficients[kept]
     coefficients = coefficients[..., 0] if outputs == 1 else coefficients
-    return SeparableSeries(frequencies, coefficients, axes).phase().shift((lower + upper) / 2)
+    return SeparableSeries(frequencies, coefficients, axes).phase().shift(np.array([line.origin for line in lines]))
 
 
 @eqx.filter_jit

@@ -14,6 +14,7 @@ from flm.language.arguments import Named, Names, Residual, as_named, described, 
 from flm.language.learn import Learn
 from flm.language.piecewise import Piecewise, at_points
 from flm.pde.boundary import unclaimed
+from flm.pde.complex_unknowns import ComplexUnknowns
 from flm.pde.conditions import Condition, Data, Periodic
 from flm.pde.fluxes import bind_fluxes
 from flm.wording import InputError, InputTypeError
@@ -65,6 +66,7 @@ class PDE:
         equation: a residual, or a list of them, by argument name: `lambda u_t, u_xx: u_t - 0.1 * u_xx`.
         conditions: what `on`, `initial`, `dirichlet`, `neumann`, `robin`, `periodic` and `data` return.
         unknowns: names of the unknown functions.
+        complex_unknowns: those that are complex; inside and in the answer h is the two real unknowns h_re and h_im.
         parameters: numbers, `Learn` for those to be found from data, or `Piecewise` for those that jump.
         flux: what flows across the faces where a parameter jumps, by argument name, `lambda a, u_n: a * u_n`; `u_n` by
             default. For systems a dict by unknown.
@@ -85,6 +87,7 @@ class PDE:
         conditions: Iterable[Any] = (),
         *,
         unknowns: Iterable[str] = ("u",),
+        complex_unknowns: Iterable[str] = (),
         parameters: Mapping[str, Any] | None = None,
         flux: Any = None,
         exact: Any = None,
@@ -96,13 +99,16 @@ class PDE:
             raise InputTypeError(f'`unknowns` must be names such as ("u", "v"); got {unknowns!r}.')
         if parameters is not None and not isinstance(parameters, Mapping):
             raise InputTypeError(f"`parameters` must be a dict of numbers by name; got {parameters!r}.")
-        self.unknowns = (unknowns,) if isinstance(unknowns, str) else tuple(unknowns)
+        one = lambda names: (names,) if isinstance(names, str) else tuple(names)
+        parts = ComplexUnknowns(one(unknowns), one(complex_unknowns))
+        self.unknowns = parts.real_names()
         self.parameters = dict(parameters or {})
         self._check_names()
         names = Names(domain.axes, self.unknowns, tuple(self.parameters))
         equations = equation if isinstance(equation, list | tuple) else [equation]
         if not equations:
             raise InputError("`equation` must be a function or a list of at least one; got an empty list.")
+        equations = [part for i, f in enumerate(equations) for part in parts.split(f, f"`equation[{i}]`")]
         labels = ["`equation`"] if len(equations) == 1 else [f"`equation[{i}]`" for i in range(len(equations))]
         bound = [self.bind(f, names, label) for f, label in zip(equations, labels, strict=True)]
         self.equations = tuple(
@@ -111,13 +117,15 @@ class PDE:
         )
         flat = _flatten(conditions)
         self.source = {"equation": equation, "conditions": flat, "flux": flux}
+        self.source |= {"unknowns": unknowns, "complex_unknowns": complex_unknowns}
+        flat = parts.conditions(flat)
         found = [self._blocks(c, f"`conditions[{i}]`") for i, c in enumerate(flat)]
         named = [block for blocks in found for block in blocks]
         self.condition_blocks = tuple(zip(flat, found, strict=True))
         self.conditions = tuple(unclaimed(block, named, self.equations) for block in named)
         self.fluxes = bind_fluxes(flux, self)
         self._check_values()
-        self.exact = self._bind_exact(exact)
+        self.exact = self._bind_exact(exact, parts)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -269,10 +277,10 @@ class PDE:
                 "`parameters` with flm.Learn must come with measured values: add flm.data(points, values)."
             )
 
-    def _bind_exact(self, exact: Any) -> tuple[Residual, ...] | None:
+    def _bind_exact(self, exact: Any, parts: ComplexUnknowns) -> tuple[Residual, ...] | None:
         if exact is None:
             return None
-        by_name = exact if isinstance(exact, Mapping) else {self.unknowns[0]: exact}
+        by_name = parts.exact(dict(exact) if isinstance(exact, Mapping) else {parts.unknowns[0]: exact})
         if set(by_name) != set(self.unknowns):
             raise InputError(f"`exact` must give {', '.join(self.unknowns)}; got {', '.join(map(str, by_name))}.")
         names = Names(self.axes, self.unknowns, tuple(self.parameters))

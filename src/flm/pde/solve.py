@@ -1,13 +1,15 @@
 """Solving PDEs and ODEs: which method serves which problem.
 
-Pieces solve problems on boxes of up to three axes. One series of long waves (`waves`) solves the rest: regions, four and more
-axes, unknown parameters; and whatever asks for a number of sub-networks.
+Pieces solve problems on boxes of up to three axes; where one piece is not enough and space is periodic or has sides that fit
+a sine or cosine series, evolution equations are marched (`march`). One series of long waves (`waves`) solves the rest:
+regions, four and more axes, unknown parameters; and whatever asks for a number of sub-networks.
 """
 
 from __future__ import annotations
 
 from flm.models import AbstractLinearModel
-from flm.pde.pieces.setup import can_serve
+from flm.pde.march.solve import solve_by_march, try_march
+from flm.pde.pieces.setup import MAX_AXES, can_serve
 from flm.pde.pieces.solve import solve_in_pieces
 from flm.pde.problem import PDE
 from flm.pde.waves.linear_models import solve_linear_model
@@ -16,9 +18,9 @@ from flm.results import Listener, Solution, Word
 from flm.results.status import DOUBTFUL
 from flm.wording import InputError, did_you_mean
 
-METHODS = ("pieces", "waves", "enriched")
+METHODS = ("pieces", "march", "waves", "enriched")
 SUCCESSORS = {"lattice": "waves", "windows": "pieces"}
-FINAL = DOUBTFUL | {Word.CONVERGED, Word.INTERRUPTED}  # endings after which no other method is tried
+FINAL = DOUBTFUL | {Word.CONVERGED, Word.INTERRUPTED, Word.STOPPED}  # endings after which no other method is tried
 
 
 def solve_pde(
@@ -37,8 +39,9 @@ def solve_pde(
         problem: what to solve.
         tol: relative L2 error, worst unknown.
         num_subnets: the best series of this many sub-networks instead.
-        method: "pieces" is many small series, "waves" one series on a growing lattice, "enriched" one series with singular
-            functions at the corners and holes of a planar region, a linear model its least-squares fit; None chooses.
+        method: "pieces" is many small series, "march" a series in space whose coefficients move in time, "waves" one series on
+            a growing lattice, "enriched" one series with singular functions at the corners and holes of a planar region, a
+            linear model its least-squares fit; None chooses.
         max_columns: linear unknowns of all pieces, or of one dense least-squares problem.
         seed: fixes points and random starts of the waves.
         progress: called with each step.
@@ -54,6 +57,8 @@ def solve_pde(
         raise InputError(
             f"`method` must be None or one of {known} for a PDE; got {method!r}.{did_you_mean(str(method), METHODS)}"
         )
+    if method == "march" and num_subnets is None:
+        return solve_by_march(problem, tol, progress)
     serves = can_serve(problem, max_columns)
     if method == "pieces" and (num_subnets is not None or not serves):
         raise InputError(
@@ -68,9 +73,11 @@ def solve_pde(
     by_waves = lambda: solve_by_waves(
         problem, tol, num_subnets=num_subnets, method=method, max_columns=max_columns, seed=seed, progress=progress
     )
+    marched = lambda: try_march(problem, tol, progress) if method is None else None
     if num_subnets is not None or method in ("waves", "enriched") or not serves:
-        return by_waves()
-    solution = solve_in_pieces(problem, tol, max_columns=max_columns, progress=progress)
+        solution = marched() if num_subnets is None and len(problem.axes) > MAX_AXES else None
+        return solution or by_waves()
+    solution = solve_in_pieces(problem, tol, max_columns=max_columns, progress=progress, between=marched)
     if method == "pieces" or problem.jumping or solution.status.word in FINAL:
         return solution
     other = by_waves()

@@ -20,7 +20,17 @@ from flm.wording import did_you_mean, short
 MAX_READINGS = 1_000_000
 MAX_HEADER = 65_536  # characters
 NOTES = ("title", "description")
-PDE_TABLES = ("domain", "parameters", "equation", "conditions", "exact", "data", "unknowns", "periodic")
+PDE_TABLES = (
+    "domain",
+    "parameters",
+    "equation",
+    "conditions",
+    "exact",
+    "data",
+    "unknowns",
+    "complex_unknowns",
+    "periodic",
+)
 
 
 def read_domain(outline: Outline) -> Any:
@@ -52,12 +62,16 @@ def read_pde(outline: Outline) -> Callable[[], PDE]:
     outline.keys(outline.tree, (*PDE_TABLES, *NOTES), outline.place)
     domain = read_domain(outline)
     unknowns = outline.names(outline.tree.get("unknowns", ["u"]), outline.at("", "unknowns"))
+    named = outline.tree.get("complex_unknowns", [])
+    complex_ones = outline.names(named, outline.at("", "complex_unknowns")) if named != [] else ()
+    # With complex unknowns i is the imaginary unit, unless something else is called so.
+    unit = {} if not complex_ones or "i" in (*domain.axes, *unknowns, *outline.parameters) else {"i": 1j}
     inside = Names(domain.axes, unknowns, tuple(outline.parameters))
     border = Names(domain.axes, unknowns, tuple(outline.parameters), normals=True)
-    known = lambda names, what: lambda name: names.resolve(name, what)
+    known = lambda names, what: lambda name: None if name in unit else names.resolve(name, what)
     flux = _flux(outline, unknowns, known(border, "the flux"))
     equations = [
-        outline.equation(text, outline.at("equation", key), known(inside, "the equation"))
+        outline.equation(text, outline.at("equation", key), known(inside, "the equation")).fix(unit)
         for key, text in outline.table("equation", required=True).items()
         if key != "flux"
     ]
@@ -67,16 +81,15 @@ def read_pde(outline: Outline) -> Callable[[], PDE]:
         with sentences(place):
             domain.piece(where)
         for text in texts if isinstance(texts, list) else [texts]:
-            conditions.append(on(where, outline.equation(text, place, known(border, "the condition"))))
+            conditions.append(on(where, outline.equation(text, place, known(border, "the condition")).fix(unit)))
     around = outline.tree.get("periodic", [])
     for axis in outline.names(around, outline.at("", "periodic")) if around != [] else ():
         conditions.append(periodic(axis))
     conditions += _data(outline, domain, unknowns, inside)
     exact = read_exact(outline, unknowns, (*domain.axes, *outline.parameters))
     parameters = outline.parameters
-    return lambda: PDE(
-        domain, equations, conditions, unknowns=unknowns, parameters=parameters, flux=flux or None, exact=exact or None
-    )
+    options = {"unknowns": unknowns, "complex_unknowns": complex_ones, "parameters": parameters}
+    return lambda: PDE(domain, equations, conditions, flux=flux or None, exact=exact or None, **options)
 
 
 def _flux(outline: Outline, unknowns: tuple[str, ...], known: Callable[[str], Any]) -> dict[str, Expression]:

@@ -17,7 +17,7 @@ from jaxtyping import Array
 from flm.domains import AbstractDomain, Box
 from flm.domains.base import EDGE
 from flm.models import AbstractModel
-from flm.models.pieces import PiecewiseFLM
+from flm.models.pieces import AbstractPieces
 from flm.results.result import AbstractResult, optional_module
 from flm.series import PhaseSeries
 from flm.wording import InputError, InputTypeError, NoSeriesError, OutsideWarning, UnknownNameError, short
@@ -203,7 +203,7 @@ class Solution(AbstractResult):
     def pieces(self) -> tuple[tuple[AbstractDomain, PhaseSeries], ...]:
         """(box, series) for each piece; the whole domain and its series when there is one."""
         found = self._all_series()
-        boxes = self.model.boxes if isinstance(self.model, PiecewiseFLM) else (self._region,)
+        boxes = self.model.boxes if isinstance(self.model, AbstractPieces) else (self._region,)
         return tuple((box, self._part_of(make())) for box, make in zip(boxes, found, strict=True))
 
     @cached_property
@@ -212,7 +212,7 @@ class Solution(AbstractResult):
 
         Zero where the solution is its series.
         """
-        if not isinstance(self.model, PiecewiseFLM):
+        if not isinstance(self.model, AbstractPieces):
             return 0.0
         worst, largest = 0.0, 0.0
         for box, series in self.pieces:
@@ -225,7 +225,7 @@ class Solution(AbstractResult):
     def _all_series(self) -> list[Callable[[], PhaseSeries]]:
         """How to make the series of each piece, all unknowns together, within a gap in the mean: the largest is larger."""
         model = self.model
-        if isinstance(model, PiecewiseFLM):
+        if isinstance(model, AbstractPieces):
             gap = max(self.tolerance / 100, 1e-13) if self.tolerance > 0 else 1e-13
             return [partial(model.piece_series, piece, gap) for piece in range(model.num_pieces)]
         series = getattr(model, "series", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +34,14 @@ class Pieces:
     bar_until: float | None = None  # and how sure it is up to there
 
 
-def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progress: Listener) -> Solution:
+def solve_in_pieces(
+    problem: PDE,
+    tol: float,
+    *,
+    max_columns: int | None,
+    progress: Listener,
+    between: Callable[[], Solution | None] = lambda: None,
+) -> Solution:
     """One piece by a short ladder; then slabs in time where the problem marches, or a tree of pieces.
 
     Args:
@@ -41,12 +49,15 @@ def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progre
         tol: relative L2 error, worst unknown.
         max_columns: coefficients of all pieces; by default what half of the free memory holds.
         progress: called with each step.
+        between: another method, asked where one piece is not enough; None where it does not serve.
     """
     began = time.perf_counter()
     turned = _time_last(problem)
     setup, record = set_up(turned), Record(progress)
     max_columns = memory_columns(setup, tol) if max_columns is None else max_columns
-    found = _search(setup, turned, tol, max_columns, record)
+    found = _search(setup, turned, tol, max_columns, record, between)
+    if isinstance(found, Solution):
+        return found
     order = tuple(turned.axes.index(axis) for axis in problem.axes)
     return Solution(
         model=as_model(found.answers, problem.axes, len(problem.unknowns), order),
@@ -76,13 +87,14 @@ def _time_last(problem: PDE) -> PDE:
         Box(**{axis: (low, high) for axis, (low, high) in bounds.items()}),
         problem.source["equation"],
         problem.source["conditions"],
-        unknowns=problem.unknowns,
         parameters=problem.parameters,
-        flux=problem.source["flux"],
+        **{name: problem.source[name] for name in ("unknowns", "complex_unknowns", "flux")},
     )
 
 
-def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record) -> Pieces:
+def _search(
+    setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record, between: Callable[[], Solution | None]
+) -> Pieces | Solution:
     search = Adaptation(setup, tol, max_columns, record)
     if setup.is_linear and search.is_homogeneous():
         return Pieces([search.zero()], 0.0, Ending(Word.TRIVIAL, note="give a source or data"))
@@ -98,6 +110,9 @@ def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Re
             doubt = _doubt(search, 0.0 if marching is not None else PIVOT)
             if doubt is not None:
                 return doubt
+        other = between()
+        if other is not None:
+            return other
         march = marching.run() if marching is not None else None
         if march is not None:
             return Pieces(march.slabs, march.bar, march.ending, march.until, march.bar_until)

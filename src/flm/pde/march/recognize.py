@@ -1,0 +1,269 @@
+"""Recognition: which problems are u' = Lu + N(u, x, t) with L of constant coefficients, and what L and N are.
+
+Slopes of the residuals at random points and states say everything: the matrix of the highest time derivatives must not depend
+on the state; a derivative whose slopes are the same everywhere belongs to L, and N is the residual without it. An unknown
+without a time derivative is one of two things: it follows from a constraint (a stream function), or it keeps one (a
+pressure that enters by its gradient alone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from flm.domains import Box
+from flm.language.arguments import Jet, Reference, Residual, unique_jets
+from flm.numerics.elementwise import Values, as_numpy
+from flm.pde.march.sides import SAME, Lift, Unfit, read_sides
+from flm.pde.problem import PDE
+
+PROBES = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Evolution:
+    """A problem as first-order evolution of its states.
+
+    Attributes:
+        space: which axes of the problem are space; `time` is the other.
+        kinds: the series along each of them.
+        states: (unknown, order in time) of everything that evolves.
+        algebraic: unknowns without a time derivative.
+        linear: L by jet: slopes of the rates of the evolving unknowns, (E,).
+        constraints: slopes of the equations without a time derivative by jet, (number of them,).
+        evaluated: the jets that N needs.
+    """
+
+    problem: PDE
+    time: int
+    space: tuple[int, ...]
+    kinds: tuple[str, ...]
+    lift: Lift
+    states: tuple[tuple[int, int], ...]
+    algebraic: tuple[int, ...]
+    equations: tuple[Residual, ...]
+    inverse: np.ndarray | None
+    linear: dict[Jet, np.ndarray]
+    constraints: dict[Jet, np.ndarray]
+    evaluated: tuple[Jet, ...]
+    starts: tuple[Start, ...]
+
+    @property
+    def tops(self) -> tuple[int, ...]:
+        """The places in `states` of the highest order of each evolving unknown."""
+        return tuple(i for i, (k, d) in enumerate(self.states) if (k, d + 1) not in self.states)
+
+    @property
+    def bounds(self) -> tuple[tuple[float, float], ...]:
+        """Of space."""
+        return tuple((float(a), float(b)) for a, b in np.asarray(self.problem.domain.bounds)[list(self.space)])
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """First and last time."""
+        low, high = np.asarray(self.problem.domain.bounds, float)[self.time]
+        return float(low), float(high)
+
+    def along_space(self, jet: Jet) -> tuple[int, ...]:
+        """The space part of a jet's orders."""
+        return tuple(jet[1][j] for j in self.space)
+
+    @cached_property
+    def passed(self) -> tuple[Jet, ...]:
+        """The jets whose values the rates take: with a lift, those of L too."""
+        return (*self.evaluated, *(self.linear if self.lift else ()))
+
+    @cached_property
+    def is_forced(self) -> bool:
+        """Whether there is anything beside L."""
+        if self.evaluated or self.lift:
+            return True
+        points = self.problem.domain.interior(PROBES, seed=4, warp=False)
+        return bool(np.abs(self.rates(list(points.T), np.zeros((0, PROBES)))).max() > 0)
+
+    @cached_property
+    def _programs(self) -> list[Callable[..., Values]]:
+        return [as_numpy(r.function, len(r.references)) or _eager(r) for r in self.equations]
+
+    def rates(self, coordinates: Sequence[Values], values: np.ndarray) -> np.ndarray:
+        """N, (E, ...): the mass matrix's inverse times the residuals without L.
+
+        Args:
+            coordinates: one array per axis of the problem, which broadcast together.
+            values: of the passed jets, (A, ...).
+        """
+        tops = [self._top(i) for i in self.tops]
+        shape = np.broadcast_shapes(*(np.shape(c) for c in coordinates), values.shape[1:])
+
+        def rows(unit: int | None) -> np.ndarray:
+            given = dict(zip(self.passed, values, strict=True)) | ({} if unit is None else {tops[unit]: 1.0})
+            found = [
+                program(*(self._argument(r, coordinates, given) for r in residual.references))
+                for program, residual in zip(self._programs, self.equations, strict=True)
+            ]
+            return np.stack([np.broadcast_to(np.asarray(f), shape) for f in found])
+
+        with np.errstate(all="ignore"):  # a window that overflows is rejected
+            base = rows(None)
+            if self.inverse is not None:
+                return -np.tensordot(self.inverse, base, (1, 0))
+            mass = np.stack([rows(i) - base for i in range(len(tops))], axis=1)  # (E, E, ...)
+        return -np.moveaxis(
+            np.linalg.solve(np.moveaxis(mass, (0, 1), (-2, -1)), np.moveaxis(base, 0, -1)[..., None])[..., 0], -1, 0
+        )
+
+    def _argument(self, reference: Reference, coordinates: Sequence[Values], given: dict[Jet, Values]) -> Values:
+        if reference.kind == "axis":
+            return coordinates[reference.index]
+        if reference.kind == "parameter":
+            return float(self.problem.parameter_start[reference.index])
+        return given.get((reference.index, reference.alpha), 0.0)
+
+    def _top(self, state: int) -> Jet:
+        k, d = self.states[state]
+        return k, tuple((d + 1) * (j == self.time) for j in range(len(self.problem.axes)))
+
+
+def _eager(residual: Residual) -> Callable[..., Values]:
+    """A function that is more than elementwise operations, as it stands."""
+    return lambda *values: np.asarray(residual.function(*np.broadcast_arrays(*values)))
+
+
+def recognize(problem: PDE) -> Evolution:
+    """The problem as an evolution; `Unfit` says what does not fit."""
+    axes = problem.axes
+    if not isinstance(problem.domain, Box) or "t" not in axes or not 2 <= len(axes) <= 4:
+        raise Unfit("the domain must be a box of one to three space axes and an axis t")
+    if problem.learned or any(block.kind == "data" for block in problem.conditions):
+        raise Unfit("there must be nothing to learn and no data")
+    time = axes.index("t")
+    if problem.periodic_axes[time]:
+        raise Unfit("t must not be periodic")
+    space = tuple(j for j in range(len(axes)) if j != time)
+    residuals = [block.residual for block in problem.equations]
+    jets, unknowns = unique_jets(residuals), range(len(problem.unknowns))
+    order = [max([alpha[time] for k, alpha in jets if k == unknown], default=0) for unknown in unknowns]
+    states = tuple((k, d) for k in unknowns for d in range(order[k]))
+    algebraic = tuple(k for k in unknowns if order[k] == 0)
+    tops = [(k, tuple(order[k] * (j == time) for j in range(len(axes)))) for k in unknowns if order[k]]
+    moving = [r for r in residuals if set(r.jets) & set(tops)]
+    still = [r for r in residuals if not set(r.jets) & set(tops)]
+    if not tops or len(moving) != len(tops) or len(still) != len(algebraic):
+        raise Unfit("there must be one equation with a time derivative for each unknown that has one")
+    for k, alpha in jets:
+        if order[k] and alpha[time] == order[k] and sum(alpha) > alpha[time]:
+            raise Unfit(f"the highest time derivative of {problem.unknowns[k]} must not be differentiated in space")
+    highest = np.array(
+        [[max([alpha[j] for k, alpha in jets if k == u], default=0) for j in space] for u in unknowns], int
+    )
+    kinds, lift = read_sides(problem, space, highest)
+    slopes = _slopes(problem, moving, tops)
+    others = [jet for jet in jets if jet not in tops]
+    linear = {jet: row[:, 0] for jet, row in slopes.by_jet.items() if np.ptp(row, axis=1).max() <= SAME * slopes.size}
+    odd = lambda jet: any(jet[1][j] % 2 for j, kind in zip(space, kinds, strict=True) if kind != "fourier")
+    linear = {jet: row for jet, row in linear.items() if not odd(jet)}
+    evolution = Evolution(
+        problem, time, space, kinds, lift, states, algebraic, tuple(moving), slopes.inverse, linear,
+        _constraints(problem, still, time), tuple(jet for jet in others if jet not in linear and jet in slopes.by_jet),
+        _starts(problem, states, time),
+    )  # fmt: skip
+    if algebraic and set(kinds) != {"fourier"}:
+        raise Unfit("an unknown without a time derivative needs periodic axes")
+    return evolution
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """By jet the slopes of the rates at all probes, (E, probes); the mass matrix's inverse where that is constant."""
+
+    by_jet: dict[Jet, np.ndarray]
+    inverse: np.ndarray | None
+    size: float
+
+
+def _slopes(problem: PDE, moving: Sequence[Residual], tops: Sequence[Jet]) -> Slopes:
+    points, rng = problem.domain.interior(PROBES, seed=4, warp=False), np.random.default_rng(5)
+    jets = unique_jets(moving)
+    states = [dict(zip(jets, 1 + 0.5 * rng.uniform(-1, 1, (len(jets), PROBES)), strict=True)) for _ in range(3)]
+    by_state = []
+    for state in states:
+        table = np.zeros((len(moving), len(jets), PROBES))
+        for i, r in enumerate(moving):
+            rows = r.linearize(points, np.stack([state[jet] for jet in r.jets]), problem.parameter_start).by_jet
+            for jet, row in zip(r.jets, rows, strict=True):
+                table[i, jets.index(jet)] = row
+        by_state.append(table)
+    places = [jets.index(top) for top in tops]
+    mass = by_state[0][:, places]  # (E, E, probes)
+    if any(np.abs(table[:, places] - mass).max() > SAME * np.abs(mass).max() for table in by_state[1:]):
+        raise Unfit(
+            "the equations must be affine in the highest time derivatives, with factors that depend on x and t alone"
+        )
+    matrices = np.moveaxis(mass, -1, 0)
+    if not np.isfinite(matrices).all() or np.linalg.cond(matrices).max() > 1e10:
+        raise Unfit("the equations must determine the highest time derivative of each unknown")
+    inverses = np.linalg.inv(matrices)
+    rates = np.concatenate([-np.einsum("pij,jap->iap", inverses, table) for table in by_state], axis=-1)
+    constant = np.ptp(mass, axis=-1).max() <= SAME * np.abs(mass).max()
+    by_jet = {jet: rates[:, a] for a, jet in enumerate(jets) if jet not in tops}
+    size = max([float(np.abs(row).max()) for row in by_jet.values()], default=1.0)
+    return Slopes(by_jet, inverses[0] if constant else None, size)
+
+
+def _constraints(problem: PDE, still: Sequence[Residual], time: int) -> dict[Jet, np.ndarray]:
+    """The equations without a time derivative: linear, of constant coefficients, without a source."""
+    points, rng = problem.domain.interior(PROBES, seed=4, warp=False), np.random.default_rng(6)
+    out = {jet: np.zeros(len(still)) for jet in unique_jets(still)}
+    for i, r in enumerate(still):
+        first, second = (
+            r.linearize(points, s, problem.parameter_start) for s in 1 + rng.uniform(size=(2, len(r.jets), PROBES))
+        )
+        source = r.linearize(points, np.zeros((len(r.jets), PROBES)), problem.parameter_start).value
+        spread = np.ptp(np.concatenate([first.by_jet, second.by_jet], axis=1), axis=1).max()
+        if spread > SAME or np.abs(source).max() > SAME or any(alpha[time] for _, alpha in r.jets):
+            raise Unfit(
+                "an equation without a time derivative must be linear, of constant coefficients, without a source"
+            )
+        for jet, row in zip(r.jets, first.by_jet, strict=True):
+            out[jet][i] = row[0]
+    return out
+
+
+@dataclass(frozen=True)
+class Start:
+    """An initial condition: a residual that is affine in one of its jets, and in no other."""
+
+    residual: Residual
+    jet: int
+
+    def values(self, points: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """What it gives at points (P, m)."""
+        found = self.residual.linearize(points, np.zeros((len(self.residual.jets), len(points))), parameters)
+        return -found.value / found.by_jet[self.jet]
+
+
+def _starts(problem: PDE, states: tuple[tuple[int, int], ...], time: int) -> tuple[Start, ...]:
+    """The initial condition of each state, in their order."""
+    found: dict[tuple[int, int], Start] = {}
+    points = problem.domain.interior(PROBES, seed=4, warp=False)
+    for block in problem.conditions:
+        if block.kind != "initial":
+            continue
+        jets, residual = block.residual.jets, block.residual
+        states_at = np.random.default_rng(8).uniform(0.5, 1.5, (2, len(jets), PROBES))
+        slopes = np.stack([residual.linearize(points, s, problem.parameter_start).by_jet for s in states_at])
+        own = np.flatnonzero(np.abs(slopes).max(axis=(0, 2)) > SAME * np.abs(slopes).max())
+        alpha = jets[own[0]][1] if len(own) == 1 else (1,) * len(problem.axes)
+        even = np.abs(slopes[1] - slopes[0]).max() <= SAME * np.abs(slopes).max()
+        if not even or sum(alpha) != alpha[time] or any(face.patches[0].keep for face in block.faces):
+            raise Unfit("an initial condition must give one unknown or one of its time derivatives on all of space")
+        state = (jets[own[0]][0], alpha[time])
+        if state in found:
+            raise Unfit("an initial condition must give each unknown once")
+        found[state] = Start(residual, int(own[0]))
+    if set(found) != set(states):
+        raise Unfit("there must be an initial condition for each unknown and each time derivative but the highest")
+    return tuple(found[state] for state in states)

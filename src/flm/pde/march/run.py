@@ -1,0 +1,279 @@
+"""One run: windows in time whose length follows N, waves in space whose number follows the answer.
+
+A window is solved by sweeps, U ← e^{hΛ}u + h Σ w N(U), all its nodes at once; sweeps that do not contract and a last
+coefficient of N in time that is too large halve it. The last waves in space double their number. What is handed over are
+polynomials in time: where the exponentials of a window change faster than its N, it is halved until a polynomial of
+the same degree follows them, which costs no evaluation of N.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from flm.pde.march.collocation import Collocation
+from flm.pde.march.recognize import Evolution
+from flm.pde.march.space import Space
+from flm.pde.march.symbol import Dynamics
+from flm.results import Record
+
+TICKS = 2**30  # of the whole time: windows begin and end at multiples of their length
+SHORTEST = TICKS >> 22
+FIRST = TICKS >> 4  # the first window that is tried, unless everything is linear
+SHARE = 0.1  # of the tolerance for space, and for time
+SWEEPS, CONTRACTION, PATIENCE = 24, 0.7, 4
+NOISE, FLAT = 10.0, 3  # times the share of the tolerance for time; halvings that settle that more than that is noise
+ROUNDING = 1e-14  # relative, of one window
+GROWTH = 4.0  # e-foldings of the fastest growing wave in a window
+HALVINGS = 12  # of a window that is handed over
+HANDED = 0.1  # of the tolerance: the last coefficients in time of what is handed over
+MOST = {1: 16384, 2: 1024, 3: 128}  # intervals along an axis
+SAMPLED = {1: 64, 2: 8, 3: 2}  # times the first size: where the start is looked at
+
+
+@dataclass(frozen=True)
+class Window:
+    """All unknowns on a stretch of time: Legendre coefficients in time of coefficients in space, (K, unknowns, *shape)."""
+
+    begin: float
+    end: float
+    space: Space
+    coefficients: np.ndarray
+
+
+class Start(NamedTuple):
+    """The states at the first time in a space that resolves them, and what it leaves out, relative."""
+
+    space: Space
+    states: np.ndarray
+    left_out: float
+
+
+class Step(NamedTuple):
+    """A window's states and N along eigenvectors at its nodes, and its error in time as a share of what is allowed."""
+
+    states: np.ndarray
+    forcing: np.ndarray | None
+    error: float
+
+
+@dataclass
+class Trajectory:
+    """Windows from the start to wherever the run came, and why it stopped there; no reason at the end of time."""
+
+    windows: list[Window] = field(default_factory=list)
+    until: float = -np.inf
+    reason: str = ""
+    left_out: float = 0.0
+    gap: float = 0.0  # of polynomials in time to what they follow, where halving ended
+    work: float = 0.0
+
+
+def resolve_start(evolution: Evolution, base: int, tol: float) -> Start:
+    """The smallest space of base · 2^i intervals that leaves out less than a share of the tolerance of every state."""
+    d = len(evolution.kinds)
+    space = Space(evolution.kinds, evolution.bounds, (base * SAMPLED[d],) * d)
+    while True:
+        states = Dynamics(evolution, space).start()
+        small = _cut_to(space, states, base, SHARE * tol)
+        if small.left_out <= SHARE * tol or max(space.intervals) >= MOST[d] // 2:
+            return small
+        space = space.doubled(range(d))
+
+
+def _cut_to(space: Space, states: np.ndarray, base: int, limit: float) -> Start:
+    size = _positive(space.norms(states))
+    cut = Space(space.kinds, space.bounds, (base,) * space.num_axes)
+    beyond = lambda j, n: space.norms(
+        np.where(_beyond(space, j, Space(space.kinds, space.bounds, (n,) * space.num_axes).cuts[j]), states, 0.0)
+    )
+    intervals, left = list(cut.intervals), 0.0
+    for j in range(space.num_axes):
+        while intervals[j] < space.intervals[j] and (beyond(j, intervals[j]) / size).max() > limit:
+            intervals[j] *= 2
+        # The largest space cannot be seen from outside: what its second half holds bounds what it leaves out.
+        whole = intervals[j] >= space.intervals[j]
+        left = max(left, float((beyond(j, intervals[j] // 2 if whole else intervals[j]) / size).max()))
+    small = Space(space.kinds, space.bounds, tuple(intervals))
+    return Start(small, small.padded(states, space), left)
+
+
+def _beyond(space: Space, axis: int, cut: int) -> np.ndarray:
+    shape = tuple(-1 if i == axis else 1 for i in range(space.num_axes))
+    return (np.abs(space.numbers[axis]) > cut).reshape(shape)
+
+
+def _positive(sizes: np.ndarray) -> np.ndarray:
+    """Sizes to divide by: of functions that are zero beside the others, a trace of the largest."""
+    return np.maximum(sizes, 1e-10 * sizes.max()) if sizes.max() > 0 else np.ones_like(sizes)
+
+
+@dataclass
+class Pace:
+    """How long windows are, in ticks.
+
+    A window whose error is too large is halved. Where that does not lower the error, it is the noise of the last waves in space
+    that no window resolves: it is allowed from then on, at once where it is small and else after some halvings. What it does to the
+    answer shows between the two runs of an estimate.
+    """
+
+    ticks: int
+    allowed: float = 1.0
+    rejected: float = np.inf  # the error of the window that was halved last
+    flat: int = 0  # halvings that did not lower it
+    wait: int = 0  # windows before a longer one is tried again without being sure of it
+    patience: int = 2
+
+    def accepts(self, step: Step | None) -> bool:
+        """Whether a window will do; if not, the next length to try is set."""
+        if step is not None and step.error <= self.allowed:
+            self.rejected, self.flat = np.inf, 0
+            return True
+        error = np.inf if step is None else step.error
+        self.flat = self.flat + 1 if self.rejected / 4 < error < np.inf else 0
+        if self.flat and (error <= NOISE or self.flat == FLAT):
+            self.allowed, self.ticks = 1.5 * max(error, self.rejected), self.ticks << self.flat
+            self.rejected, self.flat = np.inf, 0
+            return False
+        self.rejected, self.ticks = error, self.ticks // 2
+        self.patience = min(2 * self.patience, 32)
+        self.wait = self.patience
+        return False
+
+    def lengthen(self, error: float, sure: float, place: int) -> None:
+        """Double the length where the error is small, or small enough to try."""
+        self.wait -= 1
+        if place % (2 * self.ticks) == 0 and place < TICKS:
+            if error < sure:
+                self.ticks, self.patience = 2 * self.ticks, 2
+            elif self.wait <= 0 and error < self.allowed / 2:
+                self.ticks, self.wait = 2 * self.ticks, self.patience
+
+
+class Run:
+    """A march at one tolerance.
+
+    Args:
+        evolution: what evolves.
+        tol: relative L2 error that the run aims at.
+        base: the first number of intervals along each axis; it doubles.
+        num_nodes: of a window.
+        most_work: evaluations of N at grid points.
+        record: told of windows.
+    """
+
+    def __init__(self, evolution: Evolution, tol: float, base: int, num_nodes: int, most_work: float, record: Record):
+        self.evolution, self.tol, self.base, self.record = evolution, tol, base, record
+        self.collocation, self.most_work = Collocation(num_nodes), most_work
+        self.begin, end = evolution.span
+        self.whole = end - self.begin
+        self.found = Trajectory(until=self.begin)
+
+    def march(self) -> Trajectory:
+        """From the start to the end, or to where it stopped."""
+        found, start = self.found, resolve_start(self.evolution, self.base, self.tol)
+        dynamics, states = Dynamics(self.evolution, start.space), start.states
+        found.left_out = start.left_out
+        self.sizes = _positive(start.space.norms(states))
+        self.given = np.zeros(len(self.evolution.problem.unknowns))
+        place, pace = 0, Pace(FIRST if self.evolution.is_forced else TICKS)
+        while place < TICKS:
+            h, t = self.whole * pace.ticks / TICKS, self.begin + self.whole * place / TICKS
+            fast = float(np.real(dynamics.rates).max()) * h
+            step = self._step(dynamics, states, t, h) if fast <= GROWTH else None
+            if not pace.accepts(step):
+                if pace.ticks < SHORTEST or found.work > self.most_work:
+                    found.reason = self._why(h, start)
+                    return found
+                continue
+            assert step is not None
+            wanted = self._wanted(dynamics.space, step.states)
+            if wanted:
+                space = dynamics.space.doubled(wanted)
+                if max(space.intervals) > MOST[space.num_axes] or found.work > self.most_work:
+                    found.reason = f"{max(dynamics.space.intervals):,} intervals along an axis do not resolve it"
+                    return found
+                states = space.padded(states, dynamics.space)
+                dynamics = Dynamics(self.evolution, space)
+                continue
+            self._hand_over(dynamics, states, step, t, h, 0)
+            states, place = step.states[-1], place + pace.ticks
+            found.until = self.begin + self.whole * place / TICKS
+            self._tell(dynamics)
+            pace.lengthen(step.error, 2.0 ** (2 - self.collocation.num_nodes), place)
+        return found
+
+    def _why(self, h: float, start: Start) -> str:
+        if self.found.work <= self.most_work:
+            return f"windows of {h:.1e} are still too long"
+        rough = start.left_out > SHARE * self.tol
+        return "the work is too much" + (f"; the start is resolved to {start.left_out:.1e} only" if rough else "")
+
+    def _tell(self, dynamics: Dynamics) -> None:
+        columns = int(np.prod(dynamics.space.shape)) * len(self.evolution.states)
+        self.record.tell("march", columns=columns, share=(self.found.until - self.begin) / self.whole)
+
+    def _step(self, dynamics: Dynamics, states: np.ndarray, t: float, h: float) -> Step | None:
+        """One window by sweeps; None where they do not contract."""
+        nodes = self.collocation.nodes
+        propagate = self.collocation.propagator(dynamics.rates, h)
+        start, times = dynamics.to_eigen(states[None])[0], t + h * nodes
+        forcing = dynamics.forcing(states[None], times[:1])
+        if forcing is None:
+            return Step(dynamics.from_eigen(propagate(start, None)), None, 0.0)
+        own = np.broadcast_to(dynamics.to_eigen(forcing), (len(nodes), *states.shape))
+        found, change, target = dynamics.from_eigen(propagate(start, own)), np.inf, self._target(h)
+        points = len(nodes) * int(np.prod(dynamics.space.grid))
+        for sweep in range(SWEEPS):
+            forcing = dynamics.forcing(found, times)
+            assert forcing is not None
+            own = dynamics.to_eigen(forcing)
+            new = dynamics.from_eigen(propagate(start, own))
+            self.found.work += points
+            sizes = np.maximum(self.sizes, dynamics.space.norms(new).max(axis=0))
+            before, change = change, float((dynamics.space.norms(new - found).max(axis=0) / sizes).max())
+            if not np.isfinite(change):
+                return None
+            found, ratio = new, change / before if 0 < before < np.inf else float(change > 0)
+            if change * min(ratio, 1.0) <= target * (1 - min(ratio, CONTRACTION)):
+                self.sizes = sizes
+                return Step(found, own, self._error(dynamics, own, h, sizes))
+            if sweep >= PATIENCE and ratio > CONTRACTION:
+                return None
+        return None
+
+    def _target(self, h: float) -> float:
+        return max(0.1 * SHARE * self.tol * h / self.whole, ROUNDING)
+
+    def _error(self, dynamics: Dynamics, forcing: np.ndarray, h: float, sizes: np.ndarray) -> float:
+        """The last coefficients of N in time, damped as the window damps them, as a share of what is allowed."""
+        damping = h / (1 + np.maximum(-h * np.real(dynamics.rates), 0.0))
+        last = dynamics.from_eigen(self.collocation.last(forcing) * damping)
+        allowed = max(SHARE * self.tol * h / self.whole, ROUNDING)
+        return float((dynamics.space.norms(last).max(axis=0) / sizes).max()) / allowed
+
+    def _wanted(self, space: Space, states: np.ndarray) -> list[int]:
+        """The axes along which the last waves are too large; what the start left out counts as a floor."""
+        tails = (space.tails(states).max(axis=1) / self.sizes).max(axis=1)
+        limit = max(SHARE * self.tol, self.found.left_out, 10 * ROUNDING)
+        return [j for j, tail in enumerate(tails) if tail > limit]
+
+    def _hand_over(self, dynamics: Dynamics, states: np.ndarray, step: Step, t: float, h: float, depth: int) -> None:
+        """The window as a polynomial in time, or its halves."""
+        rule = self.collocation
+        unknowns = dynamics.unknowns(step.states, t + h * rule.nodes)
+        coefficients = np.tensordot(rule.to_legendre, unknowns, (1, 0))
+        self.given = np.maximum(self.given, dynamics.space.norms(unknowns).max(axis=0))
+        tail = float((dynamics.space.norms(coefficients[-2:]).max(axis=0) / _positive(self.given)).max())
+        if tail <= max(HANDED * self.tol, ROUNDING) or depth == HALVINGS:
+            self.found.gap = max(self.found.gap, tail * np.sqrt(h / self.whole))
+            self.found.windows.append(Window(t, t + h, dynamics.space, coefficients))
+            return
+        propagate, begin = rule.propagator(dynamics.rates, h / 2), states
+        for half, time in zip(rule.halves, (t, t + h / 2), strict=True):
+            forcing = None if step.forcing is None else np.tensordot(half, step.forcing, (1, 0))
+            own = dynamics.from_eigen(propagate(dynamics.to_eigen(begin[None])[0], forcing))
+            self._hand_over(dynamics, begin, Step(own, forcing, 0.0), time, h / 2, depth + 1)
+            begin = own[-1]

@@ -1,0 +1,262 @@
+"""Marched answers against exact solitons, Cole–Hopf, an independent ETDRK4, and what must be conserved."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import flm
+from flm.pde.march.recognize import recognize
+from flm.pde.march.run import Run
+from flm.results import Record
+
+PI = np.pi
+
+
+def etdrk4(symbol, nonlinear, start, length, end, steps):
+    """Kassam and Trefethen's scheme for real periodic u' = symbol(k) u + nonlinear(û, k): values at the end.
+
+    Independent of the library: contour means for the phi functions, numpy's FFT, the two-thirds rule.
+    """
+    n, h = len(start), end / steps
+    k = 2 * PI / length * np.fft.rfftfreq(n, 1 / n)
+    L = symbol(k)
+    circle = np.exp(1j * PI * (np.arange(1, 65) - 0.5) / 32)
+    z = h * L[:, None] + circle
+    mean = lambda f: h * np.mean(f, axis=1)
+    full, half = np.exp(h * L), np.exp(h * L / 2)
+    q = mean((np.exp(z / 2) - 1) / z)
+    f1 = mean((-4 - z + np.exp(z) * (4 - 3 * z + z**2)) / z**3)
+    f2 = mean((2 + z + np.exp(z) * (-2 + z)) / z**3)
+    f3 = mean((-4 - 3 * z - z**2 + np.exp(z) * (4 - z)) / z**3)
+    N = lambda v: np.where(np.arange(len(k)) < n // 3, nonlinear(v, k), 0.0)
+    v = np.fft.rfft(start)
+    for _ in range(steps):
+        nv = N(v)
+        a = half * v + q * nv
+        na = N(a)
+        b = half * v + q * na
+        nb = N(b)
+        c = half * a + q * (2 * nb - nv)
+        v = full * v + f1 * nv + 2 * f2 * (na + nb) + f3 * N(c)
+    return np.fft.irfft(v, n)
+
+
+def kuramoto_sivashinsky(end):
+    return flm.PDE(
+        flm.Box(x=(0, 2 * PI), t=(0, end)),
+        lambda u, u_t, u_x, u_xx, u_xxxx: u_t + 100 / 16 * u * u_x + 100 / 16**2 * u_xx + 100 / 16**4 * u_xxxx,
+        [flm.initial(lambda x: jnp.cos(x) * (1 + jnp.sin(x))), flm.periodic("x")],
+    )
+
+
+@pytest.fixture(scope="module")
+def kdv():
+    problem = flm.PDE(
+        flm.Box(x=(-1, 1), t=(0, 0.5)),
+        lambda u, u_t, u_x, u_xxx: u_t + u * u_x + 0.0025 * u_xxx,
+        [flm.initial(lambda x: jnp.cos(PI * x)), flm.periodic("x")],
+    )
+    return flm.solve(problem, 1e-7, method="march")
+
+
+def test_a_soliton_of_korteweg_and_de_vries():
+    c, length = 20.0, 8.0  # u = 3c sech²(√c (x − ct) / 2): e^{-18} at half a period
+    around = lambda x: x - length * jnp.floor(x / length + 0.5)
+    soliton = lambda x, t: 3 * c / jnp.cosh(jnp.sqrt(c) / 2 * around(x - c * t)) ** 2
+    problem = flm.PDE(
+        flm.Box(x=(-length / 2, length / 2), t=(0, 0.1)),
+        lambda u, u_t, u_x, u_xxx: u_t + u * u_x + u_xxx,
+        [flm.initial(lambda x: soliton(x, 0.0)), flm.periodic("x")],
+        exact=soliton,
+    )
+    solution = flm.solve(problem, 1e-5, method="march")
+    assert solution.converged
+    assert solution.errors().relative_l2 <= solution.error_estimate
+
+
+def test_kuramoto_sivashinsky_against_etdrk4():
+    solution = flm.solve(kuramoto_sivashinsky(0.5), 1e-6, method="march")
+    assert solution.converged
+    x = 2 * PI * np.arange(256) / 256
+    reference = etdrk4(
+        lambda k: 100 / 16**2 * k**2 - 100 / 16**4 * k**4,
+        lambda v, k: -100 / 32 * 1j * k * np.fft.rfft(np.fft.irfft(v) ** 2),
+        np.cos(x) * (1 + np.sin(x)), 2 * PI, 0.5, 2000,
+    )  # fmt: skip
+    found = np.asarray(solution(x=x, t=0.5))
+    assert np.linalg.norm(found - reference) < 2e-6 * np.linalg.norm(reference)
+
+
+def test_the_front_of_burgers_against_cole_hopf():
+    nu = 0.05 / PI
+    problem = flm.PDE(
+        flm.Box(x=(-1, 1), t=(0, 0.6)),
+        lambda u, u_t, u_x, u_xx: u_t + u * u_x - nu * u_xx,
+        [flm.initial(lambda x: -jnp.sin(PI * x)), flm.dirichlet("x=-1"), flm.dirichlet("x=1")],
+    )
+    solution = flm.solve(problem, 1e-6, method="march")
+    x, t = np.linspace(-1, 1, 41), 0.6
+    # u = ∫ −sin(π(x − η)) f e^{−η²/4νt} dη / ∫ f e^{−η²/4νt} dη, f = exp(−cos(π(x − η)) / 2πν), by the trapezoidal rule
+    eta = np.linspace(-1.5, 1.5, 3001)
+    weight = np.exp(-np.cos(PI * (x[:, None] - eta)) / (2 * PI * nu) - eta**2 / (4 * nu * t))
+    exact = -(np.sin(PI * (x[:, None] - eta)) * weight).sum(axis=1) / weight.sum(axis=1)
+    assert solution.converged
+    np.testing.assert_allclose(solution(x=x, t=t), exact, atol=2e-6)
+
+
+def test_mass_and_momentum_are_conserved(kdv):
+    x = -1 + 2 * np.arange(512) / 512
+    values = np.asarray(kdv(x=x[:, None], t=np.linspace(0, 0.5, 7)))
+    np.testing.assert_allclose(values.mean(axis=0), 0.0, atol=1e-7)
+    np.testing.assert_allclose((values**2).mean(axis=0), 0.5, rtol=1e-7)
+
+
+def test_the_charge_of_schroedinger_is_conserved_and_the_soliton_moves():
+    problem = flm.PDE(
+        flm.Box(x=(-15, 15), t=(0, 1)),
+        lambda h, h_t, h_xx: 1j * h_t + 0.5 * h_xx + abs(h) ** 2 * h,
+        [flm.initial(lambda x: jnp.exp(1j * x) / jnp.cosh(x), unknown="h"), flm.periodic("x")],
+        unknowns=("h",),
+        complex_unknowns=("h",),
+        exact={"h": lambda x, t: jnp.exp(1j * x) / jnp.cosh(x - t)},
+    )
+    assert problem.unknowns == ("h_re", "h_im")
+    solution = flm.solve(problem, 1e-4, method="march")
+    assert solution.converged
+    assert solution.errors().relative_l2 < 1e-4
+    x = -15 + 30 * np.arange(512) / 512
+    charge = np.sum(np.asarray(solution(x=x[:, None], t=np.array([0.0, 0.5, 1.0]))) ** 2, axis=(0, 2))
+    np.testing.assert_allclose(charge, charge[0], rtol=1e-4)
+
+
+def flow(nu):
+    return flm.PDE(
+        flm.Box(x=(0, 2 * PI), y=(0, 2 * PI), t=(0, 0.5)),
+        [
+            lambda u, v, u_t, u_x, u_y, u_xx, u_yy, p_x: u_t + u * u_x + v * u_y + p_x - nu * (u_xx + u_yy),
+            lambda u, v, v_t, v_x, v_y, v_xx, v_yy, p_y: v_t + u * v_x + v * v_y + p_y - nu * (v_xx + v_yy),
+            lambda u_x, v_y: u_x + v_y,
+        ],
+        [
+            flm.initial(lambda x, y: jnp.cos(x) * jnp.sin(y) + 0.5 * jnp.sin(2 * y)),
+            flm.initial(lambda x, y: -jnp.sin(x) * jnp.cos(y), unknown="v"),
+            flm.periodic("x"),
+            flm.periodic("y"),
+        ],
+        unknowns=("u", "v", "p"),
+    )
+
+
+def test_an_unforced_flow_keeps_its_energy_and_its_momentum_balances():
+    solution = flm.solve(flow(0.0), 1e-4, method="march")
+    assert solution.converged
+    line = 2 * PI * np.arange(24) / 24
+    x, y, t = np.meshgrid(line, line, [0.0, 0.25, 0.5], indexing="ij")
+    u, v, p = np.moveaxis(np.asarray(solution(x=x, y=y, t=t)), -1, 0)
+    np.testing.assert_allclose(np.mean(u**2 + v**2, axis=(0, 1)), np.mean(u[..., 0] ** 2 + v[..., 0] ** 2), rtol=1e-4)
+    assert np.abs(p.mean(axis=(0, 1))).max() < 1e-12
+    at = {"x": x, "y": y, "t": t}
+    balance = solution["u"].d("t")(**at) + u * solution["u"].d("x")(**at) + v * solution["u"].d("y")(**at)
+    np.testing.assert_allclose(balance, -solution["p"].d("x")(**at), atol=1e-2)
+    np.testing.assert_allclose(solution["u"].d("x")(**at), -solution["v"].d("y")(**at), atol=1e-10)
+
+
+def test_waves_with_a_velocity_and_a_lift():
+    problem = flm.PDE(
+        flm.Box(x=(0, 1), t=(0, 2)),
+        lambda u_tt, u_xx: u_tt - u_xx,
+        [
+            flm.initial(lambda x: 1 + x, velocity=lambda x: PI * jnp.sin(PI * x)),
+            flm.dirichlet("x=0", 1.0),
+            flm.dirichlet("x=1", 2.0),
+        ],
+        exact=lambda x, t: 1 + x + jnp.sin(PI * x) * jnp.sin(PI * t),
+    )
+    solution = flm.solve(problem, 1e-9, method="march")
+    assert solution.converged
+    assert solution.errors().relative_l2 < 1e-11
+    box, series = solution.pieces[0]
+    points = box.interior(20, seed=1, warp=False)
+    np.testing.assert_allclose(series(points), solution(points), atol=1e-8)
+    np.testing.assert_allclose(solution.d("x")(x=0.3, t=0.5), 1 + PI * np.cos(0.3 * PI), rtol=1e-9)
+
+
+def test_the_heat_of_a_cube():
+    space = dict.fromkeys("xyz", (0.0, 1.0))
+    problem = flm.PDE(
+        flm.Box(**space, t=(0, 0.1)),
+        lambda u_t, u_xx, u_yy, u_zz: u_t - u_xx - u_yy - u_zz,
+        [
+            flm.initial(lambda x, y, z: jnp.sin(PI * x) * jnp.sin(2 * PI * y) * jnp.sin(PI * z)),
+            *(flm.dirichlet(f"{axis}={end}") for axis in "xyz" for end in ("min", "max")),
+        ],
+    )
+    solution = flm.solve(problem, 1e-8)  # four axes: no piece, and nobody has to say march
+    exact = np.sin(0.3 * PI) * np.sin(0.8 * PI) * np.sin(0.5 * PI) * np.exp(-6 * PI**2 * 0.1)
+    assert solution.converged
+    np.testing.assert_allclose(solution(x=0.3, y=0.4, z=0.5, t=0.1), exact, rtol=1e-8)
+
+
+def test_errors_fall_with_the_tolerance_of_a_run():
+    """Time and space together: a thousandth of the tolerance is a hundredth of the error or less."""
+    evolution = recognize(flow(0.05))
+    runs = [Run(evolution, tol, 16, 10, np.inf, Record()).march().windows[-1] for tol in (1e-2, 1e-5, 1e-9)]
+    at_end = [np.tensordot(np.sqrt(2 * np.arange(10) + 1), run.coefficients, 1) for run in runs]
+    finest = runs[-1].space
+    coarse, fine = (
+        finest.norms(finest.padded(values, run.space) - at_end[-1]).max()
+        for values, run in zip(at_end[:2], runs[:2], strict=True)
+    )
+    assert fine < 1e-2 * coarse < 1e-3
+
+
+def test_chaos_is_noticed():
+    """One run at 1e-2 is far off at the end (0.1 and more); the bar sees it and tightens until it is true."""
+    problem = kuramoto_sivashinsky(1.0)
+    solution = flm.solve(problem, 1e-2, method="march")
+    finer = flm.solve(problem, 1e-6, method="march")
+    assert solution.converged
+    assert solution.errors(lambda p: np.asarray(finer(p))).relative_l2 <= solution.error_estimate
+
+
+def test_a_march_that_is_stopped_says_how_far_it_can_be_trusted(monkeypatch, tmp_path):
+    monkeypatch.setattr("flm.pde.march.solve.WORK", 1e5)
+    solution = flm.solve(kuramoto_sivashinsky(1.0), 1e-5, method="march")
+    assert solution.status.word == "stopped"
+    assert solution.error_estimate == np.inf
+    assert 0 < solution.trusted_until < 1
+    assert solution.estimate_until <= 1e-5
+    x = np.linspace(0, 6, 30)
+    monkeypatch.undo()
+    truth = flm.solve(kuramoto_sivashinsky(solution.trusted_until), 1e-7, method="march")
+    gap = np.asarray(solution(x=x, t=solution.trusted_until) - truth(x=x, t=solution.trusted_until))
+    assert np.abs(gap).max() < 1e-3
+    with pytest.warns(UserWarning, match="up to t ="):
+        assert np.isnan(solution(x=1.0, t=0.999))
+
+
+def test_answers_are_functions_like_any_other(kdv, tmp_path):
+    points = np.random.default_rng(0).uniform([-1, 0], [1, 0.5], (40, 2))
+    kdv.save(tmp_path / "kdv.safetensors")
+    again = flm.load(tmp_path / "kdv.safetensors")
+    np.testing.assert_array_equal(again(points), kdv(points))
+    value = lambda x: kdv(x=x, t=0.3)
+    np.testing.assert_allclose(jax.grad(jax.grad(value))(0.2), kdv.d("xx")(x=0.2, t=0.3), rtol=1e-12)
+    np.testing.assert_allclose(jax.vmap(value)(points[:, 0]), kdv(x=points[:, 0], t=0.3), rtol=1e-12)
+    grid, step = np.asarray(kdv(x=0.2, t=np.array([0.2999, 0.3001]))), 2e-4
+    np.testing.assert_allclose(np.diff(grid) / step, kdv.d("t")(x=0.2, t=0.3), rtol=1e-4)
+    residual = kdv.d("t")(points) + kdv(points) * kdv.d("x")(points) + 0.0025 * kdv.d("xxx")(points)
+    assert np.abs(residual).max() < 1e-2
+    box, series = kdv.pieces[0]
+    inside = box.interior(20, seed=3, warp=False)
+    np.testing.assert_allclose(series(inside), kdv(inside), atol=1e-7)
+    assert len(kdv.plot().axes) == 2
+
+
+def test_the_march_takes_over_where_one_piece_is_not_enough():
+    solution = flm.solve(kuramoto_sivashinsky(0.2), 1e-5)
+    assert solution.converged
+    assert type(solution.model).__name__ == "MarchedFLM"
+    smooth = flm.solve(flm.problems.heat(), 1e-8)  # one piece is enough
+    assert type(smooth.model).__name__ == "PiecewiseFLM"
