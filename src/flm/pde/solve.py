@@ -14,13 +14,11 @@ from flm.pde.pieces.solve import solve_in_pieces
 from flm.pde.problem import PDE
 from flm.pde.waves.linear_models import solve_linear_model
 from flm.pde.waves.solve import solve_by_waves
-from flm.results import Listener, Solution, Word
-from flm.results.status import DOUBTFUL
+from flm.results import Listener, Solution
 from flm.wording import InputError, did_you_mean
 
 METHODS = ("pieces", "march", "waves", "enriched")
 SUCCESSORS = {"lattice": "waves", "windows": "pieces"}
-FINAL = DOUBTFUL | {Word.CONVERGED, Word.INTERRUPTED, Word.STOPPED}  # endings after which no other method is tried
 
 
 def solve_pde(
@@ -70,15 +68,10 @@ def solve_pde(
             f"`parameters` must not jump where one series of waves is the method; got flm.Piecewise for "
             f"{next(iter(problem.jumping))!r}. Coefficients that jump need pieces: a box of up to three axes, nothing to learn."
         )
-    by_waves = lambda: solve_by_waves(
+    marched = lambda: try_march(problem, tol, progress) if method is None else None
+    if num_subnets is None and method in (None, "pieces") and serves:
+        return solve_in_pieces(problem, tol, max_columns=max_columns, progress=progress, between=marched)
+    solution = marched() if num_subnets is None and len(problem.axes) > MAX_AXES else None
+    return solution or solve_by_waves(
         problem, tol, num_subnets=num_subnets, method=method, max_columns=max_columns, seed=seed, progress=progress
     )
-    marched = lambda: try_march(problem, tol, progress) if method is None else None
-    if num_subnets is not None or method in ("waves", "enriched") or not serves:
-        solution = marched() if num_subnets is None and len(problem.axes) > MAX_AXES else None
-        return solution or by_waves()
-    solution = solve_in_pieces(problem, tol, max_columns=max_columns, progress=progress, between=marched)
-    if method == "pieces" or problem.jumping or solution.status.word in FINAL:
-        return solution
-    other = by_waves()
-    return other if other.error_estimate < solution.error_estimate else solution

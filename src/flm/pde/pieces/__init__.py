@@ -2,11 +2,15 @@
 
 The order in which data walks:
 
-1. `line` and `functions`: Legendre functions, orthonormal on a box, with their derivatives at Gauss nodes.
-2. `tree`: the domain cut into boxes, the faces between them, and the traces that live on the faces.
-3. `rows`: what equation, conditions and ties ask of the coefficients of one piece and its traces.
-4. `elimination`: the pieces' rows reduced to triangles, neighbors merged, and substituted back.
-5. `newton`: nonlinear problems as a sequence of linear ones.
-6. `adapt`: more functions or more pieces where the coefficients ask for them, until two answers agree.
-7. `slabs`: problems that march in time, one slab after the other.
+1. `count`, `places`, `setup`: how many conditions each unknown takes, where conditions hold; `jumps` and `breaks`: where
+   coefficients jump and conditions end.
+2. `functions`: tensor products of Legendre functions, orthonormal on a box, with their derivatives at Gauss nodes.
+3. `tree`: the domain cut into boxes, the faces between them, and the traces that live on the faces.
+4. `rows`: what equation, conditions and ties ask of the coefficients of one piece and its traces.
+5. `elimination`: the pieces' rows reduced to triangles, neighbors merged, and substituted back; `factors` are kept for equal
+   pieces, `kept` for further right-hand sides.
+6. `newton`: nonlinear problems as a sequence of linear ones, turned on in steps where they must be.
+7. `adapt`, `refine`, `corners`: more functions or more pieces where the coefficients ask for them, until two answers agree.
+8. `marching`: problems that march in time, one slab after the other, twice: `ordinary` without space, `slabs` over a line (with
+   `velocities`), `planes` over a plane (with `stages` and `plane_slab`).
 """
