@@ -39,6 +39,15 @@ class Found:
     ending: Ending = field(default_factory=lambda: Ending(Word.INTERRUPTED))
 
 
+@dataclass
+class Pieces:
+    """Answers on boxes that tile the domain, and how sure they are."""
+
+    answers: list[Answer]
+    bar: float
+    ending: Ending
+
+
 def tree_nodes(tol: float, num_axes: int) -> int:
     """Equation nodes along each axis of a piece in a tree."""
     if num_axes == 3:

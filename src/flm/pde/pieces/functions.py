@@ -74,6 +74,16 @@ class Functions:
             out[..., self.columns[k]] = block.reshape(*coefficients.shape[:-1], -1)
         return out
 
+    def cut(self, coefficients: np.ndarray, larger: Functions) -> np.ndarray:
+        """Coefficients (..., C) of more functions without those beyond these."""
+        parts = [
+            coefficients[..., larger.columns[k]].reshape(*coefficients.shape[:-1], *theirs)[
+                (..., *(slice(0, n) for n in mine))
+            ]
+            for k, (mine, theirs) in enumerate(zip(self.shapes, larger.shapes, strict=True))
+        ]
+        return np.concatenate([part.reshape(*coefficients.shape[:-1], -1) for part in parts], axis=-1)
+
 
 @lru_cache(maxsize=512)
 def _tensor_table(shape: tuple[int, ...], alpha: Alpha, nodes: Nodes) -> np.ndarray:

@@ -12,8 +12,8 @@ from functools import reduce
 
 import numpy as np
 
-from flm.language.arguments import Residual
 from flm.pde.pieces.elimination import PieceRows
+from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
 from flm.pde.pieces.tree import Face, Tree
 from flm.series import legendre as line
@@ -32,7 +32,7 @@ class Place:
         keep: which points belong to it; None is all.
     """
 
-    residual: Residual
+    residual: AnyResidual
     pinned: dict[int, float]
     normal: np.ndarray
     keep: Keep | None = None
@@ -69,7 +69,7 @@ class Sample:
         keep: which rows hold, (B, P).
     """
 
-    residual: Residual
+    residual: AnyResidual
     leaves: np.ndarray
     points: np.ndarray
     normals: np.ndarray
@@ -111,7 +111,7 @@ class System:
 
     functions: Functions
     tree: Tree
-    equations: Sequence[Residual]
+    equations: Sequence[AnyResidual]
     places: Sequence[Place]
     parameters: np.ndarray
     given: Sequence[Given] = ()
@@ -128,11 +128,16 @@ class System:
         self.ties = [[] for _ in range(self.tree.num_leaves)]
         for face in self.tree.faces:
             self._tie(face)
+        self.begin(self.given)
+
+    def begin(self, given: Sequence[Given]) -> None:
+        """Exchange the values to begin with."""
+        self.given = given
         self._fixed = self._fixed_rows()
 
     # --- where residuals hold --------------------------------------------------------------------------------------
 
-    def _inside(self, residual: Residual) -> Sample:
+    def _inside(self, residual: AnyResidual) -> Sample:
         leaves = np.arange(self.tree.num_leaves)
         nodes = self.functions.nodes
         reference = grid(nodes)
@@ -294,21 +299,20 @@ class System:
             out.append(values * scale[:, None])
         return np.stack(out) if out else np.zeros((0, *sample.points.shape[:2]))
 
-    def assemble(self, coefficients: np.ndarray) -> list[PieceRows]:
-        """All rows, linearized at these coefficients."""
+    def assemble(self, coefficients: np.ndarray, learned: Sequence[int] | None = None) -> list[PieceRows]:
+        """All rows, linearized at these coefficients (L, C); of the answer's derivatives by `learned` parameters if given."""
         blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
         for sample in self.samples:
             m = self.tree.num_axes
             jets = self.jets(sample, coefficients)
-            found = sample.residual.linearize(
-                sample.points.reshape(-1, m),
-                jets.reshape(len(jets), -1),
-                self.parameters,
-                sample.normals.reshape(-1, m),
-            )
+            points, normals = sample.points.reshape(-1, m), sample.normals.reshape(-1, m)
+            found = sample.residual.linearize(points, jets.reshape(len(jets), -1), self.parameters, normals)
             value = found.value.reshape(sample.points.shape[:2])
             slopes = found.by_jet.reshape(jets.shape)
-            right = np.sum(slopes * jets, axis=0) - value
+            if learned is None:
+                right = np.sum(slopes * jets, axis=0) - value
+            else:  # F_u du/dp = -F_p
+                right = -np.moveaxis(found.by_parameter[list(learned)], 0, -1).reshape(*value.shape, len(learned))
             scales = self.scales(sample)
             for i, leaf in enumerate(sample.leaves):
                 rows = np.zeros((sample.points.shape[1], self.functions.num_columns))
@@ -329,11 +333,8 @@ class System:
         place = {name: slice(int(a), int(b)) for name, a, b in zip(names, ends, ends[1:], strict=False)}
         count = sum(len(right) for _, right in blocks)
         height = count + sum(len(tie.table) for tie in ties)
-        own, traces, right = (
-            np.zeros((height, self.functions.num_columns)),
-            np.zeros((height, ends[-1])),
-            np.zeros(height),
-        )
+        own, traces = np.zeros((height, self.functions.num_columns)), np.zeros((height, ends[-1]))
+        right = np.zeros((height, *blocks[0][1].shape[1:]))
         row = 0
         for rows, values in blocks:
             own[row : row + len(rows)], right[row : row + len(rows)] = rows, values
@@ -346,4 +347,4 @@ class System:
             row += len(tie.table)
         length = np.sqrt(np.sum(own**2, axis=1))
         length = np.where(length > 0, length, 1.0)
-        return PieceRows(own / length[:, None], traces / length[:, None], right / length, names)
+        return PieceRows(own / length[:, None], traces / length[:, None], (right.T / length).T, names)

@@ -71,7 +71,18 @@ class Front:
         alpha = (*(0,) * (tree.num_axes - 1), self.order)
         table = functions.scattered(self.unknown, alpha, z)
         own = self.slab.coefficients[leaf][:, functions.columns[self.unknown]]
-        return np.sum(table * own, axis=1) * (2 / tree.widths[leaf, -1]) ** self.order
+        table = table * (2 / tree.widths[leaf, -1:]) ** self.order
+        return np.einsum("pn,pn...->p...", table, own)
+
+
+def handed_on(setup: Setup, before: Answer) -> list[Given]:
+    """What a slab hands on to the next: every unknown and its derivatives in time below its order."""
+    last, t = before.tree.num_axes - 1, float(before.tree.bounds[-1, 1])
+    return [
+        Given(k, (*(0,) * last, order), {last: t}, Front(before, k, order))
+        for k, orders in enumerate(setup.orders)
+        for order in range(orders[last])
+    ]
 
 
 def can_march(setup: Setup, axes: tuple[str, ...]) -> bool:
@@ -117,17 +128,7 @@ class Marching:
     # --- one slab --------------------------------------------------------------------------------------------------
 
     def _slab_system(self, tree: Tree, nodes: tuple[int, ...], before: Answer | None) -> System:
-        functions = Functions(nodes, self.setup.orders, self.setup.ties)
-        last, t = self.num_axes - 1, float(tree.bounds[-1, 0])
-        if before is None:
-            return System(functions, tree, self.setup.equations, self.setup.places, self.setup.parameters)
-        places = [place for place in self.setup.places if last not in place.pinned]
-        given = [
-            Given(k, (*(0,) * last, order), {last: t}, Front(before, k, order))
-            for k, orders in enumerate(self.setup.orders)
-            for order in range(orders[last])
-        ]
-        return System(functions, tree, self.setup.equations, places, self.setup.parameters, given)
+        return self.setup.system(tree, nodes, () if before is None else handed_on(self.setup, before))
 
     def _bounds(self, t: float, dt: float) -> np.ndarray:
         bounds = self.setup.bounds.copy()

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
 
 from flm.models.pieces import PiecewiseFLM
-from flm.pde.pieces.adapt import PIVOT, Adaptation, memory_columns
+from flm.pde.pieces.adapt import PIVOT, Adaptation, Pieces, memory_columns
+from flm.pde.pieces.inverse import Inverse, find_parameters
 from flm.pde.pieces.newton import Answer
-from flm.pde.pieces.setup import Setup, set_up
+from flm.pde.pieces.setup import Setup, has_readings, set_up
 from flm.pde.pieces.slabs import Marching, can_march
 from flm.pde.problem import PDE
 from flm.results import Ending, Listener, Record, Solution, Word
-
-
-@dataclass
-class Pieces:
-    """Answers on boxes that tile the domain, and how sure they are."""
-
-    answers: list[Answer]
-    bar: float
-    ending: Ending
 
 
 def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progress: Listener) -> Solution:
@@ -37,7 +28,10 @@ def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progre
     began = time.perf_counter()
     setup, record = set_up(problem), Record(progress)
     max_columns = memory_columns(setup) if max_columns is None else max_columns
-    found = _search(setup, problem, tol, max_columns, record)
+    forward = lambda setup, tol: _search(setup, problem, tol, max_columns, record)
+    measured = has_readings(problem)
+    inverse = find_parameters(problem, setup, tol, forward, record) if measured else Inverse(forward(setup, tol))
+    found = inverse.pieces
     return Solution(
         model=as_model(found.answers, problem.axes),
         axes=problem.axes,
@@ -46,6 +40,7 @@ def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progre
         ending=found.ending,
         error_estimate=float(found.bar),
         tolerance=tol,
+        parameters=inverse.parameters,
         history=record.history,
         num_columns=sum(answer.num_columns for answer in found.answers),
         seconds=time.perf_counter() - began,
@@ -56,7 +51,7 @@ def solve_in_pieces(problem: PDE, tol: float, *, max_columns: int | None, progre
 
 def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record) -> Pieces:
     search = Adaptation(setup, tol, max_columns, record)
-    if setup.is_linear and search.is_homogeneous():
+    if setup.is_linear and not setup.known.learned and search.is_homogeneous():
         return Pieces([search.zero()], 0.0, Ending(Word.TRIVIAL, note="give a source or data"))
     marching = Marching(setup, tol, max_columns, record) if can_march(setup, problem.axes) else None
     try:
