@@ -39,7 +39,7 @@ def field_table(points: np.ndarray, bounds: np.ndarray, shape: tuple[int, ...], 
     tables = [
         legendre.table(z[:, j], n, a) * (2 / width[j]) ** a for j, (n, a) in enumerate(zip(shape, alpha, strict=True))
     ]
-    return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(points), -1), tables)
+    return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(points), a.shape[1] * b.shape[1]), tables)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +103,9 @@ class LearnedFunction:
 
     def _table(self, grids: list[np.ndarray]) -> np.ndarray:
         points = np.stack([grid.ravel() for grid in grids], axis=1)
-        inside = (points >= self.bounds[:, 0]) & (points <= self.bounds[:, 1])
+        inside = np.all((points >= self.bounds[:, 0]) & (points <= self.bounds[:, 1]), axis=1)
         table = field_table(points, self.bounds, self.coefficients.shape, (0,) * len(self.axes))
-        return np.where(inside.all(axis=1)[:, None], table, np.nan)
+        return np.where(inside[:, None], table, np.nan)
 
     def record(self) -> dict[str, object]:
         """What a file of results says of it: values on an even grid."""

@@ -71,11 +71,15 @@ class FieldFunctions:
         points = np.stack([g.ravel() for g in mesh], axis=1)
         return field_table(points, np.array([[-1.0, 1.0]] * len(self.axes)), self.shape, (0,) * len(self.axes))
 
-    def whitening(self, length: float, strength: float) -> np.ndarray:
-        """W with W Wᵀ the prior covariance of its coefficients, (C, C)."""
+    def covariance(self, length: float, strength: float) -> np.ndarray:
+        """Of its coefficients, under the prior, (C, C)."""
         covariance = (strength * self.size) ** 2 * _matern(self.shape, length)
         covariance[0, 0] += (WIDE * self.size) ** 2
-        values, vectors = np.linalg.eigh(covariance)
+        return covariance
+
+    def whitening(self, length: float, strength: float) -> np.ndarray:
+        """W with W Wᵀ that covariance, (C, C)."""
+        values, vectors = np.linalg.eigh(self.covariance(length, strength))
         return vectors * np.sqrt(np.maximum(values, 1e-16 * values[-1]))
 
 
@@ -141,7 +145,7 @@ class Parameters:
         start: the vector to begin with, (Q,).
         lower: the least admissible values; functions keep theirs on a grid.
         upper: likewise.
-        learned: which of them are to be found.
+        learned: which of them are to be found, numbers before functions.
     """
 
     start: np.ndarray
@@ -156,6 +160,7 @@ class Parameters:
         fields, end = [], len(problem.parameters)
         bounds, values = np.asarray(problem.domain.bounds, float), [problem.parameter_start]
         limits = [(v.lower, v.upper) if isinstance(v, Learn) else (None, None) for v in problem.parameters.values()]
+        numbers = [i for i in problem.learned if not list(problem.parameters.values())[i].axes]
         learned = []
         for index, (name, value) in enumerate(problem.parameters.items()):
             if isinstance(value, Learn) and value.axes:
@@ -166,12 +171,10 @@ class Parameters:
                 learned += range(end, end + count)
                 limits[index] = (None, None)
                 end += count
-            elif isinstance(value, Learn):
-                learned.append(index)
         extra = [(None, None)] * (end - len(limits))
         low = np.array([-np.inf if a is None else a for a, _ in (*limits, *extra)], float)
         high = np.array([np.inf if b is None else b for _, b in (*limits, *extra)], float)
-        return cls(np.concatenate(values), low, high, tuple(learned), tuple(fields))
+        return cls(np.concatenate(values), low, high, (*numbers, *learned), tuple(fields))
 
     @property
     def num_numbers(self) -> int:

@@ -61,7 +61,9 @@ class Functions:
         """D^alpha of an unknown's functions at points (P, m) of the reference piece, (P, N_k)."""
         shape = self.shapes[unknown]
         tables = [line.table(points[:, j], n, a) for j, (n, a) in enumerate(zip(shape, alpha, strict=True))]
-        return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(points), -1), tables)
+        return reduce(
+            lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(points), a.shape[1] * b.shape[1]), tables
+        )
 
     def padded(self, coefficients: np.ndarray, smaller: Functions) -> np.ndarray:
         """Coefficients (..., C) of fewer functions as coefficients of these."""

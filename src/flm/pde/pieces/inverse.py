@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-from scipy.linalg import block_diag, cho_factor, cho_solve
+from scipy.linalg import block_diag
 
 from flm.numerics.newton import Nielsen, minimize
 from flm.pde.pieces.adapt import Pieces
-from flm.pde.pieces.fields import LENGTHS, STRENGTHS, Parameters
+from flm.pde.pieces.evidence import Linear, Prior
+from flm.pde.pieces.fields import Parameters
 from flm.pde.pieces.misfit import Misfit, Weights
 from flm.pde.pieces.readings import Chain, Point, Readings
 from flm.pde.pieces.setup import Setup
@@ -72,15 +73,12 @@ class ParameterSearch:
         ]
         return self._weights(np.concatenate(sigma), tuple((0.5, 1.0) for _ in self.known.fields))
 
-    def _weights(self, sigma: np.ndarray, strengths: tuple[tuple[float, float], ...]) -> Weights:
-        """Weights for priors of these (length, strength), the numbers without one first."""
-        numbers = self.num_learned - sum(f.columns.stop - f.columns.start for f in self.known.fields)
-        blocks = [f.whitening(*pair) for f, pair in zip(self.known.fields, strengths, strict=True)]
-        order = np.argsort([q >= self.known.num_numbers for q in self.known.learned], kind="stable")
-        whitening = np.zeros((self.num_learned,) * 2)
-        whitening[np.ix_(order, order)] = block_diag(np.eye(numbers), *blocks) if blocks else np.eye(numbers)
-        prior = np.array([float(q >= self.known.num_numbers) for q in self.known.learned])
-        return Weights(sigma, whitening, prior, strengths)
+    def _weights(self, sigma: np.ndarray, strengths: tuple[Prior, ...]) -> Weights:
+        """Weights for priors of these lengths and strengths."""
+        blocks = [f.whitening(*prior) for f, prior in zip(self.known.fields, strengths, strict=True)]
+        numbers = self.num_learned - sum(map(len, blocks))
+        prior = (np.arange(self.num_learned) >= numbers).astype(float)
+        return Weights(sigma, block_diag(np.eye(numbers), *blocks), prior, strengths)
 
     def _reweighted(self, misfit: Misfit) -> Weights:
         """The noise that nobody said, from what is left of the readings; the priors under which they are most probable."""
@@ -93,9 +91,7 @@ class ParameterSearch:
             if kind.sigma is None:
                 least = 1e-13 * float(np.abs(kind.values).max()) or 1.0
                 sigma[rows] = max(float(np.sqrt(np.mean(misfit.point.misfit[rows] ** 2) / freedom)), least)
-        strengths = weights.strengths
-        for index in range(len(self.known.fields)):
-            strengths = self._strongest(misfit, weights.sigma / sigma, strengths, index)
+        strengths = Linear.of(misfit, sigma).strongest(weights.strengths) if self.known.fields else ()
         return self._weights(sigma, strengths)
 
     def _whitened(self, misfit: Misfit) -> np.ndarray:
@@ -104,35 +100,6 @@ class ParameterSearch:
             return np.zeros(0)
         inverse = np.linalg.pinv(misfit.slopes, rcond=1e-14)
         return np.where(misfit.weights.prior > 0, np.sum(inverse**2, axis=1), 0.0)
-
-    def _strongest(
-        self, misfit: Misfit, gain: np.ndarray, strengths: tuple[tuple[float, float], ...], index: int
-    ) -> tuple[tuple[float, float], ...]:
-        """(length, strength) of each prior with that of one function chosen anew.
-
-        In the problem linearized here, b = J x + e with x the deviation from the start; numbers are projected out. Then
-        2 log p(b) = -bᵀ (I + J C Jᵀ)⁻¹ b - log det(I + J C Jᵀ), a matter of the triangle of J alone.
-        """
-        learned = list(self.known.learned)
-        J = misfit.plain * gain[:, None]
-        here = misfit.point.parameters[learned] - self.known.start[learned]
-        functions = np.array(learned) >= self.known.num_numbers
-        b = J[:, functions] @ here[functions] - misfit.point.misfit / misfit.weights.sigma * gain
-        basis = np.linalg.qr(J[:, ~functions])[0]
-        rows = np.column_stack([J[:, functions], b])
-        R = np.linalg.qr(rows - basis @ (basis.T @ rows), mode="r")
-        R, z = R[:, :-1], R[:, -1]
-        best, most = strengths, -np.inf
-        for length in LENGTHS:
-            for strength in STRENGTHS:
-                trial = (*strengths[:index], (length, strength), *strengths[index + 1 :])
-                W = block_diag(*[f.whitening(*pair) for f, pair in zip(self.known.fields, trial, strict=True)])
-                half = R @ W
-                factor = cho_factor(np.eye(len(R)) + half @ half.T)
-                evidence = -z @ cho_solve(factor, z) - 2 * np.sum(np.log(np.diagonal(factor[0])))
-                if evidence > most:
-                    best, most = trial, float(evidence)
-        return best
 
     # --- one set of pieces -----------------------------------------------------------------------------------------
 
@@ -238,7 +205,7 @@ class ParameterSearch:
 
     def _conclude(self, found: Pieces, misfit: Misfit) -> Inverse:
         ending, bar = found.ending, found.bar
-        covariance = misfit.covariance() + self._coarse(misfit)
+        covariance = self._covariance(misfit) + self._coarse(misfit)
         unseen = self._unseen(misfit)
         scatter = self._scatter(misfit)
         given = all(kind.sigma is not None for kind in self.readings)
@@ -253,6 +220,14 @@ class ParameterSearch:
             covariance = np.full_like(covariance, np.inf)
         pieces = Pieces(misfit.point.answers, bar, ending)
         return Inverse(pieces, self._named(misfit.point.parameters, covariance))
+
+    def _covariance(self, misfit: Misfit) -> np.ndarray:
+        """Of the learned parameters; where there are functions, averaged over priors as probable as these."""
+        if not self.known.fields:
+            return misfit.covariance() if self.num_learned else np.zeros((0, 0))
+        learned = list(self.known.learned)
+        here = misfit.point.parameters[learned] - self.known.start[learned]
+        return Linear.of(misfit, misfit.weights.sigma).spread(misfit.weights.strengths, here)
 
     def _coarse(self, misfit: Misfit) -> np.ndarray:
         """What fewer functions would shift the parameters by, as a covariance."""

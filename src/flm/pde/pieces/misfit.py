@@ -19,6 +19,7 @@ class Weights:
         sigma: standard deviation of each reading, (P,).
         whitening: W: the learned parameters are their start plus W z, with z of prior variance 1 where there is a prior.
         prior: 1 for the z that have a prior, 0 for numbers, (Q,).
+        strengths: length and strength of the prior of each unknown function.
     """
 
     sigma: np.ndarray

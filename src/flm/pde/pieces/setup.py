@@ -86,7 +86,7 @@ def _has_its_conditions(problem: PDE) -> bool:
     """Whether there are conditions across every axis for every derivative along it, so that no reading need replace one."""
     setup = set_up(problem)
     across = [sum(j in place.pinned for place in setup.places) for j in range(len(problem.axes))]
-    needed = [sum(row[j] for row in setup.orders) for j in range(len(problem.axes))]
+    needed = [sum(row[j] for row in setup.ties) for j in range(len(problem.axes))]
     enough = [joined or a >= n for joined, a, n in zip(problem.periodic_axes, across, needed, strict=True)]
     return all(enough) and not setup.free
 

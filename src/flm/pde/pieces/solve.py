@@ -56,7 +56,7 @@ def _search(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Re
     marching = Marching(setup, tol, max_columns, record) if can_march(setup, problem.axes) else None
     try:
         if not search.ladder():
-            if search.found.answer is None:
+            if search.found.answer is None and marching is None:
                 return Pieces([search.zero()], np.inf, Ending(Word.NOT_FINITE))
             # With all its initial data a problem is determined, however fast its solution grows.
             doubt = _doubt(search, 0.0 if marching is not None else PIVOT)
