@@ -447,6 +447,7 @@ def cases() -> dict[str, Case]:
                 + 0.4 * np.sin(2 * PI * z[:, 0]) * np.exp(-0.08 * PI**2 * z[:, 1])
             ),
             count=200,
+            tol=1e-3,  # g need not vanish at the cold ends: such corners are dear
             same_elsewhere=False,
         ),
         "a drive q(t)": Case(

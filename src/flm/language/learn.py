@@ -39,6 +39,10 @@ class Learn:
             if not isinstance(axes, tuple | list) or not axes or len(set(map(str, axes))) < len(axes):
                 raise InputError(f'`axes` must be different names of axes such as ("x",); got {self.axes!r}.')
             object.__setattr__(self, "axes", tuple(axes))
+            if self.start in (self.lower, self.upper):
+                raise InputError(
+                    f"`start` of a function must be inside its limits; got {self.start!r}, which is on one."
+                )
         given = (self.start, *(v for v in (self.lower, self.upper) if v is not None))
         low, high = self.limits
         numbers = all(isinstance(v, int | float | np.floating | np.integer) for v in given)

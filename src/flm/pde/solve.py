@@ -1,7 +1,7 @@
 """Solving PDEs and ODEs: which method serves which problem.
 
-Pieces solve problems on boxes of up to three axes. One series of long waves (`waves`) solves the rest: regions, four and more
-axes, unknown parameters; and whatever asks for a number of sub-networks.
+Pieces solve problems on boxes of up to three axes, parameters to be learned included. One series of long waves (`waves`) solves
+the rest: regions, four and more axes, readings in place of conditions; and whatever asks for a number of sub-networks.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def solve_pde(
     if num_subnets is not None or method in ("waves", "enriched") or not serves:
         return by_waves()
     solution = solve_in_pieces(problem, tol, max_columns=max_columns, progress=progress)
-    if method == "pieces" or solution.status.word in FINAL:
+    if method == "pieces" or problem.has_fields or solution.status.word in FINAL:
         return solution
     other = by_waves()
     return other if other.error_estimate < solution.error_estimate else solution

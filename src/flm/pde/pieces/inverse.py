@@ -20,7 +20,7 @@ from flm.pde.pieces.adapt import Pieces
 from flm.pde.pieces.evidence import Linear, Prior
 from flm.pde.pieces.fields import Parameters
 from flm.pde.pieces.misfit import Misfit, Weights
-from flm.pde.pieces.readings import Chain, Point, Readings
+from flm.pde.pieces.readings import Chain, Readings
 from flm.pde.pieces.setup import Setup
 from flm.pde.problem import PDE
 from flm.results import Ending, LearnedFunction, Parameter, Record, Word
@@ -32,6 +32,8 @@ FIRST = 1e-3  # tolerance of the first pieces, where the parameters are not know
 FINER = 1e-2  # the pieces may be asked for this share of the tolerance where the noise is that small
 SHIFT = 0.05  # standard errors that a parameter may move by when pieces or weights are found anew
 DEPENDENT = 1e-7  # of unit columns: below it the readings do not tell the parameters apart
+ROUNDING = 1e-12  # no pieces are asked for more than this because of small noise
+HOPELESS = (Word.NOT_FINITE, Word.UNDETERMINED, Word.INCONSISTENT)  # there are no pieces to find parameters on
 WORSE = 1.5  # root mean square misfit, in standard deviations that were given, that is worth a note
 
 Forward = Callable[[Setup, float], Pieces]
@@ -103,11 +105,15 @@ class ParameterSearch:
 
     # --- one set of pieces -----------------------------------------------------------------------------------------
 
-    def _fit(self, chain: Chain, point: Point, weights: Weights) -> Misfit:
+    def _fit(self, found: Pieces, last: Misfit | None) -> Misfit:
         """The best parameters on fixed pieces."""
-        if not self.num_learned:
-            return Misfit(chain, weights, point)
+        chain = Chain(self.setup, found.answers, self.readings)
+        weights = self._first_weights() if last is None else last.weights
+        parameters = self.known.start if last is None else last.point.parameters
+        point = chain.at(parameters, [answer.coefficients for answer in found.answers])
         misfit, again = Misfit(chain, weights, point), self._is_unsaid()
+        if not self.num_learned:
+            return misfit
         for _ in range(REWEIGHTS if again else 1):
             start = misfit.point.parameters[list(self.known.learned)]
             least = minimize(
@@ -159,31 +165,26 @@ class ParameterSearch:
 
     def run(self) -> Inverse:
         """Pieces for the parameters, parameters on the pieces, until neither moves the other."""
-        setup, weights = self.setup, self._first_weights()
         tol = max(FIRST, self.tol) if self.num_learned else self.tol
-        found, misfit = self.forward(setup, tol), None
-        for _ in range(ROUNDS):
-            if not found.answers[0].finite or found.ending.word in (
-                Word.NOT_FINITE,
-                Word.UNDETERMINED,
-                Word.INCONSISTENT,
-            ):
-                break
-            chain = Chain(setup, found.answers, self.readings)
-            try:
-                point = chain.at(setup.parameters, [answer.coefficients for answer in found.answers])
-                last, misfit = misfit, self._fit(chain, point, weights)
-            except np.linalg.LinAlgError:
-                break
-            weights = misfit.weights
-            setup = replace(setup, parameters=misfit.point.parameters)
-            finest = max(FINER * self.tol, min(self.tol, self._needed(misfit)))
-            if found.ending.word is Word.INTERRUPTED or (tol <= self.tol and self._stays(last, misfit, found, finest)):
-                break
-            tol = finest
-            found = self.forward(setup, tol)
+        found, misfit = self.forward(self.setup, tol), None
+        try:
+            for _ in range(ROUNDS):
+                if not found.answers[0].finite or found.ending.word in HOPELESS:
+                    break
+                last, misfit = misfit, self._fit(found, misfit)
+                finest = max(FINER * self.tol, min(self.tol, max(self._needed(misfit), ROUNDING)))
+                stays = tol <= self.tol and self._stays(last, misfit, found, finest)
+                if stays or found.ending.word is Word.INTERRUPTED:
+                    break
+                tol = finest
+                found = self.forward(replace(self.setup, parameters=misfit.point.parameters), tol)
+        except np.linalg.LinAlgError:
+            found = replace(found, bar=np.inf)
+        except KeyboardInterrupt:
+            found = replace(found, bar=np.inf, ending=Ending(Word.INTERRUPTED))
         if misfit is None:
-            return Inverse(replace(found, bar=np.inf), {})
+            nothing = np.full((self.num_learned,) * 2, np.inf)
+            return Inverse(replace(found, bar=np.inf), self._named(self.known.start, nothing))
         return self._conclude(found, misfit)
 
     def _needed(self, misfit: Misfit) -> float:

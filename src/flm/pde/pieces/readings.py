@@ -90,7 +90,7 @@ class Chain:
         self.setup, self.readings = setup, readings
         self.systems: list[System] = []
         for answer in answers:
-            nodes = tuple(max(q - fewer, 3) for q in answer.functions.nodes)
+            nodes = tuple(max(q - fewer, min(q, 3)) for q in answer.functions.nodes)
             begin = handed_on(setup, answers[len(self.systems) - 1]) if self.systems else ()
             self.systems.append(setup.system(answer.tree, nodes, begin))
         self.orders = [plan(system.members, system.sizes) for system in self.systems]
