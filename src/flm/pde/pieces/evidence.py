@@ -94,7 +94,7 @@ class Linear:
         """Covariance under some priors, and the square of the distance of their mean from `here`."""
         R, z = self.reduced[:, :-1], self.reduced[:, -1]
         blocks = [f.whitening(*prior) for f, prior in zip(self.fields, priors, strict=True)]
-        W = block_diag(np.eye(self.numbers), *blocks)
+        W = np.asarray(block_diag(np.eye(self.numbers), *blocks))
         has_prior = np.diag(np.arange(len(W)) >= self.numbers).astype(float)
         inverse = np.linalg.pinv(np.concatenate([R @ W, has_prior]), rcond=1e-14)
         away = W @ (inverse[:, : len(R)] @ z) - here

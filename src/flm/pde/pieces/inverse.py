@@ -80,7 +80,7 @@ class ParameterSearch:
         blocks = [f.whitening(*prior) for f, prior in zip(self.known.fields, strengths, strict=True)]
         numbers = self.num_learned - sum(map(len, blocks))
         prior = (np.arange(self.num_learned) >= numbers).astype(float)
-        return Weights(sigma, block_diag(np.eye(numbers), *blocks), prior, strengths)
+        return Weights(sigma, np.asarray(block_diag(np.eye(numbers), *blocks)), prior, strengths)
 
     def _reweighted(self, misfit: Misfit) -> Weights:
         """The noise that nobody said, from what is left of the readings; the priors under which they are most probable."""
