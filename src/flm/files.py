@@ -74,6 +74,7 @@ PARTS = {
     "Greedy": "flm.estimators.imputer.methods",
     "ImputerState": "flm.estimators.imputer.estimator",
     "InputMap": "flm.models.base",
+    "LearnedFunction": "flm.results",
     "NotHeld": "flm.domains",
     "Outline": "flm.domains",
     "Paper": "flm.estimators.imputer.methods",

@@ -65,7 +65,8 @@ class PDE:
         equation: a residual, or a list of them, by argument name: `lambda u_t, u_xx: u_t - 0.1 * u_xx`.
         conditions: what `on`, `initial`, `dirichlet`, `neumann`, `robin`, `periodic` and `data` return.
         unknowns: names of the unknown functions.
-        parameters: numbers, `Learn` for those to be found from data, or `Piecewise` for those that jump.
+        parameters: numbers, `Learn` for numbers and functions to be found from data, or `Piecewise` for those that jump; of a
+            function `a` of x, residuals may ask for `a` and `a_x` too.
         flux: what flows across the faces where a parameter jumps, by argument name, `lambda a, u_n: a * u_n`; `u_n` by
             default. For systems a dict by unknown.
         exact: the solution if known, by axis (and parameter) name; a dict by unknown for systems. Never used to solve.
@@ -99,7 +100,7 @@ class PDE:
         self.unknowns = (unknowns,) if isinstance(unknowns, str) else tuple(unknowns)
         self.parameters = dict(parameters or {})
         self._check_names()
-        names = Names(domain.axes, self.unknowns, tuple(self.parameters))
+        names = Names.of(domain.axes, self.unknowns, self.parameters)
         equations = equation if isinstance(equation, list | tuple) else [equation]
         if not equations:
             raise InputError("`equation` must be a function or a list of at least one; got an empty list.")
@@ -145,6 +146,11 @@ class PDE:
         """The parameters that jump."""
         return {name: value for name, value in self.parameters.items() if isinstance(value, Piecewise)}
 
+    @property
+    def has_fields(self) -> bool:
+        """Whether functions are to be found among the parameters."""
+        return any(isinstance(v, Learn) and v.axes for v in self.parameters.values())
+
     @cached_property
     def periodic_axes(self) -> tuple[bool, ...]:
         """Which axes are periodic for every unknown."""
@@ -189,13 +195,17 @@ class PDE:
                 value.check(name, self.axes, np.asarray(self.domain.bounds, float))
             elif not isinstance(value, Learn) and not (real and np.isfinite(value)):
                 raise InputError(f"the parameter {name!r} must be a finite number or flm.Learn(start); got {value!r}.")
+            if isinstance(value, Learn) and not set(value.axes or ()) <= set(self.domain.axes):
+                raise InputError(
+                    f"`axes` of the parameter {name!r} must be among {', '.join(self.domain.axes)}; got {value.axes!r}."
+                )
 
     def bind(self, function: Any, names: Names, label: str) -> Residual:
         """A residual; parameters that jump are looked up at its points."""
         return Residual.bind(at_points(function, self.jumping, label), names, label)
 
     def _blocks(self, condition: Any, label: str) -> list[Block]:
-        names = Names(self.axes, self.unknowns, tuple(self.parameters), normals=True)
+        names = Names.of(self.axes, self.unknowns, self.parameters, normals=True)
         if isinstance(condition, Periodic):
             return self._periodic_blocks(condition, label)
         if isinstance(condition, Data):
@@ -243,7 +253,7 @@ class PDE:
                 f"{label}: `unknown` must be one of {', '.join(self.unknowns)}; got {condition.unknown!r}."
             )
         j = self.axes.index(axis)
-        names = Names(self.axes, self.unknowns, tuple(self.parameters))
+        names = Names.of(self.axes, self.unknowns, self.parameters)
         low, high = self.domain.piece(f"{axis}=min"), self.domain.piece(f"{axis}=max")
         blocks = []
         for k, unknown in enumerate(self.unknowns):
@@ -259,7 +269,7 @@ class PDE:
         points = self.domain.interior(8, seed=12345, warp=False)
         normals = np.full_like(points, 1 / np.sqrt(points.shape[1]))
         for block in self.equations:
-            if not block.residual.jets:
+            if not any(k < len(self.unknowns) for k, _ in block.residual.jets):
                 known = f"{', '.join(self.unknowns)} or their derivatives"
                 raise InputError(f"{block.residual.label} must ask for an unknown ({known}); got a function of none.")
         for residual in [*(block.residual for block in self.blocks), *self.fluxes.values()]:
@@ -275,7 +285,7 @@ class PDE:
         by_name = exact if isinstance(exact, Mapping) else {self.unknowns[0]: exact}
         if set(by_name) != set(self.unknowns):
             raise InputError(f"`exact` must give {', '.join(self.unknowns)}; got {', '.join(map(str, by_name))}.")
-        names = Names(self.axes, self.unknowns, tuple(self.parameters))
+        names = Names.of(self.axes, self.unknowns, self.parameters)
         bound = tuple(self.bind(as_named(by_name[u], "`exact`"), names, "`exact`") for u in self.unknowns)
         if any(r.jets for r in bound):
             raise InputError("`exact` must be a function of axes and parameters only.")

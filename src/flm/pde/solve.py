@@ -1,7 +1,7 @@
 """Solving PDEs and ODEs: which method serves which problem.
 
-Pieces solve problems on boxes of up to three axes. One series of long waves (`waves`) solves the rest: regions, four and more
-axes, unknown parameters; and whatever asks for a number of sub-networks.
+Pieces solve problems on boxes of up to three axes, parameters to be learned included. One series of long waves (`waves`) solves
+the rest: regions, four and more axes, readings in place of conditions; and whatever asks for a number of sub-networks.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ def solve_pde(
         progress: called with each step.
     """
     if isinstance(method, AbstractLinearModel):
+        if problem.has_fields:
+            raise InputError(
+                "`parameters` with functions, flm.Learn(start, axes=...), are not for a model as `method`."
+            )
         if num_subnets is not None:
             raise InputError(f"`num_subnets` must be left out with a model as `method`; got {num_subnets}.")
         return solve_linear_model(problem, method, seed=seed)
@@ -55,15 +59,20 @@ def solve_pde(
             f"`method` must be None or one of {known} for a PDE; got {method!r}.{did_you_mean(str(method), METHODS)}"
         )
     serves = can_serve(problem, max_columns)
+    if problem.has_fields and (num_subnets is not None or method in ("waves", "enriched") or not serves):
+        raise InputError(
+            "`parameters` with functions, flm.Learn(start, axes=...), must belong to a box of up to three axes that has all "
+            "conditions which its equation needs, solved by pieces; this problem or `method` is another."
+        )
     if method == "pieces" and (num_subnets is not None or not serves):
         raise InputError(
-            "`method` must not be 'pieces' for this problem: pieces serve boxes of up to three axes without parameters to "
-            "learn, without `num_subnets`, and with room for one piece in `max_columns`."
+            "`method` must not be 'pieces' for this problem: pieces serve boxes of up to three axes without `num_subnets`, "
+            "with room for one piece in `max_columns`, and with no reading in place of a condition that is missing."
         )
     if problem.jumping and (num_subnets is not None or method in ("waves", "enriched") or not serves):
         raise InputError(
             f"`parameters` must not jump where one series of waves is the method; got flm.Piecewise for "
-            f"{next(iter(problem.jumping))!r}. Coefficients that jump need pieces: a box of up to three axes, nothing to learn."
+            f"{next(iter(problem.jumping))!r}. Coefficients that jump need pieces: a box of up to three axes."
         )
     by_waves = lambda: solve_by_waves(
         problem, tol, num_subnets=num_subnets, method=method, max_columns=max_columns, seed=seed, progress=progress
@@ -71,7 +80,7 @@ def solve_pde(
     if num_subnets is not None or method in ("waves", "enriched") or not serves:
         return by_waves()
     solution = solve_in_pieces(problem, tol, max_columns=max_columns, progress=progress)
-    if method == "pieces" or problem.jumping or solution.status.word in FINAL:
+    if method == "pieces" or problem.jumping or problem.has_fields or solution.status.word in FINAL:
         return solution
     other = by_waves()
     return other if other.error_estimate < solution.error_estimate else solution

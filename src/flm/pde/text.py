@@ -52,8 +52,8 @@ def read_pde(outline: Outline) -> Callable[[], PDE]:
     outline.keys(outline.tree, (*PDE_TABLES, *NOTES), outline.place)
     domain = read_domain(outline)
     unknowns = outline.names(outline.tree.get("unknowns", ["u"]), outline.at("", "unknowns"))
-    inside = Names(domain.axes, unknowns, tuple(outline.parameters))
-    border = Names(domain.axes, unknowns, tuple(outline.parameters), normals=True)
+    inside = Names.of(domain.axes, unknowns, outline.parameters)
+    border = Names.of(domain.axes, unknowns, outline.parameters, normals=True)
     known = lambda names, what: lambda name: names.resolve(name, what)
     flux = _flux(outline, unknowns, known(border, "the flux"))
     equations = [

@@ -9,4 +9,5 @@ The order in which data walks:
 5. `newton`: nonlinear problems as a sequence of linear ones.
 6. `adapt`: more functions or more pieces where the coefficients ask for them, until two answers agree.
 7. `slabs`: problems that march in time, one slab after the other.
+8. `fields`, `readings`, `misfit`, `evidence`, `inverse`: numbers and functions of the problem that readings decide.
 """
