@@ -2,7 +2,7 @@
 
 u_t = alpha u_xx,   u(x, 0) = sin(pi x),   u(0, t) = u(1, t) = 0,   200 readings with 1 % noise; alpha = ?
 
-python examples/inverse_heat.py         6 CPU seconds
+python examples/inverse_heat.py         3 CPU seconds
 """
 
 import jax.numpy as jnp

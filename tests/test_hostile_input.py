@@ -189,6 +189,9 @@ REFUSED = [
     (lambda: flm.Learn("a"), "`start` must be a finite number between `lower` and `upper`; got start='a'"),
     (lambda: flm.Learn(1, lower="a"), "`start` must be a finite number between"),
     (lambda: flm.Learn(1, lower=2), "`start` must be a finite number between"),
+    (lambda: flm.Learn(1, axes=3), "`axes` must be different names of axes"),
+    (lambda: flm.Learn(0, lower=0, axes="x"), "`start` of a function must be inside its limits"),
+    (lambda: pde(parameters={"a": flm.Learn(1.0, axes="q")}), "`axes` of the parameter 'a' must be among"),
     # conservation laws and control
     (lambda: law(flux=3), "`flux` must be a function of named arguments"),
     (lambda: law(flux=lambda u: "a"), "`flux` must return numbers, elementwise on arrays"),

@@ -74,6 +74,7 @@ PARTS = {
     "Greedy": "flm.estimators.imputer.methods",
     "ImputerState": "flm.estimators.imputer.estimator",
     "InputMap": "flm.models.base",
+    "LearnedFunction": "flm.results",
     "MarchedFLM": "flm.models.march",
     "NotHeld": "flm.domains",
     "Outline": "flm.domains",

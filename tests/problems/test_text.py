@@ -213,7 +213,7 @@ x = "f"
         (
             "alpha = 0.1",
             "alpha = {start = 0.5}",
-            "heat.toml, [parameters] alpha: 'start' is not one of learn, lower, upper.",
+            "heat.toml, [parameters] alpha: 'start' is not one of learn, lower, upper, axes.",
         ),
         ("[domain]", "[domain", "heat.toml: not a TOML file: Expected ']'"),
         ('pde = "u_t = alpha * u_xx"', "pde = 3", "heat.toml, [equation] pde: an equation in quotes such as"),

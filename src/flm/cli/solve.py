@@ -83,7 +83,7 @@ def print_solution(found: Mapping[str, Any]) -> None:
     say(f"  size            {found['columns']:,} columns, {found['parameters']:,} parameters")
     say(f"  time            {found['seconds']:.2f} s")
     for name, value in found.get("learned", {}).items():
-        say(f"  {name:<14}  {value['value']:.8g} ± {value['standard_error']:.2g}")
+        say(f"  {name:<14}  {value['text']}")
     if "errors" in found:
         relative, mse, largest = (measured(found["errors"][k]) for k in ("relative_l2", "mse", "max_error"))
         say(f"  against exact   relative L2 {relative}, MSE {mse}, largest {largest}")

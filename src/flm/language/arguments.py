@@ -36,11 +36,33 @@ class Names:
     unknowns: tuple[str, ...]
     parameters: tuple[str, ...] = ()
     normals: bool = False  # whether u_n and nx, ny, ... are known: on the boundary only
+    fields: tuple[Field, ...] = ()  # parameters that are functions: counted as further unknowns
+
+    @classmethod
+    def of(
+        cls,
+        axes: tuple[str, ...],
+        unknowns: tuple[str, ...],
+        parameters: Mapping[str, object],
+        normals: bool = False,
+    ) -> Names:
+        """The names of a problem with these parameters."""
+        fields = tuple(Field(n, v.axes) for n, v in parameters.items() if isinstance(v, Learn) and v.axes)
+        return cls(axes, unknowns, tuple(parameters), normals, fields)
 
     def resolve(self, name: str, where: str) -> Reference:
         """What the name stands for; refused when nothing or more than one thing fits."""
-        plain = {"axis": self.axes, "parameter": self.parameters}
-        found = [Reference(kind, names.index(name), ()) for kind, names in plain.items() if name in names]
+        numbers = set(self.parameters) - {field.name for field in self.fields}
+        found = [
+            *(Reference("axis", self.axes.index(name), ()) for _ in range(name in self.axes)),
+            *(Reference("parameter", self.parameters.index(name), ()) for _ in range(name in numbers)),
+        ]
+        for index, field in enumerate(self.fields, len(self.unknowns)):
+            prefix, _, suffix = name.partition(f"{field.name}_")
+            if name == field.name or (not prefix and suffix):
+                for alpha in sorted(splits(suffix, field.axes)):
+                    along = dict(zip(field.axes, alpha, strict=True))
+                    found.append(Reference("jet", index, tuple(along.get(axis, 0) for axis in self.axes)))
         for index, unknown in enumerate(self.unknowns):
             if name == unknown:
                 found.append(Reference("jet", index, (0,) * len(self.axes)))
@@ -78,6 +100,13 @@ class Names:
         """Names that a near miss may have meant."""
         derivatives = [f"{u}_{a}{b}" for u in self.unknowns for a in self.axes for b in ("", *self.axes)]
         return [*self.axes, *self.unknowns, *self.parameters, *derivatives]
+
+
+class Field(NamedTuple):
+    """A parameter that is a function of some axes."""
+
+    name: str
+    axes: tuple[str, ...]
 
 
 class Reference(NamedTuple):
@@ -165,7 +194,8 @@ class Residual:
     """A user's function bound to the names of a problem.
 
     Attributes:
-        jets: the (unknown, multi-index) pairs that it needs; arrays of jets are stacked in this order.
+        jets: the (unknown, multi-index) pairs that it needs; arrays of jets are stacked in this order. Numbers of unknowns
+            beyond the last stand for the problem's unknown functions among its parameters.
         parameters: names of all parameters of the problem, in order.
     """
 

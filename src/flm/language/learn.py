@@ -1,4 +1,4 @@
-"""Unknown parameters: numbers of a problem that its data decide."""
+"""Unknown parameters: numbers and functions of a problem that its data decide."""
 
 from __future__ import annotations
 
@@ -18,18 +18,31 @@ class Learn:
         start: where the search starts.
         lower: the least admissible value.
         upper: the greatest.
+        axes: names of axes, for an unknown function of these instead of a number; it starts as a constant.
 
     Example:
         >>> alpha = Learn(0.5, lower=0.0)  # flm.PDE(..., parameters={"alpha": alpha})
         >>> alpha.start, alpha.limits
         (0.5, (0.0, inf))
+        >>> Learn(1.0, axes="x").axes  # a(x)
+        ('x',)
     """
 
     start: float
     lower: float | None = None
     upper: float | None = None
+    axes: tuple[str, ...] | None = None
 
     def __post_init__(self):
+        if self.axes is not None:
+            axes = (self.axes,) if isinstance(self.axes, str) else self.axes
+            if not isinstance(axes, tuple | list) or not axes or len(set(map(str, axes))) < len(axes):
+                raise InputError(f'`axes` must be different names of axes such as ("x",); got {self.axes!r}.')
+            object.__setattr__(self, "axes", tuple(axes))
+            if self.start in (self.lower, self.upper):
+                raise InputError(
+                    f"`start` of a function must be inside its limits; got {self.start!r}, which is on one."
+                )
         given = (self.start, *(v for v in (self.lower, self.upper) if v is not None))
         low, high = self.limits
         numbers = all(isinstance(v, int | float | np.floating | np.integer) for v in given)

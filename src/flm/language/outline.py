@@ -233,13 +233,14 @@ class Outline:
             if name not in given and isinstance(value, dict) and "where" in value:
                 self.parameters[name] = self._piecewise(value, place)
             elif name not in given and isinstance(value, dict):
-                self.keys(value, ("learn", "lower", "upper"), place)
+                self.keys(value, ("learn", "lower", "upper", "axes"), place)
                 if "learn" not in value:
                     raise place.refuse("a parameter to be found needs its start: {learn = 0.5}")
                 ends = {k: self.number(value[k], place) for k in ("lower", "upper") if k in value}
                 start = self.number(value["learn"], place)
+                axes = self.names(value["axes"], place) if "axes" in value else None
                 with sentences(place):
-                    self.parameters[name] = Learn(start, **ends)
+                    self.parameters[name] = Learn(start, axes=axes, **ends)
             else:
                 self.parameters[name] = self.number(given.get(name, value), place)
         for name in given:

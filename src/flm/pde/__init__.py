@@ -6,6 +6,6 @@ boundary, on opposite faces, or at measured points. Each becomes a block: a resi
 
 The unknown is a sum of columns with coefficients, and so is every derivative of it; each point of each block is a row. A
 linear problem is one least-squares solve, a nonlinear one a few (Newton's method). `solve` chooses: `pieces/` cuts a box into
-as many small ones as the solution needs, `march/` moves the coefficients of a series in space through time, `waves/` has one
-series on one lattice, for regions, for parameters to be learned and for a given number of sub-networks.
+as many small ones as the solution needs and finds parameters from readings, `march/` moves the coefficients of a series in
+space through time, `waves/` has one series on one lattice, for regions and for a given number of sub-networks.
 """

@@ -42,7 +42,8 @@ def unclaimed(block: Block, others: list[Block], equations: tuple[Block, ...]) -
 
 def _is_taken(piece: Piece, block: Block, others: list[Block], equations: tuple[Block, ...]) -> bool:
     """Whether other conditions on one of the block's unknowns leave no room for it on a piece."""
-    for unknown in {unknown for unknown, _ in block.residual.jets}:
+    unknowns = range(len(block.residual.names.unknowns))
+    for unknown in {k for k, _ in block.residual.jets if k in unknowns}:
         rivals = [b for b in others if b is not block and _order(b.residual, unknown, piece) >= 0 and _names(b, piece)]
         kinds = {_order(b.residual, unknown, piece) for b in rivals}
         room = max(1, max((_order(e.residual, unknown, piece) + 1) // 2 for e in equations))

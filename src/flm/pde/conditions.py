@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flm.language.arguments import Named, as_named
+from flm.language.arguments import Named, as_named, described
 from flm.wording import InputError, InputTypeError, short
 
 
@@ -206,3 +206,15 @@ def _floats(name: str, value: Any) -> np.ndarray:
         return np.asarray(value, float)
     except (TypeError, ValueError):
         raise InputError(f"`{name}` of data must be real numbers; got {short(value)}.") from None
+
+
+def shown(condition: Condition | Periodic | Data) -> str:
+    """A condition as its problem shows it."""
+    if isinstance(condition, Periodic):
+        return f"periodic in {condition.axis}" + (f": {condition.unknown}" if condition.unknown else "")
+    if isinstance(condition, Data):
+        count = len(condition.values)
+        return f"{count} reading{'s' * (count > 1)}" + (
+            f": {described(condition.observe)}" if condition.observe else ""
+        )
+    return f"{condition.place}: {described(condition.residual)}" + (", on a part of it" if condition.where else "")

@@ -23,7 +23,7 @@ def bind_fluxes(flux: Any, problem: PDE) -> dict[int, Residual]:
             known = ", ".join(f"{u!r}: lambda a, {u}_n: ..." for u in unknowns)
             raise InputTypeError(f"`flux` must be a dict by unknown for a system, {{{known}}}; got {flux!r}.")
         flux = dict.fromkeys(unknowns, flux)
-    names = Names(problem.axes, unknowns, tuple(problem.parameters), normals=True)
+    names = Names.of(problem.axes, unknowns, problem.parameters, normals=True)
     fluxes = {}
     for unknown, function in flux.items():
         if unknown not in unknowns:

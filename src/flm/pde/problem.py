@@ -15,7 +15,7 @@ from flm.language.learn import Learn
 from flm.language.piecewise import Piecewise, at_points
 from flm.pde.boundary import unclaimed
 from flm.pde.complex_unknowns import ComplexUnknowns
-from flm.pde.conditions import Condition, Data, Periodic
+from flm.pde.conditions import Condition, Data, Periodic, shown
 from flm.pde.fluxes import bind_fluxes
 from flm.wording import InputError, InputTypeError
 
@@ -67,7 +67,8 @@ class PDE:
         conditions: what `on`, `initial`, `dirichlet`, `neumann`, `robin`, `periodic` and `data` return.
         unknowns: names of the unknown functions.
         complex_unknowns: those that are complex; inside and in the answer h is the two real unknowns h_re and h_im.
-        parameters: numbers, `Learn` for those to be found from data, or `Piecewise` for those that jump.
+        parameters: numbers, `Learn` for numbers and functions to be found from data, or `Piecewise` for those that jump; of a
+            function `a` of x, residuals may ask for `a` and `a_x` too.
         flux: what flows across the faces where a parameter jumps, by argument name, `lambda a, u_n: a * u_n`; `u_n` by
             default. For systems a dict by unknown.
         exact: the solution if known, by axis (and parameter) name; a dict by unknown for systems. Never used to solve.
@@ -104,7 +105,7 @@ class PDE:
         self.unknowns = parts.real_names()
         self.parameters = dict(parameters or {})
         self._check_names()
-        names = Names(domain.axes, self.unknowns, tuple(self.parameters))
+        names = Names.of(domain.axes, self.unknowns, self.parameters)
         equations = equation if isinstance(equation, list | tuple) else [equation]
         if not equations:
             raise InputError("`equation` must be a function or a list of at least one; got an empty list.")
@@ -153,6 +154,11 @@ class PDE:
         """The parameters that jump."""
         return {name: value for name, value in self.parameters.items() if isinstance(value, Piecewise)}
 
+    @property
+    def has_fields(self) -> bool:
+        """Whether functions are to be found among the parameters."""
+        return any(isinstance(v, Learn) and v.axes for v in self.parameters.values())
+
     @cached_property
     def periodic_axes(self) -> tuple[bool, ...]:
         """Which axes are periodic for every unknown."""
@@ -166,7 +172,7 @@ class PDE:
         )
 
     def __repr__(self) -> str:
-        equations, conditions = self.source["equation"], [_shown(c) for c in self.source["conditions"]]
+        equations, conditions = self.source["equation"], [shown(c) for c in self.source["conditions"]]
         equations = equations if isinstance(equations, list | tuple) else [equations]
         lines = [
             f"PDE of {', '.join(self.unknowns)} on {self.domain!r}",
@@ -197,13 +203,17 @@ class PDE:
                 value.check(name, self.axes, np.asarray(self.domain.bounds, float))
             elif not isinstance(value, Learn) and not (real and np.isfinite(value)):
                 raise InputError(f"the parameter {name!r} must be a finite number or flm.Learn(start); got {value!r}.")
+            if isinstance(value, Learn) and not set(value.axes or ()) <= set(self.domain.axes):
+                raise InputError(
+                    f"`axes` of the parameter {name!r} must be among {', '.join(self.domain.axes)}; got {value.axes!r}."
+                )
 
     def bind(self, function: Any, names: Names, label: str) -> Residual:
         """A residual; parameters that jump are looked up at its points."""
         return Residual.bind(at_points(function, self.jumping, label), names, label)
 
     def _blocks(self, condition: Any, label: str) -> list[Block]:
-        names = Names(self.axes, self.unknowns, tuple(self.parameters), normals=True)
+        names = Names.of(self.axes, self.unknowns, self.parameters, normals=True)
         if isinstance(condition, Periodic):
             return self._periodic_blocks(condition, label)
         if isinstance(condition, Data):
@@ -251,7 +261,7 @@ class PDE:
                 f"{label}: `unknown` must be one of {', '.join(self.unknowns)}; got {condition.unknown!r}."
             )
         j = self.axes.index(axis)
-        names = Names(self.axes, self.unknowns, tuple(self.parameters))
+        names = Names.of(self.axes, self.unknowns, self.parameters)
         low, high = self.domain.piece(f"{axis}=min"), self.domain.piece(f"{axis}=max")
         blocks = []
         for k, unknown in enumerate(self.unknowns):
@@ -267,7 +277,7 @@ class PDE:
         points = self.domain.interior(8, seed=12345, warp=False)
         normals = np.full_like(points, 1 / np.sqrt(points.shape[1]))
         for block in self.equations:
-            if not block.residual.jets:
+            if not any(k < len(self.unknowns) for k, _ in block.residual.jets):
                 known = f"{', '.join(self.unknowns)} or their derivatives"
                 raise InputError(f"{block.residual.label} must ask for an unknown ({known}); got a function of none.")
         for residual in [*(block.residual for block in self.blocks), *self.fluxes.values()]:
@@ -283,7 +293,7 @@ class PDE:
         by_name = parts.exact(dict(exact) if isinstance(exact, Mapping) else {parts.unknowns[0]: exact})
         if set(by_name) != set(self.unknowns):
             raise InputError(f"`exact` must give {', '.join(self.unknowns)}; got {', '.join(map(str, by_name))}.")
-        names = Names(self.axes, self.unknowns, tuple(self.parameters))
+        names = Names.of(self.axes, self.unknowns, self.parameters)
         bound = tuple(self.bind(as_named(by_name[u], "`exact`"), names, "`exact`") for u in self.unknowns)
         if any(r.jets for r in bound):
             raise InputError("`exact` must be a function of axes and parameters only.")
@@ -305,17 +315,6 @@ def _flatten(conditions: Any) -> list[Any]:
             f"`conditions` must be a list of what flm.on, flm.dirichlet, ... return; got {conditions!r}."
         )
     return [c for entry in conditions for c in (_flatten(entry) if isinstance(entry, list | tuple) else [entry])]
-
-
-def _shown(condition: Condition | Periodic | Data) -> str:
-    if isinstance(condition, Periodic):
-        return f"periodic in {condition.axis}" + (f": {condition.unknown}" if condition.unknown else "")
-    if isinstance(condition, Data):
-        count = len(condition.values)
-        return f"{count} reading{'s' * (count > 1)}" + (
-            f": {described(condition.observe)}" if condition.observe else ""
-        )
-    return f"{condition.place}: {described(condition.residual)}" + (", on a part of it" if condition.where else "")
 
 
 @runtime_checkable

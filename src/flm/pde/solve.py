@@ -1,8 +1,9 @@
 """Solving PDEs and ODEs: which method serves which problem.
 
-Pieces solve problems on boxes of up to three axes; where one piece is not enough and space is periodic or has sides that fit
-a sine or cosine series, evolution equations are marched (`march`). One series of long waves (`waves`) solves the rest:
-regions, four and more axes, unknown parameters; and whatever asks for a number of sub-networks.
+Pieces solve problems on boxes of up to three axes, parameters to be learned included; where one piece is not enough and space
+is periodic or has sides that fit a sine or cosine series, evolution equations are marched (`march`). One series of long waves
+(`waves`) solves the rest: regions, four and more axes, readings in place of conditions; and whatever asks for a number of
+sub-networks.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ def solve_pde(
         progress: called with each step.
     """
     if isinstance(method, AbstractLinearModel):
+        if problem.has_fields:
+            raise InputError(
+                "`parameters` with functions, flm.Learn(start, axes=...), are not for a model as `method`."
+            )
         if num_subnets is not None:
             raise InputError(f"`num_subnets` must be left out with a model as `method`; got {num_subnets}.")
         return solve_linear_model(problem, method, seed=seed)
@@ -58,15 +63,20 @@ def solve_pde(
     if method == "march" and num_subnets is None:
         return solve_by_march(problem, tol, progress)
     serves = can_serve(problem, max_columns)
+    if problem.has_fields and (num_subnets is not None or method in ("waves", "enriched") or not serves):
+        raise InputError(
+            "`parameters` with functions, flm.Learn(start, axes=...), must belong to a box of up to three axes that has all "
+            "conditions which its equation needs, solved by pieces; this problem or `method` is another."
+        )
     if method == "pieces" and (num_subnets is not None or not serves):
         raise InputError(
-            "`method` must not be 'pieces' for this problem: pieces serve boxes of up to three axes without parameters to "
-            "learn, without `num_subnets`, and with room for one piece in `max_columns`."
+            "`method` must not be 'pieces' for this problem: pieces serve boxes of up to three axes without `num_subnets`, "
+            "with room for one piece in `max_columns`, and with no reading in place of a condition that is missing."
         )
     if problem.jumping and (num_subnets is not None or method in ("waves", "enriched") or not serves):
         raise InputError(
             f"`parameters` must not jump where one series of waves is the method; got flm.Piecewise for "
-            f"{next(iter(problem.jumping))!r}. Coefficients that jump need pieces: a box of up to three axes, nothing to learn."
+            f"{next(iter(problem.jumping))!r}. Coefficients that jump need pieces: a box of up to three axes."
         )
     marched = lambda: try_march(problem, tol, progress) if method is None else None
     if num_subnets is None and method in (None, "pieces") and serves:

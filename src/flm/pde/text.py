@@ -66,8 +66,8 @@ def read_pde(outline: Outline) -> Callable[[], PDE]:
     complex_ones = outline.names(named, outline.at("", "complex_unknowns")) if named != [] else ()
     # With complex unknowns i is the imaginary unit, unless something else is called so.
     unit = {} if not complex_ones or "i" in (*domain.axes, *unknowns, *outline.parameters) else {"i": 1j}
-    inside = Names(domain.axes, unknowns, tuple(outline.parameters))
-    border = Names(domain.axes, unknowns, tuple(outline.parameters), normals=True)
+    inside = Names.of(domain.axes, unknowns, outline.parameters)
+    border = Names.of(domain.axes, unknowns, outline.parameters, normals=True)
     known = lambda names, what: lambda name: None if name in unit else names.resolve(name, what)
     flux = _flux(outline, unknowns, known(border, "the flux"))
     equations = [

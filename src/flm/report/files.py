@@ -40,7 +40,7 @@ def record(solution: Solution | ControlSolution, name: str) -> dict[str, Any]:
         "seconds": solution.seconds,
     }
     if solution.parameters:
-        found["learned"] = {k: asdict(p) for k, p in solution.parameters.items()}
+        found["learned"] = {k: p.record() | {"text": str(p)} for k, p in solution.parameters.items()}
     if isinstance(solution, ControlSolution):
         found["subnets"] = solution.num_subnets
         if solution.starts.dimension == 0 and solution.problem is not None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from flm._lazy import on_first_use
 
 if TYPE_CHECKING:
+    from flm.results.learned import LearnedFunction as LearnedFunction
+    from flm.results.learned import Parameter as Parameter
     from flm.results.progress import Listener as Listener
     from flm.results.progress import Progress as Progress
     from flm.results.progress import Record as Record
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from flm.results.progress import silent as silent
     from flm.results.progress import within as within
     from flm.results.result import AbstractResult as AbstractResult
-    from flm.results.result import Parameter as Parameter
     from flm.results.solution import Errors as Errors
     from flm.results.solution import Solution as Solution
     from flm.results.status import Ending as Ending
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 else:
     __getattr__ = on_first_use(
         __name__,
+        learned=("LearnedFunction", "Parameter"),
         progress=("Listener", "Progress", "Record", "listener", "silent", "within"),
-        result=("AbstractResult", "Parameter"),
+        result=("AbstractResult",),
         solution=("Errors", "Solution"),
         status=("Ending", "Status", "Word"),
     )

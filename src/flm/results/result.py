@@ -12,19 +12,9 @@ from types import ModuleType
 from typing import Any, ClassVar, Self
 
 from flm.files import save
+from flm.results.learned import LearnedFunction, Parameter
 from flm.results.status import Ending, Status, Word, conclude
 from flm.wording import ExtraMissingError
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A learned parameter: its value and standard error."""
-
-    value: float
-    standard_error: float
-
-    def __float__(self) -> float:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,7 +26,7 @@ class AbstractResult(ABC):
         error_estimate: the estimated error in the norm that `tolerance` is in; infinite where the answer is not resolved,
             NaN where none was made (training).
         tolerance: what was asked for; NaN where nothing was.
-        parameters: values and standard errors of learned parameters.
+        parameters: learned numbers (`.value`, `.standard_error`) and functions (`.value(x)`, `.standard_error(x)`).
         history: what happened on the way, lists of equal length by name: columns, estimate, error_estimate, seconds, and
             what the kind of run adds; for training, the loss and its terms.
         num_columns: linear unknowns of the final least-squares problem; 0 for training.
@@ -46,7 +36,7 @@ class AbstractResult(ABC):
     ending: Ending
     error_estimate: float
     tolerance: float = math.nan
-    parameters: dict[str, Parameter] = field(default_factory=dict)
+    parameters: dict[str, Parameter | LearnedFunction] = field(default_factory=dict)
     history: dict[str, Any] = field(default_factory=dict)
     num_columns: int = 0
     seconds: float = 0.0

@@ -331,7 +331,7 @@ class Solution(AbstractResult):
         lines = [
             f"Solution {', '.join(self.unknowns)}({', '.join(self.axes)}): {self.status.sentence}",
             f"  error estimate {self.error_estimate:.1e}, {self.num_columns} columns, {self.seconds:.2f} s",
-            *(f"  {k} = {p.value:.6g} ± {p.standard_error:.2g}" for k, p in self.parameters.items()),
+            *(f"  {k} = {p}" for k, p in self.parameters.items()),
         ]
         lines += [f"  {self.domain.note}"] if self.domain is not None and self.domain.note else []
         return "\n".join(lines)

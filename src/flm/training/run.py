@@ -75,6 +75,10 @@ def train(
     """
     error_points = problem.test_points() if isinstance(problem, ConservationLaw) else None
     problem = strong_form(problem)
+    if problem.has_fields:
+        raise InputError(
+            "`parameters` with functions, flm.Learn(start, axes=...), are for flm.solve, not for training."
+        )
     stages = _stages(optimizer, epochs)
     counts = checked_counts(points, problem)
     check_count("seed", seed)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flm.pde.march.space import COSINE, FOURIER, SINE
+from flm.pde.pieces.fields import Parameters
 from flm.pde.pieces.setup import places_of
 from flm.pde.problem import PDE
 
@@ -92,7 +93,7 @@ def read_sides(problem: PDE, space: tuple[int, ...], highest: np.ndarray) -> tup
 
 def _sides_of(problem: PDE, block, space: tuple[int, ...]) -> list[Side]:
     bounds, out = np.asarray(problem.domain.bounds, float), []
-    for place in places_of(problem, block):
+    for place in places_of(problem, block, Parameters.of(problem)):
         axes = [a for a in place.pinned if a in space]
         if len(place.pinned) != 1 or not axes or place.keep is not None:
             raise Unfit(
@@ -111,7 +112,7 @@ def _sides_of(problem: PDE, block, space: tuple[int, ...]) -> list[Side]:
         size = np.abs(first.by_jet).max()
         even = np.ptp(np.concatenate([first.by_jet, second.by_jet], axis=1), axis=1).max() <= SAME * size
         along = [i for i, row in enumerate(first.by_jet) if np.abs(row).max() > SAME * size]
-        alpha = jets[along[0]][1] if along else ()
+        alpha = jets[along[0]][1] if along else (0,) * len(bounds)
         if not even or len(along) != 1 or sum(alpha) != alpha[axis]:
             raise Unfit(f"the condition on {block.name} must fix one unknown or one normal derivative")
         slope = float(first.by_jet[along[0], 0])

@@ -13,4 +13,5 @@ The order in which data walks:
 7. `adapt`, `refine`, `corners`: more functions or more pieces where the coefficients ask for them, until two answers agree.
 8. `marching`: problems that march in time, one slab after the other, twice: `ordinary` without space, `slabs` over a line (with
    `velocities`), `planes` over a plane (with `stages` and `plane_slab`).
+9. `fields`, `readings`, `misfit`, `evidence`, `inverse`: numbers and functions of the problem that readings decide.
 """

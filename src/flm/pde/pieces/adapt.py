@@ -39,6 +39,17 @@ class Found:
     ending: Ending = field(default_factory=lambda: Ending(Word.INTERRUPTED))
 
 
+@dataclass
+class Pieces:
+    """Answers on boxes that tile the domain, and how sure they are."""
+
+    answers: list[Answer]
+    bar: float
+    ending: Ending
+    until: float | None = None  # where a march stopped
+    bar_until: float | None = None  # and how sure it is up to there
+
+
 def tree_nodes(tol: float, num_axes: int) -> int:
     """Equation nodes along each axis of a piece in a tree."""
     if num_axes == 3:

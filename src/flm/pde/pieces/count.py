@@ -9,18 +9,20 @@ its own: it enters the flux of the equation in which it stands, nu u_x - p.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from flm.language.arguments import Residual
+from flm.pde.pieces.fields import AnyResidual, Parameters
+from flm.pde.pieces.stages import InSpace
 from flm.pde.problem import PDE
 
 NEVER = -1000  # in place of minus infinity: an equation in which an unknown does not stand
 Orders = tuple[tuple[int, ...], ...]  # by unknown and axis
+FluxOf = Callable[[int, int], tuple[int, float] | None]  # by unknown and axis
 
 
 class Term(NamedTuple):
@@ -69,26 +71,33 @@ class Count:
     ties: tuple[Ties, ...]
 
 
-def highest_derivatives(problem: PDE) -> Orders:
+def highest_derivatives(problem: PDE, residuals: Sequence[AnyResidual]) -> Orders:
     """The highest derivative of each unknown along each axis, (K, m)."""
-    jets = [jet for block in problem.equations for jet in block.residual.jets]
+    jets = [jet for residual in residuals for jet in residual.jets]
     return tuple(
         tuple(max([alpha[j] for k, alpha in jets if k == unknown], default=0) for j in range(len(problem.axes)))
         for unknown in range(len(problem.unknowns))
     )
 
 
-def count(problem: PDE, ends: Sequence[tuple[int, int]], named: Sequence[set[int]]) -> Count:
+def count(
+    problem: PDE,
+    residuals: Sequence[AnyResidual],
+    known: Parameters,
+    ends: Sequence[tuple[int, int]],
+    named: Sequence[set[int]],
+) -> Count:
     """Read the count from the equations.
 
     Args:
         problem: what to solve.
+        residuals: its equations.
+        known: its parameters.
         ends: conditions at the lower and the upper end of each axis.
         named: the unknowns that those conditions name, by axis.
     """
-    highest = highest_derivatives(problem)
+    highest = highest_derivatives(problem, residuals)
     orders = [list(row) for row in highest]
-    residuals = [block.residual for block in problem.equations]
     for j, (below, above) in enumerate(ends):
         degree = _degree(residuals, len(highest), j)
         # Data at one end alone may have to satisfy a hidden equation: both velocities of a flow at t = 0.
@@ -98,11 +107,12 @@ def count(problem: PDE, ends: Sequence[tuple[int, int]], named: Sequence[set[int
             less = max(min(spare, orders[k][j]), 0)
             orders[k][j] -= less
             spare -= less
-    ties = tuple(_ties(problem, highest, orders, j, pair) for j, pair in enumerate(ends))
+    flux = lambda k, j: _flux(problem, residuals, known, highest, k, j)
+    ties = tuple(_ties(problem, flux, highest, orders, j, pair) for j, pair in enumerate(ends))
     return Count(tuple(map(tuple, orders)), ties)
 
 
-def _degree(residuals: Sequence[Residual], num_unknowns: int, axis: int) -> int:
+def _degree(residuals: Sequence[AnyResidual], num_unknowns: int, axis: int) -> int:
     """The degree of the determinant in the derivative along an axis: the best assignment of unknowns to equations."""
     table = np.full((len(residuals), num_unknowns), NEVER)
     for i, residual in enumerate(residuals):
@@ -111,9 +121,11 @@ def _degree(residuals: Sequence[Residual], num_unknowns: int, axis: int) -> int:
     return int(table[linear_sum_assignment(table, maximize=True)].sum())
 
 
-def _ties(problem: PDE, highest: Orders, orders: list[list[int]], axis: int, ends: tuple[int, int]) -> Ties:
+def _ties(
+    problem: PDE, flux_of: FluxOf, highest: Orders, orders: list[list[int]], axis: int, ends: tuple[int, int]
+) -> Ties:
     lowered = [k for k, row in enumerate(orders) if row[axis] < highest[k][axis]]
-    in_flux = {m: flux for m in lowered if (flux := _flux(problem, highest, m, axis)) is not None}
+    in_flux = {m: flux for m in lowered if (flux := flux_of(m, axis)) is not None}
     traces = []
     for k, row in enumerate(orders):
         for order in range(row[axis] if k in in_flux else highest[k][axis]):
@@ -127,30 +139,32 @@ def _ties(problem: PDE, highest: Orders, orders: list[list[int]], axis: int, end
     return Ties(tuple(trace for _, trace in traces), whole)
 
 
-def _flux(problem: PDE, highest: Orders, unknown: int, axis: int) -> tuple[int, float] | None:
+def _flux(
+    problem: PDE, residuals: Sequence[AnyResidual], known: Parameters, highest: Orders, unknown: int, axis: int
+) -> tuple[int, float] | None:
     """The unknown k whose flux D^(p-1) u_k + factor * D^(r-1) u_m holds a lowered unknown m, if the factor is a number.
 
     Each highest derivative along the axis of an equation is lowered by one: nu u_xx - p_x belongs to nu u_x - p.
     """
     pure = lambda k, order: (k, tuple(order if j == axis else 0 for j in range(len(problem.axes))))
     own = pure(unknown, highest[unknown][axis])
-    for block in problem.equations:
-        jets = block.residual.jets
+    for residual in residuals:
+        jets = residual.jets
         for k, row in enumerate(highest):
             partner = pure(k, row[axis])
             if own[1][axis] != 1 or k == unknown or row[axis] < 2 or own not in jets or partner not in jets:
                 continue
-            slopes = sampled_slopes(block.residual, problem)
+            slopes = sampled_slopes(residual, problem, known)
             factors = np.concatenate([s[jets.index(own)] / s[jets.index(partner)] for s in slopes])
             if np.isfinite(factors).all() and np.ptp(factors) <= 1e-9 * np.abs(factors).max():
                 return k, float(factors[0])
     return None
 
 
-def sampled_slopes(residual: Residual, problem: PDE) -> list[np.ndarray]:
+def sampled_slopes(residual: AnyResidual | InSpace, problem: PDE, known: Parameters) -> list[np.ndarray]:
     """A residual's derivatives by its jets at a few points, linearized at three random states, (A, P) each."""
     rng = np.random.default_rng(0)
     points = problem.domain.interior(16, seed=7, warp=False)
     normals = np.full_like(points, 1 / np.sqrt(points.shape[1]))
     draw = lambda: rng.normal(size=(len(residual.jets), len(points)))
-    return [residual.linearize(points, draw(), problem.parameter_start, normals).by_jet for _ in range(3)]
+    return [residual.linearize(points, draw(), known.elsewhere(), normals).by_jet for _ in range(3)]

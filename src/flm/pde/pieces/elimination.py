@@ -25,11 +25,11 @@ TINY = 1e-13  # a pivot this much smaller than the largest entry of its column: 
 
 @dataclass(frozen=True, eq=False)
 class PieceRows:
-    """Rows of one piece: A a + T s = b, with its traces' names in the order of T's columns."""
+    """Rows of one piece: A a + T s = b, with its traces' names in the order of T's columns; b may be many columns."""
 
     own: np.ndarray  # (R, C)
     traces: np.ndarray  # (R, sum of the sizes)
-    right: np.ndarray  # (R,)
+    right: np.ndarray  # (R,) or (R, Q)
     names: tuple[int, ...]
 
 
@@ -61,7 +61,7 @@ class Eliminated:
         pivot: the smallest reciprocal condition number of a triangle: near zero where nothing determines the answer.
     """
 
-    coefficients: np.ndarray  # (L, C)
+    coefficients: np.ndarray  # (L, C) or (L, C, Q)
     residual: float
     by_piece: np.ndarray
     pivot: float
@@ -124,52 +124,55 @@ def eliminate(
     kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # triangle, coupling, right-hand side
     rows: dict[int, tuple[tuple[int, ...], np.ndarray]] = {}
     pivot = np.inf
+    several = pieces[0].right.shape[1:]  # of right-hand sides, or () for one
+    sides = int(np.prod(several, dtype=int))
     for index, piece in enumerate(pieces):
         count = piece.own.shape[1]
-        R = factors.triangle(np.concatenate([piece.own, piece.traces], axis=1), piece.right)
+        left = np.concatenate([piece.own, piece.traces], axis=1)
+        R = triangle(np.concatenate([left, piece.right], axis=1)) if several else factors.triangle(left, piece.right)
         pivot = min(pivot, smallest_pivot(R, count))
-        kept.append((R[:count, :count], R[:count, count:-1], R[:count, -1]))
+        kept.append((R[:count, :count], R[:count, count:-sides], R[:count, -sides:].reshape(-1, *several)))
         rows[index] = (piece.names, R[count:, count:])
     new = len(pieces)
     for merge in order.merges:
         names = (*merge.inside, *merge.outside)
-        stacked = stack([rows.pop(merge.first), rows.pop(merge.second)], names, sizes)
+        stacked = stack([rows.pop(merge.first), rows.pop(merge.second)], names, sizes, sides)
         count = sum(sizes[name] for name in merge.inside)
         R = triangle(stacked)
         pivot = min(pivot, smallest_pivot(R, count))
-        kept.append((R[:count, :count], R[:count, count:-1], R[:count, -1]))
+        kept.append((R[:count, :count], R[:count, count:-sides], R[:count, -sides:].reshape(-1, *several)))
         rows[new] = (merge.outside, R[count:, count:])
         new += 1
-    residual = float(np.sqrt(sum(np.sum(left[:, -1] ** 2) for _, left in rows.values())))
+    residual = float(np.sqrt(sum(np.sum(left[:, -sides:] ** 2) for _, left in rows.values())))
     values: dict[int, np.ndarray] = {}
     for merge, (R, coupling, right) in zip(reversed(order.merges), reversed(kept[len(pieces) :]), strict=True):
-        known = np.concatenate([values[name] for name in merge.outside]) if merge.outside else np.zeros(0)
+        known = np.concatenate([values[name] for name in merge.outside]) if merge.outside else np.zeros((0, *several))
         found = back_substitute(R, right - coupling @ known)
         for name in merge.inside:
             values[name], found = found[: sizes[name]], found[sizes[name] :]
     coefficients, by_piece = [], []
     for piece, (R, coupling, right) in zip(pieces, kept, strict=False):
-        known = np.concatenate([values[name] for name in piece.names]) if piece.names else np.zeros(0)
+        known = np.concatenate([values[name] for name in piece.names]) if piece.names else np.zeros((0, *several))
         coefficients.append(back_substitute(R, right - coupling @ known))
         by_piece.append(np.linalg.norm(piece.own @ coefficients[-1] + piece.traces @ known - piece.right))
     return Eliminated(np.stack(coefficients), residual, np.array(by_piece), pivot)
 
 
 def stack(
-    groups: Sequence[tuple[tuple[int, ...], np.ndarray]], names: tuple[int, ...], sizes: Sequence[int]
+    groups: Sequence[tuple[tuple[int, ...], np.ndarray]], names: tuple[int, ...], sizes: Sequence[int], sides: int = 1
 ) -> np.ndarray:
-    """Rows of several groups over one set of traces; the last column is the right-hand side."""
+    """Rows of several groups over one set of traces; the last columns are the right-hand sides."""
     ends = np.cumsum([0, *(sizes[name] for name in names)])
     place = {name: slice(int(a), int(b)) for name, a, b in zip(names, ends, ends[1:], strict=False)}
     kind = groups[0][1].dtype
-    out = np.zeros((sum(len(block) for _, block in groups), int(ends[-1]) + 1), kind, order="F")
+    out = np.zeros((sum(len(block) for _, block in groups), int(ends[-1]) + sides), kind, order="F")
     row = 0
     for own, block in groups:
         column = 0
         for name in own:
             out[row : row + len(block), place[name]] = block[:, column : column + sizes[name]]
             column += sizes[name]
-        out[row : row + len(block), -1] = block[:, -1]
+        out[row : row + len(block), -sides:] = block[:, -sides:]
         row += len(block)
     return out
 

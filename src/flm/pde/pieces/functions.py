@@ -62,7 +62,9 @@ class Functions:
         """D^alpha of an unknown's functions at points (P, m) of the reference piece, (P, N_k)."""
         shape = self.shapes[unknown]
         tables = [line.table(points[:, j], n, a) for j, (n, a) in enumerate(zip(shape, alpha, strict=True))]
-        return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(points), -1), tables)
+        return reduce(
+            lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(points), a.shape[1] * b.shape[1]), tables
+        )
 
     def padded(self, coefficients: np.ndarray, smaller: Functions) -> np.ndarray:
         """Coefficients (..., C) of fewer functions as coefficients of these."""
@@ -74,6 +76,16 @@ class Functions:
             )
             out[..., self.columns[k]] = block.reshape(*coefficients.shape[:-1], -1)
         return out
+
+    def cut(self, coefficients: np.ndarray, larger: Functions) -> np.ndarray:
+        """Coefficients (..., C) of more functions without those beyond these."""
+        parts = [
+            coefficients[..., larger.columns[k]].reshape(*coefficients.shape[:-1], *theirs)[
+                (..., *(slice(0, n) for n in mine))
+            ]
+            for k, (mine, theirs) in enumerate(zip(self.shapes, larger.shapes, strict=True))
+        ]
+        return np.concatenate([part.reshape(*coefficients.shape[:-1], -1) for part in parts], axis=-1)
 
 
 @lru_cache(maxsize=512)

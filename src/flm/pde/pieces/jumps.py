@@ -11,8 +11,8 @@ from itertools import product
 
 import numpy as np
 
-from flm.language.arguments import Residual
 from flm.language.piecewise import Piecewise
+from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Functions, grid
 from flm.pde.pieces.places import Sample
 from flm.pde.pieces.tree import Cut, Face, Tree
@@ -31,7 +31,7 @@ class Jumps:
     """
 
     parameters: tuple[Piecewise, ...]
-    fluxes: dict[int, Residual]
+    fluxes: dict[int, AnyResidual]
     axes: tuple[str, ...]
 
     def align(self, tree: Tree) -> Tree:

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import roots_jacobi
 
-from flm.language.arguments import SIZES, Residual, unique_jets
+from flm.language.arguments import SIZES
 from flm.numerics.chunks import in_chunks
+from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.marching import FLOOR, MORE, AbstractSlabs, Trial
 from flm.pde.pieces.newton import Answer, scale
@@ -50,12 +51,12 @@ class Together:
         residuals: E of them.
     """
 
-    residuals: tuple[Residual, ...]
+    residuals: tuple[AnyResidual, ...]
 
     @cached_property
     def jets(self) -> list[tuple[int, int]]:
         """(unknown, order) of all derivatives that any residual needs."""
-        return [(k, alpha[0]) for k, alpha in unique_jets(self.residuals)]
+        return list(dict.fromkeys((k, alpha[0]) for residual in self.residuals for k, alpha in residual.jets))
 
     @cached_property
     def _places(self) -> list[list[int]]:
@@ -81,7 +82,7 @@ class Together:
 
 
 @lru_cache(maxsize=32)
-def together(residuals: tuple[Residual, ...]) -> Together:
+def together(residuals: tuple[AnyResidual, ...]) -> Together:
     """One compiled function for each problem of this process."""
     return Together(residuals)
 

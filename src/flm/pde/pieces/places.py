@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flm.language.arguments import Linearized, Residual
+from flm.language.arguments import Linearized
+from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Alpha
 from flm.pde.pieces.stages import InSpace
 
@@ -25,7 +26,7 @@ class Place:
         keep: which points belong to it; None is all.
     """
 
-    residual: Residual | InSpace
+    residual: AnyResidual | InSpace
     pinned: dict[int, float]
     normal: np.ndarray
     keep: Keep | None = None
@@ -62,7 +63,7 @@ class Sample:
         keep: which rows hold, (B, P).
     """
 
-    residual: Residual | InSpace
+    residual: AnyResidual | InSpace
     leaves: np.ndarray
     points: np.ndarray
     normals: np.ndarray

@@ -13,7 +13,7 @@ from math import factorial
 
 import numpy as np
 
-from flm.language.arguments import Linearized, Residual
+from flm.language.arguments import Linearized
 from flm.pde.pieces.elimination import PieceRows, plan
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.kept import KeptFactors
@@ -64,7 +64,7 @@ class Plane:
         self.residuals = [InSpace(residual) for residual in setup.equations]
         places = []
         for place in setup.places:
-            if last not in place.pinned and isinstance(place.residual, Residual):
+            if last not in place.pinned and not isinstance(place.residual, InSpace):
                 self.residuals.append(InSpace(place.residual))
                 places.append(Place(self.residuals[-1], place.pinned, place.normal[:-1], _in_space(place, setup)))
         equations = self.residuals[: len(setup.equations)]

@@ -12,12 +12,13 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
-from flm.language.arguments import Residual
 from flm.pde.pieces.count import Trace
 from flm.pde.pieces.elimination import PieceRows
+from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
 from flm.pde.pieces.jumps import Fluxes, Jumps, Side
 from flm.pde.pieces.places import Given, Place, Sample
+from flm.pde.pieces.stages import InSpace
 from flm.pde.pieces.tree import Face, Tree
 from flm.series import legendre as line
 
@@ -63,7 +64,7 @@ class System:
 
     functions: Functions
     tree: Tree
-    equations: Sequence[Residual | InSpace]
+    equations: Sequence[AnyResidual | InSpace]
     places: Sequence[Place]
     parameters: np.ndarray
     given: Sequence[Given] = ()
@@ -83,11 +84,16 @@ class System:
         for face in self.tree.faces:
             self._tie(face)
         self._flux_samples = {} if self._fluxes is None else self._fluxes.samples()
+        self.begin(self.given)
+
+    def begin(self, given: Sequence[Given]) -> None:
+        """Exchange the values to begin with."""
+        self.given = given
         self._fixed = self._fixed_rows()
 
     # --- where residuals hold --------------------------------------------------------------------------------------
 
-    def _inside(self, residual: Residual | InSpace) -> Sample:
+    def _inside(self, residual: AnyResidual | InSpace) -> Sample:
         leaves = np.arange(self.tree.num_leaves)
         nodes = self.functions.nodes
         reference = grid(nodes)
@@ -253,27 +259,39 @@ class System:
             out.append(values * scale[:, None])
         return np.stack(out) if out else np.zeros((0, *sample.points.shape[:2]))
 
-    def assemble(self, coefficients: np.ndarray, strength: float = 1.0) -> list[PieceRows]:
-        """All rows, linearized at these coefficients; `strength` is the share of the nonlinear part that acts."""
+    def assemble(
+        self, coefficients: np.ndarray, strength: float = 1.0, learned: Sequence[int] | None = None
+    ) -> list[PieceRows]:
+        """All rows, linearized at these coefficients (L, C).
+
+        Args:
+            coefficients: of the iterate.
+            strength: the share of the nonlinear part that acts.
+            learned: parameters by which the answer's derivatives are wanted instead of the answer.
+        """
         blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
+        linearized = lambda sample: self._linearized(sample, coefficients, strength, learned)
         for sample in self.samples:
-            rows, right = self._linearized(sample, coefficients, strength)
+            rows, right = linearized(sample)
             for i, leaf in enumerate(sample.leaves):
                 keep = sample.keep[i]
                 blocks[leaf].append((rows[i], right[i]) if keep.all() else (rows[i][keep], right[i][keep]))
-        fluxes = {side: self._linearized(sample, coefficients, strength) for side, sample in self._flux_samples.items()}
+        fluxes = {side: linearized(sample) for side, sample in self._flux_samples.items()}
         for leaf, fixed in enumerate(self._fixed):
             blocks[leaf] += fixed
         return [self._piece(leaf, blocks[leaf], fluxes) for leaf in range(self.tree.num_leaves)]
 
     def _linearized(
-        self, sample: Sample, coefficients: np.ndarray, strength: float = 1.0
+        self, sample: Sample, coefficients: np.ndarray, strength: float, learned: Sequence[int] | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of a residual at all pieces of a sample, (B, P, C), and their right-hand sides, (B, P)."""
+        """The rows of a residual at all pieces of a sample, (B, P, C), and their right-hand sides, (B, P) or (B, P, Q)."""
         jets = self.jets(sample, coefficients)
         found = sample.linearize(jets, self.parameters, strength)
         slopes = found.by_jet.reshape(jets.shape)
-        right = np.sum(slopes * jets, axis=0) - found.value.reshape(sample.points.shape[:2])
+        if learned is None:
+            right = np.sum(slopes * jets, axis=0) - found.value.reshape(sample.points.shape[:2])
+        else:  # F_u du/dp = -F_p
+            right = -found.by_parameter[list(learned)].T.reshape(*sample.points.shape[:2], len(learned))
         rows = np.zeros((*sample.points.shape[:2], self.functions.num_columns))
         for (k, _), table, slope, scale in zip(
             sample.residual.jets, sample.tables, slopes, self.scales(sample), strict=True
@@ -294,11 +312,8 @@ class System:
         place = {name: slice(int(a), int(b)) for name, a, b in zip(names, ends, ends[1:], strict=False)}
         count = sum(len(right) for _, right in blocks)
         height = count + sum(tie.height for tie in ties)
-        own, traces, right = (
-            np.zeros((height, self.functions.num_columns)),
-            np.zeros((height, ends[-1])),
-            np.zeros(height),
-        )
+        own, traces = np.zeros((height, self.functions.num_columns)), np.zeros((height, ends[-1]))
+        right = np.zeros((height, *blocks[0][1].shape[1:]))
         row = 0
         for rows, values in blocks:
             own[row : row + len(rows)], right[row : row + len(rows)] = rows, values
@@ -317,7 +332,7 @@ class System:
             row += tie.height
         length = np.sqrt(np.sum(own**2, axis=1))
         length = np.where(length > 0, length, 1.0)
-        return PieceRows(own / length[:, None], traces / length[:, None], right / length, names)
+        return PieceRows(own / length[:, None], traces / length[:, None], (right.T / length).T, names)
 
 
 @lru_cache(maxsize=64)

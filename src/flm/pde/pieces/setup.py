@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from flm.domains import Box
-from flm.language.arguments import Residual
 from flm.pde.pieces.breaks import Break, breaks_of, cut_at_breaks
 from flm.pde.pieces.count import Ties, count, sampled_slopes
+from flm.pde.pieces.fields import AnyResidual, Parameters
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.jumps import Jumps
-from flm.pde.pieces.places import Place
+from flm.pde.pieces.places import Given, Place
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.tree import Tree
 from flm.pde.problem import PDE, Block
@@ -30,12 +31,14 @@ class Setup:
         ties: what neighbors share across each axis.
         free: unknowns that enter by their derivatives alone, so that nothing fixes their constant.
         surplus: conditions beyond what the orders take.
+        known: what is known of the parameters.
+        parameters: their values, (Q,).
         is_linear: whether all residuals are affine in the unknowns.
         jumps: coefficients that jump.
         breaks: where conditions on a side of a plane box end.
     """
 
-    equations: tuple[Residual, ...]
+    equations: tuple[AnyResidual, ...]
     places: tuple[Place, ...]
     orders: tuple[tuple[int, ...], ...]
     ties: tuple[Ties, ...]
@@ -43,6 +46,7 @@ class Setup:
     surplus: int
     bounds: np.ndarray
     periodic: tuple[bool, ...]
+    known: Parameters
     parameters: np.ndarray
     is_linear: bool
     jumps: Jumps | None = None
@@ -70,17 +74,28 @@ class Setup:
         ends = () if self.jumps is None else self.jumps.ends(len(self.bounds) - 1)
         return min([float(v) for v in ends if v > t + 1e-12 * (high - low)], default=float(high))
 
-    def system(self, tree: Tree, nodes: tuple[int, ...]) -> System:
-        """The rows on a tree with so many equation nodes along each axis."""
+    def system(self, tree: Tree, nodes: tuple[int, ...], given: Sequence[Given] = ()) -> System:
+        """The rows on a tree with so many equation nodes along each axis.
+
+        Args:
+            tree: the pieces.
+            nodes: of the equations.
+            given: values that a slab begins with, in place of the conditions there.
+        """
         functions = Functions(nodes, self.orders, self.ties)
-        return System(functions, tree, self.equations, self.places, self.parameters, free=self.free, jumps=self.jumps)
+        begins = {axis for values in given for axis in values.pinned}
+        places = [place for place in self.places if not begins & set(place.pinned)]
+        free = () if given else self.free
+        return System(functions, tree, self.equations, places, self.parameters, given, free, self.jumps)
 
 
 def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
-    """Whether the pieces can solve this problem: a box of few axes without data, and room for the smallest piece."""
+    """Whether the pieces can solve this problem: a box of few axes, and room for the smallest piece.
+
+    Readings do not stand for conditions that are missing: such problems are for one series by least squares.
+    """
     if max_columns is not None and max_columns < SMALLEST ** len(problem.axes) * len(problem.unknowns):
         return False
-    kinds = {block.kind for block in problem.conditions}
     pinned = all(face.fixed for b in problem.conditions if b.kind != "periodic" for face in b.faces)
     whole = all(
         problem.periodic_axes[problem.axes.index(axis)]
@@ -88,25 +103,37 @@ def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
         if b.kind == "periodic" and b.piece is not None
         for axis in b.piece.fixed
     )
-    return (
-        isinstance(problem.domain, Box)
-        and len(problem.axes) <= MAX_AXES
-        and not problem.learned
-        and "data" not in kinds
-        and pinned
-        and whole
-    )
+    if not (isinstance(problem.domain, Box) and len(problem.axes) <= MAX_AXES and pinned and whole):
+        return False
+    return not has_readings(problem) or _has_its_conditions(problem)
+
+
+def has_readings(problem: PDE) -> bool:
+    """Whether anything was measured."""
+    return any(block.data is not None for block in problem.conditions)
+
+
+def _has_its_conditions(problem: PDE) -> bool:
+    """Whether there are conditions across every axis for every derivative along it, so that no reading need replace one."""
+    setup = set_up(problem)
+    across = [sum(j in place.pinned for place in setup.places) for j in range(len(problem.axes))]
+    needed = [sum(row[j] for row in setup.orders) for j in range(len(problem.axes))]
+    enough = [joined or a >= n for joined, a, n in zip(problem.periodic_axes, across, needed, strict=True)]
+    return all(enough) and not setup.free
 
 
 def set_up(problem: PDE) -> Setup:
     """Read the orders and conditions of a problem."""
-    places = [place for block in problem.conditions if block.kind != "periodic" for place in places_of(problem, block)]
-    residuals = [block.residual for block in problem.equations]
+    known = Parameters.of(problem)
+    conditions = [block for block in problem.conditions if block.kind not in ("periodic", "data")]
+    places = [place for block in conditions for place in places_of(problem, block, known)]
+    residuals = [known.bind(block.residual) for block in problem.equations]
+    fluxes = {k: known.bind(flux) for k, flux in problem.fluxes.items()}
     num_axes = len(problem.axes)
     ends = [_ends(problem, places, j) for j in range(num_axes)]
     named = [{k for p in places if set(p.pinned) == {j} for k, _ in p.residual.jets} for j in range(num_axes)]
-    counted = count(problem, ends, named)
-    everything = [*residuals, *(place.residual for place in places), *problem.fluxes.values()]
+    counted = count(problem, residuals, known, ends, named)
+    everything = [*residuals, *(place.residual for place in places), *fluxes.values()]
     zero = (0,) * num_axes
     valued = {k for residual in everything for k, alpha in residual.jets if alpha == zero}
     taken = sum(row[j] for row in counted.orders for j in range(num_axes) if not problem.periodic_axes[j])
@@ -120,14 +147,15 @@ def set_up(problem: PDE) -> Setup:
         surplus=max(sum(map(sum, ends)) - taken, 0) + max(len(residuals) - len(problem.unknowns), 0),
         bounds=bounds,
         periodic=problem.periodic_axes,
-        parameters=problem.parameter_start,
-        is_linear=all(is_affine(residual, problem) for residual in everything),
-        jumps=Jumps(tuple(problem.jumping.values()), problem.fluxes, problem.axes) if problem.jumping else None,
+        known=known,
+        parameters=known.start,
+        is_linear=all(is_affine(residual, problem, known) for residual in everything),
+        jumps=Jumps(tuple(problem.jumping.values()), fluxes, problem.axes) if problem.jumping else None,
         breaks=breaks_of(places, bounds) if len(bounds) == 2 and "t" not in problem.axes else (),
     )
 
 
-def places_of(problem: PDE, block: Block) -> list[Place]:
+def places_of(problem: PDE, block: Block, known: Parameters) -> list[Place]:
     """The faces, edges and points on which a condition holds."""
     places, bounds = [], np.asarray(problem.domain.bounds, float)
     for face in block.faces:
@@ -137,7 +165,7 @@ def places_of(problem: PDE, block: Block) -> list[Place]:
             normal[axis] = 1.0 if value == bounds[axis, 1] else -1.0 if value == bounds[axis, 0] else 0.0
         length = np.linalg.norm(normal)
         keep = face.patches[0].keep
-        places.append(Place(block.residual, pinned, normal / length if length else normal, keep))
+        places.append(Place(known.bind(block.residual), pinned, normal / length if length else normal, keep))
     return places
 
 
@@ -155,7 +183,7 @@ def _ends(problem: PDE, places: list[Place], axis: int) -> tuple[int, int]:
     return round(found[0]), round(found[1])
 
 
-def is_affine(residual: Residual, problem: PDE) -> bool:
+def is_affine(residual: AnyResidual, problem: PDE, known: Parameters) -> bool:
     """Whether a residual's slopes are the same wherever it is linearized."""
-    slopes = sampled_slopes(residual, problem)
+    slopes = sampled_slopes(residual, problem, known)
     return all(np.allclose(s, slopes[0], rtol=1e-9, atol=1e-12 * np.abs(slopes[0]).max(initial=1.0)) for s in slopes)

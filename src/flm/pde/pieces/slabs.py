@@ -51,7 +51,18 @@ class Front:
         alpha = (*(0,) * (tree.num_axes - 1), self.order)
         table = functions.scattered(self.unknown, alpha, z)
         own = self.slab.coefficients[leaf][:, functions.columns[self.unknown]]
-        return np.sum(table * own, axis=1) * (2 / tree.widths[leaf, -1]) ** self.order
+        table = table * (2 / tree.widths[leaf, -1:]) ** self.order
+        return np.einsum("pn,pn...->p...", table, own)
+
+
+def handed_on(setup: Setup, before: Answer) -> list[Given]:
+    """What a slab hands on to the next: every unknown and its derivatives in time below its order."""
+    last, t = before.tree.num_axes - 1, float(before.tree.bounds[-1, 1])
+    return [
+        Given(k, (*(0,) * last, order), {last: t}, Front(before, k, order))
+        for k, orders in enumerate(setup.orders)
+        for order in range(orders[last])
+    ]
 
 
 def slab_nodes(tol: float) -> tuple[int, int]:
@@ -118,17 +129,7 @@ class SpaceSlabs(AbstractSlabs):
         return float(np.ptp(tree.bounds[1]) / np.ptp(self.setup.bounds[1]))
 
     def _system(self, tree: Tree, functions: Functions, before: Answer | None) -> System:
-        if before is None:
-            return self.setup.system(tree, functions.nodes)
-        places = [place for place in self.setup.places if 1 not in place.pinned]
-        given = [
-            Given(k, (0, order), {1: float(tree.bounds[1, 0])}, Front(before, k, order))
-            for k, orders in enumerate(self.setup.orders)
-            for order in range(orders[1])
-        ]
-        return System(
-            functions, tree, self.setup.equations, places, self.setup.parameters, given, jumps=self.setup.jumps
-        )
+        return self.setup.system(tree, functions.nodes, () if before is None else handed_on(self.setup, before))
 
     def _space(self, begin: float, end: float, before: Answer | None, local: float) -> Tree:
         """Space cut where the start of a slab asks for it."""

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from flm.domains import Box
 from flm.models.pieces import PiecewiseFLM
-from flm.pde.pieces.adapt import PIVOT, Adaptation, memory_columns
+from flm.pde.conditions import Data
+from flm.pde.pieces.adapt import PIVOT, Adaptation, Pieces, memory_columns
+from flm.pde.pieces.inverse import Inverse, find_parameters
 from flm.pde.pieces.marching import Marching, can_march
 from flm.pde.pieces.newton import Answer
 from flm.pde.pieces.ordinary import OrdinarySlabs
 from flm.pde.pieces.planes import Planes
 from flm.pde.pieces.refine import Refinement
-from flm.pde.pieces.setup import Setup, set_up
+from flm.pde.pieces.setup import Setup, has_readings, set_up
 from flm.pde.pieces.slabs import SpaceSlabs
 from flm.pde.pieces.velocities import with_velocities
 from flm.pde.problem import PDE
 from flm.results import Ending, Listener, Record, Solution, Word
-
-
-@dataclass
-class Pieces:
-    """Answers on boxes that tile the domain, and how sure they are."""
-
-    answers: list[Answer]
-    bar: float
-    ending: Ending
-    until: float | None = None  # where a march stopped
-    bar_until: float | None = None  # and how sure it is up to there
 
 
 def solve_in_pieces(
@@ -55,9 +46,21 @@ def solve_in_pieces(
     turned = _time_last(problem)
     setup, record = set_up(turned), Record(progress)
     max_columns = memory_columns(setup, tol) if max_columns is None else max_columns
-    found = _search(setup, turned, tol, max_columns, record, between)
-    if isinstance(found, Solution):
+    measured = has_readings(problem)
+
+    def forward(setup: Setup, tol: float) -> Pieces:
+        found = _search(setup, turned, tol, max_columns, record, lambda: None)
+        assert isinstance(found, Pieces)  # no other method was offered
         return found
+
+    if measured:
+        inverse = find_parameters(turned, setup, tol, forward, record)
+    else:
+        direct = _search(setup, turned, tol, max_columns, record, between)
+        if not isinstance(direct, Pieces):
+            return direct
+        inverse = Inverse(direct)
+    found = inverse.pieces
     order = tuple(turned.axes.index(axis) for axis in problem.axes)
     return Solution(
         model=as_model(found.answers, problem.axes, len(problem.unknowns), order),
@@ -67,6 +70,7 @@ def solve_in_pieces(
         ending=found.ending,
         error_estimate=float(found.bar),
         tolerance=tol,
+        parameters=inverse.parameters,
         history=record.history,
         num_columns=sum(answer.num_columns for answer in found.answers),
         seconds=time.perf_counter() - began,
@@ -83,10 +87,12 @@ def _time_last(problem: PDE) -> PDE:
         return problem
     bounds = dict(zip(problem.axes, np.asarray(problem.domain.bounds, float).tolist(), strict=True))
     bounds["t"] = bounds.pop("t")
+    order = [problem.axes.index(axis) for axis in bounds]
+    turned = lambda given: replace(given, points=given.points[:, order]) if isinstance(given, Data) else given
     return PDE(
         Box(**{axis: (low, high) for axis, (low, high) in bounds.items()}),
         problem.source["equation"],
-        problem.source["conditions"],
+        [turned(given) for given in problem.source["conditions"]],
         parameters=problem.parameters,
         **{name: problem.source[name] for name in ("unknowns", "complex_unknowns", "flux")},
     )
@@ -95,8 +101,9 @@ def _time_last(problem: PDE) -> PDE:
 def _search(
     setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record, between: Callable[[], Solution | None]
 ) -> Pieces | Solution:
+    """Pieces, or what another method found between one piece and many."""
     search = Adaptation(setup, tol, max_columns, record)
-    if setup.is_linear and search.is_homogeneous():
+    if setup.is_linear and not setup.known.learned and search.is_homogeneous():
         return Pieces([search.zero()], 0.0, Ending(Word.TRIVIAL, note="give a source or data"))
     marching = _marching(setup, problem, tol, max_columns, record)
     in_plane, ordinary = isinstance(marching, Planes), marching is not None and len(problem.axes) == 1

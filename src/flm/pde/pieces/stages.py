@@ -11,7 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from flm.language.arguments import Jet, Linearized, Residual
+from flm.language.arguments import Jet, Linearized
+from flm.pde.pieces.fields import AnyResidual
 from flm.series import legendre as line
 
 
@@ -61,7 +62,7 @@ def radau(s: int) -> Radau:
 class InSpace:
     """A residual of space and time, the last axis, whose jets are read as derivatives in space alone."""
 
-    residual: Residual
+    residual: AnyResidual
 
     @property
     def jets(self) -> tuple[Jet, ...]:

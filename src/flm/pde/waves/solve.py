@@ -12,7 +12,7 @@ from flm.pde.waves.fixed_size import best_of_size
 from flm.pde.waves.growth import Search
 from flm.pde.waves.rounding import rounding_lost
 from flm.pde.waves.tolerance import solve_to_tolerance
-from flm.results import Listener, Parameter, Solution
+from flm.results import LearnedFunction, Listener, Parameter, Solution
 from flm.wording import InputError
 
 MAX_COLUMNS = 3000  # of one dense least-squares problem
@@ -53,7 +53,7 @@ def to_solution(problem: PDE, search: Search, tol: float, began: float, exact: A
     bar = float(search.bar) + rounding_lost(problem, best)
     names = list(problem.parameters)
     errors = np.sqrt(np.diag(best.covariance)) if best.covariance.size else np.full(len(problem.learned), np.nan)
-    parameters = {
+    parameters: dict[str, Parameter | LearnedFunction] = {
         names[q]: Parameter(float(best.parameters[q]), float(errors[i])) for i, q in enumerate(problem.learned)
     }
     return Solution(

@@ -39,8 +39,8 @@ def solution_page(solution: Solution, request: Request, errors: Errors | None = 
     picture = Picture(plot_solution(solution, spectrum=True), "The solution, its error where known, and its spectrum.")
     found: list[Item] = [picture, *_live(solution)]
     if solution.parameters:
-        rows = [[n, f"{p.value:.8g}", f"{p.standard_error:.2g}"] for n, p in solution.parameters.items()]
-        found.append(Table(["parameter", "value", "standard error"], rows))
+        rows = [[n, str(p)] for n, p in solution.parameters.items()]
+        found.append(Table(["parameter", "value ± standard error"], rows))
     sections = [
         Section("What was found", found),
         Section("The series", _terms(solution)),

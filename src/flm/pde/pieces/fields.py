@@ -1,0 +1,214 @@
+"""Unknown functions among the parameters: a(x) as orthonormal functions on its axes, under a smoothness prior.
+
+A residual sees `a`, `a_x`, ... as numbers at each point. Inside, all unknown numbers and the coefficients of all unknown
+functions are one vector of parameters, so that the rest of the solver knows numbers only. A function is a priori a constant
+that nothing is known of plus a Gaussian process with Matérn's covariance of smoothness 5/2,
+
+    k(r) = s² (1 + √5 r/l + 5 r²/(3 l²)) exp(-√5 r/l),   r in widths of its axes;
+
+its strength s and length l are those under which the readings are most probable (the evidence of the linearized problem).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from flm.language.arguments import Jet, Linearized, Residual
+from flm.language.learn import Learn
+from flm.pde.problem import PDE
+from flm.results.learned import field_table
+from flm.series import legendre
+from flm.series.arrays import Numbers
+
+COUNTS = {1: 24, 2: 9, 3: 6}  # functions along each axis, by the number of axes
+LENGTHS = tuple(0.1 * 1.5**k for k in range(8))  # of the prior, in widths
+STRENGTHS = tuple(2.0 ** (k / 2) for k in range(-20, 13))  # of the prior, relative to the start of the function or 1
+WIDE = 1e3  # prior standard deviation of the constant, likewise: nothing is known of it
+
+
+@dataclass(frozen=True, eq=False)
+class FieldFunctions:
+    """The orthonormal functions of one unknown function.
+
+    Args:
+        name: of the parameter.
+        axes: numbers of its axes.
+        bounds: of these, (m, 2).
+        learn: where it starts and its limits.
+        columns: its coefficients among all parameters.
+    """
+
+    name: str
+    axes: tuple[int, ...]
+    bounds: np.ndarray
+    learn: Learn
+    columns: slice
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Functions along each of its axes."""
+        return (COUNTS[len(self.axes)],) * len(self.axes)
+
+    @property
+    def size(self) -> float:
+        """What its prior is relative to."""
+        return abs(self.learn.start) or 1.0
+
+    def table(self, points: np.ndarray, alpha: tuple[int, ...]) -> np.ndarray:
+        """D^alpha of its functions at points of the domain, (P, C)."""
+        return field_table(
+            points[:, list(self.axes)], self.bounds, self.shape, tuple(alpha[axis] for axis in self.axes)
+        )
+
+    @cached_property
+    def grid(self) -> np.ndarray:
+        """Values of its functions on a grid on which its limits are kept, (P, C)."""
+        nodes = np.linspace(-1, 1, 4 * COUNTS[len(self.axes)] + 1)
+        mesh = np.meshgrid(*[nodes] * len(self.axes), indexing="ij")
+        points = np.stack([g.ravel() for g in mesh], axis=1)
+        return field_table(points, np.array([[-1.0, 1.0]] * len(self.axes)), self.shape, (0,) * len(self.axes))
+
+    def covariance(self, length: float, strength: float) -> np.ndarray:
+        """Of its coefficients, under the prior, (C, C)."""
+        covariance = (strength * self.size) ** 2 * _matern(self.shape, length)
+        covariance[0, 0] += (WIDE * self.size) ** 2
+        return covariance
+
+    def whitening(self, length: float, strength: float) -> np.ndarray:
+        """W with W Wᵀ that covariance, (C, C)."""
+        values, vectors = np.linalg.eigh(self.covariance(length, strength))
+        return vectors * np.sqrt(np.maximum(values, 1e-16 * values[-1]))
+
+
+@lru_cache(maxsize=64)
+def _matern(shape: tuple[int, ...], length: float) -> np.ndarray:
+    """Matérn's covariance of unit strength in the orthonormal functions of a box, (C, C), by Gauss quadrature."""
+    nodes, weights = legendre.gauss(2 * shape[0])
+    mesh = np.meshgrid(*[nodes] * len(shape), indexing="ij")
+    points = np.stack([g.ravel() for g in mesh], axis=1)
+    table = field_table(points, np.array([[-1.0, 1.0]] * len(shape)), shape, (0,) * len(shape))
+    mean = table * np.prod(np.stack(np.meshgrid(*[weights] * len(shape), indexing="ij")), axis=0).ravel()[:, None]
+    distance = np.linalg.norm(points[:, None] - points[None], axis=2) / 2  # in widths
+    r = np.sqrt(5) * distance / length
+    return mean.T @ ((1 + r + r**2 / 3) * np.exp(-r)) @ mean
+
+
+@dataclass(frozen=True, eq=False)
+class FieldResidual:
+    """A residual whose unknown functions are given by their coefficients among the parameters."""
+
+    inner: Residual
+    fields: tuple[FieldFunctions, ...]
+    traceable = False  # its functions are looked up at concrete points
+
+    @cached_property
+    def jets(self) -> tuple[Jet, ...]:
+        """The derivatives of the problem's unknowns that it needs."""
+        return tuple(jet for jet in self.inner.jets if jet[0] < len(self.inner.names.unknowns))
+
+    def linearize(
+        self, points: np.ndarray, jets: np.ndarray, parameters: npt.ArrayLike, normals: np.ndarray | None = None
+    ) -> Linearized:
+        """See `Residual.linearize`; derivatives by the coefficients of functions follow those by numbers."""
+        parameters = np.asarray(parameters, float)
+        num_unknowns, own = len(self.inner.names.unknowns), iter(jets)
+        tables = {
+            (k, alpha): self.fields[k - num_unknowns].table(points, alpha)
+            for k, alpha in self.inner.jets
+            if k >= num_unknowns
+        }
+        values = [
+            next(own) if jet not in tables else tables[jet] @ parameters[self.fields[jet[0] - num_unknowns].columns]
+            for jet in self.inner.jets
+        ]
+        numbers = len(self.inner.names.parameters)
+        found = self.inner.linearize(points, np.array(values), parameters[:numbers], normals)
+        by_parameter = np.zeros((len(parameters), len(points)))
+        by_parameter[:numbers] = found.by_parameter
+        for slope, jet in zip(found.by_jet, self.inner.jets, strict=True):
+            if jet in tables:
+                by_parameter[self.fields[jet[0] - num_unknowns].columns] += slope * tables[jet].T
+        mine = [i for i, jet in enumerate(self.inner.jets) if jet not in tables]
+        return Linearized(found.value, found.by_jet[mine], by_parameter)
+
+    def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Linearized:
+        """The same, as `Residual.derivatives`."""
+        return self.linearize(np.asarray(points), np.asarray(jets), parameters, np.asarray(normals))
+
+
+AnyResidual = Residual | FieldResidual
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """All numbers of a problem and the coefficients of its unknown functions as one vector.
+
+    Attributes:
+        start: the vector to begin with, (Q,).
+        lower: the least admissible values; functions keep theirs on a grid.
+        upper: likewise.
+        learned: which of them are to be found, numbers before functions.
+    """
+
+    start: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    learned: tuple[int, ...]
+    fields: tuple[FieldFunctions, ...]
+
+    @classmethod
+    def of(cls, problem: PDE) -> Parameters:
+        """Those of a problem."""
+        fields, end = [], len(problem.parameters)
+        bounds, values = np.asarray(problem.domain.bounds, float), [problem.parameter_start]
+        limits = [(v.lower, v.upper) if isinstance(v, Learn) else (None, None) for v in problem.parameters.values()]
+        numbers = [i for i in problem.learned if not list(problem.parameters.values())[i].axes]
+        learned = []
+        for index, (name, value) in enumerate(problem.parameters.items()):
+            if isinstance(value, Learn) and value.axes:
+                axes = tuple(problem.axes.index(axis) for axis in value.axes)
+                count = COUNTS[len(axes)] ** len(axes)
+                fields.append(FieldFunctions(name, axes, bounds[list(axes)], value, slice(end, end + count)))
+                values.append(np.r_[value.start, np.zeros(count - 1)])
+                learned += range(end, end + count)
+                limits[index] = (None, None)
+                end += count
+        extra = [(None, None)] * (end - len(limits))
+        low = np.array([-np.inf if a is None else a for a, _ in (*limits, *extra)], float)
+        high = np.array([np.inf if b is None else b for _, b in (*limits, *extra)], float)
+        return cls(np.concatenate(values), low, high, (*numbers, *learned), tuple(fields))
+
+    @property
+    def num_numbers(self) -> int:
+        """How many parameters come before the coefficients of functions."""
+        return self.fields[0].columns.start if self.fields else len(self.start)
+
+    def bind(self, residual: Residual) -> AnyResidual:
+        """A residual as a function of this vector."""
+        return FieldResidual(residual, self.fields) if self.fields else residual
+
+    def elsewhere(self) -> np.ndarray:
+        """Admissible values that no equation is likely to be special at, (Q,)."""
+        away = self.start.copy()
+        firsts = {field.columns.start for field in self.fields}
+        for q in (q for q in self.learned if q in firsts or q < self.num_numbers):
+            step = 0.037 * (1 + abs(away[q]))
+            away[q] += step if away[q] + step <= self.upper[q] else max(-step, self.lower[q] - away[q])
+        return away
+
+    def limited(self, at: np.ndarray, move: np.ndarray, share: float = 0.9) -> np.ndarray:
+        """The move, cut where it would leave the limits: at most so much of the way to them."""
+        room = np.where(move > 0, self.upper - at, self.lower - at)
+        out = np.where(np.abs(move) > np.abs(room), share * room, move)
+        for field in self.fields:
+            low, high = field.learn.limits
+            now, step = field.grid @ at[field.columns], field.grid @ out[field.columns]
+            room = np.where(step > 0, high - now, now - low)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                allowed = np.where(np.abs(step) > room, share * np.maximum(room, 0.0) / np.abs(step), 1.0)
+            out[field.columns] *= allowed.min()
+        return out

@@ -1,0 +1,290 @@
+"""Parameters from readings: Levenberg-Marquardt on the parameters alone, the answer following them.
+
+For any parameters the equation and the conditions determine the answer (`readings`), so that only the parameters are left to
+the readings: the sum of squares of (observed - measured) / sigma, and for unknown functions what their prior adds, is made
+least on fixed pieces. Pieces are then found anew for the parameters found, until these stay where they are. Pieces are fine
+enough for `tol` and for the noise: what they leave of the answer must not shift a parameter by its standard error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from flm.numerics.newton import Nielsen, minimize
+from flm.pde.pieces.adapt import Pieces
+from flm.pde.pieces.evidence import Linear, Prior
+from flm.pde.pieces.fields import Parameters
+from flm.pde.pieces.misfit import Misfit, Weights
+from flm.pde.pieces.readings import Chain, Readings
+from flm.pde.pieces.setup import Setup
+from flm.pde.problem import PDE
+from flm.results import Ending, LearnedFunction, Parameter, Record, Word
+
+ROUNDS = 6  # of finding pieces anew
+REWEIGHTS = 12  # of finding the noise and the strength of priors anew on the same pieces
+STEPS = 40
+FIRST = 1e-3  # tolerance of the first pieces, where the parameters are not known yet
+FINER = 1e-2  # the pieces may be asked for this share of the tolerance where the noise is that small
+SHIFT = 0.05  # standard errors that a parameter may move by when pieces or weights are found anew
+DEPENDENT = 1e-7  # of unit columns: below it the readings do not tell the parameters apart
+ROUNDING = 1e-12  # no pieces are asked for more than this because of small noise
+HOPELESS = (Word.NOT_FINITE, Word.UNDETERMINED, Word.INCONSISTENT)  # there are no pieces to find parameters on
+WORSE = 1.5  # root mean square misfit, in standard deviations that were given, that is worth a note
+
+Forward = Callable[[Setup, float], Pieces]
+
+
+@dataclass(eq=False)
+class Inverse:
+    """Parameters that were found, with the pieces of the answer at them."""
+
+    pieces: Pieces
+    parameters: dict[str, Parameter | LearnedFunction] = field(default_factory=dict)
+
+
+class ParameterSearch:
+    """The search for parameters.
+
+    Args:
+        problem: with readings.
+        setup: the same, ready for the pieces.
+        tol: of the equation and the conditions.
+        forward: finds pieces and the answer for a setup with given parameters and a tolerance.
+        record: remembers and tells each step.
+    """
+
+    def __init__(self, problem: PDE, setup: Setup, tol: float, forward: Forward, record: Record):
+        self.problem, self.setup, self.tol, self.forward, self.record = problem, setup, tol, forward, record
+        self.readings = Readings.of(problem, setup)
+        self.known: Parameters = setup.known
+        self.num_learned = len(self.known.learned)
+        self.settled = True
+
+    # --- what readings and priors count ----------------------------------------------------------------------------
+
+    def _first_weights(self) -> Weights:
+        guesses = [0.1 * float(np.std(kind.values)) or 1.0 for kind in self.readings]
+        sigma = [
+            np.full(len(kind.values), guess) if kind.sigma is None else kind.sigma
+            for kind, guess in zip(self.readings, guesses, strict=True)
+        ]
+        return self._weights(np.concatenate(sigma), tuple((0.5, 1.0) for _ in self.known.fields))
+
+    def _weights(self, sigma: np.ndarray, strengths: tuple[Prior, ...]) -> Weights:
+        """Weights for priors of these lengths and strengths."""
+        blocks = [f.whitening(*prior) for f, prior in zip(self.known.fields, strengths, strict=True)]
+        numbers = self.num_learned - sum(map(len, blocks))
+        prior = (np.arange(self.num_learned) >= numbers).astype(float)
+        return Weights(sigma, np.asarray(block_diag(np.eye(numbers), *blocks)), prior, strengths)
+
+    def _reweighted(self, misfit: Misfit) -> Weights:
+        """The noise that nobody said, from what is left of the readings; the priors under which they are most probable."""
+        weights = misfit.weights
+        sigma, used = weights.sigma.copy(), float(self.num_learned - np.sum(self._whitened(misfit)))
+        first, freedom = 0, max(len(sigma) - used, 1.0) / len(sigma)
+        for kind in self.readings:
+            rows = slice(first, first + len(kind.values))
+            first = rows.stop
+            if kind.sigma is None:
+                least = 1e-13 * float(np.abs(kind.values).max()) or 1.0
+                sigma[rows] = max(float(np.sqrt(np.mean(misfit.point.misfit[rows] ** 2) / freedom)), least)
+        strengths = Linear.of(misfit, sigma).strongest(weights.strengths) if self.known.fields else ()
+        return self._weights(sigma, strengths)
+
+    def _whitened(self, misfit: Misfit) -> np.ndarray:
+        """Posterior variances of the z relative to their priors: 1 where readings say nothing, near 0 where they decide."""
+        if not self.num_learned:
+            return np.zeros(0)
+        inverse = np.linalg.pinv(misfit.slopes, rcond=1e-14)
+        return np.where(misfit.weights.prior > 0, np.sum(inverse**2, axis=1), 0.0)
+
+    # --- one set of pieces -----------------------------------------------------------------------------------------
+
+    def _fit(self, found: Pieces, last: Misfit | None) -> Misfit:
+        """The best parameters on fixed pieces."""
+        chain = Chain(self.setup, found.answers, self.readings)
+        weights = self._first_weights() if last is None else last.weights
+        parameters = self.known.start if last is None else last.point.parameters
+        point = chain.at(parameters, [answer.coefficients for answer in found.answers])
+        misfit, again = Misfit(chain, weights, point), self._is_unsaid()
+        if not self.num_learned:
+            return misfit
+        for _ in range(REWEIGHTS if again else 1):
+            start = misfit.point.parameters[list(self.known.learned)]
+            least = minimize(
+                misfit.point,
+                partial(Misfit, chain, weights),
+                Nielsen(start=1e-3),
+                max_steps=STEPS,
+                gain_tol=1e-10,
+                step_tol=1e-12,
+            )
+            misfit = Misfit(chain, weights, least.point)
+            self.settled = least.converged or self._is_still(misfit)
+            self.record.step(
+                "parameters", columns=sum(a.num_columns for a in least.point.answers), estimate=self._scatter(misfit),
+                parameters=tuple(map(float, misfit.point.parameters[list(self.known.learned)][:8])),
+            )  # fmt: skip
+            if not again:
+                break
+            weights = self._reweighted(misfit)
+            moved = misfit.point.parameters[list(self.known.learned)] - start
+            stays = np.abs(weights.sigma / misfit.weights.sigma - 1).max() < 0.01
+            same = weights.strengths == misfit.weights.strengths
+            misfit = Misfit(chain, weights, misfit.point)
+            if stays and (same or np.all(np.abs(moved) <= 0.1 * SHIFT * self._errors(misfit))):
+                break
+        return misfit
+
+    def _is_unsaid(self) -> bool:
+        """Whether noise or priors are to be found too."""
+        return bool(self.known.fields) or any(kind.sigma is None for kind in self.readings)
+
+    def _is_still(self, misfit: Misfit) -> bool:
+        """Whether a further step would be small against the standard errors, or against the parameters."""
+        if misfit.value == 0:
+            return True
+        step = misfit.step(np.array(0.0))
+        move = misfit.weights.whitening @ step.move
+        now = misfit.point.parameters[list(self.known.learned)]
+        return bool(float(step.predicted) <= SHIFT**2 or np.all(np.abs(move) <= 1e-6 * np.abs(now)))
+
+    def _scatter(self, misfit: Misfit) -> float:
+        """Root mean square of the readings' misfit, in standard deviations."""
+        return float(np.sqrt(np.mean((misfit.point.misfit / misfit.weights.sigma) ** 2)))
+
+    def _errors(self, misfit: Misfit) -> np.ndarray:
+        return np.sqrt(np.maximum(np.diagonal(misfit.covariance()), 0.0))
+
+    # --- the whole search ------------------------------------------------------------------------------------------
+
+    def run(self) -> Inverse:
+        """Pieces for the parameters, parameters on the pieces, until neither moves the other."""
+        tol = max(FIRST, self.tol) if self.num_learned else self.tol
+        found, misfit = self.forward(self.setup, tol), None
+        try:
+            for _ in range(ROUNDS):
+                if not found.answers[0].finite or found.ending.word in HOPELESS or found.until is not None:
+                    break
+                last, misfit = misfit, self._fit(found, misfit)
+                finest = max(FINER * self.tol, min(self.tol, max(self._needed(misfit), ROUNDING)))
+                stays = tol <= self.tol and self._stays(last, misfit, found, finest)
+                if stays or found.ending.word is Word.INTERRUPTED:
+                    break
+                tol = finest
+                found = self.forward(replace(self.setup, parameters=misfit.point.parameters), tol)
+        except np.linalg.LinAlgError:
+            found = replace(found, bar=np.inf)
+        except KeyboardInterrupt:
+            found = replace(found, bar=np.inf, ending=Ending(Word.INTERRUPTED))
+        if misfit is None:
+            nothing = np.full((self.num_learned,) * 2, np.inf)
+            return Inverse(replace(found, bar=np.inf), self._named(self.known.start, nothing))
+        return self._conclude(found, misfit)
+
+    def _needed(self, misfit: Misfit) -> float:
+        """A relative error of the answer that shifts no parameter by much of its standard error: a tenth of the noise's mean."""
+        sigma = float(np.sqrt(np.mean(misfit.weights.sigma**2)))
+        size = float(np.sqrt(np.mean(np.concatenate([kind.values for kind in self.readings]) ** 2))) or 1.0
+        return 0.1 * sigma / size / np.sqrt(len(misfit.weights.sigma))
+
+    def _stays(self, last: Misfit | None, misfit: Misfit, found: Pieces, finest: float) -> bool:
+        """Whether new pieces have left the parameters where they were."""
+        if not self.num_learned:
+            return True
+        if last is None or (found.bar > finest and found.ending.word is Word.CONVERGED):
+            return False
+        learned = list(self.known.learned)
+        moved = np.abs(misfit.point.parameters - last.point.parameters)[learned]
+        near = np.maximum(SHIFT * self._errors(misfit), 1e-9 * np.abs(misfit.point.parameters[learned]))
+        return bool(np.all(moved <= near))
+
+    def _conclude(self, found: Pieces, misfit: Misfit) -> Inverse:
+        ending, bar = found.ending, found.bar
+        covariance = self._covariance(misfit) + self._coarse(misfit)
+        unseen = self._unseen(misfit)
+        scatter = self._scatter(misfit)
+        given = all(kind.sigma is not None for kind in self.readings)
+        if unseen:
+            ending, bar = Ending(Word.UNDETERMINED, f"undetermined: the readings do not determine {unseen}"), np.inf
+        elif not self.settled:
+            ending, bar = Ending(Word.STALLED, "stalled: no better parameters are found near these"), np.inf
+        elif given and len(misfit.point.misfit) > 3 and scatter > WORSE and bar < np.inf:
+            note = f"the readings scatter about it by {scatter:.2g} of their standard deviations"
+            ending = replace(ending, note="; ".join(filter(None, (ending.note, note))))
+        if bar == np.inf:
+            covariance = np.full_like(covariance, np.inf)
+        pieces = Pieces(misfit.point.answers, bar, ending)  # of all the time
+        return Inverse(pieces, self._named(misfit.point.parameters, covariance))
+
+    def _covariance(self, misfit: Misfit) -> np.ndarray:
+        """Of the learned parameters; where there are functions, averaged over priors as probable as these."""
+        if not self.known.fields:
+            return misfit.covariance() if self.num_learned else np.zeros((0, 0))
+        learned = list(self.known.learned)
+        here = misfit.point.parameters[learned] - self.known.start[learned]
+        return Linear.of(misfit, misfit.weights.sigma).spread(misfit.weights.strengths, here)
+
+    def _coarse(self, misfit: Misfit) -> np.ndarray:
+        """What fewer functions would shift the parameters by, as a covariance."""
+        if not self.num_learned:
+            return np.zeros((0, 0))
+        point = misfit.point
+        chain = Chain(self.setup, point.answers, self.readings, fewer=2)
+        starts = [
+            system.functions.cut(answer.coefficients, answer.functions)
+            for system, answer in zip(chain.systems, point.answers, strict=True)
+        ]
+        try:
+            gap = (chain.at(point.parameters, starts).misfit - point.misfit) / misfit.weights.sigma
+        except np.linalg.LinAlgError:
+            return np.zeros((self.num_learned,) * 2)
+        full = np.concatenate([gap, np.zeros(len(misfit.z))])
+        shift = misfit.weights.whitening @ np.linalg.lstsq(misfit.slopes, full, rcond=1e-14)[0]
+        return np.outer(shift, shift)
+
+    def _unseen(self, misfit: Misfit) -> str:
+        """Parameters that the readings do not determine, as a list; empty where they determine all."""
+        if not self.num_learned:
+            return ""
+        J, learned = misfit.slopes, np.array(self.known.learned)
+        left = self._whitened(misfit)
+        names = [
+            f.name
+            for f in self.known.fields
+            if np.sum(1 - left[(learned >= f.columns.start) & (learned < f.columns.stop)]) < 0.5
+        ]
+        numbers = learned < self.known.num_numbers
+        every = list(self.problem.parameters)
+        size = np.sqrt(np.sum(J**2, axis=0))
+        names += [every[q] for q, s in zip(learned[numbers], size[numbers], strict=True) if s == 0]
+        _, values, vectors = np.linalg.svd(J / np.where(size > 0, size, 1.0), full_matrices=False)
+        if not names and (values[-1] < DEPENDENT * values[0] or len(values) < len(learned)):
+            weak = np.abs(vectors[-1]) > 0.1
+            names += [every[q] for q, w, number in zip(learned, weak, numbers, strict=True) if w and number]
+        return ", ".join(names)
+
+    def _named(self, parameters: np.ndarray, covariance: np.ndarray) -> dict[str, Parameter | LearnedFunction]:
+        place = {q: i for i, q in enumerate(self.known.learned)}
+        fields = {f.name: f for f in self.known.fields}
+        found: dict[str, Parameter | LearnedFunction] = {}
+        for q, name in enumerate(self.problem.parameters):
+            if name in fields:
+                own = fields[name]
+                rows = [place[c] for c in range(own.columns.start, own.columns.stop)]
+                axes = tuple(self.problem.axes[a] for a in own.axes)
+                coefficients = parameters[own.columns].reshape(own.shape)
+                found[name] = LearnedFunction(axes, own.bounds, coefficients, covariance[np.ix_(rows, rows)])
+            elif q in place:
+                found[name] = Parameter(float(parameters[q]), float(np.sqrt(covariance[place[q], place[q]])))
+        return found
+
+
+def find_parameters(problem: PDE, setup: Setup, tol: float, forward: Forward, record: Record) -> Inverse:
+    """The answer of a problem with readings, and its parameters: see `ParameterSearch`."""
+    return ParameterSearch(problem, setup, tol, forward, record).run()

@@ -1,0 +1,174 @@
+"""The answer as a function of the parameters, on fixed pieces: what readings see of it, and how that changes with them.
+
+The equation and the conditions hold as they do without readings: for given parameters p the square rows F(u, p) = 0 determine u
+by elimination, and so do they its derivatives, by one more right-hand side for each parameter: F_u u_p = -F_p. Slabs hand
+on u and u_p alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from flm.pde.pieces.elimination import eliminate, plan
+from flm.pde.pieces.fields import AnyResidual
+from flm.pde.pieces.functions import Functions
+from flm.pde.pieces.newton import Answer, solve_system
+from flm.pde.pieces.rows import System
+from flm.pde.pieces.setup import Setup
+from flm.pde.pieces.slabs import handed_on
+from flm.pde.pieces.tree import Tree
+from flm.pde.pieces.velocities import with_velocities
+from flm.pde.problem import PDE
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """Measured values of one observable.
+
+    Args:
+        residual: what was measured, as a function of the answer and the parameters.
+        points: where, (P, m).
+        values: (P,).
+        sigma: standard deviations, (P,); None where nobody said.
+    """
+
+    residual: AnyResidual
+    points: np.ndarray
+    values: np.ndarray
+    sigma: np.ndarray | None
+
+    @classmethod
+    def of(cls, problem: PDE, setup: Setup) -> list[Readings]:
+        """Those of a problem."""
+        found = []
+        for block in problem.conditions:
+            if block.data is not None:
+                sigma, values = block.data.sigma, np.asarray(block.data.values, float)
+                sigma = None if sigma is None else np.broadcast_to(np.asarray(sigma, float), values.shape)
+                residual = setup.known.bind(block.residual)
+                found.append(cls(residual, np.asarray(block.data.points, float), values, sigma))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """The answer at some parameters.
+
+    Attributes:
+        parameters: (Q,).
+        answers: one for each slab.
+        misfit: what is observed less what was measured, all readings one after the other, (P,).
+    """
+
+    parameters: np.ndarray
+    answers: list[Answer]
+    misfit: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Spot:
+    """Where the readings of one kind fall in one slab: which they are, their leaves, and a table for each jet."""
+
+    rows: np.ndarray
+    leaves: np.ndarray
+    tables: list[np.ndarray]
+
+
+class Chain:
+    """Fixed pieces, slab after slab, on which the answer is found for any parameters.
+
+    Args:
+        setup: the problem; where the answers have velocities too, it is given these.
+        answers: one for each slab; one alone may be a tree of any kind.
+        readings: what was measured.
+        fewer: so many functions fewer along each axis than the answers have.
+    """
+
+    def __init__(self, setup: Setup, answers: Sequence[Answer], readings: Sequence[Readings], fewer: int = 0):
+        moves = len(answers[0].functions.orders) > len(setup.orders)
+        self.setup, self.readings = with_velocities(setup) if moves else setup, readings
+        self.systems: list[System] = []
+        for answer in answers:
+            nodes = tuple(max(q - fewer, min(q, 3)) for q in answer.functions.nodes)
+            begin = handed_on(self.setup, answers[len(self.systems) - 1]) if self.systems else ()
+            self.systems.append(self.setup.system(answer.tree, nodes, begin))
+        self.orders = [plan(system.members, system.sizes) for system in self.systems]
+        ends = np.array([answer.tree.bounds[-1, 1] for answer in answers[:-1]])
+        self.spots = [self._spots(kind, np.searchsorted(ends, kind.points[:, -1])) for kind in readings]
+
+    def _spots(self, kind: Readings, slab: np.ndarray) -> list[Spot]:
+        found = []
+        for index, system in enumerate(self.systems):
+            rows = np.flatnonzero(slab == index)
+            leaves = system.tree.locate(kind.points[rows])
+            tables = [
+                _table(system.functions, system.tree, k, a, kind.points[rows], leaves) for k, a in kind.residual.jets
+            ]
+            found.append(Spot(rows, leaves, tables))
+        return found
+
+    def at(self, parameters: np.ndarray, starts: Sequence[np.ndarray | None]) -> Point:
+        """The answer at some parameters.
+
+        Raises:
+            numpy.linalg.LinAlgError: there is none on these pieces.
+        """
+        answers: list[Answer] = []
+        for system, order, start in zip(self.systems, self.orders, starts, strict=True):
+            system.parameters = parameters
+            if answers:
+                system.begin(handed_on(self.setup, answers[-1]))
+            answer = solve_system(system, start, self.setup.is_linear, order)
+            if not (answer.finite and answer.settled):
+                raise np.linalg.LinAlgError("no answer at these parameters")
+            answers.append(answer)
+        coefficients = [answer.coefficients for answer in answers]
+        observed = [
+            kind.residual.linearize(kind.points, self._jets(i, coefficients), parameters).value - kind.values
+            for i, kind in enumerate(self.readings)
+        ]
+        return Point(parameters, answers, np.concatenate(observed))
+
+    def derivatives(self, point: Point) -> list[np.ndarray]:
+        """Of the coefficients of each slab by each learned parameter, (L, C, Q)."""
+        learned, found = self.setup.known.learned, []
+        for system, order, answer in zip(self.systems, self.orders, point.answers, strict=True):
+            system.parameters = point.parameters
+            if found:
+                before = point.answers[len(found) - 1]
+                system.begin(handed_on(self.setup, replace(before, coefficients=found[-1])))
+            rows = system.assemble(answer.coefficients, learned=learned)
+            found.append(eliminate(rows, system.sizes, order).coefficients)
+        return found
+
+    def slopes(self, point: Point, derivatives: Sequence[np.ndarray]) -> np.ndarray:
+        """Derivatives of what is observed by the learned parameters, (P, Q)."""
+        learned, found = list(self.setup.known.learned), []
+        for i, kind in enumerate(self.readings):
+            here = self._jets(i, [answer.coefficients for answer in point.answers])
+            line = kind.residual.linearize(kind.points, here, point.parameters)
+            through = np.einsum("ap,apq->pq", line.by_jet, self._jets(i, derivatives))
+            found.append(through + line.by_parameter[learned].T)
+        return np.concatenate(found)
+
+    def _jets(self, index: int, coefficients: Sequence[np.ndarray]) -> np.ndarray:
+        """The jets that readings are of, (A, P), or of many coefficients at once, (A, P, Q)."""
+        kind = self.readings[index]
+        out = np.zeros((len(kind.residual.jets), len(kind.points), *coefficients[0].shape[2:]))
+        for system, spot, own in zip(self.systems, self.spots[index], coefficients, strict=True):
+            for a, (k, _) in enumerate(kind.residual.jets):
+                there = own[spot.leaves][:, system.functions.columns[k]]
+                out[a, spot.rows] = np.einsum("pn,pn...->p...", spot.tables[a], there)
+        return out
+
+
+def _table(
+    functions: Functions, tree: Tree, k: int, alpha: tuple[int, ...], points: np.ndarray, leaves: np.ndarray
+) -> np.ndarray:
+    """D^alpha of the functions of an unknown at points of a tree, (P, N_k)."""
+    z = 2 * (points - tree.lower[leaves]) / tree.widths[leaves] - 1
+    scale = np.prod((2 / tree.widths[leaves]) ** np.array(alpha), axis=1)
+    return functions.scattered(k, alpha, z) * scale[:, None]
