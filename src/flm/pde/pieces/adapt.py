@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from flm.pde.pieces.functions import Functions
+from flm.pde.pieces.cut import num_columns
 from flm.pde.pieces.newton import Answer, solve_system
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Cut, Tree
@@ -72,19 +72,19 @@ class Adaptation:
         self.found = Found()
         self.num_axes = len(setup.bounds)
         self.pivot, self.contradiction = np.inf, False
-        self.whole = Tree.whole(setup.bounds, setup.periodic)
+        self.whole = setup.whole()
 
     def is_homogeneous(self) -> bool:
         """Whether zero satisfies everything."""
         system = self.setup.system(self.whole, (LADDER[self.num_axes][0],) * self.num_axes)
-        zero = np.zeros((1, system.functions.num_columns))
+        zero = np.zeros((self.whole.num_leaves, system.hull.num_columns))
         return not any(piece.right.any() for piece in system.assemble(zero))
 
     def zero(self) -> Answer:
         """The function that vanishes."""
-        functions = self.setup.system(self.whole, (1,) * self.num_axes).functions
-        nothing = np.zeros((1, functions.num_columns))
-        return Answer(functions, self.whole, nothing, 0.0, np.zeros(1), 0.0, np.inf, True, 0)
+        functions = self.setup.functions(self.whole, (1,) * self.num_axes)
+        nothing = np.zeros((self.whole.num_leaves, functions.num_columns))
+        return Answer(functions, self.whole, nothing, 0.0, np.zeros(self.whole.num_leaves), 0.0, np.inf, True, 0)
 
     def solve(self, tree: Tree, nodes: int, start: np.ndarray | None = None) -> Answer:
         """The answer on a tree with so many equation nodes along each axis."""
@@ -98,7 +98,7 @@ class Adaptation:
         for nodes in LADDER[self.num_axes]:
             start = None
             if before is not None and before.settled and before.finite:
-                functions = Functions((nodes,) * self.num_axes, self.setup.orders, self.setup.ties)
+                functions = self.setup.functions(tree, (nodes,) * self.num_axes)
                 start = functions.padded(before.coefficients, before.functions)
             if not self._fits(nodes):
                 self.found.ending = Ending(Word.SIZE, f"stopped at the size limit of {self.max_columns} columns")
@@ -124,8 +124,8 @@ class Adaptation:
 
     def _fits(self, nodes: int) -> bool:
         """Whether one piece of this size is within the size limit."""
-        functions = Functions((nodes,) * self.num_axes, self.setup.orders, self.setup.ties)
-        return functions.num_columns <= self.max_columns
+        functions = self.setup.functions(self.whole, (nodes,) * self.num_axes)
+        return num_columns(functions, self.whole) <= self.max_columns
 
     def _contradicts(self, misfits: list[float]) -> bool:
         """Whether more functions leave the residual as it is where there are conditions to spare."""
@@ -140,7 +140,7 @@ class Adaptation:
     def _second_opinion(self, answer: Answer, nodes: int, least: float = 0.0) -> bool:
         """Compare with more functions on the same tree; whether the difference is within the tolerance."""
         system = self.setup.system(answer.tree, (nodes + MORE,) * self.num_axes)
-        start = system.functions.padded(answer.coefficients, answer.functions)
+        start = system.hull.padded(answer.coefficients, answer.functions)
         other = solve_system(system, start, self.setup.is_linear)
         if not other.finite or not other.settled:
             return False
@@ -160,9 +160,7 @@ class Adaptation:
         """Cut pieces until the tolerance is met or nothing helps."""
         nodes = tree_nodes(self.tol, self.num_axes)
         tree = self.whole
-        probes = np.random.default_rng(5).uniform(
-            self.setup.bounds[:, 0], self.setup.bounds[:, 1], (3000, self.num_axes)
-        )
+        probes = self.setup.probes()
         start: np.ndarray | None = None
         values, changes, left = None, [], []
         for level in range(LEVELS):
@@ -200,7 +198,7 @@ class Adaptation:
                 if not cuts:
                     cuts = self._worst(answer)
             tree, parents = tree.split(cuts)
-            if tree.num_leaves * answer.functions.num_columns > self.max_columns:
+            if num_columns(answer.functions, tree) > self.max_columns:
                 self.found.ending = Ending(Word.SIZE, f"stopped at the size limit of {self.max_columns} columns")
                 self._keep(answer, nodes)
                 return

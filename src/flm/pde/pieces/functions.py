@@ -26,11 +26,13 @@ class Functions:
         nodes: Gauss nodes of the equations along each axis, (m,).
         orders: p, (K, m).
         ties: how many normal derivatives neighbors share, (K, m).
+        extra: further functions along each axis that only pieces cut by a boundary use.
     """
 
     nodes: tuple[int, ...]
     orders: tuple[tuple[int, ...], ...]
     ties: tuple[tuple[int, ...], ...]
+    extra: int = 0
 
     @property
     def num_axes(self) -> int:
@@ -40,7 +42,9 @@ class Functions:
     @cached_property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """n_kj: the number of functions of each unknown along each axis."""
-        return tuple(tuple(q + p for q, p in zip(self.nodes, orders, strict=True)) for orders in self.orders)
+        return tuple(
+            tuple(q + p + self.extra for q, p in zip(self.nodes, orders, strict=True)) for orders in self.orders
+        )
 
     @cached_property
     def columns(self) -> tuple[slice, ...]:

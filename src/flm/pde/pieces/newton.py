@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flm.pde.pieces.cut import leaf_functions, num_columns
 from flm.pde.pieces.elimination import Order, eliminate, plan
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.rows import System
@@ -46,7 +47,7 @@ class Answer:
     @property
     def num_columns(self) -> int:
         """Coefficients of all pieces."""
-        return self.coefficients.size
+        return num_columns(self.functions, self.tree)
 
     @property
     def finite(self) -> bool:
@@ -64,9 +65,14 @@ class Answer:
             if len(self.functions.shapes) > 1 and not any(self.functions.orders[k]):
                 continue
             block = self.coefficients[:, columns].reshape(-1, *shape) / sizes[k]
+            now = np.zeros_like(found)
             for j, n in enumerate(shape):
-                last = np.take(block, range(max(n - 2, 0), n), axis=j + 1)
-                found[:, j] = np.maximum(found[:, j], np.sqrt(np.sum(last**2, axis=tuple(range(1, last.ndim)))))
+                last = np.take(block, range(max(n - self.functions.extra - 2, 0), n), axis=j + 1)
+                now[:, j] = np.sqrt(np.sum(last**2, axis=tuple(range(1, last.ndim))))
+            for leaf in np.flatnonzero(self.tree.is_cut):
+                view = leaf_functions(self.functions, self.tree, int(leaf))
+                now[leaf] = view.tail(k, view.own(self.coefficients[leaf])[k]) / sizes[k]
+            found = np.maximum(found, now)
         return found
 
     def evaluate(self, points: np.ndarray) -> np.ndarray:
@@ -104,8 +110,24 @@ class Answer:
 
 def norms(functions: Functions, tree: Tree, coefficients: np.ndarray) -> np.ndarray:
     """The root mean square of each unknown, (K,): the functions are orthonormal."""
-    squares = np.stack([np.sum(coefficients[:, columns] ** 2, axis=1) for columns in functions.columns], axis=1)
-    return np.sqrt(tree.shares @ squares)
+    return np.sqrt(tree.shares @ squares(functions, tree, coefficients))
+
+
+def squares(functions: Functions, tree: Tree, coefficients: np.ndarray) -> np.ndarray:
+    """The mean square of each unknown on each piece, (L, K)."""
+    found = np.stack([np.sum(coefficients[:, columns] ** 2, axis=1) for columns in functions.columns], axis=1)
+    for leaf in np.flatnonzero(tree.is_cut):
+        own = leaf_functions(functions, tree, int(leaf)).own(coefficients[leaf])
+        found[leaf] = [np.sum(a**2) for a in own]
+    return found
+
+
+def means(functions: Functions, tree: Tree, coefficients: np.ndarray) -> np.ndarray:
+    """The mean of each unknown on each piece, (L, K): the first function is constant."""
+    found = np.stack([coefficients[:, columns.start] for columns in functions.columns], axis=1)
+    for leaf in np.flatnonzero(tree.is_cut):
+        found[leaf] = [a[0] for a in leaf_functions(functions, tree, int(leaf)).own(coefficients[leaf])]
+    return found
 
 
 def scale(sizes: np.ndarray) -> np.ndarray:
@@ -123,8 +145,8 @@ def solve_system(system: System, start: np.ndarray | None, is_linear: bool, orde
         is_linear: whether one step is enough.
         order: of merging; found by default.
     """
-    order = order or plan(system.members, system.sizes)
-    shape = (system.tree.num_leaves, system.functions.num_columns)
+    order = order or plan(system.members, system.sizes, system.tree.num_leaves)
+    shape = (system.tree.num_leaves, system.hull.num_columns)
     coefficients = np.zeros(shape) if start is None else start
     found, settled, steps, last, right = None, False, 0, np.inf, 0.0
     while steps < MAX_STEPS:
@@ -132,11 +154,11 @@ def solve_system(system: System, start: np.ndarray | None, is_linear: bool, orde
         rows = system.assemble(coefficients)
         right = float(np.sqrt(sum(np.sum(piece.right**2) for piece in rows)))
         found = eliminate(rows, system.sizes, order)
-        new = found.coefficients
+        new = system.gathered(found.coefficients)
         if not np.isfinite(new).all():
             break
         change = np.max(
-            norms(system.functions, system.tree, new - coefficients) / scale(norms(system.functions, system.tree, new))
+            norms(system.hull, system.tree, new - coefficients) / scale(norms(system.hull, system.tree, new))
         )
         coefficients = new
         # quadratic convergence: after a change of 1e-6 the next is rounding
@@ -146,11 +168,11 @@ def solve_system(system: System, start: np.ndarray | None, is_linear: bool, orde
         last = change
     assert found is not None
     for k in system.free:  # nothing fixes the constant: the mean is zero
-        first = system.functions.columns[k].start
-        coefficients[:, first] -= system.tree.shares @ coefficients[:, first]
-    size = np.sqrt(np.sum(coefficients**2)) or 1.0
+        first = system.hull.columns[k].start
+        coefficients[:, first] -= system.tree.shares @ means(system.hull, system.tree, coefficients)[:, k]
+    size = np.sqrt(np.sum(squares(system.hull, system.tree, coefficients))) or 1.0
     return Answer(
-        functions=system.functions,
+        functions=system.hull,
         tree=system.tree,
         coefficients=coefficients,
         residual=found.residual / size,

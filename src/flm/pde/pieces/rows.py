@@ -6,53 +6,20 @@ residual F(x, u, u_x, ...) at points of a piece is linearized there: sum over je
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
 
 from flm.language.arguments import Residual
+from flm.pde.pieces.cut import LeafFunctions
+from flm.pde.pieces.cut_rows import Along, Scattered, Spot, shared, views_of
 from flm.pde.pieces.elimination import PieceRows
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
+from flm.pde.pieces.places import Given, Place
 from flm.pde.pieces.tree import Face, Tree
 from flm.series import legendre as line
-
-Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-@dataclass(frozen=True, eq=False)
-class Place:
-    """A condition: a residual on the part of the domain where some axes are pinned.
-
-    Args:
-        residual: what must vanish.
-        pinned: values by axis number; none inside.
-        normal: the outward normal, (m,).
-        keep: which points belong to it; None is all.
-    """
-
-    residual: Residual
-    pinned: dict[int, float]
-    normal: np.ndarray
-    keep: Keep | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Given:
-    """Values that an unknown or its derivative must take where some axes are pinned: the end of the slab before.
-
-    Args:
-        unknown: k.
-        alpha: which derivative.
-        pinned: values by axis number.
-        values: of points (P, m), (P,).
-    """
-
-    unknown: int
-    alpha: Alpha
-    pinned: dict[int, float]
-    values: Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(eq=False)
@@ -107,6 +74,9 @@ class System:
         parameters: the problem's numbers.
         given: values to begin with, at a pinned axis.
         free: unknowns whose constant nothing fixes: it is zero on the first piece.
+        along: conditions of a region.
+        hull: the functions that coefficients are written in, more than `functions` where pieces are cut.
+        views: the functions of each piece of a region.
     """
 
     functions: Functions
@@ -116,12 +86,21 @@ class System:
     parameters: np.ndarray
     given: Sequence[Given] = ()
     free: tuple[int, ...] = ()
+    along: Sequence[Along] = ()
+    hull: Functions = field(init=False)
+    views: list[LeafFunctions] = field(init=False)
+    scattered: list[Scattered] = field(init=False)
     samples: list[Sample] = field(init=False)
     ties: list[list[Tie]] = field(init=False)
     members: list[tuple[int, ...]] = field(init=False)
     sizes: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.hull, self.functions = self.functions, replace(self.functions, extra=0)
+        self.views = views_of(self.hull, self.tree) if self.tree.cells else []
+        self.scattered = [Scattered(a.residual, list(a.spots(self.tree, self.hull)), self.views) for a in self.along]
+        cut = [Spot(int(i), p := self.views[i].nodes, np.zeros_like(p)) for i in np.flatnonzero(self.tree.is_cut)]
+        self.scattered += [Scattered(residual, cut, self.views) for residual in self.equations if cut]
         self.samples = [self._inside(residual) for residual in self.equations]
         self.samples += [sample for place in self.places if (sample := self._on(place)) is not None]
         self.members, self.sizes = [], []
@@ -133,10 +112,11 @@ class System:
     # --- where residuals hold --------------------------------------------------------------------------------------
 
     def _inside(self, residual: Residual) -> Sample:
-        leaves = np.arange(self.tree.num_leaves)
+        leaves = np.flatnonzero(~self.tree.is_cut)
         nodes = self.functions.nodes
         reference = grid(nodes)
-        points = np.stack([self.tree.physical(int(leaf), reference) for leaf in leaves])
+        shape = (len(leaves), *reference.shape)
+        points = np.array([self.tree.physical(int(leaf), reference) for leaf in leaves]).reshape(shape)
         tables = [self.functions.table(k, alpha, nodes)[None] for k, alpha in residual.jets]
         kinds = np.zeros(len(leaves), int)
         return Sample(residual, leaves, points, np.zeros_like(points), tables, kinds, np.ones(points.shape[:2], bool))
@@ -189,6 +169,9 @@ class System:
         functions, axis = self.functions, face.axis
         others = [a for a in range(self.tree.num_axes) if a != axis]
         z = 1.0 if face.side == 1 else -1.0
+        if self.tree.is_cut[face.coarse]:
+            self._tie_cut(face)
+            return
         for k, orders in enumerate(functions.ties):
             shape = [functions.shapes[k][a] for a in others]
             size = int(np.prod(shape, dtype=int))
@@ -212,6 +195,18 @@ class System:
                     Tie(face.coarse, k, self._mean(k, order, axis, face.coarse, z), tuple(means))
                 )
 
+    def _tie_cut(self, face: Face) -> None:
+        """A cut piece and those behind its side agree on the parts of the face that lie inside the region."""
+        for k, orders in enumerate(self.functions.ties):
+            for leaf in face.fine:
+                for part in shared(self.tree, face, leaf, self.functions.shapes[k]):
+                    for order in range(orders[face.axis]):
+                        alpha = tuple(order if a == face.axis else 0 for a in range(self.tree.num_axes))
+                        name = self._name((face.coarse, leaf), part.trace.shape[1])
+                        for own in (face.coarse, leaf):
+                            table = self.views[own].table(k, alpha, part.points)
+                            self.ties[own].append(Tie(own, k, table, ((name, part.trace),)))
+
     def _name(self, leaves: tuple[int, ...], size: int) -> int:
         self.members.append(tuple(dict.fromkeys(leaves)))
         self.sizes.append(size)
@@ -225,10 +220,15 @@ class System:
         tables = []
         for a, n in enumerate(shape):
             if a != axis:
-                there = tree.lower[leaf, a] + (line.gauss(n)[0] + 1) / 2 * tree.widths[leaf, a]
-                tables.append(line.values(2 * (there - tree.lower[owner, a]) / tree.widths[owner, a] - 1, n))
+                there = tree.low[leaf, a] + (line.gauss(n)[0] + 1) / 2 * (tree.high - tree.low)[leaf, a]
+                tables.append(line.values(2 * (there - tree.low[owner, a]) / (tree.high - tree.low)[owner, a] - 1, n))
         trace = reduce(np.kron, tables, np.ones((1, 1)))
-        self.ties[leaf].append(Tie(leaf, k, self._physical(k, alpha, nodes, leaf), ((name, trace),)))
+        if tree.is_cut[leaf]:
+            points = tree.low[leaf] + (grid(nodes) + 1) / 2 * (tree.high - tree.low)[leaf]
+            table = self.views[leaf].table(k, alpha, points)
+        else:
+            table = self._physical(k, alpha, nodes, leaf)
+        self.ties[leaf].append(Tie(leaf, k, table, ((name, trace),)))
 
     def _join(self, k: int, order: int, axis: int, leaf: int) -> None:
         """Rows that make the two sides of one leaf agree."""
@@ -274,10 +274,20 @@ class System:
                 rows[:, self.functions.columns[given.unknown]] = table
                 blocks[leaf].append((rows, given.values(self.tree.physical(leaf, grid(nodes)))))
         for k in self.free:
-            row = np.zeros((1, self.functions.num_columns))
-            row[0, self.functions.columns[k].start] = 1.0
+            row = np.zeros((1, self.own_columns(0)[-1].stop))
+            row[0, self.own_columns(0)[k].start] = 1.0
             blocks[0].append((row, np.zeros(1)))
         return blocks
+
+    def own_columns(self, leaf: int) -> tuple[slice, ...]:
+        """Where each unknown's coefficients lie among those of a piece."""
+        return self.views[leaf].columns if self.views else self.functions.columns
+
+    def gathered(self, found: Sequence[np.ndarray]) -> np.ndarray:
+        """Coefficients of all pieces in the functions of the hull, (L, C), from those of each in its own."""
+        if not self.views:
+            return np.stack(found)
+        return np.stack([v.spread(c, self.hull.num_columns) for v, c in zip(self.views, found, strict=True)])
 
     def scales(self, sample: Sample) -> np.ndarray:
         """What turns reference derivatives into physical ones, (A, B)."""
@@ -288,7 +298,8 @@ class System:
         """Derivatives at a sample's points, (A, B, P)."""
         scales, out = self.scales(sample), []
         for (k, _), table, scale in zip(sample.residual.jets, sample.tables, scales, strict=True):
-            own = coefficients[sample.leaves][:, self.functions.columns[k]]
+            places = self.views[sample.leaves[0]].places[k] if self.views else self.functions.columns[k]
+            own = coefficients[sample.leaves][:, places]
             shared = len(table) == 1
             values = own @ table[0].T if shared else np.einsum("bpn,bn->bp", table[sample.kinds], own)
             out.append(values * scale[:, None])
@@ -297,7 +308,12 @@ class System:
     def assemble(self, coefficients: np.ndarray) -> list[PieceRows]:
         """All rows, linearized at these coefficients."""
         blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
+        for scattered in self.scattered:
+            for leaf, rows, right in scattered.rows(coefficients, self.parameters):
+                blocks[leaf].append((rows, right))
         for sample in self.samples:
+            if not len(sample.leaves):
+                continue
             m = self.tree.num_axes
             jets = self.jets(sample, coefficients)
             found = sample.residual.linearize(
@@ -330,7 +346,7 @@ class System:
         count = sum(len(right) for _, right in blocks)
         height = count + sum(len(tie.table) for tie in ties)
         own, traces, right = (
-            np.zeros((height, self.functions.num_columns)),
+            np.zeros((height, self.own_columns(leaf)[-1].stop)),
             np.zeros((height, ends[-1])),
             np.zeros(height),
         )
@@ -340,7 +356,7 @@ class System:
             row += len(rows)
         for tie in ties:
             part = slice(row, row + len(tie.table))
-            own[part, self.functions.columns[tie.unknown]] = tie.table
+            own[part, self.own_columns(leaf)[tie.unknown]] = tie.table
             for name, table in tie.traces:
                 traces[part, place[name]] -= table
             row += len(tie.table)

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flm.domains import Box
+from flm.domains import Box, Piece, Product
 from flm.language.arguments import Residual
+from flm.pde.pieces.cut import EXTRA
+from flm.pde.pieces.cut_rows import Along
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.rows import Place, System
+from flm.pde.pieces.places import Place
+from flm.pde.pieces.rows import System
+from flm.pde.pieces.shape import Shape
 from flm.pde.pieces.tree import Tree
 from flm.pde.problem import PDE, Block
 
@@ -19,7 +23,7 @@ SMALLEST = 9  # functions along each axis of the smallest piece, about
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A problem on a box, ready for the pieces.
+    """A problem on a box or a region, ready for the pieces.
 
     Attributes:
         orders: p, (K, m): how many conditions each unknown takes along each axis.
@@ -27,6 +31,8 @@ class Setup:
         free: unknowns that enter by their derivatives alone, so that nothing fixes their constant.
         surplus: conditions beyond what the orders take.
         is_linear: whether all residuals are affine in the unknowns.
+        along: conditions of a region.
+        shape: the region, where it is no box.
     """
 
     equations: tuple[Residual, ...]
@@ -39,18 +45,40 @@ class Setup:
     periodic: tuple[bool, ...]
     parameters: np.ndarray
     is_linear: bool
+    along: tuple[Along, ...] = ()
+    shape: Shape | None = None
+
+    def whole(self) -> Tree:
+        """The first tree."""
+        return Tree.whole(self.bounds, self.periodic, self.shape)
+
+    def functions(self, tree: Tree, nodes: tuple[int, ...]) -> Functions:
+        """The functions of a tree with so many equation nodes along each axis."""
+        return Functions(nodes, self.orders, self.ties, EXTRA if tree.is_cut.any() else 0)
 
     def system(self, tree: Tree, nodes: tuple[int, ...]) -> System:
         """The rows on a tree with so many equation nodes along each axis."""
-        functions = Functions(nodes, self.orders, self.ties)
-        return System(functions, tree, self.equations, self.places, self.parameters, free=self.free)
+        functions = self.functions(tree, nodes)
+        return System(functions, tree, self.equations, self.places, self.parameters, free=self.free, along=self.along)
+
+    def probes(self) -> np.ndarray:
+        """Points spread over the domain, at which answers on different trees are compared."""
+        low, high = self.bounds.T
+        rng, found = np.random.default_rng(5), np.zeros((0, len(low)))
+        while len(found) < 3000:
+            points = rng.uniform(low, high, (3000, len(low)))
+            found = np.concatenate([found, points if self.shape is None else points[self.shape.inside(points)]])
+        return found[:3000]
 
 
 def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
-    """Whether the pieces can solve this problem: a box of few axes without data, and room for the smallest piece."""
+    """Whether the pieces can solve this problem: few axes, no data, no region in time, and room for the smallest piece."""
     if max_columns is not None and max_columns < SMALLEST ** len(problem.axes) * len(problem.unknowns):
         return False
     kinds = {block.kind for block in problem.conditions}
+    if not isinstance(problem.domain, Box):
+        plane = 2 <= len(problem.axes) <= MAX_AXES and not isinstance(problem.domain, Product)
+        return plane and not problem.learned and not kinds & {"data", "initial", "periodic"}
     pinned = all(face.fixed for b in problem.conditions if b.kind != "periodic" for face in b.faces)
     whole = all(
         problem.periodic_axes[problem.axes.index(axis)]
@@ -58,18 +86,13 @@ def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
         if b.kind == "periodic" and b.piece is not None
         for axis in b.piece.fixed
     )
-    return (
-        isinstance(problem.domain, Box)
-        and len(problem.axes) <= MAX_AXES
-        and not problem.learned
-        and "data" not in kinds
-        and pinned
-        and whole
-    )
+    return len(problem.axes) <= MAX_AXES and not problem.learned and "data" not in kinds and pinned and whole
 
 
 def set_up(problem: PDE) -> Setup:
     """Read the orders and conditions of a problem."""
+    if not isinstance(problem.domain, Box):
+        return _set_up_region(problem)
     places = [place for block in problem.conditions if block.kind != "periodic" for place in places_of(problem, block)]
     residuals = [block.residual for block in problem.equations]
     highest = _highest(problem)
@@ -91,6 +114,43 @@ def set_up(problem: PDE) -> Setup:
         parameters=problem.parameter_start,
         is_linear=all(is_affine(residual, problem) for residual in everything),
     )
+
+
+def _set_up_region(problem: PDE) -> Setup:
+    """A boundary with c conditions on average offers 2 c along each axis, one at each end."""
+    along = tuple(Along(block.residual, block.faces) for block in problem.conditions)
+    residuals = tuple(block.residual for block in problem.equations)
+    everything = [*residuals, *(condition.residual for condition in along)]
+    shape, highest = Shape(problem.domain), _highest(problem)
+    held = [piece.measure for condition in along for piece in condition.pieces if _is_boundary(piece)]
+    offered = 2 * sum(held) / shape.measure
+    named = {k for condition in along for k, _ in condition.residual.jets}
+    orders = tuple(
+        tuple(row[j] if k in named or sum(r[j] for r in highest) <= offered + 0.5 else 0 for j in range(len(row)))
+        for k, row in enumerate(highest)
+    )
+    taken = max(sum(row[j] for row in orders) for j in range(len(problem.axes)))
+    valued = {k for residual in everything for k, alpha in residual.jets if not any(alpha)}
+    spare = int(np.ceil(max(offered - taken - 0.02, 0)))  # measures are estimated by sampling
+    return Setup(
+        equations=residuals,
+        places=(),
+        orders=orders,
+        ties=highest,
+        free=tuple(k for k in range(len(problem.unknowns)) if k not in valued),
+        surplus=spare + max(len(residuals) - len(problem.unknowns), 0),
+        bounds=shape.bounds,
+        periodic=(False,) * len(problem.axes),
+        parameters=problem.parameter_start,
+        is_linear=all(is_affine(residual, problem) for residual in everything),
+        along=along,
+        shape=shape,
+    )
+
+
+def _is_boundary(piece: Piece) -> bool:
+    """Whether a piece has normals, unlike planes and points inside."""
+    return piece.dimension > 0 and bool(piece.patches[0].sample(1, seed=0)[1].any())
 
 
 def places_of(problem: PDE, block: Block) -> list[Place]:
