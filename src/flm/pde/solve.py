@@ -1,7 +1,7 @@
 """Solving PDEs and ODEs: which method serves which problem.
 
-Pieces solve problems on boxes of up to three axes. One series of long waves (`waves`) solves the rest: regions, four and more
-axes, unknown parameters; and whatever asks for a number of sub-networks.
+Pieces solve problems on boxes and steady ones on regions, of up to three axes. One series of long waves (`waves`) solves the
+rest: regions in time, four and more axes, unknown parameters; and whatever asks for a number of sub-networks.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def solve_pde(
     serves = can_serve(problem, max_columns)
     if method == "pieces" and (num_subnets is not None or not serves):
         raise InputError(
-            "`method` must not be 'pieces' for this problem: pieces serve boxes of up to three axes without parameters to "
-            "learn, without `num_subnets`, and with room for one piece in `max_columns`."
+            "`method` must not be 'pieces' for this problem: pieces serve boxes of up to three axes, and regions without time, "
+            "without parameters to learn, without `num_subnets`, and with room for one piece in `max_columns`."
         )
     by_waves = lambda: solve_by_waves(
         problem, tol, num_subnets=num_subnets, method=method, max_columns=max_columns, seed=seed, progress=progress

@@ -25,6 +25,7 @@ PIVOT = 3e-14  # below this the rows do not determine the answer
 ROUNDING = 1e-15
 SHARED = 30.0  # how much larger than the rows' residual the error of a smooth answer may be
 INCONSISTENT = 1e-2  # a share of the right-hand sides that more functions do not meet either
+NEAR = 10.0  # the last coefficients over the tolerance: the next ones are likely to be within it
 PATIENCE = 6  # levels in which the changes from level to level must halve
 RESIDUAL = 300.0  # how much larger than the rows' residual the error at a singular point may be
 LEVELS = 24
@@ -184,7 +185,10 @@ class Adaptation:
             self._note("tree", answer, self.found.bar, float(tails.max()))
             if len(changes) > PATIENCE and min(changes[-PATIENCE:]) > 0.5 * min(changes[:-PATIENCE]):
                 break
-            resolved = answer.residual < 1e-3 * self.tol
+            # Rows of cut pieces are least squares: resolved answers leave about their error.
+            is_cut = bool(tree.is_cut.any())
+            resolved = answer.residual < (0.1 if is_cut else 1e-3) * self.tol
+            near = is_cut and resolved and np.sqrt(tree.shares @ tails.max(axis=1) ** 2) <= NEAR * self.tol
             least = (
                 0.0
                 if resolved
@@ -192,7 +196,7 @@ class Adaptation:
             )
             least = least if resolved else max(least, RESIDUAL * answer.residual)
             cuts = self._marked(answer, tails, resolved)
-            if (not cuts or (not resolved and least <= self.tol)) and tails.max() < UNRESOLVED:
+            if (not cuts or near or (not resolved and least <= self.tol)) and tails.max() < UNRESOLVED:
                 if self._second_opinion(answer, nodes, least):
                     return
                 if not cuts:

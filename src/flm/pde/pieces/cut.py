@@ -19,9 +19,9 @@ from flm.pde.pieces.functions import Alpha, Functions, grid
 from flm.pde.pieces.tree import Tree
 from flm.series import legendre as line
 
-EXTRA = 2  # total degree < n + 2 resolves what products of n functions along each axis do
-OVERSAMPLED = 1.5  # equation nodes in a cut piece for each of its functions
-DEPENDENT = 1e-9  # of a function's length: what is left of it after those of lower degree
+EXTRA = 4  # total degree < n + 4 has about as many functions as products of n along each axis
+OVERSAMPLED = 2.0  # equation nodes in a cut piece for each of its functions
+DEPENDENT = 1e-4  # of a function's length: with less than this left by those of lower degree it only adds rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,12 +139,14 @@ def _orthonormal(index: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def _nodes(tree: Tree, leaf: int, shape: tuple[int, ...]) -> np.ndarray:
     """Gauss nodes of the box around a cut piece that lie inside, enough of them."""
     assert tree.shape is not None
-    wanted, factor = OVERSAMPLED * len(degrees(shape)), 1.0
+    cell = tree.cells[leaf]
+    wanted, share = OVERSAMPLED * len(degrees(shape)), max(cell.volume / float(np.prod(tree.widths[leaf])), 1e-2)
+    factor = max(1.0, (wanted / share / float(np.prod(shape))) ** (1 / len(shape)))
     points = np.zeros((0, tree.num_axes))
-    while len(points) < wanted and factor < 6:
-        factor *= 1.1
+    while len(points) < wanted and factor < 12:
         points = tree.physical(leaf, grid(tuple(int(np.ceil(factor * n)) for n in shape)))
         points = points[tree.shape.inside(points)]
+        factor *= 1.2
     return points
 
 

@@ -77,16 +77,7 @@ class Answer:
 
     def evaluate(self, points: np.ndarray) -> np.ndarray:
         """Values at points (P, m), (P, K)."""
-        leaf = self.tree.locate(points)
-        z = 2 * (points - self.tree.lower[leaf]) / self.tree.widths[leaf] - 1
-        zero, own = (0,) * self.tree.num_axes, self.coefficients[leaf]
-        return np.stack(
-            [
-                np.sum(self.functions.scattered(k, zero, z) * own[:, columns], axis=1)
-                for k, columns in enumerate(self.functions.columns)
-            ],
-            axis=1,
-        )
+        return evaluated(self.functions, self.tree, self.coefficients, points)
 
     def on(self, tree: Tree, parents: np.ndarray) -> np.ndarray:
         """Coefficients of the same function on a finer tree, given the old leaf of each new one, (L', C)."""
@@ -122,12 +113,18 @@ def squares(functions: Functions, tree: Tree, coefficients: np.ndarray) -> np.nd
     return found
 
 
-def means(functions: Functions, tree: Tree, coefficients: np.ndarray) -> np.ndarray:
-    """The mean of each unknown on each piece, (L, K): the first function is constant."""
-    found = np.stack([coefficients[:, columns.start] for columns in functions.columns], axis=1)
-    for leaf in np.flatnonzero(tree.is_cut):
-        found[leaf] = [a[0] for a in leaf_functions(functions, tree, int(leaf)).own(coefficients[leaf])]
-    return found
+def evaluated(functions: Functions, tree: Tree, coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Values at points (P, m), (P, K)."""
+    leaf = tree.locate(points)
+    z = 2 * (points - tree.lower[leaf]) / tree.widths[leaf] - 1
+    zero, own = (0,) * tree.num_axes, coefficients[leaf]
+    return np.stack(
+        [
+            np.sum(functions.scattered(k, zero, z) * own[:, columns], axis=1)
+            for k, columns in enumerate(functions.columns)
+        ],
+        axis=1,
+    )
 
 
 def scale(sizes: np.ndarray) -> np.ndarray:
@@ -169,7 +166,10 @@ def solve_system(system: System, start: np.ndarray | None, is_linear: bool, orde
     assert found is not None
     for k in system.free:  # nothing fixes the constant: the mean is zero
         first = system.hull.columns[k].start
-        coefficients[:, first] -= system.tree.shares @ means(system.hull, system.tree, coefficients)[:, k]
+        shape, mean = system.tree.shape, system.tree.shares @ coefficients[:, first]
+        if shape is not None:
+            mean = evaluated(system.hull, system.tree, coefficients, shape.spread)[:, k].mean()
+        coefficients[:, first] -= mean
     size = np.sqrt(np.sum(squares(system.hull, system.tree, coefficients))) or 1.0
     return Answer(
         functions=system.hull,

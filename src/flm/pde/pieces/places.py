@@ -1,4 +1,4 @@
-"""Where conditions hold on a box: faces, edges and points, and what the end of an earlier slab hands on."""
+"""Where rows hold: conditions on faces, edges and points of a box, the end of an earlier slab, samples and ties."""
 
 from __future__ import annotations
 
@@ -45,3 +45,43 @@ class Given:
     alpha: Alpha
     pinned: dict[int, float]
     values: Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(eq=False)
+class Sample:
+    """A residual at points of many pieces.
+
+    Args:
+        residual: the function.
+        leaves: the pieces, (B,).
+        points: of each, (B, P, m), physical.
+        normals: (B, P, m).
+        tables: for each jet of the residual, (T, P, N_k): reference tables, one for each kind of piece.
+        kinds: which of the tables belongs to each piece, (B,).
+        keep: which rows hold, (B, P).
+    """
+
+    residual: Residual
+    leaves: np.ndarray
+    points: np.ndarray
+    normals: np.ndarray
+    tables: list[np.ndarray]
+    kinds: np.ndarray
+    keep: np.ndarray
+
+
+@dataclass(frozen=True)
+class Tie:
+    """One side of a face: u's normal derivative at the piece's side less a trace is zero.
+
+    Args:
+        leaf: whose side.
+        table: (P, N_k) on the piece's own columns, physical.
+        unknown: k.
+        traces: (name, (P, size)) of what is subtracted.
+    """
+
+    leaf: int
+    unknown: int
+    table: np.ndarray
+    traces: tuple[tuple[int, np.ndarray], ...]

@@ -17,49 +17,9 @@ from flm.pde.pieces.cut import LeafFunctions
 from flm.pde.pieces.cut_rows import Along, Scattered, Spot, shared, views_of
 from flm.pde.pieces.elimination import PieceRows
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
-from flm.pde.pieces.places import Given, Place
+from flm.pde.pieces.places import Given, Place, Sample, Tie
 from flm.pde.pieces.tree import Face, Tree
 from flm.series import legendre as line
-
-
-@dataclass(eq=False)
-class Sample:
-    """A residual at points of many pieces.
-
-    Args:
-        residual: the function.
-        leaves: the pieces, (B,).
-        points: of each, (B, P, m), physical.
-        normals: (B, P, m).
-        tables: for each jet of the residual, (T, P, N_k): reference tables, one for each kind of piece.
-        kinds: which of the tables belongs to each piece, (B,).
-        keep: which rows hold, (B, P).
-    """
-
-    residual: Residual
-    leaves: np.ndarray
-    points: np.ndarray
-    normals: np.ndarray
-    tables: list[np.ndarray]
-    kinds: np.ndarray
-    keep: np.ndarray
-
-
-@dataclass(frozen=True)
-class Tie:
-    """One side of a face: u's normal derivative at the piece's side less a trace is zero.
-
-    Args:
-        leaf: whose side.
-        table: (P, N_k) on the piece's own columns, physical.
-        unknown: k.
-        traces: (name, (P, size)) of what is subtracted.
-    """
-
-    leaf: int
-    unknown: int
-    table: np.ndarray
-    traces: tuple[tuple[int, np.ndarray], ...]
 
 
 @dataclass(eq=False)

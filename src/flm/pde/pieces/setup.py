@@ -30,6 +30,7 @@ class Setup:
         ties: (K, m): how many normal derivatives neighbors share; more than p for an unknown without conditions.
         free: unknowns that enter by their derivatives alone, so that nothing fixes their constant.
         surplus: conditions beyond what the orders take.
+        is_short: whether parts of a region's boundary lack a condition that the equation needs all around.
         is_linear: whether all residuals are affine in the unknowns.
         along: conditions of a region.
         shape: the region, where it is no box.
@@ -45,6 +46,7 @@ class Setup:
     periodic: tuple[bool, ...]
     parameters: np.ndarray
     is_linear: bool
+    is_short: bool = False
     along: tuple[Along, ...] = ()
     shape: Shape | None = None
 
@@ -126,12 +128,17 @@ def _set_up_region(problem: PDE) -> Setup:
     offered = 2 * sum(held) / shape.measure
     named = {k for condition in along for k, _ in condition.residual.jets}
     orders = tuple(
-        tuple(row[j] if k in named or sum(r[j] for r in highest) <= offered + 0.5 else 0 for j in range(len(row)))
+        tuple(
+            row[j] if k in named or not named or sum(r[j] for r in highest) <= offered + 0.5 else 0
+            for j in range(len(row))
+        )
         for k, row in enumerate(highest)
     )
     taken = max(sum(row[j] for row in orders) for j in range(len(problem.axes)))
     valued = {k for residual in everything for k, alpha in residual.jets if not any(alpha)}
     spare = int(np.ceil(max(offered - taken - 0.02, 0)))  # measures are estimated by sampling
+    # An equation of one even order along every axis, as an elliptic one is, needs half of it on all of the boundary.
+    elliptic = all(len(set(row)) == 1 and row[0] % 2 == 0 for row in orders)
     return Setup(
         equations=residuals,
         places=(),
@@ -143,6 +150,7 @@ def _set_up_region(problem: PDE) -> Setup:
         periodic=(False,) * len(problem.axes),
         parameters=problem.parameter_start,
         is_linear=all(is_affine(residual, problem) for residual in everything),
+        is_short=elliptic and offered < taken - 0.02,
         along=along,
         shape=shape,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise, product
 
 import numpy as np
@@ -179,6 +180,12 @@ class Shape:
         """Whether each point (P, m) is strictly inside."""
         return self.domain.level(points) < 0.0
 
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """Points of an even grid inside, (P, m): a mean over them is one over the region to three digits or so."""
+        points = _midpoints(self.bounds[:, 0], self.bounds[:, 1], 160 if len(self.bounds) == 2 else 32)
+        return points[self.inside(points)]
+
     def is_between(self, points: np.ndarray, axis: int) -> np.ndarray:
         """Whether the region lies on both sides of points of a plane across an axis, (P,)."""
         step = np.zeros(points.shape[1])
@@ -234,7 +241,7 @@ class Shape:
         if not cuts and not partly:
             return Cell(low, high, "whole", low, high, float(np.prod(width)), marks)
         inner = corners[self.inside(corners)] if cuts else corners
-        return self._cut(low, high, np.concatenate([*found, inner]), marks, 48)
+        return self._cut(low, high, np.concatenate([*found, inner]), marks, 32)
 
     def _solid(self, low: np.ndarray, high: np.ndarray) -> Cell:
         width, none = high - low, np.zeros((0, 3))
@@ -246,7 +253,7 @@ class Shape:
             if not self._has_mixed_sides(low, high):
                 return Cell(low, high, "whole", low, high, float(np.prod(width)), none)
         around = _midpoints(low, high, 20)
-        return self._cut(low, high, np.concatenate([near, around[self.inside(around)]]), none, 24)
+        return self._cut(low, high, np.concatenate([near, around[self.inside(around)]]), none, 20)
 
     def _has_mixed_sides(self, low: np.ndarray, high: np.ndarray) -> bool:
         """Whether some side of a cell lies partly between two parts of the region and partly on its boundary."""
