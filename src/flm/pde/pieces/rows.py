@@ -321,5 +321,12 @@ class System:
                 traces[part, place[name]] -= table
             row += len(tie.table)
         length = np.sqrt(np.sum(own**2, axis=1))
+        if self.tree.is_cut[leaf]:
+            # Least squares: one scale for all rows of a kind, or what is steep near the boundary would count for nothing.
+            first = 0
+            for height in [*(len(values) for _, values in blocks), *(len(tie.table) for tie in ties)]:
+                part = slice(first, first + height)
+                length[part] = np.sqrt(np.mean(length[part] ** 2)) if height else 1.0
+                first += height
         length = np.where(length > 0, length, 1.0)
         return PieceRows(own / length[:, None], traces / length[:, None], right / length, names)
