@@ -152,7 +152,9 @@ def _fitted(z: np.ndarray, values: np.ndarray, gap: float) -> np.ndarray:
     for count in [c for c in COUNTS if c**2 < len(z)]:
         tables = [legendre.wave_table(z[:, j], count, PERIOD) for j in range(2)]
         matrix = (tables[0][:, :, None] * tables[1][:, None, :]).reshape(len(z), -1)
-        found = np.asarray(lstsq(matrix, values, cond=1e-13, lapack_driver="gelsy", check_finite=False)[0])
+        solved = lstsq(matrix, values, cond=1e-13, lapack_driver="gelsy", check_finite=False)
+        assert solved is not None
+        found = np.asarray(solved[0])
         waves = found.reshape(count, count, -1)
         if np.abs(matrix @ found - values).max() <= gap / 30 * size:  # between the points it is larger
             break

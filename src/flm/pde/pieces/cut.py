@@ -21,7 +21,8 @@ from flm.series import legendre as line
 
 EXTRA = 4  # total degree < n + 4 has about as many functions as products of n along each axis
 OVERSAMPLED = 2.0  # equation nodes in a cut piece for each of its functions
-DEPENDENT = 1e-4  # of a function's length: with less than this left by those of lower degree it only adds rounding
+DEPENDENT = 1e-6  # of a function's length: with less than this left by those of lower degree it only adds rounding
+EASED = 4.0  # degrees for each further digit: two sizes then drop different functions, and their difference shows it
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ class LeafFunctions:
         raw = products(self.index[unknown], alpha, 2 * (points - self.low) / self.width - 1)
         raw *= float(np.prod((2 / self.width) ** np.array(alpha)))
         factor = self.factors[unknown]
-        return raw if factor is None else solve_triangular(factor, raw.T, trans="T", check_finite=False).T
+        return raw if factor is None else solve_triangular(factor, raw.T, trans=1, check_finite=False).T
 
     def own(self, coefficients: np.ndarray) -> list[np.ndarray]:
         """Coefficients on this piece's functions, for each unknown, from those on Legendre products (C,)."""
@@ -129,7 +130,8 @@ def _orthonormal(index: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """Functions that are independent on the points, and the triangle that makes them orthonormal there."""
     values = products(index, (0,) * z.shape[1], z) / np.sqrt(len(z))
     R = triangle(values.copy())
-    sound = np.abs(np.diagonal(R)) > DEPENDENT * np.linalg.norm(R, axis=0)[: len(R)]
+    least = max(10.0 ** (-(index.max() + 1) / EASED), DEPENDENT)
+    sound = np.abs(np.diagonal(R)) > least * np.linalg.norm(R, axis=0)[: len(R)]
     if len(R) < len(index) or not sound.all():
         keep = np.flatnonzero(sound)
         index, R = index[keep], triangle(values[:, keep])

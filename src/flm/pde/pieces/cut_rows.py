@@ -111,7 +111,7 @@ def _on_plane(tree: Tree, patch: Patch, axis: int, value: float, count: int, ext
 def _on_surface(tree: Tree, patch: Patch, count: int) -> Iterator[Spot]:
     """Points of a surface, spread by area, as densely as each piece's functions ask for."""
     assert tree.shape is not None
-    drawn: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+    drawn: dict[int, tuple[Spot, np.ndarray]] = {}
     for leaf, cell in enumerate(tree.cells):
         if cell.is_cut:
             # count² polynomials live on a sphere that fills the box, whose area is π widths².
@@ -120,10 +120,19 @@ def _on_surface(tree: Tree, patch: Patch, count: int) -> Iterator[Spot]:
             total = 1 << (total - 1).bit_length() if tree.num_leaves > 1 else total  # few sizes, drawn once each
             if total not in drawn:
                 points, normals = patch.sample(total, seed=0, warp=False)
-                drawn[total] = (points, normals, tree.locate(points - tree.shape.aside * normals))
-            points, normals, leaves = drawn[total]
+                inner = points - tree.shape.aside * normals
+                drawn[total] = (Spot(leaf, points, normals), tree.locate(inner))
+            everywhere, leaves = drawn[total]
             if (mine := leaves == leaf).any():
-                yield Spot(leaf, points[mine], normals[mine])
+                yield Spot(leaf, everywhere.points[mine], everywhere.normals[mine])
+
+
+class Linear(NamedTuple):
+    """Rows on the coefficients of one piece, (P, C), and their right-hand sides."""
+
+    leaf: int
+    rows: np.ndarray
+    right: np.ndarray
 
 
 class Scattered:
@@ -141,8 +150,8 @@ class Scattered:
             [views[spot.leaf].table(k, alpha, spot.points) for k, alpha in residual.jets] for spot in self.spots
         ]
 
-    def rows(self, coefficients: np.ndarray, parameters: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """For each spot the piece, rows on its coefficients (P, C), and right-hand sides, linearized at an iterate."""
+    def rows(self, coefficients: np.ndarray, parameters: np.ndarray) -> Iterator[Linear]:
+        """The rows of each spot, linearized at an iterate."""
         if not self.spots:
             return
         jets = []
@@ -164,7 +173,7 @@ class Scattered:
             rows = np.zeros((len(spot.points), view.num_columns))
             for (k, _), table, slope in zip(self.residual.jets, tables, found.by_jet, strict=True):
                 rows[:, view.columns[k]] += slope[part, None] * table
-            yield spot.leaf, rows, right[part]
+            yield Linear(spot.leaf, rows, right[part])
             first = part.stop
 
 

@@ -77,7 +77,7 @@ class Arc:
         if finer == 1:
             u, points, normals = self.parameters, self.points, self.normals
         else:
-            (first,) = np.nonzero(near[1:] | near[:-1])
+            first = np.flatnonzero(np.logical_or(near[1:], near[:-1]))
             share = np.arange(finer) / finer
             u = np.unique((self.parameters[first, None] + share * (1 / (len(near) - 1))).ravel())
             u = np.append(u, min(1.0, self.parameters[first[-1] + 1]))
