@@ -1,7 +1,8 @@
 """Solving PDEs and ODEs: which method serves which problem.
 
-Pieces solve problems on boxes of up to three axes, parameters to be learned included. One series of long waves (`waves`) solves
-the rest: regions, four and more axes, readings in place of conditions; and whatever asks for a number of sub-networks.
+Pieces solve problems on boxes, parameters to be learned included, and steady ones on regions, of up to three axes. One series
+of long waves (`waves`) solves the rest: regions in time, four and more axes, readings in place of conditions; and whatever asks
+for a number of sub-networks.
 """
 
 from __future__ import annotations
@@ -66,8 +67,9 @@ def solve_pde(
         )
     if method == "pieces" and (num_subnets is not None or not serves):
         raise InputError(
-            "`method` must not be 'pieces' for this problem: pieces serve boxes of up to three axes without `num_subnets`, "
-            "with room for one piece in `max_columns`, and with no reading in place of a condition that is missing."
+            "`method` must not be 'pieces' for this problem: pieces serve boxes of up to three axes, and regions without time or "
+            "readings, without `num_subnets`, with room for one piece in `max_columns`, and with no reading in place of a "
+            "condition that is missing."
         )
     if problem.jumping and (num_subnets is not None or method in ("waves", "enriched") or not serves):
         raise InputError(
