@@ -1,4 +1,4 @@
-"""Are the error estimates honest? Two hundred manufactured problems through `flm.solve`.
+"""Are the error estimates honest? More than two hundred manufactured problems through `flm.solve`.
 
     python benchmarks/honesty.py results.jsonl                 all that the file does not hold yet; half an hour of one core
     python benchmarks/honesty.py results.jsonl --only 3 17     some of them
@@ -24,6 +24,8 @@ from pathlib import Path
 import jax
 import numpy as np
 from honesty_problems import TOLERANCES, Case, elliptic, evolution, layer, ordinary, resonance, spatial
+from honesty_regions import planar, ring, unbalanced
+from honesty_regions import spatial as balls
 from honesty_rough import inconsistent, rough
 from honesty_systems import FAMILIES as SYSTEMS
 
@@ -41,6 +43,10 @@ FAMILIES = {
     "not smooth": (12, rough),
     "inconsistent": (13, inconsistent),
     **SYSTEMS,
+    "regions": (18, planar),
+    "holes": (5, ring),
+    "balls": (4, balls),
+    "inconsistent, regions": (4, unbalanced),
 }
 COUNT = sum(count for count, _ in FAMILIES.values())
 STRIDE = 37  # no divisor of the count: every family early on
@@ -54,7 +60,7 @@ def case(index: int) -> Case:
     place = index
     for family, (count, make) in FAMILIES.items():
         if place < count:
-            solvable = family != "inconsistent"
+            solvable = not family.startswith("inconsistent")
             return Case(family, make(rng) if solvable else make(rng, tol), tol, solvable)
         place -= count
     raise IndexError(f"`index` must be below {COUNT}; got {index}.")

@@ -17,7 +17,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from flm.domains import Box
+from flm.domains import AbstractDomain, Box
 from flm.models.base import InputMap
 from flm.models.pieces import PERIOD, AbstractPieces, Line, export, to_series
 from flm.series import PhaseSeries, legendre
@@ -130,7 +130,7 @@ class MarchedFLM(AbstractPieces):
 
     # --- as waves --------------------------------------------------------------------------------------------------
 
-    def piece_series(self, piece: int, gap: float = 1e-13) -> PhaseSeries:
+    def piece_series(self, piece: int, gap: float = 1e-13, region: AbstractDomain | None = None) -> PhaseSeries:
         """The series of one window: in time waves of twice its length, within `gap`; small coefficients are dropped."""
         block, edges = np.asarray(self.coefficients[piece]), np.asarray(self.edges)
         waves = np.moveaxis(export(block, (0,), gap), (0, 1), (self.time, -1))

@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
+from scipy.linalg import lstsq
 
-from flm.domains import Box
+from flm.domains import AbstractDomain, Box
 from flm.models.base import AbstractModel, InputMap
 from flm.series import PhaseSeries, SeparableSeries, legendre
 from flm.series.arrays import device
@@ -27,6 +28,7 @@ from flm.wording import InputError, NoSeriesError
 
 PERIOD = 2.0  # of the waves, in widths of a piece
 COUNTS = (13, 17, 21, 25, 31, 41, 51)  # waves along each axis that are tried
+PART = 40  # nodes along each axis at which the waves of part of a box are fitted
 BLOCK = 4096  # points that are compared with all boxes at once
 
 
@@ -44,7 +46,7 @@ class AbstractPieces(AbstractModel):
         """The pieces."""
 
     @abc.abstractmethod
-    def piece_series(self, piece: int, gap: float = 1e-13) -> PhaseSeries:
+    def piece_series(self, piece: int, gap: float = 1e-13, region: AbstractDomain | None = None) -> PhaseSeries:
         """The series of one piece, within `gap` of the largest value there."""
 
     @property
@@ -139,12 +141,35 @@ class PiecewiseFLM(AbstractPieces):
 
     # --- as waves --------------------------------------------------------------------------------------------------
 
-    def piece_series(self, piece: int, gap: float = 1e-13) -> PhaseSeries:
-        """The series of one piece, within `gap` of the largest value there."""
+    def piece_series(self, piece: int, gap: float = 1e-13, region: AbstractDomain | None = None) -> PhaseSeries:
+        """The series of one piece, within `gap` of the largest value there, or in that part of it that a region leaves."""
         block = np.asarray(self.coefficients)[piece]
         lower, upper = np.asarray(self.lower)[piece], np.asarray(self.upper)[piece]
+        waves = export(block, range(block.ndim - 1), gap)
+        if region is not None and block.ndim == 3:
+            nodes = legendre.gauss(PART)[0]
+            z = np.stack([g.ravel() for g in np.meshgrid(nodes, nodes, indexing="ij")], axis=1)
+            z = z[region.contains(lower + (z + 1) / 2 * (upper - lower))]
+            values = _combined(np, block, [legendre.values(z[:, j], n) for j, n in enumerate(block.shape[:-1])])
+            if len(z) < PART**2 and np.abs(waves).max() > 3 * np.abs(values).max(initial=0.0):
+                waves = _fitted(z, values, gap)
         lines = [Line("waves", (a + b) / 2, PERIOD * (b - a)) for a, b in zip(lower, upper, strict=True)]
-        return to_series(export(block, range(block.ndim - 1), gap), lines, self.map.axes)
+        return to_series(waves, lines, self.map.axes)
+
+
+def _fitted(z: np.ndarray, values: np.ndarray, gap: float) -> np.ndarray:
+    """Waves that agree with values (P, K) at points of part of a box and are small elsewhere, (count, count, K)."""
+    waves, size = np.zeros((1, 1, values.shape[1])), float(np.abs(values).max(initial=0.0))
+    for count in [c for c in COUNTS if c**2 < len(z)]:
+        tables = [legendre.wave_table(z[:, j], count, PERIOD) for j in range(2)]
+        matrix = (tables[0][:, :, None] * tables[1][:, None, :]).reshape(len(z), -1)
+        solved = lstsq(matrix, values, cond=1e-13, lapack_driver="gelsy", check_finite=False)
+        assert solved is not None
+        found = np.asarray(solved[0])
+        waves = found.reshape(count, count, -1)
+        if np.abs(matrix @ found - values).max() <= gap / 30 * size:  # between the points it is larger
+            break
+    return waves
 
 
 def _export(n: int, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -217,9 +217,10 @@ class Solution(AbstractResult):
         worst, largest = 0.0, 0.0
         for box, series in self.pieces:
             points = box.interior(64, seed=1, warp=False)
+            points = points[self._region.contains(points)]
             values = np.asarray(self(points))
-            largest = max(largest, float(np.abs(values).max()))
-            worst = max(worst, float(np.abs(np.asarray(series(points)) - values).max()))
+            largest = max(largest, float(np.abs(values).max(initial=0.0)))
+            worst = max(worst, float(np.abs(np.asarray(series(points)) - values).max(initial=0.0)))
         return worst / largest if largest else 0.0
 
     def _all_series(self) -> list[Callable[[], PhaseSeries]]:
@@ -227,14 +228,13 @@ class Solution(AbstractResult):
         model = self.model
         if isinstance(model, AbstractPieces):
             gap = max(self.tolerance / 100, 1e-13) if self.tolerance > 0 else 1e-13
-            return [partial(model.piece_series, piece, gap) for piece in range(model.num_pieces)]
+            region = None if isinstance(self._region, Box) else self._region
+            return [partial(model.piece_series, piece, gap, region) for piece in range(model.num_pieces)]
         series = getattr(model, "series", None)
         if series is None:
             beside = " beside singular functions: see `.model.flm` and `.model.singular`"
-            also = beside if hasattr(model, "singular") else ""
-            raise NoSeriesError(
-                f"a {type(model).__name__} is not a plain Fourier series{also}; distill it with flm.distill."
-            )
+            kind, also = type(model).__name__, beside if hasattr(model, "singular") else ""
+            raise NoSeriesError(f"a {kind} is not a plain Fourier series{also}; distill it with flm.distill.")
         return [lambda: series]
 
     def _part_of(self, series: PhaseSeries) -> PhaseSeries:

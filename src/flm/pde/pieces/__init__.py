@@ -5,7 +5,8 @@ The order in which data walks:
 1. `count`, `places`, `setup`: how many conditions each unknown takes, where conditions hold; `jumps` and `breaks`: where
    coefficients jump and conditions end.
 2. `functions`: tensor products of Legendre functions, orthonormal on a box, with their derivatives at Gauss nodes.
-3. `tree`: the domain cut into boxes, the faces between them, and the traces that live on the faces.
+3. `tree`: the domain cut into boxes, the faces between them, and the traces that live on the faces. `shape`: what a
+   region leaves of a box; `cut`: functions on what it leaves; `cut_rows`: rows where a boundary cuts.
 4. `rows`: what equation, conditions and ties ask of the coefficients of one piece and its traces.
 5. `elimination`: the pieces' rows reduced to triangles, neighbors merged, and substituted back; `factors` are kept for equal
    pieces, `kept` for further right-hand sides.

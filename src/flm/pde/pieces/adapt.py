@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from flm.pde.pieces.cut import num_columns
 from flm.pde.pieces.factors import Factors
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.newton import Answer, continue_system, solve_system
@@ -103,15 +104,15 @@ class Adaptation:
     def is_homogeneous(self) -> bool:
         """Whether zero satisfies everything."""
         system = self.setup.system(self.whole, (LADDER[self.num_axes][0],) * self.num_axes)
-        zero = np.zeros((self.whole.num_leaves, system.functions.num_columns))
+        zero = np.zeros((self.whole.num_leaves, system.hull.num_columns))
         return not any(piece.right.any() for piece in system.assemble(zero))
 
     def zero(self) -> Answer:
         """The function that vanishes."""
-        functions = Functions((1,) * self.num_axes, self.setup.orders, self.setup.ties)
-        nothing = np.zeros((1, functions.num_columns))
-        whole = Tree.whole(self.setup.bounds, self.setup.periodic)
-        return Answer(functions, whole, nothing, 0.0, np.zeros(1), 0.0, np.inf, True, 0)
+        whole = Tree.whole(self.setup.bounds, self.setup.periodic, self.setup.shape)
+        functions = self.setup.functions(whole, (1,) * self.num_axes)
+        nothing = np.zeros((whole.num_leaves, functions.num_columns))
+        return Answer(functions, whole, nothing, 0.0, np.zeros(whole.num_leaves), 0.0, np.inf, True, 0)
 
     def solve(self, tree: Tree, nodes: int, start: np.ndarray | None = None, helped: bool = True) -> Answer:
         """The answer on a tree with so many equation nodes along each axis.
@@ -131,7 +132,7 @@ class Adaptation:
         for nodes in LADDER[self.num_axes]:
             start = None
             if before is not None and before.settled and before.finite:
-                functions = Functions((nodes,) * self.num_axes, self.setup.orders, self.setup.ties)
+                functions = self.setup.functions(tree, (nodes,) * self.num_axes)
                 start = functions.padded(before.coefficients, before.functions)
             if not self._fits(nodes):
                 self.found.ending = Ending(Word.SIZE, f"stopped at the size limit of {self.max_columns} columns")
@@ -161,8 +162,8 @@ class Adaptation:
 
     def _fits(self, nodes: int) -> bool:
         """Whether one piece of this size is within the size limit."""
-        functions = Functions((nodes,) * self.num_axes, self.setup.orders, self.setup.ties)
-        return functions.num_columns <= self.max_columns
+        functions = self.setup.functions(self.whole, (nodes,) * self.num_axes)
+        return num_columns(functions, self.whole) <= self.max_columns
 
     def _contradicts(self, misfits: list[float]) -> bool:
         """Whether more functions leave the residual as it is where there are conditions to spare."""
@@ -184,7 +185,7 @@ class Adaptation:
             doubt: the same for answers that seem resolved, but whose coefficients fall slowly.
         """
         system = self.setup.system(answer.tree, (nodes + MORE,) * self.num_axes)
-        start = system.functions.padded(answer.coefficients, answer.functions)
+        start = system.hull.padded(answer.coefficients, answer.functions)
         other = solve_system(system, start, self.setup.is_linear)
         if not other.finite or not other.settled:
             return False

@@ -139,6 +139,14 @@ def _ties(
     return Ties(tuple(trace for _, trace in traces), whole)
 
 
+def plain_ties(highest: Orders, axis: int) -> Ties:
+    """Every derivative across the faces of an axis below the highest, values first: for regions, whose rows are least
+    squares."""
+    traces = [Trace(k, order) for k, row in enumerate(highest) for order in range(row[axis])]
+    traces.sort(key=lambda trace: trace.order - highest[trace.unknown][axis] / 2)
+    return Ties(tuple(traces), ((len(traces) + 1) // 2, len(traces) // 2))
+
+
 def _flux(
     problem: PDE, residuals: Sequence[AnyResidual], known: Parameters, highest: Orders, unknown: int, axis: int
 ) -> tuple[int, float] | None:

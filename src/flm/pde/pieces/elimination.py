@@ -61,20 +61,21 @@ class Eliminated:
         pivot: the smallest reciprocal condition number of a triangle: near zero where nothing determines the answer.
     """
 
-    coefficients: np.ndarray  # (L, C) or (L, C, Q)
+    coefficients: list[np.ndarray]  # (C,) or (C, Q) of each piece
     residual: float
     by_piece: np.ndarray
     pivot: float
 
 
-def plan(members: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> Order:
+def plan(members: Sequence[tuple[int, ...]], sizes: Sequence[int], count: int = 1) -> Order:
     """The order of merging, the smallest front first.
 
     Args:
         members: for each trace, the pieces that it touches.
         sizes: for each trace, its number of columns.
+        count: of pieces, at least: those that touch nothing are among them.
     """
-    count = 1 + max((piece for pieces in members for piece in pieces), default=0)
+    count = max(count, 1 + max((piece for pieces in members for piece in pieces), default=0))
     touching: dict[int, set[int]] = {piece: set() for piece in range(count)}
     for name, pieces in enumerate(members):
         for piece in pieces:
@@ -155,7 +156,7 @@ def eliminate(
         known = np.concatenate([values[name] for name in piece.names]) if piece.names else np.zeros((0, *several))
         coefficients.append(back_substitute(R, right - coupling @ known))
         by_piece.append(np.linalg.norm(piece.own @ coefficients[-1] + piece.traces @ known - piece.right))
-    return Eliminated(np.stack(coefficients), residual, np.array(by_piece), pivot)
+    return Eliminated(coefficients, residual, np.array(by_piece), pivot)
 
 
 def stack(

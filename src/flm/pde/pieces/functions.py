@@ -27,11 +27,13 @@ class Functions:
         nodes: Gauss nodes of the equations along each axis, (m,).
         orders: p, (K, m).
         ties: what neighbors share across each axis.
+        extra: further functions along each axis that only pieces cut by a boundary use.
     """
 
     nodes: tuple[int, ...]
     orders: tuple[tuple[int, ...], ...]
     ties: tuple[Ties, ...]
+    extra: int = 0
 
     @property
     def num_axes(self) -> int:
@@ -41,7 +43,9 @@ class Functions:
     @cached_property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """n_kj: the number of functions of each unknown along each axis."""
-        return tuple(tuple(q + p for q, p in zip(self.nodes, orders, strict=True)) for orders in self.orders)
+        return tuple(
+            tuple(q + p + self.extra for q, p in zip(self.nodes, orders, strict=True)) for orders in self.orders
+        )
 
     @cached_property
     def columns(self) -> tuple[slice, ...]:

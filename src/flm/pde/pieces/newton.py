@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from flm.pde.pieces.count import Orders
+from flm.pde.pieces.cut import leaf_functions, num_columns
 from flm.pde.pieces.elimination import Order, eliminate, plan
 from flm.pde.pieces.factors import Factors
 from flm.pde.pieces.functions import Functions
@@ -50,7 +51,7 @@ class Answer:
     @property
     def num_columns(self) -> int:
         """Coefficients of all pieces."""
-        return self.coefficients.size
+        return num_columns(self.functions, self.tree)
 
     @property
     def finite(self) -> bool:
@@ -69,9 +70,14 @@ class Answer:
             if k in followers(self.functions.orders if orders is None else orders):
                 continue
             block = self.coefficients[:, columns].reshape(-1, *shape) / sizes[k]
+            now = np.zeros_like(found)
             for j, n in enumerate(shape):
-                last = np.take(block, range(max(n - 2, 0), n), axis=j + 1)
-                found[:, j] = np.maximum(found[:, j], np.sqrt(np.sum(last**2, axis=tuple(range(1, last.ndim)))))
+                last = np.take(block, range(max(n - self.functions.extra - 2, 0), n), axis=j + 1)
+                now[:, j] = np.sqrt(np.sum(last**2, axis=tuple(range(1, last.ndim))))
+            for leaf in np.flatnonzero(self.tree.is_cut):
+                view = leaf_functions(self.functions, self.tree, int(leaf))
+                now[leaf] = view.tail(k, view.own(self.coefficients[leaf])[k]) / sizes[k]
+            found = np.maximum(found, now)
         return found
 
     @property
@@ -81,16 +87,7 @@ class Answer:
 
     def evaluate(self, points: np.ndarray) -> np.ndarray:
         """Values at points (P, m), (P, K)."""
-        leaf = self.tree.locate(points)
-        z = 2 * (points - self.tree.lower[leaf]) / self.tree.widths[leaf] - 1
-        zero, own = (0,) * self.tree.num_axes, self.coefficients[leaf]
-        return np.stack(
-            [
-                np.sum(self.functions.scattered(k, zero, z) * own[:, columns], axis=1)
-                for k, columns in enumerate(self.functions.columns)
-            ],
-            axis=1,
-        )
+        return evaluated(self.functions, self.tree, self.coefficients, points)
 
     def on(self, tree: Tree, parents: np.ndarray) -> np.ndarray:
         """Coefficients of the same function on a finer tree, given the old leaf of each new one, (L', C)."""
@@ -114,8 +111,30 @@ class Answer:
 
 def norms(functions: Functions, tree: Tree, coefficients: np.ndarray) -> np.ndarray:
     """The root mean square of each unknown, (K,): the functions are orthonormal."""
-    squares = np.stack([np.sum(coefficients[:, columns] ** 2, axis=1) for columns in functions.columns], axis=1)
-    return np.sqrt(tree.shares @ squares)
+    return np.sqrt(tree.shares @ squares(functions, tree, coefficients))
+
+
+def squares(functions: Functions, tree: Tree, coefficients: np.ndarray) -> np.ndarray:
+    """The mean square of each unknown on each piece, (L, K)."""
+    found = np.stack([np.sum(coefficients[:, columns] ** 2, axis=1) for columns in functions.columns], axis=1)
+    for leaf in np.flatnonzero(tree.is_cut):
+        own = leaf_functions(functions, tree, int(leaf)).own(coefficients[leaf])
+        found[leaf] = [np.sum(a**2) for a in own]
+    return found
+
+
+def evaluated(functions: Functions, tree: Tree, coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Values at points (P, m), (P, K)."""
+    leaf = tree.locate(points)
+    z = 2 * (points - tree.lower[leaf]) / tree.widths[leaf] - 1
+    zero, own = (0,) * tree.num_axes, coefficients[leaf]
+    return np.stack(
+        [
+            np.sum(functions.scattered(k, zero, z) * own[:, columns], axis=1)
+            for k, columns in enumerate(functions.columns)
+        ],
+        axis=1,
+    )
 
 
 def scale(sizes: np.ndarray) -> np.ndarray:
@@ -164,8 +183,8 @@ def solve_system(
         strength: the share of the nonlinear part that acts.
         factors: of pieces that earlier trees had too.
     """
-    order = order or plan(system.members, system.sizes)
-    shape = (system.tree.num_leaves, system.functions.num_columns)
+    order = order or plan(system.members, system.sizes, system.tree.num_leaves)
+    shape = (system.tree.num_leaves, system.hull.num_columns)
     coefficients = np.zeros(shape) if start is None else start
     found, settled, steps, last, right = None, False, 0, np.inf, 0.0
     led = [k for k in range(len(system.functions.orders)) if k not in followers(system.functions.orders)]
@@ -174,11 +193,11 @@ def solve_system(
         rows = system.assemble(coefficients, strength)
         right = float(np.sqrt(sum(np.sum(piece.right**2) for piece in rows)))
         found = eliminate(rows, system.sizes, order, factors)
-        new = found.coefficients
+        new = system.gathered(found.coefficients)
         if not np.isfinite(new).all():
             break
-        sizes = scale(norms(system.functions, system.tree, new))
-        change = np.max((norms(system.functions, system.tree, new - coefficients) / sizes)[led])
+        sizes = scale(norms(system.hull, system.tree, new))
+        change = np.max((norms(system.hull, system.tree, new - coefficients) / sizes)[led])
         coefficients = new
         if steps > PATIENCE and change > 0.5:
             break
@@ -189,11 +208,14 @@ def solve_system(
         last = change
     assert found is not None
     for k in system.free:  # nothing fixes the constant: the mean is zero
-        first = system.functions.columns[k].start
-        coefficients[:, first] -= system.tree.shares @ coefficients[:, first]
-    size = np.sqrt(np.sum(coefficients**2)) or 1.0
+        first = system.hull.columns[k].start
+        shape, mean = system.tree.shape, system.tree.shares @ coefficients[:, first]
+        if shape is not None:
+            mean = evaluated(system.hull, system.tree, coefficients, shape.spread)[:, k].mean()
+        coefficients[:, first] -= mean
+    size = np.sqrt(np.sum(squares(system.hull, system.tree, coefficients))) or 1.0
     return Answer(
-        functions=system.functions,
+        functions=system.hull,
         tree=system.tree,
         coefficients=coefficients,
         residual=found.residual / size,

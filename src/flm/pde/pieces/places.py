@@ -78,11 +78,23 @@ class Sample:
         linearized at zero.
         """
         m = self.points.shape[-1]
-        points, normals, flat = self.points.reshape(-1, m), self.normals.reshape(-1, m), jets.reshape(len(jets), -1)
-        found = self.residual.linearize(points, flat, parameters, normals)
-        if strength == 1.0:
-            return found
-        plain = self.residual.linearize(points, np.zeros_like(flat), parameters, normals)
-        there = plain.value + np.sum(plain.by_jet * flat, axis=0)
-        mixed = strength * found.by_jet + (1 - strength) * plain.by_jet
-        return Linearized(strength * found.value + (1 - strength) * there, mixed, found.by_parameter)
+        points, normals = self.points.reshape(-1, m), self.normals.reshape(-1, m)
+        return weakened(self.residual, points, jets.reshape(len(jets), -1), parameters, normals, strength)
+
+
+def weakened(
+    residual: AnyResidual | InSpace,
+    points: np.ndarray,
+    jets: np.ndarray,
+    parameters: np.ndarray,
+    normals: np.ndarray,
+    strength: float,
+) -> Linearized:
+    """A residual at points from jets (A, P), with a share of its nonlinear part: see `Sample.linearize`."""
+    found = residual.linearize(points, jets, parameters, normals)
+    if strength == 1.0:
+        return found
+    plain = residual.linearize(points, np.zeros_like(jets), parameters, normals)
+    there = plain.value + np.sum(plain.by_jet * jets, axis=0)
+    mixed = strength * found.by_jet + (1 - strength) * plain.by_jet
+    return Linearized(strength * found.value + (1 - strength) * there, mixed, found.by_parameter)

@@ -141,7 +141,7 @@ class Chain:
                 before = point.answers[len(found) - 1]
                 system.begin(handed_on(self.setup, replace(before, coefficients=found[-1])))
             rows = system.assemble(answer.coefficients, learned=learned)
-            found.append(eliminate(rows, system.sizes, order).coefficients)
+            found.append(np.stack(eliminate(rows, system.sizes, order).coefficients))
         return found
 
     def slopes(self, point: Point, derivatives: Sequence[np.ndarray]) -> np.ndarray:

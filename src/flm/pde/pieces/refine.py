@@ -14,6 +14,7 @@ import numpy as np
 
 from flm.pde.pieces.adapt import UNRESOLVED, Adaptation, tree_nodes
 from flm.pde.pieces.corners import SHARE, Corners
+from flm.pde.pieces.cut import num_columns
 from flm.pde.pieces.newton import Answer, scale
 from flm.pde.pieces.tree import Cut, Tree
 from flm.results import Ending, Word
@@ -22,6 +23,8 @@ LEVELS = 48
 HALVINGS = 3  # of all pieces, as long as Newton's method does not settle
 PATIENCE = 10  # levels in which the changes from level to level must halve
 PROBES = 3000
+NEAR = 10.0  # the last coefficients over the tolerance: the next ones are likely to be within it
+RESIDUAL = 300.0  # how much larger than the rows' residual of cut pieces the error at a singular point may be
 STEADY = 0.9  # changes that fall more slowly promise nothing
 
 
@@ -89,16 +92,22 @@ class Refinement:
             now = answer.evaluate(self.probes)
             if previous is not None and values is not None:
                 self.changes.add(_distance(now, values))
-                self.corners.watch(previous.tree, previous.tails().max(axis=1), cuts, tree, tails.max(axis=1), parents)
+                if tree.shape is None:
+                    worst = previous.tails().max(axis=1)
+                    self.corners.watch(previous.tree, worst, cuts, tree, tails.max(axis=1), parents)
             values = now
             search.note("tree", answer, search.found.bar, float(tails.max()))
             if self.changes.stalled:
                 break
             # What rows at singular places contradict each other by is the sign of such a place.
-            resolved = answer.residual < 1e-3 * self.tol and not self.corners.has_points
+            # Rows of cut pieces are least squares: resolved answers leave about their error.
+            is_cut = bool(tree.is_cut.any())
+            resolved = answer.residual < (0.1 if is_cut else 1e-3) * self.tol and not self.corners.has_points
+            near = is_cut and resolved and np.sqrt(tree.shares @ tails.max(axis=1) ** 2) <= NEAR * self.tol
             cuts = self._marked(answer, tails, resolved)
-            least = 0.0 if resolved else self.changes.to_come
-            settled = least <= self.tol and not self._others(answer, cuts)
+            least = 0.0 if resolved else max(self.changes.to_come, RESIDUAL * answer.residual if is_cut else 0.0)
+            calm = not self._others(answer, cuts) or (is_cut and not resolved)
+            settled = near or (least <= self.tol and calm)
             if settled and answer.tail < UNRESOLVED:
                 if search.second_opinion(answer, self.nodes, least, self.changes.to_come):
                     return
@@ -107,7 +116,7 @@ class Refinement:
                 cuts |= self.corners.points(tree)
             cuts = self.corners.together(tree, cuts or self._worst(answer))
             tree, parents = tree.split(cuts)
-            if tree.num_leaves * answer.functions.num_columns > search.max_columns:
+            if num_columns(answer.functions, tree) > search.max_columns:
                 search.found.ending = Ending(Word.SIZE, f"stopped at the size limit of {search.max_columns} columns")
                 self._keep(answer, least)
                 return
@@ -161,9 +170,12 @@ class Refinement:
 
 def _probes(tree: Tree) -> np.ndarray:
     """Fixed random points, evenly spread over the pieces, (P, m)."""
-    rng = np.random.default_rng(5)
-    leaf = rng.choice(tree.num_leaves, PROBES, p=tree.shares / tree.shares.sum())
-    return tree.lower[leaf] + rng.uniform(size=(PROBES, tree.num_axes)) * tree.widths[leaf]
+    rng, found = np.random.default_rng(5), np.zeros((0, tree.num_axes))
+    while len(found) < PROBES:
+        leaf = rng.choice(tree.num_leaves, PROBES, p=tree.shares / tree.shares.sum())
+        points = tree.lower[leaf] + rng.uniform(size=(PROBES, tree.num_axes)) * tree.widths[leaf]
+        found = np.concatenate([found, points if tree.shape is None else points[tree.shape.inside(points)]])
+    return found[:PROBES]
 
 
 def _distance(now: np.ndarray, before: np.ndarray) -> float:

@@ -8,43 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, reduce
+from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 
 from flm.pde.pieces.count import Trace
+from flm.pde.pieces.cut import LeafFunctions
+from flm.pde.pieces.cut_rows import Along, Scattered, Spot, cut_ties, views_of
 from flm.pde.pieces.elimination import PieceRows
 from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
 from flm.pde.pieces.jumps import Fluxes, Jumps, Side
 from flm.pde.pieces.places import Given, Place, Sample
 from flm.pde.pieces.stages import InSpace
+from flm.pde.pieces.ties import Tie, projection, share_of_mean
 from flm.pde.pieces.tree import Face, Tree
 from flm.series import legendre as line
-
-
-@dataclass(frozen=True)
-class Tie:
-    """One side of a face: u's normal derivative at the piece's side less a trace is zero.
-
-    Args:
-        leaf: whose side.
-        parts: (k, (P, N_k)) on the piece's own columns, physical.
-        traces: (name, (P, size)) of what is subtracted.
-        side: where it is a flux that the trace is of: its table changes with the iterate.
-        mean: what turns the flux at points into rows; None is the points themselves.
-    """
-
-    leaf: int
-    parts: tuple[tuple[int, np.ndarray], ...]
-    traces: tuple[tuple[int, np.ndarray], ...]
-    side: Side | None = None
-    mean: np.ndarray | None = None
-
-    @property
-    def height(self) -> int:
-        """P."""
-        return len(self.parts[0][1])
 
 
 @dataclass(eq=False)
@@ -60,6 +40,9 @@ class System:
         given: values to begin with, at a pinned axis.
         free: unknowns whose constant nothing fixes: it is zero on the first piece.
         jumps: coefficients that jump.
+        along: conditions of a region.
+        hull: the functions that coefficients are written in, more than `functions` where pieces are cut.
+        views: the functions of each piece of a region.
     """
 
     functions: Functions
@@ -70,12 +53,21 @@ class System:
     given: Sequence[Given] = ()
     free: tuple[int, ...] = ()
     jumps: Jumps | None = None
+    along: Sequence[Along] = ()
+    hull: Functions = field(init=False)
+    views: list[LeafFunctions] = field(init=False)
+    scattered: list[Scattered] = field(init=False)
     samples: list[Sample] = field(init=False)
     ties: list[list[Tie]] = field(init=False)
     members: list[tuple[int, ...]] = field(init=False)
     sizes: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.hull, self.functions = self.functions, replace(self.functions, extra=0)
+        self.views = views_of(self.hull, self.tree) if self.tree.cells else []
+        self.scattered = [Scattered(a.residual, list(a.spots(self.tree, self.hull)), self.views) for a in self.along]
+        cut = [Spot(int(i), p := self.views[i].nodes, np.zeros_like(p)) for i in np.flatnonzero(self.tree.is_cut)]
+        self.scattered += [Scattered(residual, cut, self.views) for residual in self.equations if cut]
         self.samples = [self._inside(residual) for residual in self.equations]
         self.samples += [sample for place in self.places if (sample := self._on(place)) is not None]
         self.members, self.sizes = [], []
@@ -94,10 +86,11 @@ class System:
     # --- where residuals hold --------------------------------------------------------------------------------------
 
     def _inside(self, residual: AnyResidual | InSpace) -> Sample:
-        leaves = np.arange(self.tree.num_leaves)
+        leaves = np.flatnonzero(~self.tree.is_cut)
         nodes = self.functions.nodes
         reference = grid(nodes)
-        points = np.stack([self.tree.physical(int(leaf), reference) for leaf in leaves])
+        shape = (len(leaves), *reference.shape)
+        points = np.array([self.tree.physical(int(leaf), reference) for leaf in leaves]).reshape(shape)
         tables = [self.functions.table(k, alpha, nodes)[None] for k, alpha in residual.jets]
         kinds = np.zeros(len(leaves), int)
         return Sample(residual, leaves, points, np.zeros_like(points), tables, kinds, np.ones(points.shape[:2], bool))
@@ -151,6 +144,10 @@ class System:
         others = [a for a in range(self.tree.num_axes) if a != axis]
         z = 1.0 if face.side == 1 else -1.0
         ties = functions.ties[axis]
+        if self.tree.is_cut[face.coarse]:
+            for tie in cut_ties(self.tree, face, ties.traces, functions, self.views, self._name):
+                self.ties[tie.leaf].append(tie)
+            return
         for index, trace in enumerate(ties.traces):
             shape = [functions.shapes[trace.unknown][a] for a in others]
             size = int(np.prod(shape, dtype=int))
@@ -168,10 +165,10 @@ class System:
                 for leaf in face.fine:
                     name = self._name((face.coarse, leaf), size)
                     self._match(trace, axis, leaf, -z, leaf, name, flux)
-                    means.append((name, self._share_of_mean(face, leaf, others, shape)))
+                    means.append((name, share_of_mean(self.tree, face, leaf, shape)))
                 table = self._mean(trace, axis, face.coarse, z)
                 side = flux.ask(k, axis, z, face.coarse) if flux else None
-                self.ties[face.coarse].append(Tie(face.coarse, table, tuple(means), side, _projection(tuple(shape))))
+                self.ties[face.coarse].append(Tie(face.coarse, table, tuple(means), side, projection(tuple(shape))))
 
     def _name(self, leaves: tuple[int, ...], size: int) -> int:
         self.members.append(tuple(dict.fromkeys(leaves)))
@@ -183,8 +180,8 @@ class System:
         tree, tables = self.tree, []
         for a, n in enumerate(self.functions.shapes[trace.unknown]):
             if a != axis:
-                there = tree.lower[leaf, a] + (line.gauss(n)[0] + 1) / 2 * tree.widths[leaf, a]
-                tables.append(line.values(2 * (there - tree.lower[owner, a]) / tree.widths[owner, a] - 1, n))
+                there = tree.low[leaf, a] + (line.gauss(n)[0] + 1) / 2 * (tree.high - tree.low)[leaf, a]
+                tables.append(line.values(2 * (there - tree.low[owner, a]) / (tree.high - tree.low)[owner, a] - 1, n))
         table = reduce(np.kron, tables, np.ones((1, 1)))
         side = flux.ask(trace.unknown, axis, z, leaf) if flux else None
         self.ties[leaf].append(Tie(leaf, self._side(trace, axis, leaf, z), ((name, table),), side))
@@ -198,6 +195,10 @@ class System:
         """A trace at the Gauss nodes of a leaf's side, as rows on the unknowns' coefficients."""
         nodes = tuple(z if a == axis else n for a, n in enumerate(self.functions.shapes[trace.unknown]))
         normal = lambda order: tuple(order if a == axis else 0 for a in range(self.tree.num_axes))
+        if self.tree.is_cut[leaf]:
+            low, width = self.tree.low[leaf], (self.tree.high - self.tree.low)[leaf]
+            points, view = low + (grid(nodes) + 1) / 2 * width, self.views[leaf]
+            return tuple((k, factor * view.table(k, normal(order), points)) for k, order, factor in trace.terms)
         return tuple((k, factor * self._physical(k, normal(order), nodes, leaf)) for k, order, factor in trace.terms)
 
     def _mean(self, trace: Trace, axis: int, leaf: int, z: float) -> tuple[tuple[int, np.ndarray], ...]:
@@ -210,17 +211,6 @@ class System:
             ]
             parts.append((k, factor * reduce(np.kron, tables) * (2 / self.tree.widths[leaf, axis]) ** order))
         return tuple(parts)
-
-    def _share_of_mean(self, face: Face, leaf: int, others: list[int], shape: list[int]) -> np.ndarray:
-        """What a trace on a fine side adds to the coefficients on the coarse one, (size, size)."""
-        tree, parts = self.tree, []
-        for a, n in zip(others, shape, strict=True):
-            low, high = (
-                float(2 * (end[leaf, a] - tree.lower[face.coarse, a]) / tree.widths[face.coarse, a] - 1)
-                for end in (tree.lower, tree.upper)
-            )
-            parts.append((high - low) / 2 * line.restriction(n, low, high).T)
-        return reduce(np.kron, parts, np.ones((1, 1)))
 
     def _physical(self, k: int, alpha: Alpha, nodes: Nodes, leaf: int) -> np.ndarray:
         return self.functions.table(k, alpha, nodes) * float(np.prod((2 / self.tree.widths[leaf]) ** np.array(alpha)))
@@ -239,10 +229,20 @@ class System:
                 rows[:, self.functions.columns[given.unknown]] = table
                 blocks[leaf].append((rows, given.values(self.tree.physical(leaf, grid(nodes)))))
         for k in self.free:
-            row = np.zeros((1, self.functions.num_columns))
-            row[0, self.functions.columns[k].start] = 1.0
+            row = np.zeros((1, self.own_columns(0)[-1].stop))
+            row[0, self.own_columns(0)[k].start] = 1.0
             blocks[0].append((row, np.zeros(1)))
         return blocks
+
+    def own_columns(self, leaf: int) -> tuple[slice, ...]:
+        """Where each unknown's coefficients lie among those of a piece."""
+        return self.views[leaf].columns if self.views else self.functions.columns
+
+    def gathered(self, found: Sequence[np.ndarray]) -> np.ndarray:
+        """Coefficients of all pieces in the functions of the hull, (L, C), from those of each in its own."""
+        if not self.views:
+            return np.stack(found)
+        return np.stack([v.spread(c, self.hull.num_columns) for v, c in zip(self.views, found, strict=True)])
 
     def scales(self, sample: Sample) -> np.ndarray:
         """What turns reference derivatives into physical ones, (A, B)."""
@@ -253,7 +253,8 @@ class System:
         """Derivatives at a sample's points, (A, B, P)."""
         scales, out = self.scales(sample), []
         for (k, _), table, scale in zip(sample.residual.jets, sample.tables, scales, strict=True):
-            own = coefficients[sample.leaves][:, self.functions.columns[k]]
+            places = self.views[sample.leaves[0]].places[k] if self.views else self.functions.columns[k]
+            own = coefficients[sample.leaves][:, places]
             shared = len(table) == 1
             values = own @ table[0].T if shared else np.einsum("bpn,bn->bp", table[sample.kinds], own)
             out.append(values * scale[:, None])
@@ -271,7 +272,10 @@ class System:
         """
         blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
         linearized = lambda sample: self._linearized(sample, coefficients, strength, learned)
-        for sample in self.samples:
+        for scattered in self.scattered:
+            for leaf, rows, right in scattered.rows(coefficients, self.parameters, strength):
+                blocks[leaf].append((rows, right))
+        for sample in (sample for sample in self.samples if len(sample.leaves)):
             rows, right = linearized(sample)
             for i, leaf in enumerate(sample.leaves):
                 keep = sample.keep[i]
@@ -312,7 +316,8 @@ class System:
         place = {name: slice(int(a), int(b)) for name, a, b in zip(names, ends, ends[1:], strict=False)}
         count = sum(len(right) for _, right in blocks)
         height = count + sum(tie.height for tie in ties)
-        own, traces = np.zeros((height, self.functions.num_columns)), np.zeros((height, ends[-1]))
+        columns = self.own_columns(leaf)
+        own, traces = np.zeros((height, columns[-1].stop)), np.zeros((height, ends[-1]))
         right = np.zeros((height, *blocks[0][1].shape[1:]))
         row = 0
         for rows, values in blocks:
@@ -322,7 +327,7 @@ class System:
             part = slice(row, row + tie.height)
             if tie.side is None:
                 for k, table in tie.parts:
-                    own[part, self.functions.columns[k]] = table
+                    own[part, columns[k]] = table
             else:
                 rows, values = fluxes[replace(tie.side, index=0)]
                 project = tie.mean if tie.mean is not None else np.eye(tie.height)
@@ -331,12 +336,10 @@ class System:
                 traces[part, place[name]] -= table
             row += tie.height
         length = np.sqrt(np.sum(own**2, axis=1))
+        if self.tree.is_cut[leaf]:
+            # Least squares: one scale for all rows of a kind, or what is steep near the boundary would count for nothing.
+            ends = np.cumsum([0, *(len(values) for _, values in blocks), *(tie.height for tie in ties)])
+            for part in (slice(int(a), int(b)) for a, b in pairwise(ends) if a < b):
+                length[part] = np.sqrt(np.mean(length[part] ** 2))
         length = np.where(length > 0, length, 1.0)
         return PieceRows(own / length[:, None], traces / length[:, None], (right.T / length).T, names)
-
-
-@lru_cache(maxsize=64)
-def _projection(shape: tuple[int, ...]) -> np.ndarray:
-    """What turns values at the Gauss nodes of a side into coefficients, (size, size)."""
-    lines = [(line.values(line.gauss(n)[0], n) * line.gauss(n)[1][:, None]).T for n in shape]
-    return reduce(np.kron, lines, np.ones((1, 1)))

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flm.domains import Box
+from flm.domains import Box, Piece, Product
 from flm.pde.pieces.breaks import Break, breaks_of, cut_at_breaks
-from flm.pde.pieces.count import Ties, count, sampled_slopes
+from flm.pde.pieces.count import Ties, count, highest_derivatives, plain_ties, sampled_slopes
+from flm.pde.pieces.cut import EXTRA
+from flm.pde.pieces.cut_rows import Along
 from flm.pde.pieces.fields import AnyResidual, Parameters
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.jumps import Jumps
 from flm.pde.pieces.places import Given, Place
 from flm.pde.pieces.rows import System
+from flm.pde.pieces.shape import Shape
 from flm.pde.pieces.tree import Tree
 from flm.pde.problem import PDE, Block
 
@@ -24,7 +27,7 @@ SMALLEST = 9  # functions along each axis of the smallest piece, about
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A problem on a box, ready for the pieces.
+    """A problem on a box or a region, ready for the pieces.
 
     Attributes:
         orders: p, (K, m): how many conditions each unknown takes along each axis.
@@ -36,6 +39,9 @@ class Setup:
         is_linear: whether all residuals are affine in the unknowns.
         jumps: coefficients that jump.
         breaks: where conditions on a side of a plane box end.
+        is_short: whether parts of a region's boundary lack a condition that the equation needs all around.
+        along: conditions of a region.
+        shape: the region, where it is no box.
     """
 
     equations: tuple[AnyResidual, ...]
@@ -51,10 +57,13 @@ class Setup:
     is_linear: bool
     jumps: Jumps | None = None
     breaks: tuple[Break, ...] = ()
+    is_short: bool = False
+    along: tuple[Along, ...] = ()
+    shape: Shape | None = None
 
     def start(self, bounds: np.ndarray) -> Tree:
         """The fewest pieces: one, cut where a coefficient jumps or one condition gives way to another."""
-        tree = Tree.whole(bounds, self.periodic)
+        tree = Tree.whole(bounds, self.periodic, self.shape)
         tree = tree if self.jumps is None else self.jumps.align(tree)
         return cut_at_breaks(tree, self.breaks)
 
@@ -74,6 +83,10 @@ class Setup:
         ends = () if self.jumps is None else self.jumps.ends(len(self.bounds) - 1)
         return min([float(v) for v in ends if v > t + 1e-12 * (high - low)], default=float(high))
 
+    def functions(self, tree: Tree, nodes: tuple[int, ...]) -> Functions:
+        """The functions of a tree with so many equation nodes along each axis."""
+        return Functions(nodes, self.orders, self.ties, EXTRA if tree.is_cut.any() else 0)
+
     def system(self, tree: Tree, nodes: tuple[int, ...], given: Sequence[Given] = ()) -> System:
         """The rows on a tree with so many equation nodes along each axis.
 
@@ -82,20 +95,24 @@ class Setup:
             nodes: of the equations.
             given: values that a slab begins with, in place of the conditions there.
         """
-        functions = Functions(nodes, self.orders, self.ties)
+        functions = self.functions(tree, nodes)
         begins = {axis for values in given for axis in values.pinned}
         places = [place for place in self.places if not begins & set(place.pinned)]
         free = () if given else self.free
-        return System(functions, tree, self.equations, places, self.parameters, given, free, self.jumps)
+        return System(functions, tree, self.equations, places, self.parameters, given, free, self.jumps, self.along)
 
 
 def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
-    """Whether the pieces can solve this problem: a box of few axes, and room for the smallest piece.
+    """Whether the pieces can solve this problem: few axes, no region in time or with readings, and room for the smallest piece.
 
     Readings do not stand for conditions that are missing: such problems are for one series by least squares.
     """
     if max_columns is not None and max_columns < SMALLEST ** len(problem.axes) * len(problem.unknowns):
         return False
+    if not isinstance(problem.domain, Box):
+        kinds = {block.kind for block in problem.conditions}
+        steady = 2 <= len(problem.axes) <= MAX_AXES and not isinstance(problem.domain, Product)
+        return steady and not problem.learned and not problem.jumping and not kinds & {"data", "initial", "periodic"}
     pinned = all(face.fixed for b in problem.conditions if b.kind != "periodic" for face in b.faces)
     whole = all(
         problem.periodic_axes[problem.axes.index(axis)]
@@ -103,7 +120,7 @@ def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
         if b.kind == "periodic" and b.piece is not None
         for axis in b.piece.fixed
     )
-    if not (isinstance(problem.domain, Box) and len(problem.axes) <= MAX_AXES and pinned and whole):
+    if not (len(problem.axes) <= MAX_AXES and pinned and whole):
         return False
     return not has_readings(problem) or _has_its_conditions(problem)
 
@@ -124,6 +141,8 @@ def _has_its_conditions(problem: PDE) -> bool:
 
 def set_up(problem: PDE) -> Setup:
     """Read the orders and conditions of a problem."""
+    if not isinstance(problem.domain, Box):
+        return _set_up_region(problem)
     known = Parameters.of(problem)
     conditions = [block for block in problem.conditions if block.kind not in ("periodic", "data")]
     places = [place for block in conditions for place in places_of(problem, block, known)]
@@ -153,6 +172,51 @@ def set_up(problem: PDE) -> Setup:
         jumps=Jumps(tuple(problem.jumping.values()), fluxes, problem.axes) if problem.jumping else None,
         breaks=breaks_of(places, bounds) if len(bounds) == 2 and "t" not in problem.axes else (),
     )
+
+
+def _set_up_region(problem: PDE) -> Setup:
+    """A boundary with c conditions on average offers 2 c along each axis, one at each end."""
+    known = Parameters.of(problem)
+    along = tuple(Along(block.residual, block.faces) for block in problem.conditions)
+    residuals = tuple(block.residual for block in problem.equations)
+    everything = [*residuals, *(condition.residual for condition in along)]
+    shape, highest = Shape(problem.domain), highest_derivatives(problem, residuals)
+    held = [piece.measure for condition in along for piece in condition.pieces if _is_boundary(piece)]
+    offered = 2 * sum(held) / shape.measure
+    named = {k for condition in along for k, _ in condition.residual.jets}
+    orders = tuple(
+        tuple(
+            row[j] if k in named or not named or sum(r[j] for r in highest) <= offered + 0.5 else 0
+            for j in range(len(row))
+        )
+        for k, row in enumerate(highest)
+    )
+    taken = max(sum(row[j] for row in orders) for j in range(len(problem.axes)))
+    valued = {k for residual in everything for k, alpha in residual.jets if not any(alpha)}
+    spare = int(np.ceil(max(offered - taken - 0.02, 0)))  # measures are estimated by sampling
+    # An equation of one even order along every axis, as an elliptic one is, needs half of it on all of the boundary.
+    elliptic = all(len(set(row)) == 1 and row[0] % 2 == 0 for row in orders)
+    return Setup(
+        equations=residuals,
+        places=(),
+        orders=orders,
+        ties=tuple(plain_ties(highest, j) for j in range(len(problem.axes))),
+        free=tuple(k for k in range(len(problem.unknowns)) if k not in valued),
+        surplus=spare + max(len(residuals) - len(problem.unknowns), 0),
+        bounds=shape.bounds,
+        periodic=(False,) * len(problem.axes),
+        known=known,
+        parameters=known.start,
+        is_linear=all(is_affine(residual, problem, known) for residual in everything),
+        is_short=elliptic and offered < taken - 0.02,
+        along=along,
+        shape=shape,
+    )
+
+
+def _is_boundary(piece: Piece) -> bool:
+    """Whether a piece has normals, unlike planes and points inside."""
+    return piece.dimension > 0 and bool(piece.patches[0].sample(1, seed=0)[1].any())
 
 
 def places_of(problem: PDE, block: Block, known: Parameters) -> list[Place]:

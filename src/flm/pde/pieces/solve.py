@@ -36,7 +36,7 @@ def solve_in_pieces(
     """One piece by a short ladder; then slabs in time where the problem marches, or a tree of pieces.
 
     Args:
-        problem: on a box of up to three axes.
+        problem: on a box or a region of up to three axes.
         tol: relative L2 error, worst unknown.
         max_columns: coefficients of all pieces; by default what half of the free memory holds.
         progress: called with each step.
@@ -105,6 +105,8 @@ def _search(
     search = Adaptation(setup, tol, max_columns, record)
     if setup.is_linear and not setup.known.learned and search.is_homogeneous():
         return Pieces([search.zero()], 0.0, Ending(Word.TRIVIAL, note="give a source or data"))
+    if setup.is_short:
+        return Pieces([search.zero()], np.inf, Ending(Word.UNDETERMINED, note="add the conditions that are missing"))
     marching = _marching(setup, problem, tol, max_columns, record)
     in_plane, ordinary = isinstance(marching, Planes), marching is not None and len(problem.axes) == 1
     try:
@@ -153,7 +155,8 @@ def _concluded(search: Adaptation, problem: PDE, tol: float) -> Pieces:
         return Pieces([search.zero()], np.inf, ending)
     free = ", ".join(problem.unknowns[k] for k in search.setup.free)
     if found.bar <= tol:
-        note = f"nothing fixes the constant in {free}, so its mean is zero" if free else ""
+        about = " to about three digits" if free and search.setup.shape is not None else ""
+        note = f"nothing fixes the constant in {free}, so its mean is zero{about}" if free else ""
         return Pieces([found.answer], found.bar, Ending(Word.CONVERGED, note=note))
     return Pieces([found.answer], found.bar, found.ending)
 

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from flm.pde.pieces.shape import Cell, Shape
+
 CLOSE = 1e-10  # of a leaf's width: coordinates that are the same cut
 
 
@@ -52,25 +54,45 @@ class Cut:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Boxes that tile a box.
+    """Boxes that tile a box, or what a region leaves of them.
 
     Args:
-        lower: of each leaf, (L, m).
+        lower: of each leaf's functions, (L, m).
         upper: likewise.
         bounds: of the whole, (m, 2).
         periodic: which axes are joined end to end.
+        shape: the region, where it is no box.
+        cells: what tiles the bounds where `shape` is given: a cut leaf's functions live on less than its cell.
     """
 
     lower: np.ndarray
     upper: np.ndarray
     bounds: np.ndarray
     periodic: tuple[bool, ...]
+    shape: Shape | None = None
+    cells: tuple[Cell, ...] = ()
 
     @classmethod
-    def whole(cls, bounds: np.ndarray, periodic: Iterable[bool]) -> Tree:
-        """One leaf."""
+    def whole(cls, bounds: np.ndarray, periodic: Iterable[bool], shape: Shape | None = None) -> Tree:
+        """One leaf; in a region as many as its axis-parallel sides ask for."""
         bounds = np.asarray(bounds, float)
-        return cls(bounds[None, :, 0].copy(), bounds[None, :, 1].copy(), bounds, tuple(periodic))
+        tree = cls(bounds[None, :, 0].copy(), bounds[None, :, 1].copy(), bounds, tuple(periodic))
+        if shape is None:
+            return tree
+        for axis, values in enumerate(shape.planes()):
+            for value in values:
+                low, width = tree.lower[:, axis], tree.widths[:, axis]
+                inside = np.flatnonzero((value > low + CLOSE * width) & (value < low + (1 - CLOSE) * width))
+                tree, _ = tree.split(
+                    {int(leaf): [Cut(axis, float((value - low[leaf]) / width[leaf]))] for leaf in inside}
+                )
+        return tree._fitted(shape)[0]
+
+    def _fitted(self, shape: Shape) -> tuple[Tree, np.ndarray]:
+        """Cells less what lies outside a region, and the old leaf of each."""
+        keep, cells = shape.fit(self.lower, self.upper)
+        lower, upper = np.array([cell.lower for cell in cells]), np.array([cell.upper for cell in cells])
+        return Tree(lower, upper, self.bounds, self.periodic, shape, cells), keep
 
     @property
     def num_leaves(self) -> int:
@@ -88,8 +110,30 @@ class Tree:
         return self.upper - self.lower
 
     @cached_property
+    def low(self) -> np.ndarray:
+        """The lower corner of each leaf's cell, (L, m)."""
+        return np.array([cell.low for cell in self.cells]) if self.cells else self.lower
+
+    @cached_property
+    def high(self) -> np.ndarray:
+        """The upper corner of each leaf's cell, (L, m)."""
+        return np.array([cell.high for cell in self.cells]) if self.cells else self.upper
+
+    @cached_property
+    def _spans(self) -> np.ndarray:
+        return self.high - self.low
+
+    @cached_property
+    def is_cut(self) -> np.ndarray:
+        """Which leaves a boundary cuts, (L,)."""
+        return np.array([cell.is_cut for cell in self.cells] or [False] * self.num_leaves)
+
+    @cached_property
     def shares(self) -> np.ndarray:
         """Each leaf's share of the volume, (L,)."""
+        if self.cells:
+            volumes = np.array([cell.volume for cell in self.cells])
+            return volumes / volumes.sum()
         return np.prod(self.widths / (self.bounds[:, 1] - self.bounds[:, 0]), axis=1)
 
     def physical(self, leaf: int, reference: np.ndarray) -> np.ndarray:
@@ -100,62 +144,65 @@ class Tree:
         """The tree with some leaves cut, each along one or several axes, and the old leaf of each new one."""
         lower, upper, parents = [], [], []
         for leaf in range(self.num_leaves):
-            boxes = [(self.lower[leaf], self.upper[leaf])]
+            boxes = [(self.low[leaf], self.high[leaf])]
             for cut in cuts.get(leaf, ()):
                 boxes = [half for low, high in boxes for half in _halves(low, high, cut)]
             for low, high in boxes:
                 lower.append(low)
                 upper.append(high)
                 parents.append(leaf)
-        tree = Tree(np.array(lower), np.array(upper), self.bounds, self.periodic)
+        tree, old = Tree(np.array(lower), np.array(upper), self.bounds, self.periodic), np.array(parents)
+        if self.shape is not None:
+            tree, keep = tree._fitted(self.shape)
+            old = old[keep]
         repairs = tree._repairs()
         if not repairs:
-            return tree, np.array(parents)
+            return tree, old
         mended, between = tree.split(repairs)
-        return mended, np.array(parents)[between]
+        return mended, old[between]
 
     @cached_property
     def _pairs(self) -> list[Pair]:
         """Leaves that share more than an edge."""
-        found = []
+        found, span = [], self._spans
         for axis in range(self.num_axes):
             others = [a for a in range(self.num_axes) if a != axis]
-            close = CLOSE * self.widths[:, axis]
-            touch = np.abs(self.upper[:, None, axis] - self.lower[None, :, axis]) <= np.minimum(close[:, None], close)
+            close = CLOSE * span[:, axis]
+            touch = np.abs(self.high[:, None, axis] - self.low[None, :, axis]) <= np.minimum(close[:, None], close)
             if self.periodic[axis]:
-                last = self.upper[:, axis] >= self.bounds[axis, 1] - close
-                first = self.lower[:, axis] <= self.bounds[axis, 0] + close
+                last = self.high[:, axis] >= self.bounds[axis, 1] - close
+                first = self.low[:, axis] <= self.bounds[axis, 0] + close
                 touch |= last[:, None] & first[None, :]
             for a in others:
-                low = np.maximum(self.lower[:, None, a], self.lower[None, :, a])
-                high = np.minimum(self.upper[:, None, a], self.upper[None, :, a])
-                least = np.minimum(self.widths[:, None, a], self.widths[None, :, a])
+                low = np.maximum(self.low[:, None, a], self.low[None, :, a])
+                high = np.minimum(self.high[:, None, a], self.high[None, :, a])
+                least = np.minimum(span[:, None, a], span[None, :, a])
                 touch &= high - low > CLOSE * least
             found += [Pair(axis, int(i), int(j)) for i, j in np.argwhere(touch)]
         return found
 
     def _covers(self, leaf: int, other: int, axis: int) -> bool:
         """Whether a leaf's side across `axis` covers the other's."""
+        span = self._spans
         for a in range(self.num_axes):
-            close = CLOSE * self.widths[other, a]
-            low, high = self.lower[other, a] + close, self.upper[other, a] - close
-            if a != axis and not (self.lower[leaf, a] <= low and self.upper[leaf, a] >= high):
+            close = CLOSE * span[other, a]
+            low, high = self.low[other, a] + close, self.high[other, a] - close
+            if a != axis and not (self.low[leaf, a] <= low and self.high[leaf, a] >= high):
                 return False
         return True
 
     def _repairs(self) -> dict[int, list[Cut]]:
         """Cuts that make every side nested in the side behind it: of two that only overlap, the first is cut."""
         cuts: dict[int, list[Cut]] = {}
+        span = self._spans
         for axis, i, j in self._pairs:
             if self._covers(i, j, axis) or self._covers(j, i, axis) or i in cuts or j in cuts:
                 continue
             for a in range(self.num_axes):
-                inside = [c for c in (self.lower[j, a], self.upper[j, a]) if self.lower[i, a] < c < self.upper[i, a]]
-                inside = [
-                    c for c in inside if min(c - self.lower[i, a], self.upper[i, a] - c) > CLOSE * self.widths[i, a]
-                ]
+                inside = [c for c in (self.low[j, a], self.high[j, a]) if self.low[i, a] < c < self.high[i, a]]
+                inside = [c for c in inside if min(c - self.low[i, a], self.high[i, a] - c) > CLOSE * span[i, a]]
                 if a != axis and inside:
-                    cuts[i] = [Cut(a, float((inside[0] - self.lower[i, a]) / self.widths[i, a]))]
+                    cuts[i] = [Cut(a, float((inside[0] - self.low[i, a]) / span[i, a]))]
                     break
         return cuts
 

@@ -1,0 +1,276 @@
+"""Rows on a region: equations at the nodes of cut pieces, conditions along the boundary, ties where faces lie inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from flm.domains import Piece
+from flm.domains.piece import Patch
+from flm.pde.pieces.count import Trace
+from flm.pde.pieces.cut import LeafFunctions, degrees, leaf_functions, products
+from flm.pde.pieces.fields import AnyResidual
+from flm.pde.pieces.functions import Functions, grid
+from flm.pde.pieces.places import weakened
+from flm.pde.pieces.shape import FLAT, Cell, Shape, Stretch, segments
+from flm.pde.pieces.stages import InSpace
+from flm.pde.pieces.ties import Tie
+from flm.pde.pieces.tree import Face, Tree
+from flm.series import legendre as line
+
+SHORTEST = 0.3  # of a piece's width: shorter stretches of its boundary get as many points as one of this length
+ACROSS = 1.4  # nodes along each axis of a curved face's box, for each trace function along it
+DENSITY = 2.0  # points on a surface for each polynomial on it
+
+
+class Spot(NamedTuple):
+    """Points in one piece, with outward normals, both (P, m)."""
+
+    leaf: int
+    points: np.ndarray
+    normals: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Along:
+    """A condition on a region: a residual on parts of its boundary, on planes or at points inside."""
+
+    residual: AnyResidual
+    pieces: tuple[Piece, ...]
+
+    def spots(self, tree: Tree, functions: Functions) -> Iterator[Spot]:
+        """Where it holds in each piece."""
+        involved = sorted({k for k, _ in self.residual.jets}) or [0]
+        count = max(max(functions.shapes[k]) for k in involved)
+        for piece in self.pieces:
+            for patch in piece.patches:
+                if piece.dimension == 0:
+                    points, normals = patch.chart(np.zeros((1, 0)))
+                    yield Spot(int(tree.locate(points)[0]), points, normals)
+                elif tree.num_axes == 2:
+                    yield from _along_arc(tree, patch, count, functions.extra)
+                elif len(piece.fixed) == 1:
+                    (axis,) = (piece.axes.index(name) for name in piece.fixed)
+                    yield from _on_plane(tree, patch, axis, next(iter(piece.fixed.values())), count, functions.extra)
+                else:
+                    yield from _on_surface(tree, patch, count)
+
+
+def _along_arc(tree: Tree, patch: Patch, count: int, extra: int) -> Iterator[Spot]:
+    assert tree.shape is not None
+    for leaf, cell in enumerate(tree.cells):
+        for stretch in tree.shape.stretches(cell, patch):
+            yield Spot(leaf, *stretch.at(_shares(cell, stretch, count, extra)))
+        for guest in cell.guests:
+            for stretch in tree.shape.stretches(guest, patch):
+                points, normals = stretch.at(_shares(cell, stretch, count, extra))
+                mine = cell.reaches(points)
+                yield Spot(leaf, points[mine], normals[mine])
+
+
+def _shares(cell: Cell, stretch: Stretch, count: int, extra: int) -> np.ndarray:
+    """Where rows hold along a stretch: at the Gauss nodes of a whole cell's side, or as many as its length asks for."""
+    if cell.is_cut:
+        widths = stretch.length / np.max(cell.upper - cell.lower)
+        return (line.gauss(int(np.ceil((count + 2) * max(widths, SHORTEST))) + 1)[0] + 1) / 2
+    nodes = (line.gauss(count - extra)[0] + 1) / 2
+    (start, end), _ = stretch.at(np.array([0.0, 1.0]))
+    for axis in range(2):
+        on_side = [
+            abs(start[axis] - value) <= FLAT * (cell.high - cell.low)[axis]
+            for value in (cell.low[axis], cell.high[axis])
+        ]
+        if any(on_side) and abs(end[axis] - start[axis]) <= FLAT * (cell.high - cell.low)[axis]:
+            other = 1 - axis
+            there = cell.low[other] + (cell.high - cell.low)[other] * nodes
+            share = (there - start[other]) / (end[other] - start[other])
+            return share[(share > -1e-9) & (share < 1 + 1e-9)]
+    return nodes
+
+
+def _on_plane(tree: Tree, patch: Patch, axis: int, value: float, count: int, extra: int) -> Iterator[Spot]:
+    """Nodes of a plane face in space; a coordinate between two pieces belongs to the one that lies inward."""
+    assert tree.shape is not None
+    normal = patch.chart(np.full((1, len(patch.ends)), 0.5))[1]
+    inward = tree.shape.aside * (normal if normal.any() else -np.ones((1, 3)))
+    for leaf, cell in enumerate(tree.cells):
+        along = int(np.ceil(ACROSS * count)) if cell.is_cut else count - extra
+        z = 2 * (value - cell.lower[axis]) / (cell.upper - cell.lower)[axis] - 1
+        if abs(z) > 1 + 1e-6:
+            continue
+        points = tree.physical(leaf, grid(tuple(float(z) if a == axis else along for a in range(3))))
+        points[:, axis] = value
+        normals = np.broadcast_to(normal, points.shape)
+        mine = np.all((points - inward >= cell.low) & (points - inward <= cell.high), axis=1)
+        if patch.keep is not None:
+            mine &= patch.keep(points, normals)
+        if mine.any():
+            yield Spot(leaf, points[mine], normals[mine])
+
+
+def _on_surface(tree: Tree, patch: Patch, count: int) -> Iterator[Spot]:
+    """Points of a surface, spread by area, as densely as each piece's functions ask for."""
+    assert tree.shape is not None
+    drawn: dict[int, tuple[Spot, np.ndarray]] = {}
+    for leaf, cell in enumerate(tree.cells):
+        if cell.is_cut:
+            # count² polynomials live on a sphere that fills the box, whose area is π widths².
+            density = DENSITY * count**2 / (np.pi * np.max(cell.upper - cell.lower) ** 2)
+            total = int(np.ceil(density * patch.measure))
+            total = 1 << (total - 1).bit_length() if tree.num_leaves > 1 else total  # few sizes, drawn once each
+            if total not in drawn:
+                points, normals = patch.sample(total, seed=0, warp=False)
+                inner = points - tree.shape.aside * normals
+                drawn[total] = (Spot(leaf, points, normals), tree.locate(inner))
+            everywhere, leaves = drawn[total]
+            if (mine := leaves == leaf).any():
+                yield Spot(leaf, everywhere.points[mine], everywhere.normals[mine])
+
+
+class Linear(NamedTuple):
+    """Rows on the coefficients of one piece, (P, C), and their right-hand sides."""
+
+    leaf: int
+    rows: np.ndarray
+    right: np.ndarray
+
+
+class Scattered:
+    """A residual at points of some pieces, each with tables of its own.
+
+    Args:
+        residual: the function.
+        spots: where it holds.
+        views: the functions of each piece.
+    """
+
+    def __init__(self, residual: AnyResidual | InSpace, spots: Sequence[Spot], views: Sequence[LeafFunctions]):
+        self.residual, self.spots, self.views = residual, [s for s in spots if len(s.points)], views
+        self.tables = [
+            [views[spot.leaf].table(k, alpha, spot.points) for k, alpha in residual.jets] for spot in self.spots
+        ]
+
+    def rows(self, coefficients: np.ndarray, parameters: np.ndarray, strength: float = 1.0) -> Iterator[Linear]:
+        """The rows of each spot, linearized at an iterate; `strength` is the share of the nonlinear part that acts."""
+        if not self.spots:
+            return
+        jets = []
+        for spot, tables in zip(self.spots, self.tables, strict=True):
+            own = self.views[spot.leaf].own(coefficients[spot.leaf])
+            values = [table @ own[k] for (k, _), table in zip(self.residual.jets, tables, strict=True)]
+            jets.append(np.stack(values) if values else np.zeros((0, len(spot.points))))
+        everywhere = np.concatenate(jets, axis=1)
+        found = weakened(
+            self.residual,
+            np.concatenate([spot.points for spot in self.spots]),
+            everywhere,
+            parameters,
+            np.concatenate([spot.normals for spot in self.spots]),
+            strength,
+        )
+        right = np.sum(found.by_jet * everywhere, axis=0) - found.value
+        first = 0
+        for spot, tables in zip(self.spots, self.tables, strict=True):
+            part, view = slice(first, first + len(spot.points)), self.views[spot.leaf]
+            rows = np.zeros((len(spot.points), view.num_columns))
+            for (k, _), table, slope in zip(self.residual.jets, tables, found.by_jet, strict=True):
+                rows[:, view.columns[k]] += slope[part, None] * table
+            yield Linear(spot.leaf, rows, right[part])
+            first = part.stop
+
+
+class Shared(NamedTuple):
+    """Where two pieces touch inside the region: points of the face (P, m), and trace functions there (P, size)."""
+
+    points: np.ndarray
+    trace: np.ndarray
+
+
+def shared(tree: Tree, face: Face, fine: int, shape: tuple[int, ...]) -> Iterator[Shared]:
+    """The parts of a face that lie inside the region, for an unknown with so many functions along each axis."""
+    assert tree.shape is not None
+    cell, axis = tree.cells[fine], face.axis
+    value = (tree.low, tree.high)[face.side][face.coarse, axis]
+    low, high = cell.low.copy(), cell.high.copy()
+    low[axis] = high[axis] = value
+    if tree.num_axes == 2:
+        yield from _intervals(tree, face, fine, low, high, shape)
+        return
+    others = [a for a in range(3) if a != axis]
+    even = _between(tree.shape, low, high, axis, [(np.arange(12) + 0.5) / 6 - 1] * 2)
+    if not len(even):
+        return
+    if len(even) < 144:
+        margin = (high - low) / 24
+        low, high = np.maximum(low, even.min(axis=0) - margin), np.minimum(high, even.max(axis=0) + margin)
+    whole = len(even) == 144
+    counts = [shape[a] if whole else int(np.ceil(ACROSS * shape[a])) for a in others]
+    points = _between(tree.shape, low, high, axis, [line.gauss(n)[0] for n in counts])
+    index = np.array(list(product(*(range(shape[a]) for a in others))))
+    if not whole:
+        index = degrees(tuple(shape[a] for a in others))
+        index = index[: max(1, int(len(points) / 1.2))]
+    if len(points):
+        z = 2 * (points[:, others] - low[others]) / (high - low)[others] - 1
+        yield Shared(points, products(index, (0, 0), z))
+
+
+def cut_ties(
+    tree: Tree,
+    face: Face,
+    traces: Sequence[Trace],
+    functions: Functions,
+    views: Sequence[LeafFunctions],
+    named: Callable[[tuple[int, ...], int], int],
+) -> Iterator[Tie]:
+    """A cut piece and those behind its side agree on the parts of the face that lie inside the region."""
+    normal = lambda order: tuple(order if a == face.axis else 0 for a in range(tree.num_axes))
+    for leaf in face.fine:
+        found = {shape: list(shared(tree, face, leaf, shape)) for shape in set(functions.shapes)}
+        for trace in traces:
+            for part in found[functions.shapes[trace.unknown]]:
+                name = named((face.coarse, leaf), part.trace.shape[1])
+                for own in (face.coarse, leaf):
+                    parts = [(k, f * views[own].table(k, normal(order), part.points)) for k, order, f in trace.terms]
+                    yield Tie(own, tuple(parts), ((name, part.trace),))
+
+
+def _intervals(
+    tree: Tree, face: Face, fine: int, low: np.ndarray, high: np.ndarray, shape: tuple[int, ...]
+) -> Iterator[Shared]:
+    """A straight face parted where the boundary crosses it."""
+    assert tree.shape is not None
+    axis, other = face.axis, 1 - face.axis
+    marks = np.concatenate([tree.cells[leaf].marks for leaf in (fine, face.coarse)])
+    span = tree.cells[fine].high - tree.cells[fine].low
+    near = np.abs(marks[:, axis] - low[axis]) <= 1e-4 * span[axis]
+    inside: list[tuple[float, float]] = []
+    for a, b in segments(marks[near, other], low[other], high[other]):
+        middle = np.full((1, 2), low[axis])
+        middle[0, other] = (a + b) / 2
+        if tree.shape.is_between(middle, axis)[0]:
+            joined = bool(inside) and inside[-1][1] == a
+            inside[-1:] = [(inside[-1][0], b)] if joined else [*inside[-1:], (a, b)]
+    n = shape[other]
+    for a, b in inside:
+        points = np.full((n, 2), low[axis])
+        points[:, other] = a + (b - a) * (line.gauss(n)[0] + 1) / 2
+        yield Shared(points, line.values(line.gauss(n)[0], n))
+
+
+def _between(shape: Shape, low: np.ndarray, high: np.ndarray, axis: int, lines: list[np.ndarray]) -> np.ndarray:
+    """Points of a grid on a plane rectangle with the region on both sides; the grid in coordinates from -1 to 1."""
+    others = [a for a in range(len(low)) if a != axis]
+    reference = np.stack([g.ravel() for g in np.meshgrid(*lines, indexing="ij")], axis=1)
+    points = np.full((len(reference), len(low)), low[axis])
+    points[:, others] = low[others] + (high - low)[others] * (reference + 1) / 2
+    return points[shape.is_between(points, axis)]
+
+
+def views_of(functions: Functions, tree: Tree) -> list[LeafFunctions]:
+    """The functions of every piece of a region."""
+    return [leaf_functions(functions, tree, leaf) for leaf in range(tree.num_leaves)]
