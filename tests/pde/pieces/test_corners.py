@@ -90,7 +90,7 @@ def l_shape():
 
     problem = flm.PDE(flm.Box(x=(-1, 1), y=(-1, 1)), laplace, on_sides(exact, "boundary"), exact=exact)
     setup = set_up(problem)
-    zero = places_of(problem, problem.conditions[0])[0].residual
+    zero = places_of(problem, problem.conditions[0], setup.known)[0].residual
     inner = [
         Place(zero, {0: 0.0}, np.array([-1.0, 0.0]), keep=lambda points, normals: points[:, 1] < 0),
         Place(zero, {1: 0.0}, np.array([0.0, -1.0]), keep=lambda points, normals: points[:, 0] < 0),

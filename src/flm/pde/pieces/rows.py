@@ -318,7 +318,7 @@ class System:
         height = count + sum(tie.height for tie in ties)
         columns = self.own_columns(leaf)
         own, traces = np.zeros((height, columns[-1].stop)), np.zeros((height, ends[-1]))
-        right = np.zeros((height, *blocks[0][1].shape[1:]))
+        right = np.zeros((height, *(blocks[0][1].shape[1:] if blocks else ())))
         row = 0
         for rows, values in blocks:
             own[row : row + len(rows)], right[row : row + len(rows)] = rows, values
