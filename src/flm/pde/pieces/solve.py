@@ -125,6 +125,8 @@ def _search(
         march = marching.run() if marching is not None else None
         if march is not None:
             return Pieces(march.slabs, march.bar, march.ending, march.until, march.bar_until)
+        if search.found.answer is None and setup.is_linear:
+            return Pieces([search.zero()], np.inf, Ending(Word.NOT_FINITE))
         if not in_plane:
             Refinement(search).run()
     except KeyboardInterrupt:
