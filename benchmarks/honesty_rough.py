@@ -66,9 +66,9 @@ def inconsistent(rng, tol):
     square = flm.Box(x=(0, 1), y=(0, 1))
     u = lambda x, y: jnp.sin(k[0] * x) * jnp.cosh(k[0] * y) + jnp.exp(k[1] * x / 5) * jnp.cos(k[1] * y / 5)  # harmonic
     laplace = lambda u_xx, u_yy: u_xx + u_yy
-    if kind == 0:  # two sides that ask for different values at their corner
+    if kind == 0:  # one side that is asked for two values
         off = lambda x, y: u(x, y) + size * (1 + x)
-        sides = [flm.dirichlet(f"{a}={v}", u) for a, v in (("x", 0), ("x", 1), ("y", 0))]
+        sides = [flm.dirichlet(f"{a}={v}", u) for a in "xy" for v in (0, 1)]
         return flm.PDE(square, laplace, [*sides, flm.dirichlet("y=1", off)])
     if kind == 1:  # sources inside and outflow that do not balance
         return flm.PDE(
@@ -77,11 +77,12 @@ def inconsistent(rng, tol):
     if kind == 2:  # a slope beside values everywhere
         slope = lambda x: size * jnp.cos(x) - k[0] * jnp.sin(k[0] * x)
         return flm.PDE(square, laplace, [flm.dirichlet("boundary", u), flm.on("y=0", lambda x, u_y: u_y - slope(x))])
-    if kind == 3:  # an initial value that contradicts the ends
+    if kind == 3:  # two initial values
+        starts = [flm.initial(lambda x, more=more: jnp.sin(jnp.pi * x) * (1 + more)) for more in (0.0, size)]
         return flm.PDE(
             flm.Box(x=(0, 1), t=(0, 1)),
             lambda u_t, u_xx: u_t - 0.2 * u_xx,
-            [flm.initial(lambda x: jnp.sin(jnp.pi * x) + size), flm.dirichlet("x=0"), flm.dirichlet("x=1")],
+            [*starts, flm.dirichlet("x=0"), flm.dirichlet("x=1")],
         )
     return flm.PDE(  # one equation too many
         square,

@@ -15,7 +15,7 @@ from flm.pde.pieces.setup import MAX_AXES, can_serve
 from flm.pde.pieces.solve import solve_in_pieces
 from flm.pde.problem import PDE
 from flm.pde.waves.linear_models import solve_linear_model
-from flm.pde.waves.solve import solve_by_waves
+from flm.pde.waves.solve import MAX_COLUMNS, solve_by_waves
 from flm.results import Listener, Solution, Word
 from flm.results.status import DOUBTFUL
 from flm.wording import InputError, did_you_mean
@@ -83,14 +83,15 @@ def solve_pde(
             f"{next(iter(problem.jumping))!r}. Coefficients that jump need pieces: a box of up to three axes."
         )
     marched = lambda: try_march(problem, tol, progress) if method is None else None
-    by_waves = lambda: solve_by_waves(
-        problem, tol, num_subnets=num_subnets, method=method, max_columns=max_columns, seed=seed, progress=progress
+    by_waves = lambda most: solve_by_waves(
+        problem, tol, num_subnets=num_subnets, method=method, max_columns=most, seed=seed, progress=progress
     )
     if num_subnets is None and method in (None, "pieces") and serves:
         solution = solve_in_pieces(problem, tol, max_columns=max_columns, progress=progress, between=marched)
         if method == "pieces" or isinstance(problem.domain, Box) or solution.status.word in FINAL:
             return solution
-        other = by_waves()  # corners of regions, which pieces do not approach geometrically
+        # Corners of regions, which pieces do not approach geometrically. The limit was for pieces: one lattice has its own.
+        other = by_waves(None if max_columns is None else min(max_columns, MAX_COLUMNS))
         return other if other.error_estimate < solution.error_estimate else solution
     solution = marched() if num_subnets is None and len(problem.axes) > MAX_AXES else None
-    return solution or by_waves()
+    return solution or by_waves(max_columns)
