@@ -76,7 +76,8 @@ def inconsistent(rng, tol):
         )
     if kind == 2:  # a slope beside values everywhere
         slope = lambda x: size * jnp.cos(x) - k[0] * jnp.sin(k[0] * x)
-        return flm.PDE(square, laplace, [flm.dirichlet("boundary", u), flm.on("y=0", lambda x, u_y: u_y - slope(x))])
+        sides = [flm.dirichlet(f"{a}={v}", u) for a in "xy" for v in (0, 1)]
+        return flm.PDE(square, laplace, [*sides, flm.on("y=0", lambda x, u_y: u_y - slope(x))])
     if kind == 3:  # two initial values
         starts = [flm.initial(lambda x, more=more: jnp.sin(jnp.pi * x) * (1 + more)) for more in (0.0, size)]
         return flm.PDE(

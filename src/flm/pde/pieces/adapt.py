@@ -28,6 +28,7 @@ ROUNDING = 1e-15
 NOISE = 1e-10  # last coefficients below this may be rounding
 SLOW = 0.3  # of the last coefficients, after two more functions along each axis: r^g keeps more for all g < 2
 SHARED = 30.0  # how much larger than the rows' residual the error of a smooth answer may be
+RESOLVED = 100.0  # times the last coefficients: a misfit that they cannot explain
 INCONSISTENT = 1e-2  # a share of the right-hand sides that more functions do not meet either
 
 
@@ -149,7 +150,7 @@ class Adaptation:
             if self.found.bar == np.inf:
                 self.found.answer = answer
             clash.append(answer.misfit)
-            if self.pivot <= PIVOT or self._contradicts(clash):
+            if self.pivot <= PIVOT or self._contradicts(clash, tail):
                 return False
             if tail <= 10 * self.tol and not self.singular and self.second_opinion(answer, nodes):
                 return True
@@ -165,10 +166,15 @@ class Adaptation:
         functions = self.setup.functions(self.whole, (nodes,) * self.num_axes)
         return num_columns(functions, self.whole) <= self.max_columns
 
-    def _contradicts(self, misfits: list[float]) -> bool:
-        """Whether more functions leave the residual as it is where there are conditions to spare."""
+    def _contradicts(self, misfits: list[float], tail: float) -> bool:
+        """Whether more functions leave the residual as it is where there are conditions to spare.
+
+        A small contradiction shows once the answer is resolved far beyond it.
+        """
         spare = self.setup.surplus or self.setup.free
-        self.contradiction = bool(spare and len(misfits) > 1 and misfits[-1] > max(INCONSISTENT, 0.5 * misfits[-2]))
+        stays = len(misfits) > 1 and misfits[-1] > 0.5 * misfits[-2]
+        large = misfits[-1] > INCONSISTENT or misfits[-1] > max(RESOLVED * tail, NOISE)
+        self.contradiction = bool(spare and stays and large)
         return self.contradiction
 
     def _hopeful(self, last: float, tail: float) -> bool:

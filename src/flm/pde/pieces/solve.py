@@ -11,7 +11,7 @@ import numpy as np
 from flm.domains import Box
 from flm.models.pieces import PiecewiseFLM
 from flm.pde.conditions import Data
-from flm.pde.pieces.adapt import PIVOT, Adaptation, Pieces, memory_columns
+from flm.pde.pieces.adapt import PIVOT, SHARED, Adaptation, Pieces, memory_columns
 from flm.pde.pieces.inverse import Inverse, find_parameters
 from flm.pde.pieces.marching import Marching, can_march
 from flm.pde.pieces.newton import Answer
@@ -155,6 +155,10 @@ def _concluded(search: Adaptation, problem: PDE, tol: float) -> Pieces:
     if found.answer is None:
         ending = found.ending if found.ending.word is Word.STALLED else Ending(Word.NOT_FINITE)
         return Pieces([search.zero()], np.inf, ending)
+    if search.setup.surplus and not (found.bar <= tol and SHARED * found.answer.residual <= tol):
+        # Least squares comes closer and closer to conditions that contradict each other, and to no solution.
+        clause = "not resolved: there are more conditions than the equations take, and they may contradict each other"
+        return Pieces([found.answer], np.inf, Ending(found.ending.word, clause))
     free = ", ".join(problem.unknowns[k] for k in search.setup.free)
     if found.bar <= tol:
         about = " to about three digits" if free and search.setup.shape is not None else ""
