@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import roots_jacobi
 
 
 @lru_cache(maxsize=256)
@@ -16,6 +17,12 @@ def gauss(n: int) -> tuple[np.ndarray, np.ndarray]:
     """The n Gauss nodes on [-1, 1] and their weights, which sum to 1: a mean, not an integral."""
     nodes, weights = np.polynomial.legendre.leggauss(n)
     return nodes, weights / 2
+
+
+@lru_cache(maxsize=32)
+def radau(n: int) -> np.ndarray:
+    """The n Radau nodes on [-1, 1] with the upper end: zeros of P_n - P_(n-1)."""
+    return np.append(roots_jacobi(n - 1, 1, 0)[0] if n > 1 else [], 1.0)
 
 
 def values(z: np.ndarray, n: int) -> np.ndarray:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import roots_jacobi
 
 from flm.language.arguments import SIZES
 from flm.numerics.chunks import in_chunks
@@ -106,12 +105,6 @@ class Table(NamedTuple):
     values: np.ndarray  # of the unknowns at the upper end, (K, C)
 
 
-@lru_cache(maxsize=8)
-def radau(s: int) -> np.ndarray:
-    """The s Radau nodes on [-1, 1] with the upper end: zeros of P_s - P_(s-1)."""
-    return np.append(roots_jacobi(s - 1, 1, 0)[0] if s > 1 else [], 1.0)
-
-
 class OrdinarySlabs(AbstractSlabs):
     """Slabs of a system of ordinary differential equations with all its conditions at the start.
 
@@ -143,7 +136,7 @@ class OrdinarySlabs(AbstractSlabs):
                 return out
 
             low, high = np.array([-1.0]), np.array([1.0])
-            nodes = (2 * np.arange(looks) + 1) / looks - 1 if looks else radau(s)
+            nodes = (2 * np.arange(looks) + 1) / looks - 1 if looks else line.radau(s)
             values = [(k, 0) for k in range(len(self.setup.orders))]
             self._tables[s, looks] = Table(
                 functions=functions,

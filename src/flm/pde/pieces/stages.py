@@ -48,8 +48,7 @@ class Radau:
 @lru_cache(maxsize=16)
 def radau(s: int) -> Radau:
     """The rule with s nodes."""
-    z = np.sort(np.polynomial.legendre.legroots([*(0.0,) * (s - 1), -1.0, 1.0]).real)  # P_s - P_(s-1)
-    z[-1] = 1.0
+    z = line.radau(s)
     everywhere = np.linalg.inv(line.values(np.concatenate([[-1.0], z]), s + 1))
     slopes = 2 * (line.table(z, s + 1, 1) @ everywhere)[:, 1:]
     rates, vectors = np.linalg.eig(slopes)
