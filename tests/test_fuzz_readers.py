@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import flm
-from flm.cli.csv_table import read_csv
+from flm.cli.csv_table import numbers, read_csv
 from flm.cli.run import run
 from flm.language.expressions import ExpressionError, compile_expression
 from flm.problems.text import read_outline
@@ -110,7 +110,7 @@ def table(raw):
 
         def call():
             found = read_csv(path)
-            found.numbers(list(found.names), missing=True)
+            numbers(found, list(found), missing=True)
 
         tried("tables", call, ValueError)
 

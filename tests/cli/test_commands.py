@@ -17,6 +17,7 @@ from rich.progress import Progress
 
 import flm
 from flm.cli import output
+from flm.cli import solve as cli_solve
 from flm.cli.run import run
 
 HEAT = """
@@ -112,13 +113,13 @@ def test_version_and_bare_command(capsys):
     assert "Usage: flm" in capsys.readouterr().out
 
 
-def test_solve_prints_plain_text_in_a_pipe(solved):
-    done = command("solve", str(solved / "decay.toml"), "--tol", "1e-6")
+def test_a_cold_command_prints_plain_text_in_a_pipe(solved):
+    done = command("show", str(solved / "out" / "model.safetensors"))
     assert done.returncode == 0
     assert done.stderr == ""
-    assert done.stdout.startswith("decay: converged")
+    assert done.stdout.startswith("model.safetensors: Solution")
     assert "\x1b" not in done.stdout
-    assert "The largest terms of u" in done.stdout
+    assert "period t" in done.stdout
 
 
 def test_solve_writes_everything(solved):
@@ -148,12 +149,18 @@ def test_solve_writes_everything(solved):
     assert "--quiet" not in page
 
 
-def test_json_is_json_alone_and_quiet_is_silent(solved, capsys):
-    assert run(["solve", str(solved / "decay.toml"), "--tol", "1e-4", "--set", "k=2", "--json"]) == 0
+def test_a_solve_prints_text_or_json_alone_or_nothing(solved, capsys):
+    line = ["solve", str(solved / "decay.toml"), "--tol", "1e-4"]
+    assert run(line) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("decay: converged")
+    assert "The largest terms of u" in out
+    assert err == ""
+    assert run([*line, "--set", "k=2", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["status"] == "converged"
     assert err == ""
-    assert run(["solve", str(solved / "decay.toml"), "--tol", "1e-4", "--quiet"]) == 0
+    assert run([*line, "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
 
 
@@ -196,12 +203,19 @@ def test_predict_evaluates_a_solution(solved, tmp_path, capsys):
     assert "must be a column of points.csv (s); got 't'" in capsys.readouterr().err
 
 
-def test_train_runs_the_recipe(solved, tmp_path, capsys):
-    arguments = ["train", str(solved / "decay.toml"), "--size", "4", "--epochs", "30", "--json"]
+def test_train_runs_the_recipe(solved, monkeypatch, capsys):
+    kept = []
+    monkeypatch.setattr(cli_solve, "say_json", kept.append)
+    arguments = ["train", str(solved / "decay.toml"), "--size", "4", "--epochs", "30"]
+    train = flm.train
+    answers = []
+    monkeypatch.setattr(flm, "train", lambda *given, **named: answers.append(train(*given, **named)) or answers[-1])
     assert run(arguments) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["model"] == "flm"
-    assert found["loss"] > 0
+    assert "after 30 epochs" in capsys.readouterr().out
+    monkeypatch.setattr(flm, "train", lambda *given, **named: answers[0])  # once is enough
+    assert run([*arguments, "--json"]) == 0
+    assert kept[0]["model"] == "flm"
+    assert kept[0]["loss"] == min(answers[0].history["loss"]) > 0
 
 
 # --- every verb: codes, plain text, quiet, JSON alone, files -------------------------------------------------------------
@@ -217,9 +231,8 @@ def lines(solved, tmp_path_factory):
     points.write_text("t\n0.25\n0.5\n")
     rows = TIDES.read_text().splitlines()[:61]
     holes.write_text("\n".join(row.split(",")[0] + "," if i % 9 == 4 else row for i, row in enumerate(rows)) + "\n")
-    decay, model = str(solved / "decay.toml"), str(solved / "out" / "model.safetensors")
+    model = str(solved / "out" / "model.safetensors")
     return {
-        "train": ["train", decay, "--size", "3", "--epochs", "5"],
         "fit": ["fit", str(TIDES), "--target", "height", "--features", "hour", "--subnets", "3", "--out", "{out}"],
         "impute": ["impute", str(holes), "--time", "hour", "--window", "12", "--out", "{out}/filled.csv"],
         "predict": ["predict", model, str(points), "--out", "{out}/values.csv"],
@@ -228,17 +241,17 @@ def lines(solved, tmp_path_factory):
     }
 
 
-@pytest.mark.parametrize("verb", ["train", "fit", "impute", "predict", "show", "doctor"])
+@pytest.mark.parametrize("verb", ["fit", "impute", "predict", "show", "doctor"])
 def test_every_verb_is_plain_in_a_pipe_and_writes_its_files(verb, lines, tmp_path, capsys):
     assert run([word.format(out=tmp_path) for word in lines[verb]]) == 0
     out, err = capsys.readouterr()
     assert out.strip()
     assert not CONTROL_CHARACTER.search(out.replace("\n", "")), out
     assert not CONTROL_CHARACTER.search(err.replace("\n", "")), err
-    assert verb == "train" or any(tmp_path.iterdir())
+    assert any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("verb", ["predict", "show", "doctor"])  # the others have a test of their own
+@pytest.mark.parametrize("verb", ["predict", "show"])  # the others have a test of their own
 def test_json_stands_alone_also_when_quiet_and_files_are_written(verb, lines, tmp_path, capsys):
     assert run([*(word.format(out=tmp_path) for word in lines[verb]), "--json", "--quiet"]) == 0
     out, err = capsys.readouterr()
@@ -321,13 +334,13 @@ def test_the_tour_prints_a_table_and_writes_its_page(tmp_path, monkeypatch, caps
     assert run(["demo", "--out", str(tmp_path)]) == 0
     out, err = capsys.readouterr()
     assert err.splitlines()[0] == "the tour: Poisson equation, to a relative error of 1e-06"
-    assert len(err.splitlines()) == 3
+    assert len(err.splitlines()) == 2
     assert "the paper's" in out
     assert re.search(r"Poisson equation +MSE +\d", out)
     record = json.loads((tmp_path / "demo.json").read_text())
-    assert [stop["converged"] for stop in record["stops"]] == [True, True, True]
+    assert [stop["converged"] for stop in record["stops"]] == [True, True]
     page = (tmp_path / "index.html").read_text()
-    assert page.count("<h2>") == 5
+    assert page.count("<h2>") == 4
     assert "https://" not in page
 
 
@@ -336,7 +349,7 @@ def test_a_reader_that_leaves_early_is_no_failure():
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
     assert done.stderr == ""
     code = (
-        "import os, sys; from flm.cli.run import run; import flm.cli.doctor as d\n"
+        "import os, sys; from flm.cli.run import run; import flm.cli.look as d\n"
         "r, w = os.pipe(); os.dup2(w, 1); os.close(w); os.close(r)\n"  # nobody reads
         "print(run(['--help']), file=sys.stderr)"
     )
@@ -364,7 +377,7 @@ def documented():
 def test_documented_commands_are_understood(line):
     import typer
 
-    from flm.cli.app import app
+    from flm.cli.run import app
 
     words = shlex.split(line)[1:]
     group = typer.main.get_command(app)
@@ -378,10 +391,10 @@ def test_documented_commands_are_understood(line):
 
 
 def test_documentation_names_every_command():
-    from flm.cli.app import app
+    from flm.cli.run import app
 
     lines = documented()
-    own = [c.name for c in app.registered_commands if c.callback.__module__ not in ("flm.cli.study", "flm.cli.paper")]
+    own = [c.name for c in app.registered_commands if c.callback.__module__ != "flm.cli.study"]
     for name in own:
         assert any(line.split()[1] == name for line in lines), name
 

@@ -65,9 +65,9 @@ def test_impute_fills_holes_and_keeps_the_rest(folder, capsys):
     holes = [i for i in range(240) if i % 7 == 3]
     assert json.loads(capsys.readouterr().out)["filled"] == {"height": len(holes)}
     before, after = read_csv(folder / "holes.csv"), read_csv(out)
-    assert after.names == before.names
+    assert list(after) == list(before)
     truth = 3 + np.sin(2 * np.pi * np.arange(240.0) / 12.42)
-    for i, (old, new) in enumerate(zip(before.cells, after.cells, strict=True)):
+    for i, (old, new) in enumerate(zip(before.to_numpy().tolist(), after.to_numpy().tolist(), strict=True)):
         if i in holes:
             assert float(new[1]) == pytest.approx(truth[i], abs=0.1)
             assert (new[0], new[2]) == (old[0], old[2])
@@ -116,12 +116,16 @@ def test_impute_says_which_values_are_a_forecast(folder, capsys):
             "holes.csv, line 5: column 'height' is empty",
         ),
         (["fit", "empty.csv", "--target", "y"], "empty.csv must have a header and at least one row; got 1 lines."),
-        (["fit", "ragged.csv", "--target", "y"], "ragged.csv, line 3: 2 cells are wanted; got 1."),
+        (["fit", "ragged.csv", "--target", "y"], "ragged.csv, line 3: column 'y' is empty"),
+        (["fit", "long.csv", "--target", "y"], "long.csv must be a CSV file in UTF-8; got Error tokenizing data."),
+        (["fit", "twice.csv", "--target", "y"], "twice.csv must have different names in its header; got 'y' again."),
     ],
 )
 def test_bad_tables_are_one_line(folder, arguments, message, capsys):
     (folder / "empty.csv").write_text("x,y\n")
     (folder / "ragged.csv").write_text("x,y\n1,2\n3\n")
+    (folder / "long.csv").write_text("x,y\n1,2\n3,4,5\n")
+    (folder / "twice.csv").write_text("x,y,y\n1,2,3\n")
     assert run([arguments[0], str(folder / arguments[1]), *arguments[2:]]) == 2
     err = capsys.readouterr().err
     assert message in err

@@ -12,8 +12,7 @@ import typer
 from strange_texts import EXAMPLES, mutated
 
 import flm
-from flm.cli.app import app
-from flm.cli.run import run
+from flm.cli.run import app, run
 from flm.problems.text import ProblemError, read_outline
 
 CONTROL_CHARACTER = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
@@ -62,7 +61,7 @@ def refuse(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(flm, "solve", stub)
     # typer builds its commands anew at every call, which is most of the time of a refusal
-    monkeypatch.setattr("flm.cli.app.app", typer.main.get_command(app))
+    monkeypatch.setattr("flm.cli.run.app", typer.main.get_command(app))
     shutil.copy(EXAMPLES[0].parent / "rod_readings.csv", tmp_path)
     path = tmp_path / "stranger.toml"
 

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +11,10 @@ import pytest
 
 from flm.cli.run import run as command
 from flm.paper.protocol import read_protocol
-from flm.report.pages.study import critical_difference, final_tables, group_table, mean_and_deviation, study_page
+from flm.report.pages.study import final_tables, group_table, mean_and_deviation, study_page
 from flm.study import Store, choose, read_rows, read_spec
 from flm.study.results import Chosen
 from flm.study.spec import parse_spec
-from flm.study.statistics import ANOVA, FRIEDMAN, compare
 from flm.study.store import Row, run_key
 
 SPEC = """
@@ -64,7 +62,7 @@ def test_status_select_audit_and_export(study, capsys):
     assert all(g["label"].startswith("8, adam") for g in groups)  # the score is about 1.5 / size
     assert "160 rows: 160 done" in text_of(capsys, "audit", study / "s.toml")
     written = json.loads(text_of(capsys, "export", study / "s.toml", "--to", study / "runs.csv", "--json"))["written"]
-    assert written == str(study / "runs.csv")
+    assert written == [str(study / "runs.csv")]
     with (study / "runs.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 160
 
@@ -74,7 +72,6 @@ def test_the_report_has_every_group_and_agrees_with_the_store(study, capsys):
     assert "report.html" in text_of(capsys, "report", study / "s.toml", "--out", out)
     page = (out / "report.html").read_text()
     assert page.count("★") >= 2
-    assert "Average ranks by MSE" in page
     markdown = (out / "report.md").read_text()
     assert "## p: m" in markdown
     assert "## q: m" in markdown
@@ -94,7 +91,7 @@ def test_the_report_has_every_group_and_agrees_with_the_store(study, capsys):
     assert marks.count("★") == 1
     assert marks.index("★") == chosen.selection.winner
     assert {i for i, m in enumerate(marks) if m} == set(chosen.selection.finalists)
-    assert group_table(spec, rows, chosen).rows == lines[1:]
+    assert group_table(spec, chosen).rows == lines[1:]
 
 
 def test_an_unfinished_study_is_reported_as_far_as_it_is(study, tmp_path, capsys):
@@ -141,20 +138,6 @@ def test_mean_and_deviation():
     assert (mean_and_deviation([np.inf]), mean_and_deviation([np.nan])) == ("failed", "–")
 
 
-def test_the_critical_difference_diagram_shows_the_ranks():
-    rng = np.random.default_rng(0)
-    comparison = compare(rng.lognormal(np.linspace(0, 6, 6)[:, None], 1.5, (6, 10)))
-    assert comparison.test == FRIEDMAN
-    figure = critical_difference(comparison, list("abcdef"), "MSE")
-    words = {text.get_text() for text in figure.axes[0].texts}
-    assert f"critical difference {comparison.critical_difference:.2f}" in words
-    assert all(f"{label}  ({rank:.2f})" in words for label, rank in zip("abcdef", comparison.locations, strict=True))
-    normal = compare(rng.normal(size=(3, 10)))
-    if normal.test == ANOVA:
-        with pytest.raises(ValueError, match="must be by Friedman and Nemenyi"):
-            critical_difference(normal, list("abc"))
-
-
 def test_a_dry_run_counts_and_writes_nothing(tmp_path, capsys):
     (tmp_path / "s.toml").write_text(SPEC)
     assert text_of(capsys, "run", tmp_path / "s.toml", "--dry-run", "--workers", "2").startswith(
@@ -182,7 +165,7 @@ def test_a_busy_store_is_refused_in_one_line(tmp_path, capsys):
     (tmp_path / "s.toml").write_text(SPEC)
     with Store(tmp_path / "s.sqlite", write=True):
         assert command(["study", "run", str(tmp_path / "s.toml")]) == 2
-    assert f"is being written by another driver (process {os.getpid()} on " in capsys.readouterr().err
+    assert "is being written by another driver" in capsys.readouterr().err
 
 
 def test_help_does_not_import_jax():

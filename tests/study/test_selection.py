@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from flm.files import to_json
-from flm.study.selection import METRICS, select
-from flm.study.statistics import ANOVA, EQUAL, FRIEDMAN, WILCOXON, compare, nemenyi_difference, shapiro_wilk
+from flm.study.selection import ANOVA, EQUAL, FRIEDMAN, METRICS, WILCOXON, compare, select, shapiro_wilk
 
 
 def table(seed):
@@ -120,12 +119,6 @@ def test_unequal_numbers_of_normal_scores_are_tukey_kramer():
     assert found.p_value == pytest.approx(stats.f_oneway(*samples).pvalue, rel=1e-9)
     tukey = stats.tukey_hsd(*samples).pvalue[found.best]
     assert np.delete(found.p_best, found.best) == pytest.approx(np.delete(tukey, found.best), rel=1e-6)
-
-
-def test_nemenyi_difference_is_the_published_table():
-    # Demšar 2006, Table 5: q_0.05 of the two-tailed Nemenyi test
-    for k, q in {2: 1.960, 3: 2.343, 5: 2.728, 10: 3.164}.items():
-        assert nemenyi_difference(k, 10) == pytest.approx(q * np.sqrt(k * (k + 1) / 60), abs=2e-3)
 
 
 def test_scale_does_not_matter_to_shapiro_wilk():

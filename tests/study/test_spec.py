@@ -8,8 +8,8 @@ import pytest
 
 from flm.paper.printed import PARAMETERS, PDE_ERRORS
 from flm.paper.protocol import POINTS, find_spec, protocol_names, read_protocol
-from flm.study import Store, choose, estimate, local, read_rows, read_spec, run_study, status
-from flm.study.results import score_tables
+from flm.study import Store, choose, local, read_rows, read_spec, run_study
+from flm.study.results import estimate, score_tables, status
 from flm.study.runs import run_one
 from flm.study.spec import SpecError, parse_spec
 from flm.study.store import run_key
@@ -160,8 +160,6 @@ def test_the_default_runner_is_the_papers_protocol():
     assert word == "done"
     assert outcome["epochs"] == 30
     assert outcome["parameters"] == 24
-    assert outcome["history"]["epoch"][-1] == 30
-    assert outcome["history"]["loss"] == sorted(outcome["history"]["loss"], reverse=True)
     import optax
 
     import flm
@@ -193,7 +191,7 @@ def test_a_study_from_its_runs_to_its_choice(tmp_path):
     assert np.all(np.isfinite(tables["mse"]))
     del rows[run_key(spec.definition(group.configurations[0], 4))]
     assert np.isnan(score_tables(spec, rows, group)["mse"][0, 4])
-    assert str(estimate(spec, 2, list(rows))).startswith("1 runs of the selection, at most ")
+    assert estimate(spec, 2, list(rows)).runs == 1
 
 
 def test_the_estimate_counts_epochs_and_not_compiling():
@@ -209,11 +207,10 @@ def test_the_estimate_counts_epochs_and_not_compiling():
     spec = read_protocol("quick")
     cost = estimate(spec, 1, timed=timed)
     count = lambda d: sum(leg[0] for leg in d["training"]["legs"])
-    epochs = sum(count(spec.definition(c, s)) for g in spec.groups for c in g.configurations for s in spec.seeds)
-    assert cost.seconds >= 1e-3 * epochs + 0.1 * cost.runs
-    assert (
-        cost.seconds <= 1e-3 * epochs + 0.1 * cost.runs + 5.0 * sum(len(g.configurations) for g in spec.groups) + 1e-6
-    )
+    epochs = sum(count(d) for d in spec.definitions())
+    epochs += sum(count(spec.definition(g.configurations[0], s, final=True)) for g in spec.groups for s in spec.seeds)
+    least = 1e-3 * epochs + 0.1 * (cost.runs + cost.final_runs)
+    assert least - 1e-6 <= cost.seconds <= least + 5.0 * sum(len(g.configurations) for g in spec.groups) + 1e-6
 
 
 def test_durations():

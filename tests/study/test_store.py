@@ -58,9 +58,7 @@ def test_a_second_driver_is_refused_and_a_reader_is_not(tmp_path):
     process = writer(path, 100_000)
     process.stdout.readline()
     try:
-        with pytest.raises(
-            StoreError, match=rf"is being written by another driver \(process {process.pid} on .*, since "
-        ):
+        with pytest.raises(StoreError, match="is being written by another driver"):
             Store(path, write=True)
         with Store(path) as store:
             assert store.audit().sound
@@ -149,7 +147,7 @@ def test_a_reader_cannot_write_and_nothing_is_not_read(tmp_path):
 
 def test_export(tmp_path):
     with Store(tmp_path / "s.sqlite", write=True) as store:
-        store.add([({"seed": 1, "optimizer": {"rate": 0.1}}, "done", {"mse": 0.5, "history": [1, 2]})])
+        store.add([({"seed": 1, "optimizer": {"rate": 0.1}}, "done", {"mse": 0.5})])
         store.add([({"seed": 2, "optimizer": {"rate": 0.1}}, "failed", {"reason": "a, b"})])
         path = store.export(tmp_path / "runs.csv")
         with path.open() as file:
@@ -158,10 +156,8 @@ def test_export(tmp_path):
             ("1", "0.1", "0.5", ""),
             ("2", "0.1", "", "a, b"),
         ]
-        with pytest.raises(ValueError, match=r"must end in \.csv or \.parquet; got 'runs\.xls'"):
+        with pytest.raises(ValueError, match=r"must end in \.csv; got 'runs\.xls'"):
             store.export(tmp_path / "runs.xls")
-        parquet = pytest.importorskip("pyarrow.parquet")
-        assert parquet.read_table(store.export(tmp_path / "runs.parquet")).num_rows == 2
 
 
 def test_a_row_costs_under_five_milliseconds(tmp_path):

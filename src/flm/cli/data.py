@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from flm.cli.output import COMMAND, Json, folder, remark, say, say_json, say_written, watching
 from flm.wording import InputError, OutsideWarning, measured
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
 
 Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with a header.")]
 
@@ -21,23 +17,18 @@ Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with
 def fit(
     table: Table,
     target: Annotated[str, typer.Option(help="The column to explain.")],
-    features: Annotated[
-        str | None, typer.Option(help="Columns to explain it by, a,b,c; all others by default.")
-    ] = None,
+    features: Annotated[str | None, typer.Option(help="Columns to explain it by, a,b,c; else all others.")] = None,
     subnets: Annotated[int | None, typer.Option(help="Number of frequency vectors; by evidence.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the model, fitted values, a figure and a page here.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for model, values, figure, page.")] = None,
     json: Json = False,
 ) -> None:
     """Fit a series with error bars to a table.
 
     Example: flm fit examples/tables/tides.csv --target height --features hour --out fit
     """
-    import numpy as np
-
     import flm
-    from flm.cli.csv_table import read_csv
+    from flm.cli.csv_table import columns as named
+    from flm.cli.csv_table import numbers, read_csv
     from flm.report.files import write_fit
     from flm.report.pages.layout import Request
     from flm.results import Progress, within
@@ -45,13 +36,12 @@ def fit(
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
         found = read_csv(table)
-        found.columns([target], "--target")
-        names = found.columns(features, "--features", but=target)
-        X, y = _frame(found.numbers(names), names), found.numbers([target])[:, 0]
+        named(found, [target], "--target")
+        names = named(found, features, "--features", but=target)
+        X, y = numbers(found, names), numbers(found, [target])[target].to_numpy()
         model = flm.FLMRegressor(subnets, progress=within(listen, 0.1, 0.8)).fit(X, y)
         listen(Progress("evaluating", share=0.8))
-        mean, name = model.predict(X), f"{target} by {', '.join(names)}"
-        score = float(1.0 - np.sum((y - mean) ** 2) / max(np.sum((y - y.mean()) ** 2), np.finfo(float).tiny))
+        score, name = float(model.score(X, y)), f"{target} by {', '.join(names)}"
         if out is not None:
             listen(Progress("writing", share=0.85))
             write_fit(model, X, y, folder(out), Request(name, f"{name}, from {table.name}", COMMAND.get()), target)
@@ -69,14 +59,10 @@ def fit(
 def impute(
     table: Table,
     out: Annotated[Path, typer.Option("--out", "-o", help="The filled table, a CSV file.")],
-    time: Annotated[
-        str | None, typer.Option(help="The column with the clock, numbers or dates; the row number by default.")
-    ] = None,
+    time: Annotated[str | None, typer.Option(help="The clock, numbers or dates; else the row number.")] = None,
     window: Annotated[int | None, typer.Option(help="Samples per window of the coupled model.")] = None,
     columns: Annotated[str | None, typer.Option(help="Columns to fill, a,b,c; all but the clock by default.")] = None,
-    deviations: Annotated[
-        bool, typer.Option("--deviations", help="Add a column of standard deviations for each.")
-    ] = False,
+    deviations: Annotated[bool, typer.Option("--deviations", help="Add columns of standard deviations.")] = False,
     json: Json = False,
 ) -> None:
     """Fill the holes of a table over time. Other columns and observed cells are kept as they were written.
@@ -86,30 +72,26 @@ def impute(
     import numpy as np
 
     import flm
-    from flm.cli.csv_table import read_csv
-    from flm.files import write_csv
+    from flm.cli.csv_table import columns as named
+    from flm.cli.csv_table import numbers, read_csv
+    from flm.files import write_atomic
     from flm.results import Progress, within
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
         found = read_csv(table)
-        head = [] if time is None else found.columns([time], "--time")
-        names = found.columns(columns, "--columns", but=time)
-        X = found.numbers([*head, *names], missing=True, dates=time)
+        head = [] if time is None else named(found, [time], "--time")
+        names = named(found, columns, "--columns", but=time)
+        X = numbers(found, [*head, *names], missing=True, dates=time).to_numpy()
         imputer = flm.FLMImputer(window, None if time is None else 0, progress=within(listen, 0.1, 0.8)).fit(X)
         imputation = imputer.set_params(progress=within(listen, 0.8, 0.9)).impute(X, fitted=True)
         listen(Progress("writing", share=0.9))
-        values, std = (np.asarray(v) for v in imputation)
-        values, std = (v[:, -len(names) :] for v in (values, std))
-        holes = np.isnan(X[:, len(head) :])
-        cells = [list(row) for row in found.cells]
-        for i, j in zip(*np.nonzero(holes), strict=True):
-            cells[i][found.names.index(names[j])] = f"{values[i, j]:.10g}"
-        headers = list(found.names)
-        if deviations:
-            headers += [f"{name}_standard_deviation" for name in names]
-            cells = [row + [f"{v:.6g}" for v in extra] for row, extra in zip(cells, std, strict=True)]
-        write_csv(out, [headers, *cells])
+        values, std, holes = (np.asarray(v)[:, len(head) :] for v in (*imputation, np.isnan(X)))
+        for j, name in enumerate(names):
+            found.loc[holes[:, j], name] = [f"{v:.10g}" for v in values[holes[:, j], j]]
+        for j, name in enumerate(names if deviations else ()):
+            found[f"{name}_standard_deviation"] = [f"{v:.6g}" for v in std[:, j]]
+        write_atomic(out, found.to_csv(index=False, lineterminator="\n").encode())
     counts = {name: int(holes[:, j].sum()) for j, name in enumerate(names)}
     if json:
         beyond = imputation.extrapolated[:, len(head) :].sum(axis=0)
@@ -137,7 +119,8 @@ def predict(
     import numpy as np
 
     import flm
-    from flm.cli.csv_table import read_csv
+    from flm.cli.csv_table import columns as named
+    from flm.cli.csv_table import numbers, read_csv
     from flm.files import write_csv
     from flm.results import Progress
 
@@ -145,11 +128,12 @@ def predict(
         listen(Progress("reading", share=0.0))
         found, points = flm.load(model), read_csv(table)
         inputs = getattr(found, "feature_names_in_", getattr(found, "axes", None))
-        names = points.columns(inputs, "inputs of the model")
-        X = points.numbers(names)
+        names = named(points, inputs, "inputs of the model")
+        table_of_points = numbers(points, names)
+        X = table_of_points.to_numpy()
         listen(Progress("evaluating", share=0.3))
         if hasattr(found, "predict"):
-            mean, std = found.predict(_frame(X, names), return_std=True)
+            mean, std = found.predict(table_of_points, return_std=True)
             columns = {"value": mean, "standard_deviation": std}
         elif callable(found):
             with warnings.catch_warnings(action="ignore", category=OutsideWarning):  # said in the line below
@@ -174,12 +158,3 @@ def predict(
             print(",".join(f"{v:.10g}" for v in row))
     else:
         say(f"{len(rows):,} rows written to {out}")
-
-
-def _frame(X: np.ndarray, names: list[str]) -> np.ndarray | pd.DataFrame:
-    """The table with its names where pandas is installed, so that a fitted estimator remembers them."""
-    try:
-        import pandas as pd
-    except ImportError:
-        return X
-    return pd.DataFrame(X, columns=names)

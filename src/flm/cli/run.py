@@ -1,4 +1,7 @@
-"""Running a command: options that may stand anywhere, exit codes, errors in one line."""
+"""The commands and what their help says; options that may stand anywhere, exit codes, errors in one line.
+
+Nothing numerical is imported before a command runs.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,58 @@ import sys
 import warnings
 from typing import Any
 
+import typer
+
+from flm.cli import data, look, solve, study
 from flm.cli.output import COMMAND, QUIET
 from flm.wording import FLMError
 
 BAD_INPUT = (FLMError, ValueError, OSError)  # ours, and what other libraries say of values and files
+
+app = typer.Typer(
+    name="flm",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Fourier Learning Machines: tolerance in, series out.",
+    epilog="Every command takes --quiet and --debug. Exit codes: 0 done, 1 not reached, 2 bad input. "
+    "Start with: flm demo",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from flm._version import __version__
+
+        print(f"flm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="Print errors and JSON only."),
+    debug: bool = typer.Option(False, "--debug", help="Show tracebacks."),
+) -> None:
+    pass
+
+
+# The lines of `flm --help`, short enough for 80 columns; a command's own help says more.
+for _function, _line in (
+    (solve.solve, "Solve a PDE, conservation law or control problem."),
+    (solve.train, "Train a model on a PDE by gradient descent, as the paper does."),
+    (data.fit, "Fit a series with error bars to a CSV table."),
+    (data.impute, "Fill the holes of a CSV table over time."),
+    (data.predict, "Evaluate a saved model at the rows of a CSV table."),
+    (look.show, "List the largest terms of a saved file, draw its spectrum."),
+    (look.demo, "Take the tour: the paper's problems beside its numbers."),
+    (look.doctor, "Report versions, device and precision, run a self-test."),
+    (study.paper, "Make the paper's tables and figures beside ours."),
+):
+    app.command(_function.__name__, short_help=_line)(_function)
+
+app.add_typer(study.study_app, name="study")
 
 
 def run(arguments: list[str]) -> int:
@@ -21,19 +72,15 @@ def run(arguments: list[str]) -> int:
     COMMAND.set("flm " + shlex.join(word for word in arguments if word != "--json"))  # what a page says to type
     warnings.showwarning = _warn
     try:
-        from flm.cli.app import app
-
         code = app(args=arguments or ["--help"], standalone_mode=False, prog_name="flm")
         sys.stdout.flush()
         if code == 130:  # the parser's word for Ctrl-C
             return _say("interrupted.", 1)
         return code if isinstance(code, int) else 0
-    except BrokenPipeError:
-        return _reader_left()
     except KeyboardInterrupt:
         return _say("interrupted.", 1)
-    except SystemExit as leave:
-        if isinstance(leave.__context__, BrokenPipeError):  # the parser's own way out
+    except (BrokenPipeError, SystemExit) as leave:
+        if isinstance(leave, BrokenPipeError) or isinstance(leave.__context__, BrokenPipeError):  # the parser's way out
             return _reader_left()
         return leave.code if isinstance(leave.code, int) else 1
     except Exception as error:
@@ -58,8 +105,13 @@ def _take(arguments: list[str], *spellings: str) -> bool:
 
 
 def _explain(error: Any) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: its help
+        print(error.format_message())
+        return 2
     if hasattr(error, "format_message"):  # the parser's own errors
-        return _usage(error)
+        text, context = error.format_message(), getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "flm"
+        return _say(f"{text if text.endswith(('.', '?')) else text + '.'} Try: {command} --help", 2)
     if type(error).__name__ == "Abort":
         return _say("interrupted.", 1)
     if isinstance(error, MemoryError):
@@ -68,16 +120,6 @@ def _explain(error: Any) -> int:
         text = error.args[0] if isinstance(error, KeyError) and error.args else error
         return _say(str(text), 2)
     return _say(f"{type(error).__name__}: {error} Run again with --debug for the traceback.", 1)
-
-
-def _usage(error: Any) -> int:
-    text = error.format_message()
-    context = getattr(error, "ctx", None)
-    if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: its help
-        print(text)
-        return 2
-    command = context.command_path if context is not None else "flm"
-    return _say(f"{text if text.endswith(('.', '?')) else text + '.'} Try: {command} --help", 2)
 
 
 def _warn(message: Warning | str, category: type[Warning], *rest: object, **named: object) -> None:

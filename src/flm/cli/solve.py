@@ -1,4 +1,4 @@
-"""`flm solve`: a problem by name or file, to a tolerance; and what `flm train` shares with it."""
+"""`flm solve` and `flm train`: a problem by name or file, to a tolerance, or by the paper's recipe."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from flm.cli.output import COMMAND, folder, say, say_json, watching
+from flm.cli.output import COMMAND, Json, folder, say, say_json, say_written, watching
 from flm.wording import InputError, did_you_mean, measured
 
 if TYPE_CHECKING:
@@ -21,15 +21,12 @@ MOST_TABLES = 4  # of largest terms, one for each unknown and window
 
 Name = Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="A problem of the catalogue, or a file.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write model, record, CSV, figures and a page here.")]
-Json = Annotated[bool, typer.Option("--json", help="Print a JSON record instead of text.")]
 Setting = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=NUMBER", help="Set a parameter.")]
 
 
 def solve(
     problem: Name,
-    tol: Annotated[
-        float | None, typer.Option(help="Relative error to reach; 1e-8, 1e-2 for conservation laws, 1e-4 for control.")
-    ] = None,
+    tol: Annotated[float | None, typer.Option(help="Relative error; 1e-8, laws 1e-2, control 1e-4.")] = None,
     subnets: Annotated[int | None, typer.Option(help="The best series of this many sub-networks instead.")] = None,
     method: Annotated[str | None, typer.Option(help="How; chosen by itself.")] = None,
     max_columns: Annotated[int, typer.Option(help="Largest least-squares problem.")] = 3000,
@@ -59,6 +56,58 @@ def solve(
         if out is not None:
             say(f"\nWritten to {out}: {', '.join(sorted(p.name for p in out.iterdir() if p.is_file()))}")
     if not (solution.converged or subnets is not None):
+        raise typer.Exit(1)
+
+
+def train(
+    problem: Name,
+    model: Annotated[str, typer.Option(help="flm, siren-1, tanh, relu, …; flm.models.NAMED has them all.")] = "flm",
+    size: Annotated[int, typer.Option(help="Sub-networks, terms or neurons per layer.")] = 25,
+    epochs: Annotated[int, typer.Option(help="Most epochs of Adam.")] = 10_000,
+    rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
+    loss_tol: Annotated[float, typer.Option(help="Stop at this training loss.")] = 1e-4,
+    seed: Annotated[int, typer.Option(help="Fixes points and start.")] = 0,
+    settings: Setting = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Train a model on a PDE as the paper does: random points, Adam, the lowest training loss kept.
+
+    Example: flm train heat --model flm --size 25 --epochs 2000
+    """
+    import optax
+
+    import flm
+    from flm.paper.protocol import POINTS
+    from flm.pde.problem import strong_form
+    from flm.study.runs import build_model
+    from flm.training.points import TERMS
+
+    asked = find_problem(problem, settings)
+    strong = strong_form(asked.problem)
+    terms = {TERMS[block.kind] for block in strong.blocks}
+    if not rate > 0:
+        raise InputError(f"`--rate` must be positive; got {rate:g}.")
+    with watching(asked.name) as report:
+        solution = flm.train(
+            asked.problem,
+            lambda key: build_model(model, strong, size, key),
+            optax.adam(rate),
+            epochs,
+            points={k: v for k, v in POINTS.items() if k in terms},
+            loss_tol=loss_tol,
+            seed=seed,
+            progress=report,
+        )
+    loss, spent = float(min(solution.history["loss"])), len(solution.history["loss"])
+    found = keep(solution, asked, out) | {"model": model, "loss": loss}
+    if json:
+        say_json(found)
+    else:
+        print_solution(found)
+        say(f"  training loss   {loss:.3e} after {spent:,} epochs")
+        say_written(out)
+    if solution.status.word == "diverged":
         raise typer.Exit(1)
 
 

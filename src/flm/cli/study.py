@@ -1,8 +1,9 @@
-"""`flm study`: many runs from a specification, resumable, with the paper's selection and its tables."""
+"""`flm study` and `flm paper`: many runs from a specification, resumable, with the paper's selection, tables and figures."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from flm.wording import InputError, duration, measured
 if TYPE_CHECKING:
     from flm.study.spec import Spec
     from flm.study.store import Store
+    from flm.study.workers import Workers
 
 LINES = 30.0  # seconds between lines where there is no terminal
 
@@ -46,9 +48,7 @@ def run(
     workers: Count = 0,
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler.")] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do failed runs again.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the number of runs and the time, and stop.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cost and stop.")] = False,
     json: Json = False,
 ) -> None:
     """Do every run that is not stored yet.
@@ -57,29 +57,32 @@ def run(
     """
     from flm import study
     from flm.paper.protocol import find_spec
+    from flm.study.results import estimate
 
     found = find_spec(spec)
     path = store or found.path.with_suffix(".sqlite")
-    who = study.dask(dask) if dask else study.local(check_workers(workers))
+    who = study.dask(dask) if dask else _local(workers)
     if dry_run:
         with study.Store(path) if path.exists() else contextlib.nullcontext() as kept:
-            cost = study.estimate(found, who.count, kept.keys() if kept else ())
-        record = {"runs": cost.runs, "final_runs": cost.final_runs, "workers": who.count}
-        seconds = (cost.seconds + cost.final_seconds) / who.count
-        say_json(record | {"seconds_at_most": seconds}) if json else say(str(cost))
+            cost = estimate(found, who.count, kept.keys() if kept else ())
+        seconds = cost.seconds / who.count
+        if json:
+            record = {"runs": cost.runs, "final_runs": cost.final_runs, "workers": who.count}
+            say_json(record | {"seconds_at_most": seconds})
+        else:
+            final = f" and {cost.final_runs:,} final runs" if cost.final_runs else ""
+            time = f"at most {duration(seconds)} on {_workers(who)}, from a measured sample"
+            say(f"{cost.runs:,} runs of the selection{final}, {time}.")
         return
     with study.Store(path, write=True) as opened:
         if not json:
-            say(f"{found.title}: {found.num_runs:,} runs, {who.count} worker{'s' * (who.count > 1)}, kept in {path}")
+            say(f"{found.title}: {found.num_runs:,} runs, {_workers(who)}, kept in {path}")
         before = len(opened.keys())
         try:
             with watching(found.title, every=LINES) as report:
                 results = study.run_study(found, opened, workers=who, retry_failed=retry_failed, progress=report)
         except KeyboardInterrupt:
-            fresh = len(opened.keys()) - before
-            text = f"flm: stopped. {fresh:,} new runs are kept in {path}; the same command goes on from there."
-            print(text, file=sys.stderr, flush=True)
-            raise typer.Exit(1) from None
+            raise _stopped(f"{len(opened.keys()) - before:,} new runs are kept in {path}") from None
     fresh, failed = sum(r.fresh for r in results), sum(r.failed for r in results)
     seconds = sum(r.seconds for r in results)
     if json:
@@ -91,32 +94,25 @@ def run(
         raise typer.Exit(1)
 
 
-def check_workers(count: int) -> int | None:
-    """The number of processes that was asked for; None for one per core."""
-    if count < 0:
-        raise InputError(f"`--workers` must be at least 0; got {count}.")
-    return count or None
-
-
 @study_app.command()
 def status(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
     """Print how far a study is; may be asked while it runs.
 
     Example: flm study status quick
     """
-    from flm import study
+    from flm.study.results import status
     from flm.study.spec import problem_name
 
     with _opened(spec, store) as (found, opened):
-        counts = study.status(found, opened)
+        counts = status(found, opened)
     best = [{"problem": p, "model": m, "mse": s, "run": r} for (p, m), (s, r) in sorted(counts.best.items())]
     if json:
-        record = {"total": counts.total, "done": counts.done, "failed": counts.failed, "rate": counts.rate}
+        record = {"total": counts.total, "done": counts.done, "failed": counts.failed}
         say_json(record | {"seconds_left": counts.seconds_left, "best": best})
         return
     say(f"{found.title}: {counts.done:,} of {counts.total:,} done, {counts.failed:,} failed.")
-    if counts.fresh and counts.done + counts.failed < counts.total:
-        say(f"{counts.rate:.3g} runs per second, about {duration(counts.seconds_left)} left.")
+    if counts.seconds_left > 0:
+        say(f"About {duration(counts.seconds_left)} left.")
     if best:
         rows = [[problem_name(b["problem"]), b["model"], measured(b["mse"]), b["run"]] for b in best]
         say("\n" + table(["problem", "model", "lowest MSE", "size and seed"], rows, left=2))
@@ -193,16 +189,92 @@ def audit(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
 @study_app.command()
 def export(
     spec: SpecFile,
-    to: Annotated[Path, typer.Option("--to", help="A .csv or .parquet file.")],
+    to: Annotated[Path, typer.Option("--to", help="A .csv file.")],
     store: StoreFile = None,
     json: Json = False,
 ) -> None:
-    """Write every stored run as a line of a CSV or Parquet file.
+    """Write every stored run as a line of a CSV file.
 
     Example: flm study export quick --to runs.csv
     """
     with _opened(spec, store) as (_, opened):
-        _say_written(opened.export(to), json)
+        _say_written([opened.export(to)], json)
+
+
+def paper(
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes instead of hours: one seed, few epochs.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of page, files and runs.")] = Path("flm-paper"),
+    ett: Annotated[Path | None, typer.Option("--ett", help="Folder of ETTh1.csv. Default: $FLM_ETT.")] = None,
+    workers: Count = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cost and stop.")] = False,
+    json: Json = False,
+) -> None:
+    """Compute every table and figure of the paper, by its recipe and by our solver, and write a page.
+
+    Runs are kept in the folder: what is there is not computed again, and Ctrl-C leaves the page of what was found.
+
+    Example: flm paper --quick --out flm-paper
+    """
+    from flm.paper.imputation import VARIABLE, find_series, fingerprint
+    from flm.paper.plan import Plan, cost, full_plan, run_paper
+    from flm.report.pages.layout import tables_of, write_page
+    from flm.report.paper.page import paper_page
+    from flm.study import Store, read_rows
+
+    who, series, mark, stopped = _local(workers), find_series(ett), None, False
+    tell = (lambda text: None) if json else say
+    if series is None:
+        tell(f"Imputation is left out: name the folder of ETTh1.csv with --ett FOLDER or in {VARIABLE}.")
+    else:
+        mark = fingerprint(series)
+        os.environ[VARIABLE] = str(series.parent)  # for the worker processes
+    plan, path = (Plan if quick else full_plan)(series=mark), folder(out)
+    with Store(path / "runs.sqlite", write=True) as store:
+        price = cost(plan, read_rows(store), who.count, measure=dry_run)
+        tell(f"{price} {_workers(who).capitalize()}.")
+        if dry_run:
+            say_json({"cost": price, "workers": who.count}) if json else None
+            return
+        try:
+            with watching("The paper", every=LINES) as report:
+                run_paper(plan, store, workers=who, progress=report)
+        except KeyboardInterrupt:
+            stopped = True
+        rows = read_rows(store)
+    command = "flm paper" + " --quick" * quick + (" --ett FOLDER" if series is not None else "")
+    page = paper_page(plan, rows, command)
+    written = write_page(page, path, "paper", pictures=True)
+    failed = sum(row.status == "failed" for row in rows.values())
+    facts = dict(page.facts)
+    if json:
+        tables = {stem: {"columns": t.headers, "rows": t.rows} for stem, t in tables_of(page).items()}
+        say_json({"facts": facts, "tables": tables, "files": written, "stopped": stopped, "failed": failed})
+    else:
+        said = f"{facts['runs']} runs, {facts['processor time']} of processor time"
+        say(f"{said}{f', {failed} failed' if failed else ''}.")
+        say(f"The page: {written[0]}; its tables and figures are beside it as Markdown, CSV and PNG.")
+    if stopped:
+        raise _stopped(f"What was done is kept in {path}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _local(count: int) -> Workers:
+    """So many processes, or one per core."""
+    from flm.study import local
+
+    if count < 0:
+        raise InputError(f"`--workers` must be at least 0; got {count}.")
+    return local(count or None)
+
+
+def _workers(who: Workers) -> str:
+    return f"{who.count} worker{'s' * (who.count > 1)}"
+
+
+def _stopped(kept: str) -> typer.Exit:
+    print(f"flm: stopped. {kept}; the same command goes on from there.", file=sys.stderr, flush=True)
+    return typer.Exit(1)
 
 
 @contextlib.contextmanager
@@ -216,6 +288,5 @@ def _opened(spec: str, store: Path | None) -> Iterator[tuple[Spec, Store]]:
         yield found, opened
 
 
-def _say_written(written: Path | list[Path], json: bool) -> None:
-    paths = [written] if isinstance(written, Path) else written
-    say_json({"written": written}) if json else say(f"Written: {', '.join(map(str, paths))}")
+def _say_written(paths: list[Path], json: bool) -> None:
+    say_json({"written": paths}) if json else say(f"Written: {', '.join(map(str, paths))}")

@@ -7,13 +7,12 @@ cent; the benchmark (TSI-Bench, arXiv 2406.12747), from which its other rows are
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from flm.study.store import Definition, Record
 from flm.wording import FileMissingError
@@ -43,31 +42,16 @@ def fingerprint(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-class Series(NamedTuple):
-    """Dates, names of channels, and values (hours, channels)."""
-
-    dates: list[str]
-    names: list[str]
-    values: np.ndarray
-
-
-def read_series(path: Path) -> Series:
-    """The table of a CSV file whose first column is the date."""
-    with path.open(newline="", encoding="utf-8") as file:
-        (_, *names), *rows = csv.reader(file)
-    return Series([row[0] for row in rows], names, np.array([[float(v) for v in row[1:]] for row in rows]))
-
-
 def impute(definition: Definition) -> Record:
     """One mask: `model` is "recipe" or "solver" on oil temperature alone, or "channels" for the benchmark's protocol."""
     path = find_series()
     wanted = definition["training"]
     if path is None or fingerprint(path) != wanted["file"]:
         raise FileMissingError(f"{VARIABLE} must name the folder of the ETTh1.csv that this run is about.")
-    series, rng = read_series(path), np.random.default_rng(definition["seed"])
+    series, rng = pd.read_csv(path, index_col=0), np.random.default_rng(definition["seed"])
     if definition["model"] == "channels":
-        return _channels([date[:7] for date in series.dates], series.values, wanted["rate"], rng)
-    return _oil(series.values[:, [series.names.index("OT")]], definition, rng)
+        return _channels(series, wanted["rate"], rng)
+    return _oil(series[["OT"]].to_numpy(), definition, rng)
 
 
 def _oil(series: np.ndarray, definition: Definition, rng: np.random.Generator) -> Record:
@@ -96,32 +80,21 @@ def _oil(series: np.ndarray, definition: Definition, rng: np.random.Generator) -
     }
 
 
-def _channels(months: list[str], values: np.ndarray, rate: float, rng: np.random.Generator) -> Record:
+def _channels(series: pd.DataFrame, rate: float, rng: np.random.Generator) -> Record:
     from flm.estimators.imputer.estimator import FLMImputer
 
-    unique = list(dict.fromkeys(months))
-    position = np.array([unique.index(month) for month in months])
-    parts = [values[(position >= a) & (position < b)] for a, b in zip((0, *MONTHS), MONTHS, strict=False)]
+    month, _ = pd.factorize(series.index.str[:7])
+    values = series.to_numpy()
+    parts = [values[(month >= a) & (month < b)] for a, b in zip((0, *MONTHS), MONTHS, strict=False)]
     center, spread = parts[0].mean(axis=0), parts[0].std(axis=0)
     parts = [(part - center) / spread for part in parts]
     hidden = [rng.random(part.shape) < rate for part in parts]
     train, _, test = (np.where(mask, np.nan, part) for part, mask in zip(parts, hidden, strict=True))
     imputer = FLMImputer(window=WINDOW).fit(train)
     whole = len(test) // WINDOW * WINDOW  # the benchmark drops a last, incomplete window
-    mask = hidden[2][:whole]
-    filled, truth = np.asarray(imputer.impute(test[:whole]).values), parts[2][:whole]
-    return {
-        "mae": float(np.abs(filled - truth)[mask].mean()),
-        "linear": float(np.abs(_lines(test[:whole]) - truth)[mask].mean()),
-    }
-
-
-def _lines(holed: np.ndarray) -> np.ndarray:
-    """Straight lines between the observed values of a window, the nearest value at its ends, zero without any."""
-    filled = holed.copy()
-    hours = np.arange(WINDOW)
-    for start in range(0, len(filled), WINDOW):
-        for column in filled[start : start + WINDOW].T:
-            seen = ~np.isnan(column)
-            column[~seen] = np.interp(hours[~seen], hours[seen], column[seen]) if seen.any() else 0.0
-    return filled
+    test, truth, mask = test[:whole], parts[2][:whole], hidden[2][:whole]
+    error = lambda found: float(np.abs(found - truth)[mask].mean())
+    # Straight lines between the observed values of a window, the nearest value at its ends, zero without any.
+    windows = pd.DataFrame(test).groupby(np.arange(whole) // WINDOW, group_keys=False)
+    lines = windows.apply(lambda window: window.interpolate(limit_direction="both")).fillna(0.0)
+    return {"mae": error(np.asarray(imputer.impute(test).values)), "linear": error(lines.to_numpy())}

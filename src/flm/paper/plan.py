@@ -7,18 +7,15 @@ is there. In full, the four PDEs are the ready protocols (selection, then the ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
 
 from flm.paper.printed import IMPUTATION, PDE_ERRORS
 from flm.paper.protocol import read_protocol
 from flm.results import Listener
-from flm.study.cost import estimate
 from flm.study.execution import Counts, execute
-from flm.study.results import choose, final_definitions, read_rows
-from flm.study.runs import run_one
+from flm.study.results import choose, estimate, final_definitions, read_rows
 from flm.study.spec import Configuration, Spec
 from flm.study.store import DONE, Definition, Record, Row, Store, run_key
 from flm.study.workers import Workers
@@ -182,34 +179,19 @@ def run_paper(plan: Plan, store: Store, *, workers: Workers, progress: bool | Li
     return found
 
 
-def cost(plan: Plan, store: Store, workers: int, say: Callable[[str], None] = lambda text: None) -> str:
-    """A sentence: how many runs are left, and at most how long the training takes, from samples that are stored too."""
-    rows = read_rows(store)
-    left = [d for d in plan.definitions(rows) if run_key(d) not in rows]
-    where = f"{workers} worker{'s' * (workers > 1)}"
+def cost(plan: Plan, rows: Mapping[str, Row], workers: int, *, measure: bool = False) -> str:
+    """A sentence: how many runs are left, and with `measure` at most how long the training takes, from a measured sample."""
+    left = sum(run_key(d) not in rows for d in plan.definitions(rows))
+    if not left:
+        return "Every run is there: only the page is made."
     if plan.quick:
-        about = f"{len(left):,} runs, about five minutes on two idle cores; {where}."
-        return about if left else "Every run is there: only the page is made."
-
-    def timed(definition: Definition) -> float:
-        row = rows.get(run_key(definition))
-        if row is not None:
-            return row.seconds
-        say(f"measuring {definition['model']} on {definition['problem']} …")
-        status, outcome = run_one(definition)
-        store.add([(definition, status, outcome)])
-        return float(outcome["seconds"])
-
-    counted, costs = set(rows), []  # the figure shares runs with the tables
-    for spec in plan.studies():
-        costs.append(estimate(spec, workers, counted, timed))
-        counted |= {run_key(d) for d in spec.definitions()}
-    runs = sum(c.runs + c.final_runs for c in costs)
-    seconds = sum(c.seconds + c.final_seconds for c in costs)
-    others = sum("legs" not in d["training"] for d in left)
+        return f"{left:,} runs, about five minutes on two idle cores."
+    if not measure:
+        return f"{left:,} runs and the final ones; --dry-run measures what they take. Stop at any time and start again."
+    costs = [estimate(spec, workers, rows) for spec in plan.studies()]
+    seconds = sum(c.seconds for c in costs) / workers
     return (
-        f"{runs:,} runs of training, at most {duration(seconds / workers)} on {where}, from a measured sample; and "
-        f"{others:,} solves and fits of minutes each. Stop at any time and start again: nothing is done twice."
+        f"{left:,} runs and {sum(c.final_runs for c in costs):,} final ones, at most {duration(seconds)} of training."
     )
 
 
@@ -222,8 +204,3 @@ def outcome(rows: Mapping[str, Row], definition: Definition | None) -> Record:
 def values(rows: Mapping[str, Row], definitions: Iterable[Definition], key: str) -> list[float]:
     """One measure of the runs that are there."""
     return [float(found[key]) for d in definitions if (found := outcome(rows, d))]
-
-
-def store_path(folder: Path) -> Path:
-    """Where the runs of a page are kept."""
-    return folder / "runs.sqlite"

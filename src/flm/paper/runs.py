@@ -5,6 +5,7 @@ Each returns plain lists, so that the store holds all that a page draws and the 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,9 +37,7 @@ def solve_pde(definition: Definition) -> Record:
     wanted = definition["training"]
     options = {"num_subnets": definition["size"]} if definition["size"] else {"tol": wanted["tol"]}
     solution = solve(problem, **options)
-    errors = solution.errors()
-    found = {"mse": errors.mse, "mae": errors.mae, "max_error": errors.max_error, "relative_l2": errors.relative_l2}
-    found |= {"error_estimate": float(solution.error_estimate), "columns": int(solution.num_columns)}
+    found = asdict(solution.errors()) | {"error_estimate": float(solution.error_estimate)}
     return found | ({"surface": surface(solution)} if wanted.get("surface") else {})
 
 

@@ -7,7 +7,7 @@
     chosen = flm.study.choose(spec, rows, spec.groups[0])
 
 Data walks from `spec` (what to run) through `execution` (which sends `runs` to `workers` and keeps them in the `store`) to
-`results` (tables of scores), `statistics` and `selection` (which configuration, and why). `cost` says how long it will take.
+`results` (tables of scores, what a study takes) and `selection` (which configuration, and why).
 Names are imported on first use: a worker needs few of them.
 """
 
@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING
 from flm._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from flm.study.cost import estimate as estimate
     from flm.study.execution import execute as execute
     from flm.study.results import choose as choose
     from flm.study.results import read_rows as read_rows
     from flm.study.results import run_study as run_study
-    from flm.study.results import status as status
     from flm.study.selection import select as select
     from flm.study.spec import read_spec as read_spec
     from flm.study.store import Store as Store
@@ -32,9 +30,8 @@ if TYPE_CHECKING:
 
 __getattr__ = on_first_use(
     "flm.study",
-    cost=("estimate",),
     execution=("execute",),
-    results=("choose", "read_rows", "run_study", "status"),
+    results=("choose", "read_rows", "run_study"),
     selection=("select",),
     spec=("read_spec",),
     store=("Store",),

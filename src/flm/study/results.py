@@ -1,10 +1,10 @@
-"""From stored runs to answers: score tables, selections, final runs, where a study is."""
+"""From stored runs to answers: score tables, selections, final runs, where a study is, and what it will take."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,12 +12,15 @@ import numpy as np
 
 from flm.results import Listener
 from flm.study.execution import Counts, execute
+from flm.study.runs import run_one
 from flm.study.selection import Selection, select
-from flm.study.spec import Configuration, Group, Spec
-from flm.study.store import DONE, Record, Row, Store, run_key
+from flm.study.spec import RUNNER, Configuration, Group, Spec
+from flm.study.store import DONE, FAILED, Definition, Record, Row, Store, run_key
 from flm.study.workers import Workers
+from flm.wording import UnsolvedError
 
 RECENT_SECONDS = 120.0
+SAMPLE_EPOCHS = (20, 40, 440)  # of three samples; the first compiles for the others
 
 
 @dataclass(frozen=True)
@@ -61,13 +64,13 @@ def score(value: float | str | None) -> float:
     return math.inf if math.isnan(found) else found
 
 
-def num_parameters(spec: Spec, rows: Mapping[str, Row], configuration: Configuration) -> float:
+def _parameters(spec: Spec, rows: Mapping[str, Row], configuration: Configuration) -> float:
     """What breaks ties: the stored number of parameters, else the size."""
-    for seed in spec.seeds:
-        row = rows.get(run_key(spec.definition(configuration, seed)))
-        if row is not None and "parameters" in row.outcome:
-            return float(row.outcome["parameters"])
-    return float(configuration.size)
+    stored = (rows.get(run_key(spec.definition(configuration, seed))) for seed in spec.seeds)
+    return next(
+        (float(row.outcome["parameters"]) for row in stored if row and "parameters" in row.outcome),
+        float(configuration.size),
+    )
 
 
 def choose(spec: Spec, rows: Mapping[str, Row], group: Group) -> Chosen:
@@ -76,7 +79,7 @@ def choose(spec: Spec, rows: Mapping[str, Row], group: Group) -> Chosen:
     selection = select(
         scores,
         labels=[c.label for c in group.configurations],
-        sizes=[num_parameters(spec, rows, c) for c in group.configurations],
+        sizes=[_parameters(spec, rows, c) for c in group.configurations],
         alpha=spec.alpha,
     )
     winner = group.configurations[selection.winner]
@@ -129,3 +132,49 @@ def status(spec: Spec, store: Store) -> Counts:
             counts.fresh += 1
             counts.seconds = max(counts.seconds, now - row.finished)
     return counts
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What is left of a study, and the seconds it takes one worker: at most, because runs may end at their loss tolerance."""
+
+    runs: int
+    final_runs: int
+    seconds: float
+
+
+def run_time(definition: Definition) -> float:
+    """The seconds of one run, done here and now."""
+    state, outcome = run_one(definition)
+    if state == FAILED:
+        what = f"{definition['model']} on {definition['problem']}"
+        raise UnsolvedError(f"A sample run of {what} failed: {outcome['reason']}")
+    return float(outcome["seconds"])
+
+
+def estimate(
+    spec: Spec, workers: int, done: Collection[str] = (), timed: Callable[[Definition], float] = run_time
+) -> Cost:
+    """The cost of the runs whose keys are not in `done`, from samples of the largest configuration of every group.
+
+    With a runner of one's own a sample is a whole run, otherwise a short training. Every worker compiles every configuration.
+    """
+    runs, finals, seconds = 0, 0, 0.0
+    for group in spec.groups:
+        largest = max(group.configurations, key=lambda c: c.size)
+        wanted = [spec.definition(c, seed) for c in group.configurations for seed in spec.seeds]
+        wanted = [d for d in wanted if run_key(d) not in done]
+        last = [] if spec.final is None else [spec.definition(largest, seed, final=True) for seed in spec.seeds]
+        runs, finals = runs + len(wanted), finals + len(last)
+        sample = spec.definition(largest, spec.seeds[0])
+        if spec.runner != RUNNER:
+            seconds += timed(sample) * len(wanted)
+            continue
+        short = lambda epochs, sample=sample: sample | {"training": sample["training"] | {"legs": [[epochs, 0.0]]}}
+        cold, few, many = (timed(short(epochs)) for epochs in SAMPLE_EPOCHS)
+        per_epoch = max(0.0, many - few) / (SAMPLE_EPOCHS[2] - SAMPLE_EPOCHS[1])
+        fixed = max(0.0, few - SAMPLE_EPOCHS[1] * per_epoch)
+        compiling = max(0.0, cold - few) * min(workers, len(spec.seeds)) * len(group.configurations)
+        epochs = sum(leg[0] for d in wanted + last for leg in d["training"]["legs"])
+        seconds += compiling + fixed * len(wanted + last) + per_epoch * epochs
+    return Cost(runs, finals, seconds)

@@ -6,7 +6,8 @@ import importlib
 import math
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,16 +24,8 @@ if TYPE_CHECKING:
     from flm.pde.problem import PDE
     from flm.results import Solution
 
-HISTORY_POINTS = 100
-Outcome = tuple[str, Record]  # the status of a run, and what it measured
 
-
-def run_chunk(definitions: Sequence[Definition]) -> list[Outcome]:
-    """What a worker is sent: several runs, one after another."""
-    return [run_one(definition) for definition in definitions]
-
-
-def run_one(definition: Definition) -> Outcome:
+def run_one(definition: Definition) -> tuple[str, Record]:
     """The status of one run and what it measured. A run that raises an exception is "failed", and the reason is kept."""
     began, worked = time.perf_counter(), time.process_time()
     try:
@@ -78,24 +71,17 @@ def train_solution(definition: Definition) -> tuple[Solution, Record]:
                 seed=definition["seed"],
             )
         )
-    solution = solutions[-1]
-    errors = solution.errors()
+    solution, errors = solutions[-1], solutions[-1].errors()
     loss = np.concatenate([leg.history["loss"] for leg in solutions])
-    epochs = np.unique(np.geomspace(1, len(loss), HISTORY_POINTS).astype(int))
-    best = np.minimum.accumulate(np.where(np.isnan(loss), np.inf, loss))
-    sound = all(math.isfinite(v) for v in (errors.mse, errors.mae, errors.max_error))
+    sound = math.isfinite(errors.mse + errors.mae + errors.max_error) and solution.status.word != "diverged"
     return solution, {
-        "status": DONE if sound and solution.status.word != "diverged" else DIVERGED,
+        "status": DONE if sound else DIVERGED,
         "reason": solution.status.word,
-        "mse": errors.mse,
-        "mae": errors.mae,
-        "max_error": errors.max_error,
-        "relative_l2": errors.relative_l2,
+        **asdict(errors),
         "epochs": len(loss),
-        "loss": float(best[-1]),
+        "loss": float(np.nanmin(loss, initial=np.inf)),
         "parameters": int(solution.model.num_parameters),
         "training_seconds": float(sum(leg.seconds for leg in solutions)),
-        "history": {"epoch": epochs.tolist(), "loss": [float(f"{v:.4g}") for v in best[epochs - 1]]},
     }
 
 

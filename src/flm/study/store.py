@@ -8,14 +8,10 @@ with the process, however that ends: there are no stale locks.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import importlib
-import io
 import json
 import math
 import os
-import platform
 import sqlite3
 import time
 from collections import Counter
@@ -24,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flm.wording import ExtraMissingError, FileError, FileMissingError, InputError
+from flm.wording import FileError, FileMissingError, InputError
 
 DONE, DIVERGED, FAILED = "done", "diverged", "failed"
 Definition = Mapping[str, Any]  # all that defines a run, as JSON holds it
@@ -43,7 +39,6 @@ CREATE TABLE IF NOT EXISTS runs (
     UNIQUE (key, attempt)
 );
 CREATE UNIQUE INDEX IF NOT EXISTS once ON runs (key) WHERE status != 'failed';
-CREATE TABLE IF NOT EXISTS drivers (started REAL NOT NULL, host TEXT NOT NULL, process INTEGER NOT NULL);
 CREATE TRIGGER IF NOT EXISTS no_update BEFORE UPDATE ON runs BEGIN SELECT RAISE(ABORT, 'the store is append-only'); END;
 CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON runs BEGIN SELECT RAISE(ABORT, 'the store is append-only'); END;
 """
@@ -79,11 +74,6 @@ class Row:
     finished: float
     attempt: int = 1
 
-    @property
-    def seconds(self) -> float:
-        """How long the run took; NaN where that is not known."""
-        return float(self.outcome.get("seconds", math.nan))
-
 
 @dataclass(frozen=True)
 class Audit:
@@ -115,7 +105,7 @@ class Store:
         write: take the driver's lock and create the file where there is none; otherwise open it for reading.
 
     Raises:
-        StoreError: another driver is writing, or the disk does not support write-ahead logging.
+        StoreError: another driver is writing, or the file is not a store of runs.
         FileNotFoundError: nothing to read.
     """
 
@@ -130,23 +120,16 @@ class Store:
                 f"There are no runs yet: {self.path} does not exist. Start with: flm study run SPEC.toml"
             )
         self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
-        mode = "wal"
         try:
+            if write and self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+                raise sqlite3.DatabaseError("its disk does not support write-ahead logging, a local one does")
             if write:
-                mode = self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
                 self._connection.execute("PRAGMA synchronous = FULL")
                 self._connection.executescript(_SCHEMA)
-                driver = (time.time(), platform.node(), os.getpid())
-                self._connection.execute("INSERT INTO drivers VALUES (?, ?, ?)", driver)
             self._connection.execute("SELECT COUNT(*) FROM runs")
         except sqlite3.DatabaseError as error:
             self.close()
             raise StoreError(f"{self.path} is not a store of runs: {error}. Name another file.") from None
-        if mode != "wal":
-            self.close()
-            raise StoreError(
-                f"{self.path} must be on a local disk: this one does not support write-ahead logging. Name another file."
-            )
 
     def _acquire(self) -> None:
         lock = sqlite3.connect(self.path.with_name(self.path.name + ".lock"), timeout=0, isolation_level=None)
@@ -155,21 +138,10 @@ class Store:
         except sqlite3.OperationalError:
             lock.close()
             raise StoreError(
-                f"{self.path} is being written by another driver{self._holder()}. One driver writes at a time; "
-                "watch it with: flm study status"
+                f"{self.path} is being written by another driver. One driver writes at a time; watch it with: "
+                "flm study status"
             ) from None
         self._lock = lock
-
-    def _holder(self) -> str:
-        try:
-            with sqlite3.connect(self.path, timeout=1) as connection:
-                row = connection.execute("SELECT host, process, started FROM drivers ORDER BY rowid DESC").fetchone()
-        except sqlite3.Error:
-            return ""
-        if row is None:
-            return ""
-        started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row[2]))
-        return f" (process {row[1]} on {row[0]}, since {started})"
 
     def __enter__(self) -> Store:
         return self
@@ -251,32 +223,19 @@ class Store:
         return Audit(counts.total(), counts[DONE], counts[DIVERGED], counts[FAILED], tuple(problems))
 
     def export(self, path: str | os.PathLike[str]) -> Path:
-        """Write one line per run to a `.csv` or `.parquet` file (Parquet needs pyarrow); nested keys joined by dots."""
+        """Write one line per run to a CSV file; nested keys joined by dots."""
+        import pandas as pd  # here, because a worker does not need it
+
+        from flm.files import write_atomic
+
         path = Path(path)
+        if path.suffix != ".csv":
+            raise InputError(f"`path` must end in .csv; got {path.name!r}.")
         table = []
         for row in self.rows(latest=False):
             line = {"key": row.key, "status": row.status, "attempt": row.attempt, "finished": row.finished}
-            line |= dict(_flat(row.definition))
-            table.append(line | dict(_flat({k: v for k, v in row.outcome.items() if k != "history"})))
-        columns = list(dict.fromkeys(name for line in table for name in line))
-        if path.suffix == ".csv":
-            from flm.files import write_atomic  # here, because it loads NumPy, which a worker may not need
-
-            text = io.StringIO(newline="")
-            writer = csv.DictWriter(text, columns)
-            writer.writeheader()
-            writer.writerows(table)
-            write_atomic(path, text.getvalue().encode())
-        elif path.suffix == ".parquet":
-            try:
-                arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-            except ImportError:
-                raise ExtraMissingError(
-                    "Parquet needs pyarrow. Run: pip install pyarrow, or export to a .csv file."
-                ) from None
-            parquet.write_table(arrow.table({c: [row.get(c) for row in table] for c in columns}), path)
-        else:
-            raise InputError(f"`path` must end in .csv or .parquet; got {path.name!r}.")
+            table.append(line | row.definition | row.outcome)
+        write_atomic(path, pd.json_normalize(table).to_csv(index=False, lineterminator="\n").encode())
         return path
 
 
@@ -291,12 +250,3 @@ def _finite(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_finite(v) for v in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _flat(tree: Definition, prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Names joined by dots, and the entries of a tree."""
-    for name, entry in tree.items():
-        if isinstance(entry, Mapping):
-            yield from _flat(entry, f"{prefix}{name}.")
-        else:
-            yield prefix + name, entry

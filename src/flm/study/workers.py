@@ -20,13 +20,8 @@ from typing import Any
 
 from flm.wording import ExtraMissingError, check_count
 
-_ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "VECLIB_MAXIMUM_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-}
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_ONE_XLA_THREAD = "--xla_cpu_multi_thread_eigen=false"
 
 
 @dataclass(frozen=True)
@@ -52,9 +47,9 @@ def dask(address: str) -> Workers:
 
 @contextlib.contextmanager
 def _processes(count: int) -> Iterator[futures.Executor]:
-    before = {name: os.environ.get(name) for name in _ONE_THREAD}
-    flags = " ".join(filter(None, [before["XLA_FLAGS"], _ONE_THREAD["XLA_FLAGS"]]))
-    os.environ.update(_ONE_THREAD | {"XLA_FLAGS": flags})
+    before = {name: os.environ.get(name) for name in (*_THREADS, "XLA_FLAGS")}
+    flags = f"{before['XLA_FLAGS'] or ''} {_ONE_XLA_THREAD}".strip()
+    os.environ.update(dict.fromkeys(_THREADS, "1") | {"XLA_FLAGS": flags})
     context = multiprocessing.get_context("spawn")
     executor = futures.ProcessPoolExecutor(count, mp_context=context, initializer=_end_with_the_driver)
     try:

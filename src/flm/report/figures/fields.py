@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
@@ -62,12 +61,17 @@ def plot_solution(
             along = "".join(a * n for a, n in zip(solution.axes, solution.alpha or (), strict=False))
             label = f"{name}_{along}" if along else name
             title = label + (f" at {', '.join(f'{a} = {v:.4g}' for a, v in cut.items())}" if cut else "")
+            wrong = None if exact is None else np.abs(found[k] - exact[k])
             if len(drawn) == 1:
-                _curve(row[0], grid, found[k], title, None if exact is None else exact[k])
+                _curves(row, grid, {"found": found[k]} | ({} if exact is None else {"exact": exact[k]}))
             else:
-                _map(row[0], grid, found[k], title)
-            if exact is not None:
-                (_error_curve if len(drawn) == 1 else _error_map)(row[1], grid, np.abs(found[k] - exact[k]))
+                _map(row[0], grid, found[k], **limits(found[k]))
+                if wrong is not None:
+                    shown, norm = _logarithmic(wrong)
+                    _map(row[1], grid, shown, cmap=ERROR, norm=norm)
+            row[0].set_title(title)
+            if wrong is not None:
+                row[1].set_title(f"|error|, largest {np.nanmax(wrong):.1e}")
             if spectrum:
                 draw_spectrum(row[-1], solution[name] if len(solution.unknowns) > 1 else solution)
         notes = [f"{MAX_UNKNOWNS} of {len(solution.unknowns)} unknowns"] * (len(solution.unknowns) > MAX_UNKNOWNS)
@@ -94,7 +98,11 @@ def draw_spectrum(panel: Axes, found: object) -> None:
         panel.set_axis_off()
         return
     for color, (label, one) in zip(COLORS, series, strict=False):
-        _stems(panel, one, label, color)
+        waves, cosine, sine = (np.asarray(v) for v in one._waves())
+        size, length = np.hypot(cosine, sine), np.linalg.norm(waves, axis=1)
+        marks = panel.stem(length[size > 0], size[size > 0], basefmt=" ", label=label)
+        marks.markerline.set(markersize=3.0, color=color)
+        marks.stemlines.set(linewidth=0.7, color=color, alpha=0.5)
     single = series[0][1].num_inputs == 1
     panel.set_yscale("log")
     panel.set(xlabel="frequency (rad)" if single else "|frequency| (rad)", ylabel="amplitude", title="spectrum")
@@ -124,14 +132,6 @@ def _of_unknown(solution: Solution, unknown: str) -> list[tuple[str, AbstractSer
     pieces = one.pieces[:MOST_PIECES]
     where = lambda box: f" on {box}" if len(pieces) > 1 else ""
     return [(f"{unknown}{where(box)}", series) for box, series in pieces]
-
-
-def _stems(panel: Axes, series: AbstractSeries, label: str, color: str) -> None:
-    waves, cosine, sine = (np.asarray(v) for v in series._waves())
-    size, length = np.hypot(cosine, sine), np.linalg.norm(waves, axis=1)
-    marks = panel.stem(length[size > 0], size[size > 0], basefmt=" ", label=label)
-    marks.markerline.set(markersize=3.0, color=color)
-    marks.stemlines.set(linewidth=0.7, color=color, alpha=0.5)
 
 
 def _view(
@@ -173,44 +173,33 @@ def _grid(solution: Solution, drawn: tuple[str, ...], cut: dict[str, float], sha
     return Grid(drawn, lines, points, inside.reshape(full))
 
 
-def _curve(panel: Axes, grid: Grid, values: np.ndarray, title: str, exact: np.ndarray | None) -> None:
-    panel.plot(grid.lines[0], values, label="found")
-    if exact is not None:
-        panel.plot(grid.lines[0], exact, "--", color="#222222", linewidth=0.9, label="exact")
-        panel.legend()
-    panel.set(xlabel=grid.axes[0], title=title)
-    panel.margins(x=0)
+def _curves(row: Sequence[Axes], grid: Grid, curves: dict[str, np.ndarray]) -> None:
+    """What was found and, where it is known, the exact solution, with the error beside them."""
+    (line,), look = grid.lines, {"found": {}, "exact": {"linestyle": "--", "color": "#222222", "linewidth": 0.9}}
+    for name, values in curves.items():
+        row[0].plot(line, values, label=name, **look[name])
+    if "exact" in curves:
+        row[0].legend()
+        row[1].semilogy(line, np.maximum(np.abs(curves["found"] - curves["exact"]), FLOOR), color=COLORS[1])
+    for panel in row[: len(curves)]:
+        panel.set_xlabel(grid.axes[0])
+        panel.margins(x=0)
 
 
-def _map(panel: Axes, grid: Grid, values: np.ndarray, title: str) -> None:
-    image = _image(panel, grid, values, **limits(values))
-    panel.set_title(title)
-    panel.figure.colorbar(image, ax=panel, pad=0.02)
-
-
-def _error_curve(panel: Axes, grid: Grid, wrong: np.ndarray) -> None:
-    panel.semilogy(grid.lines[0], np.maximum(wrong, FLOOR), color=COLORS[1])
-    panel.set(xlabel=grid.axes[0], title=f"|error|, largest {np.nanmax(wrong):.1e}")
-    panel.margins(x=0)
-
-
-def _error_map(panel: Axes, grid: Grid, wrong: np.ndarray) -> None:
+def _logarithmic(wrong: np.ndarray) -> tuple[np.ndarray, LogNorm]:
+    """An error from a floor on, and its scale of colors: at most six decades below the largest."""
     top = max(float(np.nanmax(wrong)), 10 * FLOOR)
     bottom = max(float(np.nanpercentile(wrong, 2)), top * 1e-6, FLOOR)
-    shown = np.where(np.isnan(wrong), np.nan, np.maximum(wrong, FLOOR))
-    image = _image(panel, grid, shown, cmap=ERROR, norm=LogNorm(min(bottom, top / 10), top))
-    panel.set_title(f"|error|, largest {np.nanmax(wrong):.1e}")
-    panel.figure.colorbar(image, ax=panel, pad=0.02)
+    return np.where(np.isnan(wrong), np.nan, np.maximum(wrong, FLOOR)), LogNorm(min(bottom, top / 10), top)
 
 
-def _image(panel: Axes, grid: Grid, values: np.ndarray, **options: Any) -> QuadMesh:
+def _map(panel: Axes, grid: Grid, values: np.ndarray, **options: Any) -> None:
     up = 0 if grid.axes[1] == "t" else 1  # time runs to the right, as in the paper; otherwise the first axis does
-    across = 1 - up
-    shown = values if up == 0 else values.T
+    across, shown = 1 - up, values if up == 0 else values.T
     image = panel.pcolormesh(grid.lines[across], grid.lines[up], shown, shading="gouraud", rasterized=True, **options)
     panel.set(xlabel=grid.axes[across], ylabel=grid.axes[up])
     ratio = np.ptp(grid.lines[0]) / np.ptp(grid.lines[1])
     if "t" not in grid.axes and 0.25 < ratio < 4:
         panel.set_aspect("equal")
     panel.grid(False)
-    return image
+    panel.figure.colorbar(image, ax=panel, pad=0.02)

@@ -141,14 +141,12 @@ def fit_page(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike, request: R
     """A page for a fitted `FLMRegressor` with one output, the table X (n, m) and the values y (n,) that it was fitted to."""
     mean, std = model.predict(X, return_std=True)
     values = np.asarray(y, float)
-    wrong = values - mean
-    share = 1.0 - float(np.sum(wrong**2)) / max(float(np.sum((values - values.mean()) ** 2)), np.finfo(float).tiny)
-    inside = 100.0 * float(np.mean(np.abs(wrong) <= 1.96 * std))
+    inside = 100.0 * float(np.mean(np.abs(values - mean) <= 1.96 * std))
     facts = [
         ("rows", f"{len(mean):,}"),
         ("frequency vectors", str(len(model.frequencies_))),
         ("noise", f"{model.noise_:.4g}"),
-        ("explained, in sample", f"{100 * share:.4g} %"),
+        ("explained, in sample", f"{100 * model.score(X, values):.4g} %"),
     ]
     sure = Text(f"{inside:.1f} % of the rows lie within 1.96 standard deviations of the fit; 95 % are expected.")
     picture = Picture(plot_fit(model, X, y), "The fit, its bands and its residuals.")

@@ -197,6 +197,11 @@ def named_items(page: Page) -> Iterator[tuple[str, Table | Picture]]:
                 yield (f"{stem}_{number}" if len(items) > 1 else stem), item
 
 
+def tables_of(page: Page) -> dict[str, Table]:
+    """The tables of a page by the names of their files."""
+    return {stem: item for stem, item in named_items(page) if isinstance(item, Table)}
+
+
 @dataclass(frozen=True)
 class Request:
     """What was asked: its name, the text of it, and the command that gives the same again."""
