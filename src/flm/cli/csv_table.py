@@ -50,9 +50,9 @@ def numbers(frame: pd.DataFrame, names: list[str], *, missing: bool = False, dat
     """Columns as numbers; empty cells are NaN where `missing`; the column `dates` in seconds."""
     found = {}
     for name in names:
-        text = frame[name].str.strip()
+        text = pd.Series(frame[name]).str.strip()
         empty = text.str.lower().isin(EMPTY)
-        values = pd.to_numeric(text.mask(empty), errors="coerce")
+        values = pd.Series(pd.to_numeric(text.mask(empty), errors="coerce"), dtype=float)
         if name == dates:
             clock = pd.to_datetime(text.str.replace("/", "-"), format="ISO8601", utc=True, errors="coerce")
             values = values.fillna((clock - pd.Timestamp(0, tz="UTC")).dt.total_seconds())
@@ -63,5 +63,5 @@ def numbers(frame: pd.DataFrame, names: list[str], *, missing: bool = False, dat
                 raise InputError(f"{place} is empty; remove the row or use flm impute.")
             remedy = "Name the columns of numbers with --features or --columns."
             raise InputError(f"{place} must be a number; got {text[i]!r}. {remedy}")
-        found[name] = values.astype(float)
+        found[name] = values
     return pd.DataFrame(found)

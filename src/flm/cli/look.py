@@ -134,7 +134,7 @@ def _self_test(tol: float) -> str:
     with tempfile.TemporaryDirectory() as directory:
         solution.save(Path(directory) / "a.safetensors")
         again = flm.load(Path(directory) / "a.safetensors")
-    error, times = solution.errors().relative_l2, np.linspace(*solution.bounds[0], 9)
+    error, times = solution.errors().relative_l2, np.linspace(solution.bounds[0, 0], solution.bounds[0, 1], 9)
     if not error < 10 * tol:
         return f"an oscillator was solved to {error:.1e} instead of {tol:.0e}"
     return "" if np.allclose(again(times), solution(times), rtol=1e-6) else "a loaded solution has other values"

@@ -32,7 +32,8 @@ def solution_page(solution: Solution, request: Request, errors: Errors | None = 
     """A page for a `Solution`; its `errors` are computed when they are left out and the exact solution is known."""
     if errors is None and solution.exact is not None:
         errors = solution.errors()
-    facts = [("error estimate", measured(solution.error_estimate, "not known"))]
+    estimate = measured(solution.error_estimate, "not known")
+    facts = [("error estimate", estimate)]
     facts += [] if errors is None else [("relative L2 error", measured(errors.relative_l2))]
     facts += [("columns", f"{solution.num_columns:,}"), ("parameters", f"{solution.num_parameters:,}")]
     facts += [("seconds", f"{solution.seconds:.2f}")]
@@ -41,11 +42,14 @@ def solution_page(solution: Solution, request: Request, errors: Errors | None = 
     if solution.parameters:
         rows = [[n, str(p)] for n, p in solution.parameters.items()]
         found.append(Table(["parameter", "value ± standard error"], rows))
-    sections = [
-        Section("What was found", found),
-        Section("The series", _terms(solution)),
-        Section("How sure", _certainty(solution, errors)),
-    ]
+    sure: list[Item] = [Text(f"Estimated relative error over the domain: {estimate}.")]
+    if errors is not None:
+        row = [measured(v) for v in (errors.mse, errors.mae, errors.max_error, errors.relative_l2)]
+        headers = ["MSE", "MAE", "largest error", "relative L2"]
+        sure.append(Table(headers, [row], left=0, note="Against the exact solution."))
+    sure += steps_table(solution.history)
+    named = {"What was found": found, "The series": _terms(solution), "How sure": sure}
+    sections = [Section(title, items) for title, items in named.items()]
     return request.page(solution.status.sentence, facts, sections)
 
 
@@ -69,16 +73,6 @@ def _terms(solution: Solution) -> list[Item]:
 
 def _term_headers(axes: Iterable[str]) -> list[str]:
     return ["amplitude", "phase", *(f"{what} {axis}" for axis in axes for what in ("frequency", "period"))]
-
-
-def _certainty(solution: Solution, errors: Errors | None) -> list[Item]:
-    estimate = measured(solution.error_estimate, "not known")
-    items: list[Item] = [Text(f"Estimated relative error over the domain: {estimate}.")]
-    if errors is not None:
-        row = [measured(v) for v in (errors.mse, errors.mae, errors.max_error, errors.relative_l2)]
-        headers = ["MSE", "MAE", "largest error", "relative L2"]
-        items.append(Table(headers, [row], left=0, note="Against the exact solution."))
-    return [*items, *steps_table(solution.history)]
 
 
 def _live(solution: Solution) -> list[Item]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from jinja2 import Environment, StrictUndefined
 from matplotlib.figure import Figure
 
 from flm._version import __version__
@@ -138,13 +139,9 @@ class Page:
 
     def html(self) -> str:
         """The whole page."""
-        from jinja2 import Environment, StrictUndefined
-
-        folder = resources.files("flm.report.pages") / "templates"
-        read = lambda name: (folder / name).read_text(encoding="utf-8")
-        environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-        template = environment.from_string(read("page.html"))
-        return template.render(page=self, version=__version__, style=read("page.css"), script=read("page.js"))
+        return _rendered(
+            "page.html", page=self, version=__version__, style=_template("page.css"), script=_template("page.js")
+        )
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the page to a file."""
@@ -169,22 +166,17 @@ def write_page(page: Page, folder: Path, name: str, *, pictures: bool = False) -
 def to_markdown(page: Page, *, pictures: bool = False) -> str:
     """The page's words and tables as Markdown; pictures as links to the files beside it, or left to the HTML."""
     stems = {id(item): stem for stem, item in named_items(page)}
-    lines = [f"# {page.title}", "", page.summary, ""]
-    lines += [f"- {name}: {value}" for name, value in page.facts]
-    for section in page.sections:
-        lines += ["", f"## {section.title}"]
-        for item in section.items:
-            if isinstance(item, Table):
-                lines += ["", "| " + " | ".join(item.headers) + " |", "|" + "---|" * len(item.headers)]
-                lines += ["| " + " | ".join(row) + " |" for row in item.rows]
-                lines += ["", item.note] if item.note else []
-            elif isinstance(item, Text):
-                lines += ["", item.text]
-            elif isinstance(item, Code):
-                lines += ["", "```", item.text, "```"]
-            elif isinstance(item, Picture) and pictures:
-                lines += ["", f"![{item.caption}]({stems[id(item)]}.png)"]
-    return "\n".join(lines) + "\n"
+    return _rendered("page.md", page=page, pictures=pictures, stem=lambda item: stems[id(item)])
+
+
+def _template(name: str) -> str:
+    return (resources.files("flm.report.pages") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _rendered(name: str, **values: object) -> str:
+    escaped = name.endswith(".html")
+    environment = Environment(autoescape=escaped, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_template(name)).render(values)
 
 
 def named_items(page: Page) -> Iterator[tuple[str, Table | Picture]]:
