@@ -257,15 +257,11 @@ class Residual:
         return jnp.broadcast_to(value, (len(points),))
 
     def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Traced:
-        """`linearize` without compiling: the function is elementwise, so one tangent of ones serves all points."""
-        call = lambda j, q: self(points, j, q, normals)
-
-        def slopes(of: Callable[[Numbers], Array], at: Numbers) -> Array:
-            rows = [jax.jvp(of, (at,), (jnp.zeros_like(at).at[a].set(1.0),))[1] for a in range(len(at))]
-            return jnp.stack(rows) if rows else jnp.zeros((0, len(points)))
-
-        by_jet = slopes(lambda j: call(j, parameters), jets)
-        return Traced(call(jets, parameters), by_jet, slopes(lambda q: call(jets, q), parameters))
+        """`linearize` without compiling: the function is elementwise, so one pass back from ones serves all jets and points."""
+        value, back = jax.vjp(lambda j: self(points, j, parameters, normals), jnp.asarray(jets, float))
+        along = lambda q: jax.jvp(lambda at: self(points, jets, at, normals), (parameters,), (q,))[1]
+        rows = [along(unit) for unit in jnp.eye(len(parameters))]
+        return Traced(value, back(jnp.ones_like(value))[0], jnp.stack(rows) if rows else jnp.zeros((0, len(points))))
 
     @cached_property
     def _compiled(self) -> Callable[[Numbers, Numbers, Numbers, Numbers], Traced]:
@@ -294,8 +290,9 @@ class Residual:
         return Linearized(*in_chunks(run, points, np.asarray(jets, float).T, normals, sizes=SIZES, axis=-1))
 
     def check(self, points: np.ndarray, parameters: np.ndarray, normals: np.ndarray) -> None:
-        """Try the function on a few interior points with unit jets; refuse it with a sentence when it cannot work."""
-        jets = np.ones((len(self.jets), len(points)))
+        """Try the function on a few interior points with jets near 1; refuse it with a sentence when it cannot work."""
+        # No two are equal: in 1 / |x - y| two bodies would collide.
+        jets = np.tile(1 - np.arange(len(self.jets))[:, None] / 64, len(points))
         try:
             value, by_jet, _ = self.linearize(points, jets, parameters, normals)
         except jax.errors.TracerArrayConversionError:
@@ -313,7 +310,7 @@ class Residual:
             ) from None
         if not (np.isfinite(value).all() and np.isfinite(by_jet).all()):
             raise InputError(
-                f"{self.label} must be finite at interior points when the unknown and its derivatives are 1; got "
+                f"{self.label} must be finite at interior points when the unknown and its derivatives are near 1; got "
                 f"{value[~np.isfinite(value)][0] if not np.isfinite(value).all() else 'a derivative that is not'}."
             )
 

@@ -1,0 +1,528 @@
+"use strict";
+// A live figure: the answer itself, evaluated here. It carries pieces, each a tensor of coefficients times one family of
+// functions along each axis, or sub-networks of waves; sliders, cuts and derivatives are evaluations of that formula.
+const COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
+const STOPS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]]; // viridis
+const GRID = 160, CURVE = 400, PLAY_SECONDS = 6;
+
+const numbers = (text) => new Float64Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+const show = (value) => (Number.isFinite(value) ? Number(value.toPrecision(7)).toString() : "–");
+// Three digits of the range, not of the value: 0.0000028 on a range of 0.6 is 0.
+const tick = (value, span) => {
+  const rounded = Number(value.toFixed(Math.min(Math.max(2 - Math.floor(Math.log10(span)), 0), 20)));
+  return rounded !== 0 && (Math.abs(rounded) < 1e-3 || Math.abs(rounded) >= 1e5) ? rounded.toExponential(1) : rounded.toString();
+};
+const line = (low, high, count) => Float64Array.from({ length: count }, (_, i) => low + ((high - low) * i) / (count - 1));
+
+// --- families of functions: a derivative of each at points, row by row ------------------------------------------------
+
+const FAMILIES = {
+  // Orthonormal Legendre functions of [low, high].
+  legendre(axis, low, high, points, order) {
+    const n = axis.count, scale = 2 / (high - low), out = new Float64Array(points.length * n);
+    const rows = Array.from({ length: order + 1 }, () => new Float64Array(n + 1));
+    for (let p = 0; p < points.length; p++) {
+      const z = scale * (points[p] - low) - 1;
+      for (let d = 0; d <= order; d++) {
+        const row = rows[d];
+        for (let k = 0; k < n; k++) {
+          if (d === 0) row[k] = k === 0 ? 1 : k === 1 ? z : ((2 * k - 1) * z * row[k - 1] - (k - 1) * row[k - 2]) / k;
+          else row[k] = k === 0 ? 0 : (k > 1 ? row[k - 2] : 0) + (2 * k - 1) * rows[d - 1][k - 1];
+        }
+      }
+      for (let k = 0; k < n; k++) out[p * n + k] = rows[order][k] * Math.sqrt(2 * k + 1) * scale ** order;
+    }
+    return out;
+  },
+  // cos(rate (x - low) + phase).
+  waves(axis, low, high, points, order) {
+    const n = axis.rates.length, out = new Float64Array(points.length * n);
+    for (let p = 0; p < points.length; p++) for (let k = 0; k < n; k++) {
+      out[p * n + k] = axis.rates[k] ** order * Math.cos(axis.rates[k] * (points[p] - axis.low) + axis.phases[k] + (order * Math.PI) / 2);
+    }
+    return out;
+  },
+  // Values on even nodes of [low, high], straight between them.
+  samples(axis, low, high, points, order) {
+    const n = axis.count, step = (high - low) / (n - 1), out = new Float64Array(points.length * n);
+    for (let p = 0; p < points.length; p++) {
+      const at = (points[p] - low) / step, i = Math.min(Math.max(Math.floor(at), 0), n - 2);
+      out[p * n + i] = order === 0 ? i + 1 - at : order === 1 ? -1 / step : 0;
+      out[p * n + i + 1] = order === 0 ? at - i : order === 1 ? 1 / step : 0;
+    }
+    return out;
+  },
+};
+
+// --- functions: values on the grid of some points along each axis -----------------------------------------------------
+
+class Pieces {
+  constructor(data) {
+    this.m = data.bounds.length;
+    this.pieces = data.pieces.map((piece) => ({
+      box: piece.box, axes: piece.axes.map((axis) => ({ ...axis, rates: axis.rates && numbers(axis.rates), phases: axis.phases && numbers(axis.phases) })),
+      coefficients: numbers(piece.coefficients),
+    }));
+    this.outputs = data.unknowns.length;
+    this.lift = data.lift && numbers(data.lift);
+    this.bounds = data.bounds;
+  }
+
+  // Values (len of lines[0]) x (len of lines[1]) ... of output k; orders are those of the derivative.
+  on(lines, orders, k) {
+    const counts = lines.map((l) => l.length), total = counts.reduce((a, b) => a * b, 1);
+    const out = new Float64Array(total).fill(NaN);
+    for (const piece of this.pieces) {
+      const inside = lines.map((points, j) => {
+        const [low, high] = piece.box[j], slack = 1e-12 * (this.bounds[j][1] - this.bounds[j][0]);
+        const rows = [];
+        for (let i = 0; i < points.length; i++) if (points[i] >= low - slack && points[i] <= high + slack) rows.push(i);
+        return rows;
+      });
+      if (inside.some((rows) => rows.length === 0)) continue;
+      // Contract one axis after the other: (n_1, ..., n_m) becomes (P_1, n_2, ...), then (P_1, P_2, n_3, ...).
+      let block = this.output(piece, k), before = 1, after = block.length;
+      inside.forEach((rows, j) => {
+        const axis = piece.axes[j], n = axis.rates ? axis.rates.length : axis.count;
+        const table = FAMILIES[axis.family](axis, ...piece.box[j], rows.map((i) => lines[j][i]), orders[j]);
+        after /= n;
+        const next = new Float64Array(before * rows.length * after);
+        for (let b = 0; b < before; b++) for (let p = 0; p < rows.length; p++) for (let i = 0; i < n; i++) {
+          const weight = table[p * n + i];
+          if (weight === 0) continue;
+          const from = (b * n + i) * after, to = (b * rows.length + p) * after;
+          for (let a = 0; a < after; a++) next[to + a] += weight * block[from + a];
+        }
+        block = next;
+        before *= rows.length;
+      });
+      const put = (j, base, from) => {
+        if (j === this.m) { out[base] = block[from]; return from + 1; }
+        for (const i of inside[j]) from = put(j + 1, base * counts[j] + i, from);
+        return from;
+      };
+      put(0, 0, 0);
+    }
+    return this.lift ? this.lifted(out, lines, orders, k) : out;
+  }
+
+  output(piece, k) {
+    if (this.outputs === 1) return piece.coefficients;
+    const n = piece.coefficients.length / this.outputs, out = new Float64Array(n);
+    for (let i = 0; i < n; i++) out[i] = piece.coefficients[i * this.outputs + k];
+    return out;
+  }
+
+  // Quadratics along each axis that a march added: c0 + c1 s + c2 s^2, 0 <= s <= 1.
+  lifted(out, lines, orders, k) {
+    const along = lines.map((points, j) => {
+      const [low, high] = this.bounds[j], [c0, c1, c2] = this.lift.subarray(3 * (k * this.m + j), 3 * (k * this.m + j) + 3);
+      if (orders.some((order, i) => order && i !== j)) return points.map(() => 0);
+      const w = high - low, order = orders[j];
+      return points.map((x) => {
+        const s = (x - low) / w;
+        return order === 0 ? c0 + c1 * s + c2 * s * s : order === 1 ? (c1 + 2 * c2 * s) / w : order === 2 ? (2 * c2) / (w * w) : 0;
+      });
+    });
+    for (let q = 0; q < out.length; q++) {
+      let rest = q;
+      for (let j = this.m - 1; j >= 0; j--) { out[q] += along[j][rest % lines[j].length]; rest = Math.floor(rest / lines[j].length); }
+    }
+    return out;
+  }
+}
+
+// A sum over sub-networks n and signs s of c_ns times the product over j of cos or sin(k_nj x_j).
+class Subnets {
+  constructor(data) {
+    this.m = data.bounds.length;
+    this.frequencies = numbers(data.subnets.frequencies);
+    this.coefficients = numbers(data.subnets.coefficients);
+    this.count = this.frequencies.length / this.m;
+    this.outputs = data.unknowns.length;
+  }
+
+  on(lines, orders, k) {
+    const m = this.m, counts = lines.map((l) => l.length);
+    // Tables (points, sub-networks, cosine and sine).
+    const tables = lines.map((points, j) => {
+      const table = new Float64Array(points.length * this.count * 2);
+      for (let p = 0; p < points.length; p++) for (let n = 0; n < this.count; n++) {
+        const rate = this.frequencies[n * m + j], angle = rate * points[p] + (orders[j] * Math.PI) / 2, at = 2 * (p * this.count + n);
+        table[at] = rate ** orders[j] * Math.cos(angle);
+        table[at + 1] = rate ** orders[j] * Math.sin(angle);
+      }
+      return table;
+    });
+    // The first axis last: weights (points of the other axes, sub-networks, 2) are summed against its table.
+    const rest = counts.slice(1).reduce((a, b) => a * b, 1), out = new Float64Array(counts[0] * rest), half = 2 ** (m - 1);
+    const weights = new Float64Array(2 * this.count);
+    for (let q = 0; q < rest; q++) {
+      const rows = [];
+      let left = q;
+      for (let j = m - 1; j > 0; j--) { rows[j] = left % counts[j]; left = Math.floor(left / counts[j]); }
+      for (let n = 0; n < this.count; n++) for (let first = 0; first < 2; first++) {
+        let sum = 0;
+        for (let s = 0; s < half; s++) {
+          let factor = this.coefficients[(n * 2 * half + first * half + s) * this.outputs + k];
+          for (let j = 1; j < m && factor !== 0; j++) factor *= tables[j][2 * (rows[j] * this.count + n) + ((s >> (m - 1 - j)) & 1)];
+          sum += factor;
+        }
+        weights[2 * n + first] = sum;
+      }
+      for (let p = 0; p < counts[0]; p++) {
+        let sum = 0;
+        for (let i = 0, at = 2 * p * this.count; i < 2 * this.count; i++, at++) sum += tables[0][at] * weights[i];
+        out[p * rest + q] = sum;
+      }
+    }
+    return out;
+  }
+}
+
+// --- the figure -------------------------------------------------------------------------------------------------------
+
+function viridis(part) {
+  const at = Math.min(Math.max(part, 0), 1) * (STOPS.length - 1), i = Math.min(Math.floor(at), STOPS.length - 2);
+  return STOPS[i].map((low, c) => Math.round(low + (at - i) * (STOPS[i + 1][c] - low)));
+}
+
+class LiveFigure {
+  constructor(figure) {
+    this.figure = figure;
+    this.data = JSON.parse(figure.dataset.values);
+    this.answer = this.data.subnets ? new Subnets(this.data) : new Pieces(this.data);
+    this.axes = this.data.axes;
+    this.m = this.axes.length;
+    this.at = this.data.bounds.map(([low, high]) => (low + high) / 2);
+    const time = this.axes.indexOf("t");
+    if (time >= 0) this.at[time] = this.m === 2 ? this.at[time] : this.data.bounds[time][0];
+    this.unknown = 0;
+    this.orders = this.axes.map(() => 0);
+    this.canvas = figure.querySelector("canvas");
+    this.output = figure.querySelector("output");
+    this.pad = { left: 58, right: 70, top: 14, bottom: 36 };
+    this.ranges = {};
+    this.choose(this.views()[0]);
+    this.controls();
+    figure.hidden = false;
+    const again = () => this.draw();
+    window.addEventListener("resize", again);
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+    this.draw();
+  }
+
+  // Which axes are drawn: pairs without time first, then with it, then single ones.
+  views() {
+    const own = [...this.axes.keys()], time = this.axes.indexOf("t");
+    const pairs = own.flatMap((i) => own.filter((j) => j > i).map((j) => (i === time ? [i, j] : j === time ? [j, i] : [i, j])));
+    pairs.sort((a, b) => a.includes(time) - b.includes(time));
+    return [...pairs, ...own.map((i) => [i])];
+  }
+
+  choose(view) {
+    this.view = view;
+    this.mark = null;
+    this.slid = [...this.axes.keys()].filter((j) => !view.includes(j));
+  }
+
+  derivatives() {
+    const out = [this.axes.map(() => 0)];
+    if (this.data.plain) return out;
+    for (const order of [1, 2]) this.axes.forEach((_, j) => out.push(this.axes.map((_, i) => (i === j ? order : 0))));
+    return out;
+  }
+
+  name(unknown = this.unknown, orders = this.orders) {
+    const marks = orders.map((order, j) => this.axes[j].repeat(order)).join("");
+    return this.data.unknowns[unknown] + (marks ? "_" + marks : "");
+  }
+
+  controls() {
+    const bar = this.figure.querySelector(".controls");
+    bar.replaceChildren();
+    const select = (label, options, chosen, change) => {
+      if (options.length < 2) return;
+      const box = document.createElement("label"), list = document.createElement("select");
+      box.textContent = label + " ";
+      options.forEach((text, i) => list.add(new Option(text, i, false, i === chosen)));
+      list.addEventListener("change", () => change(Number(list.value)));
+      box.append(list);
+      bar.append(box);
+    };
+    const views = this.views(), derivatives = this.derivatives();
+    select("show", this.data.unknowns, this.unknown, (i) => { this.unknown = i; this.controls(); this.draw(); });
+    select("as", derivatives.map((d) => this.name(this.unknown, d)), derivatives.findIndex((d) => String(d) === String(this.orders)),
+      (i) => { this.orders = derivatives[i]; this.draw(); });
+    select("over", views.map((v) => v.map((j) => this.axes[j]).join(", ")), views.findIndex((v) => String(v) === String(this.view)),
+      (i) => { this.choose(views[i]); this.controls(); this.draw(); });
+    for (const j of this.slid) {
+      const [low, high] = this.data.bounds[j], box = document.createElement("label"), slider = document.createElement("input"), value = document.createElement("span");
+      Object.assign(slider, { type: "range", min: 0, max: 1000, step: 1, value: Math.round((1000 * (this.at[j] - low)) / (high - low)) });
+      slider.dataset.axis = this.axes[j];
+      const told = () => { value.textContent = ` ${this.axes[j]} = ${show(this.at[j])}${this.unit(j)}`; };
+      slider.addEventListener("input", () => { this.at[j] = low + ((high - low) * slider.value) / 1000; told(); this.draw(); });
+      told();
+      box.append(slider, value);
+      bar.append(box);
+      if (this.axes[j] === "t") bar.append(this.player(j, slider));
+    }
+  }
+
+  unit(j) {
+    const unit = this.data.units && this.data.units[j];
+    return unit ? ` ${unit}` : "";
+  }
+
+  player(j, slider) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "play";
+    let playing = false;
+    button.addEventListener("click", () => {
+      playing = !playing;
+      button.textContent = playing ? "pause" : "play";
+      let last = performance.now(), part = Number(slider.value) >= 1000 ? 0 : slider.value / 1000;
+      const step = (now) => {
+        if (!playing || !button.isConnected) return;
+        part = Math.min(part + (now - last) / (1000 * PLAY_SECONDS), 1);
+        last = now;
+        slider.value = Math.round(1000 * part);
+        slider.dispatchEvent(new Event("input"));
+        if (part >= 1) { playing = false; button.textContent = "play"; } else requestAnimationFrame(step);
+      };
+      requestAnimationFrame(step);
+    });
+    return button;
+  }
+
+  // The lines of points of all axes when some are given.
+  lines(given) {
+    return this.axes.map((_, j) => given[j] || Float64Array.of(this.at[j]));
+  }
+
+  value(point, unknown = this.unknown, orders = this.orders) {
+    return this.answer.on(point.map((x) => Float64Array.of(x)), orders, unknown)[0];
+  }
+
+  // Smallest and largest value over all sliders, sampled once for each unknown and derivative.
+  range(unknown = this.unknown) {
+    const key = `${unknown}|${this.orders}`;
+    if (!this.ranges[key]) {
+      const few = Math.max(3, Math.round(4000 ** (1 / this.m)));
+      const values = this.answer.on(this.data.bounds.map(([low, high]) => line(low, high, Math.min(few, 200))), this.orders, unknown);
+      let low = Infinity, high = -Infinity;
+      for (const v of values) if (Number.isFinite(v)) { low = Math.min(low, v); high = Math.max(high, v); }
+      if (!(high > low)) [low, high] = [low - 0.5 || -0.5, low + 0.5 || 0.5];
+      this.ranges[key] = this.data.ranges && !this.orders.some(Boolean) ? this.data.ranges[unknown] : [low, high];
+    }
+    return this.ranges[key];
+  }
+
+  frame() {
+    const ratio = window.devicePixelRatio || 1, width = this.canvas.clientWidth, pad = this.pad;
+    const map = this.view.length === 2;
+    let shape = 0.5;
+    if (map && !this.view.some((j) => this.axes[j] === "t")) {
+      const [a, b] = this.view.map((j) => this.data.bounds[j][1] - this.data.bounds[j][0]);
+      shape = Math.min(Math.max(b / a, 1 / 3), 1.2);
+    }
+    const inner = { w: width - pad.left - (map ? pad.right : 14), h: Math.round((width - pad.left - pad.right) * shape) };
+    const height = inner.h + pad.top + pad.bottom;
+    this.canvas.style.height = `${height}px`;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    const c = this.canvas.getContext("2d");
+    c.scale(ratio, ratio);
+    c.font = "12px system-ui, sans-serif";
+    return { c, map, inner, width, height };
+  }
+
+  draw() {
+    if (!this.canvas.clientWidth) return;
+    const began = performance.now(), { c, map, inner, width, height } = this.frame(), pad = this.pad;
+    const color = getComputedStyle(document.body).color;
+    const [low, high] = map ? this.range() : this.shown().map((k) => this.range(k)).reduce(([a, b], [c, d]) => [Math.min(a, c), Math.max(b, d)]);
+    const [a, b] = this.view, [left, right] = this.data.bounds[a];
+    const [bottom, top] = map ? this.data.bounds[b] : [low - 0.04 * (high - low), high + 0.04 * (high - low)];
+    const px = (x) => pad.left + ((x - left) / (right - left)) * inner.w, py = (y) => pad.top + (1 - (y - bottom) / (top - bottom)) * inner.h;
+    this.plot = { px, py, left, right, bottom, top, inner };
+    c.save();
+    if (map) {
+      if (this.data.outline && this.outlined()) c.clip(this.outlinePath(px, py), "evenodd");
+      const across = line(left, right, GRID), up = line(bottom, top, GRID), values = this.answer.on(this.lines({ [a]: across, [b]: up }), this.orders, this.unknown);
+      const image = new ImageData(GRID, GRID), stride = a < b ? [GRID, 1] : [1, GRID];
+      const colors = Array.from({ length: 256 }, (_, i) => viridis(i / 255));
+      for (let i = 0; i < GRID; i++) for (let j = 0; j < GRID; j++) {
+        const value = values[i * stride[0] + j * stride[1]];
+        if (!Number.isFinite(value)) continue;
+        const at = 4 * ((GRID - 1 - j) * GRID + i), rgb = colors[Math.min(Math.max(Math.round((255 * (value - low)) / (high - low)), 0), 255)];
+        image.data[at] = rgb[0]; image.data[at + 1] = rgb[1]; image.data[at + 2] = rgb[2]; image.data[at + 3] = 255;
+      }
+      const small = document.createElement("canvas");
+      small.width = small.height = GRID;
+      small.getContext("2d").putImageData(image, 0, 0);
+      c.drawImage(small, pad.left, pad.top, inner.w, inner.h);
+      c.restore();
+      for (let i = 0; i < 100; i++) {
+        c.fillStyle = `rgb(${viridis(i / 99)})`;
+        c.fillRect(width - 56, pad.top + (1 - (i + 1) / 100) * inner.h, 12, inner.h / 100 + 1);
+      }
+    } else {
+      const across = line(left, right, CURVE);
+      c.beginPath(); c.rect(pad.left, pad.top, inner.w, inner.h); c.clip();
+      for (const k of this.shown()) {
+        const values = this.answer.on(this.lines({ [a]: across }), this.orders, k);
+        c.beginPath();
+        c.strokeStyle = COLORS[k % COLORS.length];
+        c.lineWidth = 1.8;
+        let pen = false;
+        values.forEach((value, i) => {
+          if (!Number.isFinite(value)) { pen = false; return; }
+          if (pen) c.lineTo(px(across[i]), py(value)); else c.moveTo(px(across[i]), py(value));
+          pen = true;
+        });
+        c.stroke();
+      }
+      c.restore();
+    }
+    this.beyond(c);
+    this.decorate(c, color, { low, high, map, width, height });
+    this.figure.dataset.ms = (performance.now() - began).toFixed(1);
+  }
+
+  // Unknowns whose curves share the figure.
+  shown() {
+    const alone = this.view.length === 2 || this.orders.some(Boolean) || !this.data.together.includes(this.unknown);
+    return alone ? [this.unknown] : this.data.together;
+  }
+
+  // What lies beyond the time up to which the answer can be trusted is shaded.
+  beyond(c) {
+    const time = this.axes.indexOf("t"), place = this.view.indexOf(time), until = this.data.until;
+    if (until === undefined || until === null || place < 0) return;
+    const { px, py, inner } = this.plot;
+    c.fillStyle = "rgba(128, 128, 128, 0.35)";
+    if (place === 0) c.fillRect(px(until), this.pad.top, this.pad.left + inner.w - px(until), inner.h);
+    else c.fillRect(this.pad.left, this.pad.top, inner.w, py(until) - this.pad.top);
+  }
+
+  outlined() {
+    return this.view.every((j) => this.data.outline.axes.includes(this.axes[j]));
+  }
+
+  outlinePath(px, py) {
+    const path = new Path2D(), flip = this.data.outline.axes[0] !== this.axes[this.view[0]];
+    for (const loop of this.data.outline.loops) {
+      loop.forEach(([x, y], i) => { const at = flip ? [px(y), py(x)] : [px(x), py(y)]; if (i) path.lineTo(...at); else path.moveTo(...at); });
+      path.closePath();
+    }
+    return path;
+  }
+
+  decorate(c, color, { low, high, map, width, height }) {
+    const pad = this.pad, { px, py, left, right, bottom, top, inner } = this.plot, [a, b] = this.view;
+    c.fillStyle = c.strokeStyle = color;
+    c.lineWidth = 1;
+    c.strokeRect(pad.left, pad.top, inner.w, inner.h);
+    c.textAlign = "center";
+    for (const part of [0, 0.25, 0.5, 0.75, 1]) {
+      const x = left + part * (right - left);
+      c.fillRect(px(x), pad.top + inner.h, 1, 4);
+      c.fillText(tick(x, right - left), px(x), pad.top + inner.h + 16);
+    }
+    c.fillText(this.axes[a] + this.unit(a), pad.left + inner.w / 2, height - 6);
+    c.textAlign = "right";
+    for (const part of [0, 0.25, 0.5, 0.75, 1]) {
+      const y = bottom + part * (top - bottom);
+      c.fillRect(pad.left - 4, py(y), 4, 1);
+      c.fillText(tick(y, top - bottom), pad.left - 7, py(y) + 4);
+    }
+    c.textAlign = "left";
+    if (map) {
+      c.fillText(this.axes[b] + this.unit(b), 4, pad.top + inner.h * 0.375);
+      for (const part of [0, 0.5, 1]) c.fillText(tick(low + part * (high - low), high - low), width - 40, pad.top + (1 - part) * inner.h + (part === 1 ? 10 : part ? 4 : 0));
+      c.fillText(this.name(), width - 56, pad.top + inner.h + 16);
+    } else {
+      let x = pad.left + 8;
+      for (const k of this.shown()) {
+        c.fillStyle = COLORS[k % COLORS.length];
+        c.fillText(this.name(k), x, pad.top - 3);
+        x += c.measureText(this.name(k)).width + 14;
+      }
+    }
+    if (this.mark) {
+      c.strokeStyle = color;
+      c.setLineDash([4, 3]);
+      c.beginPath();
+      c.moveTo(px(this.mark[0]), pad.top); c.lineTo(px(this.mark[0]), pad.top + inner.h);
+      if (map) { c.moveTo(pad.left, py(this.mark[1])); c.lineTo(pad.left + inner.w, py(this.mark[1])); }
+      c.stroke();
+      c.setLineDash([]);
+      if (map) this.cut(c, low, high);
+    }
+  }
+
+  // The cut along the pointer's row, drawn over the lower third of the map.
+  cut(c, low, high) {
+    const { px, inner } = this.plot, pad = this.pad, [a, b] = this.view, across = line(this.plot.left, this.plot.right, 200);
+    const values = this.answer.on(this.lines({ [a]: across, [b]: Float64Array.of(this.mark[1]) }), this.orders, this.unknown);
+    const base = pad.top + inner.h - 4, size = 0.3 * inner.h;
+    c.save();
+    if (this.data.outline && this.outlined()) c.clip(this.outlinePath(px, this.plot.py), "evenodd");
+    for (const [width, ink] of [[4, "rgba(255, 255, 255, 0.75)"], [1.6, "#c00"]]) {
+      c.beginPath();
+      let pen = false;
+      values.forEach((value, i) => {
+        if (!Number.isFinite(value)) { pen = false; return; }
+        const y = base - ((value - low) / (high - low)) * size;
+        if (pen) c.lineTo(px(across[i]), y); else c.moveTo(px(across[i]), y);
+        pen = true;
+      });
+      c.lineWidth = width; c.strokeStyle = ink; c.stroke();
+    }
+    c.restore();
+  }
+
+  read(x, y) {
+    const [a, b] = this.view, clip = (j, value) => Math.min(Math.max(value, this.data.bounds[j][0]), this.data.bounds[j][1]);
+    const point = this.at.slice();
+    point[a] = clip(a, x);
+    if (b !== undefined) point[b] = clip(b, y);
+    this.mark = this.view.map((j) => point[j]);
+    const names = this.axes.map((axis, j) => `${axis} = ${show(point[j])}${this.unit(j)}`).join(", ");
+    const { px, py } = this.plot, ratio = window.devicePixelRatio || 1;
+    const outside = b !== undefined && this.data.outline && this.outlined() &&
+      !this.canvas.getContext("2d").isPointInPath(this.outlinePath((v) => px(v) * ratio, (v) => py(v) * ratio), px(point[a]) * ratio, py(point[b]) * ratio, "evenodd");
+    const shown = this.shown();
+    const values = outside ? [] : shown.map((k) => this.value(point, k));
+    this.output.textContent = outside ? `${names}: outside the region` : `${names}: ${shown.map((k, i) => `${this.name(k)} = ${show(values[i])}`).join(", ")}`;
+    this.figure.dataset.point = JSON.stringify(point);
+    this.figure.dataset.value = JSON.stringify(values.map((v) => (Number.isFinite(v) ? v : null)));
+    this.draw();
+  }
+
+  listen() {
+    const move = (event) => {
+      const box = this.canvas.getBoundingClientRect(), { left, right, bottom, top, inner } = this.plot;
+      const x = left + ((event.clientX - box.left - this.pad.left) / inner.w) * (right - left);
+      const y = top - ((event.clientY - box.top - this.pad.top) / inner.h) * (top - bottom);
+      this.read(x, y);
+    };
+    this.canvas.addEventListener("pointermove", move);
+    this.canvas.addEventListener("pointerdown", move);
+    this.canvas.addEventListener("pointerleave", () => { this.mark = null; this.draw(); });
+    this.canvas.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      const { left, right, bottom, top } = this.plot, now = this.mark || [(left + right) / 2, (bottom + top) / 2];
+      this.read(now[0] + (step[0] * (right - left)) / 100, (now[1] ?? 0) + (step[1] * (top - bottom)) / 100);
+    });
+  }
+}
+
+document.querySelectorAll("figure.answer").forEach((figure) => {
+  figure.live = new LiveFigure(figure);
+  figure.live.listen();
+});
