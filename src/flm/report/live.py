@@ -10,9 +10,10 @@ from __future__ import annotations
 import base64
 import html
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from contourpy import contour_generator
@@ -41,18 +42,22 @@ class Live:
     """
 
     data: str
-    sampled: bool
     caption: str = ""
+    sampled: bool = False
+    kind: ClassVar[str] = "live"
 
     def _repr_html_(self) -> str:
-        folder = resources.files("flm.report.pages") / "templates"
-        read = lambda name: (folder / name).read_text(encoding="utf-8")
         figure = (
             f'<figure class="answer" data-values="{html.escape(self.data)}" hidden><div class="controls"></div>'
-            f'<canvas tabindex="0" role="img" aria-label="The solution"></canvas><output></output></figure>'
+            '<canvas tabindex="0" role="img" aria-label="The answer"></canvas><output></output></figure>'
         )
-        page = f"<!doctype html><style>{read('page.css')}</style><main>{figure}</main><script>{read('live.js')}</script>"
+        page = f"<!doctype html><style>{template('page.css')}</style>{figure}<script>{template('live.js')}</script>"
         return f'<iframe srcdoc="{html.escape(page)}" style="width: 100%; height: 30rem; border: 0"></iframe>'
+
+
+def template(name: str) -> str:
+    """A file of the pages' folder of templates."""
+    return (resources.files("flm.report.pages") / "templates" / name).read_text(encoding="utf-8")
 
 
 def live(solution: Solution, units: dict[str, str] | None = None) -> Live:
@@ -74,7 +79,18 @@ def live(solution: Solution, units: dict[str, str] | None = None) -> Live:
     named |= {"outline": outline} if outline else {}
     caption = "The formula itself is in this page: what it shows is evaluated, not read off a picture."
     note = "The answer is too large for this page: values between its samples are interpolated."
-    return Live(json.dumps(named), sampled, note if sampled else caption)
+    return Live(json.dumps(named), note if sampled else caption, sampled)
+
+
+def curves(x: np.ndarray, named: Mapping[str, np.ndarray], label: str, caption: str) -> Live:
+    """Curves by name over even points of one variable, drawn together."""
+    values = np.column_stack(list(named.values()))
+    box = [[float(x[0]), float(x[-1])]]
+    piece = {"box": box, "axes": [{"family": "samples", "count": len(x)}], "coefficients": _packed(values)}
+    data = {"axes": [label], "unknowns": list(named), "bounds": box, "pieces": [piece], "plain": True}
+    ranges = [[float(np.nanmin(v)), float(np.nanmax(v))] for v in values.T]
+    data |= {"ranges": [[a, b] if b > a else [a - 0.5, b + 0.5] for a, b in ranges], "together": list(range(len(named)))}
+    return Live(json.dumps(data), caption, sampled=True)
 
 
 def _packed(values: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from flm.series import PhaseSeries
 from flm.wording import InputError, InputTypeError, NoSeriesError, OutsideWarning, UnknownNameError, short
 
 MAX_GRID = 50_000_000  # points of a grid for other tools
+IN_NOTEBOOK = 300_000  # bytes of a live figure that a notebook shows by itself
 
 
 @dataclass(frozen=True)
@@ -326,6 +328,21 @@ class Solution(AbstractResult):
         from flm.report.figures.fields import plot_solution
 
         return plot_solution(self, **options)
+
+    def live(self, units: dict[str, str] | None = None) -> Any:
+        """The solution as a figure that a notebook evaluates: sliders, derivatives, values under the pointer.
+
+        Args:
+            units: of the axes, by name.
+        """
+        from flm.report.live import live
+
+        return live(self, units)
+
+    def _repr_html_(self) -> str:
+        figure = self.live()
+        words = f"<p>{html.escape(self.status.sentence)}</p>"
+        return words + figure._repr_html_() if len(figure.data) <= IN_NOTEBOOK else super()._repr_html_()
 
     def __repr__(self) -> str:
         lines = [

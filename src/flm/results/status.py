@@ -41,6 +41,20 @@ class Word(StrEnum):
 DOUBTFUL = frozenset({Word.NOT_FINITE, Word.TRIVIAL, Word.UNDETERMINED, Word.INCONSISTENT, Word.DIVERGED})
 
 
+# What to try next, by the word.
+ADVICE = {
+    Word.SIZE: "Raise `max_columns`, or ask for a looser tolerance.",
+    Word.STALLED: "Ask for a looser tolerance; if the estimate is infinite, look for a front, a corner or data that disagree.",
+    Word.STOPPED: "Use the answer up to that time; ask for a looser tolerance, or for a shorter time, to go further.",
+    Word.INTERRUPTED: "Solve again to go on.",
+    Word.NOT_FINITE: "Look for a division by zero or a root of a negative number in the equation.",
+    Word.TRIVIAL: "Give a source, or a condition that is not zero.",
+    Word.UNDETERMINED: "Add the conditions that are missing.",
+    Word.INCONSISTENT: "Leave out or correct the conditions that contradict each other.",
+    Word.DIVERGED: "Lower the learning rate.",
+}
+
+
 @dataclass(frozen=True)
 class Ending:
     """Why a solver stopped.
@@ -64,6 +78,11 @@ class Status(NamedTuple):
 
     def __str__(self) -> str:
         return self.sentence
+
+    @property
+    def advice(self) -> str:
+        """What to try next; empty after success."""
+        return ADVICE.get(self.word, "")
 
 
 def conclude(ending: Ending, error_estimate: float, tolerance: float) -> Status:

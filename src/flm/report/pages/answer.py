@@ -15,11 +15,14 @@ from flm.control.solution import ControlSolution
 from flm.estimators import FLMRegressor
 from flm.report.figures.control import plot_control
 from flm.report.figures.data import plot_fit
-from flm.report.figures.fields import labeled_series, plot_solution
-from flm.report.pages.layout import Curves, HeatMap, Item, Page, Picture, Request, Section, Table, Text, steps_table
-from flm.results import Errors, Solution
+from flm.report.figures.fields import labeled_series
+from flm.report.live import curves, live
+from flm.report.pages.layout import Item, Page, Picture, Request, Section, Table, Text, steps_table
+from flm.results import Errors, Solution, Status, Word
+from flm.results.status import DOUBTFUL
 from flm.wording import measured
 
+READABLE = 10.0  # times the answer's size: amplitudes up to here can be read
 TERMS, LINES = 10, 15  # of a table of a series, of a fit
 NUM_TIMES = 201  # of a table of a control law
 POINTS_PER_PERIOD, LEAST_POINTS, MOST_POINTS = 12, 401, 4001  # of the live curve of a fit
@@ -33,16 +36,15 @@ def solution_page(solution: Solution, request: Request, errors: Errors | None = 
     if errors is None and solution.exact is not None:
         errors = solution.errors()
     estimate = measured(solution.error_estimate, "not known")
-    facts = [("error estimate", estimate)]
+    facts = [("estimated relative L2 error", estimate), *_extremes(solution)]
     facts += [] if errors is None else [("relative L2 error", measured(errors.relative_l2))]
     facts += [("columns", f"{solution.num_columns:,}"), ("parameters", f"{solution.num_parameters:,}")]
     facts += [("seconds", f"{solution.seconds:.2f}")]
-    picture = Picture(plot_solution(solution, spectrum=True), "The solution, its error where known, and its spectrum.")
-    found: list[Item] = [picture, *_live(solution)]
+    found: list[Item] = [live(solution)]
     if solution.parameters:
         rows = [[n, str(p)] for n, p in solution.parameters.items()]
         found.append(Table(["parameter", "value ± standard error"], rows))
-    sure: list[Item] = [Text(f"Estimated relative error over the domain: {estimate}.")]
+    sure: list[Item] = [Text(f"Estimated relative L2 error over the domain: {estimate}.")]
     if errors is not None:
         row = [measured(v) for v in (errors.mse, errors.mae, errors.max_error, errors.relative_l2)]
         headers = ["MSE", "MAE", "largest error", "relative L2"]
@@ -50,7 +52,9 @@ def solution_page(solution: Solution, request: Request, errors: Errors | None = 
     sure += steps_table(solution.history)
     named = {"What was found": found, "The series": _terms(solution), "How sure": sure}
     sections = [Section(title, items) for title, items in named.items()]
-    return request.page(solution.status.sentence, facts, sections)
+    status = solution.status
+    shade = tone(status, solution.error_estimate)
+    return request.page(f"{status.sentence} {status.advice}".strip(), facts, sections, shade)
 
 
 def _terms(solution: Solution) -> list[Item]:
@@ -59,6 +63,9 @@ def _terms(solution: Solution) -> list[Item]:
         return [Text("This is not a plain Fourier series; flm.distill makes one of it.")]
     headers = _term_headers(solution.axes)
     items: list[Item] = []
+    size = float(np.nanmax(np.abs(solution.on_grid(21)[1])))
+    if max(float(np.abs(series.amplitudes).max()) for _, series in found) > READABLE * size:
+        return [Text("The waves of this series are far larger than their sum, so that its terms say nothing one by one.")]
     for label, series in found:
         rows = [
             [f"{t.amplitude:.6g}", f"{t.phase:.4f}"]
@@ -75,28 +82,23 @@ def _term_headers(axes: Iterable[str]) -> list[str]:
     return ["amplitude", "phase", *(f"{what} {axis}" for axis in axes for what in ("frequency", "period"))]
 
 
-def _live(solution: Solution) -> list[Item]:
-    """Values under the pointer, for one and two axes."""
-    m = len(solution.axes)
-    if m > 2:
-        return []
-    lines, values = solution.on_grid(201 if m == 1 else 101)
-    named = solution._by_unknown(values)
-    if m == 1:
-        return [Curves(lines[0], named, solution.axes[0], "Values along the solution.")]
-    flip = solution.axes[1] == "t"  # time to the right
-    across, up = (1, 0) if flip else (0, 1)
-    return [
-        HeatMap(
-            lines[across],
-            lines[up],
-            column.T if flip else column,
-            (solution.axes[across], solution.axes[up], name),
-            f"Values of {name}, from {np.nanmin(column):.4g} to {np.nanmax(column):.4g}.",
-            to_scale="t" not in solution.axes,
-        )
-        for name, column in list(named.items())[:2]
-    ]
+def tone(status: Status, error_estimate: float) -> str:
+    """How a page shows an ending: success, an answer with an estimate, or none."""
+    if status.word in (Word.CONVERGED, Word.SOLVED):
+        return "good"
+    return "doubtful" if np.isfinite(error_estimate) and status.word not in DOUBTFUL else "failed"
+
+
+def _extremes(solution: Solution) -> list[tuple[str, str]]:
+    """The range of each unknown on a grid, and where it is largest."""
+    lines, values = solution.on_grid()
+    facts = []
+    for name, column in list(solution._by_unknown(values).items())[:3]:
+        if np.isfinite(column).any():
+            top = np.unravel_index(np.nanargmax(column), column.shape)
+            where = ", ".join(f"{a} = {x[i]:.3g}" for a, x, i in zip(solution.axes, lines, top, strict=True))
+            facts.append((f"values of {name}", f"{np.nanmin(column):.4g} to {np.nanmax(column):.4g} (at {where})"))
+    return facts
 
 
 def control_page(solution: ControlSolution, request: Request) -> Page:
@@ -114,13 +116,15 @@ def control_page(solution: ControlSolution, request: Request) -> Page:
     found = [
         Text(f"The law is for {solution.starts}."),
         Picture(plot_control(solution), "States and controls along the simulated dynamics."),
-        Curves(table[:, 0], dict(zip(names[1:], table.T[1:], strict=True)), "t", f"From {where}."),
+        curves(table[:, 0], dict(zip(names[1:], table.T[1:], strict=True)), "t", f"From {where}."),
     ]
     sections = [
         Section("What was found", found),
         Section("How sure", [Text(EXCESS), *steps_table(solution.history)]),
     ]
-    return request.page(solution.status.sentence, facts, sections)
+    status = solution.status
+    shade = tone(status, solution.error_estimate)
+    return request.page(f"{status.sentence} {status.advice}".strip(), facts, sections, shade)
 
 
 def control_table(solution: ControlSolution) -> tuple[list[str], np.ndarray]:
@@ -188,5 +192,5 @@ def _curve(model: FLMRegressor, X: Any) -> list[Item]:
     mean, std = model.predict(
         type(X)({X.columns[0]: line}) if hasattr(X, "columns") else line[:, None], return_std=True
     )
-    curves = {"lower": mean - 1.96 * std, "upper": mean + 1.96 * std, "fit": mean}
-    return [Curves(line, curves, model._names[0], "The fit and the ends of its 95 % band.")]
+    named = {"lower": mean - 1.96 * std, "upper": mean + 1.96 * std, "fit": mean}
+    return [curves(line, named, model._names[0], "The fit and the ends of its 95 % band.")]

@@ -6,13 +6,10 @@ The same page can be written for other tools: Markdown, one CSV for each table, 
 from __future__ import annotations
 
 import base64
-import json
-import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,6 +20,7 @@ from matplotlib.figure import Figure
 from flm._version import __version__
 from flm.files import write_atomic, write_csv
 from flm.report.figures.style import to_png
+from flm.report.live import Live, template
 from flm.wording import measured
 
 MOST_STEPS = 60  # rows of a table of the steps of a search
@@ -74,50 +72,7 @@ class Picture:
         return "data:image/png;base64," + base64.b64encode(self.png).decode()
 
 
-@dataclass(frozen=True)
-class Curves:
-    """Curves over one variable that show their values under the pointer."""
-
-    x: Sequence[float] | np.ndarray
-    curves: Mapping[str, Sequence[float] | np.ndarray]
-    label: str = "x"
-    caption: str = ""
-    kind: ClassVar[str] = "curves"
-
-    @property
-    def data(self) -> str:
-        """What the script draws, as JSON."""
-        curves = {name: _digits(values) for name, values in self.curves.items()}
-        return json.dumps({"x": _digits(self.x), "curves": curves, "label": self.label})
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """A field over two variables that shows its value under the pointer; values (len(across), len(up)).
-
-    With `to_scale` both axes have one unit, so that a disk is round, unless one is more than three times as long.
-    """
-
-    across: Sequence[float] | np.ndarray
-    up: Sequence[float] | np.ndarray
-    values: Sequence[Sequence[float]] | np.ndarray
-    labels: tuple[str, str, str]
-    caption: str = ""
-    to_scale: bool = False
-    kind: ClassVar[str] = "heatmap"
-
-    @property
-    def data(self) -> str:
-        """What the script draws, as JSON."""
-        values = [_digits(row) for row in self.values]
-        named = {"across": _digits(self.across), "up": _digits(self.up), "values": values, "labels": self.labels}
-        if self.to_scale:
-            height = (self.up[-1] - self.up[0]) / (self.across[-1] - self.across[0])
-            named["shape"] = min(max(height, 1 / 3), 3.0)
-        return json.dumps(named)
-
-
-Item = Text | Code | Table | Picture | Curves | HeatMap
+Item = Text | Code | Table | Picture | Live
 
 
 @dataclass(frozen=True)
@@ -130,18 +85,22 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A report: a title, a sentence, key figures as (name, value) and sections."""
+    """A report: a title, a sentence, key figures as (name, value) and sections; a failure has a tone of its own."""
 
     title: str
     summary: str = ""
     facts: Sequence[tuple[str, str]] = ()
     sections: Sequence[Section] = ()
+    tone: str = ""  # "good", "doubtful" or "failed"
 
     def html(self) -> str:
         """The whole page."""
-        return _rendered(
-            "page.html", page=self, version=__version__, style=_template("page.css"), script=_template("page.js")
-        )
+        script = template("page.js") + (template("live.js") if self._is_live else "")
+        return _rendered("page.html", page=self, version=__version__, style=template("page.css"), script=script)
+
+    @property
+    def _is_live(self) -> bool:
+        return any(isinstance(item, Live) for section in self.sections for item in section.items)
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the page to a file."""
@@ -169,14 +128,10 @@ def to_markdown(page: Page, *, pictures: bool = False) -> str:
     return _rendered("page.md", page=page, pictures=pictures, stem=lambda item: stems[id(item)])
 
 
-def _template(name: str) -> str:
-    return (resources.files("flm.report.pages") / "templates" / name).read_text(encoding="utf-8")
-
-
 def _rendered(name: str, **values: object) -> str:
     escaped = name.endswith(".html")
     environment = Environment(autoescape=escaped, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_template(name)).render(values)
+    return environment.from_string(template(name)).render(values)
 
 
 def named_items(page: Page) -> Iterator[tuple[str, Table | Picture]]:
@@ -202,12 +157,14 @@ class Request:
     text: str = ""
     command: str = ""
 
-    def page(self, summary: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section]) -> Page:
+    def page(
+        self, summary: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section], tone: str = ""
+    ) -> Page:
         """The page of the answer."""
         first = [Section("What was asked", [Code(self.text)])] if self.text else []
         last = [Section("How to reproduce it", [Code(self.command)])] if self.command else []
         title = self.name.replace("_", " ")
-        return Page(title, summary[:1].upper() + summary[1:], facts, [*first, *sections, *last])
+        return Page(title, summary[:1].upper() + summary[1:], facts, [*first, *sections, *last], tone)
 
 
 def steps_table(history: Mapping[str, Any]) -> list[Table]:
@@ -218,8 +175,3 @@ def steps_table(history: Mapping[str, Any]) -> list[Table]:
     cell = lambda value: measured(value) if isinstance(value, float) else str(value)
     rows = [[cell(value) for value in row] for row in zip(*columns.values(), strict=True)]
     return [Table([name.replace("_", " ") for name in columns], rows, left=0, note="The steps of the search.")]
-
-
-def _digits(values: Iterable[float]) -> list[float | None]:
-    """Five digits, enough for a screen; None where there is no number."""
-    return [float(f"{v:.5g}") if math.isfinite(v) else None for v in values]

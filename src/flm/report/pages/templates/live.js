@@ -1,4 +1,3 @@
-"use strict";
 // A live figure: the answer itself, evaluated here. It carries pieces, each a tensor of coefficients times one family of
 // functions along each axis, or sub-networks of waves; sliders, cuts and derivatives are evaluations of that formula.
 const COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];

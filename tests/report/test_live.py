@@ -1,0 +1,126 @@
+"""Live figures: what the page evaluates is what Python evaluates, to the last digits, and sliders move it."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import flm
+from flm.report.live import live
+from flm.report.pages.layout import Page, Section
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+PROBE = """<script>
+window.addEventListener("load", () => {
+  const figure = document.querySelector("figure.answer"), live = figure.live, found = {};
+  found.values = POINTS.map(([point, unknown, orders]) => live.value(point, unknown, orders));
+  const canvas = figure.querySelector("canvas"), box = canvas.getBoundingClientRect();
+  canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + 0.6 * box.width, clientY: box.top + 0.4 * box.height }));
+  const pointed = () => ({ point: JSON.parse(figure.dataset.point), value: JSON.parse(figure.dataset.value) });
+  found.pointed = [pointed()];
+  for (const slider of figure.querySelectorAll("input[type=range]")) {
+    slider.value = 700;
+    slider.dispatchEvent(new Event("input"));
+    canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft" }));
+    found.pointed.push(pointed());
+  }
+  found.milliseconds = Number(figure.dataset.ms);
+  found.wide = document.documentElement.scrollWidth > window.innerWidth;
+  found.errors = window.errors;
+  const out = document.createElement("pre");
+  out.id = "probe";
+  out.textContent = JSON.stringify(found);
+  document.body.append(out);
+});
+</script></body>"""
+WATCH = """<head><script>window.errors = []; window.onerror = (message) => { window.errors.push(message); };</script>"""
+
+
+def heat_on_a_square():
+    sides = [flm.dirichlet(side) for side in ("x=0", "x=1", "y=0", "y=1")]
+    return flm.PDE(
+        flm.Box(x=(0, 1), y=(0, 1), t=(0, 1)),
+        lambda u_t, u_xx, u_yy: u_t - 0.05 * (u_xx + u_yy),
+        [flm.initial(lambda x, y: jnp.sin(np.pi * x) * jnp.sin(2 * np.pi * y)), *sides],
+    )
+
+
+def ring():
+    return flm.PDE(
+        flm.Disk(x=0, y=0, radius=1) - flm.Disk(x=0.2, y=0, radius=0.3),
+        lambda u_xx, u_yy: u_xx + u_yy - 4,
+        [flm.dirichlet("boundary", lambda x, y: x**2 + y**2)],
+    )
+
+
+SOLVED = {
+    "one piece": lambda: flm.solve(flm.problems.heat(), 1e-6),
+    "sub-networks": lambda: flm.solve(flm.problems.heat(), num_subnets=9),
+    "a region": lambda: flm.solve(ring(), 1e-6),
+    "a march": lambda: flm.solve(flm.problems.korteweg_de_vries(0.05), 1e-4, method="march"),
+    "a system": lambda: flm.solve(flm.problems.lotka_volterra(5.0), 1e-4),
+    "a square in time": lambda: flm.solve(heat_on_a_square(), 1e-4),
+}
+
+
+def browsed(solution, tmp_path, points, width=900):
+    page = Page("A live figure", sections=[Section("Live", [live(solution)])]).html()
+    path = tmp_path / "page.html"
+    probe = PROBE.replace("POINTS", json.dumps(points))
+    path.write_text(page.replace("<head>", WATCH, 1).replace("</body>", probe), encoding="utf-8")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    flags += [f"--window-size={width},900", "--virtual-time-budget=20000", "--dump-dom"]
+    done = subprocess.run([CHROMIUM, *flags, path.as_uri()], capture_output=True, text=True, timeout=240, check=True)
+    match = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, re.S)
+    assert match, "the script of the page did not run to its end"
+    return json.loads(html.unescape(match.group(1)))
+
+
+@needs_browser
+@pytest.mark.parametrize("kind", SOLVED)
+def test_the_page_evaluates_the_answer(kind, tmp_path):
+    solution, m = (found := SOLVED[kind]()), len(found.axes)
+    draw = np.random.default_rng(1).uniform(*np.asarray(solution.reach).T, (60, m))
+    points = draw[solution.domain.contains(draw)][:6]
+    orders = [tuple(order * (i == j) for i in range(m)) for order in (1, 2) for j in range(m)]
+    orders = [(0,) * m, *orders]
+    unknowns = range(len(solution.unknowns))
+    asked = [(p.tolist(), k, d) for p in points for k in unknowns for d in orders]
+    found = browsed(solution, tmp_path, asked, width=390)
+    jets = np.asarray(solution.model.jets(points, orders)).reshape(len(orders), len(points), -1)
+    wanted = np.array([jets[a, i, k] for i in range(len(points)) for k in unknowns for a in range(len(orders))])
+    sizes = np.array([np.abs(jets[a, :, k]).max() for _ in points for k in unknowns for a in range(len(orders))])
+    assert np.max(np.abs(np.array(found["values"], float) - wanted) / sizes) < 1e-9
+    for place in found["pointed"]:
+        values = np.asarray(solution(np.array([place["point"]]))).ravel()
+        if place["value"]:  # the pointer may be outside of a region
+            shown = values if len(place["value"]) == len(values) else values[:1]
+            np.testing.assert_allclose(place["value"], shown, rtol=1e-9, atol=1e-12)
+    assert len(found["pointed"]) == 1 + max(m - 2, 0)
+    assert found["errors"] == []
+    assert not found["wide"]
+
+
+def test_a_large_answer_is_sampled_and_says_so():
+    solution = flm.solve(flm.problems.heat(), 1e-4)
+    assert not live(solution).sampled
+    import flm.report.live as module
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MOST_BYTES", 100)
+        sampled = live(solution)
+    assert sampled.sampled
+    assert "interpolated" in sampled.caption
+
+
+def test_a_notebook_shows_the_figure_with_the_status():
+    solution = flm.solve(flm.problems.heat(), 1e-4)
+    text = solution._repr_html_()
+    assert "converged" in text
+    assert "<iframe" in text
