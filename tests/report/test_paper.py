@@ -94,7 +94,7 @@ def test_the_parts_of_the_paper_are_all_there(page):
 
 
 def test_what_is_missing_is_a_dash_and_failures_are_told():
-    assert [s.title for s in paper_page(Plan(), {}, "").sections][-2:] == ["Left out", "How to reproduce it"]
+    assert [s.title for s in paper_page(Plan(), {}, "flm paper").sections][-2:] == ["Left out", "How to reproduce it"]
     rows = stored(PLAN, lambda d: d["problem"] == "heat")
     failed = PLAN.solve("poisson", 49)
     rows[run_key(failed)] = Row(run_key(failed), "failed", failed, {"reason": "MemoryError: no room"}, 0.0)

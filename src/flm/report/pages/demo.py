@@ -41,9 +41,9 @@ class Stop:
 
     def row(self) -> list[str]:
         """Cells of the table, as `HEADERS`."""
-        numbers = (self.ours, self.paper, self.found.tolerance, self.found.error_estimate)
-        shown = [f"{v:.2g}" if v > 1e-4 else f"{v:.2e}" for v in numbers]
-        return [self.name, self.measure, *shown, f"{self.found.seconds:.1f}"]
+        shown = [f"{v:.2g}" if v > 1e-4 else f"{v:.2e}" for v in (self.ours, self.paper)]
+        sure = [f"{self.found.tolerance:.0e}", f"{self.found.error_estimate:.1e}", f"{self.found.seconds:.1f}"]
+        return [self.name, self.measure, *shown, *sure]
 
     def record(self) -> dict[str, object]:
         """For machines."""
