@@ -13,9 +13,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from contourpy import contour_generator
 
 from flm.domains import AbstractDomain, Box, Product
@@ -93,12 +94,12 @@ def curves(x: np.ndarray, named: Mapping[str, np.ndarray], label: str, caption: 
     return Live(json.dumps(data), caption, sampled=True)
 
 
-def _packed(values: Any) -> str:
+def _packed(values: npt.ArrayLike) -> str:
     """Numbers as text: float64, little endian, base64."""
     return base64.b64encode(np.ascontiguousarray(values, "<f8").tobytes()).decode()
 
 
-def _formula(solution: Solution) -> dict[str, Any] | None:
+def _formula(solution: Solution) -> dict[str, object] | None:
     """The model's own numbers; None where a browser cannot evaluate them."""
     model = solution.model
     if isinstance(model, PiecewiseFLM):
@@ -112,7 +113,7 @@ def _formula(solution: Solution) -> dict[str, Any] | None:
     return None
 
 
-def _pieces(model: PiecewiseFLM) -> list[dict[str, Any]]:
+def _pieces(model: PiecewiseFLM) -> list[dict[str, object]]:
     lower, upper, blocks = (np.asarray(a) for a in (model.lower, model.upper, model.coefficients))
     axes = [{"family": "legendre", "count": n} for n in blocks.shape[1:-1]]
     return [
@@ -121,7 +122,7 @@ def _pieces(model: PiecewiseFLM) -> list[dict[str, Any]]:
     ]
 
 
-def _windows(model: MarchedFLM) -> dict[str, Any]:
+def _windows(model: MarchedFLM) -> dict[str, object]:
     pieces = []
     for box, block in zip(model.boxes, model.coefficients, strict=True):
         block, axes = np.asarray(block), []
@@ -141,7 +142,7 @@ def _windows(model: MarchedFLM) -> dict[str, Any]:
     return {"pieces": pieces, "lift": _packed(lift)}
 
 
-def _samples(solution: Solution) -> dict[str, Any]:
+def _samples(solution: Solution) -> dict[str, object]:
     """Values on an even grid; those outside of a region are left out by its outline."""
     m = len(solution.axes)
     count = max(3, int((SAMPLES / len(solution.unknowns)) ** (1 / m)))
@@ -160,7 +161,7 @@ def _ranges(solution: Solution) -> list[list[float]]:
     return [[low, high] if high > low else [low - 0.5, high + 0.5] for low, high in pairs]
 
 
-def _outline(domain: AbstractDomain | None) -> dict[str, Any] | None:
+def _outline(domain: AbstractDomain | None) -> dict[str, object] | None:
     """Closed lines around a planar region, traced on a grid, and the names of its two axes."""
     region = domain.left if isinstance(domain, Product) else domain
     if region is None or isinstance(region, Box) or len(region.axes) != 2:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +22,9 @@ from flm.models.pieces import AbstractPieces
 from flm.results.result import AbstractResult, optional_module
 from flm.series import PhaseSeries
 from flm.wording import InputError, InputTypeError, NoSeriesError, OutsideWarning, UnknownNameError, short
+
+if TYPE_CHECKING:
+    from flm.report.live import Live
 
 MAX_GRID = 50_000_000  # points of a grid for other tools
 IN_NOTEBOOK = 300_000  # bytes of a live figure that a notebook shows by itself
@@ -329,7 +332,7 @@ class Solution(AbstractResult):
 
         return plot_solution(self, **options)
 
-    def live(self, units: dict[str, str] | None = None) -> Any:
+    def live(self, units: dict[str, str] | None = None) -> Live:
         """The solution as a figure that a notebook evaluates: sliders, derivatives, values under the pointer.
 
         Args:
