@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from flm.domains.piece import Patch, Piece, join
 from flm.domains.sequences import unit_points
-from flm.domains.where import parse_where, place_text
-from flm.wording import InputError, check_count, number_text, short
+from flm.language.expressions import ExpressionError, compile_expression
+from flm.wording import InputError, check_count, did_you_mean, number_text, short
 
 if TYPE_CHECKING:
     from jax import Array
@@ -59,7 +59,7 @@ class AbstractDomain(ABC):
 
     @property
     def centroid(self) -> np.ndarray:
-        """The center of mass, (m,); estimated by sampling where no formula is known."""
+        """The center of mass, (m,), from a few thousand points inside."""
         return self.interior(4096, seed=0, warp=False).mean(axis=0)
 
     @property
@@ -111,7 +111,7 @@ class AbstractDomain(ABC):
         return jax.pure_callback(inside, shape, jax.lax.stop_gradient(points), vmap_method="expand_dims")
 
     def interior(self, n: int, *, seed: int, warp: bool = True) -> np.ndarray:
-        """`n` points strictly inside, (n, m): scrambled Sobol points over the bounds, those outside rejected.
+        """`n` points strictly inside, (n, m): scrambled Halton points over the bounds, those outside rejected.
 
         Args:
             n: How many points.
@@ -274,6 +274,34 @@ def check_axes(names: Sequence[str]) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         raise InputError(f"`axes` must be distinct; got {', '.join(names)}.")
     return tuple(names)
+
+
+def parse_where(where: str, axes: Sequence[str]) -> dict[str, float | str]:
+    """The pinned axes of a place such as "x=0, t=min" or "t=2*pi", in the order of `axes`: {"x": 0.0, "t": "min"}."""
+    pinned: dict[str, float | str] = {}
+    for part in where.split(","):
+        name, equals, text = (piece.strip() for piece in part.partition("="))
+        try:
+            value = text if text in ("min", "max") else compile_expression(text if equals else "").constant()
+        except ExpressionError:
+            raise InputError(
+                f'`where` must be a place like "{axes[0]}=0", "{axes[0]}=min" or "boundary"; got {where!r}. '
+                "Values are min, max and numbers such as 2*pi."
+            ) from None
+        if name not in axes:
+            raise InputError(
+                f"`where` must name an axis of the domain ({', '.join(axes)}); got {name!r} in {where!r}."
+                + did_you_mean(name, axes)
+            )
+        if name in pinned:
+            raise InputError(f"`where` must pin each axis once; got {name!r} twice in {where!r}.")
+        pinned[name] = value
+    return {axis: pinned[axis] for axis in axes if axis in pinned}
+
+
+def place_text(fixed: dict[str, float]) -> str:
+    """The canonical name of a place: "x=0, t=1"."""
+    return ", ".join(f"{axis}={number_text(value)}" for axis, value in fixed.items())
 
 
 def _combine(operation: str, left: AbstractDomain, right: AbstractDomain) -> "Combination":

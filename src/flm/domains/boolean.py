@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flm.domains.base import EDGE, AbstractDomain
-from flm.domains.outline import NotHeld
+from flm.domains.box import NotHeld
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import Corner
 from flm.wording import InputError, InputTypeError
@@ -130,7 +130,7 @@ class Combination(AbstractDomain):
             for piece in shape.pieces:
                 both = [patch.cut(outward) for patch in piece.patches + tuple(map(_flip, piece.patches))]
                 if patches := tuple(patch for patch in both if patch is not None):
-                    pieces.append(replace(piece, patches=patches, shares=None))
+                    pieces.append(replace(piece, patches=patches))
         return tuple(pieces)
 
     @cached_property

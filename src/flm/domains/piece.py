@@ -4,6 +4,7 @@ A piece is a list of patches; a patch is a chart from the unit cube, (n, d) → 
 that keeps part of it. Everything that cuts a boundary (booleans, `restrict`) only adds such a rule.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from flm.domains.evaluate import check_arguments
 from flm.domains.sequences import split, unit_points
 from flm.wording import InputError, InputTypeError
 
@@ -33,6 +33,7 @@ class Patch:
         chart: Area-preserving up to a constant, so that uniform coordinates give uniform points.
         ends: Per coordinate of the chart, whether it has ends (see `unit_points`).
         measure: Length or area of the part that is kept.
+        weight: The part's share of the points of a piece; None: its measure.
         keep: Which points belong to the patch, of (points, normals); None keeps all.
     """
 
@@ -40,6 +41,7 @@ class Patch:
     ends: tuple[bool, ...]
     measure: float
     keep: Keep | None = None
+    weight: float | None = None
 
     def sample(self, n: int, *, seed: int, warp: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Exactly `n` points of the patch and their normals."""
@@ -80,7 +82,6 @@ class Piece:
         patches: What the piece is made of.
         fixed: Pinned axes and their values; empty for curved pieces.
         owner: The shape that this piece came from.
-        shares: How samples are shared between patches; None: by measure.
     """
 
     name: str
@@ -89,7 +90,6 @@ class Piece:
     patches: tuple[Patch, ...] = field(repr=False, compare=False)
     fixed: dict[str, float] = field(default_factory=dict, hash=False)
     owner: "AbstractDomain | None" = field(default=None, repr=False, compare=False)
-    shares: tuple[float, ...] | None = field(default=None, repr=False, compare=False)
 
     @property
     def measure(self) -> float:
@@ -110,7 +110,8 @@ class Piece:
         if n < 1:
             raise InputError(f"`n` must be at least 1; got {n}.")
         lone = [1] * len(self.patches)  # the two ends of a line: one point each
-        counts = split(n, self.shares or [patch.measure for patch in self.patches]) if self.dimension else lone
+        weights = [patch.measure if patch.weight is None else patch.weight for patch in self.patches]
+        counts = split(n, weights) if self.dimension else lone
         parts = [p.sample(k, seed=seed, warp=warp) for p, k in zip(self.patches, counts, strict=True) if k]
         return np.concatenate([p for p, _ in parts]), np.concatenate([v for _, v in parts])
 
@@ -136,17 +137,9 @@ class Piece:
 
     def cut(self, keep: Keep, *, name: str | None = None) -> "Piece | None":
         """The part of the piece where `keep(points, normals)` holds, or None when nothing remains."""
-        shares = self.shares or [None] * len(self.patches)
-        cuts = [(patch.cut(keep), share) for patch, share in zip(self.patches, shares, strict=True)]
-        left = [(patch, share) for patch, share in cuts if patch is not None]
-        if not left:
-            return None
-        return replace(
-            self,
-            name=name or self.name,
-            patches=tuple(patch for patch, _ in left),
-            shares=None if self.shares is None else tuple(share for _, share in left),
-        )
+        cuts = [patch.cut(keep) for patch in self.patches]
+        left = tuple(patch for patch in cuts if patch is not None)
+        return replace(self, name=name or self.name, patches=left) if left else None
 
 
 def join(name: str, pieces: Sequence[Piece], *, equal: bool = False) -> Piece:
@@ -154,11 +147,23 @@ def join(name: str, pieces: Sequence[Piece], *, equal: bool = False) -> Piece:
     if len(pieces) == 1 and pieces[0].name == name:
         return pieces[0]
     owners = {id(piece.owner): piece.owner for piece in pieces}
+    parts = [(patch, len(piece.patches)) for piece in pieces for patch in piece.patches]
     return Piece(
         name=name,
         axes=pieces[0].axes,
         dimension=max(piece.dimension for piece in pieces),
-        patches=tuple(patch for piece in pieces for patch in piece.patches),
+        patches=tuple(replace(patch, weight=1.0 / count) if equal else patch for patch, count in parts),
         owner=next(iter(owners.values())) if len(owners) == 1 else None,
-        shares=tuple(1.0 / len(piece.patches) for piece in pieces for _ in piece.patches) if equal else None,
     )
+
+
+def check_arguments(function: Callable[..., object], names: Sequence[str], what: str) -> list[str]:
+    """The positional arguments of `function`, refused unless all are among `names`."""
+    parameters = inspect.signature(function).parameters.values()
+    arguments = [p.name for p in parameters if p.default is p.empty]
+    if unknown := [name for name in arguments if name not in names]:
+        raise InputError(
+            f"`{what}` must be a function of {', '.join(names)}; got the argument{'s' * (len(unknown) > 1)} "
+            f"{', '.join(unknown)}."
+        )
+    return arguments
