@@ -239,15 +239,17 @@ def signed_area(vertices: np.ndarray) -> float:
 
 
 def distance_to(vertices: np.ndarray, points: np.ndarray, reach: float) -> np.ndarray:
-    """The distance of each point to the nearest side, (P,); infinite where it is more than `reach`."""
-    distance, order = np.full(len(points), np.inf), np.argsort(points[:, 1])
-    y = points[order, 1]
-    for start, end in zip(vertices, np.roll(vertices, -1, axis=0), strict=True):
-        low, high = np.searchsorted(y, [min(start[1], end[1]) - reach, max(start[1], end[1]) + reach])
-        near, side = order[low:high], end - start
-        along = np.clip((points[near] - start) @ side / (side @ side), 0.0, 1.0)
-        found = np.linalg.norm(points[near] - start - along[:, None] * side, axis=1)
-        distance[near] = np.minimum(distance[near], np.where(found <= reach, found, np.inf))
+    """The distance of each point to the nearest side, (P,); sides more than `reach` above or below are left out."""
+    square, order = np.full(len(points), np.inf), np.argsort(points[:, 1])
+    x, y = points[order].T
+    for (x0, y0), (x1, y1) in zip(vertices, np.roll(vertices, -1, axis=0), strict=True):
+        near = slice(*np.searchsorted(y, [min(y0, y1) - reach, max(y0, y1) + reach]))
+        right, up = x[near] - x0, y[near] - y0
+        along = np.clip((right * (x1 - x0) + up * (y1 - y0)) / ((x1 - x0) ** 2 + (y1 - y0) ** 2), 0.0, 1.0)
+        found = (right - along * (x1 - x0)) ** 2 + (up - along * (y1 - y0)) ** 2
+        np.minimum(square[near], found, out=square[near])
+    distance = np.empty_like(square)
+    distance[order] = np.sqrt(square)
     return distance
 
 
