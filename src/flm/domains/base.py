@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from flm.domains.piece import Patch, Piece, join
-from flm.domains.sequences import unit_points
 from flm.language.expressions import ExpressionError, compile_expression
 from flm.wording import InputError, check_count, did_you_mean, number_text, short
 
@@ -121,15 +120,21 @@ class AbstractDomain(ABC):
         check_count("n", n, 1)
         if not isinstance(seed, int | np.integer):
             raise InputError(f"`seed` must be an integer; got {seed!r}.")
-        tried = n if self._fills_bounds else int(n / max(self._filling, 1e-3)) + 8
-        while True:
-            points = self._in_bounds(unit_points(tried, (True,) * len(self.axes), seed=seed, warp=warp))
-            inside = points if self._fills_bounds else points[self.level(points) < 0.0]
-            if len(inside) >= n:
-                return inside[:n]
-            if tried > 2**24:
-                raise InputError(f"`n` must be fewer points than this thin region can give; got {n}.")
-            tried *= 2
+        return self.solid.sample(n, seed=seed, warp=warp)[0]
+
+    @cached_property
+    def solid(self) -> Patch:
+        """The inside as a patch over the bounds, without normals; its measure is 0 where no point of it is found."""
+        low, high = self.bounds.T
+        margin = np.maximum(1e-13 * (high - low), np.spacing(np.maximum(abs(low), abs(high))))
+
+        def chart(unit):
+            points = np.clip(low + (high - low) * unit, low + margin, high - margin)  # strictly inside after rounding
+            return points, np.zeros_like(points)
+
+        box = Patch(chart, (True,) * len(low), float(np.prod(high - low)))
+        inside = lambda points, normals: self.level(points) < 0.0
+        return box if self._fills_bounds else box.cut(inside) or replace(box, measure=0.0, keep=inside)
 
     def grid(self, shape: int | Sequence[int]) -> np.ndarray:
         """An even grid over the bounds, end points included, (prod(shape), m), last axis fastest; only points inside.
@@ -195,18 +200,6 @@ class AbstractDomain(ABC):
         return array
 
     _fills_bounds = False
-
-    @cached_property
-    def _filling(self) -> float:
-        """The share of the bounding box that is inside."""
-        points = self._in_bounds(unit_points(4096, (True,) * len(self.axes), seed=0, warp=False))
-        return float(np.mean(self.level(points) < 0.0))
-
-    def _in_bounds(self, unit: np.ndarray) -> np.ndarray:
-        """Points of the unit cube mapped to the bounds, strictly inside them after rounding."""
-        low, high = self.bounds.T
-        margin = np.maximum(1e-13 * (high - low), np.spacing(np.maximum(abs(low), abs(high))))
-        return np.clip(low + (high - low) * unit, low + margin, high - margin)
 
     def _boundary(self) -> Piece:
         return join("boundary", self.pieces)

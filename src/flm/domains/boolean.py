@@ -49,7 +49,7 @@ class Combination(AbstractDomain):
                 f"got {', '.join(self.left.axes)} and {', '.join(self.right.axes)}."
             )
         low, high = self.bounds.T
-        if np.any(low >= high) or self._filling == 0.0:
+        if np.any(low >= high) or self.solid.measure == 0.0:
             raise InputError(f"`{self.operation}` must leave a region; got an empty one: {self!r}.")
 
     @property

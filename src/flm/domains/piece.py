@@ -56,7 +56,9 @@ class Patch:
                 kept = kept[((np.arange(n) + 0.5) * (len(kept) / max(n, 1))).astype(int)]
                 return points[kept], normals[kept]
             if tried >= _LARGEST:
-                raise InputError(f"`n` must be fewer points than this sliver of a boundary can give; got {n}.")
+                raise InputError(
+                    f"`n` must be fewer points than this sliver of a domain or a boundary can give; got {n}."
+                )
             tried = min(_LARGEST, 1 + int(1.02 * tried * max(1.0, n / max(len(kept), 1))))
 
     def cut(self, keep: Keep) -> "Patch | None":

@@ -57,20 +57,16 @@ class Names:
             *(Reference("axis", self.axes.index(name), ()) for _ in range(name in self.axes)),
             *(Reference("parameter", self.parameters.index(name), ()) for _ in range(name in numbers)),
         ]
-        for index, field in enumerate(self.fields, len(self.unknowns)):
-            prefix, _, suffix = name.partition(f"{field.name}_")
-            if name == field.name or (not prefix and suffix):
-                for alpha in sorted(splits(suffix, field.axes)):
-                    along = dict(zip(field.axes, alpha, strict=True))
-                    found.append(Reference("jet", index, tuple(along.get(axis, 0) for axis in self.axes)))
-        for index, unknown in enumerate(self.unknowns):
-            if name == unknown:
-                found.append(Reference("jet", index, (0,) * len(self.axes)))
-            elif name.startswith(f"{unknown}_"):
-                suffix = name[len(unknown) + 1 :]
-                found += [Reference("jet", index, alpha) for alpha in sorted(splits(suffix, self.axes))]
-                if self.normals and suffix == "n":
-                    found.append(Reference("normal derivative", index, ()))
+        functions = [Field(unknown, self.axes) for unknown in self.unknowns] + list(self.fields)
+        for index, function in enumerate(functions):
+            if name != function.name and not name.startswith(f"{function.name}_"):
+                continue
+            suffix = name[len(function.name) + 1 :]
+            for alpha in sorted(splits(suffix, function.axes)):
+                along = dict(zip(function.axes, alpha, strict=True))
+                found.append(Reference("jet", index, tuple(along.get(axis, 0) for axis in self.axes)))
+            if self.normals and suffix == "n" and index < len(self.unknowns):
+                found.append(Reference("normal derivative", index, ()))
         if self.normals and name[:1] == "n" and name[1:] in self.axes:
             found.append(Reference("normal", self.axes.index(name[1:]), ()))
         if len(found) == 1:
@@ -176,17 +172,9 @@ def as_named(value: float | Callable[..., Value] | Named, where: str) -> Named:
 class Linearized(NamedTuple):
     """A residual at points, and its derivatives by each of its jets and by each parameter of the problem."""
 
-    value: Float[np.ndarray, "P"]
-    by_jet: Float[np.ndarray, "A P"]
-    by_parameter: Float[np.ndarray, "Q P"]
-
-
-class Traced(NamedTuple):
-    """The same before it is compiled."""
-
-    value: Float[Array, "P"]
-    by_jet: Float[Array, "A P"]
-    by_parameter: Float[Array, "Q P"]
+    value: Float[Numbers, "P"]
+    by_jet: Float[Numbers, "A P"]
+    by_parameter: Float[Numbers, "Q P"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +244,7 @@ class Residual:
             )
         return jnp.broadcast_to(value, (len(points),))
 
-    def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Traced:
+    def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Linearized:
         """`linearize` without compiling: the function is elementwise, so one tangent of ones serves all points."""
         call = lambda j, q: self(points, j, q, normals)
 
@@ -265,10 +253,10 @@ class Residual:
             return jnp.stack(rows) if rows else jnp.zeros((0, len(points)))
 
         by_jet = slopes(lambda j: call(j, parameters), jets)
-        return Traced(call(jets, parameters), by_jet, slopes(lambda q: call(jets, q), parameters))
+        return Linearized(call(jets, parameters), by_jet, slopes(lambda q: call(jets, q), parameters))
 
     @cached_property
-    def _compiled(self) -> Callable[[Numbers, Numbers, Numbers, Numbers], Traced]:
+    def _compiled(self) -> Callable[[Numbers, Numbers, Numbers, Numbers], Linearized]:
         return jax.jit(self.derivatives) if self.traceable else self.derivatives
 
     @cached_property
