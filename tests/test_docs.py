@@ -82,7 +82,9 @@ def test_every_public_name_has_an_example():
     }:  # a study's names are shown in docs/studies.md; torch is an extra
         names |= {f"flm.{module}.{name}": value for name, value in offered(module).items()}
     named = flm.problems.catalogue(("pde",)).values()  # built and compared with their exact solutions in tests/pde
-    missing = [n for n, v in names.items() if callable(v) and v not in named and ">>> " not in (inspect.getdoc(v) or "")]
+    missing = [
+        n for n, v in names.items() if callable(v) and v not in named and ">>> " not in (inspect.getdoc(v) or "")
+    ]
     assert len(names) > 100
     assert not missing
 

@@ -89,8 +89,7 @@ class AbstractDomain(ABC):
     def stored(self, *, outward: bool = True) -> "AbstractDomain":
         """The domain as a file holds it, without code: itself, or an outline of it.
 
-        Args:
-            outward: Whether an outline may be too large by what it misses, or too small: what is cut out must not grow.
+        By what it misses an outline is too large, too small unless `outward`: what is cut out must not grow.
         """
         return self
 
@@ -112,10 +111,7 @@ class AbstractDomain(ABC):
     def interior(self, n: int, *, seed: int, warp: bool = True) -> np.ndarray:
         """`n` points strictly inside, (n, m): scrambled Halton points over the bounds, those outside rejected.
 
-        Args:
-            n: How many points.
-            seed: The same seed gives the same points.
-            warp: Denser towards the faces of the bounding box (arcsine density), as least squares wants it.
+        With `warp` they are denser towards the faces of the bounding box (arcsine density), as least squares wants it.
         """
         check_count("n", n, 1)
         if not isinstance(seed, int | np.integer):
@@ -137,10 +133,9 @@ class AbstractDomain(ABC):
         return box if self._fills_bounds else box.cut(inside) or replace(box, measure=0.0, keep=inside)
 
     def grid(self, shape: int | Sequence[int]) -> np.ndarray:
-        """An even grid over the bounds, end points included, (prod(shape), m), last axis fastest; only points inside.
+        """An even grid over the bounds, ends included, (P, m), last axis fastest; only the points inside.
 
-        Args:
-            shape: Points per axis, one number for all axes or one each.
+        `shape` is how many points each axis has, one number for all axes or one each.
         """
         sizes = (shape,) * len(self.axes) if isinstance(shape, int | np.integer) else tuple(shape)
         if len(sizes) != len(self.axes) or not all(isinstance(k, int | np.integer) and k >= 2 for k in sizes):
@@ -155,12 +150,8 @@ class AbstractDomain(ABC):
     def piece(self, where: "str | Piece | AbstractDomain") -> Piece:
         """The part of the domain that `where` names.
 
-        Args:
-            where: "x=0", "x=min", "x=0, y=1" (faces, edges, points and interior planes), "boundary", or a shape:
-                the part of the boundary that came from it.
-
-        Raises:
-            ValueError: There is no such place; the message lists those that exist.
+        It is "x=0", "x=min", "x=0, y=1" (faces, edges, points and interior planes), "boundary", or a shape: the part of the
+        boundary that came from it.
         """
         if isinstance(where, Piece):
             return where

@@ -24,17 +24,9 @@ class Combination(AbstractDomain):
     The level is a maximum or minimum of levels. The boundary needs no tracing: a boundary point p of one of the shapes,
     with unit normal ν, is a boundary point of the combination when exactly one of p ± εν is inside it; the normal that
     points outside is outward, so it turns around on a subtracted shape.
-
-    Args:
-        operation: "-", "&" or "|".
-        left: A domain.
-        right: A domain with the same axes.
-
-    Raises:
-        ValueError: The axes differ, or nothing is left.
     """
 
-    operation: str
+    operation: str  # "-", "&" or "|"
     left: AbstractDomain
     right: AbstractDomain
 

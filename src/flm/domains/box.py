@@ -127,14 +127,9 @@ class Box(AbstractDomain):
 
 @dataclass(frozen=True, init=False, repr=False)
 class NotHeld(Box):
-    """The bounds of a region that a file does not hold, because it was code in three variables or more.
+    """The bounds of a region that a file does not hold, because it was code in three variables or more."""
 
-    Args:
-        bounds: The interval of each axis.
-        source: What the region was.
-    """
-
-    source: str
+    source: str  # what the region was
 
     def __init__(self, bounds: Mapping[str, tuple[float, float]], source: str):
         super().__init__(**bounds)

@@ -27,21 +27,13 @@ _LARGEST = 2**22  # points tried before a patch counts as too thin to sample
 
 @dataclass(frozen=True)
 class Patch:
-    """A chart of part of a boundary: unit cube → (points (n, m), unit normals (n, m)).
+    """A chart of part of a boundary: unit cube → (points (n, m), unit normals (n, m))."""
 
-    Args:
-        chart: Area-preserving up to a constant, so that uniform coordinates give uniform points.
-        ends: Per coordinate of the chart, whether it has ends (see `unit_points`).
-        measure: Length or area of the part that is kept.
-        weight: The part's share of the points of a piece; None: its measure.
-        keep: Which points belong to the patch, of (points, normals); None keeps all.
-    """
-
-    chart: Chart
-    ends: tuple[bool, ...]
-    measure: float
-    keep: Keep | None = None
-    weight: float | None = None
+    chart: Chart  # area-preserving up to a constant, so that uniform coordinates give uniform points
+    ends: tuple[bool, ...]  # for each coordinate of the chart, whether it has ends (see `unit_points`)
+    measure: float  # length or area of the part that is kept
+    keep: Keep | None = None  # which points belong to the patch, of (points, normals); None keeps all
+    weight: float | None = None  # its share of the points of a piece; None: its measure
 
     def sample(self, n: int, *, seed: int, warp: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Exactly `n` points of the patch and their normals."""
@@ -75,23 +67,14 @@ class Patch:
 
 @dataclass(frozen=True)
 class Piece:
-    """A named part of a domain's boundary (or a plane, an edge or a point of it), with outward normals.
+    """A named part of a domain's boundary (or a plane, an edge or a point of it), with outward normals."""
 
-    Args:
-        name: Canonical, e.g. "x=0", "x=0, t=1", "boundary".
-        axes: The domain's axes.
-        dimension: Free dimensions; 0 is a single point.
-        patches: What the piece is made of.
-        fixed: Pinned axes and their values; empty for curved pieces.
-        owner: The shape that this piece came from.
-    """
-
-    name: str
+    name: str  # canonical: "x=0", "x=0, t=1", "boundary"
     axes: tuple[str, ...]
-    dimension: int
+    dimension: int  # free dimensions; 0 is a single point
     patches: tuple[Patch, ...] = field(repr=False, compare=False)
-    fixed: dict[str, float] = field(default_factory=dict, hash=False)
-    owner: "AbstractDomain | None" = field(default=None, repr=False, compare=False)
+    fixed: dict[str, float] = field(default_factory=dict, hash=False)  # pinned axes; empty for curved pieces
+    owner: "AbstractDomain | None" = field(default=None, repr=False, compare=False)  # the shape that it came from
 
     @property
     def measure(self) -> float:
@@ -99,15 +82,10 @@ class Piece:
         return float(sum(patch.measure for patch in self.patches))
 
     def sample(self, n: int, *, seed: int, warp: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """`n` points on the piece and the outward unit normals there, both (n, m).
+        """`n` points on the piece and the outward unit normals there, both (n, m); a single point whatever `n`.
 
-        Curves are sampled evenly by arc length, straight sides by Chebyshev points, spheres by a Fibonacci lattice,
-        faces by Sobol points. The same seed gives the same free coordinates on opposite faces of a box.
-
-        Args:
-            n: How many points; single points (dimension 0) are returned once each, whatever `n`.
-            seed: Different seeds give different points.
-            warp: Whether straight coordinates get denser towards their ends.
+        Curves are sampled evenly by arc length, straight sides by Chebyshev points (with `warp`), spheres by a Fibonacci
+        lattice, faces by Halton points. The same seed gives the same free coordinates on opposite faces of a box.
         """
         if n < 1:
             raise InputError(f"`n` must be at least 1; got {n}.")
@@ -118,11 +96,7 @@ class Piece:
         return np.concatenate([p for p, _ in parts]), np.concatenate([v for _, v in parts])
 
     def restrict(self, where: Callable[..., npt.ArrayLike]) -> "Piece":
-        """The part of the piece where a predicate on named coordinates holds: `piece.restrict(lambda x: x < 0)`.
-
-        Raises:
-            ValueError: The predicate names something that is not an axis, or holds nowhere on the piece.
-        """
+        """The part of the piece where a predicate on named coordinates holds: `piece.restrict(lambda x: x < 0)`."""
         if not callable(where):
             raise InputTypeError(f"`where` must be a function of axes ({', '.join(self.axes)}); got {where!r}.")
         columns = [self.axes.index(name) for name in check_arguments(where, self.axes, "where")]

@@ -153,20 +153,12 @@ class Polygon(AbstractPolygonal):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Outline(AbstractPolygonal):
-    """The points of the plane inside an odd number of closed polygons, grown by a margin: a traced region.
-
-    Args:
-        rings: The vertices of each polygon, (V, 2), not closed.
-        axes: Names of the axes.
-        margin: How far outside of the polygons a point still counts as inside: what tracing a curved boundary may miss.
-            Negative where the outline is cut out of something else.
-        source: What was traced.
-    """
+    """A region traced by closed polygons. Its margin is what tracing may miss, negative where it is cut out of another."""
 
     axes: tuple[str, ...]
     rings: tuple[tuple[tuple[float, float], ...], ...]
     margin: float
-    source: str
+    source: str  # what was traced
 
     def __init__(self, rings: Sequence[npt.ArrayLike], *, axes: Sequence[str], margin: float = 0.0, source: str = ""):
         arrays = [np.array(ring, float) for ring in rings]

@@ -179,13 +179,7 @@ class Linearized(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """A user's function bound to the names of a problem.
-
-    Attributes:
-        jets: the (unknown, multi-index) pairs that it needs; arrays of jets are stacked in this order. Numbers of unknowns
-            beyond the last stand for the problem's unknown functions among its parameters.
-        parameters: names of all parameters of the problem, in order.
-    """
+    """A user's function bound to the names of a problem."""
 
     function: Callable[..., Value]
     references: tuple[Reference, ...]
@@ -200,7 +194,10 @@ class Residual:
 
     @cached_property
     def jets(self) -> tuple[Jet, ...]:
-        """The derivatives that the function needs, without repetition."""
+        """The (unknown, multi-index) pairs that the function needs, in the order in which arrays of jets are stacked.
+
+        Numbers beyond those of the unknowns stand for the unknown functions among the parameters.
+        """
         m = len(self.names.axes)
         wanted: dict[Jet, None] = {}
         for r in self.references:

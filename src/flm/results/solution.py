@@ -20,6 +20,7 @@ from flm.models import AbstractModel
 from flm.models.pieces import AbstractPieces
 from flm.results.result import AbstractResult, optional_module
 from flm.series import PhaseSeries
+from flm.series.arrays import axis_indices
 from flm.wording import InputError, InputTypeError, NoSeriesError, OutsideWarning, UnknownNameError, short
 
 MAX_GRID = 50_000_000  # points of a grid for other tools
@@ -162,9 +163,8 @@ class Solution(AbstractResult):
         outside = ~inside & ~np.isnan(where).any(axis=1)
         if outside.any():
             first = ", ".join(f"{a} = {v:.6g}" for a, v in zip(self.axes, where[outside.argmax()], strict=True))
-            place = (
-                "the domain" if self.trusted_until is None else f"what was solved, up to t = {self.trusted_until:.6g}"
-            )
+            end = self.trusted_until
+            place = "the domain" if end is None else f"what was solved, up to t = {end:.6g}"
             warnings.warn(
                 f"{outside.sum():,} of {len(where):,} points are outside of {place}, where the solution is NaN; "
                 f"the first is {first}. Call it with extrapolate=True to evaluate the series there.",
@@ -175,8 +175,6 @@ class Solution(AbstractResult):
 
     def d(self, axes: str | tuple[int, ...]) -> Solution:
         """The partial derivative as a function: `solution.d("xx")(x=0.3, t=0.5)`."""
-        from flm.series.arrays import axis_indices
-
         alpha = list(self.alpha or (0,) * len(self.axes))
         for j in axis_indices(axes, self.axes, len(self.axes)):
             alpha[j] += 1
