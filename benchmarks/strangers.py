@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -204,7 +205,7 @@ def cavity(reynolds=100.0, sizes=(80, 160, 320)):
         step = n // sizes[0]
         u, v = references.cavity(n, reynolds)
         found.append(np.stack([w[step - 1 :: step, step - 1 :: step].ravel() for w in (u, v)], axis=1))
-    first, second = ((4 * b - a) / 3 for a, b in zip(found, found[1:], strict=False))
+    first, second = ((4 * b - a) / 3 for a, b in pairwise(found))
     axis = np.arange(1, sizes[0]) / sizes[0]
     x, y = np.meshgrid(axis, axis, indexing="ij")
     return Reference(np.stack([x.ravel(), y.ravel()], axis=1), second, apart(first, second))
@@ -394,12 +395,15 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)  # in a process of its own
     options = parser.parse_args()
     if options.table:
-        return tables()
+        tables()
+        return
     if options.pictures:
-        return pictures(options.pictures)
+        pictures(options.pictures)
+        return
     if options.one:
         named = {row.name: row for row in ROWS}
-        return keep(measure(named[options.one], 60.0) if options.one in named else ode_row(options.one))
+        keep(measure(named[options.one], 60.0) if options.one in named else ode_row(options.one))
+        return
     names = ODES if options.odes else [row.name for row in ROWS]
     done = {row.get("row", row.get("ode")) for row in kept()}
     for name in names:

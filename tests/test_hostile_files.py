@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import pickle
+import re
 import struct
 import tempfile
 from pathlib import Path
@@ -146,8 +147,10 @@ CALLS = {"eval", "exec", "compile", "__import__"}
 
 def test_nothing_that_runs_code_is_used_to_read():
     """The whole package, so also all that the command line loads: no pickle, no eval, no numpy or torch pickles."""
-    for file in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    words = re.compile(rf"\b({'|'.join([*LOADERS, *CALLS, 'allow_pickle', 'load'])})\b")
+    texts = {file: file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py")}
+    for file in (file for file, text in texts.items() if words.search(text)):
+        for node in ast.walk(ast.parse(texts[file])):
             place = f"{file.relative_to(SOURCE)}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.Import):
                 assert not {a.name.split(".")[0] for a in node.names} & LOADERS, place

@@ -39,51 +39,23 @@ if TYPE_CHECKING:
     from flm.training.run import train
     from flm.wording import FLMError
 
-# Where each public name lives. Sorted; every name is documented (tests/test_design.py).
-_HOMES = {
-    "Adam": "flm.control.solve",
-    "Ball": "flm.domains",
-    "Box": "flm.domains",
-    "ConservationLaw": "flm.problems",
-    "ControlSolution": "flm.control.solution",
-    "Curve": "flm.domains",
-    "Disk": "flm.domains",
-    "Ellipse": "flm.domains",
-    "ExponentialSeries": "flm.series",
-    "FLM": "flm.models",
-    "FLMError": "flm.wording",
-    "FLMImputer": "flm.estimators",
-    "FLMRegressor": "flm.estimators",
-    "Free": "flm.problems",
-    "Learn": "flm.problems",
-    "MLP": "flm.models",
-    "OptimalControl": "flm.problems",
-    "PDE": "flm.problems",
-    "Penalty": "flm.control.solve",
-    "PhaseSeries": "flm.series",
-    "Piecewise": "flm.problems",
-    "Polygon": "flm.domains",
-    "Progress": "flm.results",
-    "Reduced": "flm.control.solve",
-    "Region": "flm.domains",
-    "SeparableSeries": "flm.series",
-    "Siren": "flm.models",
-    "Solution": "flm.results",
-    "data": "flm.problems",
-    "dirichlet": "flm.problems",
-    "distill": "flm.pde.waves.distillation",
-    "initial": "flm.problems",
-    "lattice": "flm.series",
-    "load": "flm.files",
-    "neumann": "flm.problems",
-    "on": "flm.problems",
-    "periodic": "flm.problems",
-    "robin": "flm.problems",
-    "save": "flm.files",
-    "sign_matrix": "flm.series",
-    "solve": "flm.dispatch",
-    "train": "flm.training.run",
+# Where each public name lives; every name is documented (tests/test_design.py).
+_PLACES = {
+    "flm.control.solution": "ControlSolution",
+    "flm.control.solve": "Adam Penalty Reduced",
+    "flm.dispatch": "solve",
+    "flm.domains": "Ball Box Curve Disk Ellipse Polygon Region",
+    "flm.estimators": "FLMImputer FLMRegressor",
+    "flm.files": "load save",
+    "flm.models": "FLM MLP Siren",
+    "flm.pde.waves.distillation": "distill",
+    "flm.problems": "ConservationLaw Free Learn OptimalControl PDE Piecewise data dirichlet initial neumann on periodic robin",
+    "flm.results": "Progress Solution",
+    "flm.series": "ExponentialSeries PhaseSeries SeparableSeries lattice sign_matrix",
+    "flm.training.run": "train",
+    "flm.wording": "FLMError",
 }
+_HOMES = dict(sorted((name, module) for module, names in _PLACES.items() for name in names.split()))
 _MODULES = ("models", "problems", "references", "series", "study", "torch")
 
 __all__ = ["__version__", *_HOMES, *(name for name in _MODULES if name != "torch")]  # torch is an extra

@@ -28,69 +28,46 @@ FORMAT = 2
 # What an older file may not hold, because its fields have changed, and what to do.
 RENEWED = {"Solution": "Solve the problem again", "ControlSolution": "Solve the problem again"}
 
-# What can be saved, and where it lives.
-OBJECTS = {
-    "ControlLaw": "flm.control.law",
-    "ControlSolution": "flm.control.solution",
-    "EnrichedFLM": "flm.pde.waves.enriched",
-    "ExponentialSeries": "flm.series",
-    "FLM": "flm.models",
-    "FLMImputer": "flm.estimators",
-    "FLMRegressor": "flm.estimators",
-    "FourierELM": "flm.models",
-    "FourierSeriesNetwork": "flm.models",
-    "GallantWhite": "flm.models",
-    "LiuNetwork": "flm.models",
-    "MLP": "flm.models",
-    "MovingFLM": "flm.conservation.moving",
-    "NonharmonicNetwork": "flm.models",
-    "PhaseSeries": "flm.series",
-    "RandomFourierFeatures": "flm.models",
-    "SeparableSeries": "flm.series",
-    "SharedBasisNetwork": "flm.models",
-    "SideBySide": "flm.models",
-    "Silvescu": "flm.models",
-    "SingularFunctions": "flm.pde.waves.enriched",
-    "Siren": "flm.models",
-    "Solution": "flm.results",
-    "Starts": "flm.control.starts",
-    "StateNetworks": "flm.control.law",
-    "Symmetry": "flm.control.symmetry",
+
+def _homes(places: dict[str, str]) -> dict[str, str]:
+    """The module of each kind, from the kinds of each module."""
+    return {kind: module for module, kinds in places.items() for kind in kinds.split()}
+
+
+# What can be saved, by where it lives.
+_OBJECTS = {
+    "flm.conservation.moving": "MovingFLM",
+    "flm.control.law": "ControlLaw StateNetworks",
+    "flm.control.solution": "ControlSolution",
+    "flm.control.starts": "Starts",
+    "flm.control.symmetry": "Symmetry",
+    "flm.estimators": "FLMImputer FLMRegressor",
+    "flm.models": "FLM FourierELM FourierSeriesNetwork GallantWhite LiuNetwork MLP NonharmonicNetwork "
+    "RandomFourierFeatures SharedBasisNetwork SideBySide Silvescu Siren",
+    "flm.pde.waves.enriched": "EnrichedFLM SingularFunctions",
+    "flm.results": "Solution",
+    "flm.series": "ExponentialSeries PhaseSeries SeparableSeries",
 }
 # What is stored as a part of these only.
-PARTS = {
-    "Ball": "flm.domains",
-    "Box": "flm.domains",
-    "Calibration": "flm.estimators.imputer.calibration",
-    "Combination": "flm.domains",
-    "Compressed": "flm.estimators.evidence",
-    "Coupled": "flm.estimators.imputer.methods",
-    "CrossSpectrum": "flm.estimators.imputer.cross_spectrum",
-    "Dense": "flm.estimators.imputer.methods",
-    "DenseSpectrum": "flm.estimators.imputer.dense",
-    "Design": "flm.estimators.regressor.design",
-    "Disk": "flm.domains",
-    "Ellipse": "flm.domains",
-    "Greedy": "flm.estimators.imputer.methods",
-    "ImputerState": "flm.estimators.imputer.estimator",
-    "InputMap": "flm.models.base",
-    "LearnedFunction": "flm.results",
-    "MarchedFLM": "flm.models.march",
-    "NotHeld": "flm.domains",
-    "Outline": "flm.domains",
-    "Paper": "flm.estimators.imputer.methods",
-    "PaperFit": "flm.estimators.imputer.paper_recipe",
-    "Parameter": "flm.results",
-    "PiecewiseFLM": "flm.models.pieces",
-    "Polygon": "flm.domains",
-    "Product": "flm.domains",
-    "Region": "flm.domains",
-    "RegressorState": "flm.estimators.regressor.estimator",
-    "Scale": "flm.estimators.waves",
-    "Units": "flm.estimators.table",
-    "Waves": "flm.estimators.waves",
+_PARTS = {
+    "flm.domains": "Ball Box Combination Disk Ellipse NotHeld Outline Polygon Product Region",
+    "flm.estimators.evidence": "Compressed",
+    "flm.estimators.imputer.calibration": "Calibration",
+    "flm.estimators.imputer.cross_spectrum": "CrossSpectrum",
+    "flm.estimators.imputer.dense": "DenseSpectrum",
+    "flm.estimators.imputer.estimator": "ImputerState",
+    "flm.estimators.imputer.methods": "Coupled Dense Greedy Paper",
+    "flm.estimators.imputer.paper_recipe": "PaperFit",
+    "flm.estimators.regressor.design": "Design",
+    "flm.estimators.regressor.estimator": "RegressorState",
+    "flm.estimators.table": "Units",
+    "flm.estimators.waves": "Scale Waves",
+    "flm.models.base": "InputMap",
+    "flm.models.march": "MarchedFLM",
+    "flm.models.pieces": "PiecewiseFLM",
+    "flm.results": "LearnedFunction Parameter",
 }
-KINDS = OBJECTS | PARTS
+KINDS = _homes(_OBJECTS) | _homes(_PARTS)
 
 
 def write_atomic(path: str | os.PathLike[str], content: bytes) -> None:
@@ -171,7 +148,7 @@ def save(obj: object, path: str | os.PathLike[str]) -> None:
     """
     from safetensors.numpy import save as to_bytes
 
-    if type(obj).__name__ in PARTS or not _is_registered(obj):
+    if type(obj).__name__ in _homes(_PARTS) or not _is_registered(obj):
         raise InputTypeError(
             f"`obj` must be a series, a model, a solution or a fitted estimator; got {type(obj).__name__}. A problem is "
             "code and is not stored."

@@ -21,7 +21,8 @@ window.addEventListener("load", () => {
   const figure = document.querySelector("figure.answer"), live = figure.live, found = {};
   found.values = POINTS.map(([point, unknown, orders]) => live.value(point, unknown, orders));
   const canvas = figure.querySelector("canvas"), box = canvas.getBoundingClientRect();
-  canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + 0.6 * box.width, clientY: box.top + 0.4 * box.height }));
+  const at = { clientX: box.left + 0.6 * box.width, clientY: box.top + 0.4 * box.height };
+  canvas.dispatchEvent(new PointerEvent("pointermove", at));
   const pointed = () => ({ point: JSON.parse(figure.dataset.point), value: JSON.parse(figure.dataset.value) });
   found.pointed = [pointed()];
   for (const slider of figure.querySelectorAll("input[type=range]")) {

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import flm
-from flm.report.pages.answer import solution_page
 from flm.report.live import curves
-from flm.report.pages.layout import Code, Page, Picture, Request, Section, Table, Text
+from flm.report.pages.answer import solution_page
+from flm.report.pages.layout import Code, Page, Request, Section, Table, Text
 from flm.results import Ending, Solution, Word
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -98,7 +98,8 @@ window.addEventListener("load", () => {
   found.shown = live.map((figure) => !figure.hidden && figure.querySelector("canvas").width > 100);
   const canvas = live[live.length - 1].querySelector("canvas");
   const box = canvas.getBoundingClientRect();
-  canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + 58 + (box.width - 72) * 5 / 6, clientY: box.top + 20 }));
+  const at = { clientX: box.left + 58 + (box.width - 72) * 5 / 6, clientY: box.top + 20 };
+  canvas.dispatchEvent(new PointerEvent("pointermove", at));
   found.value = live[live.length - 1].querySelector("output").textContent;
   canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft" }));
   found.after = live[live.length - 1].querySelector("output").textContent;

@@ -1,24 +1,23 @@
 """Domains: boxes and regions with named axes, their insides and the named pieces of their boundaries.
 
 A domain (`base`) has a bounding box, a level that is negative inside, a sampler of its inside, and pieces of its boundary
-with samplers and outward normals (`piece`). Shapes are boxes, balls, curves, polygons and level sets; `boolean` cuts and
-joins them and keeps whose boundary a piece was, `product` multiplies a region with an interval of time. `where` reads
-"x=0, t=min"; points come from `sequences`, the one place where sampling is decided; `outline` is what a file
-holds of a region that is code.
+with samplers and outward normals (`piece`); it reads places such as "x=0, t=min". Shapes are boxes, balls and ellipses,
+curves, polygons and level sets; `boolean` cuts and joins them and keeps whose boundary a piece was, `product` multiplies a
+region with an interval of time. Points come from `sequences`, the one place where sampling is decided. A file holds of a
+region that is code its outline (`polygon`) in the plane, and its bounds (`box`) in space.
 
 Conventions: a level is negative inside; normals are unit vectors pointing outside; samples are float64 arrays (P, m),
 one column for each axis in order.
 """
 
-from flm.domains.ball import Ball, Disk
+from flm.domains.ball import Ball, Disk, Ellipse
 from flm.domains.base import AbstractDomain
 from flm.domains.boolean import Combination
-from flm.domains.box import Box
-from flm.domains.curve import Curve, Ellipse
+from flm.domains.box import Box, NotHeld
+from flm.domains.curve import Curve
 from flm.domains.level_set import Region
-from flm.domains.outline import NotHeld, Outline
 from flm.domains.piece import Piece
-from flm.domains.polygon import Corner, Polygon
+from flm.domains.polygon import Corner, Outline, Polygon
 from flm.domains.product import Product
 
 __all__ = [

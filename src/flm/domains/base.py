@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from flm.domains.piece import Patch, Piece, join
-from flm.domains.sequences import unit_points
-from flm.domains.where import parse_where, place_text
-from flm.wording import InputError, check_count, number_text, short
+from flm.language.expressions import ExpressionError, compile_expression
+from flm.wording import InputError, check_count, did_you_mean, number_text, short
 
 if TYPE_CHECKING:
     from jax import Array
@@ -59,7 +58,7 @@ class AbstractDomain(ABC):
 
     @property
     def centroid(self) -> np.ndarray:
-        """The center of mass, (m,); estimated by sampling where no formula is known."""
+        """The center of mass, (m,), from a few thousand points inside."""
         return self.interior(4096, seed=0, warp=False).mean(axis=0)
 
     @property
@@ -90,8 +89,7 @@ class AbstractDomain(ABC):
     def stored(self, *, outward: bool = True) -> "AbstractDomain":
         """The domain as a file holds it, without code: itself, or an outline of it.
 
-        Args:
-            outward: Whether an outline may be too large by what it misses, or too small: what is cut out must not grow.
+        By what it misses an outline is too large, too small unless `outward`: what is cut out must not grow.
         """
         return self
 
@@ -111,31 +109,33 @@ class AbstractDomain(ABC):
         return jax.pure_callback(inside, shape, jax.lax.stop_gradient(points), vmap_method="expand_dims")
 
     def interior(self, n: int, *, seed: int, warp: bool = True) -> np.ndarray:
-        """`n` points strictly inside, (n, m): scrambled Sobol points over the bounds, those outside rejected.
+        """`n` points strictly inside, (n, m): scrambled Halton points over the bounds, those outside rejected.
 
-        Args:
-            n: How many points.
-            seed: The same seed gives the same points.
-            warp: Denser towards the faces of the bounding box (arcsine density), as least squares wants it.
+        With `warp` they are denser towards the faces of the bounding box (arcsine density), as least squares wants it.
         """
         check_count("n", n, 1)
         if not isinstance(seed, int | np.integer):
             raise InputError(f"`seed` must be an integer; got {seed!r}.")
-        tried = n if self._fills_bounds else int(n / max(self._filling, 1e-3)) + 8
-        while True:
-            points = self._in_bounds(unit_points(tried, (True,) * len(self.axes), seed=seed, warp=warp))
-            inside = points if self._fills_bounds else points[self.level(points) < 0.0]
-            if len(inside) >= n:
-                return inside[:n]
-            if tried > 2**24:
-                raise InputError(f"`n` must be fewer points than this thin region can give; got {n}.")
-            tried *= 2
+        return self.solid.sample(n, seed=seed, warp=warp)[0]
+
+    @cached_property
+    def solid(self) -> Patch:
+        """The inside as a patch over the bounds, without normals; its measure is 0 where no point of it is found."""
+        low, high = self.bounds.T
+        margin = np.maximum(1e-13 * (high - low), np.spacing(np.maximum(abs(low), abs(high))))
+
+        def chart(unit):
+            points = np.clip(low + (high - low) * unit, low + margin, high - margin)  # strictly inside after rounding
+            return points, np.zeros_like(points)
+
+        box = Patch(chart, (True,) * len(low), float(np.prod(high - low)))
+        inside = lambda points, normals: self.level(points) < 0.0
+        return box if self._fills_bounds else box.cut(inside) or replace(box, measure=0.0, keep=inside)
 
     def grid(self, shape: int | Sequence[int]) -> np.ndarray:
-        """An even grid over the bounds, end points included, (prod(shape), m), last axis fastest; only points inside.
+        """An even grid over the bounds, ends included, (P, m), last axis fastest; only the points inside.
 
-        Args:
-            shape: Points per axis, one number for all axes or one each.
+        `shape` is how many points each axis has, one number for all axes or one each.
         """
         sizes = (shape,) * len(self.axes) if isinstance(shape, int | np.integer) else tuple(shape)
         if len(sizes) != len(self.axes) or not all(isinstance(k, int | np.integer) and k >= 2 for k in sizes):
@@ -150,12 +150,8 @@ class AbstractDomain(ABC):
     def piece(self, where: "str | Piece | AbstractDomain") -> Piece:
         """The part of the domain that `where` names.
 
-        Args:
-            where: "x=0", "x=min", "x=0, y=1" (faces, edges, points and interior planes), "boundary", or a shape:
-                the part of the boundary that came from it.
-
-        Raises:
-            ValueError: There is no such place; the message lists those that exist.
+        It is "x=0", "x=min", "x=0, y=1" (faces, edges, points and interior planes), "boundary", or a shape: the part of the
+        boundary that came from it.
         """
         if isinstance(where, Piece):
             return where
@@ -195,18 +191,6 @@ class AbstractDomain(ABC):
         return array
 
     _fills_bounds = False
-
-    @cached_property
-    def _filling(self) -> float:
-        """The share of the bounding box that is inside."""
-        points = self._in_bounds(unit_points(4096, (True,) * len(self.axes), seed=0, warp=False))
-        return float(np.mean(self.level(points) < 0.0))
-
-    def _in_bounds(self, unit: np.ndarray) -> np.ndarray:
-        """Points of the unit cube mapped to the bounds, strictly inside them after rounding."""
-        low, high = self.bounds.T
-        margin = np.maximum(1e-13 * (high - low), np.spacing(np.maximum(abs(low), abs(high))))
-        return np.clip(low + (high - low) * unit, low + margin, high - margin)
 
     def _boundary(self) -> Piece:
         return join("boundary", self.pieces)
@@ -274,6 +258,34 @@ def check_axes(names: Sequence[str]) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         raise InputError(f"`axes` must be distinct; got {', '.join(names)}.")
     return tuple(names)
+
+
+def parse_where(where: str, axes: Sequence[str]) -> dict[str, float | str]:
+    """The pinned axes of a place such as "x=0, t=min" or "t=2*pi", in the order of `axes`: {"x": 0.0, "t": "min"}."""
+    pinned: dict[str, float | str] = {}
+    for part in where.split(","):
+        name, equals, text = (piece.strip() for piece in part.partition("="))
+        try:
+            value = text if text in ("min", "max") else compile_expression(text if equals else "").constant()
+        except ExpressionError:
+            raise InputError(
+                f'`where` must be a place like "{axes[0]}=0", "{axes[0]}=min" or "boundary"; got {where!r}. '
+                "Values are min, max and numbers such as 2*pi."
+            ) from None
+        if name not in axes:
+            raise InputError(
+                f"`where` must name an axis of the domain ({', '.join(axes)}); got {name!r} in {where!r}."
+                + did_you_mean(name, axes)
+            )
+        if name in pinned:
+            raise InputError(f"`where` must pin each axis once; got {name!r} twice in {where!r}.")
+        pinned[name] = value
+    return {axis: pinned[axis] for axis in axes if axis in pinned}
+
+
+def place_text(fixed: dict[str, float]) -> str:
+    """The canonical name of a place: "x=0, t=1"."""
+    return ", ".join(f"{axis}={number_text(value)}" for axis, value in fixed.items())
 
 
 def _combine(operation: str, left: AbstractDomain, right: AbstractDomain) -> "Combination":

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flm.domains.base import EDGE, AbstractDomain
-from flm.domains.outline import NotHeld
+from flm.domains.box import NotHeld
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import Corner
 from flm.wording import InputError, InputTypeError
@@ -24,17 +24,9 @@ class Combination(AbstractDomain):
     The level is a maximum or minimum of levels. The boundary needs no tracing: a boundary point p of one of the shapes,
     with unit normal ν, is a boundary point of the combination when exactly one of p ± εν is inside it; the normal that
     points outside is outward, so it turns around on a subtracted shape.
-
-    Args:
-        operation: "-", "&" or "|".
-        left: A domain.
-        right: A domain with the same axes.
-
-    Raises:
-        ValueError: The axes differ, or nothing is left.
     """
 
-    operation: str
+    operation: str  # "-", "&" or "|"
     left: AbstractDomain
     right: AbstractDomain
 
@@ -49,7 +41,7 @@ class Combination(AbstractDomain):
                 f"got {', '.join(self.left.axes)} and {', '.join(self.right.axes)}."
             )
         low, high = self.bounds.T
-        if np.any(low >= high) or self._filling == 0.0:
+        if np.any(low >= high) or self.solid.measure == 0.0:
             raise InputError(f"`{self.operation}` must leave a region; got an empty one: {self!r}.")
 
     @property
@@ -130,7 +122,7 @@ class Combination(AbstractDomain):
             for piece in shape.pieces:
                 both = [patch.cut(outward) for patch in piece.patches + tuple(map(_flip, piece.patches))]
                 if patches := tuple(patch for patch in both if patch is not None):
-                    pieces.append(replace(piece, patches=patches, shares=None))
+                    pieces.append(replace(piece, patches=patches))
         return tuple(pieces)
 
     @cached_property

@@ -1,7 +1,7 @@
 """Boxes: products of intervals with named axes."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -84,8 +84,6 @@ class Box(AbstractDomain):
         """The faces, axis by axis, lower before upper."""
         return tuple(face for axis in self.axes for face in self.faces(axis))
 
-    centroid = AbstractDomain.center
-
     @property
     def corners(self) -> tuple[Corner, ...]:
         """The four right angles of a planar box."""
@@ -125,6 +123,29 @@ class Box(AbstractDomain):
     def _boundary(self) -> Piece:
         # Axes may have different units, so areas do not compare: faces share samples equally.
         return join("boundary", self.pieces, equal=True)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class NotHeld(Box):
+    """The bounds of a region that a file does not hold, because it was code in three variables or more."""
+
+    source: str  # what the region was
+
+    def __init__(self, bounds: Mapping[str, tuple[float, float]], source: str):
+        super().__init__(**bounds)
+        object.__setattr__(self, "source", str(source))
+
+    @classmethod
+    def _unpack(cls, named: dict[str, Any]) -> "NotHeld":
+        return cls(dict(zip(named["axes"], named["intervals"], strict=True)), named["source"])
+
+    @property
+    def note(self) -> str:
+        """That values outside of the region are not told apart."""
+        return f"the file does not hold the region {self.source}, so all of its bounds are shown"
+
+    def __repr__(self) -> str:
+        return f"{self.source} (not held; bounds {super().__repr__()})"
 
 
 def _text(value: float) -> str:

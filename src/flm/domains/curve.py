@@ -1,19 +1,17 @@
-"""Ellipses and closed parametric curves, sampled evenly by arc length."""
+"""Closed parametric curves, sampled evenly by arc length, and the compiling of functions that users write."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flm.domains.ball import center_text, read_center
 from flm.domains.base import AbstractDomain, check_axes
-from flm.domains.evaluate import compile_rows
-from flm.domains.outline import Outline, outline
 from flm.domains.piece import Patch, Piece
-from flm.domains.polygon import centroid_of, crosses_itself, winds_around
-from flm.wording import InputError, InputTypeError, check_positive, number_text
+from flm.domains.polygon import Outline, crosses_itself, outline, winds_around
+from flm.numerics.chunks import in_chunks
+from flm.wording import InputError, InputTypeError
 
 if TYPE_CHECKING:
     from jax import Array
@@ -22,76 +20,6 @@ _NODES = 4096  # nodes of the arc length table
 _OUTLINE = 1024  # vertices of the polygon that tells inside from outside away from the curve
 
 Path = Callable[[np.ndarray], Sequence[np.ndarray]]  # s (P,) → position (2, P), velocity (2, P)
-
-
-@dataclass(frozen=True, init=False, repr=False)
-class Ellipse(AbstractDomain):
-    """An ellipse with axes along the coordinates, ((x − x0)/a)² + ((y − y0)/b)² < 1.
-
-    Args:
-        center: The center, when it is not given by keywords.
-        a: Half-axis along the first coordinate.
-        b: Half-axis along the second coordinate.
-        axes: Names of the axes, when they are not given by keywords; x and y by default.
-        coordinates: The center by axis name: `Ellipse(x=0, y=0, a=1.5, b=1)`.
-
-    Example:
-        >>> ellipse = Ellipse(x=0, y=0, a=1.5, b=1)
-        >>> ellipse.contains([[1.4, 0.0], [0.0, 1.4]])
-        array([ True, False])
-    """
-
-    axes: tuple[str, ...]
-    origin: tuple[float, ...]
-    radii: tuple[float, float]
-
-    def __init__(
-        self,
-        center: Sequence[float] | None = None,
-        *,
-        a: float,
-        b: float,
-        axes: Sequence[str] | None = None,
-        **coordinates: float,
-    ):
-        axes, origin = read_center("Ellipse", center, axes, coordinates, dimension=2)
-        object.__setattr__(self, "axes", axes)
-        object.__setattr__(self, "origin", origin)
-        object.__setattr__(self, "radii", (check_positive("a", a), check_positive("b", b)))
-
-    @classmethod
-    def _unpack(cls, named: dict[str, Any]) -> "Ellipse":
-        a, b = named["radii"]
-        return cls(named["origin"], a=a, b=b, axes=named["axes"])
-
-    @cached_property
-    def bounds(self) -> np.ndarray:
-        """The rectangle around the ellipse, (2, 2)."""
-        bounds = np.array(self.origin)[:, None] + np.array(self.radii)[:, None] * np.array([-1.0, 1.0])
-        bounds.setflags(write=False)
-        return bounds
-
-    def level(self, points: np.ndarray) -> np.ndarray:
-        """(|((x − x0)/a, (y − y0)/b)| − 1) min(a, b): negative inside, of the size of the distance."""
-        scaled = (points - np.array(self.origin)) / np.array(self.radii)
-        return (np.linalg.norm(scaled, axis=1) - 1.0) * min(self.radii)
-
-    centroid = AbstractDomain.center
-
-    @cached_property
-    def pieces(self) -> tuple[Piece, ...]:
-        """The ellipse."""
-        (x, y), (a, b) = self.origin, self.radii
-
-        def path(s):
-            cos, sin = np.cos(s), np.sin(s)
-            return np.stack([x + a * cos, y + b * sin]), np.stack([-a * sin, b * cos])
-
-        return (Piece(repr(self), self.axes, 1, (arc_length_patch(path),), owner=self),)
-
-    def __repr__(self) -> str:
-        a, b = (number_text(radius) for radius in self.radii)
-        return f"Ellipse({center_text(self.axes, self.origin)}, a={a}, b={b})"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -178,11 +106,6 @@ class Curve(AbstractDomain):
         patch = arc_length_patch(self._follow, self._orientation)
         return (Piece(repr(self), self.axes, 1, (patch,), owner=self),)
 
-    @property
-    def centroid(self) -> np.ndarray:
-        """The center of mass, (2,)."""
-        return centroid_of(self._outline[0])
-
     @cached_property
     def _follow(self) -> Path:
         return _differentiate(self.path)
@@ -238,3 +161,22 @@ def _differentiate(path: "Callable[[Array], Sequence[Array | float]]") -> Path:
 
     rows = compile_rows(function, 1, "path")
     return lambda s: tuple(rows(s[:, None]))
+
+
+def compile_rows(function: Callable[..., object], width: int, what: str) -> Callable[[np.ndarray], list[np.ndarray]]:
+    """`function(columns (width, P))` → arrays with last axis P, jitted and applied in chunks to points (P, width)."""
+    import jax
+    import jax.numpy as jnp
+
+    try:
+        jax.eval_shape(function, jnp.zeros((width, 2)))
+    except jax.errors.JAXTypeError as error:
+        raise InputError(
+            f"`{what}` must be elementwise and written with jax.numpy, so that it can be differentiated; "
+            f"got {type(error).__name__} on tracing it. Use jnp.sin, jnp.where, … instead of np.sin or if."
+        ) from None
+    except (TypeError, ArithmeticError) as error:
+        raise InputError(f"`{what}` must return numbers, elementwise; it failed with: {error}") from None
+    compiled = jax.jit(function)
+
+    return lambda points: in_chunks(lambda rows: compiled(rows.T), points, axis=-1)

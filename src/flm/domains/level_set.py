@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from flm.domains.base import AbstractDomain
-from flm.domains.box import Box
-from flm.domains.evaluate import check_arguments, compile_rows
-from flm.domains.outline import NotHeld, outline
-from flm.domains.piece import Patch, Piece
-from flm.domains.polygon import centroid_of, signed_area
-from flm.domains.sequences import sobol
+from flm.domains.box import Box, NotHeld
+from flm.domains.curve import compile_rows
+from flm.domains.piece import Patch, Piece, check_arguments
+from flm.domains.polygon import outline, signed_area
+from flm.domains.sequences import halton
 from flm.language.expressions import Expression, compile_expression
 from flm.wording import InputError, InputTypeError
 
@@ -119,15 +118,8 @@ class Region(AbstractDomain):
         return (Piece(repr(self), self.axes, len(self.axes) - 1, patches, owner=self),)
 
     @cached_property
-    def centroid(self) -> np.ndarray:
-        """The center of mass of the largest part of a planar region, holes filled, (2,)."""
-        if len(self.axes) != 2:
-            return super().centroid
-        return centroid_of(max(self._lines, key=lambda line: abs(signed_area(line))))
-
-    @cached_property
     def holes(self) -> np.ndarray:
-        """Centroids of the holes of a planar region, (H, 2)."""
+        """A point in each hole of a planar region, (H, 2): the mean of the points around it."""
         if len(self.axes) != 2:
             return np.zeros((0, len(self.axes)))
         holes = []
@@ -137,7 +129,7 @@ class Region(AbstractDomain):
             # Outward of the enclosed polygon; a hole is where the region's outward normal points the other way.
             outward = np.stack([tangent[:, 1], -tangent[:, 0]], axis=1) * np.sign(signed_area(line))
             if np.sum(outward * normals) < 0.0:
-                holes.append(centroid_of(line))
+                holes.append(line.mean(axis=0))
         return np.array(holes).reshape(-1, 2)
 
     @cached_property
@@ -202,15 +194,17 @@ class Region(AbstractDomain):
         return Patch(chart, ends=(False,), measure=float(length[-1]))
 
     def _surface_patch(self) -> Patch:
-        """The surface as a pool of points spread evenly by area, in the order of a space-filling curve.
+        """The surface as a pool of points spread evenly by area, neighbors one after the other.
 
         A point p of the shell |φ|/|∇φ| < δ is uniform in volume, so its projection is uniform in area up to O(δ²).
         """
+        from scipy.spatial import KDTree  # imported here: only regions need it
+
         m = len(self.axes)
         shell = float(self.width.max()) / 128.0
         found, tried = np.zeros((0, m)), 0
         for block in range(64):
-            points = self.bounds[:, 0] + self.width * sobol(2**16, m, seed=block)
+            points = self.bounds[:, 0] + self.width * halton(2**16, m, seed=block)
             value, gradient = self._raw(points)
             near = np.abs(value) < shell * np.linalg.norm(gradient, axis=0)
             found, tried = np.concatenate([found, points[near]]), tried + len(points)
@@ -220,7 +214,7 @@ class Region(AbstractDomain):
             raise InputError("`bounds` must fit the region more tightly; got hardly any points near its boundary.")
         measure = float(np.prod(self.width)) * len(found) / tried / (2.0 * shell)
         pool, normals = self._project(found)
-        order = _morton((pool - self.bounds[:, 0]) / self.width)
+        order = KDTree(pool, leafsize=1).indices
         pool, normals = pool[order], normals[order]
 
         def chart(unit):
@@ -251,13 +245,3 @@ def _differentiate(function: Callable[..., Any], bounds: Box) -> Callable[[np.nd
         return value, back(jnp.ones_like(value))[0]
 
     return compile_rows(value_and_gradient, len(bounds), "function")
-
-
-def _morton(unit: np.ndarray) -> np.ndarray:
-    """Indices that sort points of the unit cube along the Z-order curve, ten bits per axis."""
-    cells = np.clip((unit * 1024).astype(np.int64), 0, 1023)
-    key = np.zeros(len(unit), np.int64)
-    for bit in range(10):
-        for column in range(min(unit.shape[1], 6)):
-            key |= ((cells[:, column] >> bit) & 1) << (bit * min(unit.shape[1], 6) + column)
-    return np.argsort(key, kind="stable")

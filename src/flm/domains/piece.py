@@ -4,6 +4,7 @@ A piece is a list of patches; a patch is a chart from the unit cube, (n, d) → 
 that keeps part of it. Everything that cuts a boundary (booleans, `restrict`) only adds such a rule.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from flm.domains.evaluate import check_arguments
 from flm.domains.sequences import split, unit_points
 from flm.wording import InputError, InputTypeError
 
@@ -27,19 +27,13 @@ _LARGEST = 2**22  # points tried before a patch counts as too thin to sample
 
 @dataclass(frozen=True)
 class Patch:
-    """A chart of part of a boundary: unit cube → (points (n, m), unit normals (n, m)).
+    """A chart of part of a boundary: unit cube → (points (n, m), unit normals (n, m))."""
 
-    Args:
-        chart: Area-preserving up to a constant, so that uniform coordinates give uniform points.
-        ends: Per coordinate of the chart, whether it has ends (see `unit_points`).
-        measure: Length or area of the part that is kept.
-        keep: Which points belong to the patch, of (points, normals); None keeps all.
-    """
-
-    chart: Chart
-    ends: tuple[bool, ...]
-    measure: float
-    keep: Keep | None = None
+    chart: Chart  # area-preserving up to a constant, so that uniform coordinates give uniform points
+    ends: tuple[bool, ...]  # for each coordinate of the chart, whether it has ends (see `unit_points`)
+    measure: float  # length or area of the part that is kept
+    keep: Keep | None = None  # which points belong to the patch, of (points, normals); None keeps all
+    weight: float | None = None  # its share of the points of a piece; None: its measure
 
     def sample(self, n: int, *, seed: int, warp: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Exactly `n` points of the patch and their normals."""
@@ -54,7 +48,9 @@ class Patch:
                 kept = kept[((np.arange(n) + 0.5) * (len(kept) / max(n, 1))).astype(int)]
                 return points[kept], normals[kept]
             if tried >= _LARGEST:
-                raise InputError(f"`n` must be fewer points than this sliver of a boundary can give; got {n}.")
+                raise InputError(
+                    f"`n` must be fewer points than this sliver of a domain or a boundary can give; got {n}."
+                )
             tried = min(_LARGEST, 1 + int(1.02 * tried * max(1.0, n / max(len(kept), 1))))
 
     def cut(self, keep: Keep) -> "Patch | None":
@@ -71,25 +67,14 @@ class Patch:
 
 @dataclass(frozen=True)
 class Piece:
-    """A named part of a domain's boundary (or a plane, an edge or a point of it), with outward normals.
+    """A named part of a domain's boundary (or a plane, an edge or a point of it), with outward normals."""
 
-    Args:
-        name: Canonical, e.g. "x=0", "x=0, t=1", "boundary".
-        axes: The domain's axes.
-        dimension: Free dimensions; 0 is a single point.
-        patches: What the piece is made of.
-        fixed: Pinned axes and their values; empty for curved pieces.
-        owner: The shape that this piece came from.
-        shares: How samples are shared between patches; None: by measure.
-    """
-
-    name: str
+    name: str  # canonical: "x=0", "x=0, t=1", "boundary"
     axes: tuple[str, ...]
-    dimension: int
+    dimension: int  # free dimensions; 0 is a single point
     patches: tuple[Patch, ...] = field(repr=False, compare=False)
-    fixed: dict[str, float] = field(default_factory=dict, hash=False)
-    owner: "AbstractDomain | None" = field(default=None, repr=False, compare=False)
-    shares: tuple[float, ...] | None = field(default=None, repr=False, compare=False)
+    fixed: dict[str, float] = field(default_factory=dict, hash=False)  # pinned axes; empty for curved pieces
+    owner: "AbstractDomain | None" = field(default=None, repr=False, compare=False)  # the shape that it came from
 
     @property
     def measure(self) -> float:
@@ -97,29 +82,21 @@ class Piece:
         return float(sum(patch.measure for patch in self.patches))
 
     def sample(self, n: int, *, seed: int, warp: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """`n` points on the piece and the outward unit normals there, both (n, m).
+        """`n` points on the piece and the outward unit normals there, both (n, m); a single point whatever `n`.
 
-        Curves are sampled evenly by arc length, straight sides by Chebyshev points, spheres by a Fibonacci lattice,
-        faces by Sobol points. The same seed gives the same free coordinates on opposite faces of a box.
-
-        Args:
-            n: How many points; single points (dimension 0) are returned once each, whatever `n`.
-            seed: Different seeds give different points.
-            warp: Whether straight coordinates get denser towards their ends.
+        Curves are sampled evenly by arc length, straight sides by Chebyshev points (with `warp`), spheres by a Fibonacci
+        lattice, faces by Halton points. The same seed gives the same free coordinates on opposite faces of a box.
         """
         if n < 1:
             raise InputError(f"`n` must be at least 1; got {n}.")
         lone = [1] * len(self.patches)  # the two ends of a line: one point each
-        counts = split(n, self.shares or [patch.measure for patch in self.patches]) if self.dimension else lone
+        weights = [patch.measure if patch.weight is None else patch.weight for patch in self.patches]
+        counts = split(n, weights) if self.dimension else lone
         parts = [p.sample(k, seed=seed, warp=warp) for p, k in zip(self.patches, counts, strict=True) if k]
         return np.concatenate([p for p, _ in parts]), np.concatenate([v for _, v in parts])
 
     def restrict(self, where: Callable[..., npt.ArrayLike]) -> "Piece":
-        """The part of the piece where a predicate on named coordinates holds: `piece.restrict(lambda x: x < 0)`.
-
-        Raises:
-            ValueError: The predicate names something that is not an axis, or holds nowhere on the piece.
-        """
+        """The part of the piece where a predicate on named coordinates holds: `piece.restrict(lambda x: x < 0)`."""
         if not callable(where):
             raise InputTypeError(f"`where` must be a function of axes ({', '.join(self.axes)}); got {where!r}.")
         columns = [self.axes.index(name) for name in check_arguments(where, self.axes, "where")]
@@ -136,17 +113,9 @@ class Piece:
 
     def cut(self, keep: Keep, *, name: str | None = None) -> "Piece | None":
         """The part of the piece where `keep(points, normals)` holds, or None when nothing remains."""
-        shares = self.shares or [None] * len(self.patches)
-        cuts = [(patch.cut(keep), share) for patch, share in zip(self.patches, shares, strict=True)]
-        left = [(patch, share) for patch, share in cuts if patch is not None]
-        if not left:
-            return None
-        return replace(
-            self,
-            name=name or self.name,
-            patches=tuple(patch for patch, _ in left),
-            shares=None if self.shares is None else tuple(share for _, share in left),
-        )
+        cuts = [patch.cut(keep) for patch in self.patches]
+        left = tuple(patch for patch in cuts if patch is not None)
+        return replace(self, name=name or self.name, patches=left) if left else None
 
 
 def join(name: str, pieces: Sequence[Piece], *, equal: bool = False) -> Piece:
@@ -154,11 +123,23 @@ def join(name: str, pieces: Sequence[Piece], *, equal: bool = False) -> Piece:
     if len(pieces) == 1 and pieces[0].name == name:
         return pieces[0]
     owners = {id(piece.owner): piece.owner for piece in pieces}
+    parts = [(patch, len(piece.patches)) for piece in pieces for patch in piece.patches]
     return Piece(
         name=name,
         axes=pieces[0].axes,
         dimension=max(piece.dimension for piece in pieces),
-        patches=tuple(patch for piece in pieces for patch in piece.patches),
+        patches=tuple(replace(patch, weight=1.0 / count) if equal else patch for patch, count in parts),
         owner=next(iter(owners.values())) if len(owners) == 1 else None,
-        shares=tuple(1.0 / len(piece.patches) for piece in pieces for _ in piece.patches) if equal else None,
     )
+
+
+def check_arguments(function: Callable[..., object], names: Sequence[str], what: str) -> list[str]:
+    """The positional arguments of `function`, refused unless all are among `names`."""
+    parameters = inspect.signature(function).parameters.values()
+    arguments = [p.name for p in parameters if p.default is p.empty]
+    if unknown := [name for name in arguments if name not in names]:
+        raise InputError(
+            f"`{what}` must be a function of {', '.join(names)}; got the argument{'s' * (len(unknown) > 1)} "
+            f"{', '.join(unknown)}."
+        )
+    return arguments

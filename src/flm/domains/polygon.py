@@ -12,7 +12,7 @@ from flm.domains.base import EDGE, AbstractDomain, check_axes
 from flm.domains.piece import Patch, Piece
 from flm.wording import InputError, number_text, short
 
-_PAIRS = 2**18  # of sides that are compared at once
+_SAFETY = 1.5  # times the largest gap between an outline and its curve
 _MOST_STORED = 10_000  # vertices of a polygon in a file: all pairs of its sides are compared
 
 
@@ -53,18 +53,17 @@ class AbstractPolygonal(AbstractDomain):
 
     def level(self, points: np.ndarray) -> np.ndarray:
         """The signed distance to the nearest side, less the margin."""
-        distance = np.min([distance_to(ring, points) for ring in self._arrays], axis=0)
-        return np.where(self._winds(points), -distance, distance) - self.margin
+        return self._signed_distance(points, np.inf) - self.margin
 
     def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
         """Whether each point (P, 2) is inside or within the margin, up to a tolerance relative to the size."""
-        points = self.as_points(points)
-        reach, inside = self.margin + tolerance * self.width.max(), self._winds(points)
-        near = np.any([is_near(ring, points, abs(reach)) for ring in self._arrays], axis=0)
-        return inside | near if reach >= 0.0 else inside & ~near
+        reach = self.margin + tolerance * self.width.max()
+        return self._signed_distance(self.as_points(points), abs(reach)) <= reach
 
-    def _winds(self, points: np.ndarray) -> np.ndarray:
-        return np.logical_xor.reduce([winds_around(ring, points) for ring in self._arrays])
+    def _signed_distance(self, points: np.ndarray, reach: float) -> np.ndarray:
+        inside = np.logical_xor.reduce([winds_around(ring, points) for ring in self._arrays])
+        distance = np.min([distance_to(ring, points, reach) for ring in self._arrays], axis=0)
+        return np.where(inside, -distance, distance)
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -83,9 +82,7 @@ class Polygon(AbstractPolygonal):
     """A simple polygon: `Polygon(x=[0, 1, 1], y=[0, 0, 1])`.
 
     Args:
-        vertices: The vertices (V, 2), when they are not given by keywords; either direction, not closed.
-        axes: Names of the axes, when they are not given by keywords; x and y by default.
-        coordinates: The vertices by axis name.
+        coordinates: The vertices by axis name, in either direction; the first need not be repeated.
 
     Raises:
         ValueError: Fewer than three vertices, repeated ones, no area, or sides that cross.
@@ -102,27 +99,16 @@ class Polygon(AbstractPolygonal):
     vertices: tuple[tuple[float, float], ...]
     margin: ClassVar[float] = 0.0
 
-    def __init__(
-        self,
-        vertices: Sequence[Sequence[float]] | None = None,
-        *,
-        axes: Sequence[str] = ("x", "y"),
-        **coordinates: Sequence[float],
-    ):
-        if (vertices is None) == (not coordinates):
-            raise InputError("`Polygon` must be given its vertices once: Polygon(x=[...], y=[...]) or (V, 2) numbers.")
-        if coordinates:
-            axes = tuple(coordinates)
-            lengths = {name: np.size(values) for name, values in coordinates.items()}
-            if len(set(lengths.values())) != 1:
-                raise InputError(f"`Polygon` must have as many coordinates in each axis; got {lengths}.")
-            vertices = list(zip(*(np.ravel(values) for values in coordinates.values()), strict=True))
+    def __init__(self, **coordinates: Sequence[float]):
+        if len(coordinates) != 2:
+            raise InputError(f"`Polygon` must have two axes, Polygon(x=[...], y=[...]); got {len(coordinates)}.")
+        lengths = {name: np.size(values) for name, values in coordinates.items()}
+        if len(set(lengths.values())) != 1:
+            raise InputError(f"`Polygon` must have as many coordinates in each axis; got {lengths}.")
         try:
-            array = np.array(vertices, float)
+            array = np.stack([np.ravel(np.asarray(values, float)) for values in coordinates.values()], axis=1)
         except (TypeError, ValueError):
-            raise InputError(f"`Polygon` must have numbers for vertices; got {short(vertices)}.") from None
-        if array.ndim != 2 or array.shape[1] != 2 or len(axes) != 2:
-            raise InputError(f"`Polygon` must have two axes; got vertices of shape {array.shape}.")
+            raise InputError(f"`Polygon` must have numbers for vertices; got {short(coordinates)}.") from None
         if len(array) > 1 and np.array_equal(array[0], array[-1]):
             array = array[:-1]
         if len(array) < 3 or not np.all(np.isfinite(array)):
@@ -138,7 +124,7 @@ class Polygon(AbstractPolygonal):
         if abs(area) <= 1e-12 * size**2:
             raise InputError(f"`Polygon` must have an area; got vertices with area {area:.3g}.")
         array = array if area > 0 else array[::-1]
-        object.__setattr__(self, "axes", check_axes(axes))
+        object.__setattr__(self, "axes", check_axes(list(coordinates)))
         object.__setattr__(self, "vertices", tuple(map(tuple, array.tolist())))
 
     @property
@@ -153,12 +139,7 @@ class Polygon(AbstractPolygonal):
     def _unpack(cls, named: dict[str, Any]) -> "Polygon":
         if len(named["vertices"]) > _MOST_STORED:
             raise InputError(f"a stored polygon has at most {_MOST_STORED} vertices; got {len(named['vertices'])}")
-        return cls(named["vertices"], axes=named["axes"])
-
-    @property
-    def centroid(self) -> np.ndarray:
-        """The center of mass, (2,)."""
-        return centroid_of(self._arrays[0])
+        return cls(**dict(zip(named["axes"], np.asarray(named["vertices"]).T, strict=True)))
 
     @cached_property
     def corners(self) -> tuple[Corner, ...]:
@@ -168,6 +149,55 @@ class Polygon(AbstractPolygonal):
     def __repr__(self) -> str:
         columns = [", ".join(map(number_text, values)) for values in zip(*self.vertices, strict=True)]
         return f"Polygon({', '.join(f'{axis}=[{text}]' for axis, text in zip(self.axes, columns, strict=True))})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Outline(AbstractPolygonal):
+    """A region traced by closed polygons. Its margin is what tracing may miss, negative where it is cut out of another."""
+
+    axes: tuple[str, ...]
+    rings: tuple[tuple[tuple[float, float], ...], ...]
+    margin: float
+    source: str  # what was traced
+
+    def __init__(self, rings: Sequence[npt.ArrayLike], *, axes: Sequence[str], margin: float = 0.0, source: str = ""):
+        arrays = [np.array(ring, float) for ring in rings]
+        for array in arrays:
+            if array.ndim != 2 or array.shape[1] != 2 or len(array) < 3 or not np.all(np.isfinite(array)):
+                raise InputError(f"`rings` must be polygons (V, 2) of finite vertices; got shape {array.shape}.")
+        if not arrays or len(axes) != 2 or not np.isfinite(margin):
+            raise InputError(
+                f"`Outline` must have a ring, two axes and a finite margin; got {len(arrays)}, {axes!r}, {margin}."
+            )
+        object.__setattr__(self, "axes", check_axes(axes))
+        object.__setattr__(self, "rings", tuple(tuple(map(tuple, array.tolist())) for array in arrays))
+        object.__setattr__(self, "margin", float(margin))
+        object.__setattr__(self, "source", str(source))
+
+    def _pack(self) -> dict[str, object]:
+        return {"axes": self.axes, "rings": tuple(self._arrays), "margin": self.margin, "source": self.source}
+
+    @classmethod
+    def _unpack(cls, named: dict[str, Any]) -> "Outline":
+        return cls(named["rings"], axes=named["axes"], margin=named["margin"], source=named["source"])
+
+    def __repr__(self) -> str:
+        return f"Outline of {self.source}, {sum(map(len, self.rings))} points"
+
+
+def outline(
+    axes: Sequence[str], lines: Sequence[np.ndarray], middles: Sequence[np.ndarray], source: str, outward: bool
+) -> Outline:
+    """Closed lines as an outline; `middles` are points of the curve, one about halfway between neighboring vertices."""
+    rings, gap = [], 0.0
+    for line, middle in zip(lines, middles, strict=True):
+        gap = max(gap, np.linalg.norm(middle - 0.5 * (line + np.roll(line, -1, axis=0)), axis=1).max())
+        ring = np.stack([line, middle], axis=1).reshape(-1, 2)
+        apart = np.linalg.norm(ring - np.roll(ring, 1, axis=0), axis=1) > 1e-12 * np.ptp(ring, axis=0).max()
+        rings.append(ring[apart])
+    # Half the length of a side is a quarter of the gap between it and the curve.
+    margin = _SAFETY * gap / 4.0
+    return Outline(rings, axes=axes, margin=margin if outward else -margin, source=source)
 
 
 def side(start: np.ndarray, end: np.ndarray) -> Patch:
@@ -200,22 +230,18 @@ def signed_area(vertices: np.ndarray) -> float:
     return 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))
 
 
-def centroid_of(vertices: np.ndarray) -> np.ndarray:
-    """The center of mass of a polygon (V, 2)."""
-    middle = vertices.mean(axis=0)
-    here = vertices - middle
-    there = np.roll(here, -1, axis=0)
-    cross = here[:, 0] * there[:, 1] - there[:, 0] * here[:, 1]
-    return middle + ((here + there) * cross[:, None]).sum(axis=0) / (3.0 * cross.sum())
-
-
-def distance_to(vertices: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The distance of each point to the nearest side, (P,)."""
-    distance = np.full(len(points), np.inf)
-    for start, end in zip(vertices, np.roll(vertices, -1, axis=0), strict=True):
-        side = end - start
-        along = np.clip((points - start) @ side / (side @ side), 0.0, 1.0)
-        distance = np.minimum(distance, np.linalg.norm(points - start - along[:, None] * side, axis=1))
+def distance_to(vertices: np.ndarray, points: np.ndarray, reach: float) -> np.ndarray:
+    """The distance of each point to the nearest side, (P,); sides more than `reach` above or below are left out."""
+    square, order = np.full(len(points), np.inf), np.argsort(points[:, 1])
+    x, y = points[order].T
+    for (x0, y0), (x1, y1) in zip(vertices, np.roll(vertices, -1, axis=0), strict=True):
+        near = slice(*np.searchsorted(y, [min(y0, y1) - reach, max(y0, y1) + reach]))
+        right, up = x[near] - x0, y[near] - y0
+        along = np.clip((right * (x1 - x0) + up * (y1 - y0)) / ((x1 - x0) ** 2 + (y1 - y0) ** 2), 0.0, 1.0)
+        found = (right - along * (x1 - x0)) ** 2 + (up - along * (y1 - y0)) ** 2
+        np.minimum(square[near], found, out=square[near])
+    distance = np.empty_like(square)
+    distance[order] = np.sqrt(square)
     return distance
 
 
@@ -232,41 +258,19 @@ def winds_around(vertices: np.ndarray, points: np.ndarray) -> np.ndarray:
     return inside
 
 
-def is_near(vertices: np.ndarray, points: np.ndarray, reach: float) -> np.ndarray:
-    """Whether each point is within `reach` of a side, (P,)."""
-    near = np.zeros(len(points), bool)
-    order = np.argsort(points[:, 1])
-    y = points[order, 1]
-    for start, end in zip(vertices, np.roll(vertices, -1, axis=0), strict=True):
-        low, high = np.searchsorted(y, [min(start[1], end[1]) - reach, max(start[1], end[1]) + reach])
-        some = order[low:high]
-        some = some[
-            (points[some, 0] >= min(start[0], end[0]) - reach) & (points[some, 0] <= max(start[0], end[0]) + reach)
-        ]
-        side = end - start
-        along = np.clip((points[some] - start) @ side / (side @ side), 0.0, 1.0)
-        near[some] |= np.linalg.norm(points[some] - start - along[:, None] * side, axis=1) <= reach
-    return near
-
-
 def crosses_itself(vertices: np.ndarray) -> bool:
     """Whether two sides that are not neighbors meet."""
-    a, b, count = vertices, np.roll(vertices, -1, axis=0), len(vertices)  # side i runs from a_i to b_i
+    starts, ends, count = vertices, np.roll(vertices, -1, axis=0), len(vertices)
     slack = 1e-14 * np.ptp(vertices, axis=0).max() ** 2
 
     def turn(p, q, r):
         return (q[..., 0] - p[..., 0]) * (r[..., 1] - p[..., 1]) - (q[..., 1] - p[..., 1]) * (r[..., 0] - p[..., 0])
 
-    block = max(1, _PAIRS // count)
-    for start in range(0, count, block):
-        first, second = np.arange(start, min(start + block, count))[:, None], np.arange(count)
-        i, j = np.nonzero((second > first + 1) & ~((first == 0) & (second == count - 1)))
-        i += start
-        low_i, high_i, low_j, high_j = (pick(a[k], b[k]) for k in (i, j) for pick in (np.minimum, np.maximum))
-        overlap = np.all((low_i <= high_j) & (low_j <= high_i), axis=1)
-        i, j = i[overlap], j[overlap]
-        straddle_i = turn(a[i], b[i], a[j]) * turn(a[i], b[i], b[j]) <= slack**2
-        straddle_j = turn(a[j], b[j], a[i]) * turn(a[j], b[j], b[i]) <= slack**2
-        if np.any(straddle_i & straddle_j):
+    for i in range(count - 2):
+        later = slice(i + 2, count - (i == 0))  # the last side is a neighbor of the first
+        a, b, c, d = starts[i], ends[i], starts[later], ends[later]
+        overlap = np.all((np.minimum(a, b) <= np.maximum(c, d)) & (np.minimum(c, d) <= np.maximum(a, b)), axis=1)
+        straddle = (turn(a, b, c) * turn(a, b, d) <= slack**2) & (turn(c, d, a) * turn(c, d, b) <= slack**2)
+        if np.any(overlap & straddle):
             return True
     return False

@@ -65,13 +65,11 @@ class Product(AbstractDomain):
 
     @cached_property
     def _lateral(self) -> tuple[Piece, ...]:
-        solid = _solid(self.right)
-        return tuple(self._times(piece, lambda patch: (patch, solid)) for piece in self.left.pieces)
+        return tuple(self._times(piece, lambda patch: (patch, self.right.solid)) for piece in self.left.pieces)
 
     @cached_property
     def _ends(self) -> tuple[Piece, ...]:
-        solid = _solid(self.left)
-        return tuple(self._times(piece, lambda patch: (solid, patch)) for piece in self.right.pieces)
+        return tuple(self._times(piece, lambda patch: (self.left.solid, patch)) for piece in self.right.pieces)
 
     def _times(self, piece: Piece, factors: Callable[[Patch], tuple[Patch, Patch]]) -> Piece:
         patches = tuple(_pair(*factors(patch), len(self.left.axes)) for patch in piece.patches)
@@ -91,20 +89,6 @@ def multiply(left: AbstractDomain, right: AbstractDomain) -> AbstractDomain:
     """left × right: a Box when both are, else a Product."""
     product = Product(left, right)
     return Box(**dict(left), **dict(right)) if isinstance(left, Box) and isinstance(right, Box) else product
-
-
-def _solid(domain: AbstractDomain) -> Patch:
-    """A domain's inside as a patch over its bounds, without normals."""
-    low, width = domain.bounds[:, 0], domain.width
-
-    def chart(unit):
-        points = low + width * unit
-        return points, np.zeros_like(points)
-
-    if isinstance(domain, Box):
-        return Patch(chart, (True,) * len(low), float(np.prod(width)))
-    volume = float(np.prod(width)) * domain._filling
-    return Patch(chart, (True,) * len(low), volume, keep=lambda points, normals: domain.level(points) < 0.0)
 
 
 def _pair(first: Patch, second: Patch, width: int) -> Patch:

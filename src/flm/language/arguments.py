@@ -57,20 +57,16 @@ class Names:
             *(Reference("axis", self.axes.index(name), ()) for _ in range(name in self.axes)),
             *(Reference("parameter", self.parameters.index(name), ()) for _ in range(name in numbers)),
         ]
-        for index, field in enumerate(self.fields, len(self.unknowns)):
-            prefix, _, suffix = name.partition(f"{field.name}_")
-            if name == field.name or (not prefix and suffix):
-                for alpha in sorted(splits(suffix, field.axes)):
-                    along = dict(zip(field.axes, alpha, strict=True))
-                    found.append(Reference("jet", index, tuple(along.get(axis, 0) for axis in self.axes)))
-        for index, unknown in enumerate(self.unknowns):
-            if name == unknown:
-                found.append(Reference("jet", index, (0,) * len(self.axes)))
-            elif name.startswith(f"{unknown}_"):
-                suffix = name[len(unknown) + 1 :]
-                found += [Reference("jet", index, alpha) for alpha in sorted(splits(suffix, self.axes))]
-                if self.normals and suffix == "n":
-                    found.append(Reference("normal derivative", index, ()))
+        functions = [Field(unknown, self.axes) for unknown in self.unknowns] + list(self.fields)
+        for index, function in enumerate(functions):
+            if name != function.name and not name.startswith(f"{function.name}_"):
+                continue
+            suffix = name[len(function.name) + 1 :]
+            for alpha in sorted(splits(suffix, function.axes)):
+                along = dict(zip(function.axes, alpha, strict=True))
+                found.append(Reference("jet", index, tuple(along.get(axis, 0) for axis in self.axes)))
+            if self.normals and suffix == "n" and index < len(self.unknowns):
+                found.append(Reference("normal derivative", index, ()))
         if self.normals and name[:1] == "n" and name[1:] in self.axes:
             found.append(Reference("normal", self.axes.index(name[1:]), ()))
         if len(found) == 1:
@@ -176,28 +172,14 @@ def as_named(value: float | Callable[..., Value] | Named, where: str) -> Named:
 class Linearized(NamedTuple):
     """A residual at points, and its derivatives by each of its jets and by each parameter of the problem."""
 
-    value: Float[np.ndarray, "P"]
-    by_jet: Float[np.ndarray, "A P"]
-    by_parameter: Float[np.ndarray, "Q P"]
-
-
-class Traced(NamedTuple):
-    """The same before it is compiled."""
-
-    value: Float[Array, "P"]
-    by_jet: Float[Array, "A P"]
-    by_parameter: Float[Array, "Q P"]
+    value: Float[Numbers, "P"]
+    by_jet: Float[Numbers, "A P"]
+    by_parameter: Float[Numbers, "Q P"]
 
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """A user's function bound to the names of a problem.
-
-    Attributes:
-        jets: the (unknown, multi-index) pairs that it needs; arrays of jets are stacked in this order. Numbers of unknowns
-            beyond the last stand for the problem's unknown functions among its parameters.
-        parameters: names of all parameters of the problem, in order.
-    """
+    """A user's function bound to the names of a problem."""
 
     function: Callable[..., Value]
     references: tuple[Reference, ...]
@@ -212,7 +194,10 @@ class Residual:
 
     @cached_property
     def jets(self) -> tuple[Jet, ...]:
-        """The derivatives that the function needs, without repetition."""
+        """The (unknown, multi-index) pairs that the function needs, in the order in which arrays of jets are stacked.
+
+        Numbers beyond those of the unknowns stand for the unknown functions among the parameters.
+        """
         m = len(self.names.axes)
         wanted: dict[Jet, None] = {}
         for r in self.references:
@@ -256,15 +241,16 @@ class Residual:
             )
         return jnp.broadcast_to(value, (len(points),))
 
-    def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Traced:
+    def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Linearized:
         """`linearize` without compiling: the function is elementwise, so one pass back from ones serves all jets and points."""
         value, back = jax.vjp(lambda j: self(points, j, parameters, normals), jnp.asarray(jets, float))
         along = lambda q: jax.jvp(lambda at: self(points, jets, at, normals), (parameters,), (q,))[1]
         rows = [along(unit) for unit in jnp.eye(len(parameters))]
-        return Traced(value, back(jnp.ones_like(value))[0], jnp.stack(rows) if rows else jnp.zeros((0, len(points))))
+        by_parameter = jnp.stack(rows) if rows else jnp.zeros((0, len(points)))
+        return Linearized(value, back(jnp.ones_like(value))[0], by_parameter)
 
     @cached_property
-    def _compiled(self) -> Callable[[Numbers, Numbers, Numbers, Numbers], Traced]:
+    def _compiled(self) -> Callable[[Numbers, Numbers, Numbers, Numbers], Linearized]:
         return jax.jit(self.derivatives) if self.traceable else self.derivatives
 
     @cached_property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import operator
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -39,18 +40,8 @@ FUNCTIONS = {
     "where": ("where", 3, 3),
 }
 CONSTANTS = {"pi": math.pi, "e": math.e}
-_BINARY: dict[type, Callable[[Value, Value], Any]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
-}
-_COMPARE: dict[type, Callable[[Value, Value], Any]] = {
-    ast.Lt: lambda a, b: a < b,
-    ast.LtE: lambda a, b: a <= b,
-    ast.Gt: lambda a, b: a > b,
-    ast.GtE: lambda a, b: a >= b,
-}
+_BINARY = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+_COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
 _Closure = Callable[[Mapping[str, Any]], Any]  # from the values of names; numbers, arrays or tuples of them
 
 
@@ -276,13 +267,10 @@ class _Reader:
 
 
 def _function(name: str) -> Callable[..., Any]:
-    if name == "erf":
-        from jax.scipy.special import erf
+    import jax.numpy
+    import jax.scipy.special
 
-        return erf
-    import jax.numpy as jnp
-
-    return getattr(jnp, name)
+    return getattr(jax.scipy.special if name == "erf" else jax.numpy, name)
 
 
 _KINDS: dict[type, str] = {

@@ -186,14 +186,17 @@ class Outline:
         except ExpressionError as error:
             raise place.refuse(str(error), error.column) from None
 
+    def compiled(self, text: str, place: Place, offset: int = 0) -> Expression:
+        """A compiled expression; `offset` is where it stands in a longer text."""
+        return self.guard(lambda: compile_expression(text, declared=self.parameters, offset=offset), place)
+
     def expression(self, value: object, place: Place, known: Callable[[str], object]) -> Expression:
         """A compiled expression all of whose names `known(name)` accepts."""
         if isinstance(value, int | float) and not isinstance(value, bool):
             value = repr(self.number(value, place))
         if not isinstance(value, str):
             raise place.refuse(f"an expression in quotes is wanted; got {short(value)}")
-        found = self.guard(lambda: compile_expression(value, declared=self.parameters), place)
-        return self.checked(found, place, known)
+        return self.checked(self.compiled(value, place), place, known)
 
     def equation(self, value: object, place: Place, known: Callable[[str], object]) -> Expression:
         """left - right of a text "left = right"."""
@@ -209,10 +212,7 @@ class Outline:
         if "==" in value:
             raise place.refuse("an equation has one '=', not two", value.index("==") + 1)
         cut = value.index(sign)
-        declared = self.parameters
-        left = self.guard(lambda: compile_expression(value[:cut], declared=declared), place)
-        rest = cut + len(sign)
-        right = self.guard(lambda: compile_expression(value[rest:], declared=declared, offset=rest), place)
+        left, right = self.compiled(value[:cut], place), self.compiled(value[cut + len(sign) :], place, cut + len(sign))
         sides = (right, left) if sign == ">=" else (left, right)
         return self.checked(difference(*sides, value), place, known)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,23 +13,7 @@ import numpy as np
 from flm.language.arguments import Named, Value, argument_names
 from flm.wording import InputError, InputTypeError, short
 
-
-@runtime_checkable
-class AxisBox(Protocol):
-    """A product of intervals with named axes, such as `flm.Box`."""
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes."""
-        ...
-
-    @property
-    def intervals(self) -> tuple[tuple[float, float], ...]:
-        """(low, high) of each axis."""
-        ...
-
-
-B = TypeVar("B", bound=AxisBox)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -72,7 +56,7 @@ class Piecewise:
         Piecewise(1, {Box(x=(0, 0.5)): 100})
     """
 
-    def __init__(self, value: float, where: Mapping[B, float]):
+    def __init__(self, value: float, where: Mapping[T, float]):
         if not isinstance(where, Mapping) or not where:
             raise InputTypeError(
                 f"`where` of Piecewise must be values by box, such as {{flm.Box(x=(0, 0.5)): 100.0}}; got {short(where)}."
@@ -80,12 +64,13 @@ class Piecewise:
         self.value = _number(value, "`value` of Piecewise")
         self.where: dict[Extent, float] = {}
         for box, inside in where.items():
-            if not isinstance(box, AxisBox):
+            axes, intervals = getattr(box, "axes", None), getattr(box, "intervals", None)
+            if axes is None or intervals is None:
                 raise InputTypeError(
                     f"`where` of Piecewise must have boxes with sides along the axes as keys; got {short(box)}. Coefficients "
                     "that jump across other curves are not supported."
                 )
-            extent, inside = Extent(tuple(box.axes), tuple(box.intervals)), _number(inside, "a value of Piecewise")
+            extent, inside = Extent(tuple(axes), tuple(intervals)), _number(inside, "a value of Piecewise")
             for other, there in self.where.items():
                 if inside != there and extent.overlaps(other):
                     raise InputError(

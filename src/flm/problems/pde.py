@@ -12,12 +12,7 @@ sin, cos, exp, tanh, sqrt, pi = jnp.sin, jnp.cos, jnp.exp, jnp.tanh, jnp.sqrt, n
 
 
 def heat(alpha: float = 0.1) -> PDE:
-    """The heat equation of the paper: u_t = alpha u_xx on the unit square, u(x, 0) = sin(pi x), zero at both ends.
-
-    Example:
-        >>> heat(alpha=0.2).exact_values(np.array([[0.5, 0.0]]))
-        array([1.])
-    """
+    """The heat equation of the paper: u_t = alpha u_xx on the unit square, u(x, 0) = sin(pi x), zero at both ends."""
     return PDE(
         Box(x=(0, 1), t=(0, 1)),
         lambda u_t, u_xx, alpha: u_t - alpha * u_xx,
@@ -28,12 +23,7 @@ def heat(alpha: float = 0.1) -> PDE:
 
 
 def poisson() -> PDE:
-    """Poisson's equation of the paper: u_xx + u_yy = -2 pi^2 sin(pi x) sin(pi y), zero on the unit square's boundary.
-
-    Example:
-        >>> poisson().exact_values(np.array([[0.5, 0.5]]))
-        array([1.])
-    """
+    """Poisson's equation of the paper: u_xx + u_yy = -2 pi^2 sin(pi x) sin(pi y), zero on the unit square's boundary."""
     return PDE(
         Box(x=(0, 1), y=(0, 1)),
         lambda x, y, u_xx, u_yy: u_xx + u_yy + 2 * pi**2 * sin(pi * x) * sin(pi * y),
@@ -43,12 +33,8 @@ def poisson() -> PDE:
 
 
 def black_scholes() -> PDE:
-    """The generalized Black-Scholes equation of the paper, with solution exp(x - t) on [-2, 2] x [0, 1].
-
-    Example:
-        >>> black_scholes().exact_values(np.array([[1.0, 1.0]]))
-        array([1.])
-    """
+    """The generalized Black-Scholes equation of the paper, with solution exp(x - t) on [-2, 2] x [0, 1]."""
+    truth = lambda x, t: exp(x - t)
 
     def equation(x, t, u, u_t, u_x, u_xx):
         e = exp(x)
@@ -61,22 +47,13 @@ def black_scholes() -> PDE:
     return PDE(
         Box(x=(-2, 2), t=(0, 1)),
         equation,
-        [
-            initial(lambda x: exp(x)),
-            dirichlet("x=-2", lambda t: exp(-2 - t)),
-            dirichlet("x=2", lambda t: exp(2 - t)),
-        ],
-        exact=lambda x, t: exp(x - t),
+        [initial(lambda x: exp(x)), dirichlet("x=-2", truth), dirichlet("x=2", truth)],
+        exact=truth,
     )
 
 
 def advection(speed: float = 1.0) -> PDE:
-    """Linear advection u_t + c u_x = 0 of exp(sin 2 pi x) around a periodic unit interval.
-
-    Example:
-        >>> advection(speed=2.0).exact_values(np.array([[0.25, 0.0]])).round(6)
-        array([2.718282])
-    """
+    """Linear advection u_t + c u_x = 0 of exp(sin 2 pi x) around a periodic unit interval."""
     return PDE(
         Box(x=(0, 1), t=(0, 1)),
         lambda u_t, u_x, c: u_t + c * u_x,
@@ -87,12 +64,7 @@ def advection(speed: float = 1.0) -> PDE:
 
 
 def wave(speed: float = 1.0) -> PDE:
-    """A vibrating string: u_tt = c^2 u_xx with fixed ends, plucked in its first and fourth modes.
-
-    Example:
-        >>> wave(speed=2.0).parameters
-        {'c': 2.0}
-    """
+    """A vibrating string: u_tt = c^2 u_xx with fixed ends, plucked in its first and fourth modes."""
     return PDE(
         Box(x=(0, 1), t=(0, 1)),
         lambda u_tt, u_xx, c: u_tt - c**2 * u_xx,
@@ -103,12 +75,7 @@ def wave(speed: float = 1.0) -> PDE:
 
 
 def helmholtz(wavenumber: float = 10.0, angle: float = 0.6) -> PDE:
-    """Helmholtz's equation u_xx + u_yy + k^2 u = 0 on the unit square, whose solution is a plane wave at an angle.
-
-    Example:
-        >>> helmholtz(wavenumber=20.0).parameters
-        {'k': 20.0}
-    """
+    """Helmholtz's equation u_xx + u_yy + k^2 u = 0 on the unit square, whose solution is a plane wave at an angle."""
     kx, ky = wavenumber * np.cos(angle), wavenumber * np.sin(angle)
     plane = lambda x, y: sin(kx * x + ky * y)
     return PDE(
@@ -121,12 +88,7 @@ def helmholtz(wavenumber: float = 10.0, angle: float = 0.6) -> PDE:
 
 
 def convection_diffusion(epsilon: float = 0.05) -> PDE:
-    """Convection and diffusion -eps (u_xx + u_yy) + u_x = f with a boundary layer of width eps at x = 1.
-
-    Example:
-        >>> convection_diffusion(epsilon=0.01).parameters
-        {'e': 0.01}
-    """
+    """Convection and diffusion -eps (u_xx + u_yy) + u_x = f with a boundary layer of width eps at x = 1."""
     layer = lambda x, e: x - (exp((x - 1) / e) - exp(-1 / e)) / (1 - exp(-1 / e))  # -e v'' + v' = 1
     return PDE(
         Box(x=(0, 1), y=(0, 1)),
@@ -138,72 +100,40 @@ def convection_diffusion(epsilon: float = 0.05) -> PDE:
 
 
 def reaction_diffusion() -> PDE:
-    """Fisher's equation u_t = u_xx + u (1 - u) with its traveling front of speed 5 / sqrt 6.
-
-    Example:
-        >>> reaction_diffusion().exact_values(np.array([[0.0, 0.0]]))
-        array([0.25])
-    """
+    """Fisher's equation u_t = u_xx + u (1 - u) with its traveling front of speed 5 / sqrt 6."""
     front = lambda x, t: (1 + exp((x - 5 * t / sqrt(6.0)) / sqrt(6.0))) ** -2
     return PDE(
         Box(x=(-5, 5), t=(0, 1)),
         lambda u, u_t, u_xx: u_t - u_xx - u * (1 - u),
-        [
-            initial(lambda x: front(x, 0.0)),
-            dirichlet("x=-5", lambda t: front(-5.0, t)),
-            dirichlet("x=5", lambda t: front(5.0, t)),
-        ],
+        [initial(lambda x: front(x, 0.0)), dirichlet("x=-5", front), dirichlet("x=5", front)],
         exact=front,
     )
 
 
 def klein_gordon() -> PDE:
-    """A nonlinear Klein-Gordon equation u_tt - u_xx + u + u^3 = f with solution x cos 2t.
-
-    Example:
-        >>> klein_gordon().exact_values(np.array([[0.5, 0.0]]))
-        array([0.5])
-    """
+    """A nonlinear Klein-Gordon equation u_tt - u_xx + u + u^3 = f with solution x cos 2t."""
     truth = lambda x, t: x * cos(2 * t)
     return PDE(
         Box(x=(-1, 1), t=(0, 1)),
         lambda x, t, u, u_tt, u_xx: u_tt - u_xx + u + u**3 + 3 * truth(x, t) - truth(x, t) ** 3,
-        [
-            initial(lambda x: x, velocity=0.0),
-            dirichlet("x=-1", lambda t: -cos(2 * t)),
-            dirichlet("x=1", lambda t: cos(2 * t)),
-        ],
+        [initial(lambda x: x, velocity=0.0), dirichlet("x=-1", truth), dirichlet("x=1", truth)],
         exact=truth,
     )
 
 
 def allen_cahn() -> PDE:
-    """The Allen-Cahn equation u_t = u_xx + u - u^3 with its traveling kink.
-
-    Example:
-        >>> allen_cahn().exact_values(np.array([[0.0, 0.0]]))
-        array([0.5])
-    """
+    """The Allen-Cahn equation u_t = u_xx + u - u^3 with its traveling kink."""
     kink = lambda x, t: 0.5 * (1 + tanh(x / (2 * sqrt(2.0)) + 0.75 * t))
     return PDE(
         Box(x=(-5, 5), t=(0, 1)),
         lambda u, u_t, u_xx: u_t - u_xx - u + u**3,
-        [
-            initial(lambda x: kink(x, 0.0)),
-            dirichlet("x=-5", lambda t: kink(-5.0, t)),
-            dirichlet("x=5", lambda t: kink(5.0, t)),
-        ],
+        [initial(lambda x: kink(x, 0.0)), dirichlet("x=-5", kink), dirichlet("x=5", kink)],
         exact=kink,
     )
 
 
 def viscous_burgers(viscosity: float = 0.1) -> PDE:
-    """Burgers' equation u_t + u u_x = nu u_xx from -sin(pi x); exact by the Cole-Hopf transform.
-
-    Example:
-        >>> viscous_burgers(viscosity=0.05).parameters
-        {'nu': 0.05}
-    """
+    """Burgers' equation u_t + u u_x = nu u_xx from -sin(pi x); exact by the Cole-Hopf transform."""
     return PDE(
         Box(x=(-1, 1), t=(0, 1)),
         lambda u, u_t, u_x, u_xx, nu: u_t + u * u_x - nu * u_xx,
@@ -214,56 +144,38 @@ def viscous_burgers(viscosity: float = 0.1) -> PDE:
 
 
 def biharmonic() -> PDE:
-    """A clamped square plate: the squared Laplacian of u is a load, u = u_n = 0; solution sin^2(pi x) sin^2(pi y).
+    """A clamped square plate: the squared Laplacian of u is a load, u = u_n = 0; solution sin^2(pi x) sin^2(pi y)."""
 
-    Example:
-        >>> biharmonic().exact_values(np.array([[0.5, 0.5]]))
-        array([1.])
-    """
-    load = lambda x, y: (
-        8
-        * pi**4
-        * (cos(2 * pi * x) * cos(2 * pi * y) - cos(2 * pi * x) * sin(pi * y) ** 2 - cos(2 * pi * y) * sin(pi * x) ** 2)
-    )
+    def equation(x, y, u_xxxx, u_xxyy, u_yyyy):
+        a, b = cos(2 * pi * x), cos(2 * pi * y)  # sin^2(pi x) = (1 - a) / 2
+        return u_xxxx + 2 * u_xxyy + u_yyyy - 4 * pi**4 * (4 * a * b - a - b)
+
     return PDE(
         Box(x=(0, 1), y=(0, 1)),
-        lambda x, y, u_xxxx, u_xxyy, u_yyyy: u_xxxx + 2 * u_xxyy + u_yyyy - load(x, y),
+        equation,
         [dirichlet("boundary"), neumann("boundary")],
         exact=lambda x, y: sin(pi * x) ** 2 * sin(pi * y) ** 2,
     )
 
 
 def acoustics() -> PDE:
-    """A linear system: pressure and velocity of sound, u_t + v_x = 0 and v_t + u_x = 0, in a closed tube.
-
-    Example:
-        >>> acoustics().unknowns
-        ('u', 'v')
-    """
+    """A linear system: pressure and velocity of sound, u_t + v_x = 0 and v_t + u_x = 0, in a closed tube."""
+    start = lambda x: exp(cos(pi * x))
     return PDE(
         Box(x=(0, 1), t=(0, 1)),
         [lambda u_t, v_x: u_t + v_x, lambda v_t, u_x: v_t + u_x],
-        [
-            initial(lambda x: exp(cos(pi * x))),
-            initial(0.0, unknown="v"),
-            dirichlet("x=0", unknown="v"),
-            dirichlet("x=1", unknown="v"),
-        ],
+        [initial(start), initial(0.0, unknown="v"), dirichlet("x=0", unknown="v"), dirichlet("x=1", unknown="v")],
         unknowns=("u", "v"),
-        exact={  # d'Alembert: (f(x - t) +- f(x + t)) / 2 with f even and 2-periodic
-            "u": lambda x, t: (exp(cos(pi * (x - t))) + exp(cos(pi * (x + t)))) / 2,
-            "v": lambda x, t: (exp(cos(pi * (x - t))) - exp(cos(pi * (x + t)))) / 2,
+        # d'Alembert, because the start is even and has period 2
+        exact={
+            "u": lambda x, t: (start(x - t) + start(x + t)) / 2,
+            "v": lambda x, t: (start(x - t) - start(x + t)) / 2,
         },
     )
 
 
 def poisson_3d() -> PDE:
-    """Poisson's equation in the unit cube with solution exp(x) sin(2y) cos z.
-
-    Example:
-        >>> poisson_3d().axes
-        ('x', 'y', 'z')
-    """
+    """Poisson's equation in the unit cube with solution exp(x) sin(2y) cos z."""
     truth = lambda x, y, z: exp(x) * sin(2 * y) * cos(z)
     return PDE(
         Box(x=(0, 1), y=(0, 1), z=(0, 1)),
@@ -274,12 +186,7 @@ def poisson_3d() -> PDE:
 
 
 def poisson_5d() -> PDE:
-    """Poisson's equation in the five-dimensional unit cube with solution prod sin(pi x_i).
-
-    Example:
-        >>> poisson_5d().exact_values(np.array([[0.5, 0.5, 0.5, 0.5, 0.5]]))
-        array([1.])
-    """
+    """Poisson's equation in the five-dimensional unit cube with solution prod sin(pi x_i)."""
     truth = lambda a, b, c, d, e: sin(pi * a) * sin(pi * b) * sin(pi * c) * sin(pi * d) * sin(pi * e)
     return PDE(
         Box(a=(0, 1), b=(0, 1), c=(0, 1), d=(0, 1), e=(0, 1)),
@@ -292,12 +199,7 @@ def poisson_5d() -> PDE:
 
 
 def oscillator(frequency: float = 5.0, damping: float = 0.1) -> PDE:
-    """A damped harmonic oscillator u'' + 2 d w u' + w^2 u = 0, u(0) = 1, u'(0) = 0, over [0, 6].
-
-    Example:
-        >>> oscillator(frequency=3.0).parameters
-        {'w': 3.0, 'd': 0.1}
-    """
+    """A damped harmonic oscillator u'' + 2 d w u' + w^2 u = 0, u(0) = 1, u'(0) = 0, over [0, 6]."""
     fast = frequency * np.sqrt(1 - damping**2)
     return PDE(
         Box(t=(0, 6)),
@@ -309,12 +211,7 @@ def oscillator(frequency: float = 5.0, damping: float = 0.1) -> PDE:
 
 
 def stiff(rate: float = 1000.0) -> PDE:
-    """A stiff ODE, u' = -k (u - cos t) - sin t with u(0) = 1, whose smooth solution is cos t (Prothero and Robinson).
-
-    Example:
-        >>> stiff(rate=1e4).exact_values(np.array([[0.0]]))
-        array([1.])
-    """
+    """A stiff ODE, u' = -k (u - cos t) - sin t with u(0) = 1, whose smooth solution is cos t (Prothero and Robinson)."""
     return PDE(
         Box(t=(0, 10)),
         lambda t, u, u_t, k: u_t + k * (u - cos(t)) + sin(t),

@@ -19,7 +19,8 @@ from flm.estimators import FLMRegressor
 from flm.files import save, to_json, write_atomic, write_csv
 from flm.report.figures.fields import labeled_series, plot_spectrum
 from flm.report.figures.style import to_png, to_svg
-from flm.report.pages.answer import control_page, control_table, fit_page, solution_page
+from flm.report.live import control_table
+from flm.report.pages.answer import control_page, fit_page, solution_page
 from flm.report.pages.layout import Request
 from flm.results import Errors, Listener, Progress, Solution, silent
 

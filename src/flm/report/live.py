@@ -13,22 +13,25 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from contourpy import contour_generator
 
+from flm.control.solution import ControlSolution
 from flm.domains import AbstractDomain, Box, Product
 from flm.models import FLM
 from flm.models.march import MarchedFLM
 from flm.models.pieces import PiecewiseFLM
-from flm.results import Solution
+from flm.results import AbstractResult, Solution
 from flm.series import PhaseSeries
 
 MOST_BYTES = 3_000_000  # of the numbers of one figure; beyond it the answer is sampled
 MOST_TERMS = 4_000  # frequency vectors that a browser sums in good time
 SAMPLES = 60_000  # values in all where the answer is sampled
+NUM_TIMES = 201  # of a table of a control law
 OUTLINE = 400  # points along each axis where a region's outline is traced
 
 
@@ -61,8 +64,12 @@ def template(name: str) -> str:
     return (resources.files("flm.report.pages") / "templates" / name).read_text(encoding="utf-8")
 
 
-def live(solution: Solution, units: dict[str, str] | None = None) -> Live:
-    """A solution as a live figure; `units` of axes by name."""
+def live(solution: AbstractResult, units: Mapping[str, str] = MappingProxyType({})) -> Live:
+    """An answer as a live figure; `units` of axes by name. Of a control law, states and controls from the center."""
+    if isinstance(solution, ControlSolution):
+        names, table = control_table(solution)
+        return curves(table[:, 0], dict(zip(names[1:], table.T[1:], strict=True)), "t", "")
+    assert isinstance(solution, Solution)
     named = _formula(solution)
     sampled = named is None or len(json.dumps(named)) > MOST_BYTES
     named = _samples(solution) if named is None or sampled else named
@@ -70,7 +77,7 @@ def live(solution: Solution, units: dict[str, str] | None = None) -> Live:
         "axes": solution.axes,
         "unknowns": solution.unknowns,
         "bounds": np.asarray(solution.reach).tolist(),
-        "units": [(units or {}).get(axis, "") for axis in solution.axes],
+        "units": [units.get(axis, "") for axis in solution.axes],
         "ranges": _ranges(solution),
         "until": solution.trusted_until,
         "plain": sampled,
@@ -90,8 +97,19 @@ def curves(x: np.ndarray, named: Mapping[str, np.ndarray], label: str, caption: 
     piece = {"box": box, "axes": [{"family": "samples", "count": len(x)}], "coefficients": _packed(values)}
     data = {"axes": [label], "unknowns": list(named), "bounds": box, "pieces": [piece], "plain": True}
     ranges = [[float(np.nanmin(v)), float(np.nanmax(v))] for v in values.T]
-    data |= {"ranges": [[a, b] if b > a else [a - 0.5, b + 0.5] for a, b in ranges], "together": list(range(len(named)))}
+    data |= {
+        "ranges": [[a, b] if b > a else [a - 0.5, b + 0.5] for a, b in ranges],
+        "together": list(range(len(named))),
+    }
     return Live(json.dumps(data), caption, sampled=True)
+
+
+def control_table(solution: ControlSolution) -> tuple[list[str], np.ndarray]:
+    """Names and columns of time, states and controls from the center of the initial states."""
+    start = solution.starts.lift(solution.starts.center)
+    t = np.linspace(0.0, solution.horizon(start), NUM_TIMES)
+    columns = [t, solution.trajectory(t, start), solution.control(t, start).reshape(NUM_TIMES, -1)]
+    return ["t", *solution.starts.states, *solution.controls], np.column_stack(columns)
 
 
 def _packed(values: npt.ArrayLike) -> str:
@@ -107,7 +125,11 @@ def _formula(solution: Solution) -> dict[str, object] | None:
     if isinstance(model, MarchedFLM):
         size = 8 * sum(c.size for c in model.coefficients) * 4 / 3
         return _windows(model) if size <= MOST_BYTES else None
-    if isinstance(model, FLM) and isinstance(series := model.series, PhaseSeries) and len(model.frequencies) <= MOST_TERMS:
+    if (
+        isinstance(model, FLM)
+        and isinstance(series := model.series, PhaseSeries)
+        and len(model.frequencies) <= MOST_TERMS
+    ):
         waves = series.separable()
         return {"subnets": {"frequencies": _packed(waves.frequencies), "coefficients": _packed(waves.coefficients)}}
     return None
@@ -167,7 +189,10 @@ def _outline(domain: AbstractDomain | None) -> dict[str, object] | None:
     if region is None or isinstance(region, Box) or len(region.axes) != 2:
         return None
     width = np.ptp(region.bounds, axis=1)
-    x, y = (np.linspace(low - 0.02 * w, high + 0.02 * w, OUTLINE) for (low, high), w in zip(region.bounds, width, strict=True))
+    x, y = (
+        np.linspace(low - 0.02 * w, high + 0.02 * w, OUTLINE)
+        for (low, high), w in zip(region.bounds, width, strict=True)
+    )
     points = np.stack([g.ravel() for g in np.meshgrid(x, y)], axis=1)
     lines = contour_generator(x, y, region.level(points).reshape(OUTLINE, OUTLINE)).lines(0.0)
     return {"axes": region.axes, "loops": [np.round(line, 6).tolist() for line in lines]}

@@ -48,12 +48,6 @@ class LearnedFunction:
 
     Call it, or `value`, with one array for each of `axes`; value ± 1.96 standard errors is its 95 % band, point by point.
 
-    Args:
-        axes: what it is a function of.
-        bounds: of these, (m, 2).
-        coefficients: (n_1, ..., n_m).
-        covariance: of the coefficients, (C, C).
-
     Example:
         >>> import numpy as np
         >>> from flm.results import LearnedFunction
@@ -63,17 +57,14 @@ class LearnedFunction:
     """
 
     axes: tuple[str, ...]
-    bounds: np.ndarray
-    coefficients: np.ndarray
-    covariance: np.ndarray
+    bounds: np.ndarray  # (m, 2)
+    coefficients: np.ndarray  # (n_1, ..., n_m)
+    covariance: np.ndarray  # of all C coefficients, (C, C)
 
     def __post_init__(self) -> None:
         m, count = len(self.axes), int(np.size(self.coefficients))
-        if (
-            np.shape(self.bounds) != (m, 2)
-            or np.ndim(self.coefficients) != m
-            or self.covariance.shape != (count, count)
-        ):
+        shapes = (np.shape(self.bounds), np.ndim(self.coefficients), self.covariance.shape)
+        if shapes != ((m, 2), m, (count, count)):
             raise InputError(
                 f"`coefficients` must have {m} axes and `covariance` be square; got shapes {np.shape(self.coefficients)} and "
                 f"{np.shape(self.covariance)}."

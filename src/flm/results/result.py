@@ -7,6 +7,7 @@ import importlib
 import math
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from types import ModuleType
 from typing import Any, ClassVar, Self
@@ -15,6 +16,8 @@ from flm.files import save
 from flm.results.learned import LearnedFunction, Parameter
 from flm.results.status import Ending, Status, Word, conclude
 from flm.wording import ExtraMissingError
+
+IN_NOTEBOOK = 300_000  # bytes of a live figure that a notebook shows by itself
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,8 +79,19 @@ class AbstractResult(ABC):
         ending = named.pop("ending")
         return cls(ending=Ending(Word(ending["word"]), ending["clause"], ending["note"]), **named)
 
+    def live(self, units: Mapping[str, str] | None = None) -> Any:
+        """The answer as a figure that a notebook evaluates: sliders, derivatives, values under the pointer.
+
+        Args:
+            units: of the axes, by name.
+        """
+        from flm.report.live import live
+
+        return live(self, units or {})
+
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        text, figure = f"<pre>{html.escape(repr(self))}</pre>", self.live()
+        return text + figure._repr_html_() if len(figure.data) <= IN_NOTEBOOK else text
 
 
 def optional_module(module: str) -> ModuleType:

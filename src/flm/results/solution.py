@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,13 +20,10 @@ from flm.models import AbstractModel
 from flm.models.pieces import AbstractPieces
 from flm.results.result import AbstractResult, optional_module
 from flm.series import PhaseSeries
+from flm.series.arrays import axis_indices
 from flm.wording import InputError, InputTypeError, NoSeriesError, OutsideWarning, UnknownNameError, short
 
-if TYPE_CHECKING:
-    from flm.report.live import Live
-
 MAX_GRID = 50_000_000  # points of a grid for other tools
-IN_NOTEBOOK = 300_000  # bytes of a live figure that a notebook shows by itself
 
 
 @dataclass(frozen=True)
@@ -167,9 +163,8 @@ class Solution(AbstractResult):
         outside = ~inside & ~np.isnan(where).any(axis=1)
         if outside.any():
             first = ", ".join(f"{a} = {v:.6g}" for a, v in zip(self.axes, where[outside.argmax()], strict=True))
-            place = (
-                "the domain" if self.trusted_until is None else f"what was solved, up to t = {self.trusted_until:.6g}"
-            )
+            end = self.trusted_until
+            place = "the domain" if end is None else f"what was solved, up to t = {end:.6g}"
             warnings.warn(
                 f"{outside.sum():,} of {len(where):,} points are outside of {place}, where the solution is NaN; "
                 f"the first is {first}. Call it with extrapolate=True to evaluate the series there.",
@@ -180,8 +175,6 @@ class Solution(AbstractResult):
 
     def d(self, axes: str | tuple[int, ...]) -> Solution:
         """The partial derivative as a function: `solution.d("xx")(x=0.3, t=0.5)`."""
-        from flm.series.arrays import axis_indices
-
         alpha = list(self.alpha or (0,) * len(self.axes))
         for j in axis_indices(axes, self.axes, len(self.axes)):
             alpha[j] += 1
@@ -254,7 +247,7 @@ class Solution(AbstractResult):
     # --- how good it is --------------------------------------------------------------------------------------------
 
     def test_points(self) -> np.ndarray:
-        """An even grid over the domain: 101 points per axis up to two axes, 31 for three, 20,000 Sobol points beyond.
+        """An even grid over the domain: 101 points per axis up to two axes, 31 for three, 20,000 Halton points beyond.
 
         Conservation laws bring their own, 251 × 101 off the shock. Of a march that stopped, those that it reached.
         """
@@ -331,21 +324,6 @@ class Solution(AbstractResult):
         from flm.report.figures.fields import plot_solution
 
         return plot_solution(self, **options)
-
-    def live(self, units: dict[str, str] | None = None) -> Live:
-        """The solution as a figure that a notebook evaluates: sliders, derivatives, values under the pointer.
-
-        Args:
-            units: of the axes, by name.
-        """
-        from flm.report.live import live
-
-        return live(self, units)
-
-    def _repr_html_(self) -> str:
-        figure = self.live()
-        words = f"<p>{html.escape(self.status.sentence)}</p>"
-        return words + figure._repr_html_() if len(figure.data) <= IN_NOTEBOOK else super()._repr_html_()
 
     def __repr__(self) -> str:
         lines = [

@@ -57,17 +57,11 @@ ADVICE = {
 
 @dataclass(frozen=True)
 class Ending:
-    """Why a solver stopped.
-
-    Args:
-        word: the kind of end.
-        clause: the beginning of the sentence, without estimate and tolerance; the word's own by default.
-        note: a further clause, such as what was left free.
-    """
+    """Why a solver stopped."""
 
     word: Word
-    clause: str = ""
-    note: str = ""
+    clause: str = ""  # the beginning of the sentence, without estimate and tolerance; the word's own by default
+    note: str = ""  # a further clause, such as what was left free
 
 
 class Status(NamedTuple):

@@ -6,6 +6,7 @@ An answer is a solution, a control law, or a fit to a table.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,6 @@ from flm.wording import measured
 
 READABLE = 10.0  # times the answer's size: amplitudes up to here can be read
 TERMS, LINES = 10, 15  # of a table of a series, of a fit
-NUM_TIMES = 201  # of a table of a control law
 POINTS_PER_PERIOD, LEAST_POINTS, MOST_POINTS = 12, 401, 4001  # of the live curve of a fit
 EXCESS = (
     "The excess is ½∫H_u²/H_uu dt along the trajectory plus the change on enlarging the basis, relative to the cost."
@@ -65,7 +65,9 @@ def _terms(solution: Solution) -> list[Item]:
     items: list[Item] = []
     size = float(np.nanmax(np.abs(solution.on_grid(21)[1])))
     if max(float(np.abs(series.amplitudes).max()) for _, series in found) > READABLE * size:
-        return [Text("The waves of this series are far larger than their sum, so that its terms say nothing one by one.")]
+        return [
+            Text("The waves of this series are far larger than their sum, so that its terms say nothing one by one.")
+        ]
     for label, series in found:
         rows = [
             [f"{t.amplitude:.6g}", f"{t.phase:.4f}"]
@@ -104,7 +106,6 @@ def _extremes(solution: Solution) -> list[tuple[str, str]]:
 def control_page(solution: ControlSolution, request: Request) -> Page:
     """A page for a `ControlSolution` that has its problem."""
     start = solution.starts.lift(solution.starts.center)
-    names, table = control_table(solution)
     facts = [
         ("estimated excess cost", f"{solution.error_estimate:.1e}"),
         ("cost" if solution.starts.dimension == 0 else "cost from the center", f"{float(solution.cost(start)):.8g}"),
@@ -116,7 +117,7 @@ def control_page(solution: ControlSolution, request: Request) -> Page:
     found = [
         Text(f"The law is for {solution.starts}."),
         Picture(plot_control(solution), "States and controls along the simulated dynamics."),
-        curves(table[:, 0], dict(zip(names[1:], table.T[1:], strict=True)), "t", f"From {where}."),
+        replace(live(solution), caption=f"From {where}."),
     ]
     sections = [
         Section("What was found", found),
@@ -125,14 +126,6 @@ def control_page(solution: ControlSolution, request: Request) -> Page:
     status = solution.status
     shade = tone(status, solution.error_estimate)
     return request.page(f"{status.sentence} {status.advice}".strip(), facts, sections, shade)
-
-
-def control_table(solution: ControlSolution) -> tuple[list[str], np.ndarray]:
-    """Names and columns of time, states and controls from the center of the initial states."""
-    start = solution.starts.lift(solution.starts.center)
-    t = np.linspace(0.0, solution.horizon(start), NUM_TIMES)
-    columns = [t, solution.trajectory(t, start), solution.control(t, start).reshape(NUM_TIMES, -1)]
-    return ["t", *solution.starts.states, *solution.controls], np.column_stack(columns)
 
 
 def fit_page(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike, request: Request) -> Page:

@@ -157,9 +157,7 @@ class Request:
     text: str = ""
     command: str = ""
 
-    def page(
-        self, summary: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section], tone: str = ""
-    ) -> Page:
+    def page(self, summary: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section], tone: str = "") -> Page:
         """The page of the answer."""
         first = [Section("What was asked", [Code(self.text)])] if self.text else []
         last = [Section("How to reproduce it", [Code(self.command)])] if self.command else []
