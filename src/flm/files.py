@@ -32,7 +32,6 @@ RENEWED = {"Solution": "Solve the problem again", "ControlSolution": "Solve the 
 OBJECTS = {
     "ControlLaw": "flm.control.law",
     "ControlSolution": "flm.control.solution",
-    "EnrichedFLM": "flm.pde.waves.enriched",
     "ExponentialSeries": "flm.series",
     "FLM": "flm.models",
     "FLMImputer": "flm.estimators",
@@ -50,7 +49,6 @@ OBJECTS = {
     "SharedBasisNetwork": "flm.models",
     "SideBySide": "flm.models",
     "Silvescu": "flm.models",
-    "SingularFunctions": "flm.pde.waves.enriched",
     "Siren": "flm.models",
     "Solution": "flm.results",
     "Starts": "flm.control.starts",

@@ -18,7 +18,7 @@ from flm.domains.curve import Curve, Ellipse
 from flm.domains.level_set import Region
 from flm.domains.outline import NotHeld, Outline
 from flm.domains.piece import Piece
-from flm.domains.polygon import Corner, Polygon
+from flm.domains.polygon import Polygon
 from flm.domains.product import Product
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "Ball",
     "Box",
     "Combination",
-    "Corner",
     "Curve",
     "Disk",
     "Ellipse",

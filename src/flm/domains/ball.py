@@ -62,8 +62,6 @@ class Ball(AbstractDomain):
         """The signed distance to the sphere."""
         return np.linalg.norm(points - np.array(self.origin), axis=1) - self.radius
 
-    centroid = AbstractDomain.center
-
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """The sphere as one piece: the circle in the plane, the two end points on a line.

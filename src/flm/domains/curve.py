@@ -12,7 +12,7 @@ from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.evaluate import compile_rows
 from flm.domains.outline import Outline, outline
 from flm.domains.piece import Patch, Piece
-from flm.domains.polygon import centroid_of, crosses_itself, winds_around
+from flm.domains.polygon import crosses_itself, winds_around
 from flm.wording import InputError, InputTypeError, check_positive, number_text
 
 if TYPE_CHECKING:
@@ -75,8 +75,6 @@ class Ellipse(AbstractDomain):
         """(|((x − x0)/a, (y − y0)/b)| − 1) min(a, b): negative inside, of the size of the distance."""
         scaled = (points - np.array(self.origin)) / np.array(self.radii)
         return (np.linalg.norm(scaled, axis=1) - 1.0) * min(self.radii)
-
-    centroid = AbstractDomain.center
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -177,11 +175,6 @@ class Curve(AbstractDomain):
         """The curve."""
         patch = arc_length_patch(self._follow, self._orientation)
         return (Piece(repr(self), self.axes, 1, (patch,), owner=self),)
-
-    @property
-    def centroid(self) -> np.ndarray:
-        """The center of mass, (2,)."""
-        return centroid_of(self._outline[0])
 
     @cached_property
     def _follow(self) -> Path:

@@ -12,7 +12,6 @@ from flm.domains.box import Box
 from flm.domains.evaluate import check_arguments, compile_rows
 from flm.domains.outline import NotHeld, outline
 from flm.domains.piece import Patch, Piece
-from flm.domains.polygon import centroid_of, signed_area
 from flm.domains.sequences import sobol
 from flm.language.expressions import Expression, compile_expression
 from flm.wording import InputError, InputTypeError
@@ -117,28 +116,6 @@ class Region(AbstractDomain):
         planar = len(self.axes) == 2
         patches = tuple(map(self._line_patch, self._lines)) if planar else (self._surface_patch(),)
         return (Piece(repr(self), self.axes, len(self.axes) - 1, patches, owner=self),)
-
-    @cached_property
-    def centroid(self) -> np.ndarray:
-        """The center of mass of the largest part of a planar region, holes filled, (2,)."""
-        if len(self.axes) != 2:
-            return super().centroid
-        return centroid_of(max(self._lines, key=lambda line: abs(signed_area(line))))
-
-    @cached_property
-    def holes(self) -> np.ndarray:
-        """Centroids of the holes of a planar region, (H, 2)."""
-        if len(self.axes) != 2:
-            return np.zeros((0, len(self.axes)))
-        holes = []
-        for line in self._lines:
-            tangent = np.roll(line, -1, axis=0) - line
-            _, normals = self._project(0.5 * (np.roll(line, -1, axis=0) + line))
-            # Outward of the enclosed polygon; a hole is where the region's outward normal points the other way.
-            outward = np.stack([tangent[:, 1], -tangent[:, 0]], axis=1) * np.sign(signed_area(line))
-            if np.sum(outward * normals) < 0.0:
-                holes.append(centroid_of(line))
-        return np.array(holes).reshape(-1, 2)
 
     @cached_property
     def _raw(self) -> Callable[[np.ndarray], list[np.ndarray]]:

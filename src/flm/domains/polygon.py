@@ -16,25 +16,6 @@ _PAIRS = 2**18  # of sides that are compared at once
 _MOST_STORED = 10_000  # vertices of a polygon in a file: all pairs of its sides are compared
 
 
-@dataclass(frozen=True)
-class Corner:
-    """A corner of a planar boundary.
-
-    Args:
-        vertex: Where it is.
-        angle: The interior angle ω in (0, 2π): solutions behave like r^(kπ/ω) there.
-        bisector: The unit vector that halves the angle, pointing inside.
-    """
-
-    vertex: tuple[float, float]
-    angle: float
-    bisector: tuple[float, float]
-
-    def complement(self) -> "Corner":
-        """The same corner seen from the other side of the boundary."""
-        return Corner(self.vertex, 2.0 * np.pi - self.angle, (-self.bisector[0], -self.bisector[1]))
-
-
 class AbstractPolygonal(AbstractDomain):
     """The points of the plane inside an odd number of closed polygons, grown by a margin."""
 
@@ -94,8 +75,6 @@ class Polygon(AbstractPolygonal):
         >>> triangle = Polygon(x=[0, 1, 1], y=[0, 0, 1])
         >>> triangle.contains([[0.9, 0.5], [0.1, 0.5]])
         array([ True, False])
-        >>> len(triangle.corners)
-        3
     """
 
     axes: tuple[str, ...]
@@ -155,16 +134,6 @@ class Polygon(AbstractPolygonal):
             raise InputError(f"a stored polygon has at most {_MOST_STORED} vertices; got {len(named['vertices'])}")
         return cls(named["vertices"], axes=named["axes"])
 
-    @property
-    def centroid(self) -> np.ndarray:
-        """The center of mass, (2,)."""
-        return centroid_of(self._arrays[0])
-
-    @cached_property
-    def corners(self) -> tuple[Corner, ...]:
-        """The vertices with their interior angles and bisectors; straight angles are left out."""
-        return corners_of(self._arrays[0])
-
     def __repr__(self) -> str:
         columns = [", ".join(map(number_text, values)) for values in zip(*self.vertices, strict=True)]
         return f"Polygon({', '.join(f'{axis}=[{text}]' for axis, text in zip(self.axes, columns, strict=True))})"
@@ -181,32 +150,10 @@ def side(start: np.ndarray, end: np.ndarray) -> Patch:
     return Patch(chart, ends=(True,), measure=length)
 
 
-def corners_of(vertices: np.ndarray) -> tuple[Corner, ...]:
-    """The corners of a counterclockwise polygon (V, 2)."""
-    corners = []
-    for index, vertex in enumerate(vertices):
-        before, after = vertices[index - 1], vertices[(index + 1) % len(vertices)]
-        out, back = np.arctan2(*(after - vertex)[::-1]), np.arctan2(*(before - vertex)[::-1])
-        angle = (back - out) % (2.0 * np.pi)
-        if abs(angle - np.pi) > 1e-9:
-            half = out + 0.5 * angle
-            corners.append(Corner(tuple(vertex.tolist()), float(angle), (float(np.cos(half)), float(np.sin(half)))))
-    return tuple(corners)
-
-
 def signed_area(vertices: np.ndarray) -> float:
     """½ Σ x_i y_{i+1} − x_{i+1} y_i: positive counterclockwise. Taken about the mean, for accuracy far from 0."""
     x, y = (vertices - vertices.mean(axis=0)).T
     return 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))
-
-
-def centroid_of(vertices: np.ndarray) -> np.ndarray:
-    """The center of mass of a polygon (V, 2)."""
-    middle = vertices.mean(axis=0)
-    here = vertices - middle
-    there = np.roll(here, -1, axis=0)
-    cross = here[:, 0] * there[:, 1] - there[:, 0] * here[:, 1]
-    return middle + ((here + there) * cross[:, None]).sum(axis=0) / (3.0 * cross.sum())
 
 
 def distance_to(vertices: np.ndarray, points: np.ndarray) -> np.ndarray:

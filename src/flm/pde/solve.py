@@ -20,9 +20,9 @@ from flm.results import Listener, Solution, Word
 from flm.results.status import DOUBTFUL
 from flm.wording import InputError, did_you_mean
 
-METHODS = ("pieces", "march", "waves", "enriched")
+METHODS = ("pieces", "march", "waves")
 FINAL = DOUBTFUL | {Word.CONVERGED, Word.INTERRUPTED, Word.STOPPED}  # endings after which no other method is tried
-SUCCESSORS = {"lattice": "waves", "windows": "pieces"}
+SUCCESSORS = {"lattice": "waves", "windows": "pieces", "enriched": "pieces"}
 
 
 def solve_pde(
@@ -42,8 +42,7 @@ def solve_pde(
         tol: relative L2 error, worst unknown.
         num_subnets: the best series of this many sub-networks instead.
         method: "pieces" is many small series, "march" a series in space whose coefficients move in time, "waves" one series on
-            a growing lattice, "enriched" one series with singular functions at the corners and holes of a planar region, a
-            linear model its least-squares fit; None chooses.
+            a growing lattice, a linear model its least-squares fit; None chooses.
         max_columns: linear unknowns of all pieces, or of one dense least-squares problem.
         seed: fixes points and random starts of the waves.
         progress: called with each step.
@@ -66,7 +65,7 @@ def solve_pde(
     if method == "march" and num_subnets is None:
         return solve_by_march(problem, tol, progress)
     serves = can_serve(problem, max_columns)
-    if problem.has_fields and (num_subnets is not None or method in ("waves", "enriched") or not serves):
+    if problem.has_fields and (num_subnets is not None or method == "waves" or not serves):
         raise InputError(
             "`parameters` with functions, flm.Learn(start, axes=...), must belong to a box of up to three axes that has all "
             "conditions which its equation needs, solved by pieces; this problem or `method` is another."
@@ -77,14 +76,14 @@ def solve_pde(
             "readings, without `num_subnets`, with room for one piece in `max_columns`, and with no reading in place of a "
             "condition that is missing."
         )
-    if problem.jumping and (num_subnets is not None or method in ("waves", "enriched") or not serves):
+    if problem.jumping and (num_subnets is not None or method == "waves" or not serves):
         raise InputError(
             f"`parameters` must not jump where one series of waves is the method; got flm.Piecewise for "
             f"{next(iter(problem.jumping))!r}. Coefficients that jump need pieces: a box of up to three axes."
         )
     marched = lambda: try_march(problem, tol, progress) if method is None else None
     by_waves = lambda most: solve_by_waves(
-        problem, tol, num_subnets=num_subnets, method=method, max_columns=most, seed=seed, progress=progress
+        problem, tol, num_subnets=num_subnets, max_columns=most, seed=seed, progress=progress
     )
     if num_subnets is None and method in (None, "pieces") and serves:
         solution = solve_in_pieces(problem, tol, max_columns=max_columns, progress=progress, between=marched)

@@ -140,33 +140,6 @@ def test_heat_on_a_disk_in_time():
     assert solution.errors().relative_l2 <= 1e-7
 
 
-def corner_singularity():
-    def truth(x, y):
-        angle = jnp.arctan2(y, x)
-        angle = jnp.where(angle < -1e-12, angle + 2 * jnp.pi, angle)
-        return (x**2 + y**2 + 1e-300) ** (1 / 3) * jnp.sin(2 * angle / 3)
-
-    return flm.PDE(L_SHAPE, lambda u_xx, u_yy: u_xx + u_yy, [flm.dirichlet("boundary", truth)], exact=truth)
-
-
-def test_corner_has_an_honest_bar_and_enrichment_removes_it():
-    plain = flm.solve(corner_singularity(), tol=1e-8, max_columns=500)
-    assert not plain.converged
-    assert plain.error_estimate >= plain.errors().relative_l2 / 2
-    rich = flm.solve(corner_singularity(), tol=1e-8, method="enriched", max_columns=500)
-    assert rich.converged
-    assert rich.errors().relative_l2 <= 1e-8
-    with pytest.raises(AttributeError, match="not a plain Fourier series"):
-        _ = rich.series
-
-
-def test_hole_enrichment():
-    truth = lambda x, y: jnp.log(x**2 + y**2) / 2 + x
-    ring = flm.Disk(x=0, y=0, radius=1) - flm.Disk(x=0, y=0, radius=0.3)
-    problem = flm.PDE(ring, lambda u_xx, u_yy: u_xx + u_yy, [flm.dirichlet("boundary", truth)], exact=truth)
-    assert flm.solve(problem, tol=1e-8, method="enriched").errors().relative_l2 <= 1e-8
-
-
 def test_nonlinear_ridge_on_the_iterate_reaches_rounding():
     truth = lambda x, y: jnp.exp(x * y) / 3
     problem = flm.PDE(

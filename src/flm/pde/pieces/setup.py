@@ -68,9 +68,10 @@ class Setup:
         return cut_at_breaks(tree, self.breaks)
 
     def suspects(self) -> list[np.ndarray]:
-        """Points at which the answer may be singular: corners of boxes, and where one condition gives way to another."""
+        """Points at which the answer may be singular: corners, and where one condition gives way to another."""
         corners = [] if self.jumps is None else self.jumps.corners(self.bounds)
-        return [*corners, *(point for _, point in self.breaks)]
+        region = [] if self.shape is None else self.shape.corners
+        return [*corners, *region, *(point for _, point in self.breaks)]
 
     def singular_points(self) -> list[np.ndarray]:
         """Corners of boxes inside the domain: the answer is not smooth at any of them."""

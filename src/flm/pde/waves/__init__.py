@@ -3,7 +3,7 @@
 Data walks so: `solve` takes a problem and a tolerance to `tolerance`, which asks `growth` for a series. Growth takes a
 lattice of frequencies (`lattice_basis`) and a period, has `fit` find its coefficients on the points of `sampling`, and
 enlarges the lattice until held-out residuals are within the tolerance and two periods agree; their difference is the
-error estimate. `enriched` adds singular functions at corners. `determined` doubts an answer where a condition is missing.
+error estimate. `determined` doubts an answer where a condition is missing.
 
 With a number of sub-networks, `fixed_size` compares lattices with learned frequencies (`free_basis`,
 `learn_frequencies`); `distillation` does the same for a given function, and `linear_models` for the columns of any linear

@@ -17,8 +17,6 @@ import numpy as np
 from flm.domains import Box
 from flm.pde.problem import PDE
 from flm.pde.waves.basis import AnyBasis
-from flm.pde.waves.enriched import SingularFunctions
-from flm.pde.waves.enriched_basis import EnrichedBasis
 from flm.pde.waves.fit import Fit, Fitter
 from flm.pde.waves.lattice_basis import LatticeBasis, lattice_set
 from flm.pde.waves.learn_frequencies import FrequencyLearner
@@ -66,7 +64,6 @@ class Growth:
         max_columns: int,
         seed: int,
         progress: Listener,
-        singular: SingularFunctions | None = None,
     ):
         self.problem, self.tol = problem, tol
         self.max_columns = min(max_columns, columns_in_memory())
@@ -77,8 +74,7 @@ class Growth:
         self.periodic = np.array(problem.periodic_axes)
         self.search = Search(record=Record(progress))
         self._fits: dict[tuple[Any, ...], Fit] = {}
-        self._probed = singular is not None
-        self.singular = singular
+        self._probed = False
         self.seed = seed
         self.sizes: list[float] | None = None
         self.periods: Periods | None = None
@@ -89,16 +85,13 @@ class Growth:
         """Linear unknowns at these sizes."""
         lattice = lattice_set(sizes, self.power)
         per_point = 2 ** (lattice > 0).sum(axis=1)
-        extra = 0 if self.singular is None else self.singular.count
-        return (int(per_point.sum()) + extra) * self.fitter.num_unknowns + len(self.problem.learned)
+        return int(per_point.sum()) * self.fitter.num_unknowns + len(self.problem.learned)
 
     def fit(self, sizes: Sequence[float], periods: Periods, start: Fit | None) -> Fit:
         """The fit at one size and one choice of periods, computed once."""
         key = (*np.round(sizes, 6), *periods)
         if key not in self._fits:
             basis: AnyBasis = LatticeBasis(self.problem.domain, lattice_set(sizes, self.power), periods)
-            if self.singular is not None:
-                basis = EnrichedBasis(basis, self.singular)
             self._fits[key] = self.fitter.fit(basis, start)
         return self._fits[key]
 
@@ -150,7 +143,7 @@ class Growth:
             if second is None or second.estimate > FAR * fit.estimate:
                 bar = min(bar, self._bar_by_size(fit, sizes, best, start))
             else:
-                assert isinstance(second.basis, LatticeBasis | EnrichedBasis)
+                assert isinstance(second.basis, LatticeBasis)
                 middle = tuple(
                     1.0 if c else float(np.sqrt(a * b))
                     for a, b, c in zip(best, second.basis.periods, self.periodic, strict=True)

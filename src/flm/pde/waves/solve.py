@@ -23,7 +23,6 @@ def solve_by_waves(
     tol: float,
     *,
     num_subnets: int | None,
-    method: str | None,
     max_columns: int | None,
     seed: int,
     progress: Listener,
@@ -40,7 +39,7 @@ def solve_by_waves(
     if num_subnets is not None:
         search = best_of_size(problem, num_subnets, tol=tol, seed=seed, progress=progress)
     else:
-        search = solve_to_tolerance(problem, tol, method=method, max_columns=max_columns, seed=seed, progress=progress)
+        search = solve_to_tolerance(problem, tol, max_columns=max_columns, seed=seed, progress=progress)
     return to_solution(problem, search, tol, began)
 
 

@@ -8,21 +8,14 @@ import numpy as np
 
 from flm.pde.problem import PDE, Block
 from flm.pde.waves.determined import NULL, SIZES, homogeneous_residual
-from flm.pde.waves.enriched import SingularFunctions
 from flm.pde.waves.growth import UNRESOLVED, Growth, Search
 from flm.pde.waves.initial_value import initial_value_error
 from flm.results import Ending, Listener, Word
 
 
-def solve_to_tolerance(
-    problem: PDE, tol: float, *, method: str | None, max_columns: int, seed: int, progress: Listener
-) -> Search:
-    """The smallest lattice or short sum of sinusoids that meets the tolerance.
-
-    The method "enriched" adds singular functions at the corners and holes of a planar region, and is then no plain series.
-    """
-    singular = SingularFunctions.of(problem.domain) if method == "enriched" else None
-    growth = Growth(problem, tol=tol, max_columns=max_columns, seed=seed, progress=progress, singular=singular)
+def solve_to_tolerance(problem: PDE, tol: float, *, max_columns: int, seed: int, progress: Listener) -> Search:
+    """The smallest lattice or short sum of sinusoids that meets the tolerance."""
+    growth = Growth(problem, tol=tol, max_columns=max_columns, seed=seed, progress=progress)
     if growth.fitter.is_linear and _is_homogeneous(growth):
         search = growth.zero()
         search.ending = Ending(Word.TRIVIAL, note="give a source or data")
