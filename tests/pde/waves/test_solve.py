@@ -125,21 +125,6 @@ def test_poisson_on_regions(domain):
     assert solution.errors().relative_l2 <= 1e-11
 
 
-def test_heat_on_a_disk_in_time():
-    # exp(-2 k t) (sin x + 1) ... sin x decays at rate k: a solution that is not shaped by the disk
-    k = 0.1
-    truth = lambda x, y, t: jnp.exp(-2 * k * t) * jnp.sin(x) * jnp.cos(y) + 1.0
-    problem = flm.PDE(
-        flm.Disk(x=0, y=0, radius=1) * flm.Box(t=(0, 1)),
-        lambda u_t, u_xx, u_yy: u_t - k * (u_xx + u_yy),
-        [flm.initial(lambda x, y: truth(x, y, 0.0)), flm.dirichlet("boundary", truth)],
-        exact=truth,
-    )
-    solution = flm.solve(problem, tol=1e-7)
-    assert solution.converged
-    assert solution.errors().relative_l2 <= 1e-7
-
-
 def test_nonlinear_ridge_on_the_iterate_reaches_rounding():
     truth = lambda x, y: jnp.exp(x * y) / 3
     problem = flm.PDE(
