@@ -9,9 +9,7 @@ import numpy as np
 
 from flm.pde.problem import PDE
 from flm.pde.waves.fixed_size import best_of_size
-from flm.pde.waves.growth import Search
-from flm.pde.waves.rounding import rounding_lost
-from flm.pde.waves.tolerance import solve_to_tolerance
+from flm.pde.waves.growth import Search, rounding_lost, solve_to_tolerance
 from flm.results import LearnedFunction, Listener, Parameter, Solution
 from flm.wording import InputError
 
