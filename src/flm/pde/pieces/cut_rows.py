@@ -39,7 +39,7 @@ class Spot(NamedTuple):
 class Along:
     """A condition on a region: a residual on parts of its boundary, on planes or at points inside."""
 
-    residual: AnyResidual
+    residual: AnyResidual | InSpace
     pieces: tuple[Piece, ...]
 
     def spots(self, tree: Tree, functions: Functions) -> Iterator[Spot]:

@@ -76,7 +76,9 @@ class WaveBasis(AbstractBasis[WaveTable]):
             and waves that are equal are one. None for frequencies that are free, with z in [-1, 1].
     """
 
-    def __init__(self, domain: AbstractDomain, frequencies: np.ndarray, periods: Sequence[float] | None = None):
+    def __init__(
+        self, domain: AbstractDomain, frequencies: np.ndarray, periods: Sequence[float] | np.ndarray | None = None
+    ):
         self.domain, self.is_lattice = domain, periods is not None
         self.frequencies = np.asarray(frequencies, float)
         self.periods = np.full(len(domain.axes), np.pi) if periods is None else np.asarray(periods, float)

@@ -97,7 +97,8 @@ def best_of_size(
         if search.bar > tol and columns <= LARGEST and not problem.learned:
             search.bar = _second_look(free, fits[0], num_subnets, search.bar)
         if search.bar <= tol and search.best is not None:
-            own = fitter if search.best.basis.is_lattice else free
+            basis = search.best.basis
+            own = fitter if isinstance(basis, WaveBasis) and basis.is_lattice else free
             calm(own, search, tol)
         search.ending = Ending(Word.SIZE, f"the best of {num_subnets} sub-networks that was found")
     except KeyboardInterrupt:
