@@ -209,11 +209,9 @@ def _set_up_region(problem: PDE) -> Setup:
     )
     places = tuple(place for block in starts for place in places_of(problem, block, known))
     residuals = tuple(block.residual for block in problem.equations)
-    everything = [*residuals, *(condition.residual for condition in (*along, *places))]
-    shape, highest = (
-        Shape(domain.left if isinstance(domain, Product) and in_time else domain),
-        highest_derivatives(problem, residuals),
-    )
+    everything = [*residuals, *(block.residual for block in problem.conditions)]
+    shape = Shape(domain.left if isinstance(domain, Product) and in_time else domain)
+    highest = highest_derivatives(problem, residuals)
     num_axes = len(shape.bounds)
     held = [piece.measure for condition in along for piece in condition.pieces if _is_boundary(piece)]
     offered = 2 * sum(held) / shape.measure
