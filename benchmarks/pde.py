@@ -31,7 +31,7 @@ import numpy as np
 from pde_rivals import chebyshev_solve, deepxde_solve, fastlsq_solve, is_linear
 
 import flm
-from flm.pde.waves.lattice_basis import LatticeBasis, lattice_set
+from flm.pde.waves.basis import WaveBasis, lattice_set
 
 pi, P = np.pi, flm.problems
 
@@ -196,7 +196,7 @@ def assembly(top=8, num_rows=1500, linear=True, rounds=9):
         flm.Box(x=(0, 1), t=(0, 1)), flux or (lambda u, u_t, u_x, u_xx, u_tt: u_t + u * u_x - 0.1 * (u_xx + u_tt))
     )
     residual = problem.equations[0].residual
-    basis = LatticeBasis(problem.domain, lattice_set((top, top), np.inf), (2.0, 2.0))
+    basis = WaveBasis(problem.domain, lattice_set((top, top), np.inf), (2.0, 2.0))
     coefficients = np.random.default_rng(0).normal(size=(basis.num_columns, 1)) / basis.num_columns
     points = problem.domain.interior(num_rows, seed=0)
     alphas = tuple(alpha for _, alpha in residual.jets)

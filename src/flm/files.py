@@ -44,7 +44,6 @@ _OBJECTS = {
     "flm.estimators": "FLMImputer FLMRegressor",
     "flm.models": "FLM FourierELM FourierSeriesNetwork GallantWhite LiuNetwork MLP NonharmonicNetwork "
     "RandomFourierFeatures SharedBasisNetwork SideBySide Silvescu Siren",
-    "flm.pde.waves.enriched": "EnrichedFLM SingularFunctions",
     "flm.results": "Solution",
     "flm.series": "ExponentialSeries PhaseSeries SeparableSeries",
 }

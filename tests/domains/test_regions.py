@@ -130,34 +130,6 @@ def test_polygon_level_is_the_distance():
     np.testing.assert_allclose(L_SHAPE.level(points), [-0.5, 1.0, 0.5, 0.1, -np.hypot(0.2, 0.1)])
 
 
-def test_corners_of_the_l_shape():
-    angles = {corner.vertex: corner.angle for corner in L_SHAPE.corners}
-    assert angles[(0.0, 0.0)] == pytest.approx(1.5 * np.pi)
-    assert sorted(angles.values())[:5] == pytest.approx([np.pi / 2] * 5)
-    for corner in L_SHAPE.corners:
-        probe = np.array(corner.vertex) + 1e-3 * np.array(corner.bisector)
-        assert L_SHAPE.level(probe[None])[0] < 0
-    # the same re-entrant corner, as a difference of boxes
-    boxes = Box(x=(-1, 1), y=(-1, 1)) - Box(x=(0, 2), y=(-2, 0))
-    (reentrant,) = [corner for corner in boxes.corners if corner.angle > np.pi]
-    assert reentrant.vertex == (0.0, 0.0)
-    assert reentrant.angle == pytest.approx(1.5 * np.pi)
-    np.testing.assert_allclose(reentrant.bisector, [-np.sqrt(0.5), np.sqrt(0.5)], atol=1e-15)
-    assert len(Polygon(x=[0, 1, 2, 2, 0], y=[0, 0, 0, 1, 1]).corners) == 4
-    assert Disk(radius=1).corners == ()
-    assert len(Box(x=(0, 1), y=(0, 1)).corners) == 4
-
-
-def test_holes():
-    outer = Ellipse(x=0, y=0, a=2, b=1)
-    holes = (Disk(x=0.4, y=0.1, radius=0.3), Polygon(x=[-1, -0.7, -0.7], y=[0, 0, 0.3]))
-    np.testing.assert_allclose((outer - holes[0] - holes[1]).holes, [[0.4, 0.1], [-0.8, 0.1]], atol=0.01)
-    assert len((outer - Disk(x=2, y=0, radius=0.3)).holes) == 0
-    ring = Region(lambda x, y: (x**2 + y**2 - 1) * (x**2 + y**2 - 0.2), bounds=SQUARE)
-    np.testing.assert_allclose(ring.holes, [[0, 0]], atol=0.01)
-    np.testing.assert_allclose((ring - Disk(x=0.7, y=0, radius=0.1)).holes, [[0, 0], [0.7, 0]], atol=0.01)
-
-
 def test_booleans_keep_owners():
     hole = Disk(x=0.4, y=0.1, radius=0.3)
     plate = flm.Ellipse(x=0, y=0, a=1.5, b=1) - hole

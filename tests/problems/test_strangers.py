@@ -16,7 +16,7 @@ KEYWORDS = {"burgers": ("viscous_burgers", {"viscosity": 0.01 / np.pi}), "wave":
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_file_is_the_function(path):
     name, options = KEYWORDS.get(path.stem, (path.stem, {}))
-    made, read = getattr(flm.problems, name)(**options), flm.read_problem(path)
+    made, read = getattr(flm.problems, name)(**options), flm.problems.read_problem(path)
     assert (read.axes, read.unknowns) == (made.axes, made.unknowns)
     np.testing.assert_allclose(read.domain.bounds, made.domain.bounds)
     draw = np.random.default_rng(3)

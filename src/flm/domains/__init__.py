@@ -17,7 +17,7 @@ from flm.domains.box import Box, NotHeld
 from flm.domains.curve import Curve
 from flm.domains.level_set import Region
 from flm.domains.piece import Piece
-from flm.domains.polygon import Corner, Outline, Polygon
+from flm.domains.polygon import Outline, Polygon
 from flm.domains.product import Product
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "Ball",
     "Box",
     "Combination",
-    "Corner",
     "Curve",
     "Disk",
     "Ellipse",

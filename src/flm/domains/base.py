@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from jax import Array
 
     from flm.domains.boolean import Combination
-    from flm.domains.polygon import Corner
 
 _SNAP = 1e-9  # a pinned value this close to a bound, relative to the width, is that bound
 EDGE = 1e-12  # how far outside, relative to the size, a point still counts as on the boundary
@@ -55,21 +54,6 @@ class AbstractDomain(ABC):
     def center(self) -> np.ndarray:
         """Center of the bounding box, (m,)."""
         return self.bounds.mean(axis=1)
-
-    @property
-    def centroid(self) -> np.ndarray:
-        """The center of mass, (m,), from a few thousand points inside."""
-        return self.interior(4096, seed=0, warp=False).mean(axis=0)
-
-    @property
-    def corners(self) -> tuple["Corner", ...]:
-        """Corners of a planar boundary, as far as the shapes know them."""
-        return ()
-
-    @property
-    def holes(self) -> np.ndarray:
-        """One point inside each hole (its centroid), (H, m)."""
-        return np.zeros((0, len(self.axes)))
 
     @property
     def leaves(self) -> tuple["AbstractDomain", ...]:

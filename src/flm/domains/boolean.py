@@ -9,7 +9,6 @@ import numpy.typing as npt
 from flm.domains.base import EDGE, AbstractDomain
 from flm.domains.box import NotHeld
 from flm.domains.piece import Patch, Piece
-from flm.domains.polygon import Corner
 from flm.wording import InputError, InputTypeError
 
 _PROBE = 1e-7  # how far to look on both sides of a boundary point, relative to the size
@@ -124,35 +123,6 @@ class Combination(AbstractDomain):
                 if patches := tuple(patch for patch in both if patch is not None):
                     pieces.append(replace(piece, patches=patches))
         return tuple(pieces)
-
-    @cached_property
-    def corners(self) -> tuple[Corner, ...]:
-        """The shapes' own corners that are corners of the combination; where two boundaries cross is not included."""
-        size = float(self.width.max())
-        corners = []
-        for shape in self._shapes:
-            for corner in shape.corners:
-                vertex, bisector = np.array(corner.vertex), np.array(corner.bisector)
-                others = [other for other in self._shapes if other != shape]
-                if any(abs(other.level(vertex[None])[0]) <= _TOUCH * size for other in others):
-                    continue
-                inside, outside = self.level(vertex + _PROBE * size * np.array([bisector, -bisector])) < 0.0
-                if inside != outside:
-                    corners.append(corner if inside else corner.complement())
-        return tuple(corners)
-
-    @cached_property
-    def holes(self) -> np.ndarray:
-        """A point in each hole, (H, m): the centroids of shapes whose whole boundary is kept, turned around."""
-        holes = [shape.holes[self.level(shape.holes) > 0.0] for shape in self._shapes if len(shape.holes)]
-        for shape in dict.fromkeys(piece.owner for piece in self.pieces):
-            if shape is None or shape.axes != self.axes:  # a factor of a product
-                continue
-            whole = sum(piece.measure for piece in shape.pieces)
-            kept = sum(piece.measure for piece in self.pieces if piece.owner == shape)
-            if kept >= (1.0 - 1e-9) * whole and np.all(self.level(shape.interior(256, seed=0, warp=False)) > 0.0):
-                holes.append(shape.centroid[None])
-        return np.concatenate(holes) if holes else np.zeros((0, len(self.axes)))
 
     def _outward(self, earlier: tuple[AbstractDomain, ...]):
         """Which points of a shape's boundary are the combination's, with this normal, and not already another's."""

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from flm.domains.base import EDGE, AbstractDomain, check_axes
 from flm.domains.piece import Piece, join
-from flm.domains.polygon import Corner, corners_of
 from flm.wording import InputError, UnknownNameError, did_you_mean, number_text
 
 if TYPE_CHECKING:
@@ -83,14 +82,6 @@ class Box(AbstractDomain):
     def pieces(self) -> tuple[Piece, ...]:
         """The faces, axis by axis, lower before upper."""
         return tuple(face for axis in self.axes for face in self.faces(axis))
-
-    @property
-    def corners(self) -> tuple[Corner, ...]:
-        """The four right angles of a planar box."""
-        if len(self.axes) != 2:
-            return ()
-        (x0, x1), (y0, y1) = self.intervals
-        return corners_of(np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]))
 
     def faces(self, axis: str) -> tuple[Piece, Piece]:
         """The two opposite faces of an axis; equal seeds sample them at equal free coordinates."""

@@ -11,7 +11,7 @@ from flm.domains.base import AbstractDomain
 from flm.domains.box import Box, NotHeld
 from flm.domains.curve import compile_rows
 from flm.domains.piece import Patch, Piece, check_arguments
-from flm.domains.polygon import outline, signed_area
+from flm.domains.polygon import outline
 from flm.domains.sequences import halton
 from flm.language.expressions import Expression, compile_expression
 from flm.wording import InputError, InputTypeError
@@ -116,21 +116,6 @@ class Region(AbstractDomain):
         planar = len(self.axes) == 2
         patches = tuple(map(self._line_patch, self._lines)) if planar else (self._surface_patch(),)
         return (Piece(repr(self), self.axes, len(self.axes) - 1, patches, owner=self),)
-
-    @cached_property
-    def holes(self) -> np.ndarray:
-        """A point in each hole of a planar region, (H, 2): the mean of the points around it."""
-        if len(self.axes) != 2:
-            return np.zeros((0, len(self.axes)))
-        holes = []
-        for line in self._lines:
-            tangent = np.roll(line, -1, axis=0) - line
-            _, normals = self._project(0.5 * (np.roll(line, -1, axis=0) + line))
-            # Outward of the enclosed polygon; a hole is where the region's outward normal points the other way.
-            outward = np.stack([tangent[:, 1], -tangent[:, 0]], axis=1) * np.sign(signed_area(line))
-            if np.sum(outward * normals) < 0.0:
-                holes.append(line.mean(axis=0))
-        return np.array(holes).reshape(-1, 2)
 
     @cached_property
     def _raw(self) -> Callable[[np.ndarray], list[np.ndarray]]:

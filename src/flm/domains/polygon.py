@@ -16,25 +16,6 @@ _SAFETY = 1.5  # times the largest gap between an outline and its curve
 _MOST_STORED = 10_000  # vertices of a polygon in a file: all pairs of its sides are compared
 
 
-@dataclass(frozen=True)
-class Corner:
-    """A corner of a planar boundary.
-
-    Args:
-        vertex: Where it is.
-        angle: The interior angle ω in (0, 2π): solutions behave like r^(kπ/ω) there.
-        bisector: The unit vector that halves the angle, pointing inside.
-    """
-
-    vertex: tuple[float, float]
-    angle: float
-    bisector: tuple[float, float]
-
-    def complement(self) -> "Corner":
-        """The same corner seen from the other side of the boundary."""
-        return Corner(self.vertex, 2.0 * np.pi - self.angle, (-self.bisector[0], -self.bisector[1]))
-
-
 class AbstractPolygonal(AbstractDomain):
     """The points of the plane inside an odd number of closed polygons, grown by a margin."""
 
@@ -91,8 +72,6 @@ class Polygon(AbstractPolygonal):
         >>> triangle = Polygon(x=[0, 1, 1], y=[0, 0, 1])
         >>> triangle.contains([[0.9, 0.5], [0.1, 0.5]])
         array([ True, False])
-        >>> len(triangle.corners)
-        3
     """
 
     axes: tuple[str, ...]
@@ -140,11 +119,6 @@ class Polygon(AbstractPolygonal):
         if len(named["vertices"]) > _MOST_STORED:
             raise InputError(f"a stored polygon has at most {_MOST_STORED} vertices; got {len(named['vertices'])}")
         return cls(**dict(zip(named["axes"], np.asarray(named["vertices"]).T, strict=True)))
-
-    @cached_property
-    def corners(self) -> tuple[Corner, ...]:
-        """The vertices with their interior angles and bisectors; straight angles are left out."""
-        return corners_of(self._arrays[0])
 
     def __repr__(self) -> str:
         columns = [", ".join(map(number_text, values)) for values in zip(*self.vertices, strict=True)]
@@ -209,19 +183,6 @@ def side(start: np.ndarray, end: np.ndarray) -> Patch:
         return start + unit * (end - start), np.tile(normal, (len(unit), 1))
 
     return Patch(chart, ends=(True,), measure=length)
-
-
-def corners_of(vertices: np.ndarray) -> tuple[Corner, ...]:
-    """The corners of a counterclockwise polygon (V, 2)."""
-    corners = []
-    for index, vertex in enumerate(vertices):
-        before, after = vertices[index - 1], vertices[(index + 1) % len(vertices)]
-        out, back = np.arctan2(*(after - vertex)[::-1]), np.arctan2(*(before - vertex)[::-1])
-        angle = (back - out) % (2.0 * np.pi)
-        if abs(angle - np.pi) > 1e-9:
-            half = out + 0.5 * angle
-            corners.append(Corner(tuple(vertex.tolist()), float(angle), (float(np.cos(half)), float(np.sin(half)))))
-    return tuple(corners)
 
 
 def signed_area(vertices: np.ndarray) -> float:

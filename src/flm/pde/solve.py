@@ -1,14 +1,14 @@
 """Solving PDEs and ODEs: which method serves which problem.
 
-Pieces solve problems on boxes, parameters to be learned included, and steady ones on regions, of up to three axes. Where one
-piece is not enough and space is periodic or has sides that fit a sine or cosine series, evolution equations are marched
-(`march`). One series of long waves (`waves`) solves the rest: regions in time, regions on which pieces do not meet the
-tolerance, four and more axes, readings in place of conditions; and whatever asks for a number of sub-networks.
+Pieces solve problems on boxes, parameters to be learned included, and on regions, of up to three axes, time included. Where
+one piece is not enough and space is periodic or has sides that fit a sine or cosine series, evolution equations are marched
+(`march`). One series of long waves (`waves`) solves the rest: undamped waves on regions, four and more axes, readings in place
+of conditions; and whatever asks for a number of sub-networks.
 """
 
 from __future__ import annotations
 
-from flm.domains import Box
+from flm.domains import Product
 from flm.models import AbstractLinearModel
 from flm.pde.march.solve import solve_by_march, try_march
 from flm.pde.pieces.setup import MAX_AXES, can_serve
@@ -17,12 +17,11 @@ from flm.pde.problem import PDE
 from flm.pde.waves.linear_models import solve_linear_model
 from flm.pde.waves.solve import MAX_COLUMNS, solve_by_waves
 from flm.results import Listener, Solution, Word
-from flm.results.status import DOUBTFUL
 from flm.wording import InputError, did_you_mean
 
-METHODS = ("pieces", "march", "waves", "enriched")
-FINAL = DOUBTFUL | {Word.CONVERGED, Word.INTERRUPTED, Word.STOPPED}  # endings after which no other method is tried
-SUCCESSORS = {"lattice": "waves", "windows": "pieces"}
+METHODS = ("pieces", "march", "waves")
+UNSOLVED = {Word.STALLED, Word.SIZE, Word.STOPPED}  # endings of a march over a region after which a lattice is tried
+SUCCESSORS = {"lattice": "waves", "windows": "pieces", "enriched": "pieces"}
 
 
 def solve_pde(
@@ -42,8 +41,7 @@ def solve_pde(
         tol: relative L2 error, worst unknown.
         num_subnets: the best series of this many sub-networks instead.
         method: "pieces" is many small series, "march" a series in space whose coefficients move in time, "waves" one series on
-            a growing lattice, "enriched" one series with singular functions at the corners and holes of a planar region, a
-            linear model its least-squares fit; None chooses.
+            a growing lattice, a linear model its least-squares fit; None chooses.
         max_columns: linear unknowns of all pieces, or of one dense least-squares problem.
         seed: fixes points and random starts of the waves.
         progress: called with each step.
@@ -66,32 +64,32 @@ def solve_pde(
     if method == "march" and num_subnets is None:
         return solve_by_march(problem, tol, progress)
     serves = can_serve(problem, max_columns)
-    if problem.has_fields and (num_subnets is not None or method in ("waves", "enriched") or not serves):
+    if problem.has_fields and (num_subnets is not None or method == "waves" or not serves):
         raise InputError(
             "`parameters` with functions, flm.Learn(start, axes=...), must belong to a box of up to three axes that has all "
             "conditions which its equation needs, solved by pieces; this problem or `method` is another."
         )
     if method == "pieces" and (num_subnets is not None or not serves):
         raise InputError(
-            "`method` must not be 'pieces' for this problem: pieces serve boxes of up to three axes, and regions without time or "
-            "readings, without `num_subnets`, with room for one piece in `max_columns`, and with no reading in place of a "
-            "condition that is missing."
+            "`method` must not be 'pieces' for this problem: pieces serve boxes of up to three axes, and regions without readings "
+            "or undamped waves in time, without `num_subnets`, with room for one piece in `max_columns`, and with no reading "
+            "in place of a condition that is missing."
         )
-    if problem.jumping and (num_subnets is not None or method in ("waves", "enriched") or not serves):
+    if problem.jumping and (num_subnets is not None or method == "waves" or not serves):
         raise InputError(
             f"`parameters` must not jump where one series of waves is the method; got flm.Piecewise for "
             f"{next(iter(problem.jumping))!r}. Coefficients that jump need pieces: a box of up to three axes."
         )
     marched = lambda: try_march(problem, tol, progress) if method is None else None
-    by_waves = lambda most: solve_by_waves(
-        problem, tol, num_subnets=num_subnets, method=method, max_columns=most, seed=seed, progress=progress
-    )
+    solution = None
     if num_subnets is None and method in (None, "pieces") and serves:
         solution = solve_in_pieces(problem, tol, max_columns=max_columns, progress=progress, between=marched)
-        if method == "pieces" or isinstance(problem.domain, Box) or solution.status.word in FINAL:
+        in_time = isinstance(problem.domain, Product) and solution.status.word in UNSOLVED
+        if method == "pieces" or not in_time:
             return solution
-        # Corners of regions, which pieces do not approach geometrically. The limit was for pieces: one lattice has its own.
-        other = by_waves(None if max_columns is None else min(max_columns, MAX_COLUMNS))
-        return other if other.error_estimate < solution.error_estimate else solution
-    solution = marched() if num_subnets is None and len(problem.axes) > MAX_AXES else None
-    return solution or by_waves(max_columns)
+        # The limit was for pieces: one lattice has its own.
+        max_columns = None if max_columns is None else min(max_columns, MAX_COLUMNS)
+    elif num_subnets is None and len(problem.axes) > MAX_AXES and (found := marched()) is not None:
+        return found
+    other = solve_by_waves(problem, tol, num_subnets=num_subnets, max_columns=max_columns, seed=seed, progress=progress)
+    return other if solution is None or other.error_estimate < solution.error_estimate else solution

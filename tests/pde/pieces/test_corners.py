@@ -1,7 +1,5 @@
 """Singular points: found by themselves, approached geometrically, with estimates that hold."""
 
-from dataclasses import replace
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,9 +8,7 @@ import flm
 from flm.pde.pieces.adapt import Adaptation
 from flm.pde.pieces.breaks import breaks_of
 from flm.pde.pieces.corners import SHARE, Corners
-from flm.pde.pieces.places import Place
-from flm.pde.pieces.refine import Refinement
-from flm.pde.pieces.setup import places_of, set_up
+from flm.pde.pieces.setup import set_up
 from flm.pde.pieces.tree import Cut, Tree
 from flm.results import Record
 
@@ -81,40 +77,30 @@ def test_singular_answers_are_solved_and_their_estimates_hold(make, tol):
     assert true_error(solution, problem) <= 2 * solution.error_estimate
 
 
-def l_shape():
-    """Three unit squares around the origin with r^(2/3), the lower left one missing; a setup and its exact solution."""
+SQUARE = flm.Box(x=(-1, 1), y=(-1, 1))
+REENTRANT = {
+    "difference": SQUARE - flm.Box(x=(0, 2), y=(-2, 0)),
+    "polygon": flm.Polygon(x=[0, 1, 1, -1, -1, 0], y=[0, 0, 1, 1, -1, -1]),
+    "sector": flm.Disk(x=0, y=0, radius=1) - flm.Box(x=(0, 2), y=(-2, 0)),
+}
+
+
+@pytest.mark.parametrize("name", REENTRANT)
+def test_the_corner_of_a_region_is_found(name):
+    """r^(2/3) at an angle of three quarters of a turn; the corner is where the region has it."""
 
     def exact(x, y):
-        angle = jnp.mod(jnp.arctan2(y, x) + jnp.pi / 2, 2 * jnp.pi)
+        angle = jnp.mod(jnp.arctan2(y, x), 2 * jnp.pi)
         return (jnp.hypot(x, y) + 1e-300) ** (2 / 3) * jnp.sin(2 / 3 * angle)
 
-    problem = flm.PDE(flm.Box(x=(-1, 1), y=(-1, 1)), laplace, on_sides(exact, "boundary"), exact=exact)
+    problem = flm.PDE(REENTRANT[name], laplace, on_sides(exact, "boundary"), exact=exact)
     setup = set_up(problem)
-    zero = places_of(problem, problem.conditions[0], setup.known)[0].residual
-    inner = [
-        Place(zero, {0: 0.0}, np.array([-1.0, 0.0]), keep=lambda points, normals: points[:, 1] < 0),
-        Place(zero, {1: 0.0}, np.array([0.0, -1.0]), keep=lambda points, normals: points[:, 0] < 0),
-    ]
-    tree = Tree(
-        np.array([[0.0, -1], [0, 0], [-1, 0]]), np.array([[1.0, 0], [1, 1], [0, 1]]), setup.bounds, (False, False)
-    )
-    return replace(setup, places=(*setup.places, *inner)), tree, problem
-
-
-def test_the_corner_of_an_l_shape_is_found():
-    setup, tree, problem = l_shape()
-    search = Adaptation(setup, 1e-4, 10**6, Record(lambda progress: None))
-    search.whole = tree
-    refinement = Refinement(search)
-    refinement.run()
-    assert ((0, 0.0), (1, 0.0)) in refinement.corners.active
-    assert search.found.bar <= 1e-4
-    rng = np.random.default_rng(1)
-    points = rng.uniform(-1, 1, (6000, 2))
-    points = points[(points > 0).any(axis=1)]
-    exact = problem.exact_values(points)
-    error = np.linalg.norm(search.found.answer.evaluate(points)[:, 0] - exact) / np.linalg.norm(exact)
-    assert error <= 2 * search.found.bar
+    np.testing.assert_allclose(setup.suspects(), [[0, 0]], atol=1e-15)
+    assert setup.start(setup.bounds).is_cut.any() == (name == "sector")
+    if name != "polygon":  # the same pieces as the difference
+        solution = flm.solve(problem, tol=1e-4)
+        assert solution.converged
+        assert solution.errors().relative_l2 <= 2 * solution.error_estimate
 
 
 def test_two_cuts_that_leave_the_tail_at_one_corner_make_it_singular():

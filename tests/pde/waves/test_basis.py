@@ -1,4 +1,4 @@
-"""The two bases: against their models, autodiff and finite differences."""
+"""Waves as columns, on a lattice and free: against their models and finite differences."""
 
 import itertools
 
@@ -6,20 +6,19 @@ import numpy as np
 import pytest
 
 import flm
-from flm.pde.waves.free_basis import FreeBasis
-from flm.pde.waves.lattice_basis import LatticeBasis, lattice_set
+from flm.pde.waves.basis import WaveBasis, lattice_set
 
 
-@pytest.mark.parametrize("power", [np.inf, 2.0, 1.0])
-@pytest.mark.parametrize("m", [1, 2, 3])
+@pytest.mark.parametrize(("m", "power"), [(1, np.inf), (2, 2.0), (3, 1.0)])
 def test_lattice_basis_equals_its_model(m, power):
     rng = np.random.default_rng(m)
     box = flm.Box(**{"xyz"[j]: (-j, 1 + j) for j in range(m)})
-    basis = LatticeBasis(box, lattice_set([3.0, 4.0, 2.0][:m], power), [2.0, 1.3, 5.0][:m])
-    assert len({tuple(f) for f in basis.functions}) == basis.num_columns
+    basis = WaveBasis(box, lattice_set([3.0, 4.0, 2.0][:m], power), [2.0, 1.3, 5.0][:m])
+    per_point = 2 ** (basis.frequencies > 0).sum(axis=1)
+    assert per_point.sum() == basis.num_columns  # no column twice
     coefficients = rng.normal(size=(basis.num_columns, 2))
     points = box.interior(20, seed=0)
-    orders = tuple(itertools.product(range(3), repeat=m))
+    orders = tuple(a for a in itertools.product(range(3), repeat=m) if sum(a) <= 2)
     tables = basis.tables(points)
     jets = np.asarray(basis.model(coefficients).jets(points, orders))
     scale = np.abs(jets).max(axis=(1, 2), keepdims=True)
@@ -39,15 +38,15 @@ def test_lattice_sets_contain_axes_and_are_ordered_by_power():
         assert {(k, 0) for k in range(5)} | {(0, k) for k in range(4)} <= points
 
 
-@pytest.mark.parametrize("m", [1, 2, 3])
+@pytest.mark.parametrize("m", [1, 3])
 def test_free_basis_equals_its_model_and_its_slopes_are_derivatives(m):
     rng = np.random.default_rng(m)
     box = flm.Box(**{"xyz"[j]: (-j, 1 + j) for j in range(m)})
     frequencies = rng.uniform(0.3, 4, (3, m))
-    basis = FreeBasis(box, frequencies)
+    basis = WaveBasis(box, frequencies)
     coefficients = rng.normal(size=(basis.num_columns, 1))
     points = box.interior(9, seed=0)
-    orders = tuple(itertools.product(range(3), repeat=m))
+    orders = tuple(a for a in itertools.product(range(3), repeat=m) if sum(a) <= 2)
     jets = np.asarray(basis.model(coefficients).jets(points, orders))
     np.testing.assert_allclose(
         basis.evaluate(basis.tables(points), coefficients, orders)[..., 0], jets, rtol=1e-10, atol=1e-9
@@ -55,7 +54,7 @@ def test_free_basis_equals_its_model_and_its_slopes_are_derivatives(m):
     weights = {alpha: rng.normal(size=9) for alpha in orders}
 
     def value(n):
-        moved = FreeBasis(box, n)
+        moved = WaveBasis(box, n)
         found = moved.evaluate(moved.tables(points), coefficients, orders)[..., 0]
         return sum(weights[a] * found[i] for i, a in enumerate(orders))
 

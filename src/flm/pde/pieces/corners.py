@@ -113,20 +113,18 @@ class Corners:
         for spot in self.active:
             if leaf in self._touching(tree, spot):
                 for axis, value in self._exact[spot].items():
-                    low = abs(tree.lower[leaf, axis] - value) < abs(tree.upper[leaf, axis] - value)
+                    low = abs(tree.low[leaf, axis] - value) < abs(tree.high[leaf, axis] - value)
                     share[axis] = SHARE if low else 1 - SHARE
         return [
-            Cut(axis, part)
-            for axis, part in share.items()
-            if SHARE * tree.widths[leaf, axis] > narrow(tree, leaf, axis)
+            Cut(axis, part) for axis, part in share.items() if SHARE * tree.spans[leaf, axis] > narrow(tree, leaf, axis)
         ]
 
     def _touching(self, tree: Tree, spot: Spot) -> np.ndarray:
         """The leaves with a corner or side at a place."""
         touch = np.ones(tree.num_leaves, bool)
         for axis, value in self._exact[spot].items():
-            close = np.maximum(1e-9 * tree.widths[:, axis], 8 * np.spacing(abs(value)))
-            touch &= (np.abs(tree.lower[:, axis] - value) <= close) | (np.abs(tree.upper[:, axis] - value) <= close)
+            close = np.maximum(1e-9 * tree.spans[:, axis], 8 * np.spacing(abs(value)))
+            touch &= (np.abs(tree.low[:, axis] - value) <= close) | (np.abs(tree.high[:, axis] - value) <= close)
         return np.flatnonzero(touch)
 
 
@@ -134,8 +132,8 @@ def _shared(before: Tree, leaf: int, after: Tree, child: int, axes: set[int]) ->
     """The corner or side that a leaf and its part have in common; None where the part lies inside."""
     ends = {}
     for axis in axes:
-        close = 1e-9 * after.widths[child, axis]
-        for old, new in ((before.lower, after.lower), (before.upper, after.upper)):
+        close = 1e-9 * after.spans[child, axis]
+        for old, new in ((before.low, after.low), (before.high, after.high)):
             if abs(new[child, axis] - old[leaf, axis]) <= close:
                 ends[axis] = old[leaf, axis]
     return ends if len(ends) == len(axes) else None
@@ -143,4 +141,4 @@ def _shared(before: Tree, leaf: int, after: Tree, child: int, axes: set[int]) ->
 
 def narrow(tree: Tree, leaf: int, axis: int) -> float:
     """The least width of a piece along an axis."""
-    return NARROW * float(np.spacing(np.maximum(abs(tree.lower[leaf, axis]), abs(tree.upper[leaf, axis]))))
+    return NARROW * float(np.spacing(np.maximum(abs(tree.low[leaf, axis]), abs(tree.high[leaf, axis]))))

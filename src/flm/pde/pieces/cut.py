@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -71,29 +72,64 @@ class LeafFunctions:
 
     def spread(self, own: np.ndarray, count: int) -> np.ndarray:
         """Coefficients on Legendre products, (C,), from this piece's."""
-        out = np.zeros(count)
+        out = np.zeros(count, own.dtype)
         for columns, places, factor in zip(self.columns, self.places, self.factors, strict=True):
             out[places] = own[columns] if factor is None else solve_triangular(factor, own[columns], check_finite=False)
         return out
 
-    def tail(self, unknown: int, own: np.ndarray) -> float:
-        """The length of the coefficients of the two highest degrees."""
-        degree = self.index[unknown].sum(axis=1)
-        return float(np.linalg.norm(own[degree >= degree.max() - 1]))
+    def tail(self, unknown: int, own: np.ndarray) -> np.ndarray:
+        """The length of the coefficients of the two highest degrees, along each axis of a whole piece, (m,)."""
+        index = self.index[unknown]
+        degrees = index if self.factors[unknown] is None else np.broadcast_to(index.sum(axis=1)[:, None], index.shape)
+        return np.array([np.linalg.norm(own[degree >= degree.max() - 1]) for degree in degrees.T])
+
+
+@dataclass(frozen=True, eq=False)
+class SlabFunctions:
+    """The functions of one piece of a region times polynomials in time.
+
+    Attributes:
+        space: the functions of the piece.
+        hull: the Legendre products in space that coefficients are written in.
+        functions: those in space and time.
+    """
+
+    space: LeafFunctions
+    hull: Functions
+    functions: Functions
+
+    @property
+    def num_columns(self) -> int:
+        """Coefficients of this piece."""
+        return self.space.num_columns * self.functions.shapes[0][-1]
+
+    def own(self, coefficients: np.ndarray) -> list[np.ndarray]:
+        """Coefficients on this piece's functions, (N_k, n) for each unknown, from those on Legendre products (C,)."""
+        found = []
+        for k, (places, factor) in enumerate(zip(self.space.places, self.space.factors, strict=True)):
+            block = coefficients[self.functions.columns[k]].reshape(-1, self.functions.shapes[k][-1])
+            picked = block[places - self.hull.columns[k].start]
+            found.append(picked if factor is None else factor @ picked)
+        return found
+
+    def tail(self, unknown: int, own: np.ndarray) -> np.ndarray:
+        """The length of the last coefficients along each axis, time last, (m,)."""
+        return np.append(self.space.tail(unknown, own), np.linalg.norm(own[:, -2:]))
 
 
 def leaf_functions(functions: Functions, tree: Tree, leaf: int) -> LeafFunctions:
-    """The functions of a piece of a region; kept with its cell."""
+    """The functions of a piece of a region; kept with its cell. A slab's are of another kind, made with its cells."""
     made = tree.cells[leaf].made
     if functions not in made:
         made[functions] = _cut(functions, tree, leaf) if tree.is_cut[leaf] else _whole(functions, tree, leaf)
-    found = made[functions]
-    assert isinstance(found, LeafFunctions)
-    return found
+    return cast(LeafFunctions, made[functions])
 
 
 def num_columns(functions: Functions, tree: Tree) -> int:
     """Coefficients of all pieces, at most."""
+    slabs = [view for cell in tree.cells if isinstance(view := cell.made.get(functions), SlabFunctions)]
+    if slabs:
+        return sum(view.num_columns for view in slabs)
     whole = replace(functions, extra=0).num_columns
     cut = sum(len(degrees(shape)) for shape in functions.shapes)
     return int(tree.is_cut.sum()) * cut + int((~tree.is_cut).sum()) * whole

@@ -39,7 +39,7 @@ class Spot(NamedTuple):
 class Along:
     """A condition on a region: a residual on parts of its boundary, on planes or at points inside."""
 
-    residual: AnyResidual
+    residual: AnyResidual | InSpace
     pieces: tuple[Piece, ...]
 
     def spots(self, tree: Tree, functions: Functions) -> Iterator[Spot]:
@@ -154,24 +154,25 @@ class Scattered:
             [views[spot.leaf].table(k, alpha, spot.points) for k, alpha in residual.jets] for spot in self.spots
         ]
 
+        together = lambda arrays: np.concatenate([*arrays, np.zeros((0, views[0].low.size))])
+        self.points = together(spot.points for spot in self.spots)
+        self.normals = together(spot.normals for spot in self.spots)
+
+    def jets(self, coefficients: np.ndarray) -> np.ndarray:
+        """Derivatives at the points of all spots, (A, P)."""
+        jets = [np.zeros((len(self.residual.jets), 0))]
+        for spot, tables in zip(self.spots, self.tables, strict=True):
+            own = self.views[spot.leaf].own(coefficients[spot.leaf])
+            values = [table @ own[k] for (k, _), table in zip(self.residual.jets, tables, strict=True)]
+            jets.append(np.array(values).reshape(len(values), len(spot.points)))
+        return np.concatenate(jets, axis=1)
+
     def rows(self, coefficients: np.ndarray, parameters: np.ndarray, strength: float = 1.0) -> Iterator[Linear]:
         """The rows of each spot, linearized at an iterate; `strength` is the share of the nonlinear part that acts."""
         if not self.spots:
             return
-        jets = []
-        for spot, tables in zip(self.spots, self.tables, strict=True):
-            own = self.views[spot.leaf].own(coefficients[spot.leaf])
-            values = [table @ own[k] for (k, _), table in zip(self.residual.jets, tables, strict=True)]
-            jets.append(np.stack(values) if values else np.zeros((0, len(spot.points))))
-        everywhere = np.concatenate(jets, axis=1)
-        found = weakened(
-            self.residual,
-            np.concatenate([spot.points for spot in self.spots]),
-            everywhere,
-            parameters,
-            np.concatenate([spot.normals for spot in self.spots]),
-            strength,
-        )
+        everywhere = self.jets(coefficients)
+        found = weakened(self.residual, self.points, everywhere, parameters, self.normals, strength)
         right = np.sum(found.by_jet * everywhere, axis=0) - found.value
         first = 0
         for spot, tables in zip(self.spots, self.tables, strict=True):

@@ -7,19 +7,23 @@ space alone, in which every derivative in time is a factor λ / dt. Ties and con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import factorial
+from typing import NamedTuple
 
 import numpy as np
 
 from flm.language.arguments import Linearized
+from flm.pde.pieces.cut import EXTRA
+from flm.pde.pieces.cut_rows import Along
 from flm.pde.pieces.elimination import PieceRows, plan
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.kept import KeptFactors
 from flm.pde.pieces.newton import followers, norms, scale
 from flm.pde.pieces.places import Keep, Place
-from flm.pde.pieces.rows import Sample, System
+from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.stages import InSpace, Radau
 from flm.pde.pieces.tree import Tree
@@ -35,6 +39,26 @@ class Stages:
     values: np.ndarray
     settled: bool
     contraction: float
+
+
+class Part(NamedTuple):
+    """The points of a residual in one piece: their indices among all, which rows of its tables hold, and each jet's table."""
+
+    leaf: int
+    index: np.ndarray
+    rows: np.ndarray | slice
+    tables: list[np.ndarray]
+    scales: np.ndarray
+
+
+class Group(NamedTuple):
+    """A residual at points of space (P, m) in many pieces; `jets` reads its derivatives (A, P) off coefficients (L, C)."""
+
+    residual: InSpace
+    points: np.ndarray
+    normals: np.ndarray
+    jets: Callable[[np.ndarray], np.ndarray]
+    parts: list[Part]
 
 
 @dataclass
@@ -60,15 +84,16 @@ class Plane:
 
     def __post_init__(self) -> None:
         setup, last = self.setup, self.tree.num_axes
-        functions = Functions(self.nodes, tuple(row[:-1] for row in setup.orders), setup.ties[:-1])
-        self.residuals = [InSpace(residual) for residual in setup.equations]
-        places = []
-        for place in setup.places:
-            if last not in place.pinned and not isinstance(place.residual, InSpace):
-                self.residuals.append(InSpace(place.residual))
-                places.append(Place(self.residuals[-1], place.pinned, place.normal[:-1], _in_space(place, setup)))
-        equations = self.residuals[: len(setup.equations)]
-        self.system = System(functions, self.tree, equations, places, setup.parameters, free=setup.free)
+        functions = space_functions(setup, self.tree, self.nodes)
+        places = [
+            Place(InSpace(place.residual), place.pinned, place.normal[:-1], _in_space(place, setup))
+            for place in setup.places
+            if last not in place.pinned and not isinstance(place.residual, InSpace)
+        ]
+        along = [Along(InSpace(a.residual), a.pieces) for a in setup.along if not isinstance(a.residual, InSpace)]
+        equations = [InSpace(residual) for residual in setup.equations]
+        self.system = System(functions, self.tree, equations, places, setup.parameters, free=setup.free, along=along)
+        self.groups = list(_groups(self.system))
         self.order = plan(self.system.members, self.system.sizes)
         self.most = max(row[-1] for row in setup.orders)
         # which derivatives at the start each coefficient has, (R, C)
@@ -78,8 +103,8 @@ class Plane:
 
     @property
     def functions(self) -> Functions:
-        """Of every piece of space."""
-        return self.system.functions
+        """Of every piece of space, the products that coefficients are written in."""
+        return self.system.hull
 
     # --- derivatives in time ---------------------------------------------------------------------------------------
 
@@ -101,83 +126,85 @@ class Plane:
 
     # --- rows ------------------------------------------------------------------------------------------------------
 
-    def _read(
-        self, sample: Sample, coefficients: Sequence[np.ndarray], times: np.ndarray
-    ) -> tuple[Linearized, np.ndarray]:
-        """A sample's residual at several times, and its shape (S, B, P).
+    def _read(self, group: Group, coefficients: Sequence[np.ndarray], times: np.ndarray) -> Linearized:
+        """A residual at several times, all points at the first one first.
 
         Args:
-            sample: where.
+            group: which, and where.
             coefficients: for each derivative in time, at each of the times, (S, L, C).
             times: (S,).
         """
-        assert isinstance(sample.residual, InSpace)
-        orders, jets = sample.residual.orders, []
+        orders, jets = group.residual.orders, []
         for i in range(len(times)):
-            found = self.system.jets(sample, coefficients[0][i])
+            found = group.jets(coefficients[0][i])
             for order in set(orders.tolist()) - {0}:
-                found[orders == order] = self.system.jets(sample, coefficients[order][i])[orders == order]
+                found[orders == order] = group.jets(coefficients[order][i])[orders == order]
             jets.append(found)
-        shape = (len(times), *sample.points.shape[:2])
-        at = np.broadcast_to(times[:, None, None, None], (*shape, 1))
-        spread = lambda array, last: np.concatenate(
-            [np.broadcast_to(array, (*shape, array.shape[-1])), last], axis=-1
-        ).reshape(-1, array.shape[-1] + 1)
-        flat = np.stack(jets, axis=1).reshape(len(orders), -1)
-        points, normals = spread(sample.points, at), spread(sample.normals, np.zeros_like(at))
-        return sample.residual.linearize(points, flat, self.setup.parameters, normals), np.array(shape)
+        spread = lambda array, last: np.concatenate([np.tile(array, (len(times), 1)), last[:, None]], axis=1)
+        at = np.repeat(times, len(group.points))
+        points, normals = spread(group.points, at), spread(group.normals, np.zeros_like(at))
+        return group.residual.linearize(points, np.concatenate(jets, axis=1), self.setup.parameters, normals)
 
     def _linear_rows(self, coefficients: np.ndarray) -> list[PieceRows]:
         """Ties and fixed rows alone."""
-        keep, self.system.samples = self.system.samples, []
-        rows = self.system.assemble(coefficients)
-        self.system.samples = keep
+        system = self.system
+        keep = system.samples, system.scattered
+        system.samples, system.scattered = [], []
+        rows = system.assemble(coefficients)
+        system.samples, system.scattered = keep
         return rows
 
     def factorize(self, start: np.ndarray, t: float) -> None:
         """Freeze the Jacobian at a state, half a slab after t, and keep the factors of every eigenvalue."""
         held = [start[r][None] if r < len(start) else np.zeros_like(start[:1]) for r in range(self.most + 1)]
-        leaves, width = self.tree.num_leaves, self.functions.num_columns
-        blocks: list[list[np.ndarray]] = [[] for _ in range(leaves)]
-        for sample in self.system.samples:
-            assert isinstance(sample.residual, InSpace)
-            found, shape = self._read(sample, held, np.array([t + self.dt / 2]))
-            slopes = found.by_jet.reshape(-1, *shape[1:])
-            scales, orders = self.system.scales(sample), sample.residual.orders
-            for i, leaf in enumerate(sample.leaves):
-                rows = np.zeros((self.most + 1, sample.points.shape[1], width))
-                for a, (k, _) in enumerate(sample.residual.jets):
-                    table = sample.tables[a][sample.kinds[i]]
-                    rows[orders[a], :, self.functions.columns[k]] += (slopes[a, i] * scales[a, i])[:, None] * table
-                blocks[leaf].append(rows[:, sample.keep[i]])
-        linear = self._linear_rows(np.zeros((leaves, width)))
+        blocks: list[list[np.ndarray]] = [[] for _ in range(self.tree.num_leaves)]
+        for group in self.groups:
+            slopes, orders = self._read(group, held, np.array([t + self.dt / 2])).by_jet, group.residual.orders
+            for part in group.parts:
+                columns = self.system.own_columns(part.leaf)
+                rows = np.zeros((self.most + 1, len(part.index), columns[-1].stop))
+                for a, (k, _) in enumerate(group.residual.jets):
+                    factor = (slopes[a, part.index] * part.scales[a])[:, None]
+                    rows[orders[a], :, columns[k]] += factor * part.tables[a][part.rows]
+                blocks[part.leaf].append(rows)
+        linear = self._linear_rows(np.zeros((self.tree.num_leaves, self.functions.num_columns)))
         self.linear = [piece.own for piece in linear]
         self.factors, self.lengths = [], []
         powers = np.arange(self.most + 1)
         for rate in self.rule.rates:
             pieces, lengths = [], []
             shift = (rate / self.dt) ** powers
-            for block, piece in zip(blocks, linear, strict=True):
-                own = np.tensordot(shift, np.concatenate(block, axis=1), (0, 0))
-                length = np.linalg.norm(own, axis=1)
+            for block, piece, is_cut in zip(blocks, linear, self.tree.is_cut, strict=True):
+                kinds = [np.tensordot(shift, rows, (0, 0)) for rows in block]
+                # Least squares in a cut piece: one scale for all rows of a kind.
+                norm = lambda own, is_cut=is_cut: (
+                    np.full(len(own), np.linalg.norm(own) / np.sqrt(max(len(own), 1)))
+                    if is_cut
+                    else np.linalg.norm(own, axis=1)
+                )
+                length = np.concatenate([norm(own) for own in kinds])
                 lengths.append(np.where(length > 0, length, 1.0))
-                own = np.concatenate([own / lengths[-1][:, None], piece.own])
+                own = np.concatenate([np.concatenate(kinds) / lengths[-1][:, None], piece.own])
                 traces = np.concatenate([np.zeros((len(length), piece.traces.shape[1])), piece.traces])
                 pieces.append(PieceRows(own, traces.astype(complex), np.zeros(0), piece.names))
             self.factors.append(KeptFactors(pieces, self.system.sizes, self.order))
             self.lengths.append(lengths)
 
+    def _own(self, values: np.ndarray, leaf: int) -> np.ndarray:
+        """Coefficients (S, C) of a piece in its own functions."""
+        views = self.system.views
+        return np.stack([np.concatenate(views[leaf].own(v)) for v in values]) if views else values
+
     def _misfits(self, values: np.ndarray, start: np.ndarray, t: float) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """What residuals, and ties and fixed rows, leave at every node: (s, rows) for each piece."""
         derivatives, times = self.derivatives(values, start), t + self.rule.nodes * self.dt
         found: list[list[np.ndarray]] = [[] for _ in range(self.tree.num_leaves)]
-        for sample in self.system.samples:
-            linear, shape = self._read(sample, derivatives, times)
-            value = linear.value.reshape(shape)
-            for j, leaf in enumerate(sample.leaves):
-                found[leaf].append(value[:, j, sample.keep[j]])
+        for group in self.groups:
+            value = self._read(group, derivatives, times).value.reshape(len(times), -1)
+            for part in group.parts:
+                found[part.leaf].append(value[:, part.index])
         residuals = [np.concatenate(parts, axis=1) for parts in found]
-        ties = [values[:, leaf] @ own.T for leaf, own in enumerate(self.linear)]
+        ties = [self._own(values[:, leaf], leaf) @ own.T for leaf, own in enumerate(self.linear)]
         return residuals, ties
 
     def solve(self, start: np.ndarray, t: float, local: float, guess: np.ndarray | None = None) -> Stages:
@@ -194,7 +221,7 @@ class Plane:
             ):
                 parts = zip(residuals, ties, lengths, strict=True)
                 right = [-np.concatenate([dual @ value / length, dual @ tie]) for value, tie, length in parts]
-                found = np.stack(factors.solve(right))
+                found = self.system.gathered(factors.solve(right))
                 change += np.real(np.multiply.outer(vector, found))
             if not np.isfinite(change).all():
                 return Stages(values, False, np.inf)
@@ -213,9 +240,38 @@ class Plane:
         else:
             return Stages(values, False, contraction)
         for k in self.setup.free:  # nothing fixes the constant: the mean is zero
-            first = self.functions.columns[k].start
-            values[:, :, first] -= (values[:, :, first] @ self.tree.shares)[:, None]
+            first = self.system.own_columns(0)[k].start
+            means = np.stack([self._own(values[:, leaf], leaf)[:, first] for leaf in range(self.tree.num_leaves)])
+            values[:, :, self.functions.columns[k].start] -= (self.tree.shares @ means)[:, None]
         return Stages(values, True, contraction)
+
+
+def space_functions(setup: Setup, tree: Tree, nodes: tuple[int, ...]) -> Functions:
+    """The functions of a tree in space for a problem of space and time."""
+    orders = tuple(row[:-1] for row in setup.orders)
+    return Functions(nodes, orders, setup.ties[:-1], EXTRA if tree.is_cut.any() else 0)
+
+
+def _groups(system: System) -> Iterator[Group]:
+    """All residuals of a system, on whole pieces and on cut ones."""
+    for sample in (sample for sample in system.samples if len(sample.leaves)):
+        assert isinstance(sample.residual, InSpace)
+        scales, count = system.scales(sample), sample.points.shape[1]
+        parts = []
+        for i, (leaf, kind, keep) in enumerate(zip(sample.leaves, sample.kinds, sample.keep, strict=True)):
+            rows = np.flatnonzero(keep)
+            parts.append(Part(int(leaf), i * count + rows, rows, [t[kind] for t in sample.tables], scales[:, i]))
+        flat = lambda array: array.reshape(-1, array.shape[-1])
+        jets = partial(lambda s, coefficients: system.jets(s, coefficients).reshape(len(s.residual.jets), -1), sample)
+        yield Group(sample.residual, flat(sample.points), flat(sample.normals), jets, parts)
+    for scattered in system.scattered:
+        assert isinstance(scattered.residual, InSpace)
+        ends, ones = np.cumsum([0, *(len(s.points) for s in scattered.spots)]), np.ones(len(scattered.residual.jets))
+        parts = [
+            Part(spot.leaf, np.arange(first, first + len(spot.points)), slice(None), tables, ones)
+            for spot, tables, first in zip(scattered.spots, scattered.tables, ends, strict=False)
+        ]
+        yield Group(scattered.residual, scattered.points, scattered.normals, scattered.jets, parts)
 
 
 def _in_space(place: Place, setup: Setup) -> Keep | None:

@@ -7,16 +7,18 @@ slab needs less than half of its pieces. The estimate is the whole march again w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from flm.language.arguments import Jet
+from flm.pde.pieces.cut import SlabFunctions, leaf_functions
 from flm.pde.pieces.functions import Functions, grid
 from flm.pde.pieces.marching import MORE, March, Marched, judged
 from flm.pde.pieces.newton import Answer
-from flm.pde.pieces.plane_slab import SLOW, Plane, Stages
+from flm.pde.pieces.plane_slab import SLOW, Plane, Stages, space_functions
 from flm.pde.pieces.setup import Setup
+from flm.pde.pieces.shape import Cell
 from flm.pde.pieces.slabs import ROUNDS, Front, importance
 from flm.pde.pieces.stages import radau
 from flm.pde.pieces.tree import Cut, Tree
@@ -74,6 +76,7 @@ class Slabs:
     """The slabs of a first march, and why it ended before the end of time."""
 
     few: list[Answer] = field(default_factory=list)
+    trees: list[Tree] = field(default_factory=list)  # the space of each
     reason: str = ""
 
 
@@ -99,7 +102,7 @@ class Planes:
     # --- the start of a slab ---------------------------------------------------------------------------------------
 
     def _whole(self) -> Tree:
-        return Tree.whole(self.setup.bounds[:-1], self.setup.periodic[:-1])
+        return Tree.whole(self.setup.bounds[:-1], self.setup.periodic[:-1], self.setup.shape)
 
     def _values(self, points: np.ndarray, before: Answer | None) -> dict[tuple[int, int], np.ndarray]:
         """Values of each unknown and derivative in time at points of space (P, m - 1)."""
@@ -123,18 +126,36 @@ class Planes:
                 for r in range(max(row[-1], 1)):
                     out[r][:, functions.columns[k]] = own @ line.node_table(1.0, shape[-1], r)[0] * (2 / dt) ** r
             return out
-        for shape in set(functions.shapes):
-            points = np.concatenate([tree.physical(leaf, grid(shape)) for leaf in range(tree.num_leaves)])
-            found = self._values(points, before)
-            for (k, r), values in found.items():
-                if functions.shapes[k] == shape:
-                    block = values.reshape(tree.num_leaves, *shape)
+        self._project_cut(out, tree, functions, before)
+        whole, plain = np.flatnonzero(~tree.is_cut), replace(functions, extra=0)
+        for shape in set(plain.shapes) if len(whole) else ():
+            points = np.concatenate([tree.physical(int(leaf), grid(shape)) for leaf in whole])
+            part = np.zeros((most, len(whole), plain.num_columns))
+            for (k, r), values in self._values(points, before).items():
+                if plain.shapes[k] == shape:
+                    block = values.reshape(len(whole), *shape)
                     for j, n in enumerate(shape):
                         z, weights = line.gauss(n)
                         project = (line.values(z, n) * weights[:, None]).T
                         block = np.moveaxis(np.tensordot(project, block, (1, j + 1)), 0, j + 1)
-                    out[r][:, functions.columns[k]] = block.reshape(tree.num_leaves, -1)
+                    part[r][:, plain.columns[k]] = block.reshape(len(whole), -1)
+            out[:, whole] += functions.padded(part, plain)
         return out
+
+    def _project_cut(self, out: np.ndarray, tree: Tree, functions: Functions, before: Answer | None) -> None:
+        """Coefficients on cut pieces, whose functions are orthonormal over their nodes, which lie inside."""
+        leaves = list(map(int, np.flatnonzero(tree.is_cut)))
+        if not leaves:
+            return
+        views = [leaf_functions(functions, tree, leaf) for leaf in leaves]
+        found = self._values(np.concatenate([view.nodes for view in views]), before)
+        ends = np.cumsum([0, *(len(view.nodes) for view in views)])
+        for leaf, view, first, last in zip(leaves, views, ends, ends[1:], strict=False):
+            own = np.zeros((len(out), view.num_columns))
+            for (k, r), values in found.items():
+                table = view.table(k, (0,) * tree.num_axes, view.nodes)
+                own[r, view.columns[k]] = table.T @ values[first:last] / len(table)
+            out[:, leaf] = [view.spread(o, functions.num_columns) for o in own]
 
     def _tails(self, tree: Tree, functions: Functions, start: np.ndarray) -> np.ndarray:
         """The last two coefficients of the start along each axis, worst unknown, (L, m - 1)."""
@@ -150,8 +171,8 @@ class Planes:
     def _space(self, before: Answer | None, local: float) -> Tree | None:
         """Space cut afresh where the start of a slab asks for it."""
         tree = self._whole()
-        functions = Functions((self.space,) * self.num_axes, self._orders(), self.setup.ties[:-1])
         for _ in range(ROUNDS):
+            functions = space_functions(self.setup, tree, (self.space,) * self.num_axes)
             cuts = self._cuts(tree, self._tails(tree, functions, self.start(tree, functions, before)), local)
             if not cuts:
                 return tree
@@ -159,9 +180,6 @@ class Planes:
             if tree.num_leaves * functions.num_columns * self.stages > self.max_columns:
                 return None
         return None
-
-    def _orders(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(row[:-1] for row in self.setup.orders)
 
     # --- one slab --------------------------------------------------------------------------------------------------
 
@@ -187,16 +205,18 @@ class Planes:
 
     def _answer(self, plane: Plane, start: np.ndarray, stages: Stages, t: float) -> Answer:
         """The nodes' functions as a polynomial in time, on boxes of space and time."""
-        count = plane.tree.num_leaves
+        count, extra = plane.tree.num_leaves, plane.functions.extra
         column = lambda value: np.full((count, 1), value)
-        bounds = np.concatenate([plane.tree.bounds, [[t, t + plane.dt]]])
+        # Only space has further functions where pieces are cut.
+        nodes = (*plane.nodes, len(plane.rule.nodes) - extra)
+        functions = Functions(nodes, self.setup.orders, self.setup.ties, extra)
         tree = Tree(
             np.concatenate([plane.tree.lower, column(t)], axis=1),
             np.concatenate([plane.tree.upper, column(t + plane.dt)], axis=1),
-            bounds,
+            np.concatenate([plane.tree.bounds, [[t, t + plane.dt]]]),
             (*plane.tree.periodic, False),
+            cells=_slab_cells(plane, functions, t),
         )
-        functions = Functions((*plane.nodes, len(plane.rule.nodes)), self.setup.orders, self.setup.ties)
         coefficients = np.zeros((count, functions.num_columns))
         derivatives = plane.derivatives(stages.values, start)
         for k, row in enumerate(self.setup.orders):
@@ -251,6 +271,7 @@ class Planes:
                     step //= 2
                     continue
                 march.few.append(answer)
+                march.trees.append(tree)
                 done, before = done + step, answer
                 self._note("slab", [answer], late, np.inf)
                 # The last two coefficients of a slab of twice the length are about 2^(s - 3/2) times as large.
@@ -266,16 +287,11 @@ class Planes:
             march.reason = "it was interrupted there"
         return march
 
-    def _again(self, slabs: list[Answer], local: float) -> March:
+    def _again(self, slabs: Slabs, local: float) -> March:
         """The same slabs and trees with more functions and nodes, as far as they settle."""
-        march, before, trees = March(len(self.setup.orders)), None, {}
-        for slab in slabs:
-            bounds = slab.tree.bounds
-            key = slab.tree.lower[:, :-1].tobytes()
-            tree = trees.setdefault(
-                key, Tree(slab.tree.lower[:, :-1], slab.tree.upper[:, :-1], bounds[:-1], slab.tree.periodic[:-1])
-            )
-            t, dt = float(bounds[-1, 0]), float(bounds[-1, 1] - bounds[-1, 0])
+        march, before = March(len(self.setup.orders)), None
+        for slab, tree in zip(slabs.few, slabs.trees, strict=True):
+            t, dt = float(slab.tree.bounds[-1, 0]), float(slab.tree.widths[0, -1])
             answer = self._solve(tree, (self.space + MORE, self.stages + MORE), t, dt, before, local)
             if not answer.finite or not answer.settled:
                 march.reason = "a second march with more functions does not settle there"
@@ -295,7 +311,7 @@ class Planes:
         local, best = LOCAL * self.tol, None
         for _ in range(REPEATS):
             first = self._march(local)
-            march = self._again(first.few, local)
+            march = self._again(first, local)
             if not march.many:
                 return best
             march.reason = march.reason or first.reason
@@ -307,6 +323,17 @@ class Planes:
                 break
             local *= min(0.3, 0.3 * self.tol / bar)
         return best
+
+
+def _slab_cells(plane: Plane, functions: Functions, t: float) -> tuple[Cell, ...]:
+    """The cells of a region times a slab's time, with their functions; none on a box."""
+    cells = []
+    for cell, view in zip(plane.tree.cells, plane.system.views, strict=False):
+        low, high = np.append(cell.low, t), np.append(cell.high, t + plane.dt)
+        lower, upper = np.append(cell.lower, t), np.append(cell.upper, t + plane.dt)
+        made: dict[object, object] = {functions: SlabFunctions(view, plane.functions, functions)}
+        cells.append(Cell(low, high, "cut", lower, upper, cell.volume, np.zeros((0, 2)), made=made))
+    return tuple(cells)
 
 
 def _same(slab: Tree, tree: Tree) -> bool:

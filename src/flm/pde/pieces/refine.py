@@ -92,7 +92,7 @@ class Refinement:
             now = answer.evaluate(self.probes)
             if previous is not None and values is not None:
                 self.changes.add(_distance(now, values))
-                if tree.shape is None:
+                if tree.shape is None or tree.shape.corners:
                     worst = previous.tails().max(axis=1)
                     self.corners.watch(previous.tree, worst, cuts, tree, tails.max(axis=1), parents)
             values = now

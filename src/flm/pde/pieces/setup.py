@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from flm.domains import Box, Piece, Product
+from flm.domains.piece import Patch
 from flm.pde.pieces.breaks import Break, breaks_of, cut_at_breaks
 from flm.pde.pieces.count import Ties, count, highest_derivatives, plain_ties, sampled_slopes
 from flm.pde.pieces.cut import EXTRA
@@ -68,9 +69,10 @@ class Setup:
         return cut_at_breaks(tree, self.breaks)
 
     def suspects(self) -> list[np.ndarray]:
-        """Points at which the answer may be singular: corners of boxes, and where one condition gives way to another."""
+        """Points at which the answer may be singular: corners, and where one condition gives way to another."""
         corners = [] if self.jumps is None else self.jumps.corners(self.bounds)
-        return [*corners, *(point for _, point in self.breaks)]
+        region = [] if self.shape is None else self.shape.corners
+        return [*corners, *region, *(point for _, point in self.breaks)]
 
     def singular_points(self) -> list[np.ndarray]:
         """Corners of boxes inside the domain: the answer is not smooth at any of them."""
@@ -111,8 +113,11 @@ def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
         return False
     if not isinstance(problem.domain, Box):
         kinds = {block.kind for block in problem.conditions}
-        steady = 2 <= len(problem.axes) <= MAX_AXES and not isinstance(problem.domain, Product)
-        return steady and not problem.learned and not problem.jumping and not kinds & {"data", "initial", "periodic"}
+        if problem.learned or problem.jumping or kinds & {"data", "periodic"} or len(problem.axes) > MAX_AXES:
+            return False
+        return (
+            _serves_in_time(problem, problem.domain) if isinstance(problem.domain, Product) else "initial" not in kinds
+        )
     pinned = all(face.fixed for b in problem.conditions if b.kind != "periodic" for face in b.faces)
     whole = all(
         problem.periodic_axes[problem.axes.index(axis)]
@@ -123,6 +128,21 @@ def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
     if not (len(problem.axes) <= MAX_AXES and pinned and whole):
         return False
     return not has_readings(problem) or _has_its_conditions(problem)
+
+
+def _serves_in_time(problem: PDE, domain: Product) -> bool:
+    """Whether a problem on a plane region times time begins with all its conditions and has the rest around the region."""
+    if len(domain.left.axes) != 2 or domain.right.axes != ("t",):
+        return False
+    starts = [face for block in problem.conditions for face in block.faces if "t" in face.fixed]
+    around = [face for block in problem.conditions for face in block.faces if "t" not in face.fixed]
+    first = {"t": float(domain.bounds[-1, 0])}
+    if not all(face.fixed == first for face in starts) or not all(face.dimension == 2 for face in around):
+        return False
+    setup = set_up(problem)
+    # Least squares on cut pieces is no stable discretization of waves: what oscillates undamped would grow.
+    damped = all(row[-1] == 1 and row[0] == row[1] and row[0] % 2 == 0 for row in setup.orders)
+    return damped and not setup.surplus and len(starts) == len(setup.orders)
 
 
 def has_readings(problem: PDE) -> bool:
@@ -175,35 +195,47 @@ def set_up(problem: PDE) -> Setup:
 
 
 def _set_up_region(problem: PDE) -> Setup:
-    """A boundary with c conditions on average offers 2 c along each axis, one at each end."""
-    known = Parameters.of(problem)
-    along = tuple(Along(block.residual, block.faces) for block in problem.conditions)
+    """A boundary with c conditions on average offers 2 c along each axis, one at each end.
+
+    A region times time is the region, with conditions around it and places where time begins.
+    """
+    known, domain = Parameters.of(problem), problem.domain
+    in_time = isinstance(domain, Product) and "t" in domain.right.axes
+    starts = [block for block in problem.conditions if in_time and block.kind == "initial"]
+    along = tuple(
+        Along(block.residual, tuple(map(_in_space, block.faces)) if in_time else block.faces)
+        for block in problem.conditions
+        if block not in starts
+    )
+    places = tuple(place for block in starts for place in places_of(problem, block, known))
     residuals = tuple(block.residual for block in problem.equations)
-    everything = [*residuals, *(condition.residual for condition in along)]
-    shape, highest = Shape(problem.domain), highest_derivatives(problem, residuals)
+    everything = [*residuals, *(block.residual for block in problem.conditions)]
+    shape = Shape(domain.left if isinstance(domain, Product) and in_time else domain)
+    highest = highest_derivatives(problem, residuals)
+    num_axes = len(shape.bounds)
     held = [piece.measure for condition in along for piece in condition.pieces if _is_boundary(piece)]
     offered = 2 * sum(held) / shape.measure
     named = {k for condition in along for k, _ in condition.residual.jets}
     orders = tuple(
         tuple(
-            row[j] if k in named or not named or sum(r[j] for r in highest) <= offered + 0.5 else 0
+            row[j] if j == num_axes or k in named or not named or sum(r[j] for r in highest) <= offered + 0.5 else 0
             for j in range(len(row))
         )
         for k, row in enumerate(highest)
     )
-    taken = max(sum(row[j] for row in orders) for j in range(len(problem.axes)))
+    taken = max(sum(row[j] for row in orders) for j in range(num_axes))
     valued = {k for residual in everything for k, alpha in residual.jets if not any(alpha)}
     spare = int(np.ceil(max(offered - taken - 0.02, 0)))  # measures are estimated by sampling
     # An equation of one even order along every axis, as an elliptic one is, needs half of it on all of the boundary.
-    elliptic = all(len(set(row)) == 1 and row[0] % 2 == 0 for row in orders)
+    elliptic = all(len(set(row[:num_axes])) == 1 and row[0] % 2 == 0 for row in orders)
     return Setup(
         equations=residuals,
-        places=(),
+        places=places,
         orders=orders,
         ties=tuple(plain_ties(highest, j) for j in range(len(problem.axes))),
         free=tuple(k for k in range(len(problem.unknowns)) if k not in valued),
         surplus=spare + max(len(residuals) - len(problem.unknowns), 0),
-        bounds=shape.bounds,
+        bounds=np.asarray(domain.bounds, float),
         periodic=(False,) * len(problem.axes),
         known=known,
         parameters=known.start,
@@ -212,6 +244,23 @@ def _set_up_region(problem: PDE) -> Setup:
         along=along,
         shape=shape,
     )
+
+
+def _in_space(face: Piece) -> Piece:
+    """The part of a region's boundary on which a face of the region times time stands."""
+
+    def lowered(patch: Patch) -> Patch:
+        def chart(unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            points, normals = patch.chart(np.concatenate([unit, np.zeros((len(unit), 1))], axis=1))
+            return points[:, :-1], normals[:, :-1]
+
+        begin, end = (float(patch.chart(np.append(np.zeros(len(patch.ends) - 1), u)[None])[0][0, -1]) for u in (0, 1))
+        add = lambda array, value: np.concatenate([array, np.full((len(array), 1), value)], axis=1)
+        kept = patch.keep
+        keep = None if kept is None else lambda points, normals: kept(add(points, begin), add(normals, 0.0))
+        return Patch(chart, patch.ends[:-1], patch.measure / (end - begin), keep)
+
+    return replace(face, axes=face.axes[:-1], dimension=1, patches=tuple(map(lowered, face.patches)), shares=None)
 
 
 def _is_boundary(piece: Piece) -> bool:

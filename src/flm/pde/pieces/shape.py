@@ -164,17 +164,38 @@ class Shape:
         for piece in self.domain.pieces:
             for axis, value in piece.fixed.items():
                 found[self.domain.axes.index(axis)].add(float(value))
-            for patch in piece.patches:
-                if patch.ends == (True,) and not piece.fixed:  # a straight side
-                    (start, end), _ = patch.chart(np.array([[0.0], [1.0]]))
-                    for j in np.flatnonzero(np.abs(end - start) <= 1e-12 * self.size):
-                        found[j].add(float(start[j]))
+        for axis, value in filter(None, map(self.plane, self.patches)):
+            found[axis].add(value)
         slack = 1e-9 * (self.bounds[:, 1] - self.bounds[:, 0])
         inner = [
             sorted(v for v in values if low + s < v < high - s)
             for values, (low, high), s in zip(found, self.bounds, slack, strict=True)
         ]
         return [values if len(values) <= PLANES else [] for values in inner]
+
+    def plane(self, patch: Patch) -> tuple[int, float] | None:
+        """The axis across which a flat patch lies, and where; None for a patch that is oblique or curved."""
+        if not all(patch.ends):
+            return None
+        vertices, _ = patch.chart(np.array(list(product((0.0, 1.0), repeat=len(patch.ends)))))
+        flat = np.flatnonzero(np.ptp(vertices, axis=0) <= 1e-12 * self.size)
+        return (int(flat[0]), float(vertices[0, flat[0]])) if len(flat) else None
+
+    @cached_property
+    def is_boxes(self) -> bool:
+        """Whether all of the boundary is axis-parallel: cells that end at its planes are whole or outside."""
+        return all(map(self.plane, self.patches)) and any(self.planes())
+
+    @cached_property
+    def corners(self) -> list[np.ndarray]:
+        """Re-entrant corners of axis-parallel sides in the plane: more than half of a small circle around them lies inside."""
+        found = np.array(list(product(*self.planes()))) if len(self.bounds) == 2 else np.zeros((0, 2))
+        if not len(found):
+            return []
+        angles = 2 * np.pi * (np.arange(360) + 0.5) / 360
+        circle = 1e-6 * self.size * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        shares = self.inside((found[:, None] + circle).reshape(-1, 2)).reshape(len(found), -1).mean(axis=1)
+        return list(found[(shares > 0.51) & (shares < 0.995)])
 
     def inside(self, points: np.ndarray) -> np.ndarray:
         """Whether each point (P, m) is strictly inside."""
@@ -209,21 +230,42 @@ class Shape:
         """What the region leaves of a cell."""
         key = low.tobytes() + high.tobytes()
         if key not in self._cells:
-            self._cells[key] = self._planar(low, high) if len(low) == 2 else self._solid(low, high)
+            if self.is_boxes:
+                kind = "whole" if self.inside((low + high)[None] / 2)[0] else "outside"
+                self._cells[key] = Cell(low, high, kind, low, high, float(np.prod(high - low)), np.zeros((0, len(low))))
+            else:
+                self._cells[key] = self._planar(low, high) if len(low) == 2 else self._solid(low, high)
         return self._cells[key]
 
     def stretches(self, cell: Cell, patch: Patch) -> list[Stretch]:
         """The parts of a patch in a cell; found once."""
         known = cell.stretches.get(id(patch))
         if known is None:
-            known = cell.stretches[id(patch)] = self.arc(patch).stretches(cell.low, cell.high, self.aside)
+            known = cell.stretches[id(patch)] = self._stretches(cell.low, cell.high, patch)
         return known
+
+    def _stretches(self, low: np.ndarray, high: np.ndarray, patch: Patch) -> list[Stretch]:
+        arc, flat = self.arc(patch), self.plane(patch)
+        if flat is not None:
+            axis, value = flat
+            other, inward = 1 - axis, -arc.normals[0, axis] or 1.0
+            if not low[axis] < value + inward * FLAT * (high - low)[axis] < high[axis]:
+                return []
+            start, end = arc.points[[0, -1], other]
+            first, last = sorted(np.clip((np.array([low[other], high[other]]) - start) / (end - start), 0, 1))
+            if last <= first:
+                return []
+            points, normals = patch.chart(np.linspace(first, last, 35)[1:-1, None])
+            kept = np.ones(1, bool) if patch.keep is None else patch.keep(points, normals)
+            if kept.all() or not kept.any():
+                return [Stretch(arc, float(first), float(last))] if kept.all() else []
+        return arc.stretches(low, high, self.aside)
 
     def _planar(self, low: np.ndarray, high: np.ndarray) -> Cell:
         width, found, covered = high - low, [], np.zeros((2, 2))
         cuts = False
         for patch in self.patches:
-            for stretch in self.arc(patch).stretches(low, high, self.aside):
+            for stretch in self._stretches(low, high, patch):
                 points = stretch.at(np.linspace(0, 1, 33))[0]
                 found.append(points)
                 gaps = np.stack([points - low, high - points]) / width  # (2, P, axes)

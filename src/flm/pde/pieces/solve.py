@@ -102,6 +102,8 @@ def _search(
     setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record, between: Callable[[], Solution | None]
 ) -> Pieces | Solution:
     """Pieces, or what another method found between one piece and many."""
+    if setup.shape is not None and len(setup.shape.bounds) < len(setup.bounds):
+        return _over_region(setup, tol, max_columns, record)
     search = Adaptation(setup, tol, max_columns, record)
     if setup.is_linear and not setup.known.learned and search.is_homogeneous():
         return Pieces([search.zero()], 0.0, Ending(Word.TRIVIAL, note="give a source or data"))
@@ -134,6 +136,20 @@ def _search(
             raise
         search.found.ending = Ending(Word.INTERRUPTED)
     return _concluded(search, problem, tol)
+
+
+def _over_region(setup: Setup, tol: float, max_columns: int, record: Record) -> Pieces:
+    """Slabs in time over a region of the plane."""
+    nothing = Adaptation(replace(setup, shape=None, along=()), tol, max_columns, record).zero()
+    planes = Planes(setup, tol, max_columns, record)
+    if setup.is_short or not planes.initial.serves():
+        return Pieces([nothing], np.inf, Ending(Word.UNDETERMINED, note="add the conditions that are missing"))
+    march = planes.run()
+    if march is None:
+        return Pieces([nothing], np.inf, Ending(Word.STALLED, "stalled: not even a short slab could be solved"))
+    if not any(slab.coefficients.any() for slab in march.slabs):
+        return Pieces([nothing], 0.0, Ending(Word.TRIVIAL, note="give a source or data"))
+    return Pieces(march.slabs, march.bar, march.ending, march.until, march.bar_until)
 
 
 def _marching(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record) -> Marching | Planes | None:

@@ -120,7 +120,8 @@ class Tree:
         return np.array([cell.high for cell in self.cells]) if self.cells else self.upper
 
     @cached_property
-    def _spans(self) -> np.ndarray:
+    def spans(self) -> np.ndarray:
+        """The widths of each leaf's cell, (L, m)."""
         return self.high - self.low
 
     @cached_property
@@ -164,7 +165,7 @@ class Tree:
     @cached_property
     def _pairs(self) -> list[Pair]:
         """Leaves that share more than an edge."""
-        found, span = [], self._spans
+        found, span = [], self.spans
         for axis in range(self.num_axes):
             others = [a for a in range(self.num_axes) if a != axis]
             close = CLOSE * span[:, axis]
@@ -183,7 +184,7 @@ class Tree:
 
     def _covers(self, leaf: int, other: int, axis: int) -> bool:
         """Whether a leaf's side across `axis` covers the other's."""
-        span = self._spans
+        span = self.spans
         for a in range(self.num_axes):
             close = CLOSE * span[other, a]
             low, high = self.low[other, a] + close, self.high[other, a] - close
@@ -194,7 +195,7 @@ class Tree:
     def _repairs(self) -> dict[int, list[Cut]]:
         """Cuts that make every side nested in the side behind it: of two that only overlap, the first is cut."""
         cuts: dict[int, list[Cut]] = {}
-        span = self._spans
+        span = self.spans
         for axis, i, j in self._pairs:
             if self._covers(i, j, axis) or self._covers(j, i, axis) or i in cuts or j in cuts:
                 continue

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from flm.numerics.least_squares import one_thread
+from flm.pde.waves.basis import WaveBasis, lattice_set
 from flm.pde.waves.fit import Fit, Fitter
-from flm.pde.waves.lattice_basis import LatticeBasis, lattice_set
 
 SIZES = {1: 24.0, 2: 9.0, 3: 4.4}  # points per axis, by number of axes: some 300 columns; sizes that growth visits
 PERIOD = 4.0  # smooth candidates: a long period
@@ -33,7 +33,7 @@ def homogeneous_residual(fitter: Fitter, fit: Fit, power: float, free_constants:
     """
     problem, m, unknowns = fitter.problem, len(fitter.problem.axes), fitter.num_unknowns
     periods = [1.0 if joined else PERIOD for joined in problem.periodic_axes]
-    basis = LatticeBasis(problem.domain, lattice_set([SIZES[m]] * m, power), periods)
+    basis = WaveBasis(problem.domain, lattice_set([SIZES[m]] * m, power), periods)
     count = basis.num_columns
     batches = fitter.sampler.training(unknowns * count)
     jets = [fitter.jets(fit.basis, fit.coefficients, b) for b in batches]

@@ -8,7 +8,7 @@ columns. A basis needs `num_columns`, `tables(points)`, `combine(tables, weights
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,6 @@ class Fit:
 
     Attributes:
         estimate: the largest relative residual over the blocks, a guess at the relative error.
-        by_block: that residual for each block.
         inside: values at the held-out interior points, (P, K).
     """
 
@@ -39,12 +38,10 @@ class Fit:
     parameters: np.ndarray
     covariance: np.ndarray
     estimate: float
-    by_block: dict[str, float]
     inside: np.ndarray
     misfit: float
     finite: bool = True
     steps: int = 1
-    extra: dict[str, Any] = field(default_factory=dict)
 
     def difference(self, other: Fit) -> float:
         """Relative L2 difference of two fits over the inside, worst unknown."""
@@ -80,7 +77,8 @@ class Fitter:
         size = np.abs(passes[0].by_jet).max(axis=1, keepdims=True, initial=0)
         return bool((np.abs(passes[0].by_jet - passes[1].by_jet) <= 1e-12 * size).all())
 
-    def _linearize(self, batch: Batch, jets: np.ndarray, parameters: np.ndarray) -> Linearized:
+    def linearize(self, batch: Batch, jets: np.ndarray, parameters: np.ndarray) -> Linearized:
+        """A batch's residual and its derivatives at these jets; those of a linear problem are found once."""
         residual = batch.block.residual
         if not self.is_linear:
             return residual.linearize(batch.points, jets, parameters, batch.normals)
@@ -166,7 +164,7 @@ class Fitter:
             self._gain = 0.0
         for i, batch in enumerate(batches):
             start = rows.used
-            line = self._linearize(batch, jets[i], parameters)
+            line = self.linearize(batch, jets[i], parameters)
             view = rows.take(batch.size)
             self._fill(basis, batch, line, jets[i], parameters, view)
             if frozen is None:
@@ -236,7 +234,7 @@ class Fitter:
     def _merit(self, batches: tuple[Batch, ...], jets: list[np.ndarray], parameters: np.ndarray, factors: Any) -> float:
         total = 0.0
         for batch, j, factor in zip(batches, jets, factors, strict=True):
-            value = self._linearize(batch, j, parameters).value
+            value = self.linearize(batch, j, parameters).value
             if batch.block.data is not None:
                 value = value - batch.block.data.values
             total += float(np.sum((factor * value) ** 2))
@@ -253,7 +251,7 @@ class Fitter:
         typical: dict[Any, float] = {}
         worst = 0.0
         for batch in held:
-            line = self._linearize(batch, self.jets(at.basis, at.coefficients, batch), at.parameters)
+            line = self.linearize(batch, self.jets(at.basis, at.coefficients, batch), at.parameters)
             jets = self.jets(basis, coefficients, batch)
             terms = line.by_jet * jets
             # u_xx alone of a straight line is rounding: judged against the size of u, not against itself
@@ -270,11 +268,11 @@ class Fitter:
         held = self.sampler.held()
         inside = basis.evaluate(basis.tables(held[0].points), coefficients, ((0,) * len(self.problem.axes),))[0]
         typical: dict[Any, float] = {}
-        by_block: dict[str, float] = {}
+        estimate = 0.0
         finite = bool(np.isfinite(coefficients).all())
         for batch in held if finite else ():
             jets = self.jets(basis, coefficients, batch)
-            line = self._linearize(batch, jets, parameters)
+            line = self.linearize(batch, jets, parameters)
             terms = line.by_jet * jets
             given = _rms(line.value - terms.sum(axis=0))
             scale = sum(_rms(t) for t in terms) + given
@@ -287,15 +285,11 @@ class Fitter:
                 batch.block.kind != "initial" or not given
             ):  # the answer inherits the relative error of a start that grows
                 scale = max(scale, self._floor(batch, line, typical, inside))
-            estimate = _rms(line.value) / scale if scale > 0 else 0.0
-            name = batch.block.name
-            name = f"{name} ({len(by_block)})" if name in by_block else name
-            by_block[name] = estimate
-        estimate = max(by_block.values(), default=0.0) if finite else np.inf
+            estimate = max(estimate, _rms(line.value) / scale if scale > 0 else 0.0)
         misfit, covariance = self._data_misfit(basis, coefficients, parameters, answer, batches)
         finite = finite and np.isfinite(estimate)
         estimate = estimate if finite else np.inf
-        return Fit(basis, coefficients, parameters, covariance, estimate, by_block, inside, misfit, finite, steps)
+        return Fit(basis, coefficients, parameters, covariance, estimate, inside, misfit, finite, steps)
 
     def _floor(self, batch: Batch, line: Linearized, typical: dict[Any, float], inside: np.ndarray) -> float:
         """What a block is judged against however small its terms are: the size of the unknown inside, per width^order."""
@@ -318,8 +312,7 @@ class Fitter:
         squares, count = 0.0, 0
         for batch in data:
             value = (
-                self._linearize(batch, self.jets(basis, coefficients, batch), parameters).value
-                - batch.block.data.values
+                self.linearize(batch, self.jets(basis, coefficients, batch), parameters).value - batch.block.data.values
             )
             squares += float(np.sum((value / _sigma(batch)) ** 2))
             count += batch.size

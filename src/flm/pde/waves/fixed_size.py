@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 
 from flm.pde.problem import PDE
+from flm.pde.waves.basis import WaveBasis
 from flm.pde.waves.fit import Fit, Fitter
-from flm.pde.waves.free_basis import FreeBasis
-from flm.pde.waves.growth import PERIODS, UNRESOLVED, Search, calm, columns_in_memory
-from flm.pde.waves.lattice_basis import LatticeBasis
+from flm.pde.waves.growth import ROUNDING, UNRESOLVED, Search, calm, columns_in_memory
 from flm.pde.waves.learn_frequencies import FrequencyLearner
-from flm.pde.waves.rounding import ROUNDING
 from flm.results import Ending, Listener, Record, Word
 from flm.series import lattice
 from flm.wording import InputError
 
 ORDERS = ("euclid", "box", "total")
+PERIODS = (1.0, 1.15, 1.3, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.5, 8.0)  # of a lattice, in widths of the domain
 RANGES = (3.0, 6.0, 12.0)  # of random starts, in radians per half-width
 LEAST = 0.2  # the projected objective is even in each component: its slope vanishes at zero, so never start there
 STARTS = 2  # per range
@@ -74,7 +73,7 @@ def best_of_size(
             points = lattice(m, num_subnets, order)
             for period in PERIODS:
                 periods = np.where(problem.periodic_axes, 1.0, period)
-                fit = fitter.fit(LatticeBasis(problem.domain, points, tuple(periods)))
+                fit = fitter.fit(WaveBasis(problem.domain, points, tuple(periods)))
                 frozen.append(fit)
                 keep(fit, f"{order} lattice, period {period:g}")
         if search.bar > max(tol, 10 * ROUNDING) and columns <= LARGEST and not problem.learned:
@@ -83,8 +82,8 @@ def best_of_size(
             rng = np.random.default_rng(seed)
             starts: list[tuple[str, Any]] = [
                 (
-                    f"half a cell from period {f.basis.periods}",
-                    (f.basis.lattice + 0.5) * np.pi / np.array(f.basis.periods),
+                    f"half a cell from period {f.basis.periods.max():g}",
+                    (f.basis.frequencies + 0.5) * np.pi / f.basis.periods,
                 )
                 for f in frozen[:2]
             ]
@@ -98,7 +97,8 @@ def best_of_size(
         if search.bar > tol and columns <= LARGEST and not problem.learned:
             search.bar = _second_look(free, fits[0], num_subnets, search.bar)
         if search.bar <= tol and search.best is not None:
-            own = free if isinstance(search.best.basis, FreeBasis) else fitter
+            basis = search.best.basis
+            own = fitter if isinstance(basis, WaveBasis) and basis.is_lattice else free
             calm(own, search, tol)
         search.ending = Ending(Word.SIZE, f"the best of {num_subnets} sub-networks that was found")
     except KeyboardInterrupt:
@@ -125,10 +125,10 @@ def _second_look(fitter: Fitter, best: Fit, num_subnets: int, bar: float) -> flo
     Runners-up of the same size may all be poor, which says nothing of an answer that happens to be exact.
     """
     basis, m = best.basis, len(fitter.problem.axes)
-    assert isinstance(basis, FreeBasis | LatticeBasis)
-    found = basis.frequencies if isinstance(basis, FreeBasis) else basis.lattice * np.pi / np.array(basis.periods)
+    assert isinstance(basis, WaveBasis)
+    found = basis.frequencies * np.pi / basis.periods
     others = (lattice(m, max(num_subnets, FEWEST), "euclid") + 0.5) * np.pi / 2
-    wider = fitter.fit(FreeBasis(fitter.problem.domain, np.concatenate([found, others])), best)
+    wider = fitter.fit(WaveBasis(fitter.problem.domain, np.concatenate([found, others])), best)
     if not wider.finite or wider.estimate > max(min(best.estimate / 4, UNRESOLVED), EXACT):
         return bar
     return max(best.estimate, best.difference(wider), ROUNDING)

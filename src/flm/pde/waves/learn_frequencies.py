@@ -11,8 +11,8 @@ import numpy as np
 from flm.numerics.least_squares import one_thread, triangular_factor
 from flm.numerics.newton import Nielsen
 from flm.numerics.variable_projection import Projected, project, trailing_block
+from flm.pde.waves.basis import WaveBasis
 from flm.pde.waves.fit import Fit, Fitter
-from flm.pde.waves.free_basis import FreeBasis
 
 RIDGE = 1e-14
 MAX_STEPS = 60
@@ -29,7 +29,7 @@ class FrequencyLearner:
 
     def run(self, frequencies: np.ndarray, *, max_steps: int = MAX_STEPS) -> Fit:
         """The fit after Levenberg-Marquardt from the given start."""
-        start = _State(self, FreeBasis(self.problem.domain, frequencies), None)
+        start = _State(self, WaveBasis(self.problem.domain, frequencies), None)
         # A small gain under heavy damping says little: the search goes on until λ is small as well.
         state = project(start, Nielsen(), max_steps=max_steps, gain_tol=1e-4, settled=1e-3).point
         return self.fitter.judge(
@@ -40,7 +40,7 @@ class FrequencyLearner:
 class _State:
     """Amplitudes and objective at given frequencies."""
 
-    def __init__(self, learner: FrequencyLearner, basis: FreeBasis, before: _State | None):
+    def __init__(self, learner: FrequencyLearner, basis: WaveBasis, before: _State | None):
         self.learner, self.basis = learner, basis
         fitter, batches = learner.fitter, learner.batches
         parameters = learner.problem.parameter_start
@@ -55,13 +55,13 @@ class _State:
             )
             jets = [fitter.jets(basis, self.coefficients, b) for b in batches]
         self.jets = jets
-        self.lines = [fitter._linearize(b, j, parameters) for b, j in zip(batches, jets, strict=True)]
+        self.lines = [fitter.linearize(b, j, parameters) for b, j in zip(batches, jets, strict=True)]
         self.value = float(sum(np.sum((f * l.value) ** 2) for f, l in zip(self.factors, self.lines, strict=True)))
 
     def moved(self, step: np.ndarray) -> _State:
         """The state at other frequencies."""
         frequencies = self.basis.frequencies + step.reshape(self.basis.frequencies.shape)
-        return _State(self.learner, FreeBasis(self.learner.problem.domain, frequencies), self)
+        return _State(self.learner, WaveBasis(self.learner.problem.domain, frequencies), self)
 
     def projected(self) -> Projected:
         """The problem of the frequencies alone, from one factorization."""

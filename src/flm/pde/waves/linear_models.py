@@ -15,6 +15,8 @@ from flm.models.classic.random_waves import FourierELM
 from flm.pde.problem import PDE, HasStrongForm, strong_form
 from flm.pde.waves.basis import AbstractBasis, Alpha
 from flm.pde.waves.fit import Fit, Fitter
+from flm.pde.waves.growth import Search
+from flm.pde.waves.solve import to_solution
 from flm.results import Ending, Record, Solution, Word
 from flm.wording import InputError, InputTypeError
 
@@ -77,10 +79,10 @@ def solve_linear_model(problem: PDE | HasStrongForm, model: AbstractLinearModel,
             f"`model` must have {len(strong.axes)} inputs and {len(strong.unknowns)} outputs for this problem; got "
             f"{model.num_inputs} and {model.num_outputs}."
         )
-    began = time.monotonic()
+    began = time.perf_counter()
     fit = Fitter(strong, seed=seed, periodic_basis=False).fit(ModelColumns(model))
     ending = Ending(Word.SOLVED, f"least squares in {fit.basis.num_columns} columns")
-    return _solution(strong, fit, ending, fit.estimate, np.nan, {}, began)
+    return to_solution(strong, Search(fit, fit.estimate, ending), np.nan, began)
 
 
 def solve_extreme(
@@ -100,7 +102,7 @@ def solve_extreme(
     if not tol > 0:
         raise InputError(f"`tol` must be a positive number; got {tol!r}.")
     strong = strong_form(problem)
-    began, fitter = time.monotonic(), Fitter(strong, seed=seed, periodic_basis=False)
+    began, fitter = time.perf_counter(), Fitter(strong, seed=seed, periodic_basis=False)
     record = Record()
     best, bar = None, np.inf
     for size in [n for n in SIZES if n <= max_neurons] or [max_neurons]:
@@ -119,23 +121,4 @@ def solve_extreme(
     if best is None:
         best = fits[0]
     ending = Ending(Word.SIZE, f"the largest hidden layer has {best.basis.num_columns} neurons")
-    return _solution(strong, best, ending, bar, tol, record.history, began)
-
-
-def _solution(
-    problem: PDE, fit: Fit, ending: Ending, bar: float, tol: float, history: dict[str, list[float]], began: float
-) -> Solution:
-    return Solution(
-        model=fit.basis.model(fit.coefficients),
-        axes=problem.axes,
-        unknowns=problem.unknowns,
-        bounds=np.asarray(problem.domain.bounds),
-        ending=ending,
-        error_estimate=float(bar),
-        tolerance=tol,
-        history=history,
-        num_columns=fit.basis.num_columns,
-        seconds=time.monotonic() - began,
-        domain=problem.domain,
-        exact=None if problem.exact is None else problem.exact_values,
-    )
+    return to_solution(strong, Search(best, bar, ending, record), tol, began)

@@ -9,9 +9,7 @@ import numpy as np
 
 from flm.pde.problem import PDE
 from flm.pde.waves.fixed_size import best_of_size
-from flm.pde.waves.growth import Search
-from flm.pde.waves.rounding import rounding_lost
-from flm.pde.waves.tolerance import solve_to_tolerance
+from flm.pde.waves.growth import Search, rounding_lost, solve_to_tolerance
 from flm.results import LearnedFunction, Listener, Parameter, Solution
 from flm.wording import InputError
 
@@ -23,7 +21,6 @@ def solve_by_waves(
     tol: float,
     *,
     num_subnets: int | None,
-    method: str | None,
     max_columns: int | None,
     seed: int,
     progress: Listener,
@@ -40,7 +37,7 @@ def solve_by_waves(
     if num_subnets is not None:
         search = best_of_size(problem, num_subnets, tol=tol, seed=seed, progress=progress)
     else:
-        search = solve_to_tolerance(problem, tol, method=method, max_columns=max_columns, seed=seed, progress=progress)
+        search = solve_to_tolerance(problem, tol, max_columns=max_columns, seed=seed, progress=progress)
     return to_solution(problem, search, tol, began)
 
 
