@@ -38,7 +38,7 @@ class Found:
 
     answer: Answer | None = None
     bar: float = np.inf
-    ending: Ending = field(default_factory=lambda: Ending(Word.INTERRUPTED))
+    ending: Ending = field(default_factory=lambda: Ending(Word.STALLED))
 
 
 @dataclass
@@ -134,7 +134,7 @@ class Adaptation:
             start = None
             if before is not None and before.settled and before.finite:
                 functions = self.setup.functions(tree, (nodes,) * self.num_axes)
-                start = functions.padded(before.coefficients, before.functions)
+                start = functions.fitted(before.coefficients, before.functions)
             if not self._fits(nodes):
                 self.found.ending = Ending(Word.SIZE, f"stopped at the size limit of {self.max_columns} columns")
                 return False
@@ -191,9 +191,9 @@ class Adaptation:
             doubt: the same for answers that seem resolved, but whose coefficients fall slowly.
         """
         system = self.setup.system(answer.tree, (nodes + MORE,) * self.num_axes)
-        start = system.hull.padded(answer.coefficients, answer.functions)
+        start = system.hull.fitted(answer.coefficients, answer.functions)
         other = solve_system(system, start, self.setup.is_linear)
-        if not other.finite or not other.settled:
+        if not other.finite or not other.settled or other.tail >= UNRESOLVED:
             return False
         bar = max(answer.difference(other), least, ROUNDING)
         if least == 0:

@@ -237,7 +237,7 @@ class ParameterSearch:
         point = misfit.point
         chain = Chain(self.setup, point.answers, self.readings, fewer=2)
         starts = [
-            system.functions.cut(answer.coefficients, answer.functions)
+            system.functions.fitted(answer.coefficients, answer.functions)
             for system, answer in zip(chain.systems, point.answers, strict=True)
         ]
         try:

@@ -93,7 +93,7 @@ class March:
     def append(self, few: Answer, many: Answer, rough: float) -> None:
         """One more slab."""
         low, high = map(float, many.tree.bounds[-1])
-        gap = many.coefficients - many.functions.padded(few.coefficients, few.functions)
+        gap = many.coefficients - many.functions.fitted(few.coefficients, few.functions)
         self.few.append(few)
         self.many.append(many)
         self.gaps.append((high - low) * norms(many.functions, many.tree, gap) ** 2)

@@ -173,7 +173,7 @@ class OrdinarySlabs(AbstractSlabs):
     def second(self, slab: Answer, before: Answer | None) -> Answer | None:
         """The same slab with more nodes; see `AbstractSlabs`."""
         functions = self.table(NODES + MORE).functions
-        guess = functions.padded(slab.coefficients[0], slab.functions)
+        guess = functions.fitted(slab.coefficients[0], slab.functions)
         span = float(slab.tree.bounds[0, 0]), float(slab.tree.bounds[0, 1])
         found = self._newton(NODES + MORE, span, before, guess, FLOOR)
         if found is None:

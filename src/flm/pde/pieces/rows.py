@@ -271,7 +271,7 @@ class System:
             learned: parameters by which the answer's derivatives are wanted instead of the answer.
         """
         blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
-        linearized = lambda sample: self._linearized(sample, coefficients, strength, learned)
+        linearized = lambda sample: self.linearized(sample, coefficients, strength, learned)
         for scattered in self.scattered:
             for leaf, rows, right in scattered.rows(coefficients, self.parameters, strength):
                 blocks[leaf].append((rows, right))
@@ -285,8 +285,8 @@ class System:
             blocks[leaf] += fixed
         return [self._piece(leaf, blocks[leaf], fluxes) for leaf in range(self.tree.num_leaves)]
 
-    def _linearized(
-        self, sample: Sample, coefficients: np.ndarray, strength: float, learned: Sequence[int] | None
+    def linearized(
+        self, sample: Sample, coefficients: np.ndarray, strength: float = 1.0, learned: Sequence[int] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The rows of a residual at all pieces of a sample, (B, P, C), and their right-hand sides, (B, P) or (B, P, Q)."""
         jets = self.jets(sample, coefficients)

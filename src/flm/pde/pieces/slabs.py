@@ -114,7 +114,7 @@ class SpaceSlabs(AbstractSlabs):
     def second(self, slab: Answer, before: Answer | None) -> Answer | None:
         """The same cuts with more functions; see `AbstractSlabs`."""
         system = self._system(slab.tree, self.with_more(slab), before)
-        start = system.functions.padded(slab.coefficients, slab.functions)
+        start = system.functions.fitted(slab.coefficients, slab.functions)
         answer = solve_system(system, start, self.setup.is_linear)
         return answer if answer.finite and answer.settled else None
 
