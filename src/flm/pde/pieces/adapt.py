@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from flm.pde.pieces.cut import num_columns
-from flm.pde.pieces.factors import Factors
+from flm.pde.pieces.elimination import Factors
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.newton import Answer, continue_system, solve_system
 from flm.pde.pieces.setup import Setup

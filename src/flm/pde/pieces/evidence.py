@@ -18,7 +18,6 @@ from itertools import product
 import numpy as np
 from scipy.linalg import block_diag, cho_factor, cho_solve
 
-from flm.pde.pieces.elimination import triangle
 from flm.pde.pieces.fields import LENGTHS, STRENGTHS, FieldFunctions
 from flm.pde.pieces.misfit import Misfit
 
@@ -52,7 +51,7 @@ class Linear:
     @cached_property
     def reduced(self) -> np.ndarray:
         """R and z side by side."""
-        return triangle(np.column_stack([self.slopes, self.target]))
+        return np.linalg.qr(np.column_stack([self.slopes, self.target]), mode="r")
 
     @property
     def numbers(self) -> int:

@@ -9,8 +9,7 @@ import numpy as np
 
 from flm.pde.pieces.count import Orders
 from flm.pde.pieces.cut import leaf_functions, num_columns
-from flm.pde.pieces.elimination import Order, eliminate, plan
-from flm.pde.pieces.factors import Factors
+from flm.pde.pieces.elimination import Factors, Order, eliminate, plan
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.tree import Tree
