@@ -8,8 +8,8 @@ import pytest
 
 import flm
 from flm.pde.pieces.adapt import Adaptation
-from flm.pde.pieces.breaks import breaks_of
 from flm.pde.pieces.corners import SHARE, Corners
+from flm.pde.pieces.jumps import breaks_of
 from flm.pde.pieces.places import Place
 from flm.pde.pieces.refine import Refinement
 from flm.pde.pieces.setup import places_of, set_up

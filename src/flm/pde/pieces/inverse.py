@@ -17,9 +17,8 @@ from scipy.linalg import block_diag
 
 from flm.numerics.newton import Nielsen, minimize
 from flm.pde.pieces.adapt import Pieces
-from flm.pde.pieces.evidence import Linear, Prior
 from flm.pde.pieces.fields import Parameters
-from flm.pde.pieces.misfit import Misfit, Weights
+from flm.pde.pieces.misfit import Linear, Misfit, Prior, Weights
 from flm.pde.pieces.readings import Chain, Readings
 from flm.pde.pieces.setup import Setup
 from flm.pde.problem import PDE
@@ -283,8 +282,3 @@ class ParameterSearch:
             elif q in place:
                 found[name] = Parameter(float(parameters[q]), float(np.sqrt(covariance[place[q], place[q]])))
         return found
-
-
-def find_parameters(problem: PDE, setup: Setup, tol: float, forward: Forward, record: Record) -> Inverse:
-    """The answer of a problem with readings, and its parameters: see `ParameterSearch`."""
-    return ParameterSearch(problem, setup, tol, forward, record).run()

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from flm.domains import Box, Piece, Product
-from flm.pde.pieces.breaks import Break, breaks_of, cut_at_breaks
 from flm.pde.pieces.count import Ties, count, highest_derivatives, plain_ties, sampled_slopes
 from flm.pde.pieces.cut import EXTRA
 from flm.pde.pieces.cut_rows import Along
 from flm.pde.pieces.fields import AnyResidual, Parameters
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.jumps import Jumps
+from flm.pde.pieces.jumps import Break, Jumps, breaks_of, cut_at_breaks
 from flm.pde.pieces.places import Given, Place
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.shape import Shape

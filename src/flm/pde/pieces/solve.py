@@ -12,7 +12,7 @@ from flm.domains import Box
 from flm.models.pieces import PiecewiseFLM
 from flm.pde.conditions import Data
 from flm.pde.pieces.adapt import PIVOT, SHARED, Adaptation, Pieces, memory_columns
-from flm.pde.pieces.inverse import Inverse, find_parameters
+from flm.pde.pieces.inverse import Inverse, ParameterSearch
 from flm.pde.pieces.marching import Marching, can_march
 from flm.pde.pieces.newton import Answer
 from flm.pde.pieces.ordinary import OrdinarySlabs
@@ -20,8 +20,7 @@ from flm.pde.pieces.planes import Planes
 from flm.pde.pieces.refine import Refinement
 from flm.pde.pieces.setup import Setup, has_readings, set_up
 from flm.pde.pieces.several import distance_to_another
-from flm.pde.pieces.slabs import SpaceSlabs
-from flm.pde.pieces.velocities import with_velocities
+from flm.pde.pieces.slabs import SpaceSlabs, with_velocities
 from flm.pde.problem import PDE
 from flm.results import Ending, Listener, Record, Solution, Word
 
@@ -56,7 +55,7 @@ def solve_in_pieces(
         return found
 
     if has_readings(problem):
-        inverse = find_parameters(turned, setup, tol, forward, record)
+        inverse = ParameterSearch(turned, setup, tol, forward, record).run()
     else:
         direct = _search(setup, turned, tol, max_columns, record, between)
         if not isinstance(direct, Pieces):
@@ -126,7 +125,7 @@ def _search(
             return other
         march = marching.run() if marching is not None else None
         if march is not None:
-            return Pieces(march.slabs, march.bar, march.ending, march.until, march.bar_until)
+            return march
         if search.found.answer is None and setup.is_linear:
             return Pieces([search.zero()], np.inf, Ending(Word.NOT_FINITE))
         if not in_plane:
