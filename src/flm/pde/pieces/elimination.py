@@ -55,18 +55,14 @@ class Order:
 
 @dataclass(frozen=True, eq=False)
 class Eliminated:
-    """The solution: coefficients of each piece, values of each trace, and what was left over.
-
-    Attributes:
-        residual: the norm of what the rows, each scaled to length one, could not meet.
-        by_piece: the same for the rows of each piece, (L,).
-        pivot: the smallest reciprocal condition number of a triangle: near zero where nothing determines the answer.
-    """
+    """The solution: coefficients of each piece, values of each trace, and what was left over."""
 
     coefficients: list[np.ndarray]  # (C,) or (C, Q) of each piece
-    residual: float
-    by_piece: np.ndarray
-    pivot: float
+    residual: float  # the norm of what the rows, each scaled to length one, could not meet
+    by_piece: np.ndarray  # the same for the rows of each piece, (L,)
+    pivot: (
+        float  # the smallest reciprocal condition number of a triangle: near zero where nothing determines the answer
+    )
 
 
 def plan(members: Sequence[tuple[int, ...]], sizes: Sequence[int], count: int = 1) -> Order:

@@ -21,19 +21,12 @@ Nodes = tuple[int | float, ...]  # along each axis so many Gauss nodes, or one c
 
 @dataclass(frozen=True)
 class Functions:
-    """The functions of every piece.
+    """The functions of every piece."""
 
-    Args:
-        nodes: Gauss nodes of the equations along each axis, (m,).
-        orders: p, (K, m).
-        ties: what neighbors share across each axis.
-        extra: further functions along each axis that only pieces cut by a boundary use.
-    """
-
-    nodes: tuple[int, ...]
-    orders: tuple[tuple[int, ...], ...]
-    ties: tuple[Ties, ...]
-    extra: int = 0
+    nodes: tuple[int, ...]  # Gauss nodes of the equations along each axis, (m,)
+    orders: tuple[tuple[int, ...], ...]  # p, (K, m)
+    ties: tuple[Ties, ...]  # what neighbors share across each axis
+    extra: int = 0  # further functions along each axis that only pieces cut by a boundary use
 
     @property
     def num_axes(self) -> int:

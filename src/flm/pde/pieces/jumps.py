@@ -27,17 +27,11 @@ INSIDE = 1e-13  # of a piece's width: how far inside its own side a flux looks i
 
 @dataclass(frozen=True, eq=False)
 class Jumps:
-    """Parameters that jump and what flows.
+    """Parameters that jump and what flows."""
 
-    Args:
-        parameters: those that jump.
-        fluxes: of unknowns by number; the normal derivative of others.
-        axes: names of the axes.
-    """
-
-    parameters: tuple[Piecewise, ...]
-    fluxes: dict[int, AnyResidual]
-    axes: tuple[str, ...]
+    parameters: tuple[Piecewise, ...]  # those that jump
+    fluxes: dict[int, AnyResidual]  # of unknowns by number; the normal derivative of others
+    axes: tuple[str, ...]  # names of the axes
 
     def align(self, tree: Tree) -> Tree:
         """The tree cut until every leaf lies inside or outside every box."""

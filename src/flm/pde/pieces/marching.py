@@ -31,23 +31,14 @@ class Trial(NamedTuple):
 
 
 class AbstractSlabs(ABC):
-    """How one slab is solved.
+    """How one slab is solved."""
 
-    Attributes:
-        setup: the problem, time last.
-        shown: unknowns that the user asked for; the rest are their velocities.
-        nodes: equation nodes along space and time.
-        aim: the tail in time that the next slab should have, as a share of what is accepted.
-        longest: the first slab that is tried, as a share of the whole time.
-        smallest: a slab of this share means that the march cannot go on.
-    """
-
-    setup: Setup
-    shown: int
-    nodes: tuple[int, ...]
-    aim: float = 0.2
-    longest: float
-    smallest: float
+    setup: Setup  # the problem, time last
+    shown: int  # unknowns that the user asked for; the rest are their velocities
+    nodes: tuple[int, ...]  # equation nodes along space and time
+    aim: float = 0.2  # the tail in time that the next slab should have, as a share of what is accepted
+    longest: float  # the first slab that is tried, as a share of the whole time
+    smallest: float  # a slab of this share means that the march cannot go on
 
     @abstractmethod
     def first(self, begin: float, end: float, before: Answer | None, local: float) -> Trial:

@@ -28,19 +28,14 @@ LEAST = 1e-3  # of the largest weight: priors that are less probable do not coun
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """How readings and priors count.
+    """How readings and priors count."""
 
-    Args:
-        sigma: standard deviation of each reading, (P,).
-        whitening: W: the learned parameters are their start plus W z, with z of prior variance 1 where there is a prior.
-        prior: 1 for the z that have a prior, 0 for numbers, (Q,).
-        strengths: length and strength of the prior of each unknown function.
-    """
-
-    sigma: np.ndarray
-    whitening: np.ndarray
-    prior: np.ndarray
-    strengths: tuple[Prior, ...] = ()
+    sigma: np.ndarray  # standard deviation of each reading, (P,)
+    whitening: (
+        np.ndarray
+    )  # W: the learned parameters are their start plus W z, with z of prior variance 1 where there is a prior
+    prior: np.ndarray  # 1 for the z that have a prior, 0 for numbers, (Q,)
+    strengths: tuple[Prior, ...] = ()  # length and strength of the prior of each unknown function
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,17 +111,11 @@ class Misfit:
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """The problem linearized at a point.
+    """The problem linearized at a point."""
 
-    Args:
-        slopes: J, numbers first, (P, Q).
-        target: b, (P,).
-        fields: the functions, in the order of their columns.
-    """
-
-    slopes: np.ndarray
-    target: np.ndarray
-    fields: tuple[FieldFunctions, ...]
+    slopes: np.ndarray  # J, numbers first, (P, Q)
+    target: np.ndarray  # b, (P,)
+    fields: tuple[FieldFunctions, ...]  # the functions, in the order of their columns
 
     @classmethod
     def of(cls, misfit: Misfit, sigma: np.ndarray) -> Linear:

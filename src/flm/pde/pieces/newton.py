@@ -25,24 +25,16 @@ SHORTEST = 1 / 256  # share of a damped step: where the residual does not fall e
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Coefficients of all pieces.
-
-    Attributes:
-        settled: whether Newton's steps became small.
-        residual: what the rows could not meet, as a share of the answer's size.
-        by_piece: the same for each piece, (L,).
-        misfit: the same as a share of the right-hand sides.
-        pivot: near zero where nothing determines the answer.
-    """
+    """Coefficients of all pieces."""
 
     functions: Functions
     tree: Tree
     coefficients: np.ndarray  # (L, C)
-    residual: float
-    by_piece: np.ndarray
-    misfit: float
-    pivot: float
-    settled: bool
+    residual: float  # what the rows could not meet, as a share of the answer's size
+    by_piece: np.ndarray  # the same for each piece, (L,)
+    misfit: float  # the same as a share of the right-hand sides
+    pivot: float  # near zero where nothing determines the answer
+    settled: bool  # whether Newton's steps became small
     steps: int
 
     @property

@@ -44,13 +44,9 @@ class Slope(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Together:
-    """Several residuals of one variable as one compiled function.
+    """Several residuals of one variable as one compiled function."""
 
-    Args:
-        residuals: E of them.
-    """
-
-    residuals: tuple[AnyResidual, ...]
+    residuals: tuple[AnyResidual, ...]  # E of them
 
     @cached_property
     def jets(self) -> list[tuple[int, int]]:

@@ -25,19 +25,12 @@ from flm.pde.problem import PDE
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """Measured values of one observable.
+    """Measured values of one observable."""
 
-    Args:
-        residual: what was measured, as a function of the answer and the parameters.
-        points: where, (P, m).
-        values: (P,).
-        sigma: standard deviations, (P,); None where nobody said.
-    """
-
-    residual: AnyResidual
-    points: np.ndarray
-    values: np.ndarray
-    sigma: np.ndarray | None
+    residual: AnyResidual  # what was measured, as a function of the answer and the parameters
+    points: np.ndarray  # where, (P, m)
+    values: np.ndarray  # (P,)
+    sigma: np.ndarray | None  # standard deviations, (P,); None where nobody said
 
     @classmethod
     def of(cls, problem: PDE, setup: Setup) -> list[Readings]:
@@ -54,17 +47,11 @@ class Readings:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """The answer at some parameters.
+    """The answer at some parameters."""
 
-    Attributes:
-        parameters: (Q,).
-        answers: one for each slab.
-        misfit: what is observed less what was measured, all readings one after the other, (P,).
-    """
-
-    parameters: np.ndarray
-    answers: list[Answer]
-    misfit: np.ndarray
+    parameters: np.ndarray  # (Q,)
+    answers: list[Answer]  # one for each slab
+    misfit: np.ndarray  # what is observed less what was measured, all readings one after the other, (P,)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,30 +32,20 @@ class System:
     """The rows of a problem on a tree, but for the residuals' values.
 
     Args:
-        functions: of every piece.
-        tree: the pieces.
-        equations: residuals inside.
-        places: conditions.
-        parameters: the problem's numbers.
-        given: values to begin with, at a pinned axis.
-        free: unknowns whose constant nothing fixes: it is zero on the first piece.
-        jumps: coefficients that jump.
-        along: conditions of a region.
         hull: the functions that coefficients are written in, more than `functions` where pieces are cut.
-        views: the functions of each piece of a region.
     """
 
-    functions: Functions
-    tree: Tree
-    equations: Sequence[AnyResidual | InSpace]
-    places: Sequence[Place]
-    parameters: np.ndarray
-    given: Sequence[Given] = ()
-    free: tuple[int, ...] = ()
-    jumps: Jumps | None = None
-    along: Sequence[Along] = ()
+    functions: Functions  # of every piece
+    tree: Tree  # the pieces
+    equations: Sequence[AnyResidual | InSpace]  # residuals inside
+    places: Sequence[Place]  # conditions
+    parameters: np.ndarray  # the problem's numbers
+    given: Sequence[Given] = ()  # values to begin with, at a pinned axis
+    free: tuple[int, ...] = ()  # unknowns whose constant nothing fixes: it is zero on the first piece
+    jumps: Jumps | None = None  # coefficients that jump
+    along: Sequence[Along] = ()  # conditions of a region
     hull: Functions = field(init=False)
-    views: list[LeafFunctions] = field(init=False)
+    views: list[LeafFunctions] = field(init=False)  # the functions of each piece of a region
     scattered: list[Scattered] = field(init=False)
     samples: list[Sample] = field(init=False)
     ties: list[list[Tie]] = field(init=False)

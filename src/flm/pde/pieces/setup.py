@@ -26,39 +26,24 @@ SMALLEST = 9  # functions along each axis of the smallest piece, about
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A problem on a box or a region, ready for the pieces.
-
-    Attributes:
-        orders: p, (K, m): how many conditions each unknown takes along each axis.
-        ties: what neighbors share across each axis.
-        free: unknowns that enter by their derivatives alone, so that nothing fixes their constant.
-        surplus: conditions beyond what the orders take.
-        known: what is known of the parameters.
-        parameters: their values, (Q,).
-        is_linear: whether all residuals are affine in the unknowns.
-        jumps: coefficients that jump.
-        breaks: where conditions on a side of a plane box end.
-        is_short: whether parts of a region's boundary lack a condition that the equation needs all around.
-        along: conditions of a region.
-        shape: the region, where it is no box.
-    """
+    """A problem on a box or a region, ready for the pieces."""
 
     equations: tuple[AnyResidual, ...]
     places: tuple[Place, ...]
-    orders: tuple[tuple[int, ...], ...]
-    ties: tuple[Ties, ...]
-    free: tuple[int, ...]
-    surplus: int
+    orders: tuple[tuple[int, ...], ...]  # p, (K, m): how many conditions each unknown takes along each axis
+    ties: tuple[Ties, ...]  # what neighbors share across each axis
+    free: tuple[int, ...]  # unknowns that enter by their derivatives alone, so that nothing fixes their constant
+    surplus: int  # conditions beyond what the orders take
     bounds: np.ndarray
     periodic: tuple[bool, ...]
-    known: Parameters
-    parameters: np.ndarray
-    is_linear: bool
-    jumps: Jumps | None = None
-    breaks: tuple[Break, ...] = ()
-    is_short: bool = False
-    along: tuple[Along, ...] = ()
-    shape: Shape | None = None
+    known: Parameters  # what is known of the parameters
+    parameters: np.ndarray  # their values, (Q,)
+    is_linear: bool  # whether all residuals are affine in the unknowns
+    jumps: Jumps | None = None  # coefficients that jump
+    breaks: tuple[Break, ...] = ()  # where conditions on a side of a plane box end
+    is_short: bool = False  # whether parts of a region's boundary lack a condition that the equation needs all around
+    along: tuple[Along, ...] = ()  # conditions of a region
+    shape: Shape | None = None  # the region, where it is no box
 
     def start(self, bounds: np.ndarray) -> Tree:
         """The fewest pieces: one, cut where a coefficient jumps or one condition gives way to another."""
