@@ -85,14 +85,7 @@ def memory_columns(setup: Setup, tol: float) -> int:
 
 
 class Adaptation:
-    """The search for the answer on one box.
-
-    Args:
-        setup: the problem.
-        tol: relative L2 error.
-        max_columns: coefficients of all pieces.
-        record: remembers and tells each step.
-    """
+    """The search for the answer on one box: a relative L2 error of `tol` with at most `max_columns` coefficients of all pieces."""
 
     def __init__(self, setup: Setup, tol: float, max_columns: int, record: Record):
         self.setup, self.tol, self.max_columns, self.record = setup, tol, max_columns, record
@@ -184,11 +177,8 @@ class Adaptation:
     def second_opinion(self, answer: Answer, nodes: int, least: float = 0.0, doubt: float = np.inf) -> bool:
         """Compare with more functions on the same tree; whether the difference is within the tolerance.
 
-        Args:
-            answer: the first one.
-            nodes: its equation nodes along each axis.
-            least: what the changes from level to level leave to come, at singular places; zero for resolved answers.
-            doubt: the same for answers that seem resolved, but whose coefficients fall slowly.
+        `least` is what the changes from level to level leave to come at singular places, zero for resolved answers; `doubt` the
+        same for answers that seem resolved, but whose coefficients fall slowly.
         """
         system = self.setup.system(answer.tree, (nodes + MORE,) * self.num_axes)
         start = system.hull.fitted(answer.coefficients, answer.functions)

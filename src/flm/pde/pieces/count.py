@@ -83,15 +83,7 @@ def count(
     ends: Sequence[tuple[int, int]],
     named: Sequence[set[int]],
 ) -> Count:
-    """Read the count from the equations.
-
-    Args:
-        problem: what to solve.
-        residuals: its equations.
-        known: its parameters.
-        ends: conditions at the lower and the upper end of each axis.
-        named: the unknowns that those conditions name, by axis.
-    """
+    """Read the count from the equations, the conditions at both ends of each axis, and the unknowns that these name."""
     highest = highest_derivatives(problem, residuals)
     orders = [list(row) for row in highest]
     for j, (below, above) in enumerate(ends):

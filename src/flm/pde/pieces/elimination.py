@@ -66,12 +66,9 @@ class Eliminated:
 
 
 def plan(members: Sequence[tuple[int, ...]], sizes: Sequence[int], count: int = 1) -> Order:
-    """The order of merging, the smallest front first.
+    """The order of merging, the smallest front first, from the pieces that each trace touches and its number of columns.
 
-    Args:
-        members: for each trace, the pieces that it touches.
-        sizes: for each trace, its number of columns.
-        count: of pieces, at least: those that touch nothing are among them.
+    There are at least `count` pieces: those that touch nothing are among them.
     """
     count = max(count, 1 + max((piece for pieces in members for piece in pieces), default=0))
     touching: dict[int, set[int]] = {piece: set() for piece in range(count)}
@@ -195,14 +192,7 @@ class Factors:
 
 
 class KeptFactors:
-    """All fronts of a tree.
-
-    Args:
-        pieces: rows; their right-hand sides are not read.
-        sizes: of the traces.
-        order: of merging.
-        factors: fronts of pieces that earlier solves had too.
-    """
+    """All fronts of a tree, from rows whose right-hand sides are not read; some may be known from earlier solves."""
 
     def __init__(self, pieces: Sequence[PieceRows], sizes: Sequence[int], order: Order, factors: Factors | None = None):
         self.names, self.sizes, self.order = [piece.names for piece in pieces], sizes, order

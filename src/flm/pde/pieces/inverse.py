@@ -47,15 +47,7 @@ class Inverse:
 
 
 class ParameterSearch:
-    """The search for parameters.
-
-    Args:
-        problem: with readings.
-        setup: the same, ready for the pieces.
-        tol: of the equation and the conditions.
-        forward: finds pieces and the answer for a setup with given parameters and a tolerance.
-        record: remembers and tells each step.
-    """
+    """The search for parameters; `forward` finds pieces and the answer for a setup with given ones and a tolerance."""
 
     def __init__(self, problem: PDE, setup: Setup, tol: float, forward: Forward, record: Record):
         self.problem, self.setup, self.tol, self.forward, self.record = problem, setup, tol, forward, record

@@ -110,14 +110,7 @@ def can_march(setup: Setup, axes: tuple[str, ...]) -> bool:
 
 
 class Marching:
-    """The search for slabs.
-
-    Args:
-        slabs: how one of them is solved.
-        tol: relative L2 error over space and time, worst unknown.
-        max_columns: coefficients of all slabs.
-        record: remembers and tells each slab.
-    """
+    """The search for slabs: a relative L2 error of `tol` over space and time with at most `max_columns` coefficients."""
 
     def __init__(self, slabs: AbstractSlabs, tol: float, max_columns: int, record: Record):
         self.slabs, self.tol, self.max_columns, self.record = slabs, tol, max_columns, record

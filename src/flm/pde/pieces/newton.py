@@ -198,16 +198,7 @@ def solve_system(
     strength: float = 1.0,
     factors: Factors | None = None,
 ) -> Answer:
-    """The answer on one tree.
-
-    Args:
-        system: the rows.
-        start: coefficients to begin with; zero by default.
-        is_linear: whether one step is enough.
-        order: of merging; found by default.
-        strength: the share of the nonlinear part that acts.
-        factors: of pieces that earlier trees had too.
-    """
+    """The answer on one tree, from `start` or zero; with a strength below one that share of the nonlinear part acts."""
     order = order or plan(system.members, system.sizes, system.tree.num_leaves)
     shape = (system.tree.num_leaves, system.hull.num_columns)
     coefficients = np.zeros(shape) if start is None else start

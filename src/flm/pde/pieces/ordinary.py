@@ -102,11 +102,7 @@ class Table(NamedTuple):
 
 
 class OrdinarySlabs(AbstractSlabs):
-    """Slabs of a system of ordinary differential equations with all its conditions at the start.
-
-    Args:
-        setup: the problem.
-    """
+    """Slabs of a system of ordinary differential equations with all its conditions at the start."""
 
     longest = 1.0
     smallest = 1e-15

@@ -64,14 +64,7 @@ class Spot:
 
 
 class Chain:
-    """Fixed pieces, slab after slab, on which the answer is found for any parameters.
-
-    Args:
-        setup: the problem; where the answers have velocities too, it is given these.
-        answers: one for each slab; one alone may be a tree of any kind.
-        readings: what was measured.
-        fewer: so many functions fewer along each axis than the answers have.
-    """
+    """Fixed pieces, slab after slab, on which the answer is found for any parameters, with some functions fewer if asked."""
 
     def __init__(self, setup: Setup, answers: Sequence[Answer], readings: Sequence[Readings], fewer: int = 0):
         moves = len(answers[0].functions.orders) > len(setup.orders)

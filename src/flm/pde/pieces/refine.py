@@ -67,11 +67,7 @@ class Changes:
 
 
 class Refinement:
-    """The search over trees.
-
-    Args:
-        search: the problem and the best answer so far.
-    """
+    """The search over trees, beginning with the best answer so far."""
 
     def __init__(self, search: Adaptation):
         self.search, self.tol, self.num_axes = search, search.tol, search.num_axes

@@ -29,11 +29,7 @@ from flm.series import legendre as line
 
 @dataclass(eq=False)
 class System:
-    """The rows of a problem on a tree, but for the residuals' values.
-
-    Args:
-        hull: the functions that coefficients are written in, more than `functions` where pieces are cut.
-    """
+    """The rows of a problem on a tree, but for the residuals' values."""
 
     functions: Functions  # of every piece
     tree: Tree  # the pieces
@@ -44,7 +40,7 @@ class System:
     free: tuple[int, ...] = ()  # unknowns whose constant nothing fixes: it is zero on the first piece
     jumps: Jumps | None = None  # coefficients that jump
     along: Sequence[Along] = ()  # conditions of a region
-    hull: Functions = field(init=False)
+    hull: Functions = field(init=False)  # what coefficients are written in: more functions where pieces are cut
     views: list[LeafFunctions] = field(init=False)  # the functions of each piece of a region
     scattered: list[Scattered] = field(init=False)
     samples: list[Sample] = field(init=False)
@@ -253,13 +249,7 @@ class System:
     def assemble(
         self, coefficients: np.ndarray, strength: float = 1.0, learned: Sequence[int] | None = None
     ) -> list[PieceRows]:
-        """All rows, linearized at these coefficients (L, C).
-
-        Args:
-            coefficients: of the iterate.
-            strength: the share of the nonlinear part that acts.
-            learned: parameters by which the answer's derivatives are wanted instead of the answer.
-        """
+        """All rows, linearized at these coefficients (L, C), for the answer or for its derivatives by learned parameters."""
         blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
         linearized = lambda sample: self.linearized(sample, coefficients, strength, learned)
         for scattered in self.scattered:

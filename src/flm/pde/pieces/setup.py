@@ -72,13 +72,7 @@ class Setup:
         return Functions(nodes, self.orders, self.ties, EXTRA if tree.is_cut.any() else 0)
 
     def system(self, tree: Tree, nodes: tuple[int, ...], given: Sequence[Given] = ()) -> System:
-        """The rows on a tree with so many equation nodes along each axis.
-
-        Args:
-            tree: the pieces.
-            nodes: of the equations.
-            given: values that a slab begins with, in place of the conditions there.
-        """
+        """The rows on a tree with so many equation nodes along each axis; what a slab begins with replaces conditions there."""
         functions = self.functions(tree, nodes)
         begins = {axis for values in given for axis in values.pinned}
         places = [place for place in self.places if not begins & set(place.pinned)]

@@ -80,14 +80,7 @@ def slab_nodes(tol: float) -> tuple[int, int]:
 
 
 class SpaceSlabs(AbstractSlabs):
-    """Slabs of a problem in one space variable.
-
-    Args:
-        setup: the problem, of first order in time, which is the last axis.
-        shown: unknowns that the user asked for.
-        tol: relative L2 error over space and time.
-        max_columns: coefficients of one slab.
-    """
+    """Slabs of a problem in one space variable, of first order in time, which is the last axis."""
 
     longest = 1 / 8
     smallest = 1e-9

@@ -37,12 +37,8 @@ def solve_in_pieces(
 ) -> Solution:
     """One piece by a short ladder; then slabs in time where the problem marches, or a tree of pieces.
 
-    Args:
-        problem: on a box or a region of up to three axes.
-        tol: relative L2 error, worst unknown.
-        max_columns: coefficients of all pieces; by default what half of the free memory holds.
-        progress: called with each step.
-        between: another method, asked where one piece is not enough; None where it does not serve.
+    Without `max_columns` all pieces may have what half of the free memory holds. Where one piece is not enough another method is
+    asked `between`; it gives None where it does not serve.
     """
     began = time.perf_counter()
     turned = _time_last(problem)
