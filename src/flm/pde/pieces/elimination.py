@@ -163,7 +163,8 @@ def reduced(rows: np.ndarray, count: int) -> Front:
     if 0 in rows.shape:
         return Front(rows, np.zeros(0), count)
     (geqrf,) = get_lapack_funcs(("geqrf",), (rows,))
-    return Front(*geqrf(np.asfortranarray(rows), lwork=BLOCK * rows.shape[1], overwrite_a=True)[:2], count)
+    found = geqrf(np.asfortranarray(rows), lwork=BLOCK * rows.shape[1], overwrite_a=True)
+    return Front(found[0], found[1], count)
 
 
 def triangle(rows: np.ndarray) -> np.ndarray:

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import block_diag, cho_factor, cho_solve
 
 from flm.numerics.newton import Step, Trial
+from flm.pde.pieces.elimination import triangle
 from flm.pde.pieces.fields import LENGTHS, STRENGTHS, FieldFunctions
 from flm.pde.pieces.readings import Chain, Point
 
@@ -129,7 +130,7 @@ class Linear:
     @cached_property
     def reduced(self) -> np.ndarray:
         """R and z side by side."""
-        return np.linalg.qr(np.column_stack([self.slopes, self.target]), mode="r")
+        return triangle(np.column_stack([self.slopes, self.target]))
 
     @property
     def numbers(self) -> int:

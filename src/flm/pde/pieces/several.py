@@ -92,7 +92,8 @@ def _means(system: System, sample: Sample, here: np.ndarray, along: np.ndarray, 
     points = sample.points.reshape(-1, sample.points.shape[-1])[::thin]
     weights = np.abs(evaluated(system.hull, system.tree, along, points)).sum(axis=1)
     jets = (base[:, None] + steps[:, None] * slope[:, None]).reshape(len(base), -1)
-    line = sample.residual.linearize(np.tile(points, (len(steps), 1)), jets, system.parameters)
+    where = np.tile(points, (len(steps), 1))
+    line = sample.residual.linearize(where, jets, system.parameters, np.zeros_like(where))
     found = line.value.reshape(len(steps), -1) @ weights
     finite = np.isfinite(found)
     return np.where(finite, found, found[finite][-1] if finite.any() else 1.0)
