@@ -4,20 +4,9 @@ Their reference shares no line with the library: values on a periodic grid, deri
 1e-11. Sides with values or slopes are reflected to a periodic problem of twice the length. It is computed when somebody asks
 for an error, on a grid that doubles until it resolves the solution. Where it does not, because that would take hours, the error is
 the difference to a march at a thousandth of the tolerance, and the record says so.
-
-    python benchmarks/honesty_evolution.py results.jsonl       all that the file does not hold yet, by `method="march"`
-    python benchmarks/honesty_evolution.py results.jsonl --auto  by `flm.solve` as it stands
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-import argparse
-import json
 import time
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -318,44 +307,24 @@ def case(index):
     raise IndexError(f"`index` must be below {COUNT}; got {index}.")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--auto", action="store_true")
-    parser.add_argument("--only", type=int, nargs="*")
-    options = parser.parse_args()
-    lines = options.results.read_text().splitlines() if options.results.exists() else []
-    done = {r["index"]: r for r in map(json.loads, lines)}
-    for index in options.only or [i * 7 % COUNT for i in range(COUNT)]:
-        if index in done and not options.only:
-            continue
-        family, problem, tol = case(index)
-        cpu = time.process_time()
-        solution = flm.solve(problem, tol, method=None if options.auto else "march")
-        cpu = time.process_time() - cpu
-        error, against = solution.errors().relative_l2, "reference"
-        if problem.reference.left > 0.1 * solution.error_estimate:  # it does not resolve what is to be judged
-            finer = flm.solve(problem, max(tol / 1000, 1e-11), method="march")
-            error, against = solution.errors(finer).relative_l2, "finer march"
-        record = {
-            "index": index, "family": family, "tol": tol, "status": solution.status.word,
-            "estimate": solution.error_estimate, "error": error, "against": against, "cpu": round(cpu, 2),
-            "columns": solution.num_columns,
-        }  # fmt: skip
-        done[index] = record
-        with options.results.open("a") as file:
-            file.write(json.dumps(record) + "\n")
-        ratio = record["error"] / max(record["estimate"], 1e-9)  # the reference is good to 1e-9
-        print(json.dumps(record), f"ratio {ratio:.2g}", "<<<<" if ratio > 2 else "", flush=True)
-    rows = list(done.values())
-    ratios = [r["error"] / max(r["estimate"], 1e-9) for r in rows]
-    solved = sum(r["status"] == "converged" and r["error"] <= r["tol"] for r in rows)
-    print(
-        f"{len(rows)} problems, {solved} solved, above 2x: {sum(r > 2 for r in ratios)}, largest {max(ratios):.2g}, ",
-        end="",
-    )
-    print(f"median {np.median(ratios):.2g}, CPU s median {np.median([r['cpu'] for r in rows])}")
-
-
-if __name__ == "__main__":
-    main()
+def run(index):
+    """Solve one problem; a record of how it went."""
+    family, problem, tol = case(index)
+    cpu = time.process_time()
+    solution = flm.solve(problem, tol)
+    cpu = time.process_time() - cpu
+    error, against = solution.errors().relative_l2, "reference"
+    if problem.reference.left > 0.1 * solution.error_estimate:  # it does not resolve what is to be judged
+        finer = flm.solve(problem, max(tol / 1000, 1e-11), method="march")
+        error, against = solution.errors(finer).relative_l2, "finer march"
+    return {
+        "family": family,
+        "tol": tol,
+        "status": solution.status.word,
+        "estimate": solution.error_estimate,
+        "error": error,
+        "against": against,
+        "floor": 1e-9,  # the reference is good to this
+        "columns": solution.num_columns,
+        "cpu": round(cpu, 2),
+    }

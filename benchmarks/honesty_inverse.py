@@ -1,27 +1,16 @@
 """Are standard errors honest? Inverse problems with known parameters through `flm.solve`, each with several draws of the noise.
 
-    python benchmarks/honesty_inverse.py results.jsonl             all that the file does not hold yet
-    python benchmarks/honesty_inverse.py results.jsonl --table     the table
+`honesty.py` runs them; its table ends with how many parameters lie within two standard errors.
 
 Readings come from closed forms or from SciPy, never from the solver. For each draw: |found - true| / standard error of every
 parameter (functions: root mean square over a grid), and the true error of the answer *at the parameters found*, against
 the same closed form or SciPy, over the solver's estimate. The last problems are not determined by their readings.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
-
-import argparse
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.integrate import cumulative_trapezoid, solve_bvp, solve_ivp
@@ -516,8 +505,13 @@ def problem(case: Case, draw: int) -> flm.PDE:
     )
 
 
-def run(name: str, case: Case, draw: int) -> dict:
-    """Solve one draw; a record of how it went."""
+NUM_CASES = len(cases())
+
+
+def run(index: int) -> dict:
+    """Solve one draw of one problem, all problems before a second draw; a record of how it went."""
+    draw, place = divmod(index, NUM_CASES)
+    name, case = list(cases().items())[place]
     made = problem(case, draw)
     cpu = time.process_time()
     solution = flm.solve(made, case.tol)
@@ -536,6 +530,7 @@ def run(name: str, case: Case, draw: int) -> dict:
     if case.determined and case.same_elsewhere:
         error = solution.errors(lambda points: answer(case, values, points)).relative_l2
     return {
+        "family": "inverse" if case.determined else "inconsistent, inverse",
         "name": name,
         "draw": draw,
         "tol": case.tol,
@@ -545,58 +540,18 @@ def run(name: str, case: Case, draw: int) -> dict:
         "values": values,
         "estimate": solution.error_estimate,
         "error": error,
+        "columns": solution.num_columns,
         "cpu": round(cpu, 2),
     }
 
 
-def table(records: list[dict]) -> str:
-    """How it went, as Markdown."""
-    lines = [
-        "| problem | draws | solved | largest ratio | largest error / estimate | CPU s, median |",
-        "|" + "---|" * 6,
-    ]
-    for name in dict.fromkeys(r["name"] for r in records):
-        rows = [r for r in records if r["name"] == name]
-        wanted = ["converged" if r["determined"] else "undetermined" for r in rows]
-        solved = sum(r["status"] == word for r, word in zip(rows, wanted, strict=True))
-        ratios = [v for r in rows if r["determined"] for v in r["ratios"].values()]
-        excess = [r["error"] / max(r["estimate"], 1e-14) for r in rows if r["error"] is not None]
-        cpu = float(np.median([r["cpu"] for r in rows]))
-        lines.append(
-            f"| {name} | {len(rows)} | {solved} | {max(ratios, default=0.0):.2f} | {max(excess, default=0.0):.2g} | {cpu:.1f} |"
-        )
-    numbers = [
-        v for r in records if r["determined"] for k, v in r["ratios"].items() if f"{k}, covered" not in r["values"]
-    ]
+def parameters_table(records: list[dict]) -> str:
+    """How far parameters are from the true ones, in standard errors."""
+    known = [r for r in records if r.get("determined")]
+    numbers = [v for r in known for k, v in r["ratios"].items() if f"{k}, covered" not in r["values"]]
+    covered = [v for r in known for k, v in r["values"].items() if k.endswith("covered")]
+    if not numbers:
+        return ""
     within = float(np.mean(np.array(numbers) <= 2))
-    covered = [v for r in records for k, v in r["values"].items() if k.endswith("covered")]
-    lines.append(
-        f"\nWithin two standard errors: {within:.1%} of {len(numbers)} numbers, largest ratio {max(numbers):.2f}."
-    )
-    lines.append(f"95 % bands of functions cover {np.mean(covered):.1%}." if covered else "")
-    return "\n".join(lines)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--only", nargs="*")
-    options = parser.parse_args()
-    lines = options.results.read_text().splitlines() if options.results.exists() else []
-    done = {(r["name"], r["draw"]): r for r in map(json.loads, lines)}
-    if not options.table:
-        for draw in range(DRAWS):
-            for name, case in cases().items():
-                if (name, draw) in done or (options.only and name not in options.only):
-                    continue
-                record = done[name, draw] = run(name, case, draw)
-                with options.results.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
-                print(json.dumps(record), flush=True)
-            jax.clear_caches()
-    print(table(list(done.values())))
-
-
-if __name__ == "__main__":
-    main()
+    text = f"Within two standard errors: {within:.1%} of {len(numbers)} numbers, largest ratio {max(numbers):.2f}."
+    return text + (f" 95 % bands of functions cover {np.mean(covered):.1%}." if covered else "")

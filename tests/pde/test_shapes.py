@@ -7,7 +7,7 @@ import pytest
 
 import flm
 from flm.language.expressions import ExpressionError
-from flm.pde.shapes import read_shape
+from flm.pde.text import read_shape
 
 
 def test_a_region_by_its_level():

@@ -2,7 +2,7 @@
 
 A problem (`problem`) is a domain, residuals that hold inside, and conditions (`conditions`) that hold on pieces of its
 boundary, on opposite faces, or at measured points. Each becomes a block: a residual bound to names, and where it holds.
-`text` and `shapes` read the same from a TOML file; `cole_hopf` is an exact solution to compare with.
+`text` reads the same from a TOML file; `cole_hopf` is an exact solution to compare with.
 
 The unknown is a sum of columns with coefficients, and so is every derivative of it; each point of each block is a row. A
 linear problem is one least-squares solve, a nonlinear one a few (Newton's method). `solve` chooses: `pieces/` cuts a box into

@@ -214,7 +214,7 @@ def test_derivatives_by_parameters_are_differences(where):
         answers = [solve_system(system, None, setup.is_linear)]
     else:
         slabs = SpaceSlabs(setup, len(setup.orders), 1e-3, 10**6)
-        answers = Marching(slabs, 1e-3, 10**6, Record()).run().slabs
+        answers = Marching(slabs, 1e-3, 10**6, Record()).run().answers
         assert len(answers) > 1
     chain = Chain(setup, answers, Readings.of(problem, setup))
     starts = [answer.coefficients for answer in answers]

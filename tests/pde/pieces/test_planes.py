@@ -6,8 +6,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import flm
-from flm.pde.pieces.elimination import eliminate, plan
-from flm.pde.pieces.kept import KeptFactors
+from flm.pde.pieces.elimination import KeptFactors, eliminate, plan
 from flm.pde.pieces.planes import Planes
 from flm.pde.pieces.setup import set_up
 from flm.pde.pieces.stages import radau

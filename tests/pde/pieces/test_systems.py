@@ -1,6 +1,5 @@
 """Systems in pieces: the count of conditions, hanging faces, pressures, and Newton's method that needs help."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -122,26 +121,22 @@ def reactions():
 
 
 def flow(nu=1.0, convection=1.0, pinned=False):
-    """A stream function of two terms, so that the convective part is no gradient, and a pressure of mean zero."""
-    psi = lambda x, y: jnp.sin(2 * x + y) + 0.5 * jnp.exp(x - 0.5) * jnp.cos(2 * y)
+    """The stream function sin(2x + y) + exp(x - 1/2) cos(2y) / 2, whose convective part is no gradient; p has mean zero."""
+    cos, sin, e = (lambda x, y: jnp.cos(2 * x + y)), (lambda x, y: jnp.sin(2 * x + y)), lambda x: jnp.exp(x - 0.5)
     p = lambda x, y: jnp.cos(2 * x) * jnp.sin(y + 0.2) - (np.sin(2) / 2) * (np.cos(0.2) - np.cos(1.2))
-    grad = lambda f: (jax.grad(f, 0), jax.grad(f, 1))
-    u = lambda x, y: jax.grad(psi, 1)(x, y)
-    v = lambda x, y: -jax.grad(psi, 0)(x, y)
-
-    def force(w, axis):
-        w_x, w_y = grad(w)
-        laplacian = lambda x, y: jax.grad(w_x, 0)(x, y) + jax.grad(w_y, 1)(x, y)
-        return jnp.vectorize(
-            lambda x, y: (
-                convection * (u(x, y) * w_x(x, y) + v(x, y) * w_y(x, y))
-                + jax.grad(p, axis)(x, y)
-                - nu * laplacian(x, y)
-            )
-        )
-
-    fu, fv = force(u, 0), force(v, 1)
-    u_of, v_of = jnp.vectorize(u), jnp.vectorize(v)
+    u = lambda x, y: cos(x, y) - e(x) * jnp.sin(2 * y)
+    v = lambda x, y: -2 * cos(x, y) - 0.5 * e(x) * jnp.cos(2 * y)
+    u_x = lambda x, y: -2 * sin(x, y) - e(x) * jnp.sin(2 * y)  # = -v_y
+    u_y = lambda x, y: -sin(x, y) - 2 * e(x) * jnp.cos(2 * y)
+    v_x = lambda x, y: 4 * sin(x, y) - 0.5 * e(x) * jnp.cos(2 * y)
+    push = lambda x, y, w_x, w_y: convection * (u(x, y) * w_x(x, y) + v(x, y) * w_y(x, y))
+    minus = lambda x, y: -u_x(x, y)
+    fu = lambda x, y: (
+        push(x, y, u_x, u_y) - 2 * jnp.sin(2 * x) * jnp.sin(y + 0.2) + nu * (5 * cos(x, y) - 3 * e(x) * jnp.sin(2 * y))
+    )
+    fv = lambda x, y: (
+        push(x, y, v_x, minus) + jnp.cos(2 * x) * jnp.cos(y + 0.2) - nu * (10 * cos(x, y) + 1.5 * e(x) * jnp.cos(2 * y))
+    )
     corner = float(p(0.0, 0.0))
     pin = [flm.on("x=0, y=0", lambda p: p - corner)] if pinned else []
     return flm.PDE(
@@ -155,19 +150,18 @@ def flow(nu=1.0, convection=1.0, pinned=False):
             ),
             lambda u_x, v_y: u_x + v_y,
         ],
-        [*values("u", u_of, SIDES), *values("v", v_of, SIDES), *pin],
+        [*values("u", u, SIDES), *values("v", v, SIDES), *pin],
         unknowns=("u", "v", "p"),
-        exact={"u": u_of, "v": v_of, "p": p},
+        exact={"u": u, "v": v, "p": p},
     )
 
 
 def trees(problem):
-    """One piece, four, seven with hanging faces across both axes and both ways, and cuts that had to be mended."""
+    """One piece, seven with hanging faces across both axes and both ways, and cuts that had to be mended."""
     whole = Tree.whole(problem.domain.bounds, problem.periodic_axes)
     four = whole.split({0: [Cut(0), Cut(1)]})[0]
     return {
         "one": whole,
-        "four": four,
         "early": four.split({0: [Cut(0), Cut(1)]})[0],
         "late": four.split({3: [Cut(0), Cut(1)]})[0],
     }
@@ -198,7 +192,10 @@ def test_the_count_and_convergence_on_trees_with_hanging_faces(name):
     problem = make()
     setup = set_up(problem)
     assert setup.orders == orders
-    for tree in trees(problem).values():
+    found = trees(problem)
+    if name in ("reactions", "elasticity", "navier-stokes", "pinned"):  # their orders are those of others
+        del found["early"]
+    for tree in found.values():
         first, second = (solve_system(setup.system(tree, (q, q)), None, setup.is_linear) for q in (6, 10))
         assert first.settled
         assert second.settled

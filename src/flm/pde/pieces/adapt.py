@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from flm.pde.pieces.cut import num_columns
-from flm.pde.pieces.factors import Factors
+from flm.pde.pieces.elimination import Factors
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.newton import Answer, continue_system, solve_system
 from flm.pde.pieces.setup import Setup
@@ -38,7 +38,7 @@ class Found:
 
     answer: Answer | None = None
     bar: float = np.inf
-    ending: Ending = field(default_factory=lambda: Ending(Word.INTERRUPTED))
+    ending: Ending = field(default_factory=lambda: Ending(Word.STALLED))
 
 
 @dataclass
@@ -85,14 +85,7 @@ def memory_columns(setup: Setup, tol: float) -> int:
 
 
 class Adaptation:
-    """The search for the answer on one box.
-
-    Args:
-        setup: the problem.
-        tol: relative L2 error.
-        max_columns: coefficients of all pieces.
-        record: remembers and tells each step.
-    """
+    """The search for the answer on one box: a relative L2 error of `tol` with at most `max_columns` coefficients of all pieces."""
 
     def __init__(self, setup: Setup, tol: float, max_columns: int, record: Record):
         self.setup, self.tol, self.max_columns, self.record = setup, tol, max_columns, record
@@ -134,7 +127,7 @@ class Adaptation:
             start = None
             if before is not None and before.settled and before.finite:
                 functions = self.setup.functions(tree, (nodes,) * self.num_axes)
-                start = functions.padded(before.coefficients, before.functions)
+                start = functions.fitted(before.coefficients, before.functions)
             if not self._fits(nodes):
                 self.found.ending = Ending(Word.SIZE, f"stopped at the size limit of {self.max_columns} columns")
                 return False
@@ -184,16 +177,13 @@ class Adaptation:
     def second_opinion(self, answer: Answer, nodes: int, least: float = 0.0, doubt: float = np.inf) -> bool:
         """Compare with more functions on the same tree; whether the difference is within the tolerance.
 
-        Args:
-            answer: the first one.
-            nodes: its equation nodes along each axis.
-            least: what the changes from level to level leave to come, at singular places; zero for resolved answers.
-            doubt: the same for answers that seem resolved, but whose coefficients fall slowly.
+        `least` is what the changes from level to level leave to come at singular places, zero for resolved answers; `doubt` the
+        same for answers that seem resolved, but whose coefficients fall slowly.
         """
         system = self.setup.system(answer.tree, (nodes + MORE,) * self.num_axes)
-        start = system.hull.padded(answer.coefficients, answer.functions)
+        start = system.hull.fitted(answer.coefficients, answer.functions)
         other = solve_system(system, start, self.setup.is_linear)
-        if not other.finite or not other.settled:
+        if not other.finite or not other.settled or other.tail >= UNRESOLVED:
             return False
         bar = max(answer.difference(other), least, ROUNDING)
         if least == 0:

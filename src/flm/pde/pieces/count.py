@@ -53,14 +53,10 @@ class Ties:
 
     Where one side of a face is coarse and the other fine, some traces live on the whole side and the rest on each fine part:
     as many on the whole side as there are conditions at the end of the axis that lies behind the coarse leaf.
-
-    Args:
-        traces: in the order in which they take the whole side.
-        whole: how many do so when the coarse leaf lies below the face, and above it.
     """
 
-    traces: tuple[Trace, ...]
-    whole: tuple[int, int]
+    traces: tuple[Trace, ...]  # in the order in which they take the whole side
+    whole: tuple[int, int]  # how many do so when the coarse leaf lies below the face, and above it
 
 
 @dataclass(frozen=True)
@@ -87,15 +83,7 @@ def count(
     ends: Sequence[tuple[int, int]],
     named: Sequence[set[int]],
 ) -> Count:
-    """Read the count from the equations.
-
-    Args:
-        problem: what to solve.
-        residuals: its equations.
-        known: its parameters.
-        ends: conditions at the lower and the upper end of each axis.
-        named: the unknowns that those conditions name, by axis.
-    """
+    """Read the count from the equations, the conditions at both ends of each axis, and the unknowns that these name."""
     highest = highest_derivatives(problem, residuals)
     orders = [list(row) for row in highest]
     for j, (below, above) in enumerate(ends):

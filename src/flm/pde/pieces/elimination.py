@@ -1,23 +1,25 @@
 """Orthogonal elimination, piece by piece: every piece keeps a triangle, its neighbors see only rows on the shared traces.
 
-1. A piece's rows [its columns | its traces | right-hand side] are reduced by Householder reflections; only R is kept. The
-   first rows give the piece's coefficients from its traces, the rest are rows on the traces alone.
+1. A piece's rows [its columns | its traces] are reduced by Householder reflections. The first rows give the piece's
+   coefficients from its traces, the rest are rows on the traces alone. Pieces with the same rows have the same reflections: those
+   that a level of cuts did not touch, and those of the same shape where coefficients are constant.
 2. Two neighboring groups are stacked, the traces that are now inside come first, and the rest is again rows on the outside.
-3. When one group is left everything is substituted back. What is left of the right-hand side is the residual.
+3. A right-hand side is reflected along, and when one group is left everything is substituted back. What is left of it is the
+   residual. The reflections are kept, so that a further right-hand side costs a small share of the factors.
 
 Neighbors with the fewest traces around them are merged first; the order is found once for a tree.
 """
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
-
-from flm.pde.pieces.factors import Factors
 
 BLOCK = 64  # columns that LAPACK reduces together when it is given room; without room three times slower
 TINY = 1e-13  # a pivot this much smaller than the largest entry of its column: nothing determines that unknown
@@ -53,27 +55,20 @@ class Order:
 
 @dataclass(frozen=True, eq=False)
 class Eliminated:
-    """The solution: coefficients of each piece, values of each trace, and what was left over.
-
-    Attributes:
-        residual: the norm of what the rows, each scaled to length one, could not meet.
-        by_piece: the same for the rows of each piece, (L,).
-        pivot: the smallest reciprocal condition number of a triangle: near zero where nothing determines the answer.
-    """
+    """The solution: coefficients of each piece, values of each trace, and what was left over."""
 
     coefficients: list[np.ndarray]  # (C,) or (C, Q) of each piece
-    residual: float
-    by_piece: np.ndarray
-    pivot: float
+    residual: float  # the norm of what the rows, each scaled to length one, could not meet
+    by_piece: np.ndarray  # the same for the rows of each piece, (L,)
+    pivot: (
+        float  # the smallest reciprocal condition number of a triangle: near zero where nothing determines the answer
+    )
 
 
 def plan(members: Sequence[tuple[int, ...]], sizes: Sequence[int], count: int = 1) -> Order:
-    """The order of merging, the smallest front first.
+    """The order of merging, the smallest front first, from the pieces that each trace touches and its number of columns.
 
-    Args:
-        members: for each trace, the pieces that it touches.
-        sizes: for each trace, its number of columns.
-        count: of pieces, at least: those that touch nothing are among them.
+    There are at least `count` pieces: those that touch nothing are among them.
     """
     count = max(count, 1 + max((piece for pieces in members for piece in pieces), default=0))
     touching: dict[int, set[int]] = {piece: set() for piece in range(count)}
@@ -116,90 +111,157 @@ def plan(members: Sequence[tuple[int, ...]], sizes: Sequence[int], count: int = 
     return Order(tuple(merges), largest)
 
 
+class Front(NamedTuple):
+    """Rows reduced by Householder reflections, as LAPACK leaves them; the first columns belong to this front."""
+
+    reflections: np.ndarray
+    tau: np.ndarray
+    count: int
+
+    @property
+    def height(self) -> int:
+        """Rows that do not vanish."""
+        return min(self.reflections.shape)
+
+    def passed(self) -> np.ndarray:
+        """Rows that are left for the next front."""
+        return np.triu(self.reflections[: self.height])[self.count :, self.count :]
+
+    def rotate(self, right: np.ndarray) -> np.ndarray:
+        """Q* right, (H,) or (H, Q)."""
+        if not len(self.tau):
+            return right
+        kind, letter = ("unmqr", "C") if np.iscomplexobj(self.reflections) else ("ormqr", "T")
+        (multiply,) = get_lapack_funcs((kind,), (self.reflections,))
+        columns = np.asfortranarray(right.reshape(len(right), -1))
+        turned = multiply(
+            "L", letter, self.reflections[:, : len(self.tau)], self.tau, columns, BLOCK * columns.shape[1]
+        )
+        return turned[0].reshape(right.shape)
+
+    def substitute(self, rotated: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """The front's own unknowns, given those outside it; zero where nothing determines them."""
+        count = min(self.count, self.height)
+        R = np.triu(self.reflections[:count, : self.count])
+        right = rotated[:count] - self.reflections[:count, self.count :] @ known
+        if count == self.count and np.abs(np.diagonal(R)).min(initial=1.0) > 0:
+            return solve_triangular(R, right, check_finite=False)
+        return np.linalg.lstsq(R, right, rcond=TINY)[0]
+
+    def pivot(self) -> float:
+        """How close the front's columns are to being dependent: the reciprocal of their triangle's condition number."""
+        if self.count == 0:
+            return np.inf
+        if self.height < self.count or not np.abs(np.diagonal(self.reflections)[: self.count]).all():
+            return 0.0
+        (trcon,) = get_lapack_funcs(("trcon",), (self.reflections,))
+        return float(trcon(np.asfortranarray(self.reflections[: self.count, : self.count]))[0])
+
+
+def reduced(rows: np.ndarray, count: int) -> Front:
+    """Rows as a front; the argument may be overwritten."""
+    if 0 in rows.shape:
+        return Front(rows, np.zeros(0), count)
+    (geqrf,) = get_lapack_funcs(("geqrf",), (rows,))
+    found = geqrf(np.asfortranarray(rows), lwork=BLOCK * rows.shape[1], overwrite_a=True)
+    return Front(found[0], found[1], count)
+
+
+def triangle(rows: np.ndarray) -> np.ndarray:
+    """R of the QR factorization; the argument may be overwritten."""
+    return reduced(rows, 0).passed()
+
+
+class Factors:
+    """The fronts of the pieces of the last two solves, by their rows."""
+
+    def __init__(self) -> None:
+        self._old: dict[bytes, Front] = {}
+        self._new: dict[bytes, Front] = {}
+
+    def turn(self) -> None:
+        """Begin a new solve: forget what the one before the last had."""
+        self._old, self._new = self._new, {}
+
+    def front(self, piece: PieceRows) -> Front:
+        """The rows of a piece, reduced."""
+        rows, count = np.concatenate([piece.own, piece.traces], axis=1), piece.own.shape[1]
+        key = hashlib.sha1(rows.tobytes(), usedforsecurity=False).digest() + bytes(f"{rows.shape} {count}", "ascii")
+        found = self._new.get(key) or self._old.get(key) or reduced(rows, count)
+        self._new[key] = found
+        return found
+
+
+class KeptFactors:
+    """All fronts of a tree, from rows whose right-hand sides are not read; some may be known from earlier solves."""
+
+    def __init__(self, pieces: Sequence[PieceRows], sizes: Sequence[int], order: Order, factors: Factors | None = None):
+        self.names, self.sizes, self.order = [piece.names for piece in pieces], sizes, order
+        factors = factors or Factors()
+        factors.turn()
+        self.fronts = [factors.front(piece) for piece in pieces]
+        rows = {index: (piece.names, self.fronts[index].passed()) for index, piece in enumerate(pieces)}
+        for new, merge in enumerate(order.merges, start=len(pieces)):
+            stacked = _stack([rows.pop(merge.first), rows.pop(merge.second)], (*merge.inside, *merge.outside), sizes)
+            self.fronts.append(reduced(stacked, sum(sizes[name] for name in merge.inside)))
+            rows[new] = (merge.outside, self.fronts[-1].passed())
+        self.pivot = min(front.pivot() for front in self.fronts)
+        self.residual = 0.0  # of the last right-hand side
+        self.values: dict[int, np.ndarray] = {}  # of the traces, likewise
+
+    def solve(self, rights: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The coefficients of each piece for one right-hand side of each, (R,), or for many, (R, Q)."""
+        rotated: list[np.ndarray] = []
+        passed: dict[int, np.ndarray] = {}
+        lost, count, values = 0.0, len(rights), self.values
+        for index, front in enumerate(self.fronts):
+            if index < count:
+                right = rights[index]
+            else:
+                merge = self.order.merges[index - count]
+                right = np.concatenate([passed.pop(merge.first), passed.pop(merge.second)])
+            rotated.append(front.rotate(right))
+            passed[index] = rotated[-1][front.count : front.height]
+            lost += float(np.sum(np.abs(rotated[-1][front.height :]) ** 2))
+        self.residual = float(np.sqrt(lost + sum(np.sum(np.abs(rest) ** 2) for rest in passed.values())))
+        for index in range(len(self.fronts) - 1, count - 1, -1):
+            merge = self.order.merges[index - count]
+            found = self.fronts[index].substitute(rotated[index], self.known(merge.outside, rights[0]))
+            for name in merge.inside:
+                values[name], found = found[: self.sizes[name]], found[self.sizes[name] :]
+        leaves = zip(self.fronts, rotated, self.names, strict=False)
+        return [front.substitute(right, self.known(names, rights[0])) for front, right, names in leaves]
+
+    def known(self, names: tuple[int, ...], like: np.ndarray) -> np.ndarray:
+        """Values of traces, one after the other."""
+        return np.concatenate([self.values[name] for name in names]) if names else np.zeros((0, *like.shape[1:]))
+
+
 def eliminate(
     pieces: Sequence[PieceRows], sizes: Sequence[int], order: Order, factors: Factors | None = None
 ) -> Eliminated:
-    """Solve the least-squares problem of all pieces' rows; factors of equal pieces are used again where they are kept."""
-    factors = factors or Factors()
-    factors.turn()
-    kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # triangle, coupling, right-hand side
-    rows: dict[int, tuple[tuple[int, ...], np.ndarray]] = {}
-    pivot = np.inf
-    several = pieces[0].right.shape[1:]  # of right-hand sides, or () for one
-    sides = int(np.prod(several, dtype=int))
-    for index, piece in enumerate(pieces):
-        count = piece.own.shape[1]
-        left = np.concatenate([piece.own, piece.traces], axis=1)
-        R = triangle(np.concatenate([left, piece.right], axis=1)) if several else factors.triangle(left, piece.right)
-        pivot = min(pivot, smallest_pivot(R, count))
-        kept.append((R[:count, :count], R[:count, count:-sides], R[:count, -sides:].reshape(-1, *several)))
-        rows[index] = (piece.names, R[count:, count:])
-    new = len(pieces)
-    for merge in order.merges:
-        names = (*merge.inside, *merge.outside)
-        stacked = stack([rows.pop(merge.first), rows.pop(merge.second)], names, sizes, sides)
-        count = sum(sizes[name] for name in merge.inside)
-        R = triangle(stacked)
-        pivot = min(pivot, smallest_pivot(R, count))
-        kept.append((R[:count, :count], R[:count, count:-sides], R[:count, -sides:].reshape(-1, *several)))
-        rows[new] = (merge.outside, R[count:, count:])
-        new += 1
-    residual = float(np.sqrt(sum(np.sum(left[:, -sides:] ** 2) for _, left in rows.values())))
-    values: dict[int, np.ndarray] = {}
-    for merge, (R, coupling, right) in zip(reversed(order.merges), reversed(kept[len(pieces) :]), strict=True):
-        known = np.concatenate([values[name] for name in merge.outside]) if merge.outside else np.zeros((0, *several))
-        found = back_substitute(R, right - coupling @ known)
-        for name in merge.inside:
-            values[name], found = found[: sizes[name]], found[sizes[name] :]
-    coefficients, by_piece = [], []
-    for piece, (R, coupling, right) in zip(pieces, kept, strict=False):
-        known = np.concatenate([values[name] for name in piece.names]) if piece.names else np.zeros((0, *several))
-        coefficients.append(back_substitute(R, right - coupling @ known))
-        by_piece.append(np.linalg.norm(piece.own @ coefficients[-1] + piece.traces @ known - piece.right))
-    return Eliminated(coefficients, residual, np.array(by_piece), pivot)
+    """Solve the least-squares problem of all pieces' rows; fronts of equal pieces are used again where they are kept."""
+    kept = KeptFactors(pieces, sizes, order, factors)
+    coefficients = kept.solve([piece.right for piece in pieces])
+    by_piece = [
+        np.linalg.norm(piece.own @ own + piece.traces @ kept.known(piece.names, piece.right) - piece.right)
+        for piece, own in zip(pieces, coefficients, strict=True)
+    ]
+    return Eliminated(coefficients, kept.residual, np.array(by_piece), kept.pivot)
 
 
-def stack(
-    groups: Sequence[tuple[tuple[int, ...], np.ndarray]], names: tuple[int, ...], sizes: Sequence[int], sides: int = 1
+def _stack(
+    groups: Sequence[tuple[tuple[int, ...], np.ndarray]], names: tuple[int, ...], sizes: Sequence[int]
 ) -> np.ndarray:
-    """Rows of several groups over one set of traces; the last columns are the right-hand sides."""
+    """Rows of several groups over one set of traces."""
     ends = np.cumsum([0, *(sizes[name] for name in names)])
     place = {name: slice(int(a), int(b)) for name, a, b in zip(names, ends, ends[1:], strict=False)}
-    kind = groups[0][1].dtype
-    out = np.zeros((sum(len(block) for _, block in groups), int(ends[-1]) + sides), kind, order="F")
+    out = np.zeros((sum(len(block) for _, block in groups), int(ends[-1])), groups[0][1].dtype, order="F")
     row = 0
     for own, block in groups:
         column = 0
         for name in own:
             out[row : row + len(block), place[name]] = block[:, column : column + sizes[name]]
             column += sizes[name]
-        out[row : row + len(block), -sides:] = block[:, -sides:]
         row += len(block)
     return out
-
-
-def triangle(rows: np.ndarray) -> np.ndarray:
-    """R of the QR factorization; rows beyond the last column vanish. The argument is overwritten."""
-    height, width = rows.shape
-    if height == 0:
-        return np.zeros((0, width))
-    (geqrf,) = get_lapack_funcs(("geqrf",), (rows,))
-    reduced = geqrf(np.asfortranarray(rows), lwork=BLOCK * width, overwrite_a=True)[0]
-    return np.triu(reduced[: min(height, width)])
-
-
-def smallest_pivot(R: np.ndarray, count: int) -> float:
-    """How close the first columns are to being dependent: the reciprocal of their triangle's condition number."""
-    if count == 0:
-        return np.inf
-    if len(R) < count or not np.abs(np.diagonal(R)[:count]).all():
-        return 0.0
-    (trcon,) = get_lapack_funcs(("trcon",), (R,))
-    return float(trcon(np.asfortranarray(R[:count, :count]))[0])
-
-
-def back_substitute(R: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """R⁻¹ right; unknowns that nothing determines are zero."""
-    if len(R) == R.shape[1] and np.abs(np.diagonal(R)).min(initial=1.0) > 0:
-        return solve_triangular(R, right, check_finite=False)
-    return np.linalg.lstsq(R, right[: len(R)], rcond=TINY)[0]

@@ -32,21 +32,13 @@ WIDE = 1e3  # prior standard deviation of the constant, likewise: nothing is kno
 
 @dataclass(frozen=True, eq=False)
 class FieldFunctions:
-    """The orthonormal functions of one unknown function.
+    """The orthonormal functions of one unknown function."""
 
-    Args:
-        name: of the parameter.
-        axes: numbers of its axes.
-        bounds: of these, (m, 2).
-        learn: where it starts and its limits.
-        columns: its coefficients among all parameters.
-    """
-
-    name: str
-    axes: tuple[int, ...]
-    bounds: np.ndarray
-    learn: Learn
-    columns: slice
+    name: str  # of the parameter
+    axes: tuple[int, ...]  # numbers of its axes
+    bounds: np.ndarray  # of these, (m, 2)
+    learn: Learn  # where it starts and its limits
+    columns: slice  # its coefficients among all parameters
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -145,19 +137,12 @@ AnyResidual = Residual | FieldResidual
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """All numbers of a problem and the coefficients of its unknown functions as one vector.
+    """All numbers of a problem and the coefficients of its unknown functions as one vector."""
 
-    Attributes:
-        start: the vector to begin with, (Q,).
-        lower: the least admissible values; functions keep theirs on a grid.
-        upper: likewise.
-        learned: which of them are to be found, numbers before functions.
-    """
-
-    start: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    learned: tuple[int, ...]
+    start: np.ndarray  # the vector to begin with, (Q,)
+    lower: np.ndarray  # the least admissible values; functions keep theirs on a grid
+    upper: np.ndarray  # likewise
+    learned: tuple[int, ...]  # which of them are to be found, numbers before functions
     fields: tuple[FieldFunctions, ...]
 
     @classmethod

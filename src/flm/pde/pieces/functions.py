@@ -21,19 +21,12 @@ Nodes = tuple[int | float, ...]  # along each axis so many Gauss nodes, or one c
 
 @dataclass(frozen=True)
 class Functions:
-    """The functions of every piece.
+    """The functions of every piece."""
 
-    Args:
-        nodes: Gauss nodes of the equations along each axis, (m,).
-        orders: p, (K, m).
-        ties: what neighbors share across each axis.
-        extra: further functions along each axis that only pieces cut by a boundary use.
-    """
-
-    nodes: tuple[int, ...]
-    orders: tuple[tuple[int, ...], ...]
-    ties: tuple[Ties, ...]
-    extra: int = 0
+    nodes: tuple[int, ...]  # Gauss nodes of the equations along each axis, (m,)
+    orders: tuple[tuple[int, ...], ...]  # p, (K, m)
+    ties: tuple[Ties, ...]  # what neighbors share across each axis
+    extra: int = 0  # further functions along each axis that only pieces cut by a boundary use
 
     @property
     def num_axes(self) -> int:
@@ -70,26 +63,16 @@ class Functions:
             lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(points), a.shape[1] * b.shape[1]), tables
         )
 
-    def padded(self, coefficients: np.ndarray, smaller: Functions) -> np.ndarray:
-        """Coefficients (..., C) of fewer functions as coefficients of these."""
-        out = np.zeros((*coefficients.shape[:-1], self.num_columns))
-        for k, (mine, theirs) in enumerate(zip(self.shapes, smaller.shapes, strict=True)):
-            block = np.zeros((*coefficients.shape[:-1], *mine))
-            block[(..., *(slice(0, n) for n in theirs))] = coefficients[..., smaller.columns[k]].reshape(
-                *coefficients.shape[:-1], *theirs
-            )
-            out[..., self.columns[k]] = block.reshape(*coefficients.shape[:-1], -1)
+    def fitted(self, coefficients: np.ndarray, others: Functions) -> np.ndarray:
+        """Coefficients (..., C) of fewer or more functions as coefficients of these: zero, or cut, beyond the common ones."""
+        lead = coefficients.shape[:-1]
+        out = np.zeros((*lead, self.num_columns))
+        for k, (mine, theirs) in enumerate(zip(self.shapes, others.shapes, strict=True)):
+            common = (..., *(slice(0, min(n, o)) for n, o in zip(mine, theirs, strict=True)))
+            block = np.zeros((*lead, *mine))
+            block[common] = coefficients[..., others.columns[k]].reshape(*lead, *theirs)[common]
+            out[..., self.columns[k]] = block.reshape(*lead, -1)
         return out
-
-    def cut(self, coefficients: np.ndarray, larger: Functions) -> np.ndarray:
-        """Coefficients (..., C) of more functions without those beyond these."""
-        parts = [
-            coefficients[..., larger.columns[k]].reshape(*coefficients.shape[:-1], *theirs)[
-                (..., *(slice(0, n) for n in mine))
-            ]
-            for k, (mine, theirs) in enumerate(zip(self.shapes, larger.shapes, strict=True))
-        ]
-        return np.concatenate([part.reshape(*coefficients.shape[:-1], -1) for part in parts], axis=-1)
 
 
 @lru_cache(maxsize=512)

@@ -17,9 +17,8 @@ from scipy.linalg import block_diag
 
 from flm.numerics.newton import Nielsen, minimize
 from flm.pde.pieces.adapt import Pieces
-from flm.pde.pieces.evidence import Linear, Prior
 from flm.pde.pieces.fields import Parameters
-from flm.pde.pieces.misfit import Misfit, Weights
+from flm.pde.pieces.misfit import Linear, Misfit, Prior, Weights
 from flm.pde.pieces.readings import Chain, Readings
 from flm.pde.pieces.setup import Setup
 from flm.pde.problem import PDE
@@ -48,15 +47,7 @@ class Inverse:
 
 
 class ParameterSearch:
-    """The search for parameters.
-
-    Args:
-        problem: with readings.
-        setup: the same, ready for the pieces.
-        tol: of the equation and the conditions.
-        forward: finds pieces and the answer for a setup with given parameters and a tolerance.
-        record: remembers and tells each step.
-    """
+    """The search for parameters; `forward` finds pieces and the answer for a setup with given ones and a tolerance."""
 
     def __init__(self, problem: PDE, setup: Setup, tol: float, forward: Forward, record: Record):
         self.problem, self.setup, self.tol, self.forward, self.record = problem, setup, tol, forward, record
@@ -237,7 +228,7 @@ class ParameterSearch:
         point = misfit.point
         chain = Chain(self.setup, point.answers, self.readings, fewer=2)
         starts = [
-            system.functions.cut(answer.coefficients, answer.functions)
+            system.functions.fitted(answer.coefficients, answer.functions)
             for system, answer in zip(chain.systems, point.answers, strict=True)
         ]
         try:
@@ -283,8 +274,3 @@ class ParameterSearch:
             elif q in place:
                 found[name] = Parameter(float(parameters[q]), float(np.sqrt(covariance[place[q], place[q]])))
         return found
-
-
-def find_parameters(problem: PDE, setup: Setup, tol: float, forward: Forward, record: Record) -> Inverse:
-    """The answer of a problem with readings, and its parameters: see `ParameterSearch`."""
-    return ParameterSearch(problem, setup, tol, forward, record).run()

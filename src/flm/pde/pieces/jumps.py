@@ -1,11 +1,12 @@
-"""Coefficients that jump: the pieces follow their faces, and what flows across these is continuous.
+"""Where pieces must end: at the faces of coefficients that jump, and where one condition gives way to another.
 
-On a face where a coefficient jumps the trace of order one is the flux F(a, u_n) on either side instead of the normal
+On a face where a coefficient jumps the trace of order one is the flux F(a, u_n), continuous across it, instead of the normal
 derivative; for equations of first order along an axis it is the flux instead of the value, where one is given.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -14,25 +15,23 @@ import numpy as np
 from flm.language.piecewise import Piecewise
 from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Functions, grid
-from flm.pde.pieces.places import Sample
+from flm.pde.pieces.places import Place, Sample
 from flm.pde.pieces.tree import Cut, Face, Tree
 
+LOOKS = 1025  # points along a side that are asked first: shorter stretches are not seen
+HALVINGS = 50
+
+Break = tuple[int, np.ndarray]  # the axis along which a condition ends, and the point, (2,)
 INSIDE = 1e-13  # of a piece's width: how far inside its own side a flux looks its coefficient up
 
 
 @dataclass(frozen=True, eq=False)
 class Jumps:
-    """Parameters that jump and what flows.
+    """Parameters that jump and what flows."""
 
-    Args:
-        parameters: those that jump.
-        fluxes: of unknowns by number; the normal derivative of others.
-        axes: names of the axes.
-    """
-
-    parameters: tuple[Piecewise, ...]
-    fluxes: dict[int, AnyResidual]
-    axes: tuple[str, ...]
+    parameters: tuple[Piecewise, ...]  # those that jump
+    fluxes: dict[int, AnyResidual]  # of unknowns by number; the normal derivative of others
+    axes: tuple[str, ...]  # names of the axes
 
     def align(self, tree: Tree) -> Tree:
         """The tree cut until every leaf lies inside or outside every box."""
@@ -127,3 +126,49 @@ class Fluxes:
             keep = np.ones(points.shape[:2], bool)
             found[side] = Sample(residual, np.array(leaves), points, normals, tables, np.zeros(len(leaves), int), keep)
         return found
+
+
+def breaks_of(places: Sequence[Place], bounds: np.ndarray) -> tuple[Break, ...]:
+    """The ends of all conditions that hold on a part of a side only."""
+    found: dict[tuple[float, ...], Break] = {}
+    for place in places:
+        if place.keep is None or len(place.pinned) != 1:
+            continue
+        ((side, value),) = place.pinned.items()
+        axis, (low, high) = 1 - side, bounds[1 - side]
+        inside = np.linspace(low, high, LOOKS)
+        kept = _kept(place, side, value, inside)
+        for i in np.flatnonzero(kept[1:] != kept[:-1]):
+            left, right = inside[i], inside[i + 1]
+            for _ in range(HALVINGS):
+                middle = (left + right) / 2
+                if _kept(place, side, value, np.array([middle]))[0] == kept[i]:
+                    left = middle
+                else:
+                    right = middle
+            point = np.array([value, float(f"{right:.14g}")])[:: 1 if side == 0 else -1]
+            if low < point[axis] < high:
+                found[tuple(np.round(point, 12))] = (axis, point)
+    return tuple(found.values())
+
+
+def _kept(place: Place, side: int, value: float, along: np.ndarray) -> np.ndarray:
+    points = np.empty((len(along), 2))
+    points[:, side], points[:, 1 - side] = value, along
+    assert place.keep is not None
+    return np.asarray(place.keep(points, np.broadcast_to(place.normal, points.shape)), bool)
+
+
+def cut_at_breaks(tree: Tree, breaks: Sequence[Break]) -> Tree:
+    """The tree with a cut through every break, across the side on which it lies."""
+    for axis, point in breaks:
+        low, width = tree.lower, tree.widths
+        close = 1e-9 * width
+        within = np.all((point >= low - close) & (point <= tree.upper + close), axis=1)
+        within &= (point[axis] > low[:, axis] + close[:, axis]) & (point[axis] < tree.upper[:, axis] - close[:, axis])
+        cuts = {
+            int(leaf): [Cut(axis, float((point[axis] - low[leaf, axis]) / width[leaf, axis]))]
+            for leaf in np.flatnonzero(within)
+        }
+        tree = tree.split(cuts)[0] if cuts else tree
+    return tree

@@ -12,53 +12,33 @@ from typing import NamedTuple
 
 import numpy as np
 
+from flm.pde.pieces.adapt import MORE, ROUNDING, UNRESOLVED, Pieces
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.newton import Answer, norms, scale
 from flm.pde.pieces.setup import Setup
 from flm.results import Ending, Record, Word
 
-MORE = 2  # further nodes along each axis of the second march
 REPEATS = 4  # marches with a smaller local tolerance
-UNRESOLVED = 0.03  # a distance above this share of the answer means that the two marches do not know each other
 FLOOR = 1e-14  # a local tolerance below rounding asks for nothing more
-ROUNDING = 1e-15
 CHAOS = "stalled: smaller steps no longer bring two marches together"
 
 
-@dataclass(frozen=True, eq=False)
-class Trial:
+class Trial(NamedTuple):
     """A slab that was tried: its answer and its tail in time; no answer where it did not settle."""
 
     answer: Answer | None
     tail: float = np.inf
 
 
-class Both(NamedTuple):
-    """The answers of both marches on one slab, and the tail in time."""
-
-    few: Answer | None
-    many: Answer | None
-    tail: float
-
-
 class AbstractSlabs(ABC):
-    """How one slab is solved.
+    """How one slab is solved."""
 
-    Attributes:
-        setup: the problem, time last.
-        shown: unknowns that the user asked for; the rest are their velocities.
-        nodes: equation nodes along space and time.
-        aim: the tail in time that the next slab should have, as a share of what is accepted.
-        longest: the first slab that is tried, as a share of the whole time.
-        smallest: a slab of this share means that the march cannot go on.
-    """
-
-    setup: Setup
-    shown: int
-    nodes: tuple[int, ...]
-    aim: float = 0.2
-    longest: float
-    smallest: float
+    setup: Setup  # the problem, time last
+    shown: int  # unknowns that the user asked for; the rest are their velocities
+    nodes: tuple[int, ...]  # equation nodes along space and time
+    aim: float = 0.2  # the tail in time that the next slab should have, as a share of what is accepted
+    longest: float  # the first slab that is tried, as a share of the whole time
+    smallest: float  # a slab of this share means that the march cannot go on
 
     @abstractmethod
     def first(self, begin: float, end: float, before: Answer | None, local: float) -> Trial:
@@ -93,7 +73,7 @@ class March:
     def append(self, few: Answer, many: Answer, rough: float) -> None:
         """One more slab."""
         low, high = map(float, many.tree.bounds[-1])
-        gap = many.coefficients - many.functions.padded(few.coefficients, few.functions)
+        gap = many.coefficients - many.functions.fitted(few.coefficients, few.functions)
         self.few.append(few)
         self.many.append(many)
         self.gaps.append((high - low) * norms(many.functions, many.tree, gap) ** 2)
@@ -114,23 +94,6 @@ class March:
         return sum(slab.num_columns for slab in self.many)
 
 
-@dataclass(frozen=True, eq=False)
-class Marched:
-    """Slabs that can be trusted, and how sure they are.
-
-    Attributes:
-        bar: the error estimate over the whole time; infinite where the march stopped before.
-        until: the time up to which the answer can be trusted; None where that is all of it.
-        bar_until: the error estimate up to there.
-    """
-
-    slabs: list[Answer]
-    bar: float
-    ending: Ending
-    until: float | None = None
-    bar_until: float | None = None
-
-
 def can_march(setup: Setup, axes: tuple[str, ...]) -> bool:
     """Whether time is the last axis, begins with all its conditions, and nothing is asked at its end."""
     if axes[-1] != "t":
@@ -147,21 +110,14 @@ def can_march(setup: Setup, axes: tuple[str, ...]) -> bool:
 
 
 class Marching:
-    """The search for slabs.
-
-    Args:
-        slabs: how one of them is solved.
-        tol: relative L2 error over space and time, worst unknown.
-        max_columns: coefficients of all slabs.
-        record: remembers and tells each slab.
-    """
+    """The search for slabs: a relative L2 error of `tol` over space and time with at most `max_columns` coefficients."""
 
     def __init__(self, slabs: AbstractSlabs, tol: float, max_columns: int, record: Record):
         self.slabs, self.tol, self.max_columns, self.record = slabs, tol, max_columns, record
         self.begin, self.end = map(float, slabs.setup.bounds[-1])
         self.power = 1 / (slabs.nodes[-1] - 0.5)  # the tail in time falls like dt to the number of functions
 
-    def run(self) -> Marched | None:
+    def run(self) -> Pieces | None:
         """March, and repeat with a smaller local tolerance while the estimate asks for it; None where not even one slab
         could be solved."""
         local, best, bars = 0.1 * self.tol, None, []
@@ -193,7 +149,10 @@ class Marching:
             while t < self.end:
                 stop = self.slabs.setup.next_jump(t)
                 end = t + dt if t + 1.2 * dt < stop else stop
-                few, many, tail = self._slab(t, end, march, local)
+                few, tail = self.slabs.first(t, end, march.few[-1] if march.few else None, local)
+                many = few  # the second march only where the first resolves the slab
+                if few is not None and tail <= local:
+                    many = self.slabs.second(few, march.many[-1] if march.many else None)
                 if few is None or many is None or tail > local:
                     settled = few is not None and many is not None
                     dt = (end - t) * (
@@ -216,30 +175,23 @@ class Marching:
             march.reason = "it was interrupted there"
         return march
 
-    def _slab(self, begin: float, end: float, march: March, local: float) -> Both:
-        """Both answers on one slab; the second only where the first resolves it."""
-        trial = self.slabs.first(begin, end, march.few[-1] if march.few else None, local)
-        if trial.answer is None or trial.tail > local:
-            return Both(trial.answer, trial.answer, trial.tail)
-        return Both(trial.answer, self.slabs.second(trial.answer, march.many[-1] if march.many else None), trial.tail)
 
-
-def judged(march: March, tol: float, end: float) -> Marched:
+def judged(march: March, tol: float, end: float) -> Pieces:
     """What can be trusted of a march."""
     bars = march.bars()
     whole = march.edges[-1] >= end
     if whole and bars[-1] <= max(tol, UNRESOLVED):
         word = Word.CONVERGED if bars[-1] <= tol else Word.STALLED
-        return Marched(march.many, float(bars[-1]), Ending(word))
+        return Pieces(march.many, float(bars[-1]), Ending(word))
     good = np.flatnonzero(bars <= tol)
     good = good if len(good) else np.flatnonzero(bars <= UNRESOLVED)
     if not len(good):
         reason = march.reason or "two marches do not agree from the start"
-        return Marched(march.many, np.inf, Ending(Word.STALLED, f"not resolved: {reason}"))
+        return Pieces(march.many, np.inf, Ending(Word.STALLED, f"not resolved: {reason}"))
     last = int(good[-1])
     until, bar = march.edges[last], float(bars[last])
     reason = march.reason if last == len(bars) - 1 else "beyond it two marches no longer agree"
     ending = Ending(
         Word.STOPPED, f"stopped at t = {until:.6g}: {reason}", f"up to there the error estimate is {bar:.1e}"
     )
-    return Marched(march.many[: last + 1], np.inf, ending, until, bar)
+    return Pieces(march.many[: last + 1], np.inf, ending, until, bar)

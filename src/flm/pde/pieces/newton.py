@@ -1,15 +1,15 @@
-"""Newton's method over all pieces: the full iterate, damped only when the residual would grow."""
+"""Newton's method over all pieces: the full iterate, or steps that are damped, or the nonlinear part turned on in steps."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from flm.pde.pieces.count import Orders
 from flm.pde.pieces.cut import leaf_functions, num_columns
-from flm.pde.pieces.elimination import Order, eliminate, plan
-from flm.pde.pieces.factors import Factors
+from flm.pde.pieces.elimination import Factors, Order, eliminate, plan
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.tree import Tree
@@ -19,28 +19,22 @@ MAX_STEPS = 20
 FIRST_STRENGTH = 0.1  # of the nonlinear part: a flow of Reynolds number 1000 begins with 100
 PATIENCE = 9  # steps after which an iterate that still changes by half is lost
 SETTLED = 1e-11  # of the answer's size: a step this small is rounding
+DAMPED_STEPS = 40
+SHORTEST = 1 / 256  # share of a damped step: where the residual does not fall even then, the iterate is lost
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Coefficients of all pieces.
-
-    Attributes:
-        settled: whether Newton's steps became small.
-        residual: what the rows could not meet, as a share of the answer's size.
-        by_piece: the same for each piece, (L,).
-        misfit: the same as a share of the right-hand sides.
-        pivot: near zero where nothing determines the answer.
-    """
+    """Coefficients of all pieces."""
 
     functions: Functions
     tree: Tree
     coefficients: np.ndarray  # (L, C)
-    residual: float
-    by_piece: np.ndarray
-    misfit: float
-    pivot: float
-    settled: bool
+    residual: float  # what the rows could not meet, as a share of the answer's size
+    by_piece: np.ndarray  # the same for each piece, (L,)
+    misfit: float  # the same as a share of the right-hand sides
+    pivot: float  # near zero where nothing determines the answer
+    settled: bool  # whether Newton's steps became small
     steps: int
 
     @property
@@ -105,7 +99,7 @@ class Answer:
 
     def difference(self, other: Answer) -> float:
         """The relative L2 distance to an answer with more functions on the same tree, worst unknown."""
-        gap = other.coefficients - other.functions.padded(self.coefficients, self.functions)
+        gap = other.coefficients - other.functions.fitted(self.coefficients, self.functions)
         return float(np.max(norms(other.functions, other.tree, gap) / scale(other.sizes)))
 
 
@@ -150,9 +144,40 @@ def followers(orders: Orders) -> list[int]:
     return [k for k, row in enumerate(orders) if not any(row)]
 
 
-def continue_system(system: System, order: Order | None = None) -> Answer:
+def damp_system(system: System, start: np.ndarray | None = None) -> Answer:
+    """The answer on one tree by damped steps: each is halved until the residual falls, and full steps end it."""
+    order = plan(system.members, system.sizes, system.tree.num_leaves)
+    here = np.zeros((system.tree.num_leaves, system.hull.num_columns)) if start is None else start
+    lengths = [np.sqrt(np.sum(system.linearized(sample, here)[0] ** 2, axis=2)) for sample in system.samples]
+    left = _violation(system, here, lengths)
+    for _ in range(DAMPED_STEPS):
+        new = system.gathered(eliminate(system.assemble(here), system.sizes, order).coefficients)
+        share, trial = 1.0, np.inf
+        while np.isfinite(new).all() and share >= SHORTEST:
+            trial = _violation(system, here + share * (new - here), lengths)
+            if trial <= (1 - share / 4) * left:
+                break
+            share /= 2
+        # a full step that squares the residual: Newton's own steps do the rest
+        if not trial <= left or (share == 1.0 and trial <= 1e-2 * left):
+            break
+        here, left = here + share * (new - here), trial
+    return solve_system(system, here, False, order)
+
+
+def _violation(system: System, coefficients: np.ndarray, lengths: Sequence[np.ndarray]) -> float:
+    """The norm of all residuals at points of whole pieces, each by the length of its row."""
+    total = 0.0
+    for sample, length in zip(system.samples, lengths, strict=True):
+        found = sample.linearize(system.jets(sample, coefficients), system.parameters)
+        value = np.where(sample.keep, found.value.reshape(length.shape), 0.0)
+        total += float(np.sum((value / np.where(length > 0, length, 1.0)) ** 2))
+    return float(np.sqrt(total))
+
+
+def continue_system(system: System) -> Answer:
     """The answer on one tree by continuation: the nonlinear part is turned on in steps, as far as Newton's method follows."""
-    order = order or plan(system.members, system.sizes)
+    order = plan(system.members, system.sizes, system.tree.num_leaves)
     answer = solve_system(system, None, True, order, 0.0)
     strength, step = 0.0, FIRST_STRENGTH
     while answer.finite and strength < 1.0 and step > FIRST_STRENGTH / 64:
@@ -173,16 +198,7 @@ def solve_system(
     strength: float = 1.0,
     factors: Factors | None = None,
 ) -> Answer:
-    """The answer on one tree.
-
-    Args:
-        system: the rows.
-        start: coefficients to begin with; zero by default.
-        is_linear: whether one step is enough.
-        order: of merging; found by default.
-        strength: the share of the nonlinear part that acts.
-        factors: of pieces that earlier trees had too.
-    """
+    """The answer on one tree, from `start` or zero; with a strength below one that share of the nonlinear part acts."""
     order = order or plan(system.members, system.sizes, system.tree.num_leaves)
     shape = (system.tree.num_leaves, system.hull.num_columns)
     coefficients = np.zeros(shape) if start is None else start

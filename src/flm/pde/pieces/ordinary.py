@@ -44,13 +44,9 @@ class Slope(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Together:
-    """Several residuals of one variable as one compiled function.
+    """Several residuals of one variable as one compiled function."""
 
-    Args:
-        residuals: E of them.
-    """
-
-    residuals: tuple[AnyResidual, ...]
+    residuals: tuple[AnyResidual, ...]  # E of them
 
     @cached_property
     def jets(self) -> list[tuple[int, int]]:
@@ -106,11 +102,7 @@ class Table(NamedTuple):
 
 
 class OrdinarySlabs(AbstractSlabs):
-    """Slabs of a system of ordinary differential equations with all its conditions at the start.
-
-    Args:
-        setup: the problem.
-    """
+    """Slabs of a system of ordinary differential equations with all its conditions at the start."""
 
     longest = 1.0
     smallest = 1e-15
@@ -173,7 +165,7 @@ class OrdinarySlabs(AbstractSlabs):
     def second(self, slab: Answer, before: Answer | None) -> Answer | None:
         """The same slab with more nodes; see `AbstractSlabs`."""
         functions = self.table(NODES + MORE).functions
-        guess = functions.padded(slab.coefficients[0], slab.functions)
+        guess = functions.fitted(slab.coefficients[0], slab.functions)
         span = float(slab.tree.bounds[0, 0]), float(slab.tree.bounds[0, 1])
         found = self._newton(NODES + MORE, span, before, guess, FLOOR)
         if found is None:

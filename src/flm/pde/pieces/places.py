@@ -17,59 +17,35 @@ Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A condition: a residual on the part of the domain where some axes are pinned.
+    """A condition: a residual on the part of the domain where some axes are pinned."""
 
-    Args:
-        residual: what must vanish.
-        pinned: values by axis number; none inside.
-        normal: the outward normal, (m,).
-        keep: which points belong to it; None is all.
-    """
-
-    residual: AnyResidual | InSpace
-    pinned: dict[int, float]
-    normal: np.ndarray
-    keep: Keep | None = None
+    residual: AnyResidual | InSpace  # what must vanish
+    pinned: dict[int, float]  # values by axis number; none inside
+    normal: np.ndarray  # the outward normal, (m,)
+    keep: Keep | None = None  # which points belong to it; None is all
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Values that an unknown or its derivative must take where some axes are pinned: the end of the slab before.
+    """Values that an unknown or its derivative must take where some axes are pinned: the end of the slab before."""
 
-    Args:
-        unknown: k.
-        alpha: which derivative.
-        pinned: values by axis number.
-        values: of points (P, m), (P,).
-    """
-
-    unknown: int
-    alpha: Alpha
-    pinned: dict[int, float]
-    values: Callable[[np.ndarray], np.ndarray]
+    unknown: int  # k
+    alpha: Alpha  # which derivative
+    pinned: dict[int, float]  # values by axis number
+    values: Callable[[np.ndarray], np.ndarray]  # of points (P, m), (P,)
 
 
 @dataclass(eq=False)
 class Sample:
-    """A residual at points of many pieces.
+    """A residual at points of many pieces."""
 
-    Args:
-        residual: the function.
-        leaves: the pieces, (B,).
-        points: of each, (B, P, m), physical.
-        normals: (B, P, m).
-        tables: for each jet of the residual, (T, P, N_k): reference tables, one for each kind of piece.
-        kinds: which of the tables belongs to each piece, (B,).
-        keep: which rows hold, (B, P).
-    """
-
-    residual: AnyResidual | InSpace
-    leaves: np.ndarray
-    points: np.ndarray
-    normals: np.ndarray
-    tables: list[np.ndarray]
-    kinds: np.ndarray
-    keep: np.ndarray
+    residual: AnyResidual | InSpace  # the function
+    leaves: np.ndarray  # the pieces, (B,)
+    points: np.ndarray  # of each, (B, P, m), physical
+    normals: np.ndarray  # (B, P, m)
+    tables: list[np.ndarray]  # for each jet of the residual, (T, P, N_k): reference tables, one for each kind of piece
+    kinds: np.ndarray  # which of the tables belongs to each piece, (B,)
+    keep: np.ndarray  # which rows hold, (B, P)
 
     def linearize(self, jets: np.ndarray, parameters: np.ndarray, strength: float = 1.0) -> Linearized:
         """The residual at the points from derivatives (A, B, P), all points in one row.

@@ -18,9 +18,8 @@ import numpy as np
 from flm.language.arguments import Linearized
 from flm.pde.pieces.cut import EXTRA
 from flm.pde.pieces.cut_rows import Along
-from flm.pde.pieces.elimination import PieceRows, plan
+from flm.pde.pieces.elimination import KeptFactors, PieceRows, plan
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.kept import KeptFactors
 from flm.pde.pieces.newton import followers, norms, scale
 from flm.pde.pieces.places import Keep, Place
 from flm.pde.pieces.rows import System

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from flm.language.arguments import Jet
+from flm.pde.pieces.adapt import Pieces
 from flm.pde.pieces.cut import SlabFunctions, leaf_functions
 from flm.pde.pieces.functions import Functions, grid
-from flm.pde.pieces.marching import MORE, March, Marched, judged
+from flm.pde.pieces.marching import MORE, March, judged
 from flm.pde.pieces.newton import Answer
 from flm.pde.pieces.plane_slab import SLOW, Plane, Stages, space_functions
 from flm.pde.pieces.setup import Setup
@@ -306,7 +307,7 @@ class Planes:
             pieces=sum(s.tree.num_leaves for s in slabs), until=float(slabs[-1].tree.bounds[-1, 1]),
         )  # fmt: skip
 
-    def run(self) -> Marched | None:
+    def run(self) -> Pieces | None:
         """March, compare with a second march, and repeat with a smaller local tolerance while that is needed."""
         local, best = LOCAL * self.tol, None
         for _ in range(REPEATS):

@@ -18,27 +18,19 @@ from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.newton import Answer, solve_system
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
-from flm.pde.pieces.slabs import handed_on
+from flm.pde.pieces.slabs import handed_on, with_velocities
 from flm.pde.pieces.tree import Tree
-from flm.pde.pieces.velocities import with_velocities
 from flm.pde.problem import PDE
 
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """Measured values of one observable.
+    """Measured values of one observable."""
 
-    Args:
-        residual: what was measured, as a function of the answer and the parameters.
-        points: where, (P, m).
-        values: (P,).
-        sigma: standard deviations, (P,); None where nobody said.
-    """
-
-    residual: AnyResidual
-    points: np.ndarray
-    values: np.ndarray
-    sigma: np.ndarray | None
+    residual: AnyResidual  # what was measured, as a function of the answer and the parameters
+    points: np.ndarray  # where, (P, m)
+    values: np.ndarray  # (P,)
+    sigma: np.ndarray | None  # standard deviations, (P,); None where nobody said
 
     @classmethod
     def of(cls, problem: PDE, setup: Setup) -> list[Readings]:
@@ -55,17 +47,11 @@ class Readings:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """The answer at some parameters.
+    """The answer at some parameters."""
 
-    Attributes:
-        parameters: (Q,).
-        answers: one for each slab.
-        misfit: what is observed less what was measured, all readings one after the other, (P,).
-    """
-
-    parameters: np.ndarray
-    answers: list[Answer]
-    misfit: np.ndarray
+    parameters: np.ndarray  # (Q,)
+    answers: list[Answer]  # one for each slab
+    misfit: np.ndarray  # what is observed less what was measured, all readings one after the other, (P,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +64,7 @@ class Spot:
 
 
 class Chain:
-    """Fixed pieces, slab after slab, on which the answer is found for any parameters.
-
-    Args:
-        setup: the problem; where the answers have velocities too, it is given these.
-        answers: one for each slab; one alone may be a tree of any kind.
-        readings: what was measured.
-        fewer: so many functions fewer along each axis than the answers have.
-    """
+    """Fixed pieces, slab after slab, on which the answer is found for any parameters, with some functions fewer if asked."""
 
     def __init__(self, setup: Setup, answers: Sequence[Answer], readings: Sequence[Readings], fewer: int = 0):
         moves = len(answers[0].functions.orders) > len(setup.orders)

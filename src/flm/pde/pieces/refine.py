@@ -8,11 +8,11 @@ when what is to come is within the tolerance. Either way a second opinion with m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from flm.pde.pieces.adapt import UNRESOLVED, Adaptation, tree_nodes
+from flm.pde.pieces.adapt import ROUNDING, UNRESOLVED, Adaptation, tree_nodes
 from flm.pde.pieces.corners import SHARE, Corners
 from flm.pde.pieces.cut import num_columns
 from flm.pde.pieces.newton import Answer, scale
@@ -44,7 +44,14 @@ class Changes:
     @property
     def to_come(self) -> float:
         """The sum of all further changes; a level may cut nothing that matters, so the two before it count too."""
+        if not self.fall:
+            return np.inf
         return max([g * f for g, f in zip(self.left[::-1], (1.0, 0.3, 0.1), strict=False)], default=np.inf)
+
+    @property
+    def fall(self) -> bool:
+        """Whether the latest change is smaller than the one before it, by more than a tenth."""
+        return len(self.found) < 2 or self.found[-1] < STEADY * self.found[-2] or self.found[-1] < ROUNDING
 
     @property
     def ratio(self) -> float:
@@ -60,18 +67,14 @@ class Changes:
 
 
 class Refinement:
-    """The search over trees.
-
-    Args:
-        search: the problem and the best answer so far.
-    """
+    """The search over trees, beginning with the best answer so far."""
 
     def __init__(self, search: Adaptation):
         self.search, self.tol, self.num_axes = search, search.tol, search.num_axes
         self.nodes = tree_nodes(search.tol, search.num_axes)
         self.corners = Corners(search.setup.suspects(), search.singular)
         self.changes = Changes()
-        self.probes = _probes(search.whole)
+        self.probes = probes(search.whole)
 
     def run(self) -> None:
         """Cut pieces until the tolerance is met or nothing helps."""
@@ -161,21 +164,28 @@ class Refinement:
         return {leaf: self.corners.toward(tree, leaf, map(int, np.flatnonzero(marked[leaf]))) for leaf in leaves}
 
     def _keep(self, answer: Answer, least: float) -> None:
-        """The last tree's answer, with an estimate if it has one."""
-        if answer.tail < UNRESOLVED:
-            self.search.second_opinion(answer, self.nodes, least, self.changes.to_come)
-        if self.search.found.bar == np.inf:
-            self.search.found.answer = answer
+        """The last tree's answer, with an estimate if it has one; where nothing has one the status says why."""
+        search, why = self.search, ""
+        if answer.tail >= UNRESOLVED:
+            why = f"the last coefficients of a piece are still {answer.tail:.1%} of the answer"
+        elif least == np.inf:
+            why = "the changes from one level of cuts to the next do not fall"
+        else:
+            search.second_opinion(answer, self.nodes, least, self.changes.to_come)
+        if search.found.bar == np.inf:
+            ending = search.found.ending
+            search.found.answer = answer
+            search.found.ending = replace(ending, clause=f"{ending.clause}; not resolved: {why}") if why else ending
 
 
-def _probes(tree: Tree) -> np.ndarray:
+def probes(tree: Tree, count: int = PROBES) -> np.ndarray:
     """Fixed random points, evenly spread over the pieces, (P, m)."""
     rng, found = np.random.default_rng(5), np.zeros((0, tree.num_axes))
-    while len(found) < PROBES:
-        leaf = rng.choice(tree.num_leaves, PROBES, p=tree.shares / tree.shares.sum())
-        points = tree.lower[leaf] + rng.uniform(size=(PROBES, tree.num_axes)) * tree.widths[leaf]
+    while len(found) < count:
+        leaf = rng.choice(tree.num_leaves, count, p=tree.shares / tree.shares.sum())
+        points = tree.lower[leaf] + rng.uniform(size=(count, tree.num_axes)) * tree.widths[leaf]
         found = np.concatenate([found, points if tree.shape is None else points[tree.shape.inside(points)]])
-    return found[:PROBES]
+    return found[:count]
 
 
 def _distance(now: np.ndarray, before: np.ndarray) -> float:

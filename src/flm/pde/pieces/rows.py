@@ -29,33 +29,19 @@ from flm.series import legendre as line
 
 @dataclass(eq=False)
 class System:
-    """The rows of a problem on a tree, but for the residuals' values.
+    """The rows of a problem on a tree, but for the residuals' values."""
 
-    Args:
-        functions: of every piece.
-        tree: the pieces.
-        equations: residuals inside.
-        places: conditions.
-        parameters: the problem's numbers.
-        given: values to begin with, at a pinned axis.
-        free: unknowns whose constant nothing fixes: it is zero on the first piece.
-        jumps: coefficients that jump.
-        along: conditions of a region.
-        hull: the functions that coefficients are written in, more than `functions` where pieces are cut.
-        views: the functions of each piece of a region.
-    """
-
-    functions: Functions
-    tree: Tree
-    equations: Sequence[AnyResidual | InSpace]
-    places: Sequence[Place]
-    parameters: np.ndarray
-    given: Sequence[Given] = ()
-    free: tuple[int, ...] = ()
-    jumps: Jumps | None = None
-    along: Sequence[Along] = ()
-    hull: Functions = field(init=False)
-    views: list[LeafFunctions] = field(init=False)
+    functions: Functions  # of every piece
+    tree: Tree  # the pieces
+    equations: Sequence[AnyResidual | InSpace]  # residuals inside
+    places: Sequence[Place]  # conditions
+    parameters: np.ndarray  # the problem's numbers
+    given: Sequence[Given] = ()  # values to begin with, at a pinned axis
+    free: tuple[int, ...] = ()  # unknowns whose constant nothing fixes: it is zero on the first piece
+    jumps: Jumps | None = None  # coefficients that jump
+    along: Sequence[Along] = ()  # conditions of a region
+    hull: Functions = field(init=False)  # what coefficients are written in: more functions where pieces are cut
+    views: list[LeafFunctions] = field(init=False)  # the functions of each piece of a region
     scattered: list[Scattered] = field(init=False)
     samples: list[Sample] = field(init=False)
     ties: list[list[Tie]] = field(init=False)
@@ -263,15 +249,9 @@ class System:
     def assemble(
         self, coefficients: np.ndarray, strength: float = 1.0, learned: Sequence[int] | None = None
     ) -> list[PieceRows]:
-        """All rows, linearized at these coefficients (L, C).
-
-        Args:
-            coefficients: of the iterate.
-            strength: the share of the nonlinear part that acts.
-            learned: parameters by which the answer's derivatives are wanted instead of the answer.
-        """
+        """All rows, linearized at these coefficients (L, C), for the answer or for its derivatives by learned parameters."""
         blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
-        linearized = lambda sample: self._linearized(sample, coefficients, strength, learned)
+        linearized = lambda sample: self.linearized(sample, coefficients, strength, learned)
         for scattered in self.scattered:
             for leaf, rows, right in scattered.rows(coefficients, self.parameters, strength):
                 blocks[leaf].append((rows, right))
@@ -285,8 +265,8 @@ class System:
             blocks[leaf] += fixed
         return [self._piece(leaf, blocks[leaf], fluxes) for leaf in range(self.tree.num_leaves)]
 
-    def _linearized(
-        self, sample: Sample, coefficients: np.ndarray, strength: float, learned: Sequence[int] | None
+    def linearized(
+        self, sample: Sample, coefficients: np.ndarray, strength: float = 1.0, learned: Sequence[int] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The rows of a residual at all pieces of a sample, (B, P, C), and their right-hand sides, (B, P) or (B, P, Q)."""
         jets = self.jets(sample, coefficients)

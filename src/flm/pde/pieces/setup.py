@@ -9,13 +9,12 @@ import numpy as np
 
 from flm.domains import Box, Piece, Product
 from flm.domains.piece import Patch
-from flm.pde.pieces.breaks import Break, breaks_of, cut_at_breaks
 from flm.pde.pieces.count import Ties, count, highest_derivatives, plain_ties, sampled_slopes
 from flm.pde.pieces.cut import EXTRA
 from flm.pde.pieces.cut_rows import Along
 from flm.pde.pieces.fields import AnyResidual, Parameters
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.jumps import Jumps
+from flm.pde.pieces.jumps import Break, Jumps, breaks_of, cut_at_breaks
 from flm.pde.pieces.places import Given, Place
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.shape import Shape
@@ -28,39 +27,24 @@ SMALLEST = 9  # functions along each axis of the smallest piece, about
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A problem on a box or a region, ready for the pieces.
-
-    Attributes:
-        orders: p, (K, m): how many conditions each unknown takes along each axis.
-        ties: what neighbors share across each axis.
-        free: unknowns that enter by their derivatives alone, so that nothing fixes their constant.
-        surplus: conditions beyond what the orders take.
-        known: what is known of the parameters.
-        parameters: their values, (Q,).
-        is_linear: whether all residuals are affine in the unknowns.
-        jumps: coefficients that jump.
-        breaks: where conditions on a side of a plane box end.
-        is_short: whether parts of a region's boundary lack a condition that the equation needs all around.
-        along: conditions of a region.
-        shape: the region, where it is no box.
-    """
+    """A problem on a box or a region, ready for the pieces."""
 
     equations: tuple[AnyResidual, ...]
     places: tuple[Place, ...]
-    orders: tuple[tuple[int, ...], ...]
-    ties: tuple[Ties, ...]
-    free: tuple[int, ...]
-    surplus: int
+    orders: tuple[tuple[int, ...], ...]  # p, (K, m): how many conditions each unknown takes along each axis
+    ties: tuple[Ties, ...]  # what neighbors share across each axis
+    free: tuple[int, ...]  # unknowns that enter by their derivatives alone, so that nothing fixes their constant
+    surplus: int  # conditions beyond what the orders take
     bounds: np.ndarray
     periodic: tuple[bool, ...]
-    known: Parameters
-    parameters: np.ndarray
-    is_linear: bool
-    jumps: Jumps | None = None
-    breaks: tuple[Break, ...] = ()
-    is_short: bool = False
-    along: tuple[Along, ...] = ()
-    shape: Shape | None = None
+    known: Parameters  # what is known of the parameters
+    parameters: np.ndarray  # their values, (Q,)
+    is_linear: bool  # whether all residuals are affine in the unknowns
+    jumps: Jumps | None = None  # coefficients that jump
+    breaks: tuple[Break, ...] = ()  # where conditions on a side of a plane box end
+    is_short: bool = False  # whether parts of a region's boundary lack a condition that the equation needs all around
+    along: tuple[Along, ...] = ()  # conditions of a region
+    shape: Shape | None = None  # the region, where it is no box
 
     def start(self, bounds: np.ndarray) -> Tree:
         """The fewest pieces: one, cut where a coefficient jumps or one condition gives way to another."""
@@ -90,13 +74,7 @@ class Setup:
         return Functions(nodes, self.orders, self.ties, EXTRA if tree.is_cut.any() else 0)
 
     def system(self, tree: Tree, nodes: tuple[int, ...], given: Sequence[Given] = ()) -> System:
-        """The rows on a tree with so many equation nodes along each axis.
-
-        Args:
-            tree: the pieces.
-            nodes: of the equations.
-            given: values that a slab begins with, in place of the conditions there.
-        """
+        """The rows on a tree with so many equation nodes along each axis; what a slab begins with replaces conditions there."""
         functions = self.functions(tree, nodes)
         begins = {axis for values in given for axis in values.pinned}
         places = [place for place in self.places if not begins & set(place.pinned)]

@@ -12,17 +12,19 @@ from flm.domains import Box
 from flm.models.pieces import PiecewiseFLM
 from flm.pde.conditions import Data
 from flm.pde.pieces.adapt import PIVOT, SHARED, Adaptation, Pieces, memory_columns
-from flm.pde.pieces.inverse import Inverse, find_parameters
+from flm.pde.pieces.inverse import Inverse, ParameterSearch
 from flm.pde.pieces.marching import Marching, can_march
 from flm.pde.pieces.newton import Answer
 from flm.pde.pieces.ordinary import OrdinarySlabs
 from flm.pde.pieces.planes import Planes
 from flm.pde.pieces.refine import Refinement
 from flm.pde.pieces.setup import Setup, has_readings, set_up
-from flm.pde.pieces.slabs import SpaceSlabs
-from flm.pde.pieces.velocities import with_velocities
+from flm.pde.pieces.several import distance_to_another
+from flm.pde.pieces.slabs import SpaceSlabs, with_velocities
 from flm.pde.problem import PDE
 from flm.results import Ending, Listener, Record, Solution, Word
+
+SEVERAL = "the problem has more than one solution"
 
 
 def solve_in_pieces(
@@ -35,26 +37,21 @@ def solve_in_pieces(
 ) -> Solution:
     """One piece by a short ladder; then slabs in time where the problem marches, or a tree of pieces.
 
-    Args:
-        problem: on a box or a region of up to three axes.
-        tol: relative L2 error, worst unknown.
-        max_columns: coefficients of all pieces; by default what half of the free memory holds.
-        progress: called with each step.
-        between: another method, asked where one piece is not enough; None where it does not serve.
+    Without `max_columns` all pieces may have what half of the free memory holds. Where one piece is not enough another method is
+    asked `between`; it gives None where it does not serve.
     """
     began = time.perf_counter()
     turned = _time_last(problem)
     setup, record = set_up(turned), Record(progress)
     max_columns = memory_columns(setup, tol) if max_columns is None else max_columns
-    measured = has_readings(problem)
 
     def forward(setup: Setup, tol: float) -> Pieces:
         found = _search(setup, turned, tol, max_columns, record, lambda: None)
         assert isinstance(found, Pieces)  # no other method was offered
         return found
 
-    if measured:
-        inverse = find_parameters(turned, setup, tol, forward, record)
+    if has_readings(problem):
+        inverse = ParameterSearch(turned, setup, tol, forward, record).run()
     else:
         direct = _search(setup, turned, tol, max_columns, record, between)
         if not isinstance(direct, Pieces):
@@ -115,7 +112,7 @@ def _search(
         # A constant that nothing fixes is one at every time: slabs see to it, one piece of space and time does not.
         alone = not (in_plane and setup.free) and not (ordinary and not setup.is_linear)
         if alone and search.ladder(marches=marching is not None):
-            return _concluded(search, problem, tol)
+            return _concluded(search, problem, tol, marching is not None)
         if search.found.answer is not None:
             # With all its initial data a problem is determined, however fast its solution grows.
             doubt = _doubt(search, 0.0 if marching is not None else PIVOT)
@@ -126,7 +123,7 @@ def _search(
             return other
         march = marching.run() if marching is not None else None
         if march is not None:
-            return Pieces(march.slabs, march.bar, march.ending, march.until, march.bar_until)
+            return march
         if search.found.answer is None and setup.is_linear:
             return Pieces([search.zero()], np.inf, Ending(Word.NOT_FINITE))
         if not in_plane:
@@ -135,7 +132,7 @@ def _search(
         if search.found.answer is None:
             raise
         search.found.ending = Ending(Word.INTERRUPTED)
-    return _concluded(search, problem, tol)
+    return _concluded(search, problem, tol, marching is not None)
 
 
 def _over_region(setup: Setup, tol: float, max_columns: int, record: Record) -> Pieces:
@@ -165,22 +162,28 @@ def _marching(setup: Setup, problem: PDE, tol: float, max_columns: int, record: 
     return planes if setup.jumps is None and planes.initial.serves() else None
 
 
-def _concluded(search: Adaptation, problem: PDE, tol: float) -> Pieces:
+def _concluded(search: Adaptation, problem: PDE, tol: float, marches: bool) -> Pieces:
     """The best answer of a search."""
-    found = search.found
+    found, setup = search.found, search.setup
     if found.answer is None:
         ending = found.ending if found.ending.word is Word.STALLED else Ending(Word.NOT_FINITE)
         return Pieces([search.zero()], np.inf, ending)
-    if search.setup.surplus and not (found.bar <= tol and SHARED * found.answer.residual <= tol):
+    if setup.surplus and not (found.bar <= tol and SHARED * found.answer.residual <= tol):
         # Least squares comes closer and closer to conditions that contradict each other, and to no solution.
         clause = "not resolved: there are more conditions than the equations take, and they may contradict each other"
         return Pieces([found.answer], np.inf, Ending(found.ending.word, clause))
-    free = ", ".join(problem.unknowns[k] for k in search.setup.free)
-    if found.bar <= tol:
-        about = " to about three digits" if free and search.setup.shape is not None else ""
-        note = f"nothing fixes the constant in {free}, so its mean is zero{about}" if free else ""
-        return Pieces([found.answer], found.bar, Ending(Word.CONVERGED, note=note))
-    return Pieces([found.answer], found.bar, found.ending)
+    ending, notes = Ending(Word.CONVERGED) if found.bar <= tol else found.ending, []
+    if setup.free and found.bar <= tol:
+        free, about = ", ".join(problem.unknowns[k] for k in setup.free), " to about three digits" * bool(setup.shape)
+        notes.append(f"nothing fixes the constant in {free}, so its mean is zero{about}")
+    # A problem with all its initial data has one solution; of readings it is for the parameters to say which.
+    if not (setup.is_linear or marches or has_readings(problem)) and found.bar < np.inf:
+        away = distance_to_another(search)
+        if away is not None:
+            notes.append(
+                f"{SEVERAL}: this one was reached from zero, another differs from it by {away:.2g} of its size"
+            )
+    return Pieces([found.answer], found.bar, replace(ending, note="; ".join(filter(None, (ending.note, *notes)))))
 
 
 def _doubt(search: Adaptation, least: float) -> Pieces | None:

@@ -14,21 +14,13 @@ from flm.series import legendre as line
 
 @dataclass(frozen=True)
 class Tie:
-    """One side of a face: u's normal derivative at the piece's side less a trace is zero.
+    """One side of a face: u's normal derivative at the piece's side less a trace is zero."""
 
-    Args:
-        leaf: whose side.
-        parts: (k, (P, N_k)) on the piece's own columns, physical.
-        traces: (name, (P, size)) of what is subtracted.
-        side: where it is a flux that the trace is of: its table changes with the iterate.
-        mean: what turns the flux at points into rows; None is the points themselves.
-    """
-
-    leaf: int
-    parts: tuple[tuple[int, np.ndarray], ...]
-    traces: tuple[tuple[int, np.ndarray], ...]
-    side: Side | None = None
-    mean: np.ndarray | None = None
+    leaf: int  # whose side
+    parts: tuple[tuple[int, np.ndarray], ...]  # (k, (P, N_k)) on the piece's own columns, physical
+    traces: tuple[tuple[int, np.ndarray], ...]  # (name, (P, size)) of what is subtracted
+    side: Side | None = None  # where it is a flux that the trace is of: its table changes with the iterate
+    mean: np.ndarray | None = None  # what turns the flux at points into rows; None is the points themselves
 
     @property
     def height(self) -> int:

@@ -21,19 +21,12 @@ CLOSE = 1e-10  # of a leaf's width: coordinates that are the same cut
 
 @dataclass(frozen=True)
 class Face:
-    """The side of a leaf with its neighbors behind it.
+    """The side of a leaf with its neighbors behind it."""
 
-    Args:
-        axis: across which axis.
-        coarse: the leaf whose side it is.
-        side: 0 where it is the leaf's lower side, 1 where it is its upper one.
-        fine: the leaves on the other side.
-    """
-
-    axis: int
-    coarse: int
-    side: int
-    fine: tuple[int, ...]
+    axis: int  # across which axis
+    coarse: int  # the leaf whose side it is
+    side: int  # 0 where it is the leaf's lower side, 1 where it is its upper one
+    fine: tuple[int, ...]  # the leaves on the other side
 
 
 class Pair(NamedTuple):
@@ -57,19 +50,14 @@ class Tree:
     """Boxes that tile a box, or what a region leaves of them.
 
     Args:
-        lower: of each leaf's functions, (L, m).
-        upper: likewise.
-        bounds: of the whole, (m, 2).
-        periodic: which axes are joined end to end.
-        shape: the region, where it is no box.
         cells: what tiles the bounds where `shape` is given: a cut leaf's functions live on less than its cell.
     """
 
-    lower: np.ndarray
-    upper: np.ndarray
-    bounds: np.ndarray
-    periodic: tuple[bool, ...]
-    shape: Shape | None = None
+    lower: np.ndarray  # of each leaf's functions, (L, m)
+    upper: np.ndarray  # likewise
+    bounds: np.ndarray  # of the whole, (m, 2)
+    periodic: tuple[bool, ...]  # which axes are joined end to end
+    shape: Shape | None = None  # the region, where it is no box
     cells: tuple[Cell, ...] = ()
 
     @classmethod

@@ -1,0 +1,99 @@
+"""Other solutions of a nonlinear problem, looked for near the one that was found, on a coarse size.
+
+Let u be the answer, J the slopes of the residual F there, and w what answers a constant load, J w = 1. On the line u + s w the
+mean of F has the sign of s near s = 0, and wherever it changes sign another solution may be near: Newton's method starts there. It
+starts at zero too where it had to be helped before. What settles at two sizes on the same function, away from the
+answer, is another solution; solutions that a single piece does not resolve are not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from flm.pde.pieces.adapt import LADDER, Adaptation
+from flm.pde.pieces.elimination import PieceRows, eliminate, plan
+from flm.pde.pieces.newton import Answer, damp_system, evaluated, norms, scale, solve_system
+from flm.pde.pieces.places import Sample
+from flm.pde.pieces.refine import probes
+from flm.pde.pieces.rows import System
+
+SHARES = np.geomspace(0.05, 1000, 32)  # of the answer's size, along the line
+LOOKS = 48  # points at which the line is looked at, about
+TRIES = 3  # starts along the line
+APART = 1e-3  # relative distance from which two answers are two solutions
+SAME = 0.1  # of that distance: how near the same solution is found again at the next size
+
+
+def distance_to_another(search: Adaptation) -> float | None:
+    """How far another solution is from the answer, relative to the answer's size, worst unknown; None where none is found."""
+    answer, sizes = search.found.answer, LADDER[search.num_axes][-3:]
+    assert answer is not None
+    points = probes(search.whole, 400)
+    here = answer.evaluate(points)
+    apart = lambda a, b: float(
+        np.max(np.sqrt(np.mean((a - b) ** 2, axis=0)) / scale(np.sqrt(np.mean(here**2, axis=0))))
+    )
+    system = search.setup.system(search.whole, (sizes[0],) * search.num_axes)
+    for start in _starts(system, answer):
+        twin = damp_system(system, start)
+        for nodes in sizes[1:]:
+            if not (twin.settled and twin.finite):
+                break
+            values = twin.evaluate(points)
+            away = apart(values, here)
+            if away < max(APART, 10 * search.found.bar):
+                break
+            finer = search.setup.system(search.whole, (nodes,) * search.num_axes)
+            twin = solve_system(finer, finer.hull.fitted(twin.coefficients, twin.functions), False)
+            if twin.settled and twin.finite and apart(twin.evaluate(points), values) < SAME * away:
+                return away
+    return None
+
+
+def _starts(system: System, answer: Answer) -> Iterator[np.ndarray | None]:
+    """Where Newton's method may find another solution, (L, C) each; None is zero."""
+    order = plan(system.members, system.sizes, system.tree.num_leaves)
+    if answer.tree is system.tree:
+        here = system.hull.fitted(answer.coefficients, answer.functions)
+    else:
+        yield None
+        plain = solve_system(system, None, False, order)
+        here = plain.coefficients if plain.settled else np.zeros_like(plain.coefficients)
+    rows, size = system.assemble(here), float(np.sum(norms(system.hull, system.tree, here))) or 1.0
+    for sample in system.samples[: len(system.equations)]:
+        along = system.gathered(eliminate(_loaded(system, rows, sample), system.sizes, order).coefficients)
+        length = float(np.sum(norms(system.hull, system.tree, along)))
+        if not 0 < length < np.inf:
+            continue
+        steps = SHARES * size / length
+        for way in (steps, -steps):
+            rises = _means(system, sample, here, along, way) * np.sign(way)
+            turns = np.flatnonzero((rises[1:] < 0) != (rises[:-1] < 0))
+            yield from (here + (way[i] + way[i + 1]) / 2 * along for i in turns[:TRIES])
+
+
+def _loaded(system: System, rows: Sequence[PieceRows], sample: Sample) -> list[PieceRows]:
+    """The rows of an equation asked to be one, all others to be zero."""
+    first, count = system.samples.index(sample) * sample.points.shape[1], sample.points.shape[1]
+    loads = [np.zeros(len(piece.right)) for piece in rows]
+    for leaf in sample.leaves:  # a whole piece begins with its equations
+        loads[leaf][first : first + count] = 1.0
+    return [replace(piece, right=load) for piece, load in zip(rows, loads, strict=True)]
+
+
+def _means(system: System, sample: Sample, here: np.ndarray, along: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """The mean of an equation's residual, weighted by |w|, at steps along a line, (S,); not finite ones are as the last."""
+    thin = max(1, sample.points[..., 0].size // LOOKS)
+    flat = lambda values: values.reshape(*values.shape[:-2], -1)[..., ::thin]
+    base, slope = flat(system.jets(sample, here)), flat(system.jets(sample, along))
+    points = sample.points.reshape(-1, sample.points.shape[-1])[::thin]
+    weights = np.abs(evaluated(system.hull, system.tree, along, points)).sum(axis=1)
+    jets = (base[:, None] + steps[:, None] * slope[:, None]).reshape(len(base), -1)
+    where = np.tile(points, (len(steps), 1))
+    line = sample.residual.linearize(where, jets, system.parameters, np.zeros_like(where))
+    found = line.value.reshape(len(steps), -1) @ weights
+    finite = np.isfinite(found)
+    return np.where(finite, found, found[finite][-1] if finite.any() else 1.0)
