@@ -85,8 +85,18 @@ class Evolution:
         return bool(np.abs(self.rates(list(points.T), np.zeros((0, PROBES)))).max() > 0)
 
     @cached_property
-    def _programs(self) -> list[Callable[..., Values]]:
-        return [as_numpy(r.function, len(r.references)) or _eager(r) for r in self.equations]
+    def _references(self) -> list[Reference]:
+        return list(dict.fromkeys(reference for r in self.equations for reference in r.references))
+
+    @cached_property
+    def _program(self) -> Callable[..., Sequence[Values]]:
+        """All equations with a time derivative as one function of their references."""
+        places = [[self._references.index(reference) for reference in r.references] for r in self.equations]
+        each = lambda *values: [
+            r.function(*(values[i] for i in own)) for r, own in zip(self.equations, places, strict=True)
+        ]
+        # A function of more than elementwise operations is called as it stands.
+        return as_numpy(each, len(self._references)) or (lambda *values: each(*np.broadcast_arrays(*values)))
 
     def rates(self, coordinates: Sequence[Values], values: np.ndarray) -> np.ndarray:
         """N, (E, ...): the mass matrix's inverse times the residuals without L.
@@ -95,25 +105,27 @@ class Evolution:
             coordinates: one array per axis of the problem, which broadcast together.
             values: of the passed jets, (A, ...).
         """
-        tops = [self._top(i) for i in self.tops]
         shape = np.broadcast_shapes(*(np.shape(c) for c in coordinates), values.shape[1:])
-
-        def rows(unit: int | None) -> np.ndarray:
-            given = dict(zip(self.passed, values, strict=True)) | ({} if unit is None else {tops[unit]: 1.0})
-            found = [
-                program(*(self._argument(r, coordinates, given) for r in residual.references))
-                for program, residual in zip(self._programs, self.equations, strict=True)
-            ]
-            return np.stack([np.broadcast_to(np.asarray(f), shape) for f in found])
-
+        given: dict[Jet, Values] = dict(zip(self.passed, values, strict=True))
         with np.errstate(all="ignore"):  # a window that overflows is rejected
-            base = rows(None)
+            base = self._residuals(coordinates, given, shape)
             if self.inverse is not None:
-                return -np.tensordot(self.inverse, base, (1, 0))
-            mass = np.stack([rows(i) - base for i in range(len(tops))], axis=1)  # (E, E, ...)
+                return np.einsum("ij,j...->i...", -self.inverse, base)
+            moved = [self._residuals(coordinates, {**given, self._top(i): 1.0}, shape) for i in self.tops]
+        mass = np.stack([rows - base for rows in moved], axis=1)  # (E, E, ...)
         return -np.moveaxis(
             np.linalg.solve(np.moveaxis(mass, (0, 1), (-2, -1)), np.moveaxis(base, 0, -1)[..., None])[..., 0], -1, 0
         )
+
+    def _residuals(
+        self, coordinates: Sequence[Values], given: dict[Jet, Values], shape: tuple[int, ...]
+    ) -> np.ndarray:
+        """The equations with a time derivative, (E, ...); jets that are not given are zero."""
+        found = self._program(*(self._argument(r, coordinates, given) for r in self._references))
+        out = np.empty((len(found), *shape))
+        for row, values in zip(out, found, strict=True):
+            row[...] = values
+        return out
 
     def _argument(self, reference: Reference, coordinates: Sequence[Values], given: dict[Jet, Values]) -> Values:
         if reference.kind == "axis":
@@ -125,11 +137,6 @@ class Evolution:
     def _top(self, state: int) -> Jet:
         k, d = self.states[state]
         return k, tuple((d + 1) * (j == self.time) for j in range(len(self.problem.axes)))
-
-
-def _eager(residual: Residual) -> Callable[..., Values]:
-    """A function that is more than elementwise operations, as it stands."""
-    return lambda *values: np.asarray(residual.function(*np.broadcast_arrays(*values)))
 
 
 def recognize(problem: PDE) -> Evolution:

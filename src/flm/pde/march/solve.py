@@ -56,16 +56,12 @@ def _fitting(problem: PDE) -> Evolution:
     times = first + (last - first) * np.array([0.0, 0.37])
     states = np.stack([space.padded(start.states, start.space)] * 2)
     forcing = Dynamics(evolution, space).forcing(states, times)
-    if forcing is not None:
-        size = space.norms(forcing)
-        tails = space.tails(forcing).max(axis=0)
-        if not np.isfinite(size).all():
-            raise Unfit("the right-hand side must be finite at the start")
-        least = 1e-8 * (size.max() + space.norms(states).max() / (last - first))  # N may vanish but for rounding
-        if (tails > LEAVES * size + least).any():
-            raise Unfit(
-                "the right-hand side must be smooth in the series of the sides: periodic, or even or odd about them"
-            )
+    size = space.norms(forcing)
+    if not np.isfinite(size).all():
+        raise Unfit("the right-hand side must be finite at the start")
+    least = 1e-8 * (size.max() + space.norms(states).max() / (last - first))  # N may vanish but for rounding
+    if (space.tails(forcing).max(axis=0) > LEAVES * size + least).any():
+        raise Unfit("the right-hand side must be smooth in the series of the sides: periodic, or even or odd about them")
     return evolution
 
 
