@@ -6,6 +6,7 @@ and derivatives are evaluated in this form. Handed over, a window is a Fourier s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial, reduce
 from operator import add
 from typing import Any
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from flm.domains import AbstractDomain, Box
 from flm.models.base import InputMap
@@ -97,7 +99,8 @@ class MarchedFLM(AbstractPieces):
 
     def _jets(self, points: np.ndarray, orders: Orders) -> np.ndarray:
         """All points of a window at once, (A, P, outputs)."""
-        edges, out = np.asarray(self.edges), np.zeros((len(orders), len(points), self.num_outputs))
+        edges, bounds = np.asarray(self.edges), np.asarray(self.bounds)
+        out = np.zeros((len(orders), len(points), self.num_outputs))
         place = np.clip(np.searchsorted(edges, points[:, self.time], side="left") - 1, 0, self.num_pieces - 1)
         space = np.delete(points, self.time, axis=1)
         for w in np.unique(place):
@@ -105,27 +108,18 @@ class MarchedFLM(AbstractPieces):
             width, block = edges[w + 1] - edges[w], np.asarray(self.coefficients[w])
             z = 2 * (points[rows, self.time] - edges[w]) / width - 1
             for a, alpha in enumerate(orders):
-                along = [order for j, order in enumerate(alpha) if j != self.time]
+                along = np.delete(alpha, self.time)
                 times = legendre.table(z, len(block), alpha[self.time]) * (2 / width) ** alpha[self.time]
                 tables = [
-                    wave_table(kind, space[rows, j], bounds, n, order)
-                    for j, (kind, bounds, n, order) in enumerate(
-                        zip(self.kinds, np.asarray(self.bounds), block.shape[2:], along, strict=True)
-                    )
+                    wave_table(kind, space[rows, j], bounds[j], block.shape[j + 2], along[j])
+                    for j, kind in enumerate(self.kinds)
                 ]
-                out[a, rows] = _contracted(block, times, tables) + self._lifted(space[rows], alpha[self.time], along)
-        return out
-
-    def _lifted(self, space: np.ndarray, order_in_time: int, along: list[int]) -> np.ndarray:
-        out = np.zeros((len(space), self.num_outputs))
-        if order_in_time or np.count_nonzero(along) > 1 or not np.any(self.lift):
-            return out
-        for j, (low, high) in enumerate(np.asarray(self.bounds)):
-            if sum(along) == along[j]:
-                for k in range(self.num_outputs):
-                    polynomial = np.polynomial.Polynomial(np.asarray(self.lift)[k, j])
-                    polynomial = polynomial.deriv(along[j]) if along[j] else polynomial
-                    out[:, k] += polynomial((space[:, j] - low) / (high - low)) / (high - low) ** along[j]
+                out[a, rows] = _contracted(block, times, tables)
+        if np.any(self.lift):
+            for own, alpha in zip(out, orders, strict=True):
+                if alpha[self.time] == 0:
+                    along = np.delete(alpha, self.time)
+                    own += np.stack([lift_jet(lift, bounds, along, space.T) for lift in np.asarray(self.lift)], axis=-1)
         return out
 
     # --- as waves --------------------------------------------------------------------------------------------------
@@ -156,6 +150,16 @@ class MarchedFLM(AbstractPieces):
             lines = [Line("waves", (low + high) / 2 if i == place else 0.0, PERIOD * (high - low)) for i in range(m)]
             parts.append(to_series(waves, lines, self.map.axes))
         return reduce(add, parts)
+
+
+def lift_jet(lift: ArrayLike, bounds: ArrayLike, alpha: Sequence[int], coordinates: Sequence[np.ndarray]) -> np.ndarray:
+    """A derivative of Σ_j c_j0 + c_j1 ξ_j + c_j2 ξ_j², ξ_j = (x_j − low) / width, with c (d, 3), at one array per axis."""
+    total = np.zeros(np.broadcast_shapes(*map(np.shape, coordinates)))
+    for own, (low, high), order, x in zip(np.asarray(lift), np.asarray(bounds), alpha, coordinates, strict=True):
+        if sum(alpha) == order:
+            slope = np.polynomial.polynomial.polyder(own, order) / (high - low) ** order
+            total = total + np.polynomial.polynomial.polyval((x - low) / (high - low), slope)
+    return total
 
 
 def wave_table(kind: str, x: np.ndarray, bounds: np.ndarray, count: int, order: int) -> np.ndarray:

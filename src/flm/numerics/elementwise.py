@@ -81,6 +81,7 @@ class Program:
         return self.count + len(self.steps) - 1
 
     def __call__(self, *values: Values) -> list[Values]:
+        """All outputs for values of the inputs that broadcast together."""
         found: list[Values] = list(values)
         for operation, arguments in self.steps:
             found.append(operation(*[found[i] for i in arguments]))

@@ -8,6 +8,8 @@ import pytest
 import flm
 from flm.pde.march.recognize import recognize
 from flm.pde.march.run import Run
+from flm.pde.march.space import Space
+from flm.pde.march.symbol import Dynamics
 from flm.results import Record
 
 PI = np.pi
@@ -198,17 +200,56 @@ def test_the_heat_of_a_cube():
     np.testing.assert_allclose(solution(x=0.3, y=0.4, z=0.5, t=0.1), exact, rtol=1e-8)
 
 
-def test_errors_fall_with_the_tolerance_of_a_run():
-    """Time and space together: a thousandth of the tolerance is a hundredth of the error or less."""
-    evolution = recognize(flow(0.05))
-    runs = [Run(evolution, tol, 16, 10, np.inf, Record()).march().windows[-1] for tol in (1e-2, 1e-5, 1e-9)]
-    at_end = [np.tensordot(np.sqrt(2 * np.arange(10) + 1), run.coefficients, 1) for run in runs]
-    finest = runs[-1].space
-    coarse, fine = (
-        finest.norms(finest.padded(values, run.space) - at_end[-1]).max()
-        for values, run in zip(at_end[:2], runs[:2], strict=True)
+def advance(evolution, intervals, num_nodes, steps):
+    """The states at the end after equal windows on a grid of one size, in a space that holds them all."""
+    space = Space(evolution.kinds, evolution.bounds, (intervals,) * len(evolution.kinds))
+    run, dynamics = Run(evolution, 1e-13, intervals, num_nodes, np.inf, Record()), Dynamics(evolution, space)
+    states = dynamics.start()
+    run.sizes = space.norms(states)
+    h = run.whole / steps
+    for i in range(steps):
+        states = run._step(dynamics, states, run.begin + i * h, h).states[-1]
+    return space.resized((96,)).padded(states, space)
+
+
+@pytest.fixture(scope="module")
+def steep():
+    return recognize(
+        flm.PDE(
+            flm.Box(x=(0, 2 * PI), t=(0, 0.5)),
+            lambda u, u_t, u_x, u_xx: u_t + u * u_x - 0.1 * u_xx,
+            [flm.initial(lambda x: jnp.sin(x)), flm.periodic("x")],
+        )
     )
-    assert fine < 1e-2 * coarse < 1e-3
+
+
+def test_the_order_in_time_is_the_number_of_nodes(steep):
+    """Errors at the end of nonlinear flow fall as h^K at least."""
+    truth = advance(steep, 64, 10, 8)
+    errors = [np.abs(advance(steep, 64, 4, steps) - truth).max() for steps in (4, 8)]
+    assert errors[1] > 1e-9
+    assert 3.7 < np.log2(errors[0] / errors[1]) < 7
+
+
+def test_errors_in_space_fall_geometrically(steep):
+    """Twice the waves square the error: it falls faster than any power of their number."""
+    truth = advance(steep, 96, 8, 4)
+    errors = [np.abs(advance(steep, n, 8, 4) - truth).max() for n in (12, 24, 48)]
+    assert errors[1] < 0.1 * errors[0]
+    assert errors[2] / errors[1] < (errors[1] / errors[0]) ** 1.5
+
+
+def test_a_march_without_a_first_window_says_so(monkeypatch):
+    monkeypatch.setattr("flm.pde.march.run.MOST", {1: 32})
+    problem = flm.PDE(
+        flm.Box(x=(0, 1), t=(0, 1)),
+        lambda u, u_t, u_x: u_t + u * u_x,
+        [flm.initial(lambda x: jnp.exp(jnp.sin(2 * PI * x))), flm.periodic("x")],
+    )
+    solution = flm.solve(problem, 1e-9, method="march")
+    assert solution.status.word == "stopped"
+    assert solution.error_estimate == np.inf
+    assert solution.trusted_until == 0.0
 
 
 def test_chaos_is_noticed():

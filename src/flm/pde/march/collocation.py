@@ -73,6 +73,7 @@ class Propagator:
 
     @cached_property
     def weights(self) -> np.ndarray:
+        """Step times w_mj(hλ), once for equal rates."""
         z, place = np.unique(self.step * self.rates, return_inverse=True)
         return self.step * self.rule.weights(z)[place.reshape(self.rates.shape)]
 

@@ -16,11 +16,10 @@ import numpy as np
 
 from flm.domains import Box
 from flm.language.arguments import Jet, Reference, Residual, unique_jets
+from flm.models.march import lift_jet
 from flm.numerics.elementwise import Values, as_numpy
-from flm.pde.march.sides import SAME, Lift, Unfit, read_sides
+from flm.pde.march.sides import PROBES, SAME, Unfit, affine_in_one, read_sides
 from flm.pde.problem import PDE
-
-PROBES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +40,7 @@ class Evolution:
     time: int
     space: tuple[int, ...]
     kinds: tuple[str, ...]
-    lift: Lift
+    lift: np.ndarray
     states: tuple[tuple[int, int], ...]
     algebraic: tuple[int, ...]
     equations: tuple[Residual, ...]
@@ -71,15 +70,19 @@ class Evolution:
         """The space part of a jet's orders."""
         return tuple(jet[1][j] for j in self.space)
 
+    def lifted(self, jet: Jet, mesh: Sequence[np.ndarray]) -> np.ndarray | float:
+        """The lift's share of a jet at one array per space axis."""
+        return lift_jet(self.lift[jet[0]], self.bounds, self.along_space(jet), mesh) * (jet[1][self.time] == 0)
+
     @cached_property
     def passed(self) -> tuple[Jet, ...]:
         """The jets whose values the rates take: with a lift, those of L too."""
-        return (*self.evaluated, *(self.linear if self.lift else ()))
+        return (*self.evaluated, *(self.linear if self.lift.any() else ()))
 
     @cached_property
     def is_forced(self) -> bool:
         """Whether there is anything beside L."""
-        if self.evaluated or self.lift:
+        if self.evaluated or self.lift.any():
             return True
         points = self.problem.domain.interior(PROBES, seed=4, warp=False)
         return bool(np.abs(self.rates(list(points.T), np.zeros((0, PROBES)))).max() > 0)
@@ -117,9 +120,7 @@ class Evolution:
             np.linalg.solve(np.moveaxis(mass, (0, 1), (-2, -1)), np.moveaxis(base, 0, -1)[..., None])[..., 0], -1, 0
         )
 
-    def _residuals(
-        self, coordinates: Sequence[Values], given: dict[Jet, Values], shape: tuple[int, ...]
-    ) -> np.ndarray:
+    def _residuals(self, coordinates: Sequence[Values], given: dict[Jet, Values], shape: tuple[int, ...]) -> np.ndarray:
         """The equations with a time derivative, (E, ...); jets that are not given are zero."""
         found = self._program(*(self._argument(r, coordinates, given) for r in self._references))
         out = np.empty((len(found), *shape))
@@ -259,18 +260,13 @@ def _starts(problem: PDE, states: tuple[tuple[int, int], ...], time: int) -> tup
     for block in problem.conditions:
         if block.kind != "initial":
             continue
-        jets, residual = block.residual.jets, block.residual
-        states_at = np.random.default_rng(8).uniform(0.5, 1.5, (2, len(jets), PROBES))
-        slopes = np.stack([residual.linearize(points, s, problem.parameter_start).by_jet for s in states_at])
-        own = np.flatnonzero(np.abs(slopes).max(axis=(0, 2)) > SAME * np.abs(slopes).max())
-        alpha = jets[own[0]][1] if len(own) == 1 else (1,) * len(problem.axes)
-        even = np.abs(slopes[1] - slopes[0]).max() <= SAME * np.abs(slopes).max()
-        if not even or sum(alpha) != alpha[time] or any(face.patches[0].keep for face in block.faces):
+        given = affine_in_one(block.residual, points, problem)
+        if given is None or sum(given.alpha) != given.alpha[time] or any(f.patches[0].keep for f in block.faces):
             raise Unfit("an initial condition must give one unknown or one of its time derivatives on all of space")
-        state = (jets[own[0]][0], alpha[time])
+        state = (given.unknown, given.alpha[time])
         if state in found:
             raise Unfit("an initial condition must give each unknown once")
-        found[state] = Start(residual, int(own[0]))
+        found[state] = Start(block.residual, given.place)
     if set(found) != set(states):
         raise Unfit("there must be an initial condition for each unknown and each time derivative but the highest")
     return tuple(found[state] for state in states)

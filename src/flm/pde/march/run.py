@@ -24,7 +24,7 @@ TICKS = 2**30  # of the whole time: windows begin and end at multiples of their 
 SHORTEST = TICKS >> 22
 FIRST = TICKS >> 4  # the first window that is tried, unless everything is linear
 SHARE = 0.1  # of the tolerance for space, and for time
-EXTRAPOLATED = 6  # coefficients in time of which the next window is guessed; fewer and more need more sweeps
+EXTRAPOLATED = 6  # coefficients in time that guess the next window: of 3 to 10, those that need the fewest sweeps
 SWEEPS, CONTRACTION, PATIENCE = 24, 0.7, 4
 NOISE, FLAT = 10.0, 3  # times the share of the tolerance for time; halvings that settle that more than that is noise
 ROUNDING = 1e-14  # relative, of one window
@@ -44,6 +44,12 @@ class Window:
     space: Space
     coefficients: np.ndarray
 
+    def at(self, times: np.ndarray) -> np.ndarray:
+        """Coefficients in space at some times; beyond the window the polynomial goes on, with fewer coefficients."""
+        z = 2 * (times - self.begin) / (self.end - self.begin) - 1
+        kept = self.coefficients if z[-1] < 1.001 else self.coefficients[:EXTRAPOLATED]
+        return np.tensordot(legendre.values(z, len(kept)), kept, (1, 0))
+
 
 class Start(NamedTuple):
     """The states at the first time in a space that resolves them, and what it leaves out, relative."""
@@ -51,15 +57,6 @@ class Start(NamedTuple):
     space: Space
     states: np.ndarray
     left_out: float
-
-
-class Known(NamedTuple):
-    """N in coefficients at the nodes of the last window that was solved."""
-
-    begin: float
-    length: float
-    space: Space
-    forcing: np.ndarray
 
 
 class Step(NamedTuple):
@@ -170,7 +167,7 @@ class Run:
         self.collocation, self.most_work = Collocation(num_nodes), most_work
         self.begin, end = evolution.span
         self.whole = end - self.begin
-        self.known: Known | None = None
+        self.known: Window | None = None  # N of the last window that was solved
         self.found = Trajectory(until=self.begin)
 
     def march(self) -> Trajectory:
@@ -203,7 +200,7 @@ class Run:
             self._hand_over(dynamics, states, step, t, h, 0)
             states, place = step.states[-1], place + pace.ticks
             found.until = self.begin + self.whole * place / TICKS
-            self._tell(dynamics)
+            self.record.tell("march", columns=states.size, share=place / TICKS)
             pace.lengthen(step.error, 2.0 ** (2 - self.collocation.num_nodes), place)
         return found
 
@@ -213,10 +210,6 @@ class Run:
         rough = start.left_out > SHARE * self.tol
         return "the work is too much" + (f"; the start is resolved to {start.left_out:.1e} only" if rough else "")
 
-    def _tell(self, dynamics: Dynamics) -> None:
-        columns = int(np.prod(dynamics.space.shape)) * len(self.evolution.states)
-        self.record.tell("march", columns=columns, share=(self.found.until - self.begin) / self.whole)
-
     def _step(self, dynamics: Dynamics, states: np.ndarray, t: float, h: float) -> Step | None:
         """One window by sweeps; None where they do not contract."""
         times, space = t + h * self.collocation.nodes, dynamics.space
@@ -224,7 +217,7 @@ class Run:
         if not dynamics.is_forced:
             return Step(dynamics.from_eigen(propagate(start, None)), None, 0.0)
         own = dynamics.to_eigen(self._guess(dynamics, states, times))
-        found, change, target = dynamics.from_eigen(propagate(start, own)), np.inf, self._target(h)
+        found, change, target = dynamics.from_eigen(propagate(start, own)), np.inf, self._allowed(h, 0.1)
         sizes = np.maximum(self.sizes, space.norms(found[[0, -1]]).max(axis=0))
         for sweep in range(SWEEPS):
             forcing = dynamics.forcing(found, times)
@@ -236,7 +229,7 @@ class Run:
                 return None
             found, ratio = new, change / before if 0 < before < np.inf else float(change > 0)
             if change * min(ratio, 1.0) <= target * (1 - min(ratio, CONTRACTION)):
-                self.known = Known(t, h, space, forcing)
+                self.known = Window(t, t + h, space, np.tensordot(self.collocation.to_legendre, forcing, 1))
                 self.sizes = np.maximum(self.sizes, space.norms(found).max(axis=0))
                 return Step(found, own, self._error(dynamics, own, h, self.sizes))
             if sweep >= PATIENCE and ratio > CONTRACTION:
@@ -247,20 +240,16 @@ class Run:
         """N at the nodes before the first sweep: the last window's polynomial, or the value at the start."""
         if self.known is None:
             return np.broadcast_to(dynamics.forcing(states[None], times[:1]), (len(times), *states.shape))
-        s = (times - self.known.begin) / self.known.length
-        count = EXTRAPOLATED if s[-1] > 1.001 else len(times)
-        table = legendre.values(2 * s - 1, count) @ self.collocation.to_legendre[:count]
-        return dynamics.space.padded(np.tensordot(table, self.known.forcing, (1, 0)), self.known.space)
-
-    def _target(self, h: float) -> float:
-        return max(0.3 * SHARE * self.tol * h / self.whole, ROUNDING)
+        return dynamics.space.padded(self.known.at(times), self.known.space)
 
     def _error(self, dynamics: Dynamics, forcing: np.ndarray, h: float, sizes: np.ndarray) -> float:
         """The last coefficients of N in time, damped as the window damps them, as a share of what is allowed."""
         damping = h / (1 + np.maximum(-h * np.real(dynamics.rates), 0.0))
         last = dynamics.from_eigen(self.collocation.last(forcing) * damping)
-        allowed = max(SHARE * self.tol * h / self.whole, ROUNDING)
-        return float((dynamics.space.norms(last).max(axis=0) / sizes).max()) / allowed
+        return float((dynamics.space.norms(last).max(axis=0) / sizes).max()) / self._allowed(h)
+
+    def _allowed(self, h: float, share: float = 1.0) -> float:
+        return max(share * SHARE * self.tol * h / self.whole, ROUNDING)
 
     def _wanted(self, space: Space, states: np.ndarray) -> list[int]:
         """The axes along which the last waves are too large; what the start left out counts as a floor."""

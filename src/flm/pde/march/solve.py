@@ -11,7 +11,7 @@ import numpy as np
 from flm.models.march import MarchedFLM
 from flm.pde.march.estimate import Estimated, columns, march
 from flm.pde.march.recognize import Evolution, recognize
-from flm.pde.march.run import SHARE, resolve_start
+from flm.pde.march.run import SHARE, Window, resolve_start
 from flm.pde.march.sides import Unfit
 from flm.pde.march.symbol import Dynamics
 from flm.pde.problem import PDE
@@ -61,15 +61,19 @@ def _fitting(problem: PDE) -> Evolution:
         raise Unfit("the right-hand side must be finite at the start")
     least = 1e-8 * (size.max() + space.norms(states).max() / (last - first))  # N may vanish but for rounding
     if (space.tails(forcing).max(axis=0) > LEAVES * size + least).any():
-        raise Unfit("the right-hand side must be smooth in the series of the sides: periodic, or even or odd about them")
+        raise Unfit(
+            "the right-hand side must be smooth in the series of the sides: periodic, or even or odd about them"
+        )
     return evolution
 
 
 def _answer(evolution: Evolution, tol: float, most_work: float, progress: Listener) -> Solution:
     began, record, problem = time.perf_counter(), Record(progress), evolution.problem
     found = march(evolution, tol, most_work, record)
-    if not found.run.windows:
-        raise Unfit(found.run.reason or "it was interrupted before its first window")
+    if not found.run.windows:  # nothing beyond the first time
+        start, (first, last) = resolve_start(evolution, 32, tol), evolution.span
+        at_first = Dynamics(evolution, start.space).unknowns(start.states[None], np.array([first]))
+        found.run.windows.append(Window(first, last, start.space, at_first))
     verdict = _judge(found, evolution, tol)
     return Solution(
         model=_model(found, evolution, tol),
@@ -135,6 +139,6 @@ def _model(found: Estimated, evolution: Evolution, tol: float) -> MarchedFLM:
         blocks.append(block)
     edges = [found.run.windows[0].begin, *(window.end for window in found.run.windows)]
     return MarchedFLM(
-        edges, blocks, evolution.kinds, evolution.bounds, evolution.lift.coefficients, evolution.problem.axes,
+        edges, blocks, evolution.kinds, evolution.bounds, evolution.lift, evolution.problem.axes,
         evolution.time, DROPPED * tol,
     )  # fmt: skip

@@ -60,9 +60,8 @@ class Dynamics:
         self.is_forced = evolution.is_forced or self._left is not None
         self._groups = self._group_jets()
         self._lifted = None
-        if evolution.lift:
-            at = lambda jet: (jet[1][evolution.time] == 0) * evolution.lift.jet(jet[0], evolution.along_space(jet), self.mesh)
-            self._lifted = np.stack([at(jet) for jet in evolution.passed])
+        if evolution.lift.any():
+            self._lifted = np.stack([evolution.lifted(jet, self.mesh) for jet in evolution.passed])
 
     def _matrix(self, by_jet: dict[Jet, np.ndarray], rows: int) -> np.ndarray:
         """Slopes by jet as a matrix for each wave, (rows, states and algebraic unknowns, *shape)."""
@@ -203,7 +202,7 @@ class Dynamics:
         values = np.stack([own.values(points, evolution.problem.parameter_start) for own in evolution.starts])
         values = values.reshape(-1, *self.space.grid)
         for own, (k, d) in zip(values, evolution.states, strict=True):
-            own -= evolution.lift.jet(k, (0,) * self.space.num_axes, self.mesh) if d == 0 else 0.0
+            own -= evolution.lifted((k, tuple(d * (j == evolution.time) for j in range(points.shape[1]))), self.mesh)
         found = self.space.coefficients(values)
         return found if self._away is None else found + _apply(self._away, found[None])[0]
 
