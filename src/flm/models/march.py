@@ -139,14 +139,12 @@ class MarchedFLM(AbstractPieces):
 
     def _lift_series(self, gap: float) -> PhaseSeries:
         """The lift, one polynomial along each axis, as waves of twice the width."""
-        m, nodes = len(self.kinds) + 1, legendre.gauss(3)[0]
-        parts = []
+        m, nodes, parts = len(self.kinds) + 1, legendre.gauss(3)[0], []
+        to_legendre = np.linalg.solve(legendre.values(nodes, 3), ((nodes + 1) / 2)[:, None] ** np.arange(3))
         for j, (low, high) in enumerate(np.asarray(self.bounds)):
-            powers = ((nodes + 1) / 2)[:, None] ** np.arange(3)
-            polynomial = np.linalg.solve(legendre.values(nodes, 3), powers @ np.asarray(self.lift)[:, j].T)
             place = j + (j >= self.time)
-            others = tuple(i for i in range(m) if i != place)
-            waves = np.expand_dims(export(polynomial, (0,), gap), others)
+            waves = export(to_legendre @ np.asarray(self.lift)[:, j].T, (0,), gap)
+            waves = np.expand_dims(waves, tuple(i for i in range(m) if i != place))
             lines = [Line("waves", (low + high) / 2 if i == place else 0.0, PERIOD * (high - low)) for i in range(m)]
             parts.append(to_series(waves, lines, self.map.axes))
         return reduce(add, parts)
@@ -177,22 +175,18 @@ def wave_table(kind: str, x: np.ndarray, bounds: np.ndarray, count: int, order: 
 def _contracted(block: np.ndarray, times: np.ndarray, tables: list[np.ndarray]) -> np.ndarray:
     """Coefficients (K, outputs, n_1, ...) at points whose functions of time (P, K) and of space (P, n_j) are given."""
     distinct, which = np.unique(times, axis=0, return_inverse=True)
-    out = np.empty((len(times), block.shape[1]))
     if len(distinct) * MANY > len(times):  # nearly every point has its own time
-        for k in range(block.shape[1]):
-            found = np.moveaxis(block[:, k], 0, -1)  # (n_1, ..., K)
-            found = np.tensordot(tables[0], found, (1, 0))
-            for table in tables[1:]:
-                found = np.einsum("pn,pn...->p...", table, found)
-            out[:, k] = np.sum(found * times, axis=1)
-        return out
+        found = np.tensordot(tables[0], np.moveaxis(block, 0, -1), (1, 1))  # (P, outputs, n_2, ..., K)
+        for table in (*tables[1:], times):
+            found = np.einsum("pn,pkn...->pk...", table, found)
+        return found
+    out = np.empty((len(times), block.shape[1]))
     for i, row in enumerate(distinct):
-        rows, now = np.flatnonzero(which == i), np.tensordot(row, block, (0, 0))  # (outputs, n_1, ...)
-        for k, own in enumerate(now):
-            found = tables[0][rows] @ own.reshape(len(own), -1)
-            for table in tables[1:]:
-                found = np.einsum("pn,pnr->pr", table[rows], found.reshape(len(rows), table.shape[1], -1))
-            out[rows, k] = found[:, 0]
+        rows = np.flatnonzero(which == i)
+        found = np.tensordot(tables[0][rows], np.tensordot(row, block, 1), (1, 1))
+        for table in tables[1:]:
+            found = np.einsum("pn,pkn...->pk...", table[rows], found)
+        out[rows] = found
     return out
 
 

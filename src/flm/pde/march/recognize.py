@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -164,18 +165,18 @@ def recognize(problem: PDE) -> Evolution:
     for k, alpha in jets:
         if order[k] and alpha[time] == order[k] and sum(alpha) > alpha[time]:
             raise Unfit(f"the highest time derivative of {problem.unknowns[k]} must not be differentiated in space")
-    highest = np.array(
-        [[max([alpha[j] for k, alpha in jets if k == u], default=0) for j in space] for u in unknowns], int
-    )
+    highest = np.zeros((len(unknowns), len(space)), int)
+    for k, alpha in jets:
+        highest[k] = np.maximum(highest[k], [alpha[j] for j in space])
     kinds, lift = read_sides(problem, space, highest)
     slopes = _slopes(problem, moving, tops)
-    others = [jet for jet in jets if jet not in tops]
-    linear = {jet: row[:, 0] for jet, row in slopes.by_jet.items() if np.ptp(row, axis=1).max() <= SAME * slopes.size}
+    size = max([float(np.abs(row).max()) for row in slopes.by_jet.values()], default=1.0)
     odd = lambda jet: any(jet[1][j] % 2 for j, kind in zip(space, kinds, strict=True) if kind != "fourier")
-    linear = {jet: row for jet, row in linear.items() if not odd(jet)}
+    even = {jet: row for jet, row in slopes.by_jet.items() if not odd(jet)}
+    linear = {jet: row[:, 0] for jet, row in even.items() if np.ptp(row, axis=1).max() <= SAME * size}
     evolution = Evolution(
         problem, time, space, kinds, lift, states, algebraic, tuple(moving), slopes.inverse, linear,
-        _constraints(problem, still, time), tuple(jet for jet in others if jet not in linear and jet in slopes.by_jet),
+        _constraints(problem, still, time), tuple(jet for jet in slopes.by_jet if jet not in linear),
         _starts(problem, states, time),
     )  # fmt: skip
     if algebraic and set(kinds) != {"fourier"}:
@@ -183,61 +184,57 @@ def recognize(problem: PDE) -> Evolution:
     return evolution
 
 
-@dataclass(frozen=True)
-class Slopes:
+def _probe(problem: PDE, residuals: Sequence[Residual]) -> np.ndarray:
+    """Slopes of residuals by their unique jets at three random states and random points, (3, residuals, jets, PROBES)."""
+    points, rng, jets = (
+        problem.domain.interior(PROBES, seed=4, warp=False),
+        np.random.default_rng(5),
+        unique_jets(residuals),
+    )
+    out = np.zeros((3, len(residuals), len(jets), PROBES))
+    for table in out:
+        states = 1 + 0.5 * rng.uniform(-1, 1, (len(jets), PROBES))
+        for rows, residual in zip(table, residuals, strict=True):
+            places = [jets.index(jet) for jet in residual.jets]
+            rows[places] = residual.linearize(points, states[places], problem.parameter_start).by_jet
+    return out
+
+
+class Slopes(NamedTuple):
     """By jet the slopes of the rates at all probes, (E, probes); the mass matrix's inverse where that is constant."""
 
     by_jet: dict[Jet, np.ndarray]
     inverse: np.ndarray | None
-    size: float
 
 
 def _slopes(problem: PDE, moving: Sequence[Residual], tops: Sequence[Jet]) -> Slopes:
-    points, rng = problem.domain.interior(PROBES, seed=4, warp=False), np.random.default_rng(5)
-    jets = unique_jets(moving)
-    states = [dict(zip(jets, 1 + 0.5 * rng.uniform(-1, 1, (len(jets), PROBES)), strict=True)) for _ in range(3)]
-    by_state = []
-    for state in states:
-        table = np.zeros((len(moving), len(jets), PROBES))
-        for i, r in enumerate(moving):
-            rows = r.linearize(points, np.stack([state[jet] for jet in r.jets]), problem.parameter_start).by_jet
-            for jet, row in zip(r.jets, rows, strict=True):
-                table[i, jets.index(jet)] = row
-        by_state.append(table)
-    places = [jets.index(top) for top in tops]
-    mass = by_state[0][:, places]  # (E, E, probes)
-    if any(np.abs(table[:, places] - mass).max() > SAME * np.abs(mass).max() for table in by_state[1:]):
+    jets, table = unique_jets(moving), _probe(problem, moving)
+    mass = table[:, :, [jets.index(top) for top in tops]]  # (3, E, E, probes)
+    size = np.abs(mass).max()
+    if np.ptp(mass, axis=0).max() > SAME * size:
         raise Unfit(
             "the equations must be affine in the highest time derivatives, with factors that depend on x and t alone"
         )
-    matrices = np.moveaxis(mass, -1, 0)
+    matrices = np.moveaxis(mass[0], -1, 0)
     if not np.isfinite(matrices).all() or np.linalg.cond(matrices).max() > 1e10:
         raise Unfit("the equations must determine the highest time derivative of each unknown")
     inverses = np.linalg.inv(matrices)
-    rates = np.concatenate([-np.einsum("pij,jap->iap", inverses, table) for table in by_state], axis=-1)
-    constant = np.ptp(mass, axis=-1).max() <= SAME * np.abs(mass).max()
+    rates = np.concatenate(list(-np.einsum("pij,sjap->siap", inverses, table)), axis=-1)
+    constant = np.ptp(matrices, axis=0).max() <= SAME * size
     by_jet = {jet: rates[:, a] for a, jet in enumerate(jets) if jet not in tops}
-    size = max([float(np.abs(row).max()) for row in by_jet.values()], default=1.0)
-    return Slopes(by_jet, inverses[0] if constant else None, size)
+    return Slopes(by_jet, inverses[0] if constant else None)
 
 
 def _constraints(problem: PDE, still: Sequence[Residual], time: int) -> dict[Jet, np.ndarray]:
     """The equations without a time derivative: linear, of constant coefficients, without a source."""
-    points, rng = problem.domain.interior(PROBES, seed=4, warp=False), np.random.default_rng(6)
-    out = {jet: np.zeros(len(still)) for jet in unique_jets(still)}
-    for i, r in enumerate(still):
-        first, second = (
-            r.linearize(points, s, problem.parameter_start) for s in 1 + rng.uniform(size=(2, len(r.jets), PROBES))
-        )
-        source = r.linearize(points, np.zeros((len(r.jets), PROBES)), problem.parameter_start).value
-        spread = np.ptp(np.concatenate([first.by_jet, second.by_jet], axis=1), axis=1).max()
-        if spread > SAME or np.abs(source).max() > SAME or any(alpha[time] for _, alpha in r.jets):
-            raise Unfit(
-                "an equation without a time derivative must be linear, of constant coefficients, without a source"
-            )
-        for jet, row in zip(r.jets, first.by_jet, strict=True):
-            out[jet][i] = row[0]
-    return out
+    points, jets = problem.domain.interior(PROBES, seed=4, warp=False), unique_jets(still)
+    at_zero = [r.linearize(points, np.zeros((len(r.jets), PROBES)), problem.parameter_start).value for r in still]
+    slopes = np.concatenate(list(_probe(problem, still)), axis=-1)
+    if still and (
+        np.ptp(slopes, axis=-1).max() > SAME or np.abs(at_zero).max() > SAME or any(a[time] for _, a in jets)
+    ):
+        raise Unfit("an equation without a time derivative must be linear, of constant coefficients, without a source")
+    return {jet: slopes[:, a, 0] for a, jet in enumerate(jets)}
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,6 @@ def _answer(evolution: Evolution, tol: float, most_work: float, progress: Listen
         start, (first, last) = resolve_start(evolution, 32, tol), evolution.span
         at_first = Dynamics(evolution, start.space).unknowns(start.states[None], np.array([first]))
         found.run.windows.append(Window(first, last, start.space, at_first))
-    verdict = _judge(found, evolution, tol)
     return Solution(
         model=_model(found, evolution, tol),
         axes=problem.axes,
@@ -86,10 +85,7 @@ def _answer(evolution: Evolution, tol: float, most_work: float, progress: Listen
         seconds=time.perf_counter() - began,
         domain=problem.domain,
         exact=problem.exact_values if problem.exact is not None else None,
-        ending=verdict.ending,
-        error_estimate=verdict.estimate,
-        trusted_until=verdict.until,
-        estimate_until=verdict.estimate_until,
+        **_judge(found, evolution, tol)._asdict(),
     )
 
 
@@ -97,31 +93,28 @@ class Verdict(NamedTuple):
     """How a march ended, its estimate, and where it stopped before the end, how far it can be trusted."""
 
     ending: Ending
-    estimate: float
-    until: float | None = None
+    error_estimate: float
+    trusted_until: float | None = None
     estimate_until: float | None = None
 
 
 def _judge(found: Estimated, evolution: Evolution, tol: float) -> Verdict:
     """Status, estimate, and how far the answer can be trusted."""
-    bars, run, (_, last) = found.bars, found.run, evolution.span
-    ends = np.array([window.end for window in run.windows])
-    whole = len(bars) == len(ends) and not run.reason and not found.interrupted
-    if whole and bars[-1] <= tol:
-        return Verdict(Ending(Word.CONVERGED), float(bars[-1]))
-    rough = run.left_out > SHARE * tol
-    if whole and rough:
-        clause = f"stalled: the start is resolved to {run.left_out:.1e} only"
-        return Verdict(Ending(Word.STALLED, clause), float(bars[-1]))
+    bars, run, (first, last) = found.bars, found.run, evolution.span
+    if len(bars) == len(run.windows) and not run.reason and not found.interrupted:
+        if bars[-1] <= tol:
+            return Verdict(Ending(Word.CONVERGED), float(bars[-1]))
+        if run.left_out > SHARE * tol:
+            clause = f"stalled: the start is resolved to {run.left_out:.1e} only"
+            return Verdict(Ending(Word.STALLED, clause), float(bars[-1]))
     good = np.flatnonzero(bars <= tol)
-    until = float(ends[good[-1]]) if len(good) else evolution.span[0]
-    estimate = float(bars[good[-1]]) if len(good) else math.inf
-    word = Word.INTERRUPTED if found.interrupted else Word.STOPPED
+    until, estimate = (run.windows[good[-1]].end, float(bars[good[-1]])) if len(good) else (first, math.inf)
+    if found.interrupted:
+        return Verdict(Ending(Word.INTERRUPTED), math.inf, until, estimate)
     reason = run.reason or "two runs differ by more than the tolerance from there on: errors grow too fast"
     clause = f"stopped at t = {until:.6g} of {last:.6g}: {reason}"
     clause += f"; up to there the error estimate is {estimate:.1e}" if len(good) else ""
-    clause = "" if found.interrupted else clause
-    return Verdict(Ending(word, clause), math.inf, until, estimate)
+    return Verdict(Ending(Word.STOPPED, clause), math.inf, until, estimate)
 
 
 def _model(found: Estimated, evolution: Evolution, tol: float) -> MarchedFLM:
