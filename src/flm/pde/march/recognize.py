@@ -103,12 +103,7 @@ class Evolution:
         return as_numpy(each, len(self._references)) or (lambda *values: each(*np.broadcast_arrays(*values)))
 
     def rates(self, coordinates: Sequence[Values], values: np.ndarray) -> np.ndarray:
-        """N, (E, ...): the mass matrix's inverse times the residuals without L.
-
-        Args:
-            coordinates: one array per axis of the problem, which broadcast together.
-            values: of the passed jets, (A, ...).
-        """
+        """N, (E, ...): the mass matrix's inverse times the residuals without L, from coordinates and passed jets (A, ...)."""
         shape = np.broadcast_shapes(*(np.shape(c) for c in coordinates), values.shape[1:])
         given: dict[Jet, Values] = dict(zip(self.passed, values, strict=True))
         with np.errstate(all="ignore"):  # a window that overflows is rejected

@@ -151,15 +151,9 @@ class Pace:
 
 
 class Run:
-    """A march at one tolerance.
+    """A march that aims at a relative error `tol`, from `base` intervals along each axis, in windows of `num_nodes`.
 
-    Args:
-        evolution: what evolves.
-        tol: relative L2 error that the run aims at.
-        base: the first number of intervals along each axis; it doubles.
-        num_nodes: of a window.
-        most_work: evaluations of N at grid points.
-        record: told of windows.
+    `most_work` is the limit of evaluations of N at grid points.
     """
 
     def __init__(self, evolution: Evolution, tol: float, base: int, num_nodes: int, most_work: float, record: Record):

@@ -37,10 +37,7 @@ class Side:
 def read_sides(problem: PDE, space: tuple[int, ...], highest: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
     """The kind of series along each space axis, and the lift: polynomials that take up the values, (unknowns, d, 3).
 
-    Args:
-        problem: with conditions on whole faces.
-        space: which axes of the problem are space.
-        highest: the order of each unknown along each space axis, (unknowns, d).
+    `highest` is the order of each unknown along each space axis, (unknowns, d).
     """
     blocks = [block for block in problem.conditions if block.kind == "boundary"]
     sides = [side for block in blocks for side in _sides_of(problem, block, space)]

@@ -38,10 +38,10 @@ def try_march(problem: PDE, tol: float, progress: Listener) -> Solution | None:
         evolution = _fitting(problem)
         if resolve_start(evolution, 32, tol).left_out > SHARE * tol:
             return None
+        stands_by = len(evolution.space) == 1
+        solution = _answer(evolution, tol, SHORT if stands_by else WORK, progress)
     except Unfit:
         return None
-    stands_by = len(evolution.space) == 1
-    solution = _answer(evolution, tol, SHORT if stands_by else WORK, progress)
     return None if stands_by and solution.status.word not in (Word.CONVERGED, Word.INTERRUPTED) else solution
 
 

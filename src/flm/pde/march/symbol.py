@@ -30,16 +30,7 @@ class Group(NamedTuple):
 
 
 class Dynamics:
-    """The evolution in the coefficients of one space.
-
-    Args:
-        evolution: what evolves.
-        space: the series.
-
-    Attributes:
-        rates: eigenvalues λ of the symbol, (C, *shape).
-        is_forced: whether there is anything beside them.
-    """
+    """The evolution in the coefficients of one space: the eigenvalues `rates` (C, *shape), and N where `is_forced`."""
 
     def __init__(self, evolution: Evolution, space: Space):
         self.evolution, self.space = evolution, space
@@ -162,13 +153,13 @@ class Dynamics:
         for i, jet in enumerate(self.evolution.evaluated):
             odd = np.mod(self.evolution.along_space(jet), 2) * (np.array(self.space.kinds) != FOURIER)
             groups.setdefault(tuple(odd), []).append(i)
-        return [Group(jets, odd, *self._functions(jets)) for odd, jets in groups.items()]
-
-    def _functions(self, jets: list[int]) -> tuple[list[int], np.ndarray]:
-        """Which function each jet differentiates, and its symbol."""
-        own = [self.evolution.evaluated[i] for i in jets]
-        places = [self.places[jet[0], jet[1][self.evolution.time]] for jet in own]
-        return places, np.stack([self.space.symbol(self.evolution.along_space(jet)) for jet in own])
+        every = self.evolution.evaluated
+        place = lambda i: self.places[every[i][0], every[i][1][self.evolution.time]]
+        symbol = lambda i: self.space.symbol(self.evolution.along_space(every[i]))
+        return [
+            Group(jets, odd, [place(i) for i in jets], np.stack([symbol(i) for i in jets]))
+            for odd, jets in groups.items()
+        ]
 
     def _nonlinear(self, states: np.ndarray, times: np.ndarray) -> np.ndarray:
         """N in coefficients, (K, C, *shape): some nodes at a time."""
