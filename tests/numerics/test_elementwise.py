@@ -16,6 +16,7 @@ from flm.numerics.elementwise import as_numpy
         lambda u, v: jax.nn.sigmoid(u) * jnp.hypot(u, v) + jnp.sqrt(u) ** 1.5 + jnp.arctan2(u, v),
         lambda u, v: jnp.real((u + 1j * v) * abs(u + 1j * v) ** 2),
         lambda u, v: jnp.imag(jnp.sqrt(jnp.complex128(u - 3.0)) + 1j * v),
+        lambda u, v: jnp.asarray(1.234567891234) * u - jnp.asarray(1.234567895678) * v,
         lambda u, v: 2.0,
     ],
 )

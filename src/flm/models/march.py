@@ -118,8 +118,8 @@ class MarchedFLM(AbstractPieces):
         if np.any(self.lift):
             for own, alpha in zip(out, orders, strict=True):
                 if alpha[self.time] == 0:
-                    along = np.delete(alpha, self.time)
-                    own += np.stack([lift_jet(lift, bounds, along, space.T) for lift in np.asarray(self.lift)], axis=-1)
+                    along, x = [*alpha[: self.time], *alpha[self.time + 1 :]], list(space.T)
+                    own += np.stack([lift_jet(lift, bounds, along, x) for lift in np.asarray(self.lift)], axis=-1)
         return out
 
     # --- as waves --------------------------------------------------------------------------------------------------

@@ -71,9 +71,10 @@ class Program:
         return [read(v) for v in jaxpr.outvars]
 
     def _constant(self, value: Values) -> int:
-        key = ("constant", np.asarray(value).dtype, str(value))
+        own = np.asarray(value)
+        key = ("constant", own.dtype, own.tobytes())
         if key not in self.known:
-            self.known[key] = self._append(lambda: value, [])
+            self.known[key] = self._append(lambda: own[()], [])
         return self.known[key]
 
     def _append(self, operation: Callable[..., Values], arguments: list[int]) -> int:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from flm.domains import Box
 from flm.language.arguments import Jet, Reference, Residual, unique_jets
@@ -93,7 +94,7 @@ class Evolution:
         return list(dict.fromkeys(reference for r in self.equations for reference in r.references))
 
     @cached_property
-    def _program(self) -> Callable[..., Sequence[Values]]:
+    def _program(self) -> Callable[..., Sequence[npt.ArrayLike]]:
         """All equations with a time derivative as one function of their references."""
         places = [[self._references.index(reference) for reference in r.references] for r in self.equations]
         each = lambda *values: [

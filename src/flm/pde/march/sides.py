@@ -73,7 +73,7 @@ def _sides_of(problem: PDE, block: Block, space: tuple[int, ...]) -> list[Side]:
             )
         points = problem.domain.interior(PROBES, seed=3, warp=False)
         points[:, axis] = place.pinned[axis]
-        given = affine_in_one(place.residual, points, problem, np.broadcast_to(place.normal, points.shape))
+        given = affine_in_one(block.residual, points, problem, np.broadcast_to(place.normal, points.shape))
         if given is None or not given.even or sum(given.alpha) != given.alpha[axis]:
             raise Unfit(f"the condition on {block.name} must fix one unknown or one normal derivative")
         end = int(place.pinned[axis] == bounds[axis, 1])

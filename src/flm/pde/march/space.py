@@ -63,9 +63,7 @@ class Space:
     # --- sizes -----------------------------------------------------------------------------------------------------
 
     def _squares(self, coefficients: np.ndarray) -> np.ndarray:
-        if np.iscomplexobj(coefficients):
-            return self.weights * (coefficients.real**2 + coefficients.imag**2)
-        return self.weights * coefficients**2
+        return self.weights * (np.real(coefficients) ** 2 + np.imag(coefficients) ** 2)
 
     def norms(self, coefficients: np.ndarray) -> np.ndarray:
         """Root mean squares of functions (..., *shape)."""
@@ -109,7 +107,7 @@ class Space:
             wide[_along(axis, slice(kind == SINE, cut + 1))] = found
             wide[inner] *= 0.5
             if (kind == SINE) == (alpha[j] % 2 == 0):
-                wide[inner] = scipy.fft.dst(wide[inner], type=1, axis=axis)
+                wide[inner] = np.asarray(scipy.fft.dst(wide[inner], type=1, axis=axis))
                 wide[_along(axis, 0)] = 0.0
             else:
                 wide = np.asarray(scipy.fft.dct(wide, type=1, axis=axis, overwrite_x=True))
