@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -31,18 +30,14 @@ _PLAIN: dict[str, Callable[..., Values]] = {
 _NESTED = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # where a call keeps the program that it calls
 
 
-class Step(NamedTuple):
-    """An operation, and the places of its arguments among constants, inputs and the results of earlier steps."""
-
-    operation: Callable[..., Values]
-    arguments: list[int]
-
-
 class Program:
-    """A flat list of NumPy operations in which nothing is computed twice."""
+    """A flat list of NumPy operations in which nothing is computed twice.
+
+    A step has the places of its arguments among the inputs and the results of the steps before it.
+    """
 
     def __init__(self, count: int):
-        self.count, self.steps, self.outputs = count, list[Step](), list[int]()
+        self.count, self.steps, self.outputs = count, list[tuple[Callable[..., Values], list[int]]](), list[int]()
         self.known: dict[tuple[object, ...], int] = {}
 
     def add(self, jaxpr: Jaxpr, consts: Sequence[Values], places: Sequence[int]) -> list[int]:
@@ -78,7 +73,7 @@ class Program:
         return self.known[key]
 
     def _append(self, operation: Callable[..., Values], arguments: list[int]) -> int:
-        self.steps.append(Step(operation, arguments))
+        self.steps.append((operation, arguments))
         return self.count + len(self.steps) - 1
 
     def __call__(self, *values: Values) -> list[Values]:
