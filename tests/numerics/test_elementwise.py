@@ -15,6 +15,8 @@ from flm.numerics.elementwise import as_numpy
         lambda u, v: jnp.where(u > v, jnp.tanh(u), jnp.exp(-v)) + jnp.maximum(u, v),
         lambda u, v: jax.nn.sigmoid(u) * jnp.hypot(u, v) + jnp.sqrt(u) ** 1.5 + jnp.arctan2(u, v),
         lambda u, v: jnp.real((u + 1j * v) * abs(u + 1j * v) ** 2),
+        lambda u, v: jnp.imag(jnp.sqrt(jnp.complex128(u - 3.0)) + 1j * v),
+        lambda u, v: jnp.asarray(1.234567891234) * u - jnp.asarray(1.234567895678) * v,
         lambda u, v: 2.0,
     ],
 )
@@ -23,10 +25,17 @@ def test_programs_agree_with_jax(function):
     program = as_numpy(function, 2)
     assert program is not None
     np.testing.assert_allclose(
-        np.broadcast_to(program(u, v), u.shape), jnp.broadcast_to(function(u, v), u.shape), rtol=1e-13
+        np.broadcast_to(program(u, v)[0], u.shape), jnp.broadcast_to(function(u, v), u.shape), rtol=1e-13
     )
 
 
 def test_what_is_not_elementwise_has_no_program():
     assert as_numpy(lambda u: jnp.sum(jnp.arange(3.0)) * u, 1) is None
     assert as_numpy(lambda u: np.sin(u), 1) is None
+
+
+def test_what_several_functions_share_is_computed_once():
+    wave = lambda u, v: jnp.exp(u) * (u + 1j * v)
+    program = as_numpy(lambda u, v: [jnp.real(wave(u, v)), jnp.imag(wave(u, v))], 2)
+    alone = as_numpy(lambda u, v: jnp.real(wave(u, v)), 2)
+    assert len(program.steps) == len(alone.steps) + 1

@@ -6,6 +6,7 @@ and derivatives are evaluated in this form. Handed over, a window is a Fourier s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial, reduce
 from operator import add
 from typing import Any
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from flm.domains import AbstractDomain, Box
 from flm.models.base import InputMap
@@ -97,7 +99,8 @@ class MarchedFLM(AbstractPieces):
 
     def _jets(self, points: np.ndarray, orders: Orders) -> np.ndarray:
         """All points of a window at once, (A, P, outputs)."""
-        edges, out = np.asarray(self.edges), np.zeros((len(orders), len(points), self.num_outputs))
+        edges, bounds = np.asarray(self.edges), np.asarray(self.bounds)
+        out = np.zeros((len(orders), len(points), self.num_outputs))
         place = np.clip(np.searchsorted(edges, points[:, self.time], side="left") - 1, 0, self.num_pieces - 1)
         space = np.delete(points, self.time, axis=1)
         for w in np.unique(place):
@@ -105,27 +108,18 @@ class MarchedFLM(AbstractPieces):
             width, block = edges[w + 1] - edges[w], np.asarray(self.coefficients[w])
             z = 2 * (points[rows, self.time] - edges[w]) / width - 1
             for a, alpha in enumerate(orders):
-                along = [order for j, order in enumerate(alpha) if j != self.time]
+                along = np.delete(alpha, self.time)
                 times = legendre.table(z, len(block), alpha[self.time]) * (2 / width) ** alpha[self.time]
                 tables = [
-                    wave_table(kind, space[rows, j], bounds, n, order)
-                    for j, (kind, bounds, n, order) in enumerate(
-                        zip(self.kinds, np.asarray(self.bounds), block.shape[2:], along, strict=True)
-                    )
+                    wave_table(kind, space[rows, j], bounds[j], block.shape[j + 2], along[j])
+                    for j, kind in enumerate(self.kinds)
                 ]
-                out[a, rows] = _contracted(block, times, tables) + self._lifted(space[rows], alpha[self.time], along)
-        return out
-
-    def _lifted(self, space: np.ndarray, order_in_time: int, along: list[int]) -> np.ndarray:
-        out = np.zeros((len(space), self.num_outputs))
-        if order_in_time or np.count_nonzero(along) > 1 or not np.any(self.lift):
-            return out
-        for j, (low, high) in enumerate(np.asarray(self.bounds)):
-            if sum(along) == along[j]:
-                for k in range(self.num_outputs):
-                    polynomial = np.polynomial.Polynomial(np.asarray(self.lift)[k, j])
-                    polynomial = polynomial.deriv(along[j]) if along[j] else polynomial
-                    out[:, k] += polynomial((space[:, j] - low) / (high - low)) / (high - low) ** along[j]
+                out[a, rows] = _contracted(block, times, tables)
+        if np.any(self.lift):
+            for own, alpha in zip(out, orders, strict=True):
+                if alpha[self.time] == 0:
+                    along, x = [*alpha[: self.time], *alpha[self.time + 1 :]], list(space.T)
+                    own += np.stack([lift_jet(lift, bounds, along, x) for lift in np.asarray(self.lift)], axis=-1)
         return out
 
     # --- as waves --------------------------------------------------------------------------------------------------
@@ -145,17 +139,25 @@ class MarchedFLM(AbstractPieces):
 
     def _lift_series(self, gap: float) -> PhaseSeries:
         """The lift, one polynomial along each axis, as waves of twice the width."""
-        m, nodes = len(self.kinds) + 1, legendre.gauss(3)[0]
-        parts = []
+        m, nodes, parts = len(self.kinds) + 1, legendre.gauss(3)[0], []
+        to_legendre = np.linalg.solve(legendre.values(nodes, 3), ((nodes + 1) / 2)[:, None] ** np.arange(3))
         for j, (low, high) in enumerate(np.asarray(self.bounds)):
-            powers = ((nodes + 1) / 2)[:, None] ** np.arange(3)
-            polynomial = np.linalg.solve(legendre.values(nodes, 3), powers @ np.asarray(self.lift)[:, j].T)
             place = j + (j >= self.time)
-            others = tuple(i for i in range(m) if i != place)
-            waves = np.expand_dims(export(polynomial, (0,), gap), others)
+            waves = export(to_legendre @ np.asarray(self.lift)[:, j].T, (0,), gap)
+            waves = np.expand_dims(waves, tuple(i for i in range(m) if i != place))
             lines = [Line("waves", (low + high) / 2 if i == place else 0.0, PERIOD * (high - low)) for i in range(m)]
             parts.append(to_series(waves, lines, self.map.axes))
         return reduce(add, parts)
+
+
+def lift_jet(lift: ArrayLike, bounds: ArrayLike, alpha: Sequence[int], coordinates: Sequence[np.ndarray]) -> np.ndarray:
+    """A derivative of Σ_j c_j0 + c_j1 ξ_j + c_j2 ξ_j², ξ_j = (x_j − low) / width, with c (d, 3), at one array per axis."""
+    total = np.zeros(np.broadcast_shapes(*map(np.shape, coordinates)))
+    for own, (low, high), order, x in zip(np.asarray(lift), np.asarray(bounds), alpha, coordinates, strict=True):
+        if sum(alpha) == order:
+            slope = np.polynomial.polynomial.polyder(own, order) / (high - low) ** order
+            total = total + np.polynomial.polynomial.polyval((x - low) / (high - low), slope)
+    return total
 
 
 def wave_table(kind: str, x: np.ndarray, bounds: np.ndarray, count: int, order: int) -> np.ndarray:
@@ -173,22 +175,18 @@ def wave_table(kind: str, x: np.ndarray, bounds: np.ndarray, count: int, order: 
 def _contracted(block: np.ndarray, times: np.ndarray, tables: list[np.ndarray]) -> np.ndarray:
     """Coefficients (K, outputs, n_1, ...) at points whose functions of time (P, K) and of space (P, n_j) are given."""
     distinct, which = np.unique(times, axis=0, return_inverse=True)
-    out = np.empty((len(times), block.shape[1]))
     if len(distinct) * MANY > len(times):  # nearly every point has its own time
-        for k in range(block.shape[1]):
-            found = np.moveaxis(block[:, k], 0, -1)  # (n_1, ..., K)
-            found = np.tensordot(tables[0], found, (1, 0))
-            for table in tables[1:]:
-                found = np.einsum("pn,pn...->p...", table, found)
-            out[:, k] = np.sum(found * times, axis=1)
-        return out
+        found = np.tensordot(tables[0], np.moveaxis(block, 0, -1), (1, 1))  # (P, outputs, n_2, ..., K)
+        for table in (*tables[1:], times):
+            found = np.einsum("pn,pkn...->pk...", table, found)
+        return found
+    out = np.empty((len(times), block.shape[1]))
     for i, row in enumerate(distinct):
-        rows, now = np.flatnonzero(which == i), np.tensordot(row, block, (0, 0))  # (outputs, n_1, ...)
-        for k, own in enumerate(now):
-            found = tables[0][rows] @ own.reshape(len(own), -1)
-            for table in tables[1:]:
-                found = np.einsum("pn,pnr->pr", table[rows], found.reshape(len(rows), table.shape[1], -1))
-            out[rows, k] = found[:, 0]
+        rows = np.flatnonzero(which == i)
+        found = np.tensordot(tables[0][rows], np.tensordot(row, block, 1), (1, 1))
+        for table in tables[1:]:
+            found = np.einsum("pn,pkn...->pk...", table[rows], found)
+        out[rows] = found
     return out
 
 

@@ -8,16 +8,18 @@ from functools import reduce
 import jax
 import numpy as np
 import scipy.special
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 Values = float | np.ndarray
 _PLAIN: dict[str, Callable[..., Values]] = {
     **{
         name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log")
     },
-    **{name: getattr(np, name) for name in ("log1p", "sqrt", "cbrt", "square", "abs", "sign", "floor", "ceil", "real")},
+    **{name: getattr(np, name) for name in ("log1p", "sqrt", "cbrt", "square", "sign", "floor", "ceil", "real")},
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
+    "abs": lambda a: np.sqrt(a.real**2 + a.imag**2) if np.iscomplexobj(a) else np.abs(a),  # np.abs guards against overflow
     "imag": np.imag, "conj": np.conj, "neg": np.negative, "rsqrt": lambda a: 1 / np.sqrt(a), "copy": lambda a: a,
+    "broadcast_in_dim": lambda a: a, "stop_gradient": lambda a: a,
     "erf": scipy.special.erf, "logistic": scipy.special.expit, "is_finite": np.isfinite, "not": np.logical_not,
     "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power,
     "max": np.maximum, "min": np.minimum, "atan2": np.arctan2, "complex": lambda a, b: a + 1j * b,
@@ -28,56 +30,89 @@ _PLAIN: dict[str, Callable[..., Values]] = {
 _NESTED = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # where a call keeps the program that it calls
 
 
-def as_numpy(function: Callable[..., object], count: int) -> Callable[..., Values] | None:
+class Program:
+    """A flat list of NumPy operations in which nothing is computed twice.
+
+    A step has the places of its arguments among the inputs and the results of the steps before it.
+    """
+
+    def __init__(self, count: int):
+        self.count, self.steps, self.outputs = count, list[tuple[Callable[..., Values], list[int]]](), list[int]()
+        self.known: dict[tuple[object, ...], int] = {}
+
+    def add(self, jaxpr: Jaxpr, consts: Sequence[Values], places: Sequence[int]) -> list[int]:
+        """Append a traced program whose inputs have these places; where its outputs are."""
+        own = dict(zip(jaxpr.invars, places, strict=True))
+        own.update((v, self._constant(value)) for v, value in zip(jaxpr.constvars, consts, strict=True))
+        read = lambda v: self._constant(v.val) if isinstance(v, Literal) else own[v]
+        # Sums and products turn real numbers into complex ones as they go; no other operation does.
+        others = [e.invars for e in jaxpr.eqns if e.primitive.name not in ("add", "sub", "mul")]
+        exact = {id(v) for variables in (*others, jaxpr.outvars) for v in variables}
+        for equation in jaxpr.eqns:
+            given = [read(v) for v in equation.invars]
+            inner = next((v for name in _NESTED if isinstance(v := equation.params.get(name), ClosedJaxpr)), None)
+            if inner is not None:
+                found = self.add(inner.jaxpr, inner.consts, given)
+            elif _widens(equation) and id(equation.outvars[0]) not in exact:
+                found = given
+            else:
+                if any(getattr(v.aval, "shape", ()) for v in equation.outvars):
+                    raise LookupError("an operation on whole arrays")
+                key = (equation.primitive.name, *map(str, equation.params.values()), *given)
+                if key not in self.known:
+                    self.known[key] = self._append(_operation(equation), given)
+                found = [self.known[key]]
+            own.update(zip(equation.outvars, found, strict=True))
+        return [read(v) for v in jaxpr.outvars]
+
+    def _constant(self, value: Values) -> int:
+        own = np.asarray(value)
+        key = ("constant", own.dtype, own.tobytes())
+        if key not in self.known:
+            self.known[key] = self._append(lambda: own[()], [])
+        return self.known[key]
+
+    def _append(self, operation: Callable[..., Values], arguments: list[int]) -> int:
+        self.steps.append((operation, arguments))
+        return self.count + len(self.steps) - 1
+
+    def __call__(self, *values: Values) -> list[Values]:
+        """All outputs for values of the inputs that broadcast together."""
+        found: list[Values] = list(values)
+        for operation, arguments in self.steps:
+            found.append(operation(*[found[i] for i in arguments]))
+        return [found[i] for i in self.outputs]
+
+
+def as_numpy(function: Callable[..., object], count: int) -> Program | None:
     """A function of so many numbers as NumPy operations on arrays; None where it has others than elementwise ones.
 
     Example:
         >>> import jax.numpy as jnp
-        >>> program = as_numpy(lambda u, x: jnp.where(x > 0, u**3, jnp.sin(u)), 2)
+        >>> program = as_numpy(lambda u, x: [jnp.where(x > 0, u**3, jnp.sin(u))], 2)
         >>> program(np.array([2.0, 3.0]), 1.0)
-        array([ 8., 27.])
+        [array([ 8., 27.])]
     """
     try:
-        closed = jax.make_jaxpr(function)(*(0.5,) * count)
-    except (TypeError, ValueError, jax.errors.JAXTypeError):
+        closed, program = jax.make_jaxpr(function)(*(0.5,) * count), Program(count)
+        program.outputs = program.add(closed.jaxpr, closed.consts, range(count))
+    except (TypeError, ValueError, LookupError, jax.errors.JAXTypeError):
         return None
-    if len(closed.jaxpr.outvars) != 1 or not _is_known(closed.jaxpr):
-        return None
-    return lambda *values: _run(closed.jaxpr, closed.consts, values)[0]
+    return program
 
 
-def _is_known(jaxpr: Jaxpr) -> bool:
-    for equation in jaxpr.eqns:
-        inner = _inner(equation.params)
-        name = equation.primitive.name
-        known = name in _PLAIN or name in ("integer_pow", "convert_element_type", "broadcast_in_dim", "stop_gradient")
-        if not (known if inner is None else _is_known(inner.jaxpr)) or any(
-            getattr(v.aval, "shape", ()) for v in equation.outvars
-        ):
-            return False
-    return True
+def _operation(equation: JaxprEqn) -> Callable[..., Values]:
+    name, params = equation.primitive.name, equation.params
+    if name == "integer_pow":
+        power = abs(params["y"])
+        raised = lambda a: reduce(np.multiply, [a] * power, 1.0) if power != 2 else np.multiply(a, a)
+        return raised if params["y"] >= 0 else lambda a: 1.0 / raised(a)
+    if name == "convert_element_type":
+        return lambda a: np.asarray(a, params["new_dtype"])
+    return _PLAIN[name]
 
 
-def _inner(params: dict[str, object]) -> ClosedJaxpr | None:
-    return next((v for name in _NESTED if isinstance(v := params.get(name), ClosedJaxpr)), None)
-
-
-def _run(jaxpr: Jaxpr, consts: Sequence[Values], values: Sequence[Values]) -> list[Values]:
-    known = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *values), strict=True))
-    read = lambda v: v.val if isinstance(v, Literal) else known[v]
-    for equation in jaxpr.eqns:
-        given, name, params = [read(v) for v in equation.invars], equation.primitive.name, equation.params
-        inner = _inner(params)
-        if inner is not None:
-            found = _run(inner.jaxpr, inner.consts, given)
-        elif name == "integer_pow":
-            power = reduce(np.multiply, [given[0]] * abs(params["y"]), 1.0)  # many times faster than np.power
-            found = [power if params["y"] >= 0 else 1.0 / power]
-        elif name == "convert_element_type":
-            found = [np.asarray(given[0], params["new_dtype"])]
-        elif name in ("broadcast_in_dim", "stop_gradient"):
-            found = given[:1]
-        else:
-            found = [_PLAIN[name](*given)]
-        known.update(zip(equation.outvars, found, strict=True))
-    return [read(v) for v in jaxpr.outvars]
+def _widens(equation: JaxprEqn) -> bool:
+    """Whether real numbers are merely turned into complex ones."""
+    params = equation.params
+    return equation.primitive.name == "convert_element_type" and np.issubdtype(params["new_dtype"], np.complexfloating)

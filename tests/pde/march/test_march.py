@@ -8,6 +8,8 @@ import pytest
 import flm
 from flm.pde.march.recognize import recognize
 from flm.pde.march.run import Run
+from flm.pde.march.space import Space
+from flm.pde.march.symbol import Dynamics
 from flm.results import Record
 
 PI = np.pi
@@ -53,7 +55,7 @@ def kuramoto_sivashinsky(end):
 @pytest.fixture(scope="module")
 def kdv():
     problem = flm.PDE(
-        flm.Box(x=(-1, 1), t=(0, 0.5)),
+        flm.Box(x=(-1, 1), t=(0, 0.35)),
         lambda u, u_t, u_x, u_xxx: u_t + u * u_x + 0.0025 * u_xxx,
         [flm.initial(lambda x: jnp.cos(PI * x)), flm.periodic("x")],
     )
@@ -70,21 +72,21 @@ def test_a_soliton_of_korteweg_and_de_vries():
         [flm.initial(lambda x: soliton(x, 0.0)), flm.periodic("x")],
         exact=soliton,
     )
-    solution = flm.solve(problem, 1e-5, method="march")
+    solution = flm.solve(problem, 1e-3, method="march")
     assert solution.converged
     assert solution.errors().relative_l2 <= solution.error_estimate
 
 
 def test_kuramoto_sivashinsky_against_etdrk4():
-    solution = flm.solve(kuramoto_sivashinsky(0.5), 1e-6, method="march")
+    solution = flm.solve(kuramoto_sivashinsky(0.4), 1e-6, method="march")
     assert solution.converged
     x = 2 * PI * np.arange(256) / 256
     reference = etdrk4(
         lambda k: 100 / 16**2 * k**2 - 100 / 16**4 * k**4,
         lambda v, k: -100 / 32 * 1j * k * np.fft.rfft(np.fft.irfft(v) ** 2),
-        np.cos(x) * (1 + np.sin(x)), 2 * PI, 0.5, 2000,
+        np.cos(x) * (1 + np.sin(x)), 2 * PI, 0.4, 1000,
     )  # fmt: skip
-    found = np.asarray(solution(x=x, t=0.5))
+    found = np.asarray(solution(x=x, t=0.4))
     assert np.linalg.norm(found - reference) < 2e-6 * np.linalg.norm(reference)
 
 
@@ -107,7 +109,7 @@ def test_the_front_of_burgers_against_cole_hopf():
 
 def test_mass_and_momentum_are_conserved(kdv):
     x = -1 + 2 * np.arange(512) / 512
-    values = np.asarray(kdv(x=x[:, None], t=np.linspace(0, 0.5, 7)))
+    values = np.asarray(kdv(x=x[:, None], t=np.linspace(0, 0.35, 7)))
     np.testing.assert_allclose(values.mean(axis=0), 0.0, atol=1e-7)
     np.testing.assert_allclose((values**2).mean(axis=0), 0.5, rtol=1e-7)
 
@@ -122,12 +124,12 @@ def test_the_charge_of_schroedinger_is_conserved_and_the_soliton_moves():
         exact={"h": lambda x, t: jnp.exp(1j * x) / jnp.cosh(x - t)},
     )
     assert problem.unknowns == ("h_re", "h_im")
-    solution = flm.solve(problem, 1e-4, method="march")
+    solution = flm.solve(problem, 1e-3, method="march")
     assert solution.converged
-    assert solution.errors().relative_l2 < 1e-4
+    assert solution.errors().relative_l2 < 1e-3
     x = -15 + 30 * np.arange(512) / 512
     charge = np.sum(np.asarray(solution(x=x[:, None], t=np.array([0.0, 0.5, 1.0]))) ** 2, axis=(0, 2))
-    np.testing.assert_allclose(charge, charge[0], rtol=1e-4)
+    np.testing.assert_allclose(charge, charge[0], rtol=1e-3)
 
 
 def flow(nu):
@@ -149,16 +151,16 @@ def flow(nu):
 
 
 def test_an_unforced_flow_keeps_its_energy_and_its_momentum_balances():
-    solution = flm.solve(flow(0.0), 1e-4, method="march")
+    solution = flm.solve(flow(0.0), 1e-3, method="march")
     assert solution.converged
     line = 2 * PI * np.arange(24) / 24
     x, y, t = np.meshgrid(line, line, [0.0, 0.25, 0.5], indexing="ij")
     u, v, p = np.moveaxis(np.asarray(solution(x=x, y=y, t=t)), -1, 0)
-    np.testing.assert_allclose(np.mean(u**2 + v**2, axis=(0, 1)), np.mean(u[..., 0] ** 2 + v[..., 0] ** 2), rtol=1e-4)
+    np.testing.assert_allclose(np.mean(u**2 + v**2, axis=(0, 1)), np.mean(u[..., 0] ** 2 + v[..., 0] ** 2), rtol=1e-3)
     assert np.abs(p.mean(axis=(0, 1))).max() < 1e-12
     at = {"x": x, "y": y, "t": t}
     balance = solution["u"].d("t")(**at) + u * solution["u"].d("x")(**at) + v * solution["u"].d("y")(**at)
-    np.testing.assert_allclose(balance, -solution["p"].d("x")(**at), atol=1e-2)
+    np.testing.assert_allclose(balance, -solution["p"].d("x")(**at), atol=3e-2)
     np.testing.assert_allclose(solution["u"].d("x")(**at), -solution["v"].d("y")(**at), atol=1e-10)
 
 
@@ -198,24 +200,63 @@ def test_the_heat_of_a_cube():
     np.testing.assert_allclose(solution(x=0.3, y=0.4, z=0.5, t=0.1), exact, rtol=1e-8)
 
 
-def test_errors_fall_with_the_tolerance_of_a_run():
-    """Time and space together: a thousandth of the tolerance is a hundredth of the error or less."""
-    evolution = recognize(flow(0.05))
-    runs = [Run(evolution, tol, 16, 10, np.inf, Record()).march().windows[-1] for tol in (1e-2, 1e-5, 1e-9)]
-    at_end = [np.tensordot(np.sqrt(2 * np.arange(10) + 1), run.coefficients, 1) for run in runs]
-    finest = runs[-1].space
-    coarse, fine = (
-        finest.norms(finest.padded(values, run.space) - at_end[-1]).max()
-        for values, run in zip(at_end[:2], runs[:2], strict=True)
+def advance(evolution, intervals, num_nodes, steps):
+    """The states at the end after equal windows on a grid of one size, in a space that holds them all."""
+    space = Space(evolution.kinds, evolution.bounds, (intervals,) * len(evolution.kinds))
+    run, dynamics = Run(evolution, 1e-13, intervals, num_nodes, np.inf, Record()), Dynamics(evolution, space)
+    states = dynamics.start()
+    run.sizes = space.norms(states)
+    h = run.whole / steps
+    for i in range(steps):
+        states = run._step(dynamics, states, run.begin + i * h, h).states[-1]
+    return space.resized((96,)).padded(states, space)
+
+
+@pytest.fixture(scope="module")
+def steep():
+    return recognize(
+        flm.PDE(
+            flm.Box(x=(0, 2 * PI), t=(0, 0.5)),
+            lambda u, u_t, u_x, u_xx: u_t + u * u_x - 0.1 * u_xx,
+            [flm.initial(lambda x: jnp.sin(x)), flm.periodic("x")],
+        )
     )
-    assert fine < 1e-2 * coarse < 1e-3
+
+
+def test_the_order_in_time_is_the_number_of_nodes(steep):
+    """Errors at the end of nonlinear flow fall as h^K at least."""
+    truth = advance(steep, 64, 10, 8)
+    errors = [np.abs(advance(steep, 64, 4, steps) - truth).max() for steps in (4, 8)]
+    assert errors[1] > 1e-9
+    assert 3.7 < np.log2(errors[0] / errors[1]) < 7
+
+
+def test_errors_in_space_fall_geometrically(steep):
+    """Twice the waves square the error: it falls faster than any power of their number."""
+    truth = advance(steep, 96, 8, 4)
+    errors = [np.abs(advance(steep, n, 8, 4) - truth).max() for n in (12, 24, 48)]
+    assert errors[1] < 0.1 * errors[0]
+    assert errors[2] / errors[1] < (errors[1] / errors[0]) ** 1.5
+
+
+def test_a_march_without_a_first_window_says_so(monkeypatch):
+    monkeypatch.setattr("flm.pde.march.run.MOST", {1: 32})
+    problem = flm.PDE(
+        flm.Box(x=(0, 1), t=(0, 1)),
+        lambda u, u_t, u_x: u_t + u * u_x,
+        [flm.initial(lambda x: jnp.exp(jnp.sin(2 * PI * x))), flm.periodic("x")],
+    )
+    solution = flm.solve(problem, 1e-9, method="march")
+    assert solution.status.word == "stopped"
+    assert solution.error_estimate == np.inf
+    assert solution.trusted_until == 0.0
 
 
 def test_chaos_is_noticed():
     """One run at 1e-2 is far off at the end (0.1 and more); the bar sees it and tightens until it is true."""
-    problem = kuramoto_sivashinsky(1.0)
+    problem = kuramoto_sivashinsky(0.9)
     solution = flm.solve(problem, 1e-2, method="march")
-    finer = flm.solve(problem, 1e-6, method="march")
+    finer = flm.solve(problem, 1e-4, method="march")
     assert solution.converged
     assert solution.errors(lambda p: np.asarray(finer(p))).relative_l2 <= solution.error_estimate
 
@@ -229,7 +270,7 @@ def test_a_march_that_is_stopped_says_how_far_it_can_be_trusted(monkeypatch, tmp
     assert solution.estimate_until <= 1e-5
     x = np.linspace(0, 6, 30)
     monkeypatch.undo()
-    truth = flm.solve(kuramoto_sivashinsky(solution.trusted_until), 1e-7, method="march")
+    truth = flm.solve(kuramoto_sivashinsky(solution.trusted_until), 1e-6, method="march")
     gap = np.asarray(solution(x=x, t=solution.trusted_until) - truth(x=x, t=solution.trusted_until))
     assert np.abs(gap).max() < 1e-3
     with pytest.warns(UserWarning, match="up to t ="):
@@ -237,7 +278,7 @@ def test_a_march_that_is_stopped_says_how_far_it_can_be_trusted(monkeypatch, tmp
 
 
 def test_answers_are_functions_like_any_other(kdv, tmp_path):
-    points = np.random.default_rng(0).uniform([-1, 0], [1, 0.5], (40, 2))
+    points = np.random.default_rng(0).uniform([-1, 0], [1, 0.35], (40, 2))
     kdv.save(tmp_path / "kdv.safetensors")
     again = flm.load(tmp_path / "kdv.safetensors")
     np.testing.assert_array_equal(again(points), kdv(points))

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import flm
+from flm.models.march import lift_jet
 from flm.pde.march.recognize import recognize
 from flm.pde.march.sides import Unfit
 
@@ -31,11 +32,13 @@ def test_kinds_of_sides_and_the_lift():
     values = [flm.dirichlet("x=0", 1.0), flm.dirichlet("x=1", 3.0)]
     found = recognize(flm.PDE(BOX, HEAT, [START, *values]))
     assert found.kinds == ("sine",)
-    np.testing.assert_allclose(found.lift.jet(0, (0,), [np.array([0.0, 0.5, 1.0])]), [1.0, 2.0, 3.0])
+    np.testing.assert_allclose(
+        lift_jet(found.lift[0], found.bounds, (0,), [np.array([0.0, 0.5, 1.0])]), [1.0, 2.0, 3.0]
+    )
     slopes = [flm.neumann("x=0", 1.0), flm.neumann("x=1", 2.0)]  # outward
     found = recognize(flm.PDE(BOX, HEAT, [START, *slopes]))
     assert found.kinds == ("cosine",)
-    np.testing.assert_allclose(found.lift.jet(0, (1,), [np.array([0.0, 1.0])]), [-1.0, 2.0])
+    np.testing.assert_allclose(lift_jet(found.lift[0], found.bounds, (1,), [np.array([0.0, 1.0])]), [-1.0, 2.0])
 
 
 def test_a_mass_that_depends_on_place():

@@ -9,7 +9,6 @@ Nodes are Chebyshev–Lobatto points, so that a window holds its own start and e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -18,93 +17,74 @@ from flm.series import legendre
 
 STIFF = 40.0  # |z| from which the closed form of the weights loses no digits; below, 40 Gauss nodes integrate exactly
 GAUSS = 40
-CACHED = 6  # tables of weights that are kept: steps double and halve
+CACHED = 6  # propagators that are kept: steps double and halve
 
 
-@dataclass
 class Collocation:
-    """Nodes, weights and what follows from them for one number of nodes.
+    """Nodes, weights and what follows from them for one number of nodes, which is the order in time."""
 
-    Args:
-        num_nodes: of a window, start and end included; the order in time.
-    """
-
-    num_nodes: int
-    tables: dict[tuple[int, float], Propagator] = field(default_factory=dict)
-
-    @cached_property
-    def nodes(self) -> np.ndarray:
-        """s_m, increasing from 0 to 1."""
-        return (1 - np.cos(np.pi * np.arange(self.num_nodes) / (self.num_nodes - 1))) / 2
-
-    @cached_property
-    def to_legendre(self) -> np.ndarray:
-        """From values at the nodes to coefficients of orthonormal Legendre functions on the window."""
-        return np.linalg.inv(legendre.values(2 * self.nodes - 1, self.num_nodes))
+    def __init__(self, num_nodes: int):
+        self.num_nodes = num_nodes
+        self.nodes = (1 - np.cos(np.pi * np.arange(num_nodes) / (num_nodes - 1))) / 2
+        # From values at the nodes to coefficients of orthonormal Legendre functions on the window.
+        self.to_legendre = np.linalg.inv(legendre.values(2 * self.nodes - 1, num_nodes))
+        self.halves = self.at(self.nodes / 2), self.at((1 + self.nodes) / 2)
+        self.propagators: dict[tuple[int, float], Propagator] = {}
 
     def at(self, s: np.ndarray) -> np.ndarray:
         """ℓ_j(s), (len(s), K): from values at the nodes to values of their polynomial elsewhere."""
-        return legendre.values(2 * np.asarray(s) - 1, self.num_nodes) @ self.to_legendre
-
-    @cached_property
-    def halves(self) -> tuple[np.ndarray, np.ndarray]:
-        """From values at the nodes to those at the nodes of the first and of the second half of the window."""
-        return self.at(self.nodes / 2), self.at((1 + self.nodes) / 2)
+        return legendre.values(2 * s - 1, self.num_nodes) @ self.to_legendre
 
     def last(self, values: np.ndarray) -> np.ndarray:
         """The last two coefficients in time, of values (K, ...): what the polynomial leaves out is of their size."""
         return np.tensordot(self.to_legendre[-2:], values, (1, 0))
 
     def propagator(self, rates: np.ndarray, step: float) -> Propagator:
-        """Exponentials and weights for rates λ and a step h; some tables are kept."""
+        """Exponentials and weights for rates λ and a step h; some are kept."""
         key = (id(rates), step)
-        if key not in self.tables:
-            while len(self.tables) >= CACHED:
-                self.tables.pop(next(iter(self.tables)))
-            self.tables[key] = self._propagator(rates, step)
-        self.tables[key] = self.tables.pop(key)  # the last one used goes last
-        return self.tables[key]
+        found = self.propagators.pop(key, None) or Propagator(self, rates, step)
+        self.propagators[key] = found  # the last one used goes last
+        if len(self.propagators) > CACHED:
+            self.propagators.pop(next(iter(self.propagators)))
+        return found
 
-    def _propagator(self, rates: np.ndarray, step: float) -> Propagator:
-        z, place = np.unique(step * rates, return_inverse=True)
-        place = place.reshape(rates.shape)
-        exponentials = np.exp(self.nodes[:, None] * z)
-        weights = np.zeros((self.num_nodes, self.num_nodes, len(z)), z.dtype)
-        stiff = np.abs(z) > STIFF
-        weights[:, :, stiff], weights[:, :, ~stiff] = self._stiff(z[stiff]), self._mild(z[~stiff])
-        return Propagator(rates, exponentials[:, place], step * weights[:, :, place])
-
-    def _mild(self, z: np.ndarray) -> np.ndarray:
-        """The integrals by Gauss's rule on [0, s_m]."""
+    def weights(self, z: np.ndarray) -> np.ndarray:
+        """w_mj(z), (len(z), K, K)."""
+        out, stiff = np.zeros((len(z), self.num_nodes, self.num_nodes), z.dtype), np.abs(z) > STIFF
         x, g = legendre.gauss(GAUSS)
-        out = np.zeros((self.num_nodes, self.num_nodes, len(z)), z.dtype)
         for m, s in enumerate(self.nodes[1:], 1):
             there = s * (x + 1) / 2
-            out[m] = s * (g[:, None] * self.at(there)).T @ np.exp((s - there)[:, None] * z)
+            out[~stiff, m] = np.exp(np.multiply.outer(z[~stiff], s - there)) @ (s * g[:, None] * self.at(there))
+        # q' − zq = ℓ_j has the polynomial solution q = −Σ_i ℓ_j^(i) / z^(i+1); the weight is q(s_m) − e^{z s_m} q(0).
+        large = z[stiff, None, None]
+        q = np.zeros((len(large), self.num_nodes, self.num_nodes), z.dtype)
+        for i in range(self.num_nodes):
+            q -= 2.0**i * legendre.table(2 * self.nodes - 1, self.num_nodes, i) @ self.to_legendre / large ** (i + 1)
+        out[stiff] = q - np.exp(large * self.nodes[:, None]) * q[:, :1]
         return out
 
-    def _stiff(self, z: np.ndarray) -> np.ndarray:
-        """q' − zq = ℓ_j has the polynomial solution q = −Σ_i ℓ_j^(i) / z^(i+1); the weight is q(s_m) − e^{z s_m} q(0)."""
-        ends = 2 * self.nodes - 1
-        q = np.zeros((self.num_nodes, self.num_nodes, len(z)), z.dtype)
-        for i in range(self.num_nodes):
-            derivative = 2.0**i * legendre.table(ends, self.num_nodes, i) @ self.to_legendre
-            q -= derivative[:, :, None] / z ** (i + 1)
-        return q - np.exp(self.nodes[:, None] * z)[:, None] * q[:1]
 
-
-@dataclass(frozen=True)
 class Propagator:
-    """e^{z s_m}, (K, ...), and h w_mj(z), (K, K, ...), for all rates of a symbol; the rates keep their identity alive."""
+    """e^{z s_m}, (K, ...), and, once they are asked for, h w_mj(z), (..., K, K), for all rates of a symbol."""
 
-    rates: np.ndarray
-    exponentials: np.ndarray
-    weights: np.ndarray
+    def __init__(self, rule: Collocation, rates: np.ndarray, step: float):
+        self.rule, self.rates, self.step = rule, rates, step  # the rates keep their identity alive
+        self.exponentials = np.exp(np.multiply.outer(step * rule.nodes, rates))
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Step times w_mj(hλ), once for equal rates."""
+        z, place = np.unique(self.step * self.rates, return_inverse=True)
+        return self.step * self.rule.weights(z)[place.reshape(self.rates.shape)]
 
     def __call__(self, start: np.ndarray, forcing: np.ndarray | None) -> np.ndarray:
         """u at the nodes, (K, ...), from u at the start and N at the nodes."""
         out = self.exponentials * start
         if forcing is not None:
-            for j, own in enumerate(forcing):
-                out = out + self.weights[:, j] * own
+            columns = np.ascontiguousarray(np.moveaxis(forcing, 0, -1))[..., None]
+            if np.iscomplexobj(columns) and not np.iscomplexobj(self.weights):  # real and imaginary parts side by side
+                found = np.ascontiguousarray(self.weights @ columns.view(float)).view(complex)
+            else:
+                found = self.weights @ columns
+            out += np.moveaxis(found[..., 0], -1, 0)
         return out

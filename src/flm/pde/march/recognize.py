@@ -11,16 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from flm.domains import Box
 from flm.language.arguments import Jet, Reference, Residual, unique_jets
+from flm.models.march import lift_jet
 from flm.numerics.elementwise import Values, as_numpy
-from flm.pde.march.sides import SAME, Lift, Unfit, read_sides
+from flm.pde.march.sides import PROBES, SAME, Unfit, affine_in_one, read_sides
 from flm.pde.problem import PDE
-
-PROBES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class Evolution:
     time: int
     space: tuple[int, ...]
     kinds: tuple[str, ...]
-    lift: Lift
+    lift: np.ndarray
     states: tuple[tuple[int, int], ...]
     algebraic: tuple[int, ...]
     equations: tuple[Residual, ...]
@@ -71,49 +72,58 @@ class Evolution:
         """The space part of a jet's orders."""
         return tuple(jet[1][j] for j in self.space)
 
+    def lifted(self, jet: Jet, mesh: Sequence[np.ndarray]) -> np.ndarray | float:
+        """The lift's share of a jet at one array per space axis."""
+        return lift_jet(self.lift[jet[0]], self.bounds, self.along_space(jet), mesh) * (jet[1][self.time] == 0)
+
     @cached_property
     def passed(self) -> tuple[Jet, ...]:
         """The jets whose values the rates take: with a lift, those of L too."""
-        return (*self.evaluated, *(self.linear if self.lift else ()))
+        return (*self.evaluated, *(self.linear if self.lift.any() else ()))
 
     @cached_property
     def is_forced(self) -> bool:
         """Whether there is anything beside L."""
-        if self.evaluated or self.lift:
+        if self.evaluated or self.lift.any():
             return True
         points = self.problem.domain.interior(PROBES, seed=4, warp=False)
         return bool(np.abs(self.rates(list(points.T), np.zeros((0, PROBES)))).max() > 0)
 
     @cached_property
-    def _programs(self) -> list[Callable[..., Values]]:
-        return [as_numpy(r.function, len(r.references)) or _eager(r) for r in self.equations]
+    def _references(self) -> list[Reference]:
+        return list(dict.fromkeys(reference for r in self.equations for reference in r.references))
+
+    @cached_property
+    def _program(self) -> Callable[..., Sequence[npt.ArrayLike]]:
+        """All equations with a time derivative as one function of their references."""
+        places = [[self._references.index(reference) for reference in r.references] for r in self.equations]
+        each = lambda *values: [
+            r.function(*(values[i] for i in own)) for r, own in zip(self.equations, places, strict=True)
+        ]
+        # A function of more than elementwise operations is called as it stands.
+        return as_numpy(each, len(self._references)) or (lambda *values: each(*np.broadcast_arrays(*values)))
 
     def rates(self, coordinates: Sequence[Values], values: np.ndarray) -> np.ndarray:
-        """N, (E, ...): the mass matrix's inverse times the residuals without L.
-
-        Args:
-            coordinates: one array per axis of the problem, which broadcast together.
-            values: of the passed jets, (A, ...).
-        """
-        tops = [self._top(i) for i in self.tops]
+        """N, (E, ...): the mass matrix's inverse times the residuals without L, from coordinates and passed jets (A, ...)."""
         shape = np.broadcast_shapes(*(np.shape(c) for c in coordinates), values.shape[1:])
-
-        def rows(unit: int | None) -> np.ndarray:
-            given = dict(zip(self.passed, values, strict=True)) | ({} if unit is None else {tops[unit]: 1.0})
-            found = [
-                program(*(self._argument(r, coordinates, given) for r in residual.references))
-                for program, residual in zip(self._programs, self.equations, strict=True)
-            ]
-            return np.stack([np.broadcast_to(np.asarray(f), shape) for f in found])
-
+        given: dict[Jet, Values] = dict(zip(self.passed, values, strict=True))
         with np.errstate(all="ignore"):  # a window that overflows is rejected
-            base = rows(None)
+            base = self._residuals(coordinates, given, shape)
             if self.inverse is not None:
-                return -np.tensordot(self.inverse, base, (1, 0))
-            mass = np.stack([rows(i) - base for i in range(len(tops))], axis=1)  # (E, E, ...)
+                return np.einsum("ij,j...->i...", -self.inverse, base)
+            moved = [self._residuals(coordinates, {**given, self._top(i): 1.0}, shape) for i in self.tops]
+        mass = np.stack([rows - base for rows in moved], axis=1)  # (E, E, ...)
         return -np.moveaxis(
             np.linalg.solve(np.moveaxis(mass, (0, 1), (-2, -1)), np.moveaxis(base, 0, -1)[..., None])[..., 0], -1, 0
         )
+
+    def _residuals(self, coordinates: Sequence[Values], given: dict[Jet, Values], shape: tuple[int, ...]) -> np.ndarray:
+        """The equations with a time derivative, (E, ...); jets that are not given are zero."""
+        found = self._program(*(self._argument(r, coordinates, given) for r in self._references))
+        out = np.empty((len(found), *shape))
+        for row, values in zip(out, found, strict=True):
+            row[...] = values
+        return out
 
     def _argument(self, reference: Reference, coordinates: Sequence[Values], given: dict[Jet, Values]) -> Values:
         if reference.kind == "axis":
@@ -125,11 +135,6 @@ class Evolution:
     def _top(self, state: int) -> Jet:
         k, d = self.states[state]
         return k, tuple((d + 1) * (j == self.time) for j in range(len(self.problem.axes)))
-
-
-def _eager(residual: Residual) -> Callable[..., Values]:
-    """A function that is more than elementwise operations, as it stands."""
-    return lambda *values: np.asarray(residual.function(*np.broadcast_arrays(*values)))
 
 
 def recognize(problem: PDE) -> Evolution:
@@ -156,18 +161,18 @@ def recognize(problem: PDE) -> Evolution:
     for k, alpha in jets:
         if order[k] and alpha[time] == order[k] and sum(alpha) > alpha[time]:
             raise Unfit(f"the highest time derivative of {problem.unknowns[k]} must not be differentiated in space")
-    highest = np.array(
-        [[max([alpha[j] for k, alpha in jets if k == u], default=0) for j in space] for u in unknowns], int
-    )
+    highest = np.zeros((len(unknowns), len(space)), int)
+    for k, alpha in jets:
+        highest[k] = np.maximum(highest[k], [alpha[j] for j in space])
     kinds, lift = read_sides(problem, space, highest)
     slopes = _slopes(problem, moving, tops)
-    others = [jet for jet in jets if jet not in tops]
-    linear = {jet: row[:, 0] for jet, row in slopes.by_jet.items() if np.ptp(row, axis=1).max() <= SAME * slopes.size}
+    size = max([float(np.abs(row).max()) for row in slopes.by_jet.values()], default=1.0)
     odd = lambda jet: any(jet[1][j] % 2 for j, kind in zip(space, kinds, strict=True) if kind != "fourier")
-    linear = {jet: row for jet, row in linear.items() if not odd(jet)}
+    even = {jet: row for jet, row in slopes.by_jet.items() if not odd(jet)}
+    linear = {jet: row[:, 0] for jet, row in even.items() if np.ptp(row, axis=1).max() <= SAME * size}
     evolution = Evolution(
         problem, time, space, kinds, lift, states, algebraic, tuple(moving), slopes.inverse, linear,
-        _constraints(problem, still, time), tuple(jet for jet in others if jet not in linear and jet in slopes.by_jet),
+        _constraints(problem, still, time), tuple(jet for jet in slopes.by_jet if jet not in linear),
         _starts(problem, states, time),
     )  # fmt: skip
     if algebraic and set(kinds) != {"fourier"}:
@@ -175,61 +180,57 @@ def recognize(problem: PDE) -> Evolution:
     return evolution
 
 
-@dataclass(frozen=True)
-class Slopes:
+def _probe(problem: PDE, residuals: Sequence[Residual]) -> np.ndarray:
+    """Slopes of residuals by their unique jets at three random states and random points, (3, residuals, jets, PROBES)."""
+    points, rng, jets = (
+        problem.domain.interior(PROBES, seed=4, warp=False),
+        np.random.default_rng(5),
+        unique_jets(residuals),
+    )
+    out = np.zeros((3, len(residuals), len(jets), PROBES))
+    for table in out:
+        states = 1 + 0.5 * rng.uniform(-1, 1, (len(jets), PROBES))
+        for rows, residual in zip(table, residuals, strict=True):
+            places = [jets.index(jet) for jet in residual.jets]
+            rows[places] = residual.linearize(points, states[places], problem.parameter_start).by_jet
+    return out
+
+
+class Slopes(NamedTuple):
     """By jet the slopes of the rates at all probes, (E, probes); the mass matrix's inverse where that is constant."""
 
     by_jet: dict[Jet, np.ndarray]
     inverse: np.ndarray | None
-    size: float
 
 
 def _slopes(problem: PDE, moving: Sequence[Residual], tops: Sequence[Jet]) -> Slopes:
-    points, rng = problem.domain.interior(PROBES, seed=4, warp=False), np.random.default_rng(5)
-    jets = unique_jets(moving)
-    states = [dict(zip(jets, 1 + 0.5 * rng.uniform(-1, 1, (len(jets), PROBES)), strict=True)) for _ in range(3)]
-    by_state = []
-    for state in states:
-        table = np.zeros((len(moving), len(jets), PROBES))
-        for i, r in enumerate(moving):
-            rows = r.linearize(points, np.stack([state[jet] for jet in r.jets]), problem.parameter_start).by_jet
-            for jet, row in zip(r.jets, rows, strict=True):
-                table[i, jets.index(jet)] = row
-        by_state.append(table)
-    places = [jets.index(top) for top in tops]
-    mass = by_state[0][:, places]  # (E, E, probes)
-    if any(np.abs(table[:, places] - mass).max() > SAME * np.abs(mass).max() for table in by_state[1:]):
+    jets, table = unique_jets(moving), _probe(problem, moving)
+    mass = table[:, :, [jets.index(top) for top in tops]]  # (3, E, E, probes)
+    size = np.abs(mass).max()
+    if np.ptp(mass, axis=0).max() > SAME * size:
         raise Unfit(
             "the equations must be affine in the highest time derivatives, with factors that depend on x and t alone"
         )
-    matrices = np.moveaxis(mass, -1, 0)
+    matrices = np.moveaxis(mass[0], -1, 0)
     if not np.isfinite(matrices).all() or np.linalg.cond(matrices).max() > 1e10:
         raise Unfit("the equations must determine the highest time derivative of each unknown")
     inverses = np.linalg.inv(matrices)
-    rates = np.concatenate([-np.einsum("pij,jap->iap", inverses, table) for table in by_state], axis=-1)
-    constant = np.ptp(mass, axis=-1).max() <= SAME * np.abs(mass).max()
+    rates = np.concatenate(list(-np.einsum("pij,sjap->siap", inverses, table)), axis=-1)
+    constant = np.ptp(matrices, axis=0).max() <= SAME * size
     by_jet = {jet: rates[:, a] for a, jet in enumerate(jets) if jet not in tops}
-    size = max([float(np.abs(row).max()) for row in by_jet.values()], default=1.0)
-    return Slopes(by_jet, inverses[0] if constant else None, size)
+    return Slopes(by_jet, inverses[0] if constant else None)
 
 
 def _constraints(problem: PDE, still: Sequence[Residual], time: int) -> dict[Jet, np.ndarray]:
     """The equations without a time derivative: linear, of constant coefficients, without a source."""
-    points, rng = problem.domain.interior(PROBES, seed=4, warp=False), np.random.default_rng(6)
-    out = {jet: np.zeros(len(still)) for jet in unique_jets(still)}
-    for i, r in enumerate(still):
-        first, second = (
-            r.linearize(points, s, problem.parameter_start) for s in 1 + rng.uniform(size=(2, len(r.jets), PROBES))
-        )
-        source = r.linearize(points, np.zeros((len(r.jets), PROBES)), problem.parameter_start).value
-        spread = np.ptp(np.concatenate([first.by_jet, second.by_jet], axis=1), axis=1).max()
-        if spread > SAME or np.abs(source).max() > SAME or any(alpha[time] for _, alpha in r.jets):
-            raise Unfit(
-                "an equation without a time derivative must be linear, of constant coefficients, without a source"
-            )
-        for jet, row in zip(r.jets, first.by_jet, strict=True):
-            out[jet][i] = row[0]
-    return out
+    points, jets = problem.domain.interior(PROBES, seed=4, warp=False), unique_jets(still)
+    at_zero = [r.linearize(points, np.zeros((len(r.jets), PROBES)), problem.parameter_start).value for r in still]
+    slopes = np.concatenate(list(_probe(problem, still)), axis=-1)
+    if still and (
+        np.ptp(slopes, axis=-1).max() > SAME or np.abs(at_zero).max() > SAME or any(a[time] for _, a in jets)
+    ):
+        raise Unfit("an equation without a time derivative must be linear, of constant coefficients, without a source")
+    return {jet: slopes[:, a, 0] for a, jet in enumerate(jets)}
 
 
 @dataclass(frozen=True)
@@ -252,18 +253,13 @@ def _starts(problem: PDE, states: tuple[tuple[int, int], ...], time: int) -> tup
     for block in problem.conditions:
         if block.kind != "initial":
             continue
-        jets, residual = block.residual.jets, block.residual
-        states_at = np.random.default_rng(8).uniform(0.5, 1.5, (2, len(jets), PROBES))
-        slopes = np.stack([residual.linearize(points, s, problem.parameter_start).by_jet for s in states_at])
-        own = np.flatnonzero(np.abs(slopes).max(axis=(0, 2)) > SAME * np.abs(slopes).max())
-        alpha = jets[own[0]][1] if len(own) == 1 else (1,) * len(problem.axes)
-        even = np.abs(slopes[1] - slopes[0]).max() <= SAME * np.abs(slopes).max()
-        if not even or sum(alpha) != alpha[time] or any(face.patches[0].keep for face in block.faces):
+        given = affine_in_one(block.residual, points, problem)
+        if given is None or sum(given.alpha) != given.alpha[time] or any(f.patches[0].keep for f in block.faces):
             raise Unfit("an initial condition must give one unknown or one of its time derivatives on all of space")
-        state = (jets[own[0]][0], alpha[time])
+        state = (given.unknown, given.alpha[time])
         if state in found:
             raise Unfit("an initial condition must give each unknown once")
-        found[state] = Start(residual, int(own[0]))
+        found[state] = Start(block.residual, given.place)
     if set(found) != set(states):
         raise Unfit("there must be an initial condition for each unknown and each time derivative but the highest")
     return tuple(found[state] for state in states)

@@ -18,11 +18,13 @@ from flm.pde.march.recognize import Evolution
 from flm.pde.march.space import Space
 from flm.pde.march.symbol import Dynamics
 from flm.results import Record
+from flm.series import legendre
 
 TICKS = 2**30  # of the whole time: windows begin and end at multiples of their length
 SHORTEST = TICKS >> 22
 FIRST = TICKS >> 4  # the first window that is tried, unless everything is linear
 SHARE = 0.1  # of the tolerance for space, and for time
+EXTRAPOLATED = 6  # coefficients in time that guess the next window: of 3 to 10, those that need the fewest sweeps
 SWEEPS, CONTRACTION, PATIENCE = 24, 0.7, 4
 NOISE, FLAT = 10.0, 3  # times the share of the tolerance for time; halvings that settle that more than that is noise
 ROUNDING = 1e-14  # relative, of one window
@@ -41,6 +43,12 @@ class Window:
     end: float
     space: Space
     coefficients: np.ndarray
+
+    def at(self, times: np.ndarray) -> np.ndarray:
+        """Coefficients in space at some times; beyond the window the polynomial goes on, with fewer coefficients."""
+        z = 2 * (times - self.begin) / (self.end - self.begin) - 1
+        kept = self.coefficients if z[-1] < 1.001 else self.coefficients[:EXTRAPOLATED]
+        return np.tensordot(legendre.values(z, len(kept)), kept, (1, 0))
 
 
 class Start(NamedTuple):
@@ -84,25 +92,15 @@ def resolve_start(evolution: Evolution, base: int, tol: float) -> Start:
 
 
 def _cut_to(space: Space, states: np.ndarray, base: int, limit: float) -> Start:
-    size = _positive(space.norms(states))
-    cut = Space(space.kinds, space.bounds, (base,) * space.num_axes)
-    beyond = lambda j, n: space.norms(
-        np.where(_beyond(space, j, Space(space.kinds, space.bounds, (n,) * space.num_axes).cuts[j]), states, 0.0)
-    )
-    intervals, left = list(cut.intervals), 0.0
-    for j in range(space.num_axes):
-        while intervals[j] < space.intervals[j] and (beyond(j, intervals[j]) / size).max() > limit:
+    size, intervals, left = _positive(space.norms(states)), [base] * space.num_axes, 0.0
+    beyond = lambda j, n: float((space.beyond(states, j, space.resized([n] * space.num_axes).cuts[j]) / size).max())
+    for j, most in enumerate(space.intervals):
+        while intervals[j] < most and beyond(j, intervals[j]) > limit:
             intervals[j] *= 2
         # The largest space cannot be seen from outside: what its second half holds bounds what it leaves out.
-        whole = intervals[j] >= space.intervals[j]
-        left = max(left, float((beyond(j, intervals[j] // 2 if whole else intervals[j]) / size).max()))
-    small = Space(space.kinds, space.bounds, tuple(intervals))
+        left = max(left, beyond(j, intervals[j] // 2 if intervals[j] >= most else intervals[j]))
+    small = space.resized(intervals)
     return Start(small, small.padded(states, space), left)
-
-
-def _beyond(space: Space, axis: int, cut: int) -> np.ndarray:
-    shape = tuple(-1 if i == axis else 1 for i in range(space.num_axes))
-    return (np.abs(space.numbers[axis]) > cut).reshape(shape)
 
 
 def _positive(sizes: np.ndarray) -> np.ndarray:
@@ -153,15 +151,9 @@ class Pace:
 
 
 class Run:
-    """A march at one tolerance.
+    """A march that aims at a relative error `tol`, from `base` intervals along each axis, in windows of `num_nodes`.
 
-    Args:
-        evolution: what evolves.
-        tol: relative L2 error that the run aims at.
-        base: the first number of intervals along each axis; it doubles.
-        num_nodes: of a window.
-        most_work: evaluations of N at grid points.
-        record: told of windows.
+    `most_work` is the limit of evaluations of N at grid points.
     """
 
     def __init__(self, evolution: Evolution, tol: float, base: int, num_nodes: int, most_work: float, record: Record):
@@ -169,6 +161,7 @@ class Run:
         self.collocation, self.most_work = Collocation(num_nodes), most_work
         self.begin, end = evolution.span
         self.whole = end - self.begin
+        self.known: Window | None = None  # N of the last window that was solved
         self.found = Trajectory(until=self.begin)
 
     def march(self) -> Trajectory:
@@ -201,7 +194,7 @@ class Run:
             self._hand_over(dynamics, states, step, t, h, 0)
             states, place = step.states[-1], place + pace.ticks
             found.until = self.begin + self.whole * place / TICKS
-            self._tell(dynamics)
+            self.record.tell("march", columns=states.size, share=place / TICKS)
             pace.lengthen(step.error, 2.0 ** (2 - self.collocation.num_nodes), place)
         return found
 
@@ -211,48 +204,46 @@ class Run:
         rough = start.left_out > SHARE * self.tol
         return "the work is too much" + (f"; the start is resolved to {start.left_out:.1e} only" if rough else "")
 
-    def _tell(self, dynamics: Dynamics) -> None:
-        columns = int(np.prod(dynamics.space.shape)) * len(self.evolution.states)
-        self.record.tell("march", columns=columns, share=(self.found.until - self.begin) / self.whole)
-
     def _step(self, dynamics: Dynamics, states: np.ndarray, t: float, h: float) -> Step | None:
         """One window by sweeps; None where they do not contract."""
-        nodes = self.collocation.nodes
-        propagate = self.collocation.propagator(dynamics.rates, h)
-        start, times = dynamics.to_eigen(states[None])[0], t + h * nodes
-        forcing = dynamics.forcing(states[None], times[:1])
-        if forcing is None:
+        times, space = t + h * self.collocation.nodes, dynamics.space
+        propagate, start = self.collocation.propagator(dynamics.rates, h), dynamics.to_eigen(states[None])[0]
+        if not dynamics.is_forced:
             return Step(dynamics.from_eigen(propagate(start, None)), None, 0.0)
-        own = np.broadcast_to(dynamics.to_eigen(forcing), (len(nodes), *states.shape))
-        found, change, target = dynamics.from_eigen(propagate(start, own)), np.inf, self._target(h)
-        points = len(nodes) * int(np.prod(dynamics.space.grid))
+        own = dynamics.to_eigen(self._guess(dynamics, states, times))
+        found, change, target = dynamics.from_eigen(propagate(start, own)), np.inf, self._allowed(h, 0.1)
+        sizes = np.maximum(self.sizes, space.norms(found[[0, -1]]).max(axis=0))
         for sweep in range(SWEEPS):
             forcing = dynamics.forcing(found, times)
-            assert forcing is not None
             own = dynamics.to_eigen(forcing)
             new = dynamics.from_eigen(propagate(start, own))
-            self.found.work += points
-            sizes = np.maximum(self.sizes, dynamics.space.norms(new).max(axis=0))
-            before, change = change, float((dynamics.space.norms(new - found).max(axis=0) / sizes).max())
+            self.found.work += len(times) * int(np.prod(space.grid))
+            before, change = change, float((space.norms(new - found).max(axis=0) / sizes).max())
             if not np.isfinite(change):
                 return None
             found, ratio = new, change / before if 0 < before < np.inf else float(change > 0)
             if change * min(ratio, 1.0) <= target * (1 - min(ratio, CONTRACTION)):
-                self.sizes = sizes
-                return Step(found, own, self._error(dynamics, own, h, sizes))
+                self.known = Window(t, t + h, space, np.tensordot(self.collocation.to_legendre, forcing, 1))
+                self.sizes = np.maximum(self.sizes, space.norms(found).max(axis=0))
+                return Step(found, own, self._error(dynamics, own, h, self.sizes))
             if sweep >= PATIENCE and ratio > CONTRACTION:
                 return None
         return None
 
-    def _target(self, h: float) -> float:
-        return max(0.1 * SHARE * self.tol * h / self.whole, ROUNDING)
+    def _guess(self, dynamics: Dynamics, states: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """N at the nodes before the first sweep: the last window's polynomial, or the value at the start."""
+        if self.known is None:
+            return np.broadcast_to(dynamics.forcing(states[None], times[:1]), (len(times), *states.shape))
+        return dynamics.space.padded(self.known.at(times), self.known.space)
 
     def _error(self, dynamics: Dynamics, forcing: np.ndarray, h: float, sizes: np.ndarray) -> float:
         """The last coefficients of N in time, damped as the window damps them, as a share of what is allowed."""
         damping = h / (1 + np.maximum(-h * np.real(dynamics.rates), 0.0))
         last = dynamics.from_eigen(self.collocation.last(forcing) * damping)
-        allowed = max(SHARE * self.tol * h / self.whole, ROUNDING)
-        return float((dynamics.space.norms(last).max(axis=0) / sizes).max()) / allowed
+        return float((dynamics.space.norms(last).max(axis=0) / sizes).max()) / self._allowed(h)
+
+    def _allowed(self, h: float, share: float = 1.0) -> float:
+        return max(share * SHARE * self.tol * h / self.whole, ROUNDING)
 
     def _wanted(self, space: Space, states: np.ndarray) -> list[int]:
         """The axes along which the last waves are too large; what the start left out counts as a floor."""

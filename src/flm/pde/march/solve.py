@@ -11,7 +11,7 @@ import numpy as np
 from flm.models.march import MarchedFLM
 from flm.pde.march.estimate import Estimated, columns, march
 from flm.pde.march.recognize import Evolution, recognize
-from flm.pde.march.run import SHARE, resolve_start
+from flm.pde.march.run import SHARE, Window, resolve_start
 from flm.pde.march.sides import Unfit
 from flm.pde.march.symbol import Dynamics
 from flm.pde.problem import PDE
@@ -38,10 +38,10 @@ def try_march(problem: PDE, tol: float, progress: Listener) -> Solution | None:
         evolution = _fitting(problem)
         if resolve_start(evolution, 32, tol).left_out > SHARE * tol:
             return None
+        stands_by = len(evolution.space) == 1
+        solution = _answer(evolution, tol, SHORT if stands_by else WORK, progress)
     except Unfit:
         return None
-    stands_by = len(evolution.space) == 1
-    solution = _answer(evolution, tol, SHORT if stands_by else WORK, progress)
     return None if stands_by and solution.status.word not in (Word.CONVERGED, Word.INTERRUPTED) else solution
 
 
@@ -56,25 +56,24 @@ def _fitting(problem: PDE) -> Evolution:
     times = first + (last - first) * np.array([0.0, 0.37])
     states = np.stack([space.padded(start.states, start.space)] * 2)
     forcing = Dynamics(evolution, space).forcing(states, times)
-    if forcing is not None:
-        size = space.norms(forcing)
-        tails = space.tails(forcing).max(axis=0)
-        if not np.isfinite(size).all():
-            raise Unfit("the right-hand side must be finite at the start")
-        least = 1e-8 * (size.max() + space.norms(states).max() / (last - first))  # N may vanish but for rounding
-        if (tails > LEAVES * size + least).any():
-            raise Unfit(
-                "the right-hand side must be smooth in the series of the sides: periodic, or even or odd about them"
-            )
+    size = space.norms(forcing)
+    if not np.isfinite(size).all():
+        raise Unfit("the right-hand side must be finite at the start")
+    least = 1e-8 * (size.max() + space.norms(states).max() / (last - first))  # N may vanish but for rounding
+    if (space.tails(forcing).max(axis=0) > LEAVES * size + least).any():
+        raise Unfit(
+            "the right-hand side must be smooth in the series of the sides: periodic, or even or odd about them"
+        )
     return evolution
 
 
 def _answer(evolution: Evolution, tol: float, most_work: float, progress: Listener) -> Solution:
     began, record, problem = time.perf_counter(), Record(progress), evolution.problem
     found = march(evolution, tol, most_work, record)
-    if not found.run.windows:
-        raise Unfit(found.run.reason or "it was interrupted before its first window")
-    verdict = _judge(found, evolution, tol)
+    if not found.run.windows:  # nothing beyond the first time
+        start, (first, last) = resolve_start(evolution, 32, tol), evolution.span
+        at_first = Dynamics(evolution, start.space).unknowns(start.states[None], np.array([first]))
+        found.run.windows.append(Window(first, last, start.space, at_first))
     return Solution(
         model=_model(found, evolution, tol),
         axes=problem.axes,
@@ -86,10 +85,7 @@ def _answer(evolution: Evolution, tol: float, most_work: float, progress: Listen
         seconds=time.perf_counter() - began,
         domain=problem.domain,
         exact=problem.exact_values if problem.exact is not None else None,
-        ending=verdict.ending,
-        error_estimate=verdict.estimate,
-        trusted_until=verdict.until,
-        estimate_until=verdict.estimate_until,
+        **_judge(found, evolution, tol)._asdict(),
     )
 
 
@@ -97,31 +93,28 @@ class Verdict(NamedTuple):
     """How a march ended, its estimate, and where it stopped before the end, how far it can be trusted."""
 
     ending: Ending
-    estimate: float
-    until: float | None = None
+    error_estimate: float
+    trusted_until: float | None = None
     estimate_until: float | None = None
 
 
 def _judge(found: Estimated, evolution: Evolution, tol: float) -> Verdict:
     """Status, estimate, and how far the answer can be trusted."""
-    bars, run, (_, last) = found.bars, found.run, evolution.span
-    ends = np.array([window.end for window in run.windows])
-    whole = len(bars) == len(ends) and not run.reason and not found.interrupted
-    if whole and bars[-1] <= tol:
-        return Verdict(Ending(Word.CONVERGED), float(bars[-1]))
-    rough = run.left_out > SHARE * tol
-    if whole and rough:
-        clause = f"stalled: the start is resolved to {run.left_out:.1e} only"
-        return Verdict(Ending(Word.STALLED, clause), float(bars[-1]))
+    bars, run, (first, last) = found.bars, found.run, evolution.span
+    if len(bars) == len(run.windows) and not run.reason and not found.interrupted:
+        if bars[-1] <= tol:
+            return Verdict(Ending(Word.CONVERGED), float(bars[-1]))
+        if run.left_out > SHARE * tol:
+            clause = f"stalled: the start is resolved to {run.left_out:.1e} only"
+            return Verdict(Ending(Word.STALLED, clause), float(bars[-1]))
     good = np.flatnonzero(bars <= tol)
-    until = float(ends[good[-1]]) if len(good) else evolution.span[0]
-    estimate = float(bars[good[-1]]) if len(good) else math.inf
-    word = Word.INTERRUPTED if found.interrupted else Word.STOPPED
+    until, estimate = (run.windows[good[-1]].end, float(bars[good[-1]])) if len(good) else (first, math.inf)
+    if found.interrupted:
+        return Verdict(Ending(Word.INTERRUPTED), math.inf, until, estimate)
     reason = run.reason or "two runs differ by more than the tolerance from there on: errors grow too fast"
     clause = f"stopped at t = {until:.6g} of {last:.6g}: {reason}"
     clause += f"; up to there the error estimate is {estimate:.1e}" if len(good) else ""
-    clause = "" if found.interrupted else clause
-    return Verdict(Ending(word, clause), math.inf, until, estimate)
+    return Verdict(Ending(Word.STOPPED, clause), math.inf, until, estimate)
 
 
 def _model(found: Estimated, evolution: Evolution, tol: float) -> MarchedFLM:
@@ -139,6 +132,6 @@ def _model(found: Estimated, evolution: Evolution, tol: float) -> MarchedFLM:
         blocks.append(block)
     edges = [found.run.windows[0].begin, *(window.end for window in found.run.windows)]
     return MarchedFLM(
-        edges, blocks, evolution.kinds, evolution.bounds, evolution.lift.coefficients, evolution.problem.axes,
+        edges, blocks, evolution.kinds, evolution.bounds, evolution.lift, evolution.problem.axes,
         evolution.time, DROPPED * tol,
     )  # fmt: skip
