@@ -19,13 +19,14 @@ import time
 from unittest import mock
 
 import numpy as np
+from collocation import collocation
 from scipy.integrate import solve_bvp
 
 import flm
 from flm import Adam, Penalty, Reduced
 from flm.paper.printed import DISKS, FIVE_STRATEGIES, FIXED_STARTS
 from flm.problems import rock_paper_scissors, rpssl
-from flm.references import collocation, pontryagin
+from flm.references import pontryagin
 
 DISK = flm.Ball((0.2, 0.2, 0.6), 0.15)
 HYPERDISK = flm.Ball((0.11, 0.11, 0.11, 0.11, 0.56), 0.045)
@@ -73,7 +74,6 @@ def disks(count):
         "tolerance 1e-8": {"tol": 1e-8},
         "tolerance 1e-5": {"tol": 1e-5},
         "N = 27, learned frequencies": {"num_subnets": 27},
-        "N = 27, lattice of fixed frequencies": {"num_subnets": 27, "method": Reduced(learn_frequencies=False)},
         "N = 27, Adam 1e-2, 1000 epochs": {"num_subnets": 27, "method": Reduced(adam=Adam())},
     }
     first = None

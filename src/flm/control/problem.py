@@ -177,16 +177,12 @@ class OptimalControl:
 
         return follow(self, self.starts.coordinates(x0), inputs)
 
-    def optimal_costs(self, x0: npt.ArrayLike, method: str = "pontryagin") -> np.ndarray:
-        """Costs from an independent reference, (P,): "pontryagin" or "collocation" (flm.references), one solve a start."""
-        from flm.control.references.collocation import collocation
-        from flm.control.references.pontryagin import pontryagin
+    def optimal_costs(self, x0: npt.ArrayLike) -> np.ndarray:
+        """Costs by Pontryagin's principle, independent of `solve`, (P,): one two-point problem for each state."""
+        from flm.control.references import pontryagin
 
-        if method not in ("pontryagin", "collocation"):
-            raise InputError(f"`method` must be 'pontryagin' or 'collocation'; got {method!r}.")
-        solve = pontryagin if method == "pontryagin" else collocation
         x = self.starts.lift(self.starts.coordinates(x0))
-        return np.array([solve(self, state).cost for state in x])
+        return np.array([pontryagin(self, state).cost for state in x])
 
     def __repr__(self) -> str:
         says = self.equations

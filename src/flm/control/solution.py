@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     import pandas
     import xarray
 
-    from flm.control.references.collocation import CollocationSolution
-    from flm.control.references.pontryagin import PontryaginSolution
+    from flm.control.references import PontryaginSolution
 
 States = npt.ArrayLike | None  # one state (n,) or several (P, n); None for the only one of the law
 
@@ -182,7 +181,7 @@ class ControlSolution(AbstractResult):
         """Simulated costs beside a reference's, on given or fresh random initial states.
 
         Args:
-            reference: "pontryagin", "collocation" (one solve for each state), another solution, or the costs themselves.
+            reference: "pontryagin" (one solve for each state), another solution, or the costs themselves.
             x0: States (P, n); `num_starts` random ones of `initial` when left out.
             num_starts: How many.
             seed: Of the random states.
@@ -192,7 +191,9 @@ class ControlSolution(AbstractResult):
             x0 = problem.sample(num_starts, seed=seed)
         x0 = np.atleast_2d(self._asked(x0).x0)
         if isinstance(reference, str):
-            truth = problem.optimal_costs(x0, reference)
+            if reference != "pontryagin":
+                raise InputError(f"`reference` must be 'pontryagin', a solution or costs; got {reference!r}.")
+            truth = problem.optimal_costs(x0)
         else:
             truth = np.asarray(reference.cost(x0) if isinstance(reference, ControlSolution) else reference, float)
         truth = np.atleast_1d(truth)
@@ -221,7 +222,7 @@ class ControlSolution(AbstractResult):
         self,
         x0: States = None,
         *,
-        reference: str | PontryaginSolution | CollocationSolution | None = None,
+        reference: str | PontryaginSolution | None = None,
     ) -> Any:
         """States and control against time, with the path on the simplex for three states on it; a matplotlib figure.
 

@@ -18,18 +18,17 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
+from scipy.optimize import minimize
 
 from flm.control.law import StateNetworks
 from flm.control.problem import OptimalControl
 from flm.control.solve.adam import Networks, train
 from flm.control.solve.levels import judge
 from flm.control.solve.search import INTERRUPTED, Search
-from flm.numerics.newton import FixedFactors, Step, Trial, minimize
-from flm.numerics.program import Program
 from flm.results import Ending
 from flm.series import lattice
 
-_POLISHED = 400  # parameters up to which a Hessian is formed
+_POLISHED = 400  # parameters up to which BFGS holds an inverse Hessian
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Penalty:
         nodes: Of the trapezoidal rule.
         num_starts: Random training starts of a family.
         normalize: Whether inputs are scaled to (π t/T, π/2 z), or raw (t, x0).
-        polish: Newton steps after Adam, for at most 400 parameters.
+        polish: Iterations of BFGS after Adam, for at most 400 parameters.
 
     Example:
         >>> import flm
@@ -68,7 +67,7 @@ class Penalty:
     nodes: int = 101
     num_starts: int = 250
     normalize: bool = True
-    polish: int = 200
+    polish: int = 3000
 
     @classmethod
     def paper_fixed(cls, **changes: object) -> Penalty:
@@ -162,29 +161,10 @@ def _loss(
 
 
 def _polish(loss: Callable[[_Parameters], jax.Array], start: _Parameters, steps: int) -> tuple[_Parameters, float]:
-    """A damped, saddle-free Newton method on all parameters."""
+    """All parameters after at most so many iterations of BFGS."""
     flat, restore = ravel_pytree(start)
-    function = lambda x: loss(restore(x))
-    value = Program(function, flat).compile()
-    derivatives = Program(lambda x: (jax.grad(function)(x), jax.hessian(function)(x)), flat).compile()
-
-    class Quadratic:
-        """The loss near a point, by its Hessian with negative eigenvalues turned positive."""
-
-        def __init__(self, point):
-            self.point, self.value = point, float(value(point))
-            gradient, hessian = (np.asarray(part) for part in derivatives(point))
-            self.values, self.vectors = np.linalg.eigh(hessian)
-            self.along = self.vectors.T @ gradient
-
-        def step(self, damping):
-            size = np.maximum(np.abs(self.values), 1e-14 * np.abs(self.values).max()) + damping
-            return Step(-self.vectors @ (self.along / size), 0.5 * np.sum(self.along**2 / size))
-
-        def take(self, move):
-            point = self.point + move
-            return Trial(point, float(value(point)))
-
-    rule = FixedFactors(start=1e-3, down=5.0, up=4.0, most=1e8)
-    found = minimize(np.asarray(flat), Quadratic, rule, max_steps=steps, gain_tol=1e-13)
-    return restore(jnp.asarray(found.point)), float(found.value)
+    slopes = jax.jit(jax.value_and_grad(lambda x: loss(restore(x))))
+    found = minimize(
+        lambda x: tuple(map(np.asarray, slopes(x))), flat, jac=True, method="BFGS", options={"maxiter": steps}
+    )
+    return restore(jnp.asarray(found.x)), float(found.fun)

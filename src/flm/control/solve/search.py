@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from flm.control.law import ControlLaw, StateNetworks
 from flm.control.problem import OptimalControl
-from flm.control.solve.single import FEASIBLE
 from flm.results import Ending, Record, Word
 
+FEASIBLE = 1e-7  # constraints are met when no value is further off than this
 MET = Ending(Word.CONVERGED)
 COLUMNS = Ending(Word.SIZE, "stopped at the allowed number of columns", "raise `max_columns` or `tol`")
 NO_GAIN = Ending(Word.STALLED, "stalled: more columns no longer help")
@@ -51,3 +53,10 @@ class Search:
     def best(self) -> Found:
         """The law with the smallest error; the latest of equals."""
         return min(reversed(self.found), key=lambda entry: entry.error)
+
+
+def cost_scale(cost: np.ndarray) -> np.ndarray:
+    """What an excess cost is relative to: |cost|, floored at one percent of the mean."""
+    size = np.abs(cost[np.isfinite(cost)])
+    mean = size.mean() if len(size) else 1.0
+    return np.maximum(np.where(np.isfinite(cost), np.abs(cost), mean), max(0.01 * mean, 1e-300))

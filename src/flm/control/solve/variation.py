@@ -59,6 +59,12 @@ class TimeBasis:
         s = grid(edges, edges.shape[1])[0]
         return TimeBasis(self.frequencies, edges, time_waves(s, self.frequencies) @ self.transform, self.transform)
 
+    def nodal(self) -> TimeBasis:
+        """The functions that are one at a node and zero at the others, on the same elements."""
+        num_elements, _, q, _ = self.nodes.shape
+        nodes = np.eye(num_elements * q).reshape(num_elements, 1, q, -1)
+        return replace(self, nodes=nodes, transform=np.zeros((0, 0)))
+
     @property
     def size(self) -> int:
         """The number of basis functions."""
