@@ -105,7 +105,7 @@ def godunov(
     f, start = on_arrays(flux), on_arrays(initial)
     u = start(centers[:, None] + 0.5 * width * _NODES) @ (0.5 * _WEIGHTS)
     range_ = u.min(), u.max()
-    turns = turning_points(f, *range_)
+    turns = turning_points(flux, *range_) if range_[0] < range_[1] else np.zeros(0)
     turn_values = f(turns)
     sample = np.linspace(*range_, 4097)
     fastest = np.abs(np.diff(f(sample)) / max(sample[1] - sample[0], 1e-300)).max()
