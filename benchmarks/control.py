@@ -112,10 +112,9 @@ def penalty(epochs):
     for start in FIXED:
         problem = rock_paper_scissors(start)
         optimum = pontryagin(problem).cost
-        for label, method in {"normalized": {}, "raw inputs": {"normalize": False}}.items():
-            solution, seconds = timed(flm.solve, problem, method=Penalty.paper_fixed(**method))
-            values = solution.network_cost() - optimum, solution.predicted_bias(), solution.cost() - optimum
-            row(f"{start}, {label}", *(100 * value / optimum for value in values), seconds)
+        solution, seconds = timed(flm.solve, problem, method=Penalty.paper_fixed())
+        values = solution.network_cost() - optimum, solution.predicted_bias(), solution.cost() - optimum
+        row(start, *(100 * value / optimum for value in values), seconds)
     cases = {
         "disk": (rock_paper_scissors(DISK), Penalty.paper_family(epochs=epochs, nodes=41)),
         "five strategies": (rpssl(HYPERDISK), Penalty.paper_rpssl(epochs=epochs // 5, nodes=41)),

@@ -1,8 +1,7 @@
 """Independent answers to compare with: conservation laws by finite volumes and exactly, optimal control by
 Pontryagin's principle and by Riccati's equation."""
 
-from flm.conservation.entropy import EntropySolution
-from flm.conservation.godunov import FiniteVolumes, godunov
+from flm.conservation.references import EntropySolution, FiniteVolumes, godunov
 from flm.control.references import PontryaginSolution, RiccatiSolution, pontryagin, riccati
 
 __all__ = [

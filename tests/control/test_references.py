@@ -3,9 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from control_problems import double_integrator
 
 import flm
-from flm.problems import double_integrator, linear_quadratic, minimum_time, rock_paper_scissors
+from flm.problems import linear_quadratic, minimum_time, rock_paper_scissors
 from flm.references import pontryagin, riccati
 
 LQ = {

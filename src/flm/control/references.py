@@ -11,7 +11,7 @@ transversality condition. y = (v, p, J) is solved for by scipy's `solve_bvp`; al
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -123,9 +123,8 @@ def pontryagin(
     rates = lambda s, y, *unknowns: _along(problem, s, y, asked(unknowns)).rates.T
 
     def slopes(s, y, *unknowns):
-        by_y, by_unknowns = (
-            np.ascontiguousarray(np.moveaxis(part, 0, -1)) for part in _slopes_along(problem, s, y, asked(unknowns))
-        )
+        found = _in_rows(_slopes, problem, s, y, asked(unknowns))
+        by_y, by_unknowns = (np.ascontiguousarray(np.moveaxis(part, 0, -1)) for part in found)
         return (by_y, by_unknowns) if unknowns else by_y
 
     def ends(start, end, *unknowns):
@@ -198,26 +197,30 @@ class _Extremal(NamedTuple):
 
 def _along(problem: OptimalControl, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> _Extremal:
     """At times s (R,) and y (2d + 1, R)."""
-    fixed = (problem.numbers, problem.lower, problem.upper)
-    kernel = lambda s, y: _extremals(problem.equations, *fixed, s, y, unknowns)
-    return _Extremal(*in_chunks(kernel, s, y.T, sizes=_ROWS))
+    return _Extremal(*_in_rows(_extremals, problem, s, y, unknowns))
 
 
-def _slopes_along(problem: OptimalControl, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> list[np.ndarray]:
+def _in_rows(
+    kernel: Callable[..., Sequence[jax.Array]],
+    problem: OptimalControl,
+    s: np.ndarray,
+    y: np.ndarray,
+    unknowns: np.ndarray,
+) -> list[np.ndarray]:
+    fixed = (problem.equations, problem.numbers, problem.lower, problem.upper, unknowns)
+    return in_chunks(lambda s, y: kernel(*fixed, s, y), s, y.T, sizes=_ROWS)
+
+
+@partial(jax.jit, static_argnums=0)
+def _extremals(equations: Equations, numbers, lower, upper, unknowns, s, y):
+    return jax.vmap(lambda s, y: _extremal(equations, numbers, lower, upper, unknowns, s, y))(s, y)
+
+
+@partial(jax.jit, static_argnums=0)
+def _slopes(equations: Equations, numbers, lower, upper, unknowns, s, y):
     """The rates' derivatives by y, (R, 2d + 1, 2d + 1), and by the unknowns, (R, 2d + 1, q)."""
-    fixed = (problem.numbers, problem.lower, problem.upper)
-    return in_chunks(lambda s, y: _slopes(problem.equations, *fixed, s, y, unknowns), s, y.T, sizes=_ROWS)
-
-
-@partial(jax.jit, static_argnums=0)
-def _extremals(equations: Equations, numbers, lower, upper, s, y, unknowns):
-    return jax.vmap(lambda s, y: _extremal(equations, numbers, lower, upper, s, y, unknowns))(s, y)
-
-
-@partial(jax.jit, static_argnums=0)
-def _slopes(equations: Equations, numbers, lower, upper, s, y, unknowns):
-    rates = lambda s, y, unknowns: _extremal(equations, numbers, lower, upper, s, y, unknowns)[0]
-    return jax.vmap(jax.jacfwd(rates, (1, 2)), in_axes=(0, 0, None))(s, y, unknowns)
+    rates = lambda unknowns, s, y: _extremal(equations, numbers, lower, upper, unknowns, s, y)[0]
+    return jax.vmap(jax.jacfwd(rates, (2, 0)), in_axes=(None, 0, 0))(unknowns, s, y)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -230,12 +233,12 @@ def _at_end(equations: Equations, numbers, lower, upper, end, unknowns):
     w = jnp.append(rest, time)
     conditions = [p - by_state, equations.terminal_values(v, w, numbers)]
     if equations.free:
-        rates = _extremal(equations, numbers, lower, upper, jnp.ones(()), end, unknowns)[0]
+        rates = _extremal(equations, numbers, lower, upper, unknowns, jnp.ones(()), end)[0]
         conditions.append(rates[-1] + p @ rates[:d] + by_time)
     return equations.final_cost(v, w, numbers), jnp.concatenate(conditions)
 
 
-def _extremal(equations: Equations, numbers, lower, upper, s, y, unknowns) -> tuple[jax.Array, ...]:
+def _extremal(equations: Equations, numbers, lower, upper, unknowns, s, y) -> tuple[jax.Array, ...]:
     """An `_Extremal` at one point; u* is found by a projected Newton method, exact in one step when h is quadratic in u."""
     d, unit = equations.num_coordinates, jnp.eye(len(equations.controls))
     v, p, time = y[:d], y[d : 2 * d], unknowns[equations.num_terminal :]

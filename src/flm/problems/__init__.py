@@ -27,13 +27,11 @@ from flm.pde.conditions import robin as robin
 from flm.pde.problem import PDE as PDE
 from flm.problems.conservation import buckley_leverett as buckley_leverett
 from flm.problems.conservation import burgers as burgers
-from flm.problems.control import double_integrator as double_integrator
 from flm.problems.control import linear_quadratic as linear_quadratic
 from flm.problems.control import minimum_time as minimum_time
 from flm.problems.control import pendulum as pendulum
 from flm.problems.control import rock_paper_scissors as rock_paper_scissors
 from flm.problems.control import rpssl as rpssl
-from flm.problems.control import van_der_pol as van_der_pol
 from flm.problems.pde import acoustics as acoustics
 from flm.problems.pde import advection as advection
 from flm.problems.pde import allen_cahn as allen_cahn

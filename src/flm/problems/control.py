@@ -25,10 +25,7 @@ _rps = lambda u1, u2, u3, gamma: _odd_circulant((u1, u2, u3), gamma)
 _rps_cost = lambda u1, u2, u3, gamma, r: _unequal((u1, u2, u3)) + 0.5 * r * gamma**2
 _rpssl = lambda u1, u2, u3, u4, u5, gamma: _odd_circulant((u1, u2, u3, u4, u5), gamma)
 _rpssl_cost = lambda u1, u2, u3, u4, u5, gamma, r: _unequal((u1, u2, u3, u4, u5)) + 0.5 * r * gamma**2
-_van_der_pol = lambda x1, x2, u: ((1 - x2**2) * x1 - x2 + u, x1)
-_squares = lambda x1, x2, u: x1**2 + x2**2 + u**2
 _mass = lambda v, u: (v, u)
-_effort = lambda u: 0.5 * u**2
 _time_and_effort = lambda u, effort: 1.0 + 0.5 * effort * u**2
 _at_rest = lambda x, v: (x, v)
 _pendulum = lambda theta, omega, u: (omega, -jnp.sin(theta) + u)
@@ -108,62 +105,6 @@ def linear_quadratic(
         controls=controls,
         initial=initial,
         terminal_cost=None if S is None else Named(functions["terminal_cost"], states),
-    )
-
-
-def van_der_pol(
-    initial: Initial = (0.0, 1.0), *, horizon: float = 10.0, bounds: tuple[float, float] | None = (-1.0, 1.0)
-) -> OptimalControl:
-    """Bring a Van der Pol oscillator to rest: x1' = (1 - x2²) x1 - x2 + u, x2' = x1, cost integral of x1² + x2² + u².
-
-    Args:
-        initial: A state, `flm.Ball` or `flm.Box(x1=…, x2=…)`.
-        horizon: T.
-        bounds: Of the control, or None.
-
-    Example:
-        >>> van_der_pol(bounds=None).bounds is None
-        True
-    """
-    return OptimalControl(
-        dynamics=_van_der_pol,
-        running_cost=_squares,
-        horizon=horizon,
-        states=("x1", "x2"),
-        controls=("u",),
-        initial=initial,
-        bounds=bounds,
-        symmetries=((("-x1", "-x2"), ("-u",)),) if bounds is None or bounds[0] == -bounds[1] else (),
-    )
-
-
-def double_integrator(
-    initial: Initial = (1.0, 0.0), *, horizon: float = 2.0, largest: float | None = 1.25
-) -> OptimalControl:
-    """Move a mass to rest at the origin with the least effort and a bounded force: x'' = u, cost integral of u²/2.
-
-    From rest at distance 1 the answer is u = clip(k (t - T/2), -largest, largest), with the force 6/T² at the ends when
-    it is unbounded and no answer below 4/T².
-
-    Args:
-        initial: Position and velocity, an `flm.Ball` or `flm.Box(x=…, v=…)`.
-        horizon: T.
-        largest: The bound on |u|, or None.
-
-    Example:
-        >>> double_integrator(largest=None).states
-        ('x', 'v')
-    """
-    return OptimalControl(
-        dynamics=_mass,
-        running_cost=_effort,
-        horizon=horizon,
-        states=("x", "v"),
-        controls=("u",),
-        initial=initial,
-        terminal=_at_rest,
-        bounds=None if largest is None else (-largest, largest),
-        symmetries=((("-x", "-v"), ("-u",)),),
     )
 
 

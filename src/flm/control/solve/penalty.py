@@ -47,7 +47,6 @@ class Penalty:
         betas: Of Adam.
         nodes: Of the trapezoidal rule.
         num_starts: Random training starts of a family.
-        normalize: Whether inputs are scaled to (π t/T, π/2 z), or raw (t, x0).
         polish: Iterations of BFGS after Adam, for at most 400 parameters.
 
     Example:
@@ -66,7 +65,6 @@ class Penalty:
     betas: tuple[float, float] = (0.9, 0.999)
     nodes: int = 101
     num_starts: int = 250
-    normalize: bool = True
     polish: int = 3000
 
     @classmethod
@@ -100,7 +98,7 @@ def solve_penalty(search: Search, settings: Penalty) -> Ending:
     control_subnets = settings.control_subnets or search.num_subnets or (27 if varying else 5)
     state_subnets = settings.state_subnets or control_subnets
     v0 = starts.sample(settings.num_starts, seed=search.seed) if varying else starts.center[None]
-    units = _units(problem, settings.normalize)
+    units = np.array([np.pi, *np.full(varying, np.pi / 2)])  # inputs are π t/T and π/2 z
     state_key, control_key = jax.random.split(jax.random.key(search.seed))
     keys = jax.random.split(state_key, problem.equations.num_coordinates)
     make = lambda key: Networks.start(lattice(1 + varying, state_subnets), 1, key)
@@ -122,14 +120,6 @@ def solve_penalty(search: Search, settings: Penalty) -> Ending:
     columns, error = law.num_columns + networks.coefficients.size, judge(search, law, networks)
     search.record.step("penalty", columns=columns, estimate=value, error_estimate=error)
     return ending
-
-
-def _units(problem: OptimalControl, normalize: bool) -> np.ndarray:
-    """Input units per unit of normalized time and start, (1 + D,)."""
-    starts = problem.starts
-    if normalize:
-        return np.array([np.pi, *np.full(starts.dimension, np.pi / 2)])
-    return np.array([problem.numbers[-1], *starts.scale[: starts.dimension]])
 
 
 def _loss(

@@ -21,7 +21,7 @@ import numpy as np
 
 from flm.control.dynamics import simulation
 from flm.control.dynamics.following import edges_with
-from flm.control.dynamics.kernels import Multipliers
+from flm.control.dynamics.kernels import Multipliers, second_order
 from flm.control.dynamics.simulation import Simulated, gauss, grid
 from flm.control.law import Controls, time_waves
 from flm.control.problem import OptimalControl
@@ -166,7 +166,7 @@ class Transcription:
         problem, k, m = self.problem, self.num_controls, self.basis.size
         num_elements, num_starts, q, d = run.stages.shape
         costates = simulation.adjoint(run)
-        h_zz = simulation.hamiltonian_hessian(problem, run, costates.stages, multipliers)
+        h_zz = second_order(problem, run.s, run.stages, run.inputs, costates.stages, multipliers)
         excess = pointwise_excess(problem, run, costates.h_w, h_zz)
         squashing = self._squashing(run, c, costates.h_w, h_zz) if problem.bounded else None
 
@@ -228,7 +228,7 @@ class Transcription:
 def excess_along(problem: OptimalControl, run: Simulated) -> np.ndarray:
     """The estimated excess cost of trajectories, (P,)."""
     costates = simulation.adjoint(run)
-    h_zz = simulation.hamiltonian_hessian(problem, run, costates.stages)
+    h_zz = second_order(problem, run.s, run.stages, run.inputs, costates.stages)
     return pointwise_excess(problem, run, costates.h_w, h_zz)
 
 

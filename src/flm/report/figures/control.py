@@ -62,9 +62,8 @@ def plot_control(
                 color, label = COLORS[i % len(COLORS)], None if index else name
                 axes[0].plot(t, x[:, i], color=color, label=label, alpha=0.45 if index else 1.0)
             for i, name in enumerate(controls):
-                color = COLORS[(i + index) % len(COLORS)] if len(controls) == 1 else COLORS[i % len(COLORS)]
-                label = name if index == 0 or len(controls) == 1 else None
-                axes[1].plot(t, u[:, i], color=color, label=label if len(starts) == 1 or i == 0 else None)
+                color = COLORS[(i + index * (len(controls) == 1)) % len(COLORS)]
+                axes[1].plot(t, u[:, i], color=color, label=None if index else name)
             if simplex:
                 path, color = ternary(x), COLORS[index % len(COLORS)]
                 axes[2].plot(*path.T, color=color)
