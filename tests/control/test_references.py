@@ -85,21 +85,3 @@ def test_a_failure_is_said_with_its_reasons():
     """Infeasible: a unit move in two seconds needs a force of at least one."""
     with pytest.raises(RuntimeError, match=r"was not solved from .*constant state: "):
         pontryagin(double_integrator(largest=0.5), max_nodes=300, guesses=2)
-
-
-def test_the_cheapest_of_several_extremals():
-    """x' = u over a unit of time to the nearer of two wells: u is constant, and there are three stationary values."""
-    problem = flm.OptimalControl(
-        lambda u: (u,),
-        lambda u: 0.5 * u**2,
-        1.0,
-        ("x",),
-        ("u",),
-        initial=[-0.1],
-        terminal_cost=lambda x: 4 * (x**2 - 1) ** 2,
-    )
-    u = np.linspace(-3, 3, 600_001)
-    truth = np.min(0.5 * u**2 + 4 * ((u - 0.1) ** 2 - 1) ** 2)
-    best = pontryagin(problem, compare_guesses=True, guesses=9)
-    np.testing.assert_allclose(best.cost, truth, rtol=1e-8)
-    assert best.states([1.0])[0, 0] < 0

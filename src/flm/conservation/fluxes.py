@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+from jax.core import Tracer
+from scipy.optimize import minimize_scalar, root_scalar
 
 from flm.numerics.chunks import in_chunks
 from flm.series.arrays import Numbers
@@ -30,8 +31,8 @@ def on_arrays(function: Elementwise) -> OnArrays:
         return [np.broadcast_to(np.asarray(found, float), u.shape)]
 
     def values(u: np.ndarray) -> np.ndarray:
-        if isinstance(u, jax.core.Tracer):
-            return function(u)
+        if isinstance(u, Tracer):
+            return function(u)  # type: ignore[return-value]
         u = np.asarray(u, float)
         if on_numpy:
             return np.broadcast_to(np.asarray(function(u), float), u.shape)
@@ -87,5 +88,6 @@ def turning_points(flux: Elementwise, low: float, high: float) -> np.ndarray:
     sign = np.sign(speed(u))
     inside = u[1:-1][(sign[1:-1] == 0) & (sign[:-2] * sign[2:] < 0)]
     between = np.flatnonzero(sign[:-1] * sign[1:] < 0)
-    found = [brentq(lambda v: float(speed(np.array([v]))[0]), u[i], u[i + 1]) for i in between]
-    return np.sort(np.append(inside, found))
+    at = lambda v: float(speed(np.array([v]))[0])
+    found = [root_scalar(at, bracket=(u[i], u[i + 1])).root for i in between]
+    return np.sort(np.concatenate([inside, found]))

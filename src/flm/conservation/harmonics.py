@@ -99,7 +99,7 @@ def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float) ->
         mine = series.wavenumbers == k
         clock = Clock.make(horizon, float(series.frequencies[mine].max(initial=0.0)))
         z = series.amplitude(k, series.start + clock.times) * clock.roots
-        fits.append(Tones.at(clock, np.stack([z.real, -z.imag], axis=1), np.zeros(0)))
+        fits.append(Tones.at(clock, np.stack([np.real(z), -np.imag(z)], axis=1), np.zeros(0)))
     queue: list[tuple[float, int, int, Tones]] = []
 
     def push(index: int) -> None:

@@ -11,25 +11,20 @@ transversality condition. y = (v, p, J) is solved for by scipy's `solve_bvp`; al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 from scipy.integrate import OdeSolution, solve_bvp, solve_ivp
 from scipy.interpolate import PPoly
 
-from flm.control.equations import Equations
+from flm.control.dynamics.kernels import Last, Multipliers, finish, first_order, second_order
 from flm.control.problem import OptimalControl
-from flm.numerics.chunks import in_chunks
 from flm.wording import InputError, UnsolvedError
 
 _NEWTON_STEPS = 50
-_ROWS = (128, 2048)  # points per compiled call
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +65,8 @@ class PontryaginSolution:
 
     def controls(self, t: npt.ArrayLike) -> np.ndarray:
         """Controls (R, k) at times t (R,)."""
-        return _along(self._problem, np.asarray(t, float) / self.horizon, self._at(t), self._unknowns).controls
+        s = np.asarray(t, float) / self.horizon
+        return Hamiltonian(self._problem).minimize(s, self._at(t), self._unknowns).controls
 
     def _at(self, t: npt.ArrayLike) -> np.ndarray:
         return self._spline(np.asarray(t, float) / self.horizon)
@@ -83,14 +79,12 @@ def pontryagin(
     tol: float = 1e-8,
     max_nodes: int = 5000,
     guesses: int = 6,
-    compare_guesses: bool = False,
-    seed: int = 0,
 ) -> PontryaginSolution:
     """The optimal cost and trajectory of one initial state, independent of the solvers of this library.
 
     Several guesses are tried in turn until one converges: the initial state all along, then random costates. Corners of
     bounded controls can keep the residual from `tol`: the tolerance is then loosened by up to 100, and `residual` says
-    what was reached.
+    what was reached. The principle is necessary, not sufficient: a problem can have several extremals.
 
     Args:
         problem: An `OptimalControl` without path constraints, whose Hamiltonian is smooth and strictly convex in the
@@ -99,9 +93,6 @@ def pontryagin(
         tol: Of `solve_bvp`.
         max_nodes: Of `solve_bvp`.
         guesses: How many to try.
-        compare_guesses: Solve from every guess and return the cheapest extremal, not the first: the principle is
-            necessary, not sufficient, and a problem can have several extremals.
-        seed: For random guesses.
 
     Raises:
         ValueError: The problem has path constraints, or `x0` is not one state.
@@ -117,28 +108,23 @@ def pontryagin(
         raise InputError("`problem` must have no path constraints for Pontryagin's principle.")
     v0, d = problem.starts.one(x0), equations.num_coordinates
     first = np.append(np.zeros(equations.num_terminal), np.log(numbers[-1:]) if equations.free else ())
-    _refuse_linear(problem, v0, first)
+    hamiltonian = Hamiltonian(problem)
+    hamiltonian.refuse_linear(v0, first)
     # `solve_bvp` passes unknowns, and wants derivatives by them, only when there are any.
     asked = lambda unknowns: unknowns[0] if unknowns else first
-    rates = lambda s, y, *unknowns: _along(problem, s, y, asked(unknowns)).rates.T
-
-    def slopes(s, y, *unknowns):
-        found = _in_rows(_slopes, problem, s, y, asked(unknowns))
-        by_y, by_unknowns = (np.ascontiguousarray(np.moveaxis(part, 0, -1)) for part in found)
-        return (by_y, by_unknowns) if unknowns else by_y
-
-    def ends(start, end, *unknowns):
-        at_start = [*(start[:d] - v0), start[2 * d]]
-        return np.append(at_start, _at_end(equations, numbers, problem.lower, problem.upper, end, asked(unknowns))[1])
-
-    reasons, extremals = [], []
+    rates = lambda s, y, *unknowns: hamiltonian.rates(s, y, asked(unknowns))
+    jacobian = lambda s, y, *unknowns: hamiltonian.jacobian(s, y, asked(unknowns))[slice(None) if unknowns else 0]
+    ends = lambda start, end, *unknowns: np.concatenate(
+        [start[:d] - v0, [start[2 * d]], hamiltonian.at_end(end, asked(unknowns))]
+    )
+    reasons = []
     mesh = np.linspace(0.0, 1.0, 41)
-    for name, guess in _guesses(v0, mesh, guesses, seed):
+    for name, guess in _guesses(v0, mesh, guesses):
         for loosened in (tol, 10 * tol, 100 * tol):
             with np.errstate(all="ignore"):
                 found = solve_bvp(
                     rates, ends, mesh, guess, p=first if len(first) else None,
-                    fun_jac=slopes, tol=loosened, max_nodes=max_nodes,
+                    fun_jac=jacobian, tol=loosened, max_nodes=max_nodes,
                 )  # fmt: skip
             if found.status != 1 or not problem.bounded:
                 break
@@ -146,17 +132,13 @@ def pontryagin(
             reasons.append(f"{name}: {found.message.lower().rstrip('.')}")
             continue
         unknowns = np.zeros(0) if found.p is None else found.p
-        if np.linalg.eigvalsh(_along(problem, found.x, found.y, unknowns).curvature).min() <= 0:
+        h_zz = hamiltonian.minimize(found.x, found.y, unknowns).at.h_zz
+        if np.linalg.eigvalsh(h_zz[:, hamiltonian.own, hamiltonian.own]).min() <= 0:
             reasons.append(f"{name}: the Hamiltonian is not strictly convex in the controls")
             continue
-        final, _ = _at_end(equations, numbers, problem.lower, problem.upper, found.y[:, -1], unknowns)
         horizon = float(np.exp(unknowns[-1])) if equations.free else float(numbers[-1])
-        cost, residual = float(found.y[2 * d, -1] + final), float(found.rms_residuals.max())
-        extremals.append(PontryaginSolution(cost, horizon, residual, name, found.sol, problem, unknowns))
-        if not compare_guesses:
-            break
-    if extremals:
-        return min(extremals, key=lambda extremal: extremal.cost)
+        cost = float(found.y[2 * d, -1]) + float(hamiltonian.last(found.y[:, -1], unknowns).cost[0])
+        return PontryaginSolution(cost, horizon, float(found.rms_residuals.max()), name, found.sol, problem, unknowns)
     start = np.round(problem.starts.lift(v0), 6).tolist()
     raise UnsolvedError(
         f"Pontryagin's two-point problem was not solved from {start} ({'; '.join(reasons)}). "
@@ -164,9 +146,9 @@ def pontryagin(
     )
 
 
-def _guesses(v0: np.ndarray, mesh: np.ndarray, count: int, seed: int) -> Iterator[tuple[str, np.ndarray]]:
+def _guesses(v0: np.ndarray, mesh: np.ndarray, count: int) -> Iterator[tuple[str, np.ndarray]]:
     """Named guesses (2d + 1, len(mesh)) for v, p and the running cost."""
-    d, rng = len(v0), np.random.default_rng(seed)
+    d, rng = len(v0), np.random.default_rng(0)
     for i in range(count):
         guess = np.zeros((2 * d + 1, len(mesh)))
         guess[:d] = v0[:, None]
@@ -175,100 +157,125 @@ def _guesses(v0: np.ndarray, mesh: np.ndarray, count: int, seed: int) -> Iterato
         yield f"random costates {i}" if i else "constant state", guess
 
 
-def _refuse_linear(problem: OptimalControl, v0: np.ndarray, unknowns: np.ndarray) -> None:
-    """Refuse a Hamiltonian whose h_uu vanishes for some control, near v0 and for random costates."""
-    d, rng = len(v0), np.random.default_rng(0)
-    y = np.vstack([v0[:, None] + 0.1 * rng.standard_normal((d, 9)), rng.standard_normal((d, 9)), np.zeros((1, 9))])
-    h_uu = _along(problem, np.linspace(0.0, 1.0, 9), y, unknowns).curvature
-    if (np.abs(np.einsum("rkk->rk", h_uu)).max(axis=0) < 1e-14).any():
-        raise UnsolvedError(
-            "Pontryagin's two-point problem needs a Hamiltonian that is strictly convex in the controls; got one that is "
-            "linear in some of them (bang-bang or singular arcs). Add a small cost of control."
-        )
+class Local(NamedTuple):
+    """l (R,) with its gradient (R, z), and the gradient (R, z) and Hessian (R, z, z) of h, z = (v, p, u, log T)."""
+
+    running: np.ndarray
+    running_z: np.ndarray
+    h_z: np.ndarray
+    h_zz: np.ndarray
 
 
-class _Extremal(NamedTuple):
-    """The right-hand side of the two-point problem (2d + 1,), the best controls (k,) and h_uu (k, k), at a point or many."""
+class Minimized(NamedTuple):
+    """The best controls (R, k), which of them are held at a bound, and the derivatives there."""
 
-    rates: np.ndarray
     controls: np.ndarray
-    curvature: np.ndarray
+    held: np.ndarray
+    at: Local
 
 
-def _along(problem: OptimalControl, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> _Extremal:
-    """At times s (R,) and y (2d + 1, R)."""
-    return _Extremal(*_in_rows(_extremals, problem, s, y, unknowns))
+@dataclass(frozen=True, eq=False)
+class Hamiltonian:
+    """h of a problem, at many points (R) at once; `unknowns` are terminal multipliers and log T, where there are any."""
 
+    problem: OptimalControl
 
-def _in_rows(
-    kernel: Callable[..., Sequence[jax.Array]],
-    problem: OptimalControl,
-    s: np.ndarray,
-    y: np.ndarray,
-    unknowns: np.ndarray,
-) -> list[np.ndarray]:
-    fixed = (problem.equations, problem.numbers, problem.lower, problem.upper, unknowns)
-    return in_chunks(lambda s, y: kernel(*fixed, s, y), s, y.T, sizes=_ROWS)
+    @property
+    def size(self) -> int:
+        """The number of coordinates, d."""
+        return self.problem.equations.num_coordinates
 
+    @property
+    def own(self) -> slice:
+        """Where the controls are in z."""
+        return slice(2 * self.size, 2 * self.size + len(self.problem.controls))
 
-@partial(jax.jit, static_argnums=0)
-def _extremals(equations: Equations, numbers, lower, upper, unknowns, s, y):
-    return jax.vmap(lambda s, y: _extremal(equations, numbers, lower, upper, unknowns, s, y))(s, y)
+    def derivatives(self, s: np.ndarray, y: np.ndarray, u: np.ndarray, unknowns: np.ndarray) -> Local:
+        """l and h with their derivatives at normalized times s (R,), y (2d + 1, R) and controls u (R, k)."""
+        d, v, p, count = self.size, y[: self.size].T, y[self.size : -1].T, len(s)
+        w = np.column_stack([u, np.full(count, unknowns[-1])]) if self.problem.free else u
+        first, h_ww = first_order(self.problem, s, v, w), second_order(self.problem, s, v, w, p)  # by (v, w)
+        h_w, nothing = first.l_z + (p[:, None] @ first.F_z)[:, 0], np.zeros((count, d, d))
+        size = h_w.shape[1]
+        order = [*range(d), *range(size, size + d), *range(d, size)]  # (v, w, p) -> (v, p, w)
+        h_zz = np.block([[h_ww, np.swapaxes(first.F_z, 1, 2)], [first.F_z, nothing]])
+        running_z, h_z = np.hstack([first.l_z, nothing[:, 0]]), np.hstack([h_w, first.rates])
+        return Local(first.running, running_z[:, order], h_z[:, order], h_zz[:, order][:, :, order])
 
+    def minimize(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> Minimized:
+        """The controls within their bounds that make h least: a projected Newton method, one step when h is quadratic."""
+        lower, upper, own = self.problem.lower, self.problem.upper, self.own
+        u = np.clip(np.zeros((len(s), len(lower))), lower, upper)
+        for _ in range(_NEWTON_STEPS):
+            at = self.derivatives(s, y, u, unknowns)
+            slope = at.h_z[:, own]
+            held = ((u <= lower) & (slope > 0)) | ((u >= upper) & (slope < 0))
+            step = -np.linalg.solve(self._curvature(at, held), np.where(held, 0.0, slope)[..., None])[..., 0]
+            moved = np.clip(u + np.where(held, 0.0, step), lower, upper)
+            if not np.isfinite(moved).all() or np.abs(moved - u).max() <= 1e-13 * (1 + np.abs(u).max()):
+                break
+            u = moved
+        return Minimized(u, held, at)
 
-@partial(jax.jit, static_argnums=0)
-def _slopes(equations: Equations, numbers, lower, upper, unknowns, s, y):
-    """The rates' derivatives by y, (R, 2d + 1, 2d + 1), and by the unknowns, (R, 2d + 1, q)."""
-    rates = lambda unknowns, s, y: _extremal(equations, numbers, lower, upper, unknowns, s, y)[0]
-    return jax.vmap(jax.jacfwd(rates, (2, 0)), in_axes=(None, 0, 0))(unknowns, s, y)
+    def _curvature(self, at: Local, held: np.ndarray) -> np.ndarray:
+        """h_uu (R, k, k), with the identity for controls that are held and where it is singular."""
+        unit = np.eye(held.shape[1])
+        system = np.where(held[:, :, None] | held[:, None, :], unit, at.h_zz[:, self.own, self.own])
+        singular = ~np.isfinite(system).all(axis=(1, 2)) | (np.abs(np.linalg.det(np.nan_to_num(system))) < 1e-280)
+        return np.where(singular[:, None, None], unit, system)
 
+    def rates(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> np.ndarray:
+        """The right-hand side of the two-point problem, (2d + 1, R)."""
+        d, at = self.size, self.minimize(s, y, unknowns).at
+        return np.concatenate([at.h_z[:, d : 2 * d], -at.h_z[:, :d], at.running[:, None]], axis=1).T
 
-@partial(jax.jit, static_argnums=0)
-def _at_end(equations: Equations, numbers, lower, upper, end, unknowns):
-    """The terminal cost, and what transversality demands to be zero: p - phi_v - nu . h_v, h, and h + dphi/dlog T if T is free."""
-    d, rest = equations.num_coordinates, jnp.zeros(len(equations.controls))
-    v, p, nu, time = end[:d], end[d : 2 * d], unknowns[: equations.num_terminal], unknowns[equations.num_terminal :]
-    lagrangian = lambda v, time: equations.final_lagrangian(v, jnp.append(rest, time), numbers, nu, 0.0)
-    by_state, by_time = jax.grad(lagrangian, (0, 1))(v, time)
-    w = jnp.append(rest, time)
-    conditions = [p - by_state, equations.terminal_values(v, w, numbers)]
-    if equations.free:
-        rates = _extremal(equations, numbers, lower, upper, unknowns, jnp.ones(()), end)[0]
-        conditions.append(rates[-1] + p @ rates[:d] + by_time)
-    return equations.final_cost(v, w, numbers), jnp.concatenate(conditions)
+    def jacobian(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Its derivatives by y, (2d + 1, 2d + 1, R), and by the unknowns, (2d + 1, q, R).
 
+        u* moves with the others by the implicit function theorem, -h_uu^-1 h_uy, unless it is held.
+        """
+        d, own = self.size, self.own
+        _, held, at = self.minimize(s, y, unknowns)
+        others = [i for i in range(at.h_zz.shape[1]) if not own.start <= i < own.stop]
+        coupling = np.where(held[..., None], 0.0, at.h_zz[:, own][:, :, others])
+        moves = -np.linalg.solve(self._curvature(at, held), coupling)  # (R, k, others)
+        sign = np.repeat([1.0, -1.0], d)[:, None]
+        slopes = np.concatenate([sign * at.h_zz[:, [*range(d, 2 * d), *range(d)]], at.running_z[:, None]], axis=1)
+        whole = slopes[..., others] + slopes[..., own] @ moves  # (R, 2d + 1, 2d [+ 1])
+        by_y = np.concatenate([whole[..., : 2 * d], np.zeros((len(s), 2 * d + 1, 1))], axis=-1)
+        by_unknowns = np.zeros((len(s), 2 * d + 1, len(unknowns)))
+        if self.problem.free:
+            by_unknowns[..., -1] = whole[..., -1]
+        return np.ascontiguousarray(np.moveaxis(by_y, 0, -1)), np.ascontiguousarray(np.moveaxis(by_unknowns, 0, -1))
 
-def _extremal(equations: Equations, numbers, lower, upper, unknowns, s, y) -> tuple[jax.Array, ...]:
-    """An `_Extremal` at one point; u* is found by a projected Newton method, exact in one step when h is quadratic in u."""
-    d, unit = equations.num_coordinates, jnp.eye(len(equations.controls))
-    v, p, time = y[:d], y[d : 2 * d], unknowns[equations.num_terminal :]
+    def at_end(self, end: np.ndarray, unknowns: np.ndarray) -> np.ndarray:
+        """What transversality demands to be zero at s = 1: p - phi_v - nu . h_v, h, and h + d phi / d log T if T is free."""
+        d, last = self.size, self.last(end, unknowns)
+        conditions = [end[d : 2 * d] - last.phi_z[0, :d], last.terminal[0]]
+        if self.problem.free:
+            at = self.minimize(np.ones(1), end[:, None], unknowns).at
+            along = at.running[0] + end[d : 2 * d] @ at.h_z[0, d : 2 * d]
+            conditions.append(along + last.phi_z[:, -1])
+        return np.concatenate(conditions)
 
-    def hamiltonian(v, p, u):
-        w = jnp.append(u, time)
-        return equations.running(s, v, w, numbers) + p @ equations.rates(s, v, w, numbers)
+    def last(self, end: np.ndarray, unknowns: np.ndarray) -> Last:
+        """The terminal cost, with the terminal constraints' multipliers in its derivatives, at y = `end`."""
+        count = self.problem.equations.num_terminal
+        w = np.append(np.zeros(len(self.problem.controls)), unknowns[count:])[None]
+        multipliers = Multipliers(np.zeros(0), unknowns[None, :count], 0.0)
+        return finish(self.problem, end[None, : self.size], w, multipliers)
 
-    def newton(u):
-        slope, h_uu = jax.grad(hamiltonian, 2)(v, p, u), jax.hessian(hamiltonian, 2)(v, p, u)
-        held = ((u <= lower) & (slope > 0)) | ((u >= upper) & (slope < 0))
-        system = jnp.where(held[:, None] | held, unit, h_uu)
-        regular = jnp.isfinite(system).all() & (jnp.abs(jnp.linalg.det(system)) > 1e-280)
-        system = jax.lax.stop_gradient(jnp.where(regular, system, unit))
-        return jnp.clip(u - jnp.where(held, 0.0, jnp.linalg.solve(system, slope)), lower, upper)
-
-    def going(state):
-        step, u, moved = state
-        return (step < _NEWTON_STEPS) & (jnp.abs(moved - u).max() > 1e-13 * (1 + jnp.abs(u).max()))
-
-    still = jnp.clip(jnp.zeros(len(unit)), lower, upper)
-    _, _, u = jax.lax.while_loop(
-        going, lambda state: (state[0] + 1, state[2], newton(state[2])), (0, still - 1.0, still)
-    )
-    # One step more from a fixed u: its derivative by y is that of u*, -h_uu^-1 h_uy, where u* is not held at a bound.
-    u = newton(jax.lax.stop_gradient(u))
-    w = jnp.append(u, time)
-    running, rates = equations.running(s, v, w, numbers), equations.rates(s, v, w, numbers)
-    flow = jnp.concatenate([rates, -jax.grad(hamiltonian, 0)(v, p, u), running[None]])
-    return flow, u, jax.hessian(hamiltonian, 2)(v, p, u)
+    def refuse_linear(self, v0: np.ndarray, unknowns: np.ndarray) -> None:
+        """Refuse an h whose h_uu vanishes for some control, near v0 and for random costates."""
+        d, rng = self.size, np.random.default_rng(0)
+        y = np.vstack([v0[:, None] + 0.1 * rng.standard_normal((d, 9)), rng.standard_normal((d, 9)), np.zeros((1, 9))])
+        u = np.clip(rng.standard_normal((9, len(self.problem.controls))), self.problem.lower, self.problem.upper)
+        h_uu = self.derivatives(np.linspace(0.0, 1.0, 9), y, u, unknowns).h_zz[:, self.own, self.own]
+        if (np.abs(np.einsum("rkk->rk", h_uu)).max(axis=0) < 1e-14).any():
+            raise UnsolvedError(
+                "Pontryagin's two-point problem needs a Hamiltonian that is strictly convex in the controls; got one that is "
+                "linear in some of them (bang-bang or singular arcs). Add a small cost of control."
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,7 +137,7 @@ class TunedLaw:
         columns = np.stack([root @ waves for root in starts.roots], axis=-1)
         columns = columns.reshape(starts.values.size, -1)
         each = starts.values.reshape(len(products), len(starts.roots), -1, 1)
-        target = sum(root @ each[:, i] for i, root in enumerate(starts.roots)).ravel()
+        target = np.sum([root @ each[:, i] for i, root in enumerate(starts.roots)], axis=0).ravel()
         basis, size, turn = np.linalg.svd(columns, full_matrices=False)
         kept = size / (size**2 + (_RIDGE * size[0]) ** 2)
         coefficients = turn.T @ (kept * (basis.T @ target))
@@ -161,7 +161,8 @@ class TunedLaw:
         parts = [np.einsum("prnt,pntk->prnk", a, np.einsum("png,ntgk->pntk", b, law.coefficients)) for a, b in sides]
         slopes = np.stack(parts, axis=3)  # (P, R, N, 1 + d, k)
         slopes = slopes.reshape(*slopes.shape[:2], -1, slopes.shape[-1])
-        rows = sum(root @ slopes[..., i] for i, root in enumerate(starts.roots)).reshape(len(self.residual), -1)
+        rows = np.sum([root @ slopes[..., i] for i, root in enumerate(starts.roots)], axis=0)
+        rows = rows.reshape(len(self.residual), -1)
         return Projected(rows - self.basis @ (self.basis.T @ rows), self.residual)
 
     def moved(self, step: np.ndarray) -> TunedLaw:
