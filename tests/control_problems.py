@@ -20,7 +20,7 @@ def van_der_pol(initial=(0.0, 1.0), *, horizon=10.0, bounds=(-1.0, 1.0)):
         controls=("u",),
         initial=initial,
         bounds=bounds,
-        symmetries=((("-x1", "-x2"), ("-u",)),) if bounds is None or bounds[0] == -bounds[1] else (),
+        symmetries=((("-x1", "-x2"), ("-u",)),) if bounds in (None, (-1.0, 1.0)) else (),
     )
 
 
