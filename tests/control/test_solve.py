@@ -244,7 +244,7 @@ def test_a_path_constraint():
     slopes = np.diff(np.eye(401), axis=0) / np.sqrt(2 * h)
     rows = np.vstack([slopes, np.diag(weights)])[:, 1:]  # x(0) = 0
     found = lsq_linear(rows, np.append(np.zeros(400), weights * np.sin(3 * t)), bounds=(-np.inf, 0.5))
-    np.testing.assert_allclose(solution.cost(), found.cost, rtol=1e-4)
+    np.testing.assert_allclose(solution.cost(), 2 * found.cost, rtol=2e-4)
 
 
 def test_swinging_up_a_pendulum():

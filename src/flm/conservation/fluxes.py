@@ -79,7 +79,8 @@ def breaking_time(wave: OnArrays, low: float, high: float) -> float:
     found = minimize_scalar(
         fourth_order, bounds=(least - step, least + step), method="bounded", options={"xatol": 1e-9 * step}
     )
-    return -1.0 / found.fun if found.fun < -1e-12 * np.abs(slope).max() - 1e-300 else np.inf
+    steepest = float(found.fun)
+    return -1.0 / steepest if steepest < -1e-12 * np.abs(slope).max() - 1e-300 else np.inf
 
 
 def turning_points(flux: Elementwise, low: float, high: float) -> np.ndarray:
