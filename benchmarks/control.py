@@ -19,13 +19,14 @@ import time
 from unittest import mock
 
 import numpy as np
+from collocation import collocation
 from scipy.integrate import solve_bvp
 
 import flm
 from flm import Adam, Penalty, Reduced
 from flm.paper.printed import DISKS, FIVE_STRATEGIES, FIXED_STARTS
 from flm.problems import rock_paper_scissors, rpssl
-from flm.references import collocation, pontryagin
+from flm.references import pontryagin
 
 DISK = flm.Ball((0.2, 0.2, 0.6), 0.15)
 HYPERDISK = flm.Ball((0.11, 0.11, 0.11, 0.11, 0.56), 0.045)
@@ -73,7 +74,6 @@ def disks(count):
         "tolerance 1e-8": {"tol": 1e-8},
         "tolerance 1e-5": {"tol": 1e-5},
         "N = 27, learned frequencies": {"num_subnets": 27},
-        "N = 27, lattice of fixed frequencies": {"num_subnets": 27, "method": Reduced(learn_frequencies=False)},
         "N = 27, Adam 1e-2, 1000 epochs": {"num_subnets": 27, "method": Reduced(adam=Adam())},
     }
     first = None
@@ -112,10 +112,9 @@ def penalty(epochs):
     for start in FIXED:
         problem = rock_paper_scissors(start)
         optimum = pontryagin(problem).cost
-        for label, method in {"normalized": {}, "raw inputs": {"normalize": False}}.items():
-            solution, seconds = timed(flm.solve, problem, method=Penalty.paper_fixed(**method))
-            values = solution.network_cost() - optimum, solution.predicted_bias(), solution.cost() - optimum
-            row(f"{start}, {label}", *(100 * value / optimum for value in values), seconds)
+        solution, seconds = timed(flm.solve, problem, method=Penalty.paper_fixed())
+        values = solution.network_cost() - optimum, solution.predicted_bias(), solution.cost() - optimum
+        row(start, *(100 * value / optimum for value in values), seconds)
     cases = {
         "disk": (rock_paper_scissors(DISK), Penalty.paper_family(epochs=epochs, nodes=41)),
         "five strategies": (rpssl(HYPERDISK), Penalty.paper_rpssl(epochs=epochs // 5, nodes=41)),

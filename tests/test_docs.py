@@ -52,7 +52,7 @@ def module_name(path):
     return ".".join(("flm", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
 
 
-NEEDS = {"flm.torch": "torch", "flm.control.references.collocation": "casadi"}  # extras of the modules with examples
+NEEDS = {"flm.torch": "torch"}  # extras of the modules with examples
 
 
 @pytest.mark.parametrize("name", [module_name(p) for p in sorted(SOURCE.rglob("*.py")) if ">>> " in p.read_text()])

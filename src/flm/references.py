@@ -1,18 +1,14 @@
-"""Independent answers to compare with: conservation laws by finite volumes and exactly, optimal control three ways."""
+"""Independent answers to compare with: conservation laws by finite volumes and exactly, optimal control by
+Pontryagin's principle and by Riccati's equation."""
 
-from flm.conservation.entropy import EntropySolution
-from flm.conservation.godunov import FiniteVolumes, godunov
-from flm.control.references.collocation import CollocationSolution, collocation
-from flm.control.references.pontryagin import PontryaginSolution, pontryagin
-from flm.control.references.riccati import RiccatiSolution, riccati
+from flm.conservation.references import EntropySolution, FiniteVolumes, godunov
+from flm.control.references import PontryaginSolution, RiccatiSolution, pontryagin, riccati
 
 __all__ = [
-    "CollocationSolution",
     "EntropySolution",
     "FiniteVolumes",
     "PontryaginSolution",
     "RiccatiSolution",
-    "collocation",
     "godunov",
     "pontryagin",
     "riccati",

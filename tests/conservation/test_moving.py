@@ -26,7 +26,7 @@ def test_values_are_those_of_the_sheared_inputs(model):
 
 
 def test_jets_equal_autodiff(model):
-    orders = ((0, 0), (1, 0), (0, 1), (1, 2))
+    orders = ((0, 0), (0, 1), (1, 1))
     jets = np.asarray(model.jets(points(), orders))
 
     def along(function, axis):

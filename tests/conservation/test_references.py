@@ -169,4 +169,4 @@ def test_flux_derivatives_and_turning_points():
     np.testing.assert_allclose(derivative(lambda u: 3.0 + 0 * u, 0, 1)(u), 0.0)
     with pytest.raises(ValueError, match="`flux` must be smooth"):
         derivative(lambda u: np.abs(u - 0.5), 0, 1)
-    np.testing.assert_allclose(turning_points(np.sin, 0.0, 10.0), np.pi * np.array([0.5, 1.5, 2.5]), atol=1e-7)
+    np.testing.assert_allclose(turning_points(jnp.sin, 0.0, 10.0), np.pi * np.array([0.5, 1.5, 2.5]), atol=1e-7)

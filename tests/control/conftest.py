@@ -9,10 +9,10 @@ from flm.problems import rock_paper_scissors
 @pytest.fixture(scope="session")
 def family():
     """The paper's game on its disk of initial states."""
-    return flm.solve(rock_paper_scissors(flm.Ball((0.2, 0.2, 0.6), 0.15)), tol=1e-8)
+    return flm.solve(rock_paper_scissors(flm.Ball((0.2, 0.2, 0.6), 0.15)), tol=1e-6)
 
 
 @pytest.fixture(scope="session")
 def penalized():
     """The paper's penalty method from one initial state, converged."""
-    return flm.solve(rock_paper_scissors(), method=flm.Penalty.paper_fixed(epochs=2000, normalize=False))
+    return flm.solve(rock_paper_scissors(), method=flm.Penalty.paper_fixed(epochs=300, polish=2500))

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from control_problems import simulate as follow_control
 from scipy.integrate import solve_ivp
 
 import flm
@@ -11,6 +12,7 @@ from flm.control.dynamics.kernels import Multipliers
 from flm.control.dynamics.simulation import adjoint, gauss, grid, simulate
 from flm.control.law import Controls
 from flm.control.solve.levels import transcribe
+from flm.problems import van_der_pol
 
 
 def wavy(t):
@@ -37,14 +39,14 @@ def by_dop853(problem, control, x0, horizon):
     ("problem", "x0"),
     [
         (flm.problems.rock_paper_scissors(), (0.2, 0.2, 0.6)),
-        (flm.problems.van_der_pol(bounds=None), (0.0, 1.0)),
+        (van_der_pol(bounds=None), (0.0, 1.0)),
         (flm.problems.pendulum(largest=5.0), (0.3, 0.0)),
     ],
     ids=["game", "oscillator", "pendulum"],
 )
 def test_costs_agree_with_dop853(problem, x0):
     cost, final = by_dop853(problem, wavy, x0, problem.numbers[-1])
-    followed = problem.simulate(wavy, x0)
+    followed = follow_control(problem, wavy, x0)
     assert followed.change < 1e-11
     np.testing.assert_allclose(followed.cost[0], cost, rtol=2e-10)
     x = followed.states(np.array([problem.numbers[-1]]))[0, -1]
@@ -137,7 +139,7 @@ def test_a_start_that_runs_away_costs_infinity_and_spares_the_others():
     problem = flm.OptimalControl(
         lambda x, u: (x**2 + u,), lambda x: x**2, 2.0, ("x",), ("u",), initial=flm.Box(x=(-2, 2))
     )
-    followed = problem.simulate(lambda t: 0.0 * t, [[-1.0], [2.0]])
+    followed = follow_control(problem, lambda t: 0.0 * t, [[-1.0], [2.0]])
     assert np.isfinite(followed.cost[0])
     assert followed.cost[1] == np.inf
     # x = -1 / (1 + t): the integral of x^2 over [0, 2] is 2/3.

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import flm
 from flm.control.starts import make_starts, plane_basis
 from flm.control.symmetry import make_group
+from flm.problems import double_integrator
 
 PLAIN = {
     "dynamics": lambda x, v, u: (v, -x + u),
@@ -265,7 +266,7 @@ def test_the_catalogue_reads_as_the_paper():
 
 def test_what_is_printed():
     """The names in its functions, its horizon, states, bounded controls, initial set and constraints."""
-    said = repr(flm.problems.double_integrator())
+    said = repr(double_integrator())
     assert said == (
         "OptimalControl(dynamics(v, u); running_cost(u); terminal(x, v); horizon 2; states x, v; "
         "controls -1.25 <= u <= 1.25; from the initial state [1.0, 0.0])"

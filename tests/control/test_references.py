@@ -1,17 +1,12 @@
 """The references against each other, against closed forms, and their refusals."""
 
-import importlib.util
-import sys
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import flm
-from flm.problems import double_integrator, linear_quadratic, minimum_time, rock_paper_scissors, van_der_pol
-from flm.references import collocation, pontryagin, riccati
-
-needs_casadi = pytest.mark.skipif(importlib.util.find_spec("casadi") is None, reason="extra `references` not installed")
+from flm.problems import double_integrator, linear_quadratic, minimum_time, rock_paper_scissors
+from flm.references import pontryagin, riccati
 
 LQ = {
     "A": ((0.0, 1.0), (-1.0, 0.5)),
@@ -72,45 +67,9 @@ def test_cyclic_symmetry_of_the_reference_costs():
     assert abs(swapped - costs[0]) > 1e-3  # a transposition is no symmetry
 
 
-@needs_casadi
-@pytest.mark.parametrize(
-    ("problem", "rtol"),
-    [(rock_paper_scissors(), 2e-9), (minimum_time(), 1e-9), (double_integrator(), 1e-6), (van_der_pol(), 1e-6)],
-    ids=["game", "free horizon", "bounded", "oscillator"],
-)
-def test_direct_collocation_agrees_with_pontryagin(problem, rtol):
-    direct, indirect = collocation(problem), pontryagin(problem)
-    np.testing.assert_allclose(direct.cost, indirect.cost, rtol=rtol)
-    np.testing.assert_allclose(direct.horizon, indirect.horizon, rtol=1e-8)
-    np.testing.assert_allclose(direct.states, indirect.states(np.minimum(direct.times, indirect.horizon)), atol=1e-3)
-
-
-@needs_casadi
-def test_collocation_translates_what_jax_can_write():
-    problem = flm.OptimalControl(
-        lambda x, u: (jnp.where(x > 0, -x, jnp.tanh(x)) + u,),
-        lambda x, u: jnp.sqrt(1 + x**2) - 1 + jnp.maximum(u, 0.0) ** 2 + jnp.exp(-u) + u,
-        1.0, ("x",), ("u",), initial=[1.0],
-    )  # fmt: skip
-    assert np.isfinite(collocation(problem, elements=10).cost)
-    strange = flm.OptimalControl(
-        lambda x, u: (u,), lambda x, u: jnp.sort(jnp.stack([x, u]))[0] ** 2, 1.0, ("x",), ("u",), initial=[1.0]
-    )
-    with pytest.raises(NotImplementedError, match="cannot translate the operation 'sort'"):
-        collocation(strange)
-
-
-def test_a_missing_extra_names_its_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "casadi", None)
-    with pytest.raises(ImportError, match=r'Run: pip install "fourier-learning-machines\[references\]"$'):
-        collocation(rock_paper_scissors())
-
-
 def test_refusals():
     path = flm.OptimalControl(lambda u: (u,), lambda u: u**2, 1.0, ("x",), ("u",), initial=[1.0], path=lambda x: x - 2)
-    with pytest.raises(
-        ValueError, match=r"^`problem` must have no path constraints for Pontryagin's principle; use flm"
-    ):
+    with pytest.raises(ValueError, match=r"^`problem` must have no path constraints for Pontryagin's principle\.$"):
         pontryagin(path)
     with pytest.raises(ValueError, match=r"^`x0` must be given for a problem with a set of initial states\.$"):
         pontryagin(rock_paper_scissors(flm.Ball((0.2, 0.2, 0.6), 0.1)))
@@ -123,23 +82,5 @@ def test_refusals():
 
 def test_a_failure_is_said_with_its_reasons():
     """Infeasible: a unit move in two seconds needs a force of at least one."""
-    with pytest.raises(RuntimeError, match=r"was not solved from .* constant state: "):
+    with pytest.raises(RuntimeError, match=r"was not solved from .*constant state: "):
         pontryagin(double_integrator(largest=0.5), max_nodes=300, guesses=2)
-
-
-def test_the_cheapest_of_several_extremals():
-    """x' = u over a unit of time to the nearer of two wells: u is constant, and there are three stationary values."""
-    problem = flm.OptimalControl(
-        lambda u: (u,),
-        lambda u: 0.5 * u**2,
-        1.0,
-        ("x",),
-        ("u",),
-        initial=[-0.1],
-        terminal_cost=lambda x: 4 * (x**2 - 1) ** 2,
-    )
-    u = np.linspace(-3, 3, 600_001)
-    truth = np.min(0.5 * u**2 + 4 * ((u - 0.1) ** 2 - 1) ** 2)
-    best = pontryagin(problem, compare_guesses=True, guesses=9)
-    np.testing.assert_allclose(best.cost, truth, rtol=1e-8)
-    assert best.states([1.0])[0, 0] < 0

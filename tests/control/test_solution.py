@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import flm
-from flm.control.comparison import CostComparison
 from flm.control.law import ControlLaw, StateNetworks
-from flm.problems import rock_paper_scissors
+from flm.control.solution import CostComparison
+from flm.problems import rock_paper_scissors, van_der_pol
 
 DISK = flm.Ball((0.2, 0.2, 0.6), 0.15)
 
@@ -68,7 +68,7 @@ def test_images_use_the_law_learned_on_the_disk(family):
 
 def test_symmetry_with_a_sign():
     """The oscillator at -x uses the opposite control."""
-    problem = flm.problems.van_der_pol(flm.Ball((0.0, 1.0), 0.05), horizon=2.0, bounds=None)
+    problem = van_der_pol(flm.Ball((0.0, 1.0), 0.05), horizon=2.0, bounds=None)
     solution = flm.solve(problem, tol=1e-6)
     t = np.linspace(0, 2, 9)
     np.testing.assert_allclose(solution.control(t, (0.0, -1.0)), -solution.control(t, (0.0, 1.0)), atol=1e-13)
@@ -145,8 +145,6 @@ def test_networks_are_stored_too(penalized, tmp_path):
     solution.save(tmp_path / "law.safetensors")
     found = flm.load(tmp_path / "law.safetensors").attach(solution.problem)
     same_values(found.network_cost(), solution.network_cost())
-    t = np.linspace(0, 6, 13)
-    same_values(found.network_trajectory(t), solution.network_trajectory(t))
 
 
 def test_frames(family, single):
@@ -154,9 +152,9 @@ def test_frames(family, single):
     table = family.to_pandas(x0, num_times=11)
     assert list(table.columns) == ["start", "t", "u1", "u2", "u3", "gamma"]
     assert len(table) == 22
-    cube = family.to_xarray(x0, num_times=11)
-    np.testing.assert_allclose(cube.gamma.values.ravel(), table.gamma, atol=1e-12)
-    np.testing.assert_allclose(cube.u3.values.ravel(), table.u3, atol=1e-9)
+    t = table.t[:11].to_numpy()
+    np.testing.assert_allclose(table.gamma, family.control(t, x0).ravel(), atol=1e-12)
+    np.testing.assert_allclose(table.u3, family.trajectory(t, x0)[..., 2].ravel(), atol=1e-9)
     assert len(single.to_pandas()) == 101
 
 

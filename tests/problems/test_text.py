@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from control_problems import simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strange_texts import EXAMPLES, mutated
@@ -141,7 +142,7 @@ def test_the_game_as_text_is_the_game_in_python():
     found = read_problem(next(p for p in EXAMPLES if p.stem == "rock_paper_scissors"))
     wanted = flm.problems.rock_paper_scissors()
     for control in (lambda t: 0.0 * t, lambda t: np.sin(t)):
-        cost = [float(problem.simulate(control, (0.2, 0.2, 0.6)).cost[0]) for problem in (found, wanted)]
+        cost = [float(simulate(problem, control, (0.2, 0.2, 0.6)).cost[0]) for problem in (found, wanted)]
         assert cost[0] == pytest.approx(cost[1], rel=1e-9)
 
 

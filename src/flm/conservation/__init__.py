@@ -6,6 +6,6 @@ solution. The unknown is a sum of harmonics in x whose amplitudes are functions 
 shock (`growth` finds its speed and adds harmonics until the error estimate, relative L1, meets the tolerance). `moving` is the
 answer as a series and as a model; `harmonics` distills it to N sub-networks; `solve` leads through.
 
-References: `entropy` is exact (Lax-Oleinik, convex flux), `godunov` is finite volumes for any flux; `fluxes` has what
-both need.
+`references` has the exact entropy solution (Lax–Oleinik, convex flux) and Godunov's finite volumes for any flux; `fluxes` has
+what both need.
 """

@@ -83,11 +83,10 @@ class Tones:
         return Tones.at(self.clock, self.target, np.abs(self.frequencies + np.clip(step, -most, most)))
 
 
-def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float, *, speed: float) -> MovingSeries:
-    """The best series found with exactly `num_subnets` sub-networks, the constant included, in a frame of the given speed.
+def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float) -> MovingSeries:
+    """The best series found with exactly `num_subnets` sub-networks, the constant included, in the same frame.
 
-    Speed 0 makes each term a sub-network of an FLM in (x, t). There are fewer when the large solution has no more harmonics
-    to give; `horizon` is the length of time that matters.
+    There are fewer when the large solution has no more harmonics to give; `horizon` is the length of time that matters.
     """
     budget = num_subnets - (series.mean != 0.0)
     harmonics = np.unique(series.wavenumbers)
@@ -95,17 +94,16 @@ def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float, *,
     coarse = series.start + horizon * (np.arange(64) + 0.5) / 64
     energy = [np.sum(np.abs(series.amplitude(k, coarse)) ** 2) for k in harmonics]
     harmonics = np.sort(harmonics[np.argsort(energy, kind="stable")[::-1][: max(budget, 0)]])
-    drift = 2.0 * np.pi / series.period * (series.speed - speed)  # z_k turns by −k · drift in the new frame
     fits = []
     for k in harmonics:
         mine = series.wavenumbers == k
-        clock = Clock.make(horizon, float(series.frequencies[mine].max(initial=0.0)) + k * abs(drift))
-        z = series.amplitude(k, series.start + clock.times) * np.exp(-1j * k * drift * clock.times) * clock.roots
-        fits.append(Tones.at(clock, np.stack([z.real, -z.imag], axis=1), np.zeros(0)))
+        clock = Clock.make(horizon, float(series.frequencies[mine].max(initial=0.0)))
+        z = series.amplitude(k, series.start + clock.times) * clock.roots
+        fits.append(Tones.at(clock, np.stack([np.real(z), -np.imag(z)], axis=1), np.zeros(0)))
     queue: list[tuple[float, int, int, Tones]] = []
 
     def push(index: int) -> None:
-        more = add_tone(fits[index], float(harmonics[index] * abs(drift)))
+        more = add_tone(fits[index])
         if more.value < fits[index].value:
             heapq.heappush(queue, (more.value - fits[index].value, index, len(more.frequencies), more))
 
@@ -128,24 +126,23 @@ def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float, *,
         wavenumbers=np.repeat(harmonics, counts),
         frequencies=np.concatenate([np.zeros(0), *(fit.frequencies for fit in fits)]),
         coefficients=np.concatenate([np.zeros((0, 2, 2)), *tables]),
-        speed=speed,
     )
 
 
-def add_tone(fit: Tones, center: float) -> Tones:
+def add_tone(fit: Tones) -> Tones:
     """The best fit found with one more frequency.
 
-    Starts: the largest peaks of the residual's periodogram, and frequencies near the harmonic's own drift (`center`) at
-    2/horizon and 6/horizon from it, which periodograms of less than a period cannot see.
+    Starts: the largest peaks of the residual's periodogram, and 2/horizon and 6/horizon, which a periodogram of less than a
+    period cannot see.
     """
     clock = fit.clock
-    top = center + 12.0 / clock.horizon + fit.frequencies.max(initial=0.0)
+    top = 12.0 / clock.horizon + fit.frequencies.max(initial=0.0)
     trial = np.linspace(0.5 / clock.horizon, top, int(2 * top * clock.horizon) + 16)
     power = np.sum((WaveTable.at(clock.times, trial).columns().T @ (clock.roots[:, None] * fit.residual)) ** 2, axis=1)
     power = power[: len(trial)] + power[len(trial) :]
     peaks = np.flatnonzero((power >= np.roll(power, 1)) & (power >= np.roll(power, -1)))
     starts = list(trial[peaks[np.argsort(power[peaks])[-2:]]])
-    starts += [abs(center + offset / clock.horizon) for offset in (2.0, -2.0, 6.0, -6.0)]
+    starts += [2.0 / clock.horizon, 6.0 / clock.horizon]
     best = fit
     for start in dict.fromkeys(np.round(np.array(starts) * clock.horizon, 1)):
         start = max(float(start), 0.3) / clock.horizon

@@ -26,8 +26,8 @@ _CHUNK = 2**21  # numbers per table when evaluating
 class MovingSeries:
     """u(x, t) = mean + Σ_n [cos κkξ, sin κkξ] C_n [cos wτ, sin wτ]ᵀ,  ξ = x − left − c τ,  τ = t − start,  κ = 2π/L.
 
-    With c = 0 each term is a sub-network of an FLM in (x, t); otherwise it is one in the inputs (ξ, τ), a linear map of
-    (x, t), and two plain waves with time frequencies −κkc ± w.
+    Each term is a sub-network of an FLM in the inputs (ξ, τ), a linear map of (x, t), and two plain waves with time
+    frequencies −κkc ± w.
 
     `wavenumbers` are k ≥ 1 and `frequencies` w ≥ 0, (N,) each, with `coefficients` C (N, 2, 2); the conserved `mean`, c as
     `speed` and L as `period` are numbers.
@@ -71,22 +71,16 @@ class MovingSeries:
         p, q = np.einsum("nij,mnj->im", self.coefficients[mine], pairs)
         return p - 1j * q
 
-    def model(self, domain: Box) -> FLM | MovingFLM:
-        """The same function on a domain: an FLM when the frame is at rest, else an FLM in the moving frame."""
+    def model(self, domain: Box) -> MovingFLM:
+        """The same function as an FLM in the moving frame."""
         frequencies = np.stack([2.0 * np.pi / self.period * self.wavenumbers, self.frequencies], axis=1)
         table = self.coefficients.reshape(-1, 4)
         if self.mean != 0.0 or not len(table):
             frequencies = np.concatenate([np.zeros((1, 2)), frequencies])
             table = np.concatenate([[[self.mean, 0.0, 0.0, 0.0]], table])
-        waves, origin = SeparableSeries(frequencies, table).phase(), np.array([self.left, self.start])
-        if self.speed != 0.0:
-            inner = FLM(2, len(table), key=0, frequencies=frequencies)
-        else:  # an FLM counts from the center of its domain
-            inner = FLM(domain, len(table), key=0, frequencies=frequencies * domain.width / (2.0 * np.pi))
-            waves = waves.shift(origin - domain.center)
-        inner = inner.with_coefficients(np.concatenate([np.ravel(part) for part in waves.linear()]))
-        if self.speed == 0.0:
-            return inner
+        inner = FLM(2, len(table), key=0, frequencies=frequencies)
+        parts = SeparableSeries(frequencies, table).phase().linear()
+        inner = inner.with_coefficients(np.concatenate([np.ravel(part) for part in parts]))
         return MovingFLM(inner, self.speed, InputMap((self.left, self.start), (1.0, 1.0), domain.axes))
 
 

@@ -16,7 +16,6 @@ from flm.numerics.least_squares import one_thread
 from flm.results import Ending, Listener, Record, Solution, Word
 from flm.wording import InputError
 
-METHODS = ("frame", "strict")
 SMALLEST = 48  # columns of the first bank
 
 
@@ -33,14 +32,11 @@ def solve_law(
     """Solve a conservation law by least squares on its potential residual with vanishing viscosity.
 
     A shock makes the relative L1 error fall only like 1/columns; smooth solutions converge geometrically. With `num_subnets`
-    a larger solution is distilled to exactly so many sub-networks (the constant is one, unless it is zero): in the moving
-    frame (x − ct, t), with c found from the law, or by the method "strict" in (x, t), about twice as many for the same
-    error. Nothing here is random: `seed` is not used.
+    a larger solution is distilled to exactly so many sub-networks (the constant is one, unless it is zero) in the moving
+    frame (x − ct, t), with c found from the law. Nothing here is random: `seed` is not used.
     """
-    if method not in (None, *METHODS):
-        raise InputError(f"`method` must be one of {', '.join(METHODS)}, or None; got {method!r}.")
-    if method == "strict" and num_subnets is None:
-        raise InputError(f"`num_subnets` must be given with method={method!r}; got None.")
+    if method is not None:
+        raise InputError(f"`method` must be None for a conservation law; got {method!r}.")
     if max_columns < SMALLEST:
         raise InputError(f"`max_columns` must be at least {SMALLEST} for a conservation law; got {max_columns}.")
     if num_subnets is not None:
@@ -57,15 +53,14 @@ def solve_law(
     series, estimate = growth.series(), growth.best.estimate
     if num_subnets is not None:
         teacher = series
-        if method == "strict" or num_subnets < teacher.num_subnets:
-            speed = 0.0 if method == "strict" else teacher.speed
+        if num_subnets < teacher.num_subnets:
             with one_thread(0):  # many small factorizations
-                series = distill_harmonics(teacher, num_subnets, growth.law.horizon, speed=speed)
+                series = distill_harmonics(teacher, num_subnets, growth.law.horizon)
         points = problem.test_points((151, 61))
         values = teacher(points)
         estimate += float(np.mean(np.abs(series(points) - values)) / max(np.mean(np.abs(values)), 1e-300))
         count = "1 sub-network" if series.num_subnets == 1 else f"{series.num_subnets} sub-networks"
-        ending = Ending(Word.SIZE, f"{count} {'in (x, t)' if method == 'strict' else 'in the moving frame'}")
+        ending = Ending(Word.SIZE, f"{count} in the moving frame")
     return Solution(
         model=series.model(problem.domain),
         axes=problem.axes,

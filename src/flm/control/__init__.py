@@ -7,7 +7,6 @@ a Fourier series in time and initial state, squashed to its bounds.
 
 Data walks so: `solve/` proposes coefficients; `dynamics/` follows the states under them, and their costates back, which
 gives the cost with exact first and second derivatives; `solve/` improves the law until the excess cost, estimated from
-the Hamiltonian along the trajectory, is within the tolerance. `solution` is the law with its simulated costs,
-`comparison` sets these beside a reference's, and `references/` has three answers that owe nothing to it. `networks` are
-the state series of the paper's penalty method.
+the Hamiltonian along the trajectory, is within the tolerance. `solution` is the law with its simulated costs, beside those
+of a reference if asked; `references` has two answers that owe nothing to it.
 """

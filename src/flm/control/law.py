@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from flm.control.dynamics.following import Followed, follow
-from flm.control.dynamics.kernels import First, Points, finish
+from flm.control.dynamics.kernels import finish, first_order
 from flm.control.dynamics.simulation import gauss, grid
 from flm.control.problem import OptimalControl
 from flm.series import PhaseSeries, SeparableSeries
@@ -206,41 +206,28 @@ class StateNetworks(_InRows):
     scale: np.ndarray
     penalties: tuple[float, float]
 
-    def coordinates(self, s: np.ndarray, v0: np.ndarray, order: int = 0) -> np.ndarray:
-        """v, differentiated `order` times by s, (P, R, d), at s (R,) or (P, R) from starts v0 (P, ...)."""
+    def coordinates(self, s: np.ndarray, v0: np.ndarray) -> np.ndarray:
+        """v (P, R, d), at s (R,) or (P, R) from starts v0 (P, ...)."""
         z = (v0[:, : len(self.center)] - self.center) / self.scale
         values = []
         for frequencies, coefficients in zip(self.frequencies, self.coefficients, strict=True):
             products = space_products(z, frequencies[:, 1:])
             amplitudes = np.einsum("pni,nti->pnt", products, coefficients).reshape(len(z), -1, 1)
-            values.append(time_waves(s, frequencies[:, 0], order) @ amplitudes)
+            values.append(time_waves(s, frequencies[:, 0]) @ amplitudes)
         return np.concatenate(values, axis=-1)
 
     def cost(self, problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> np.ndarray:
         """The cost of these states and the law's controls, (P,)."""
-        end = self.coordinates(np.ones(1), v0)[:, 0]
-        weights = np.tile(gauss().weights / _ELEMENTS, _ELEMENTS)
+        nodes = grid(np.linspace(0.0, 1.0, _ELEMENTS + 1), 1)[0].ravel()
+        s, end = np.broadcast_to(nodes, (len(v0), len(nodes))), self.coordinates(np.ones(1), v0)[:, 0]
+        along = first_order(problem, s, self.coordinates(s, v0), law.at(v0).squashed(s))
         rest = np.zeros((len(v0), problem.equations.num_inputs))
-        return self._along(problem, law, v0).running @ weights + finish(problem, end, rest).cost
-
-    def residual(self, problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> np.ndarray:
-        """The largest |dv/dt - f| of each start, (P,)."""
-        defect = self.coordinates(_nodes(), v0, 1) - self._along(problem, law, v0).rates
-        return np.abs(defect).max(axis=(1, 2)) / law.duration(v0)
-
-    def _along(self, problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> First:
-        """What the problem says of these states and the law's controls at the nodes."""
-        s = np.broadcast_to(_nodes(), (len(v0), len(_nodes())))
-        return Points(problem, s, law.at(v0).squashed(s)).first(self.coordinates(s, v0))
+        return along.running @ np.tile(gauss().weights / _ELEMENTS, _ELEMENTS) + finish(problem, end, rest).cost
 
 
-def _nodes() -> np.ndarray:
-    return grid(np.linspace(0.0, 1.0, _ELEMENTS + 1), 1)[0].ravel()
-
-
-def time_waves(s: np.ndarray, frequencies: np.ndarray, order: int = 0) -> np.ndarray:
-    """cos(ω s), sin(ω s) for each frequency in turn, differentiated `order` times, (..., 2N)."""
-    return WaveTable.at(s, frequencies).pairs(order).reshape(*np.shape(s), -1)
+def time_waves(s: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
+    """cos(ω s), sin(ω s) for each frequency in turn, (..., 2N)."""
+    return WaveTable.at(s, frequencies).pairs().reshape(*np.shape(s), -1)
 
 
 def space_products(z: np.ndarray, frequencies: np.ndarray) -> np.ndarray:

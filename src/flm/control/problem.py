@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
 
-from flm.control.dynamics.following import Followed, follow
 from flm.control.equations import Constraints, Equations, Function, make_equations
 from flm.control.starts import Initial, Starts, make_starts
 from flm.control.symmetry import Symmetries, check_invariances, make_group
@@ -149,44 +148,12 @@ class OptimalControl:
         x = self.starts.lift(self.starts.sample(n, seed=seed))
         return x @ self.starts.group[image].states
 
-    def simulate(
-        self, control: Callable[[np.ndarray], npt.ArrayLike | Sequence[npt.ArrayLike]], x0: npt.ArrayLike
-    ) -> Followed:
-        """The trajectories from x0 under `control(t)`, a function of arrays of times: one array per control.
+    def optimal_costs(self, x0: npt.ArrayLike) -> np.ndarray:
+        """Costs by Pontryagin's principle, independent of `solve`, (P,): one two-point problem for each state."""
+        from flm.control.references import pontryagin
 
-        Example:
-            >>> from flm.problems import rock_paper_scissors
-            >>> problem = rock_paper_scissors()
-            >>> float(problem.simulate(lambda t: 0.0 * t, (0.2, 0.2, 0.6)).cost[0])  # doctest: +ELLIPSIS
-            0.257182...
-        """
-        if self.free:
-            raise InputError(
-                "`simulate` must have a fixed horizon; got flm.Free. Build the problem with the T that you want."
-            )
-        horizon, k = float(self.numbers[-1]), len(self.controls)
-
-        def inputs(s, part):
-            values = control(s * horizon)
-            values = values if isinstance(values, tuple | list) else (values,)
-            if len(values) != k:
-                raise InputError(
-                    f"`control` must return one array for each of {', '.join(self.controls)}; got {len(values)}."
-                )
-            return np.stack([np.broadcast_to(np.asarray(value, float), s.shape) for value in values], axis=-1)
-
-        return follow(self, self.starts.coordinates(x0), inputs)
-
-    def optimal_costs(self, x0: npt.ArrayLike, method: str = "pontryagin") -> np.ndarray:
-        """Costs from an independent reference, (P,): "pontryagin" or "collocation" (flm.references), one solve a start."""
-        from flm.control.references.collocation import collocation
-        from flm.control.references.pontryagin import pontryagin
-
-        if method not in ("pontryagin", "collocation"):
-            raise InputError(f"`method` must be 'pontryagin' or 'collocation'; got {method!r}.")
-        solve = pontryagin if method == "pontryagin" else collocation
         x = self.starts.lift(self.starts.coordinates(x0))
-        return np.array([solve(self, state).cost for state in x])
+        return np.array([pontryagin(self, state).cost for state in x])
 
     def __repr__(self) -> str:
         says = self.equations

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from flm.control.comparison import CostComparison
 from flm.control.dynamics.following import Followed
 from flm.control.law import ControlLaw, Controls, StateNetworks
 from flm.control.problem import OptimalControl
@@ -21,12 +20,58 @@ from flm.wording import InputError
 
 if TYPE_CHECKING:
     import pandas
-    import xarray
 
-    from flm.control.references.collocation import CollocationSolution
-    from flm.control.references.pontryagin import PontryaginSolution
+    from flm.control.references import PontryaginSolution
 
 States = npt.ArrayLike | None  # one state (n,) or several (P, n); None for the only one of the law
+
+
+@dataclass(frozen=True)
+class CostComparison:
+    """Costs of the simulated dynamics beside reference costs, over initial states (P, n).
+
+    Args:
+        x0: The states.
+        cost: Of the simulated dynamics, (P,).
+        network_cost: Of the networks' own states, (P,).
+        reference: What to compare with, (P,).
+    """
+
+    x0: np.ndarray
+    cost: np.ndarray
+    network_cost: np.ndarray
+    reference: np.ndarray
+
+    @property
+    def percentage_errors(self) -> np.ndarray:
+        """100 (cost - reference) / |reference|, signed, (P,)."""
+        return 100.0 * (self.cost - self.reference) / np.abs(self.reference)
+
+    @property
+    def mape(self) -> float:
+        """Mean absolute percentage error, as in the paper."""
+        return float(np.abs(self.percentage_errors).mean())
+
+    @property
+    def mae(self) -> float:
+        """Mean absolute error."""
+        return float(np.abs(self.cost - self.reference).mean())
+
+    @property
+    def worst(self) -> float:
+        """Largest absolute percentage error."""
+        return float(np.abs(self.percentage_errors).max())
+
+    @property
+    def network_mape(self) -> float:
+        """Mean absolute percentage error of the networks' own cost."""
+        return float((100.0 * np.abs(self.network_cost - self.reference) / np.abs(self.reference)).mean())
+
+    def __repr__(self) -> str:
+        return (
+            f"CostComparison over {len(self.cost)} initial states: MAPE {self.mape:.3g} %, largest {self.worst:.3g} %, "
+            f"MAE {self.mae:.3g}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,12 +188,6 @@ class ControlSolution(AbstractResult):
         along, first = self._follow(asked).costates()
         return asked.answer(-along / mu_dynamics - first / mu_initial)
 
-    def dynamics_residual(self, x0: States = None) -> float | np.ndarray:
-        """The largest |dx/dt - f| along the networks' own states; zero for the reduced method, whose states solve it."""
-        if (networks := self.networks) is None:
-            return self._each(x0, lambda asked: np.zeros(len(asked.image)))
-        return self._each(x0, lambda asked: networks.residual(self._problem, self.law, asked.image))
-
     def trajectory(self, t: npt.ArrayLike, x0: States = None) -> np.ndarray:
         """All states at times t (R,) along the simulated dynamics, (R, n) or (P, R, n)."""
         asked = self._asked(x0)
@@ -156,16 +195,6 @@ class ControlSolution(AbstractResult):
         x = self._follow(asked).states(np.atleast_1d(np.asarray(t, float)))
         x = x[0] if asked.one else x
         return x if np.ndim(t) else np.take(x, 0, axis=-2)
-
-    def network_trajectory(self, t: npt.ArrayLike, x0: States = None) -> np.ndarray:
-        """All states at times t (R,) as the state networks have them; the simulated ones for the reduced method."""
-        if self.networks is None:
-            return self.trajectory(t, x0)
-        asked = self._asked(x0)
-        v = self.networks.coordinates(self._normalized(t, asked), asked.image)
-        back = np.stack([self.starts.group[index].states for index in asked.which])
-        x = self.starts.lift(v) @ back
-        return x[0] if asked.one else x
 
     def violation(self, x0: States = None) -> float | np.ndarray:
         """The largest path or terminal constraint value along the simulated dynamics; zero without constraints."""
@@ -182,7 +211,7 @@ class ControlSolution(AbstractResult):
         """Simulated costs beside a reference's, on given or fresh random initial states.
 
         Args:
-            reference: "pontryagin", "collocation" (one solve for each state), another solution, or the costs themselves.
+            reference: "pontryagin" (one solve for each state), another solution, or the costs themselves.
             x0: States (P, n); `num_starts` random ones of `initial` when left out.
             num_starts: How many.
             seed: Of the random states.
@@ -192,7 +221,9 @@ class ControlSolution(AbstractResult):
             x0 = problem.sample(num_starts, seed=seed)
         x0 = np.atleast_2d(self._asked(x0).x0)
         if isinstance(reference, str):
-            truth = problem.optimal_costs(x0, reference)
+            if reference != "pontryagin":
+                raise InputError(f"`reference` must be 'pontryagin', a solution or costs; got {reference!r}.")
+            truth = problem.optimal_costs(x0)
         else:
             truth = np.asarray(reference.cost(x0) if isinstance(reference, ControlSolution) else reference, float)
         truth = np.atleast_1d(truth)
@@ -206,22 +237,19 @@ class ControlSolution(AbstractResult):
 
     def to_pandas(self, x0: States = None, num_times: int = 101) -> pandas.DataFrame:
         """A `pandas.DataFrame` of states and controls against time, one block for each state (extra `frames`)."""
-        table = self._table(x0, num_times)
-        start = np.repeat(np.arange(len(table["t"])), num_times)
-        columns = {"start": start} | {name: values.ravel() for name, values in table.items()}
+        asked, s = self._asked(x0), np.linspace(0.0, 1.0, num_times)
+        followed = self._follow(asked)
+        t = s * followed.duration[:, None]
+        rows = np.concatenate([followed.states(t), self._controls(asked).squashed(s)], axis=-1)  # (P, R, n + k)
+        columns = {"start": np.repeat(np.arange(len(t)), num_times), "t": t.ravel()}
+        columns |= {name: rows[..., i].ravel() for i, name in enumerate((*self.starts.states, *self.controls))}
         return optional_module("pandas").DataFrame(columns)
-
-    def to_xarray(self, x0: States = None, num_times: int = 101) -> xarray.Dataset:
-        """An `xarray.Dataset` of states and controls over (start, s), s = t/T (extra `frames`)."""
-        table = self._table(x0, num_times)
-        named = {name: (("start", "s"), values) for name, values in table.items()}
-        return optional_module("xarray").Dataset(named, coords={"s": np.linspace(0.0, 1.0, num_times)})
 
     def plot(
         self,
         x0: States = None,
         *,
-        reference: str | PontryaginSolution | CollocationSolution | None = None,
+        reference: str | PontryaginSolution | None = None,
     ) -> Any:
         """States and control against time, with the path on the simplex for three states on it; a matplotlib figure.
 
@@ -291,15 +319,6 @@ class ControlSolution(AbstractResult):
     def _follow(self, asked: _Asked) -> Followed:
         """The simulated trajectories from the states themselves, not from their images."""
         return self._controls(asked).follow(self._problem, self.starts.coordinates(asked.x0))
-
-    def _table(self, x0: States, num_times: int) -> dict[str, np.ndarray]:
-        """t, states and controls, (P, R) each, at even times from each start."""
-        asked = self._asked(x0)
-        followed, s = self._follow(asked), np.linspace(0.0, 1.0, num_times)
-        t = s * followed.duration[:, None]
-        x, u = followed.states(t), self._controls(asked).squashed(s)
-        table = {"t": t} | {name: x[..., i] for i, name in enumerate(self.starts.states)}
-        return table | {name: u[..., i] for i, name in enumerate(self.controls)}
 
 
 class _Asked(NamedTuple):

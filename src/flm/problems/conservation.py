@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 
-from flm.conservation.entropy import EntropySolution
 from flm.conservation.law import ConservationLaw
+from flm.conservation.references import EntropySolution
 from flm.domains import Box
 
 

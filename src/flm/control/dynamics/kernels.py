@@ -54,37 +54,33 @@ class Last(NamedTuple):
     terminal: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class Points:
-    """Points of any shape at which the problem's functions are evaluated: times s (...) and inputs (..., k)."""
+def first_order(
+    problem: OptimalControl, s: np.ndarray, v: np.ndarray, w: np.ndarray, multipliers: Multipliers | None = None
+) -> First:
+    """Values and first derivatives at times s (...), coordinates v (..., d) and inputs w (..., k)."""
+    lam, rho = _of_path(problem, s, multipliers)
+    kernel = lambda s, v, w, lam: _first(problem.equations, s, v, w, problem.numbers, lam, rho)
+    return First(*_at_nodes(kernel, s.shape, s, v, w, lam))
 
-    problem: OptimalControl
-    s: np.ndarray
-    inputs: np.ndarray
-    multipliers: Multipliers | None = None
 
-    @property
-    def _lam(self) -> np.ndarray:
-        if self.multipliers is not None:
-            return self.multipliers.path
-        return np.zeros((*self.s.shape, self.problem.equations.num_path))
+def second_order(
+    problem: OptimalControl,
+    s: np.ndarray,
+    v: np.ndarray,
+    w: np.ndarray,
+    p: np.ndarray,
+    multipliers: Multipliers | None = None,
+) -> np.ndarray:
+    """Second derivatives of the Hamiltonian l + p.F by z, (..., d + k, d + k), at costates p (..., d)."""
+    lam, rho = _of_path(problem, s, multipliers)
+    kernel = lambda s, v, w, p, lam: (_second(problem.equations, s, v, w, p, problem.numbers, lam, rho),)
+    return _at_nodes(kernel, s.shape, s, v, w, p, lam)[0]
 
-    @property
-    def _rho(self) -> float:
-        return _NO_WEIGHT if self.multipliers is None else self.multipliers.weight
 
-    def first(self, v: np.ndarray, part: slice = slice(None)) -> First:
-        """Values and first derivatives at coordinates v (..., d), of all points or of some elements."""
-        equations, numbers = self.problem.equations, self.problem.numbers
-        s, w, lam = self.s[part], self.inputs[part], self._lam[part]
-        kernel = lambda s, v, w, lam: _first(equations, s, v, w, numbers, lam, self._rho)
-        return First(*_at_nodes(kernel, s.shape, s, v, w, lam))
-
-    def second(self, v: np.ndarray, p: np.ndarray) -> np.ndarray:
-        """Second derivatives of the Hamiltonian l + p.F by z, at coordinates v and costates p (..., d)."""
-        equations, numbers = self.problem.equations, self.problem.numbers
-        kernel = lambda s, v, w, p, lam: (_second(equations, s, v, w, p, numbers, lam, self._rho),)
-        return _at_nodes(kernel, self.s.shape, self.s, v, self.inputs, p, self._lam)[0]
+def _of_path(problem: OptimalControl, s: np.ndarray, multipliers: Multipliers | None) -> tuple[np.ndarray, float]:
+    if multipliers is not None:
+        return multipliers.path, multipliers.weight
+    return np.zeros((*s.shape, problem.equations.num_path)), _NO_WEIGHT
 
 
 def finish(problem: OptimalControl, v: np.ndarray, w: np.ndarray, multipliers: Multipliers | None = None) -> Last:

@@ -17,13 +17,14 @@ Arrays are (E, P, q, ...): elements, starts, nodes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from flm.control.dynamics.kernels import Multipliers, Points, finish
+from flm.control.dynamics.kernels import First, Multipliers, finish, first_order
 
 if TYPE_CHECKING:
     from flm.control.problem import OptimalControl
@@ -131,17 +132,21 @@ def simulate(
     num_starts, q = inputs.shape[1:3]
     scheme = gauss(q)
     s, width = grid(edges, num_starts, q)
-    points = Points(problem, s, inputs, multipliers)
+
+    def rates_at(stages: np.ndarray, part: slice = slice(None)) -> First:
+        kept = multipliers and replace(multipliers, path=multipliers.path[part])
+        return first_order(problem, s[part], stages, inputs[part], kept)
+
     with np.errstate(invalid="ignore", over="ignore"):  # starts that run away become nan, and cost infinity
         if guess is None:
             stages, edge = np.empty((len(width), num_starts, q, v0.shape[1])), v0
             for e in range(len(width)):
                 part = slice(e, e + 1)
                 still = np.repeat(edge[None, :, None, :], q, axis=2)
-                stages[part], edge = _stages(points, scheme, part, width[part], edge, still)
+                stages[part], edge = _stages(lambda v, part=part: rates_at(v, part), scheme, width[part], edge, still)
         else:
-            stages, _ = _stages(points, scheme, slice(None), width, v0, guess)
-        first = points.first(stages)
+            stages, _ = _stages(rates_at, scheme, width, v0, guess)
+        first = rates_at(stages)
     moved = np.cumsum(width[..., None] * np.einsum("q,epqd->epd", scheme.weights, first.rates), axis=0)
     ends = np.concatenate([v0[None], v0 + moved])
     last = finish(problem, ends[-1], inputs[-1, :, -1], multipliers)
@@ -185,13 +190,6 @@ def adjoint(run: Simulated) -> Adjoint:
     return Adjoint(costates, p, h_w)
 
 
-def hamiltonian_hessian(
-    problem: OptimalControl, run: Simulated, costates: np.ndarray, multipliers: Multipliers | None = None
-) -> np.ndarray:
-    """Second derivatives of l + p.F with respect to (v, w), (E, P, q, d + k, d + k)."""
-    return Points(problem, run.s, run.inputs, multipliers).second(run.stages, costates)
-
-
 def stage_solve(matrix: np.ndarray, width: np.ndarray, jacobian: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Solve X_i - width sum_j M_ij D_j X_j = R_i for the stages X of many elements at once.
 
@@ -215,7 +213,7 @@ def stage_solve(matrix: np.ndarray, width: np.ndarray, jacobian: np.ndarray, rig
 
 
 def _stages(
-    points: Points, scheme: Scheme, part: slice, width: np.ndarray, v0: np.ndarray, stages: np.ndarray
+    rates_at: Callable[[np.ndarray], First], scheme: Scheme, width: np.ndarray, v0: np.ndarray, stages: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Stages of some elements together, by Newton's method from a guess, and their last edge; nan for starts that fail."""
     num_elements, num_starts, q, d = stages.shape
@@ -223,7 +221,7 @@ def _stages(
     unit = np.broadcast_to(np.eye(d), (num_elements, num_starts, q, d, d))
     before = np.full(num_starts, np.inf)
     for _ in range(_NEWTON_STEPS):
-        rates, F_z = points.first(stages, part)[:2]
+        rates, F_z = rates_at(stages)[:2]
         ends = v0 + np.cumsum(h[..., 0] * np.einsum("q,epqd->epd", scheme.weights, rates), axis=0)
         defect = stages - h * (scheme.matrix @ rates)
         residual = defect - np.concatenate([v0[None], ends[:-1]])[:, :, None, :]

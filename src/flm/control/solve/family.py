@@ -1,25 +1,34 @@
-"""One control law for a whole set of starts: generalized Gauss–Newton on the amplitudes of a product lattice.
+"""One control law for a whole set of starts, fitted to the starts' own solutions.
 
-Controls are Σ_ab X_ab θ_a(s) ψ_b(z), both bases orthonormal. With H_j the exact Hessian of start j's cost in its own time
-coefficients, the generalized Gauss–Newton matrix is Σ_j w_j H_j ⊗ ψ(z_j) ψ(z_j)', w_j = 1 / cost.
+Each training start j is solved by itself. Near its control u_j its cost is quadratic, with the exact Hessian H_j by the
+control's values at the nodes of time, so that a law u(s; z) loses, to third order,
+
+    ½ Σ_j w_j (u(·; z_j) - u_j)' H_j (u(·; z_j) - u_j),        w_j = 1 / (number of starts × cost):
+
+weighted least squares, linear in the amplitudes. On a product lattice the law is Σ_ab X_ab θ_a(s) ψ_b(z), both bases
+orthonormal, and its matrix Σ_j w_j θ'H_jθ ⊗ ψ(z_j) ψ(z_j)'. Frequencies are learned by variable projection.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
 
 import numpy as np
 import scipy.linalg
 
-from flm.control.dynamics.simulation import Simulated
+from flm.control.dynamics.simulation import grid
 from flm.control.law import ControlLaw, space_products
 from flm.control.problem import OptimalControl
-from flm.control.solve.variation import Derivatives, TimeBasis, Transcription
-from flm.numerics.newton import FixedFactors, Step, Trial, minimize
+from flm.control.solve.levels import Batch
+from flm.control.solve.search import cost_scale
+from flm.control.solve.variation import TimeBasis
+from flm.numerics.newton import Nielsen
+from flm.numerics.variable_projection import Projected, project
+from flm.series.tables import WaveTable
 
 SPACE_UNIT = np.pi / 8  # the lowest wave repeats after eight widths: a Fourier extension, without zero components
+_RIDGE = 1e-9  # relative to the largest column, on the amplitudes of frequencies that are learned
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,88 +72,110 @@ def make_law(problem: OptimalControl, basis: TimeBasis, space: SpaceBasis, coord
     )
 
 
+def fit_lattice(batch: Batch, space_frequencies: np.ndarray) -> ControlLaw:
+    """The best law on the time basis of solved starts and on the given frequencies of the start (n, d)."""
+    transcription, problem = batch.transcription, batch.transcription.problem
+    space = SpaceBasis.make(space_frequencies, problem.starts.normalize(transcription.v0))
+    hessian = _weighted(batch, batch.derivatives.hessian)
+    right = (hessian @ batch.c[..., None])[..., 0].T @ space.values  # (M, B)
+    X = _solve(_kronecker_sum(hessian, space.values), right.reshape(-1)).reshape(right.shape)
+    return make_law(problem, transcription.basis, space, X)
+
+
+def _weighted(batch: Batch, hessian: np.ndarray) -> np.ndarray:
+    """Hessians (P, M, M) times w_j, with negative eigenvalues turned positive."""
+    size, turn = np.linalg.eigh(hessian / (cost_scale(batch.run.cost) * len(hessian))[:, None, None])
+    return (turn * np.abs(size)[:, None]) @ np.swapaxes(turn, 1, 2)
+
+
 @dataclass(frozen=True, eq=False)
-class FamilyPoint:
-    """Coordinates X (M, B) of a law and the training trajectories under it: a point of Gauss–Newton's method, and its model."""
+class SolvedStarts:
+    """Normalized starts z (P, d) with their own controls at nodes s (P, R) of time, and their costs' quadratic models.
 
-    transcription: Transcription
-    space: SpaceBasis
-    weight: np.ndarray
-    X: np.ndarray
-    run: Simulated
+    `values` (P, k R) are each control before squashing in turn, less its rest; `roots` (k, P, k R, R) are square roots of the
+    weighted Hessians by control: they turn values of a control at the nodes into rows of least squares.
+    """
 
-    @property
-    def c(self) -> np.ndarray:
-        """Each start's own time coefficients, (P, M)."""
-        return self.space.values @ self.X.T
+    z: np.ndarray
+    s: np.ndarray
+    values: np.ndarray
+    roots: np.ndarray
 
-    @cached_property
-    def derivatives(self) -> Derivatives:
-        """Of each start's cost."""
-        return self.transcription.derivatives(self.run, self.c)
+    @classmethod
+    def around(cls, batch: Batch) -> SolvedStarts:
+        """The model around solved starts of a problem with a fixed horizon."""
+        transcription, problem, count = batch.transcription, batch.transcription.problem, len(batch.c)
+        raw = transcription.raw(batch.c) - problem.rest  # (E, P, q, k)
+        values = raw.transpose(1, 3, 0, 2).reshape(count, -1)
+        nodal = replace(transcription, basis=transcription.basis.nodal())
+        size, turn = np.linalg.eigh(_weighted(batch, nodal.derivatives(batch.run, values, batch.multipliers).hessian))
+        rows = np.sqrt(np.maximum(size, 0.0))[..., None] * np.swapaxes(turn, 1, 2)
+        roots = np.stack(np.split(rows, len(problem.controls), axis=2))
+        s = np.swapaxes(grid(transcription.basis.edges, count)[0], 0, 1).reshape(count, -1)
+        return cls(problem.starts.normalize(transcription.v0), s, values, roots)
+
+    def learned(self, law: ControlLaw, *, steps: int) -> ControlLaw:
+        """The law with frequencies moved, off any lattice, to where it loses least."""
+        return project(TunedLaw.at(self, law), Nielsen(start=1e-3), max_steps=steps, gain_tol=1e-6).point.law
+
+
+@dataclass(frozen=True, eq=False)
+class TunedLaw:
+    """A law whose amplitudes are the best for its frequencies; `basis` spans its columns, `residual` is what they leave."""
+
+    starts: SolvedStarts
+    law: ControlLaw
+    basis: np.ndarray
+    residual: np.ndarray
+
+    @classmethod
+    def at(cls, starts: SolvedStarts, law: ControlLaw) -> TunedLaw:
+        """The best amplitudes for the frequencies of a law."""
+        products = space_products(starts.z, law.frequencies[:, 1:])  # (P, N, 2^d)
+        pairs = WaveTable.at(starts.s, law.frequencies[:, 0]).pairs()  # (P, R, N, 2)
+        waves = (pairs[..., None] * products[:, None, :, None]).reshape(len(products), pairs.shape[1], -1)
+        columns = np.stack([root @ waves for root in starts.roots], axis=-1)
+        columns = columns.reshape(starts.values.size, -1)
+        each = starts.values.reshape(len(products), len(starts.roots), -1, 1)
+        target = np.sum([root @ each[:, i] for i, root in enumerate(starts.roots)], axis=0).ravel()
+        basis, size, turn = np.linalg.svd(columns, full_matrices=False)
+        kept = size / (size**2 + (_RIDGE * size[0]) ** 2)
+        coefficients = turn.T @ (kept * (basis.T @ target))
+        law = replace(law, coefficients=coefficients.reshape(law.coefficients.shape))
+        return cls(starts, law, basis, target - columns @ coefficients)
 
     @property
     def value(self) -> float:
-        """The mean relative cost."""
-        return float(self.weight @ self.transcription.merit(self.run, self.c, self.derivatives))
+        """Twice what the law loses, relative to the cost, in the mean."""
+        return float(self.residual @ self.residual)
 
-    @cached_property
-    def _system(self) -> tuple[np.ndarray, np.ndarray]:
-        """The generalized Gauss–Newton matrix (M B, M B) and the gradient (M B,)."""
-        gradient = (self.derivatives.gradient * self.weight[:, None]).T @ self.space.values
-        hessian = convex(self.derivatives.hessian) * self.weight[:, None, None]
-        return _kronecker_sum(hessian, self.space.values), gradient.reshape(-1)
+    def projected(self) -> Projected:
+        """The problem of the frequencies alone."""
+        starts, law = self.starts, self.law
+        products = space_products(starts.z, law.frequencies[:, 1:])
+        pairs = WaveTable.at(starts.s, law.frequencies[:, 0]).pairs()
+        turned = starts.s[..., None, None] * np.stack([-pairs[..., 1], pairs[..., 0]], axis=-1)
+        sides = [(turned, products)]
+        sides += [(pairs, z[:, None, None] * _quarter_turn(products, p)) for p, z in enumerate(starts.z.T)]
+        # (P, R, N, k) each: Σ_t f_t(s) Σ_g products_g a_ntgk
+        parts = [np.einsum("prnt,pntk->prnk", a, np.einsum("png,ntgk->pntk", b, law.coefficients)) for a, b in sides]
+        slopes = np.stack(parts, axis=3)  # (P, R, N, 1 + d, k)
+        slopes = slopes.reshape(*slopes.shape[:2], -1, slopes.shape[-1])
+        rows = np.sum([root @ slopes[..., i] for i, root in enumerate(starts.roots)], axis=0)
+        rows = rows.reshape(len(self.residual), -1)
+        return Projected(rows - self.basis @ (self.basis.T @ rows), self.residual)
 
-    def step(self, damping: np.ndarray) -> Step:
-        """The damped step."""
-        matrix, gradient = self._system
-        step = _damped_solve(matrix, gradient, float(damping))
-        return Step(step, -0.5 * step @ gradient)
-
-    def take(self, move: np.ndarray) -> Trial[FamilyPoint]:
-        """The trajectories after a step, by Newton's iteration from those before it."""
-        X = self.X + move.reshape(self.X.shape)
-        c = self.space.values @ X.T
-        run = self.transcription.run(c, guess=np.nan_to_num(self.run.stages))
-        return Trial(
-            replace(self, X=X, run=run), float(self.weight @ self.transcription.merit(run, c, self.derivatives))
-        )
-
-
-def fit_family(transcription: Transcription, space: SpaceBasis, X: np.ndarray, *, steps: int = 20) -> np.ndarray:
-    """Minimize the mean relative cost over the training starts; X (M, B) to start from, the minimizer returned."""
-    run = transcription.run(space.values @ X.T)
-    start = FamilyPoint(transcription, space, start_weights(run.cost), X, run)
-    rule = FixedFactors(start=0.0, least=1e-4, off=1e-8)
-    return minimize(start, lambda point: point, rule, max_steps=steps, step_tol=1e-10).point.X
+    def moved(self, step: np.ndarray) -> TunedLaw:
+        """The law with other frequencies."""
+        law = self.law
+        return TunedLaw.at(self.starts, replace(law, frequencies=law.frequencies + step.reshape(law.frequencies.shape)))
 
 
-def fit_coordinates(c: np.ndarray, hessian: np.ndarray, weight: np.ndarray, space: SpaceBasis) -> np.ndarray:
-    """X (M, B) that minimizes Σ_j w_j (X ψ_j - c_j)' H_j (X ψ_j - c_j), for solutions c (P, M) with Hessians H."""
-    weighted = convex(hessian) * weight[:, None, None]
-    right = (weighted @ c[..., None])[..., 0].T @ space.values
-    matrix = _kronecker_sum(weighted, space.values)
-    return -_damped_solve(matrix, right.reshape(-1), 0.0).reshape(right.shape)
-
-
-def start_weights(cost: np.ndarray) -> np.ndarray:
-    """1 / (number of starts × cost), costs floored at one percent of their mean."""
-    return 1.0 / (cost_scale(cost) * len(cost))
-
-
-def cost_scale(cost: np.ndarray) -> np.ndarray:
-    """What an excess cost is relative to: |cost|, floored at one percent of the mean."""
-    size = np.abs(cost[np.isfinite(cost)])
-    mean = size.mean() if len(size) else 1.0
-    return np.maximum(np.where(np.isfinite(cost), np.abs(cost), mean), max(0.01 * mean, 1e-300))
-
-
-def convex(hessian: np.ndarray) -> np.ndarray:
-    """Each start's Hessian with negative eigenvalues turned positive."""
-    values, vectors = np.linalg.eigh(hessian)
-    if (values >= 0).all():
-        return hessian
-    return (vectors * np.abs(values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+def _quarter_turn(products: np.ndarray, p: int) -> np.ndarray:
+    """Products with factor p differentiated: cos -> -sin, sin -> cos."""
+    shaped = products.reshape(*products.shape[:2], 2**p, 2, -1)
+    turned = np.stack([-shaped[..., 1, :], shaped[..., 0, :]], axis=-2)
+    return turned.reshape(products.shape)
 
 
 def _kronecker_sum(hessian: np.ndarray, psi: np.ndarray) -> np.ndarray:
@@ -159,13 +190,12 @@ def _kronecker_sum(hessian: np.ndarray, psi: np.ndarray) -> np.ndarray:
     return matrix.reshape(m * b, m * b)
 
 
-def _damped_solve(matrix: np.ndarray, gradient: np.ndarray, damping: float) -> np.ndarray:
-    """-(matrix + damping)⁻¹ gradient, with more damping when rounding has made the matrix indefinite."""
-    scale = np.trace(matrix) / len(matrix)
-    shift = (damping + 1e-14) * scale
+def _solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """matrix⁻¹ right, with as much of a ridge as rounding asks for."""
+    shift = 1e-14 * np.trace(matrix) / len(matrix)
     while True:
         try:
             factor = scipy.linalg.cho_factor(matrix + shift * np.eye(len(matrix)), overwrite_a=True, check_finite=False)
-            return -scipy.linalg.cho_solve(factor, gradient, check_finite=False)
+            return scipy.linalg.cho_solve(factor, right, check_finite=False)
         except scipy.linalg.LinAlgError:
             shift *= 100

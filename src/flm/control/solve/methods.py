@@ -1,21 +1,13 @@
 """The methods that solve optimal control problems, by name or by settings."""
 
-from dataclasses import replace
-
-import numpy as np
-
 from flm.control.problem import OptimalControl
 from flm.control.solution import ControlSolution
 from flm.control.solve.penalty import Penalty, solve_penalty
 from flm.control.solve.reduced import Reduced, solve_reduced
 from flm.control.solve.search import INTERRUPTED, Search
 from flm.numerics.least_squares import one_thread
-from flm.results import Ending, Listener, Record, silent
+from flm.results import Listener, Record, silent
 from flm.wording import InputError, did_you_mean
-
-Settings = Reduced | Penalty
-
-_KINDS: dict[str, type[Settings]] = {"reduced": Reduced, "penalty": Penalty}
 
 
 def solve_control(
@@ -23,7 +15,7 @@ def solve_control(
     tol: float,
     *,
     num_subnets: int | None = None,
-    method: str | Settings | None = None,
+    method: str | Reduced | Penalty | None = None,
     max_columns: int = 3000,
     seed: int = 0,
     progress: Listener = silent,
@@ -32,7 +24,13 @@ def solve_control(
 
     Ctrl-C returns the best law so far.
     """
-    settings = _settings(method)
+    named = {None: Reduced(), "reduced": Reduced(), "penalty": Penalty()}
+    settings = named.get(method) if method is None or isinstance(method, str) else method
+    if not isinstance(settings, Reduced | Penalty):
+        hint = did_you_mean(method, ("reduced", "penalty")) if isinstance(method, str) else ""
+        raise InputError(
+            f"`method` must be 'reduced', 'penalty' or settings such as flm.Reduced(); got {method!r}.{hint}"
+        )
     if problem.free and isinstance(settings, Penalty):
         raise InputError(f"`method` must be 'reduced' for a free horizon; got {method!r}.")
     search = Search(problem, tol, num_subnets, max_columns, seed, Record(progress))
@@ -45,39 +43,4 @@ def solve_control(
             if not search.found:
                 raise
             ending = INTERRUPTED
-    return _solution(search, ending, "penalty" if isinstance(settings, Penalty) else "reduced")
-
-
-def _settings(method: str | Settings | None) -> Settings:
-    if method is None:
-        return Reduced()
-    if isinstance(method, str) and method in _KINDS:
-        return _KINDS[method]()
-    if isinstance(method, Reduced | Penalty):
-        return method
-    hint = did_you_mean(method, _KINDS) if isinstance(method, str) else ""
-    raise InputError(f"`method` must be 'reduced', 'penalty' or settings such as flm.Reduced(); got {method!r}.{hint}")
-
-
-def _solution(search: Search, ending: Ending, method: str) -> ControlSolution:
-    problem, found = search.problem, search.best
-    notes = [ending.note] if ending.note else []
-    if found.violation > 1e-9:
-        notes.append(f"constraints are violated by at most {found.violation:.1e}")
-    elif not np.isfinite(found.error):
-        notes.append("the control enters linearly and is not bounded, or the dynamics failed")
-    return ControlSolution(
-        law=found.law,
-        starts=problem.starts,
-        controls=problem.controls,
-        ending=replace(ending, note="; ".join(notes)),
-        error_estimate=found.error,
-        tolerance=search.tol,
-        method=method,
-        networks=found.networks,
-        largest_violation=found.violation,
-        history=search.record.history,
-        num_columns=found.law.num_columns,
-        seconds=search.record.seconds,
-        problem=problem,
-    )
+    return search.solution(ending, "penalty" if isinstance(settings, Penalty) else "reduced")

@@ -18,18 +18,17 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
+from scipy.optimize import minimize
 
 from flm.control.law import StateNetworks
 from flm.control.problem import OptimalControl
 from flm.control.solve.adam import Networks, train
 from flm.control.solve.levels import judge
 from flm.control.solve.search import INTERRUPTED, Search
-from flm.numerics.newton import FixedFactors, Step, Trial, minimize
-from flm.numerics.program import Program
 from flm.results import Ending
 from flm.series import lattice
 
-_POLISHED = 400  # parameters up to which a Hessian is formed
+_POLISHED = 400  # parameters up to which BFGS holds an inverse Hessian
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,7 @@ class Penalty:
         betas: Of Adam.
         nodes: Of the trapezoidal rule.
         num_starts: Random training starts of a family.
-        normalize: Whether inputs are scaled to (π t/T, π/2 z), or raw (t, x0).
-        polish: Newton steps after Adam, for at most 400 parameters.
+        polish: Iterations of BFGS after Adam, for at most 400 parameters.
 
     Example:
         >>> import flm
@@ -67,8 +65,7 @@ class Penalty:
     betas: tuple[float, float] = (0.9, 0.999)
     nodes: int = 101
     num_starts: int = 250
-    normalize: bool = True
-    polish: int = 200
+    polish: int = 3000
 
     @classmethod
     def paper_fixed(cls, **changes: object) -> Penalty:
@@ -101,7 +98,7 @@ def solve_penalty(search: Search, settings: Penalty) -> Ending:
     control_subnets = settings.control_subnets or search.num_subnets or (27 if varying else 5)
     state_subnets = settings.state_subnets or control_subnets
     v0 = starts.sample(settings.num_starts, seed=search.seed) if varying else starts.center[None]
-    units = _units(problem, settings.normalize)
+    units = np.array([np.pi, *np.full(varying, np.pi / 2)])  # inputs are π t/T and π/2 z
     state_key, control_key = jax.random.split(jax.random.key(search.seed))
     keys = jax.random.split(state_key, problem.equations.num_coordinates)
     make = lambda key: Networks.start(lattice(1 + varying, state_subnets), 1, key)
@@ -123,14 +120,6 @@ def solve_penalty(search: Search, settings: Penalty) -> Ending:
     columns, error = law.num_columns + networks.coefficients.size, judge(search, law, networks)
     search.record.step("penalty", columns=columns, estimate=value, error_estimate=error)
     return ending
-
-
-def _units(problem: OptimalControl, normalize: bool) -> np.ndarray:
-    """Input units per unit of normalized time and start, (1 + D,)."""
-    starts = problem.starts
-    if normalize:
-        return np.array([np.pi, *np.full(starts.dimension, np.pi / 2)])
-    return np.array([problem.numbers[-1], *starts.scale[: starts.dimension]])
 
 
 def _loss(
@@ -162,29 +151,10 @@ def _loss(
 
 
 def _polish(loss: Callable[[_Parameters], jax.Array], start: _Parameters, steps: int) -> tuple[_Parameters, float]:
-    """A damped, saddle-free Newton method on all parameters."""
+    """All parameters after at most so many iterations of BFGS."""
     flat, restore = ravel_pytree(start)
-    function = lambda x: loss(restore(x))
-    value = Program(function, flat).compile()
-    derivatives = Program(lambda x: (jax.grad(function)(x), jax.hessian(function)(x)), flat).compile()
-
-    class Quadratic:
-        """The loss near a point, by its Hessian with negative eigenvalues turned positive."""
-
-        def __init__(self, point):
-            self.point, self.value = point, float(value(point))
-            gradient, hessian = (np.asarray(part) for part in derivatives(point))
-            self.values, self.vectors = np.linalg.eigh(hessian)
-            self.along = self.vectors.T @ gradient
-
-        def step(self, damping):
-            size = np.maximum(np.abs(self.values), 1e-14 * np.abs(self.values).max()) + damping
-            return Step(-self.vectors @ (self.along / size), 0.5 * np.sum(self.along**2 / size))
-
-        def take(self, move):
-            point = self.point + move
-            return Trial(point, float(value(point)))
-
-    rule = FixedFactors(start=1e-3, down=5.0, up=4.0, most=1e8)
-    found = minimize(np.asarray(flat), Quadratic, rule, max_steps=steps, gain_tol=1e-13)
-    return restore(jnp.asarray(found.point)), float(found.value)
+    slopes = jax.jit(jax.value_and_grad(lambda x: loss(restore(x))))
+    found = minimize(
+        lambda x: tuple(map(np.asarray, slopes(x))), flat, jac=True, method="BFGS", options={"maxiter": steps}
+    )
+    return restore(jnp.asarray(found.x)), float(found.fun)

@@ -12,22 +12,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from flm.control.law import ControlLaw
-from flm.control.solve import family
 from flm.control.solve.adam import Adam, train_reduced
-from flm.control.solve.family import SpaceBasis, make_law, space_lattice
-from flm.control.solve.frequencies import fit_law
+from flm.control.solve.family import SolvedStarts, SpaceBasis, fit_lattice, make_law, space_lattice
 from flm.control.solve.levels import (
-    GROWTH,
+    Batch,
     Ladder,
     Level,
-    elements_for,
+    best_controls,
     explore,
-    solve_level,
     solve_starts,
     stalled,
     transcribe,
 )
-from flm.control.solve.search import COLUMNS, MET, NO_GAIN, OF_THIS_SIZE, Search
+from flm.control.solve.search import COLUMNS, MET, NO_GAIN, OF_THIS_SIZE, Search, cost_scale
 from flm.results import Ending
 from flm.wording import InputError
 
@@ -39,18 +36,13 @@ class Reduced:
     """Settings of the reduced method: only the control is a series, the states follow from the dynamics.
 
     Args:
-        learn_frequencies: Whether frequencies move too. By default they do when the number of sub-networks is given,
-            and a growing lattice of fixed ones is used otherwise.
-        adam: Train frequencies, amplitudes and phases by Adam instead, as the paper does; needs `num_subnets`.
+        adam: Train frequencies, amplitudes and phases by Adam, as the paper does, instead of Newton's method.
 
     Example:
         >>> import flm
-        >>> flm.Reduced(learn_frequencies=True)
-        Reduced(learn_frequencies=True, adam=None)
         >>> method = flm.Reduced(adam=flm.Adam(epochs=2000))  # flm.solve(problem, num_subnets=8, method=method)
     """
 
-    learn_frequencies: bool | None = None
     adam: Adam | None = None
 
 
@@ -58,35 +50,18 @@ def solve_reduced(search: Search, settings: Reduced) -> Ending:
     """The law of one initial state or of a family, grown to the tolerance or of a given size."""
     if settings.adam is not None:
         return train_reduced(search, settings.adam)
+    starts, tol, size = search.problem.starts, search.tol, search.num_subnets
     first = explore(search.problem, search.seed)
-    learn = settings.learn_frequencies is not False
-    if search.problem.starts.dimension:
-        return _solve_family(search, first, learn)
-    search.keep(_law(first), np.inf, first.violation)
-    if search.num_subnets is not None:
-        return _point_of_size(search, first, learn)
-    keep, v0 = lambda level, error: search.keep(_law(level), error, level.violation), search.problem.starts.center[None]
-    return solve_starts(search, v0, first, tol=search.tol, max_columns=search.max_columns, keep=keep).ending
-
-
-def _point_of_size(search: Search, first: Level, learn: bool) -> Ending:
-    """The law of one initial state with a given number of sub-networks."""
-    problem, num_subnets, v0 = search.problem, search.num_subnets or 1, search.problem.starts.center[None]
-    transcription = transcribe(problem, v0, num_subnets)
-    level = solve_level(transcription, first.seed(transcription))
-    law, cost = _law(level), level.cost[0]
-    search.keep(law, np.inf, level.violation)
-    if learn and not problem.constrained and not problem.free:
-        tuned = fit_law(problem, law, v0, num_elements=elements_for(problem, num_subnets))
-        tuned_cost = tuned.at(v0).follow(problem, v0).cost[0]
-        if tuned_cost < cost:
-            law, cost = tuned, tuned_cost
-    larger = transcribe(problem, v0, int(np.ceil(GROWTH * num_subnets)) + 2)
-    better = solve_level(larger, level.seed(larger))
-    error = float((better.excess[0] + abs(cost - better.cost[0])) / family.cost_scale(better.cost)[0])
-    error = search.keep(law, error, level.violation)
-    search.record.step("start", columns=law.num_columns, estimate=cost, error_estimate=error)
-    return OF_THIS_SIZE
+    search.keep(_law(first), np.inf)
+    if not starts.dimension and size is None:
+        keep = lambda level, error: search.keep(_law(level), error, level.violation)
+        return solve_starts(search, starts.center[None], first, tol=tol, keep=keep).ending
+    held_out = starts.spread(_HELD_OUT, seed=search.seed + 1) if starts.dimension else starts.center[None]
+    # The best law of a given size is sought whatever the tolerance.
+    tol = 0.25 * (tol if size is None else min(tol, 1e-8))
+    ladder = solve_starts(search, held_out, first, tol=tol)
+    fit = _FamilyFit(search, ladder, tol)
+    return fit.to_tolerance() if size is None else fit.of_size(size)
 
 
 def _law(level: Level) -> ControlLaw:
@@ -98,37 +73,28 @@ def _law(level: Level) -> ControlLaw:
     return make_law(problem, level.transcription.basis, space, level.batch.c.T @ mean)
 
 
-def _solve_family(search: Search, first: Level, learn: bool) -> Ending:
-    """One law for all of `initial`."""
-    search.keep(_law(first), np.inf)
-    held_out = search.problem.starts.spread(_HELD_OUT, seed=search.seed + 1)
-    # The best law of a given size is sought whatever the tolerance.
-    tol = 0.25 * (search.tol if search.num_subnets is None else min(search.tol, 1e-8))
-    ladder = solve_starts(search, held_out, first, tol=tol, max_columns=search.max_columns)
-    levels = ladder.levels
-    # The smallest time basis that loses no more than a quarter of the tolerance.
-    losses = {level.count: float((level.excess / family.cost_scale(level.cost)).max()) for level in levels}
-    enough = next((count for count, loss in losses.items() if loss <= tol), levels[-1].count)
-    fit = _FamilyFit(search, ladder)
-    if search.num_subnets is None:
-        return fit.to_tolerance(enough, losses)
-    return fit.of_size(search.num_subnets, enough, learn)
-
-
 @dataclass(frozen=True, eq=False)
 class _FamilyFit:
-    """Fits of laws on product lattices to training starts, judged on held-out ones."""
+    """Fits of laws to training starts, judged on held-out ones, which may lose `tol` by the number of time frequencies."""
 
     search: Search
     judge: Ladder
+    tol: float
 
-    def to_tolerance(self, enough: int, losses: dict[int, float]) -> Ending:
-        """Grow the lattice in the start until the law is good enough.
+    @property
+    def losses(self) -> dict[int, float]:
+        """What the held-out starts lose by number of time frequencies."""
+        return {level.count: float((level.excess / cost_scale(level.cost)).max()) for level in self.judge.levels}
 
-        `losses` are what the held-out starts lose by number of time frequencies, of which `enough` suffice.
-        """
+    @property
+    def enough(self) -> int:
+        """The smallest number of time frequencies that loses no more than it may."""
+        return next((count for count, loss in self.losses.items() if loss <= self.tol), self.judge.levels[-1].count)
+
+    def to_tolerance(self) -> Ending:
+        """Grow the lattice in the start until the law is good enough."""
         k, d = len(self.search.problem.controls), self.search.problem.starts.dimension
-        max_columns = self.search.max_columns
+        max_columns, losses, enough = self.search.max_columns, self.losses, self.enough
         columns = lambda count, level: 2 * count * len(space_lattice(d, level)) * 2**d * k
         if columns(min(losses), 1) > max_columns:
             raise InputError(
@@ -141,7 +107,8 @@ class _FamilyFit:
             fitting = [c for c in sorted(losses) if c <= enough and columns(c, level) <= max_columns]
             if not fitting or (fitting[-1] < enough and errors and losses[fitting[-1]] > 0.5 * min(errors)):
                 return COLUMNS
-            law = self.fit(fitting[-1], level, law)
+            lattice = space_lattice(d, level)
+            law = fit_lattice(self.solved(self.count_for(lattice), fitting[-1], law), lattice)
             errors.append(self.note(law))
             if errors[-1] <= self.search.tol:
                 return MET
@@ -149,56 +116,53 @@ class _FamilyFit:
                 return NO_GAIN
             level += 1
 
-    def of_size(self, num_subnets: int, enough: int, learn: bool) -> Ending:
+    def of_size(self, num_subnets: int) -> Ending:
         """The best law with `num_subnets` sub-networks: every way to split them between time and start is tried."""
-        problem, d, level = self.search.problem, self.search.problem.starts.dimension, 1
+        problem, d = self.search.problem, self.search.problem.starts.dimension
+        levels = [1]
+        while d and num_subnets // len(space_lattice(d, levels[-1] + 1)) >= 2:
+            levels.append(levels[-1] + 1)
         laws = []
-        while (in_time := num_subnets // len(space_lattice(d, level))) >= (2 if level > 1 else 1):
-            law = self.fit(min(in_time, enough), level, None)
+        for level in levels:
+            lattice = space_lattice(d, level)
+            count = min(num_subnets // len(lattice), self.enough) if d else num_subnets
+            law = fit_lattice(self.solved(self.count_for(lattice), count), lattice)
             laws.append((self.note(law), level, law))
-            level += 1
         _, level, law = min(laws, key=lambda entry: entry[0])
-        if not (problem.constrained or problem.free) and (learn or law.num_subnets < num_subnets):
-            num_starts = max(100, 3 * law.coefficients.shape[2] * level**2)
-            v0 = problem.starts.spread(num_starts, seed=self.search.seed)
+        if not (problem.constrained or problem.free):
             law = _widened(law, num_subnets, d, level)
-            steps = 20 if law.coefficients.size <= 512 else 6
-            elements = elements_for(problem, num_subnets // len(space_lattice(d, level)))
-            self.note(fit_law(problem, law, v0, num_elements=elements, frequencies=learn, steps=steps))
+            solved = SolvedStarts.around(self.solved(max(100, 3 * 2**d * level**2) if d else 1, self.enough))
+            self.note(solved.learned(law, steps=20 if law.coefficients.size <= 512 else 6))
         return OF_THIS_SIZE
 
-    def fit(self, count: int, level: int, before: ControlLaw | None) -> ControlLaw:
-        """The law on `count` time frequencies and the start lattice of the given level."""
+    def count_for(self, lattice: np.ndarray) -> int:
+        """Training starts for a lattice of the start: 2.5 for each of its functions, and some more."""
+        n, d = lattice.shape
+        return int(2.5 * n * 2**d) + 8 if d else 1
+
+    def solved(self, num_starts: int, count: int, before: ControlLaw | None = None) -> Batch:
+        """So many training starts, solved one by one on `count` time frequencies from the controls of a law."""
         problem, starts = self.search.problem, self.search.problem.starts
-        lattice = space_lattice(starts.dimension, level)
-        v0 = starts.spread(int(2.5 * len(lattice) * 2**starts.dimension) + 8, seed=self.search.seed)
-        space = SpaceBasis.make(lattice, starts.normalize(v0))
-        transcription = transcribe(problem, v0, count)
-        c = self.judge.levels[0].seed(transcription) if before is None else transcription.coordinates(before.at(v0))
-        if not problem.constrained and not problem.bounded:
-            X = family.fit_family(transcription, space, c.T @ space.values / len(v0))
-            return make_law(problem, transcription.basis, space, X)
-        # Constraints and bounds are met start by start; the law is then fitted to these solutions, each weighted
-        # by its own Hessian: the same quadratic model that Gauss–Newton would use.
-        each = solve_level(transcription, c)
-        X = family.fit_coordinates(each.batch.c, each.batch.derivatives.hessian, family.start_weights(each.cost), space)
-        if not problem.constrained:
-            for _ in range(2):
-                aligned = transcription.aligned(space.values @ X.T)
-                X = family.fit_family(aligned, space, X, steps=4)
-        return make_law(problem, transcription.basis, space, X)
+        transcription = transcribe(problem, starts.spread(num_starts, seed=self.search.seed), count)
+        c = self.judge.levels[0].seed(transcription)
+        if before is not None:
+            c = transcription.coordinates(before.at(transcription.v0))
+        return best_controls(transcription, c)[0].point
 
     def note(self, law: ControlLaw) -> float:
         """Judge a law, remember it, and return its error."""
         error = self.search.keep(law, *self.judge.error_of(law))
         mean = float(self.judge.levels[-1].cost.mean())
-        self.search.record.step("family", columns=law.num_columns, estimate=mean, error_estimate=error)
+        stage = "family" if self.search.problem.starts.dimension else "start"
+        self.search.record.step(stage, columns=law.num_columns, estimate=mean, error_estimate=error)
         return error
 
 
 def _widened(law: ControlLaw, num_subnets: int, dimension: int, level: int) -> ControlLaw:
     """The law with sub-networks of zero amplitude added, on the next level of the start lattice, up to `num_subnets`."""
     missing = num_subnets - law.num_subnets
+    if not missing:
+        return law
     waves = space_lattice(dimension, level + 1)[len(space_lattice(dimension, level)) :]
     times = np.unique(law.frequencies[:, 0])
     pairs = np.array([[time, *wave] for time in times for wave in waves])[:missing]

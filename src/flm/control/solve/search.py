@@ -1,12 +1,15 @@
 """A search for a control law: what was asked for, the laws found on the way, and why it can end."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from flm.control.law import ControlLaw, StateNetworks
 from flm.control.problem import OptimalControl
-from flm.control.solve.single import FEASIBLE
+from flm.control.solution import ControlSolution
 from flm.results import Ending, Record, Word
 
+FEASIBLE = 1e-7  # constraints are met when no value is further off than this
 MET = Ending(Word.CONVERGED)
 COLUMNS = Ending(Word.SIZE, "stopped at the allowed number of columns", "raise `max_columns` or `tol`")
 NO_GAIN = Ending(Word.STALLED, "stalled: more columns no longer help")
@@ -47,7 +50,33 @@ class Search:
         self.found.append(Found(law, error, violation, networks))
         return error
 
-    @property
-    def best(self) -> Found:
-        """The law with the smallest error; the latest of equals."""
-        return min(reversed(self.found), key=lambda entry: entry.error)
+    def solution(self, ending: Ending, method: str) -> ControlSolution:
+        """The law with the smallest error, the latest of equals, as what a user is given."""
+        problem, found = self.problem, min(reversed(self.found), key=lambda entry: entry.error)
+        notes = [ending.note] if ending.note else []
+        if found.violation > 1e-9:
+            notes.append(f"constraints are violated by at most {found.violation:.1e}")
+        elif not np.isfinite(found.error):
+            notes.append("the control enters linearly and is not bounded, or the dynamics failed")
+        return ControlSolution(
+            law=found.law,
+            starts=problem.starts,
+            controls=problem.controls,
+            ending=replace(ending, note="; ".join(notes)),
+            error_estimate=found.error,
+            tolerance=self.tol,
+            method=method,
+            networks=found.networks,
+            largest_violation=found.violation,
+            history=self.record.history,
+            num_columns=found.law.num_columns,
+            seconds=self.record.seconds,
+            problem=problem,
+        )
+
+
+def cost_scale(cost: np.ndarray) -> np.ndarray:
+    """What an excess cost is relative to: |cost|, floored at one percent of the mean."""
+    size = np.abs(cost[np.isfinite(cost)])
+    mean = size.mean() if len(size) else 1.0
+    return np.maximum(np.where(np.isfinite(cost), np.abs(cost), mean), max(0.01 * mean, 1e-300))

@@ -21,7 +21,7 @@ import numpy as np
 
 from flm.control.dynamics import simulation
 from flm.control.dynamics.following import edges_with
-from flm.control.dynamics.kernels import Multipliers
+from flm.control.dynamics.kernels import Multipliers, second_order
 from flm.control.dynamics.simulation import Simulated, gauss, grid
 from flm.control.law import Controls, time_waves
 from flm.control.problem import OptimalControl
@@ -58,6 +58,12 @@ class TimeBasis:
         """The same functions on other elements, edges (E + 1, P)."""
         s = grid(edges, edges.shape[1])[0]
         return TimeBasis(self.frequencies, edges, time_waves(s, self.frequencies) @ self.transform, self.transform)
+
+    def nodal(self) -> TimeBasis:
+        """The functions that are one at a node and zero at the others, on the same elements."""
+        num_elements, _, q, _ = self.nodes.shape
+        nodes = np.eye(num_elements * q).reshape(num_elements, 1, q, -1)
+        return replace(self, nodes=nodes, transform=np.zeros((0, 0)))
 
     @property
     def size(self) -> int:
@@ -160,7 +166,7 @@ class Transcription:
         problem, k, m = self.problem, self.num_controls, self.basis.size
         num_elements, num_starts, q, d = run.stages.shape
         costates = simulation.adjoint(run)
-        h_zz = simulation.hamiltonian_hessian(problem, run, costates.stages, multipliers)
+        h_zz = second_order(problem, run.s, run.stages, run.inputs, costates.stages, multipliers)
         excess = pointwise_excess(problem, run, costates.h_w, h_zz)
         squashing = self._squashing(run, c, costates.h_w, h_zz) if problem.bounded else None
 
@@ -222,7 +228,7 @@ class Transcription:
 def excess_along(problem: OptimalControl, run: Simulated) -> np.ndarray:
     """The estimated excess cost of trajectories, (P,)."""
     costates = simulation.adjoint(run)
-    h_zz = simulation.hamiltonian_hessian(problem, run, costates.stages)
+    h_zz = second_order(problem, run.s, run.stages, run.inputs, costates.stages)
     return pointwise_excess(problem, run, costates.h_w, h_zz)
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flm.control.solution import ControlSolution
-from flm.references import CollocationSolution, PontryaginSolution, pontryagin
+from flm.references import PontryaginSolution, pontryagin
 from flm.report.figures.style import COLORS, house_style, new_figure
 from flm.wording import InputError
 
@@ -30,15 +30,14 @@ def plot_control(
     solution: ControlSolution,
     x0: npt.ArrayLike | None = None,
     *,
-    reference: str | PontryaginSolution | CollocationSolution | None = None,
+    reference: str | PontryaginSolution | None = None,
 ) -> Figure:
     """States and controls against time; for three states on the simplex their paths too.
 
     Args:
         solution: a `ControlSolution`.
         x0: initial states; the problem's own, or three spread over its set when left out.
-        reference: a `PontryaginSolution` or `CollocationSolution` to draw dashed, for a single initial state; "pontryagin" to
-            solve for one.
+        reference: a `PontryaginSolution` to draw dashed, for a single initial state; "pontryagin" solves for one.
 
     Example:
         >>> import flm
@@ -63,9 +62,8 @@ def plot_control(
                 color, label = COLORS[i % len(COLORS)], None if index else name
                 axes[0].plot(t, x[:, i], color=color, label=label, alpha=0.45 if index else 1.0)
             for i, name in enumerate(controls):
-                color = COLORS[(i + index) % len(COLORS)] if len(controls) == 1 else COLORS[i % len(COLORS)]
-                label = name if index == 0 or len(controls) == 1 else None
-                axes[1].plot(t, u[:, i], color=color, label=label if len(starts) == 1 or i == 0 else None)
+                color = COLORS[(i + index * (len(controls) == 1)) % len(COLORS)]
+                axes[1].plot(t, u[:, i], color=color, label=None if index else name)
             if simplex:
                 path, color = ternary(x), COLORS[index % len(COLORS)]
                 axes[2].plot(*path.T, color=color)
@@ -95,22 +93,14 @@ def _starts(solution: ControlSolution, x0: npt.ArrayLike | None) -> np.ndarray:
     return kept.lift(np.concatenate([kept.center[None], kept.spread(2, seed=0)]))
 
 
-def _reference(
-    axes: Sequence[Axes],
-    reference: PontryaginSolution | CollocationSolution,
-    names: tuple[str, ...],
-    simplex: bool,
-) -> None:
-    if isinstance(reference, PontryaginSolution):
-        t = tu = np.linspace(0.0, reference.horizon, NUM_TIMES)
-        x, u = reference.states(t), reference.controls(t)
-    else:
-        t, tu, x, u = reference.times, reference.control_times, reference.states, reference.controls
+def _reference(axes: Sequence[Axes], reference: PontryaginSolution, names: tuple[str, ...], simplex: bool) -> None:
+    t = np.linspace(0.0, reference.horizon, NUM_TIMES)
+    x, u = reference.states(t), reference.controls(t)
     dashed: dict[str, Any] = {"color": "black", "linestyle": (0, (2, 3)), "linewidth": 1.1}
     for i in range(len(names)):
         axes[0].plot(t, x[:, i], label="reference" if i == 0 else None, **dashed)
     for i in range(u.shape[1]):
-        axes[1].plot(tu, u[:, i], label="reference" if i == 0 else None, **dashed)
+        axes[1].plot(t, u[:, i], label="reference" if i == 0 else None, **dashed)
     if simplex:
         axes[2].plot(*ternary(x).T, **dashed)
 

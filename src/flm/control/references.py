@@ -1,29 +1,26 @@
-"""Pontryagin's minimum principle as a two-point boundary value problem, solved by scipy's `solve_bvp`.
+"""Independent answers of optimal control: Pontryagin's minimum principle, and Riccati's equation for linear problems.
 
-With normalized time s = t/T, coordinates v, Hamiltonian h = l + p.F and u* = argmin h over the box of controls
+The principle is a two-point boundary value problem. With normalized time s = t/T, coordinates v, Hamiltonian h = l + p.F and
+u* = argmin h over the box of controls
 
     v' = F(s, v, u*),  v(0) = v0;        p' = -h_v(s, v, u*, p),  p(1) = phi_v + nu . dh/dv;        J' = l.
 
 Terminal constraints h(v(1)) = 0 add unknown multipliers nu; a free horizon adds log T as an unknown and its own
-transversality condition. All derivatives come from automatic differentiation.
-
-y = (v, p, J) are coordinates, costates and the running cost so far; z = (v, p, u, log T) is what h depends on. The minimization
-over u is a projected Newton method at each point, exact in one step when h is quadratic in u; u* moves with (v, p) by
-the implicit function theorem, du*/dy = -h_uu^-1 h_uy.
+transversality condition. y = (v, p, J) is solved for by scipy's `solve_bvp`; all derivatives are automatic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.integrate import solve_bvp
+from scipy.integrate import OdeSolution, solve_bvp, solve_ivp
 from scipy.interpolate import PPoly
 
-from flm.control.dynamics.kernels import Last, Multipliers, Points, finish
+from flm.control.dynamics.kernels import Last, Multipliers, finish, first_order, second_order
 from flm.control.problem import OptimalControl
 from flm.wording import InputError, UnsolvedError
 
@@ -82,14 +79,12 @@ def pontryagin(
     tol: float = 1e-8,
     max_nodes: int = 5000,
     guesses: int = 6,
-    compare_guesses: bool = False,
-    seed: int = 0,
 ) -> PontryaginSolution:
     """The optimal cost and trajectory of one initial state, independent of the solvers of this library.
 
-    Several guesses are tried in turn until one converges: a straight line to the state of least cost, the initial state,
-    the uncontrolled trajectory, then random costates. Corners of bounded controls can keep the residual from `tol`: the
-    tolerance is then loosened by up to 100, and `residual` says what was reached.
+    Several guesses are tried in turn until one converges: the initial state all along, then random costates. Corners of
+    bounded controls can keep the residual from `tol`: the tolerance is then loosened by up to 100, and `residual` says
+    what was reached. The principle is necessary, not sufficient: a problem can have several extremals.
 
     Args:
         problem: An `OptimalControl` without path constraints, whose Hamiltonian is smooth and strictly convex in the
@@ -98,9 +93,6 @@ def pontryagin(
         tol: Of `solve_bvp`.
         max_nodes: Of `solve_bvp`.
         guesses: How many to try.
-        compare_guesses: Solve from every guess and return the cheapest extremal, not the first: the principle is
-            necessary, not sufficient, and a problem can have several extremals.
-        seed: For random guesses.
 
     Raises:
         ValueError: The problem has path constraints, or `x0` is not one state.
@@ -111,23 +103,13 @@ def pontryagin(
         >>> round(pontryagin(rock_paper_scissors()).cost, 9)
         0.232988434
     """
-    equations = problem.equations
+    equations, numbers = problem.equations, problem.numbers
     if equations.path:
-        raise InputError(
-            "`problem` must have no path constraints for Pontryagin's principle; use flm.references.collocation."
-        )
-    v0 = problem.starts.one(x0)
-    numbers, d = problem.numbers, equations.num_coordinates
+        raise InputError("`problem` must have no path constraints for Pontryagin's principle.")
+    v0, d = problem.starts.one(x0), equations.num_coordinates
+    first = np.append(np.zeros(equations.num_terminal), np.log(numbers[-1:]) if equations.free else ())
     hamiltonian = Hamiltonian(problem)
-    first = np.zeros(equations.num_terminal + equations.free)
-    if equations.free:
-        first[-1] = np.log(numbers[-1])
-    if hamiltonian.is_linear(v0, first):
-        raise UnsolvedError(
-            "Pontryagin's two-point problem needs a Hamiltonian that is strictly convex in the controls; got one that is "
-            "linear in some of them (bang-bang or singular arcs). Use flm.references.collocation, or add a small cost of control."
-        )
-
+    hamiltonian.refuse_linear(v0, first)
     # `solve_bvp` passes unknowns, and wants derivatives by them, only when there are any.
     asked = lambda unknowns: unknowns[0] if unknowns else first
     rates = lambda s, y, *unknowns: hamiltonian.rates(s, y, asked(unknowns))
@@ -135,9 +117,9 @@ def pontryagin(
     ends = lambda start, end, *unknowns: np.concatenate(
         [start[:d] - v0, [start[2 * d]], hamiltonian.at_end(end, asked(unknowns))]
     )
-    reasons, extremals = [], []
+    reasons = []
     mesh = np.linspace(0.0, 1.0, 41)
-    for name, guess in _guesses(hamiltonian, v0, mesh, first, guesses, seed):
+    for name, guess in _guesses(v0, mesh, guesses):
         for loosened in (tol, 10 * tol, 100 * tol):
             with np.errstate(all="ignore"):
                 found = solve_bvp(
@@ -150,75 +132,33 @@ def pontryagin(
             reasons.append(f"{name}: {found.message.lower().rstrip('.')}")
             continue
         unknowns = np.zeros(0) if found.p is None else found.p
-        if hamiltonian.convexity(found.x, found.y, unknowns) <= 0:
+        h_zz = hamiltonian.minimize(found.x, found.y, unknowns).at.h_zz
+        if np.linalg.eigvalsh(h_zz[:, hamiltonian.own, hamiltonian.own]).min() <= 0:
             reasons.append(f"{name}: the Hamiltonian is not strictly convex in the controls")
             continue
         horizon = float(np.exp(unknowns[-1])) if equations.free else float(numbers[-1])
-        residual = float(found.rms_residuals.max())
         cost = float(found.y[2 * d, -1]) + float(hamiltonian.last(found.y[:, -1], unknowns).cost[0])
-        extremals.append(PontryaginSolution(cost, horizon, residual, name, found.sol, problem, unknowns))
-        if not compare_guesses:
-            break
-    if extremals:
-        return min(extremals, key=lambda extremal: extremal.cost)
+        return PontryaginSolution(cost, horizon, float(found.rms_residuals.max()), name, found.sol, problem, unknowns)
     start = np.round(problem.starts.lift(v0), 6).tolist()
     raise UnsolvedError(
         f"Pontryagin's two-point problem was not solved from {start} ({'; '.join(reasons)}). "
-        "Try another `tol`, more `guesses`, or flm.references.collocation."
+        "Try another `tol` or more `guesses`."
     )
 
 
-def _guesses(
-    hamiltonian: Hamiltonian, v0: np.ndarray, mesh: np.ndarray, first: np.ndarray, count: int, seed: int
-) -> Iterator[tuple[str, np.ndarray]]:
+def _guesses(v0: np.ndarray, mesh: np.ndarray, count: int) -> Iterator[tuple[str, np.ndarray]]:
     """Named guesses (2d + 1, len(mesh)) for v, p and the running cost."""
-    d = len(v0)
-    constant = np.zeros((2 * d + 1, len(mesh)))
-    constant[:d] = v0[:, None]
-    line = constant.copy()
-    line[:d] += (_cheapest(hamiltonian, v0) - v0)[:, None] * mesh
-    yield "straight line", line
-    yield "constant state", constant
-    rates = lambda s, y: hamiltonian.rates(s, y, first)[:d]
-    uncontrolled = _driven(rates, mesh, constant, d)
-    if np.isfinite(uncontrolled).all():
-        yield "uncontrolled trajectory", uncontrolled
-    rng = np.random.default_rng(seed)
-    for i in range(max(0, count - 3)):
-        random = constant.copy()
-        # Costates fall to zero, or stay as they are.
-        random[d : 2 * d] = 2.0 ** (i % 3) * rng.standard_normal((d, 1)) * ((1 - mesh) if i % 2 else 1.0)
-        driven = _driven(rates, mesh, random, d)
-        yield f"random costates {i + 1}", driven if np.isfinite(driven).all() else random
-
-
-def _driven(
-    rates: Callable[[np.ndarray, np.ndarray], np.ndarray], mesh: np.ndarray, guess: np.ndarray, d: int
-) -> np.ndarray:
-    """The guess with its states replaced by those that its costates drive, by explicit midpoint steps."""
-    guess = guess.copy()
-    with np.errstate(all="ignore"):
-        for i in range(len(mesh) - 1):
-            step, y = mesh[i + 1] - mesh[i], guess[:, i : i + 1].copy()
-            y[:d] += 0.5 * step * rates(mesh[i : i + 1], y)
-            guess[:d, i + 1] = guess[:d, i] + step * rates(mesh[i : i + 1] + 0.5 * step, y)[:, 0]
-    return guess
-
-
-def _cheapest(hamiltonian: Hamiltonian, v0: np.ndarray) -> np.ndarray:
-    """A state of least running cost near v0 with controls at rest: where a trajectory may be going."""
-    problem, d = hamiltonian.problem, len(v0)
-    u = np.clip(np.zeros((1, len(problem.controls))), problem.lower, problem.upper)
-    v = v0
-    for _ in range(4):
-        y = np.concatenate([v, np.zeros(d + 1)])[:, None]
-        at = hamiltonian.derivatives(np.zeros(1), y, u, np.log(problem.numbers[-1:]))
-        v = v - np.linalg.lstsq(at.h_zz[0, :d, :d], at.h_z[0, :d], rcond=1e-10)[0]
-    return v if np.isfinite(v).all() else v0
+    d, rng = len(v0), np.random.default_rng(0)
+    for i in range(count):
+        guess = np.zeros((2 * d + 1, len(mesh)))
+        guess[:d] = v0[:, None]
+        if i:  # costates that fall to zero, or stay as they are
+            guess[d : 2 * d] = 2.0 ** (i % 3) * rng.standard_normal((d, 1)) * ((1 - mesh) if i % 2 else 1.0)
+        yield f"random costates {i}" if i else "constant state", guess
 
 
 class Local(NamedTuple):
-    """l (R,) with its gradient (R, z), and the gradient (R, z) and Hessian (R, z, z) of h."""
+    """l (R,) with its gradient (R, z), and the gradient (R, z) and Hessian (R, z, z) of h, z = (v, p, u, log T)."""
 
     running: np.ndarray
     running_z: np.ndarray
@@ -254,8 +194,7 @@ class Hamiltonian:
         """l and h with their derivatives at normalized times s (R,), y (2d + 1, R) and controls u (R, k)."""
         d, v, p, count = self.size, y[: self.size].T, y[self.size : -1].T, len(s)
         w = np.column_stack([u, np.full(count, unknowns[-1])]) if self.problem.free else u
-        points = Points(self.problem, s, w)
-        first, h_ww = points.first(v), points.second(v, p)  # by (v, w), w = (u, log T)
+        first, h_ww = first_order(self.problem, s, v, w), second_order(self.problem, s, v, w, p)  # by (v, w)
         h_w, nothing = first.l_z + (p[:, None] @ first.F_z)[:, 0], np.zeros((count, d, d))
         size = h_w.shape[1]
         order = [*range(d), *range(size, size + d), *range(d, size)]  # (v, w, p) -> (v, p, w)
@@ -264,15 +203,15 @@ class Hamiltonian:
         return Local(first.running, running_z[:, order], h_z[:, order], h_zz[:, order][:, :, order])
 
     def minimize(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> Minimized:
-        """The controls within their bounds that make h least."""
-        problem, own, k = self.problem, self.own, len(self.problem.controls)
-        u = np.clip(np.zeros((len(s), k)), problem.lower, problem.upper)
+        """The controls within their bounds that make h least: a projected Newton method, one step when h is quadratic."""
+        lower, upper, own = self.problem.lower, self.problem.upper, self.own
+        u = np.clip(np.zeros((len(s), len(lower))), lower, upper)
         for _ in range(_NEWTON_STEPS):
             at = self.derivatives(s, y, u, unknowns)
             slope = at.h_z[:, own]
-            held = ((u <= problem.lower) & (slope > 0)) | ((u >= problem.upper) & (slope < 0))
+            held = ((u <= lower) & (slope > 0)) | ((u >= upper) & (slope < 0))
             step = -np.linalg.solve(self._curvature(at, held), np.where(held, 0.0, slope)[..., None])[..., 0]
-            moved = np.clip(u + np.where(held, 0.0, step), problem.lower, problem.upper)
+            moved = np.clip(u + np.where(held, 0.0, step), lower, upper)
             if not np.isfinite(moved).all() or np.abs(moved - u).max() <= 1e-13 * (1 + np.abs(u).max()):
                 break
             u = moved
@@ -280,10 +219,10 @@ class Hamiltonian:
 
     def _curvature(self, at: Local, held: np.ndarray) -> np.ndarray:
         """h_uu (R, k, k), with the identity for controls that are held and where it is singular."""
-        k = held.shape[1]
-        system = np.where(held[:, :, None] | held[:, None, :], np.eye(k), at.h_zz[:, self.own, self.own])
+        unit = np.eye(held.shape[1])
+        system = np.where(held[:, :, None] | held[:, None, :], unit, at.h_zz[:, self.own, self.own])
         singular = ~np.isfinite(system).all(axis=(1, 2)) | (np.abs(np.linalg.det(np.nan_to_num(system))) < 1e-280)
-        return np.where(singular[:, None, None], np.eye(k), system)
+        return np.where(singular[:, None, None], unit, system)
 
     def rates(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> np.ndarray:
         """The right-hand side of the two-point problem, (2d + 1, R)."""
@@ -291,17 +230,18 @@ class Hamiltonian:
         return np.concatenate([at.h_z[:, d : 2 * d], -at.h_z[:, :d], at.running[:, None]], axis=1).T
 
     def jacobian(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Its derivatives by y, (2d + 1, 2d + 1, R), and by the unknowns, (2d + 1, q, R)."""
+        """Its derivatives by y, (2d + 1, 2d + 1, R), and by the unknowns, (2d + 1, q, R).
+
+        u* moves with the others by the implicit function theorem, -h_uu^-1 h_uy, unless it is held.
+        """
         d, own = self.size, self.own
         _, held, at = self.minimize(s, y, unknowns)
         others = [i for i in range(at.h_zz.shape[1]) if not own.start <= i < own.stop]
         coupling = np.where(held[..., None], 0.0, at.h_zz[:, own][:, :, others])
         moves = -np.linalg.solve(self._curvature(at, held), coupling)  # (R, k, others)
-        rows = [*range(d, 2 * d), *range(d)]
         sign = np.repeat([1.0, -1.0], d)[:, None]
-        total = sign * (at.h_zz[:, rows][:, :, others] + at.h_zz[:, rows][:, :, own] @ moves)
-        cost = at.running_z[:, None, others] + at.running_z[:, None, own] @ moves
-        whole = np.concatenate([total, cost], axis=1)  # (R, 2d + 1, 2d [+ 1])
+        slopes = np.concatenate([sign * at.h_zz[:, [*range(d, 2 * d), *range(d)]], at.running_z[:, None]], axis=1)
+        whole = slopes[..., others] + slopes[..., own] @ moves  # (R, 2d + 1, 2d [+ 1])
         by_y = np.concatenate([whole[..., : 2 * d], np.zeros((len(s), 2 * d + 1, 1))], axis=-1)
         by_unknowns = np.zeros((len(s), 2 * d + 1, len(unknowns)))
         if self.problem.free:
@@ -320,22 +260,90 @@ class Hamiltonian:
 
     def last(self, end: np.ndarray, unknowns: np.ndarray) -> Last:
         """The terminal cost, with the terminal constraints' multipliers in its derivatives, at y = `end`."""
-        free = self.problem.free
-        w = np.zeros((1, self.problem.equations.num_inputs))
-        if free:
-            w[0, -1] = unknowns[-1]
-        multipliers = Multipliers(np.zeros(0), unknowns[None, : len(unknowns) - free], 0.0)
+        count = self.problem.equations.num_terminal
+        w = np.append(np.zeros(len(self.problem.controls)), unknowns[count:])[None]
+        multipliers = Multipliers(np.zeros(0), unknowns[None, :count], 0.0)
         return finish(self.problem, end[None, : self.size], w, multipliers)
 
-    def is_linear(self, v0: np.ndarray, unknowns: np.ndarray) -> bool:
-        """Whether h_uu vanishes in the direction of some control, near v0 and for random costates."""
+    def refuse_linear(self, v0: np.ndarray, unknowns: np.ndarray) -> None:
+        """Refuse an h whose h_uu vanishes for some control, near v0 and for random costates."""
         d, rng = self.size, np.random.default_rng(0)
         y = np.vstack([v0[:, None] + 0.1 * rng.standard_normal((d, 9)), rng.standard_normal((d, 9)), np.zeros((1, 9))])
         u = np.clip(rng.standard_normal((9, len(self.problem.controls))), self.problem.lower, self.problem.upper)
         h_uu = self.derivatives(np.linspace(0.0, 1.0, 9), y, u, unknowns).h_zz[:, self.own, self.own]
-        return bool((np.abs(np.einsum("rkk->rk", h_uu)).max(axis=0) < 1e-14).any())
+        if (np.abs(np.einsum("rkk->rk", h_uu)).max(axis=0) < 1e-14).any():
+            raise UnsolvedError(
+                "Pontryagin's two-point problem needs a Hamiltonian that is strictly convex in the controls; got one that is "
+                "linear in some of them (bang-bang or singular arcs). Add a small cost of control."
+            )
 
-    def convexity(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> float:
-        """The smallest eigenvalue of h_uu over the mesh."""
-        h_zz = self.minimize(s, y, unknowns).at.h_zz
-        return float(np.linalg.eigvalsh(h_zz[:, self.own, self.own]).min())
+
+@dataclass(frozen=True, eq=False)
+class RiccatiSolution:
+    """The optimal cost x'P(0)x / 2 and the feedback u = -R⁻¹B'P(t) x.
+
+    Attributes:
+        cost: Of the given initial states, (P,).
+        initial: P(0), (n, n).
+
+    Example:
+        >>> answer = riccati(A=-1.0, B=1.0, Q=1.0, R=1.0, S=None, horizon=1.0, x0=[1.0])
+        >>> answer.gain(0.0).round(6)  # u = -K x
+        array([[0.385819]])
+    """
+
+    cost: np.ndarray
+    initial: np.ndarray
+    _gain: np.ndarray
+    _dense: OdeSolution
+
+    def gain(self, t: float) -> np.ndarray:
+        """K(t) in u = -K(t) x, (k, n)."""
+        n = len(self.initial)
+        return self._gain @ self._dense(t).reshape(n, n)
+
+
+def riccati(
+    A: npt.ArrayLike,
+    B: npt.ArrayLike,
+    Q: npt.ArrayLike,
+    R: npt.ArrayLike,
+    S: npt.ArrayLike | None,
+    horizon: float,
+    x0: npt.ArrayLike,
+) -> RiccatiSolution:
+    """The optimal cost of x' = A x + B u with cost ∫ (x'Qx + u'Ru)/2 dt + x(T)'S x(T)/2.
+
+    P solves -P' = A'P + PA - P B R⁻¹ B' P + Q, P(T) = S, integrated backwards by DOP853 with tolerance 1e-13.
+
+    Args:
+        A: (n, n).
+        B: (n, k).
+        Q: (n, n), symmetric.
+        R: (k, k), symmetric positive definite.
+        S: (n, n), symmetric, or None for zero.
+        horizon: T.
+        x0: One initial state (n,) or several (P, n).
+
+    Example:
+        >>> answer = riccati(A=-1.0, B=1.0, Q=1.0, R=1.0, S=None, horizon=1.0, x0=[1.0])
+        >>> answer.cost.round(6)
+        array([0.192909])
+    """
+    A, B, Q, R = (np.atleast_2d(np.asarray(matrix, float)) for matrix in (A, B, Q, R))
+    n = len(A)
+    end = np.zeros((n, n)) if S is None else np.atleast_2d(np.asarray(S, float))
+    gain = np.linalg.solve(R, B.T)
+
+    def backwards(t, flat):
+        P = flat.reshape(n, n)
+        return -(A.T @ P + P @ A - P @ B @ gain @ P + Q).ravel()
+
+    found = solve_ivp(
+        backwards, (float(horizon), 0.0), end.ravel(), method="DOP853", rtol=1e-13, atol=1e-14, dense_output=True
+    )
+    if not found.success:
+        raise UnsolvedError(f"Riccati's equation was not solved: {found.message}")
+    P = found.y[:, -1].reshape(n, n)
+    x0 = np.atleast_2d(np.asarray(x0, float))
+    return RiccatiSolution(0.5 * np.einsum("pi,ij,pj->p", x0, P, x0), P, gain, found.sol)

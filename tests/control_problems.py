@@ -1,0 +1,1 @@
+"""Trajectories under any control, for tests."""
