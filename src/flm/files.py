@@ -30,6 +30,7 @@ RENEWED = {"Solution": "Solve the problem again", "ControlSolution": "Solve the 
 
 # What can be saved, and where it lives.
 OBJECTS = {
+    "Checkpoint": "flm.training.checkpoint",
     "ControlLaw": "flm.control.law",
     "ControlSolution": "flm.control.solution",
     "EnrichedFLM": "flm.pde.waves.enriched",
@@ -56,7 +57,7 @@ OBJECTS = {
 PARTS = {
     "Ball": "flm.domains",
     "Box": "flm.domains",
-    "Calibration": "flm.estimators.imputer.calibration",
+    "Calibration": "flm.estimators.imputer.imputation",
     "Combination": "flm.domains",
     "Compressed": "flm.estimators.evidence",
     "Coupled": "flm.estimators.imputer.methods",
@@ -66,15 +67,12 @@ PARTS = {
     "Design": "flm.estimators.regressor.design",
     "Disk": "flm.domains",
     "Ellipse": "flm.domains",
-    "Greedy": "flm.estimators.imputer.methods",
     "ImputerState": "flm.estimators.imputer.estimator",
     "InputMap": "flm.models.base",
     "LearnedFunction": "flm.results",
     "MarchedFLM": "flm.models.march",
     "NotHeld": "flm.domains",
     "Outline": "flm.domains",
-    "Paper": "flm.estimators.imputer.methods",
-    "PaperFit": "flm.estimators.imputer.paper_recipe",
     "Parameter": "flm.results",
     "PiecewiseFLM": "flm.models.pieces",
     "Polygon": "flm.domains",

@@ -8,7 +8,7 @@ from hypothesis import given
 from series_cases import cases, numpy_values, parts, phase_series, phase_sum, points, separable_sum, signs
 
 import flm
-from flm.series.transforms import linear_from_separable, separable_from_linear
+from flm.series.forms import linear_from_separable, separable_from_linear
 
 TIGHT = {"rtol": 0, "atol": 1e-13}
 

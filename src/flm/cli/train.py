@@ -38,7 +38,7 @@ def train(
     from flm.models.named import named_model
     from flm.paper.protocol import POINTS
     from flm.pde.problem import strong_form
-    from flm.training.points import TERMS
+    from flm.training.loss import TERMS
 
     asked = find_problem(problem, settings)
     strong = strong_form(asked.problem)

@@ -148,17 +148,11 @@ class FourierNetwork(AbstractOutputWeights):
 
     def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """Values and derivatives in closed form; see `AbstractModel.jets`."""
-        # w cos(theta + b) = w cos b cos theta - w sin b sin theta
-        turn, hold = (part.reshape(-1, *(1,) * (self.weights.ndim - 1)) for part in sincos(self.biases))
-        z, scale = self.map(self._checked(points)), np.asarray(self.map.scale, self.frequencies.dtype)
-        return wave_jets(self.frequencies, z, scale, hold * self.weights, -turn * self.weights, self._orders(orders))
+        return _jets(self, self._checked(points), self._orders(orders))
 
     def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
         """The hidden layer and its derivatives."""
-        z, scale = self.map(self._checked(points)), np.asarray(self.map.scale, self.frequencies.dtype)
-        cosines, sines = jnp.split(wave_columns(self.frequencies, z, scale, self._orders(orders)), 2, axis=2)
-        turn, hold = sincos(self.biases)
-        return hold * cosines - turn * sines
+        return _basis(self, self._checked(points), self._orders(orders))
 
     def trainable(self) -> PyTree[bool]:
         """The output weights, and the frequencies where they are trained."""
@@ -169,6 +163,22 @@ class FourierNetwork(AbstractOutputWeights):
         """The same function as a series in physical units, one cosine per neuron."""
         bias = self.biases.reshape(-1, *(1,) * (self.weights.ndim - 1))
         return self.map.cosines(self.frequencies, self.weights, jnp.broadcast_to(-bias, self.weights.shape))
+
+
+@eqx.filter_jit  # called outside of a larger program, compile once per shape
+def _jets(model: FourierNetwork, points: Array, orders: Orders) -> Array:
+    # w cos(theta + b) = w cos b cos theta - w sin b sin theta
+    turn, hold = (part.reshape(-1, *(1,) * (model.weights.ndim - 1)) for part in sincos(model.biases))
+    scale = np.asarray(model.map.scale, model.frequencies.dtype)
+    return wave_jets(model.frequencies, model.map(points), scale, hold * model.weights, -turn * model.weights, orders)
+
+
+@eqx.filter_jit
+def _basis(model: FourierNetwork, points: Array, orders: Orders) -> Array:
+    scale = np.asarray(model.map.scale, model.frequencies.dtype)
+    cosines, sines = jnp.split(wave_columns(model.frequencies, model.map(points), scale, orders), 2, axis=2)
+    turn, hold = sincos(model.biases)
+    return hold * cosines - turn * sines
 
 
 def _shape(count: int, num_outputs: int) -> tuple[int, ...]:

@@ -16,8 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from flm.estimators.base import AbstractEstimator
 from flm.estimators.evidence import Compressed
 from flm.estimators.regressor.design import Design, Settings, fit_design
-from flm.estimators.regressor.spectrum import Spectrum
-from flm.estimators.regressor.wave_fit import WaveFit
+from flm.estimators.regressor.wave_fit import Spectrum, WaveFit
 from flm.estimators.table import check_size
 from flm.estimators.waves import Scale, Waves
 from flm.numerics.least_squares import one_thread
