@@ -157,8 +157,12 @@ def lattice_power(
                 continue
             total = np.zeros((*shape, values.shape[1]))
             for flips in itertools.product((False, True), repeat=q - 1):
-                for k in range(values.shape[1]):
-                    product = _separable(tables, active, (False, *flips), values[:, k].astype(complex))
+                chosen = [
+                    tables[j].conj() if flip else tables[j] for j, flip in zip(active, (False, *flips), strict=True)
+                ]
+                for k in range(values.shape[1]):  # sum_i v_i prod_j E_j[k_j, i] over all (k_j)
+                    operands = itertools.chain(*((table, [axis, q]) for axis, table in enumerate(chosen)))
+                    product = np.einsum(*operands, values[:, k], [q], list(range(q)), optimize=True)
                     total[..., k] += np.abs(product) ** 2
             grid = np.stack(np.meshgrid(*[np.arange(1, s + 1) for s in shape], indexing="ij"), axis=-1).reshape(-1, q)
             vectors = np.zeros((len(grid), m), int)
@@ -166,15 +170,3 @@ def lattice_power(
             points.append(vectors)
             found.append(total.reshape(-1, values.shape[1]))
     return np.concatenate(points), np.concatenate(found)
-
-
-def _separable(
-    tables: list[np.ndarray], active: tuple[int, ...], flips: tuple[bool, ...], values: np.ndarray
-) -> np.ndarray:
-    """Sum_i v_i prod_j E_j[k_j, i] over all (k_j): the last two axes are one matrix product."""
-    first, *others = [tables[j].conj() if flip else tables[j] for j, flip in zip(active, flips, strict=True)]
-    if not others:
-        return first @ values
-    if len(others) == 1:
-        return (first * values) @ others[0].T
-    return np.stack([_separable(tables, active[1:], flips[1:], row) for row in first * values])

@@ -131,7 +131,7 @@ class AbstractSeries(eqx.Module):
         return ExponentialSeries(np.concatenate([k, -k]), np.concatenate([half, half.conj()]), self.axes).merged()
 
     @classmethod
-    def _unpack(cls, fields: dict[str, Any]) -> Self:
+    def _unpack(cls, fields: dict) -> Self:
         """From the fields of a saved file, checked as any other arguments are."""
         return cls(**fields)
 
