@@ -50,7 +50,7 @@ def test_interpolant_equals_numpys(shape):
     np.testing.assert_allclose(series(x), want, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("shape", [(9,), (5, 7), (3, 5, 3)])
+@pytest.mark.parametrize("shape", [(9,), (3, 5, 3)])
 def test_harmonic_flm_equals_numpys_interpolant(shape):
     """Hardwired integer frequencies, amplitudes by least squares on the grid: the FFT's interpolant (paper, Section 3)."""
     m = len(shape)

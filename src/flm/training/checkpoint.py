@@ -79,7 +79,7 @@ def read(path: str | os.PathLike[str], run: str, states: Sequence[State]) -> Che
             "optimizer, seed or set of points. Choose a new path, or call train as it was called then."
         )
     old, structure = jax.tree.flatten(states[found.stage])
-    restored = [_like(new, leaf) for new, leaf in zip(found.state, old, strict=True)]
+    restored = [_like(new, leaf) for new, leaf in zip(jax.tree.leaves(found.state), old, strict=True)]
     return replace(found, state=jax.tree.unflatten(structure, restored))
 
 
