@@ -112,8 +112,10 @@ def oil_temperature(frame, seed, rate, method="auto"):
     if method == "paper":
         # fitted to the first 80 per cent (of which a quarter stops it), read off beyond: extrapolation
         known, times, values = ~test & ~hidden[:, 0], np.arange(float(n)), series["OT"].to_numpy()
-        recipe = train_paper_recipe(times[known], values[known], (0.0, float(np.flatnonzero(~test)[-1])), seed=seed)
-        filled = np.asarray(recipe(times[mask]))
+        center, spread = values[known].mean(), values[known].std()
+        span = (0.0, float(np.flatnonzero(~test)[-1]))
+        recipe = train_paper_recipe(times[known], (values[known] - center) / spread, span, seed=seed)
+        filled = center + spread * np.asarray(recipe(times[mask]))
     else:
         imputer = flm.FLMImputer(method=method).fit(holed)
         filled = imputer.impute(holed).values["OT"].to_numpy()[mask]

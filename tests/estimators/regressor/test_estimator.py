@@ -65,7 +65,7 @@ def test_error_bars_cover_held_out_values():
 
 def test_weights_act_as_repeats():
     rng = np.random.default_rng(0)
-    for m, frequencies in ((1, "lattice"), (1, "lines"), (8, "auto")):
+    for m, frequencies in ((1, "lattice"), (1, "lines"), (2, "auto"), (8, "auto")):
         X, y = rng.uniform(0, 1, (60, m)), rng.normal(size=60)
         y += np.sin(20 * X[:, 0]) * 3
         weights = rng.integers(0, 4, 60)

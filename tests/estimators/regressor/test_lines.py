@@ -45,7 +45,7 @@ def scores(seeds, irregular):
     return np.abs(np.array(found))  # (seeds, quantity, line)
 
 
-@pytest.mark.parametrize("seeds", [25, pytest.param(100, marks=pytest.mark.bench)])
+@pytest.mark.parametrize("seeds", [40, pytest.param(100, marks=pytest.mark.bench)])
 def test_five_lines_in_noise(seeds):
     z = scores(range(seeds), irregular=False)
     within_one = (z < 1).mean(axis=(0, 2))
