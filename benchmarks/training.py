@@ -28,8 +28,7 @@ import optax
 import flm
 from flm.numerics.descent import Objective, Stage, build_chunk, enter_stage, initial_state
 from flm.series import sign_matrix, sincos
-from flm.training.loss import TrainingLoss
-from flm.training.points import draw
+from flm.training.loss import TrainingLoss, draw
 
 N, RATE, BLOCK = 25, 1e-3, 40
 POINTS = {"equation": 1000, "initial": 200, "boundary": 200}

@@ -72,21 +72,6 @@ CALLS = [
     (lambda: spiral.phase(), "the series must be real to have a phase form: c(-k) = conj c(k); got one that is not."),
     (lambda: spiral.terms(), "`terms` needs a real series with one output; take one output or the real part first."),
     (lambda: twice.terms(), "`terms` needs a real series with one output; take one output or the real part first."),
-    # FFT
-    (
-        lambda: line.exponential().to_fft(8, (0, 1)),
-        "the series must be harmonic on `bounds`: its frequencies are not multiples of 2 pi / width.",
-    ),
-    (
-        lambda: flm.ExponentialSeries([[3.0], [-3.0]], [1, 1]).to_fft(4, (-np.pi, np.pi)),
-        "`shape` must hold twice the highest harmonic; got (4,) for [3].",
-    ),
-    (lambda: wave.exponential().to_fft(8, [(0, 1)] * 2), "`shape` must give a number of points for 2 axes; got 8."),
-    (lambda: twice.exponential().to_fft(8, (0, 1)), "`to_fft` needs a series with one output; got 2."),
-    (
-        lambda: flm.ExponentialSeries.from_fft(np.ones((4, 4)), (0, 1)),
-        "`bounds` must give finite (lower, upper) for 2 axes; got (0, 1).",
-    ),
     # models
     (
         lambda: flm.FLM(0, 4, key=0),

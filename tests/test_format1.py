@@ -10,7 +10,7 @@ import flm
 
 OLD = Path(__file__).parent / "data" / "format1"
 VALUES = json.loads((OLD / "values.json").read_text())
-FUNCTIONS = ("phase_series", "separable_series", "exponential_series", "flm", "mlp", "siren", "fourier_series_network")
+FUNCTIONS = ("phase_series", "separable_series", "exponential_series", "flm", "mlp", "siren")
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

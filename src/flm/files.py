@@ -42,21 +42,20 @@ _OBJECTS = {
     "flm.control.starts": "Starts",
     "flm.control.symmetry": "Symmetry",
     "flm.estimators": "FLMImputer FLMRegressor",
-    "flm.models": "FLM FourierELM FourierSeriesNetwork GallantWhite LiuNetwork MLP NonharmonicNetwork "
-    "RandomFourierFeatures SharedBasisNetwork SideBySide Silvescu Siren",
+    "flm.models": "FLM FourierNetwork MLP RandomFourierFeatures SideBySide Silvescu Siren",
     "flm.results": "Solution",
     "flm.series": "ExponentialSeries PhaseSeries SeparableSeries",
+    "flm.training.checkpoint": "Checkpoint",
 }
 # What is stored as a part of these only.
 _PARTS = {
     "flm.domains": "Ball Box Combination Disk Ellipse NotHeld Outline Polygon Product Region",
     "flm.estimators.evidence": "Compressed",
-    "flm.estimators.imputer.calibration": "Calibration",
     "flm.estimators.imputer.cross_spectrum": "CrossSpectrum",
     "flm.estimators.imputer.dense": "DenseSpectrum",
     "flm.estimators.imputer.estimator": "ImputerState",
-    "flm.estimators.imputer.methods": "Coupled Dense Greedy Paper",
-    "flm.estimators.imputer.paper_recipe": "PaperFit",
+    "flm.estimators.imputer.imputation": "Calibration",
+    "flm.estimators.imputer.methods": "Coupled Dense",
     "flm.estimators.regressor.design": "Design",
     "flm.estimators.regressor.estimator": "RegressorState",
     "flm.estimators.table": "Units",

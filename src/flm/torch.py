@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import numpy as np
-import numpy.typing as npt
 
 from flm.domains import AbstractDomain
 from flm.models import FLM as JaxFLM
-from flm.models.base import InputMap, Key
+from flm.models.base import InputMap
 from flm.series import sign_matrix
 from flm.series.arrays import device
 from flm.wording import ExtraMissingError, InputError, InputTypeError
@@ -34,11 +35,7 @@ class FLM(torch.nn.Module):
     Args:
         num_inputs: m, or a domain, whose axes and extent then set the input map.
         num_subnets: N.
-        key: an integer or a JAX key, for the phases; the same key gives the same start as `flm.FLM`.
-        period: after which the frequency-1 wave repeats, per axis.
-        num_outputs: K outputs share the frequencies.
-        frequencies: a start other than the paper's, (N, m), on the mapped inputs.
-        train_frequencies: False hardwires them (`requires_grad` is then off).
+        key, period, num_outputs, frequencies, train_frequencies: as for `flm.FLM`; the same key gives the same start.
         dtype: of the parameters; by default torch's default.
 
     Example:
@@ -55,30 +52,10 @@ class FLM(torch.nn.Module):
     signs: torch.Tensor
 
     def __init__(
-        self,
-        num_inputs: int | AbstractDomain,
-        num_subnets: int,
-        *,
-        key: Key,
-        period: npt.ArrayLike | None = None,
-        num_outputs: int = 1,
-        frequencies: npt.ArrayLike | None = None,
-        train_frequencies: bool = True,
-        dtype: torch.dtype | None = None,
+        self, num_inputs: int | AbstractDomain, num_subnets: int, *, dtype: torch.dtype | None = None, **options: Any
     ):
         super().__init__()
-        self._take(
-            JaxFLM(
-                num_inputs,
-                num_subnets,
-                key=key,
-                period=period,
-                num_outputs=num_outputs,
-                frequencies=frequencies,
-                train_frequencies=train_frequencies,
-            ),
-            dtype or torch.get_default_dtype(),
-        )
+        self._take(JaxFLM(num_inputs, num_subnets, **options), dtype or torch.get_default_dtype())
 
     @classmethod
     def from_flm(cls, model: JaxFLM, *, dtype: torch.dtype | None = None) -> FLM:

@@ -31,12 +31,12 @@ def multi_indices(m, highest):
     return tuple(a for a in itertools.product(range(highest + 1), repeat=m) if sum(a) <= highest)
 
 
-@pytest.mark.parametrize(("m", "outputs"), [(1, 1), (2, 1), (3, 1), (4, 1), (2, 3)])
+@pytest.mark.parametrize(("m", "outputs"), [(1, 1), (2, 3), (3, 1)])
 def test_jets_equal_autodiff(m, outputs):
     box = flm.Box(**{a: (-1.0, 1.0 + j) for j, a in enumerate("xyzt"[:m])})
     model = filled(flm.FLM(box, 3, key=0, num_outputs=outputs, period=[3.0 + j for j in range(m)]))
     x = points(m, 4)
-    orders = multi_indices(m, 4)
+    orders = multi_indices(m, 3)
     jets = np.asarray(model.jets(x, orders))
     center, period = np.array([0.5 * j for j in range(m)]), np.array([3.0 + j for j in range(m)])
 
@@ -47,7 +47,7 @@ def test_jets_equal_autodiff(m, outputs):
         return values[0] if outputs == 1 else values
 
     function, tensors = plain, []
-    for _ in range(5):
+    for _ in range(4):
         tensors.append(np.asarray(jax.jit(jax.vmap(function))(x)))
         function = jax.jacfwd(function)
     for alpha, got in zip(orders, jets, strict=True):
@@ -60,7 +60,7 @@ def test_jets_equal_autodiff(m, outputs):
 def test_basis_times_coefficients_are_the_jets(outputs):
     model = filled(flm.FLM(flm.Box(x=(0, 1), t=(0, 2)), 4, key=0, num_outputs=outputs))
     x = points(2)
-    orders = multi_indices(2, 3)
+    orders = multi_indices(2, 2)
     columns = model.basis(x, orders)
     assert columns.shape == (len(orders), len(x), 16)
     jets = np.asarray(model.jets(x, orders))

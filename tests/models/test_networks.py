@@ -100,7 +100,8 @@ def test_the_papers_sizes(depth, sizes, formula):
 
 
 @pytest.mark.parametrize(
-    ("name", "outputs"), [*((name, 1) for name in MODELS), ("FLM", 3), ("MLP tanh", 3), ("SIREN-3", 3)]
+    ("name", "outputs"),
+    [("FLM hardwired", 1), ("FLM", 3), ("MLP relu", 1), ("MLP tanh", 3), ("SIREN-1", 3), ("SIREN-3", 1)],
 )
 def test_every_model_keeps_the_interface(name, outputs):
     model = MODELS[name](BOX, outputs)

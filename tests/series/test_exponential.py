@@ -21,9 +21,6 @@ def upsampled(samples, factor):
     hat = np.fft.fftn(samples)
     for axis, n in enumerate(samples.shape):
         hat = np.fft.fftshift(hat, axes=axis)
-        if n % 2 == 0:  # half of the Nyquist term at each end
-            nyquist = np.take(hat, [0], axis=axis) / 2
-            hat = np.concatenate([nyquist, np.take(hat, range(1, n), axis=axis), nyquist], axis=axis)
         before = (factor * n) // 2 - n // 2
         pad = [(0, 0)] * hat.ndim
         pad[axis] = (before, factor * n - hat.shape[axis] - before)
@@ -31,25 +28,29 @@ def upsampled(samples, factor):
     return np.fft.ifftn(hat).real * factor**samples.ndim
 
 
-@pytest.mark.parametrize("shape", [(8,), (9,), (6, 5), (4, 8), (4, 5, 6), (3, 3, 3)])
+def interpolant(samples, bounds):
+    """The trigonometric interpolant of samples on a grid with an odd number of points per axis, from numpy's FFT."""
+    width = [upper - lower for lower, upper in bounds]
+    k = [2 * np.pi / w * np.fft.fftfreq(n, 1 / n) for n, w in zip(samples.shape, width, strict=True)]
+    k = np.stack([g.ravel() for g in np.meshgrid(*k, indexing="ij")], axis=1)
+    series = flm.ExponentialSeries(k, np.fft.fftn(samples).ravel() / samples.size)
+    return series.shift([lower for lower, _ in bounds])
+
+
+@pytest.mark.parametrize("shape", [(9,), (7, 5), (3, 5, 3)])
 def test_interpolant_equals_numpys(shape):
     m = len(shape)
     samples = np.random.default_rng(0).normal(size=shape)
-    series = flm.ExponentialSeries.from_fft(np.fft.fftn(samples), BOUNDS[:m])
+    series = interpolant(samples, BOUNDS[:m])
     assert series.is_real
-    fine = tuple(3 * n for n in shape)
-    x = grid(fine, BOUNDS[:m])
+    x = grid(tuple(3 * n for n in shape), BOUNDS[:m])
     want = upsampled(samples, 3).ravel()
-    for form in (series, series.phase(), series.separable()):
+    for form in (series, series.phase(), series.separable(), series.phase().exponential()):
         np.testing.assert_allclose(numpy_values(form, x), want, rtol=0, atol=1e-12)
     np.testing.assert_allclose(series(x), want, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(series.to_fft(shape, BOUNDS[:m]), np.fft.fftn(samples), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(
-        series.phase().exponential().to_fft(fine, BOUNDS[:m]), np.fft.fftn(want.reshape(fine)), rtol=0, atol=1e-10
-    )
 
 
-@pytest.mark.parametrize("shape", [(9,), (5, 7), (3, 5, 3)])
+@pytest.mark.parametrize("shape", [(9,), (3, 5, 3)])
 def test_harmonic_flm_equals_numpys_interpolant(shape):
     """Hardwired integer frequencies, amplitudes by least squares on the grid: the FFT's interpolant (paper, Section 3)."""
     m = len(shape)
@@ -66,7 +67,7 @@ def test_harmonic_flm_equals_numpys_interpolant(shape):
     np.testing.assert_allclose(fitted(fine), want, rtol=0, atol=1e-12)
     np.testing.assert_allclose(fitted.series(fine), want, rtol=0, atol=1e-12)
     # and the other way round: the FFT's series put into the model
-    series = flm.ExponentialSeries.from_fft(np.fft.fftn(samples), [(-np.pi, np.pi)] * m).phase()
+    series = interpolant(samples, [(-np.pi, np.pi)] * m).phase()
     plain = flm.FLM(m, len(series.frequencies), key=0, frequencies=series.frequencies, train_frequencies=False)
     plain = eqx.tree_at(lambda f: (f.amplitudes, f.phases), plain, (series.amplitudes, series.phases))
     assert plain.num_parameters == 2**m * len(series.frequencies)
@@ -81,7 +82,7 @@ def test_merging_adds_up_equal_waves():
     np.testing.assert_array_equal(merged.frequencies, [[1, 0], [2, 1]])
     np.testing.assert_array_equal(merged.coefficients, [1 + 2j, 3])
     zero = f - f
-    assert len(zero.merged().nonzero().frequencies) == 0
+    assert not np.any(zero.merged().coefficients)
     x = points(2)
     np.testing.assert_allclose(numpy_values(zero, x), 0, rtol=0, atol=1e-15)
 

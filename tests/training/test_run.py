@@ -9,8 +9,7 @@ import pytest
 
 import flm
 from flm.numerics import descent, program
-from flm.training.loss import TrainingLoss
-from flm.training.points import draw
+from flm.training.loss import TrainingLoss, draw
 
 POINTS = {"equation": 120, "initial": 30, "boundary": 40}
 HEAT = flm.problems.heat()
@@ -82,7 +81,7 @@ def test_periodic_pairs_compare_opposite_points():
     assert loss_of(problem).by_term(exactly, jnp.array([1.0]))[2] < 1e-25
 
 
-@pytest.mark.parametrize("name", ["poisson", "wave", "acoustics", "oscillator", "burgers", "advection"])
+@pytest.mark.parametrize("name", ["acoustics", "burgers", "advection"])
 def test_every_kind_of_problem_trains(name):
     problem = getattr(flm.problems, name)()
     model = lambda key: flm.FLM(problem.domain, 4, key=key, num_outputs=len(problem.unknowns))
@@ -197,21 +196,13 @@ def test_float32_models_train_in_float32(trained):
     np.testing.assert_allclose(single.history["loss"], trained.history["loss"], rtol=2e-3)
 
 
-# First derivatives alone: those of second order are tested with the models, and take long to compile.
-DRIFT = flm.PDE(
-    flm.Box(x=(0, 1), t=(0, 1)),
-    lambda u_t, u_x: u_t + u_x,
-    [flm.initial(lambda x: x**2)],
-    exact=lambda x, t: (x - t) ** 2,
-)
 DECAY = flm.PDE(flm.Box(t=(0, 1)), lambda u, u_t: u_t + u, [flm.initial(1.0)], exact=lambda t: jnp.exp(-t))
 
 
-@pytest.mark.parametrize("name", list(flm.models.NAMED))
-def test_every_named_model_trains(name):
-    problem = DECAY if name in ("yds03", "nm21") else DRIFT  # networks of one variable
-    model = lambda key: flm.models.named_model(name, problem.domain, 4, key=key)
-    solution = flm.train(problem, model, ADAM, 40, points={"equation": 60, "initial": 20})
+@pytest.mark.parametrize("name", ["siren-2", "leaky-relu", "zp95", "s99", "tsm20"])  # one of each class
+def test_every_class_of_models_trains(name):
+    model = lambda key: flm.models.named_model(name, DECAY.domain, 4, key=key)
+    solution = flm.train(DECAY, model, ADAM, 40, points={"equation": 60, "initial": 20})
     assert solution.history["loss"][-1] < solution.history["loss"][0]
     assert np.isfinite(solution.errors().mse)
 
@@ -223,7 +214,7 @@ def test_one_model_per_unknown():
         [flm.initial(1.0), flm.initial(0.0, unknown="v")],
         unknowns=("u", "v"),
     )
-    models = {"u": lambda key: flm.FLM(problem.domain, 6, key=key), "v": flm.MLP(problem.domain, 5, key=1)}
+    models = {"u": lambda key: flm.FLM(problem.domain, 6, key=key), "v": flm.MLP(problem.domain, 5, 1, key=1)}
     solution = flm.train(problem, models, ADAM, 40, points=POINTS)
     assert solution.history["loss"][-1] < solution.history["loss"][0]
     assert solution(t=0.3).shape == (2,)

@@ -81,7 +81,7 @@ def train(
     from flm.paper.protocol import POINTS
     from flm.pde.problem import strong_form
     from flm.study.runs import build_model
-    from flm.training.points import TERMS
+    from flm.training.loss import TERMS
 
     asked = find_problem(problem, settings)
     strong = strong_form(asked.problem)

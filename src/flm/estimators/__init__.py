@@ -1,7 +1,7 @@
 """scikit-learn faces: regression with error bars (`regressor`) and imputation of time series (`imputer`).
 
 Both rest on the same parts: plane waves as columns (`waves`), the marginal likelihood of a linear model from a triangular
-factor (`evidence`), periodograms on any clock (`periodogram`, `nufft`), tables in and out (`table`).
+factor (`evidence`), periodograms on any clock (`periodogram`), tables in and out (`table`).
 """
 
 from flm.estimators.imputer import ExtrapolationWarning as ExtrapolationWarning

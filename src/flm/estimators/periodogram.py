@@ -1,25 +1,28 @@
 """Periodograms: how much of the data a single wave explains, at every frequency of a fine grid.
 
 One input, any clock: the generalized Lomb-Scargle statistic (floating mean and weights; Zechmeister and Kuerster 2009),
-whose sums come from an ordinary FFT on a regular clock (missing rows allowed) and from a nonuniform FFT on an irregular
-one. Several inputs: squared moduli of the transform on a lattice, whose sums separate over the axes into matrix products.
+whose sums come from a nonuniform FFT. Several inputs: squared moduli of the transform on a lattice, whose sums separate
+over the axes into matrix products.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from scipy import fft
+from scipy.sparse import csr_matrix
+from scipy.special import i0
 
-from flm.estimators.nufft import NonuniformFFT, fast_length
 from flm.series.tables import powers
 
 # Frequencies per resolution cell 2 pi / span: a peak is then at most 1/8 cell away, where it keeps 98 % of its height.
 OVERSAMPLING = 4
+_TAPS = 12
+_OVERSAMPLING = 2.0
+# beta = pi sqrt((w / a)^2 (a - 1/2)^2 - 0.8), w taps, oversampling a
+_BETA = np.pi * np.sqrt((_TAPS / _OVERSAMPLING) ** 2 * (_OVERSAMPLING - 0.5) ** 2 - 0.8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,24 +57,48 @@ class Clock:
         return np.pi * max(self.num_times - 1, 1) / (self.span or 1.0)
 
 
-def _regular_sums(times: np.ndarray, step: float, frequency_step: float) -> Callable[[np.ndarray, int], np.ndarray]:
-    """Sums by one FFT: 2 pi / (length * step) is the frequency step."""
-    tick = np.round((times - times.min()) / step).astype(int)
-    length = round(2 * np.pi / (frequency_step * step))
-
-    def sums(values: np.ndarray, highest: int) -> np.ndarray:
-        grid = np.stack([np.bincount(tick, column, length) for column in values.T], axis=1)
-        half = np.asarray(fft.rfft(grid, axis=0))
-        full = np.concatenate([half, half[1 : (length + 1) // 2][::-1].conj()])  # twice Nyquist is needed for 2 omega
-        return full[np.arange(highest + 1) % length]
-
-    return sums
+def fast_length(n: int) -> int:
+    """The next length from n on at which a real FFT is fast."""
+    return int(fft.next_fast_len(n, real=True))  # pyright: ignore[reportArgumentType]
 
 
-def _irregular_sums(times: np.ndarray, frequency_step: float) -> Callable[[np.ndarray, int], np.ndarray]:
-    """Sums by a nonuniform FFT, planned once per highest frequency."""
-    plan = cache(lambda highest: NonuniformFFT(times, frequency_step, highest))
-    return lambda values, highest: plan(highest).forward(values)
+class NonuniformFFT:
+    """The nonuniform fast Fourier transform in one dimension, in both directions, for real data.
+
+    Values at times t_j are spread onto a grid twice as fine as the highest frequency needs with a Kaiser-Bessel window of
+    twelve taps, transformed by an ordinary FFT, and divided by the window's own transform (Fessler and Sutton 2003; the
+    window's parameter from Beatty et al. 2005). Relative error about 1e-11. The spreading is one sparse matrix, built once.
+
+    Sums over times t_j at the frequencies omega_k = k * step (radians per unit of time), k = 0 ... highest.
+    """
+
+    def __init__(self, times: np.ndarray, step: float, highest: int):
+        self.highest = int(highest)
+        size = fast_length(max(int(np.ceil(_OVERSAMPLING * (2 * highest + 1))), 2 * _TAPS))
+        self._size = size
+        position = np.mod(np.asarray(times, float) * step, 2 * np.pi) * (size / (2 * np.pi))
+        first = np.ceil(position - _TAPS / 2).astype(int)
+        taps = first[:, None] + np.arange(_TAPS)  # (n, w)
+        distance = 2 * (position[:, None] - taps) / _TAPS
+        window = i0(_BETA * np.sqrt(np.maximum(1 - distance**2, 0.0))) * (np.abs(distance) <= 1)
+        rows = np.repeat(np.arange(len(position)), _TAPS)
+        self._spread = csr_matrix((window.ravel(), (rows, np.mod(taps, size).ravel())), shape=(len(position), size))
+        # The window's transform: w sinh(r) / r, r = sqrt(beta^2 - (pi w k / size)^2).
+        root = np.sqrt(_BETA**2 - (np.pi * _TAPS * np.arange(highest + 1) / size) ** 2)
+        self._correction = root / (_TAPS * np.sinh(root))
+
+    def forward(self, values: np.ndarray) -> np.ndarray:
+        """Sum_j v_j exp(-i omega_k t_j), (highest + 1, ...) complex, for real values (n, ...)."""
+        grid = self._spread.T @ values
+        sums = np.asarray(fft.rfft(grid, axis=0))[: self.highest + 1]
+        return sums * self._correction.reshape(-1, *(1,) * (sums.ndim - 1))
+
+    def backward(self, coefficients: np.ndarray) -> np.ndarray:
+        """Re sum_k g_k exp(i omega_k t_j), (n,) real, for complex coefficients (highest + 1,)."""
+        half = np.zeros(self._size // 2 + 1, complex)
+        half[: self.highest + 1] = coefficients * self._correction * (self._size / 2)
+        half[0] *= 2
+        return self._spread @ np.asarray(fft.irfft(half, self._size))
 
 
 class LombScargle:
@@ -79,19 +106,13 @@ class LombScargle:
 
     def __init__(self, times: np.ndarray, weights: np.ndarray):
         clock = Clock.of(times)
-        self.clock = clock
         self.cell = 2 * np.pi / (clock.span or 1.0)
-        if clock.step:
-            length = fast_length(max(int(np.ceil(OVERSAMPLING * clock.span / clock.step)), 8))
-            step = 2 * np.pi / (length * clock.step)
-            self._sums = _regular_sums(times, clock.step, step)
-        else:
-            step = self.cell / OVERSAMPLING
-            self._sums = _irregular_sums(times - times.min(), step)
+        step, since = self.cell / OVERSAMPLING, times - times.min()
         count = max(int(np.floor(clock.highest_frequency / step * (1 + 1e-12))), 1)
         self.frequencies = step * np.arange(count + 1)  # (F + 1,), from zero
+        self._plan = NonuniformFFT(since, step, count)
         self._weights, self._total = weights, weights.sum()
-        w1 = self._sums(weights[:, None], 2 * count)[:, 0] / self._total
+        w1 = NonuniformFFT(since, step, 2 * count).forward(weights) / self._total
         first, second = w1[: count + 1], w1[::2]
         C, S = first.real, -first.imag
         # Weighted variances and covariance of cos and sin about their means.
@@ -105,7 +126,7 @@ class LombScargle:
         w = self._weights[:, None]
         mean = (w * values).sum(axis=0) / self._total
         centered = values - mean
-        sums = self._sums(w * centered, len(self.frequencies) - 1) / self._total
+        sums = self._plan.forward(w * centered) / self._total
         YC, YS = sums.real, -sums.imag
         CC, SS, CS = self._CC[:, None], self._SS[:, None], self._CS[:, None]
         determinant = CC * SS - CS * CS
@@ -136,8 +157,12 @@ def lattice_power(
                 continue
             total = np.zeros((*shape, values.shape[1]))
             for flips in itertools.product((False, True), repeat=q - 1):
-                for k in range(values.shape[1]):
-                    product = _separable(tables, active, (False, *flips), values[:, k].astype(complex))
+                chosen = [
+                    tables[j].conj() if flip else tables[j] for j, flip in zip(active, (False, *flips), strict=True)
+                ]
+                for k in range(values.shape[1]):  # sum_i v_i prod_j E_j[k_j, i] over all (k_j)
+                    operands = itertools.chain(*((table, [axis, q]) for axis, table in enumerate(chosen)))
+                    product = np.einsum(*operands, values[:, k], [q], list(range(q)), optimize=True)
                     total[..., k] += np.abs(product) ** 2
             grid = np.stack(np.meshgrid(*[np.arange(1, s + 1) for s in shape], indexing="ij"), axis=-1).reshape(-1, q)
             vectors = np.zeros((len(grid), m), int)
@@ -145,15 +170,3 @@ def lattice_power(
             points.append(vectors)
             found.append(total.reshape(-1, values.shape[1]))
     return np.concatenate(points), np.concatenate(found)
-
-
-def _separable(
-    tables: list[np.ndarray], active: tuple[int, ...], flips: tuple[bool, ...], values: np.ndarray
-) -> np.ndarray:
-    """Sum_i v_i prod_j E_j[k_j, i] over all (k_j): the last two axes are one matrix product."""
-    first, *others = [tables[j].conj() if flip else tables[j] for j, flip in zip(active, flips, strict=True)]
-    if not others:
-        return first @ values
-    if len(others) == 1:
-        return (first * values) @ others[0].T
-    return np.stack([_separable(tables, active[1:], flips[1:], row) for row in first * values])

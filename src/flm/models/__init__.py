@@ -3,7 +3,7 @@
 A model is a pytree of arrays with an input map from the user's units to its own (`base`). It gives values and any list of
 partial derivatives at points; a model that is linear in its amplitudes gives its columns too, so that a solver can find
 them by least squares (`least_squares` does so for values at points). The FLM (`flm`) is one; its derivatives are closed
-form. MLP and SIREN (`networks`) and the older Fourier networks (`classic/`) are what the paper compares it with;
+form. MLP and SIREN (`networks`) and the older Fourier networks (`classic`) are what the paper compares it with;
 `SideBySide` makes one model of one per unknown, and `named` has them all by name.
 
 Problems, training and files ask a model for nothing else, and never which one it is.
@@ -16,14 +16,9 @@ from flm.models.base import InputMap as InputMap
 from flm.models.base import SideBySide as SideBySide
 from flm.models.base import input_map as input_map
 from flm.models.base import least_squares as least_squares
-from flm.models.classic.cosine_squasher import GallantWhite as GallantWhite
-from flm.models.classic.fixed_lattice import FourierSeriesNetwork as FourierSeriesNetwork
-from flm.models.classic.fixed_lattice import SharedBasisNetwork as SharedBasisNetwork
-from flm.models.classic.random_waves import FourierELM as FourierELM
-from flm.models.classic.random_waves import RandomFourierFeatures as RandomFourierFeatures
-from flm.models.classic.trained_waves import LiuNetwork as LiuNetwork
-from flm.models.classic.trained_waves import NonharmonicNetwork as NonharmonicNetwork
-from flm.models.classic.trained_waves import Silvescu as Silvescu
+from flm.models.classic import FourierNetwork as FourierNetwork
+from flm.models.classic import RandomFourierFeatures as RandomFourierFeatures
+from flm.models.classic import Silvescu as Silvescu
 from flm.models.flm import FLM as FLM
 from flm.models.named import NAMED as NAMED
 from flm.models.named import named_model as named_model

@@ -218,7 +218,7 @@ class AbstractOutputWeights(AbstractLinearModel):
 
     Example:
         >>> import flm
-        >>> isinstance(flm.models.FourierSeriesNetwork(1, 3), AbstractOutputWeights)
+        >>> isinstance(flm.models.FourierNetwork.zp95(1, 3), AbstractOutputWeights)
         True
     """
 
@@ -295,7 +295,7 @@ def least_squares(model: Model, points: npt.ArrayLike, values: npt.ArrayLike) ->
     Example:
         >>> import flm
         >>> x = np.linspace(0, 1, 50)
-        >>> network = flm.models.FourierSeriesNetwork(flm.Box(x=(0, 1)), 3)
+        >>> network = flm.models.FourierNetwork.zp95(flm.Box(x=(0, 1)), 3)
         >>> fitted = flm.models.least_squares(network, x, np.sin(2 * np.pi * x))
         >>> bool(np.abs(fitted(x) - np.sin(2 * np.pi * x)).max() < 1e-12)
         True

@@ -7,10 +7,7 @@ from functools import partial
 
 from flm.domains import AbstractDomain
 from flm.models.base import AbstractModel, Key
-from flm.models.classic.cosine_squasher import GallantWhite
-from flm.models.classic.fixed_lattice import FourierSeriesNetwork, SharedBasisNetwork
-from flm.models.classic.random_waves import FourierELM, RandomFourierFeatures
-from flm.models.classic.trained_waves import LiuNetwork, NonharmonicNetwork, Silvescu
+from flm.models.classic import FourierNetwork, RandomFourierFeatures, Silvescu
 from flm.models.flm import FLM
 from flm.models.networks import MLP, Siren
 from flm.wording import InputError, did_you_mean
@@ -27,16 +24,13 @@ NAMED: dict[str, Callable[..., AbstractModel]] = {
     "tanh": partial(MLP, activation="tanh"),
     "sigmoid": partial(MLP, activation="sigmoid"),
     # The older Fourier networks of its review, by its citation keys.
-    "gw88": GallantWhite,
-    "zp95": FourierSeriesNetwork,
+    "gw88": FourierNetwork.gw88,
+    "zp95": FourierNetwork.zp95,
     "s99": Silvescu,
-    "yds03": SharedBasisNetwork,
-    "l13": LiuNetwork,
-    "nm21": NonharmonicNetwork,
+    "l13": FourierNetwork.l13,
     "tsm20": RandomFourierFeatures,
-    "myl22": FourierELM,
+    "myl22": FourierNetwork.myl22,
 }
-ONE_OUTPUT = ("gw88", "s99", "l13", "nm21")  # by their construction
 
 
 def named_model(name: str, inputs: int | AbstractDomain, size: int, *, key: Key, num_outputs: int = 1) -> AbstractModel:
@@ -58,10 +52,4 @@ def named_model(name: str, inputs: int | AbstractDomain, size: int, *, key: Key,
         raise InputError(
             f"`name` must be one of {', '.join(NAMED)}; got {name!r}.{did_you_mean(str(name), list(NAMED))}"
         )
-    if name not in ONE_OUTPUT:
-        return NAMED[name](inputs, size, key=key, num_outputs=num_outputs)
-    if num_outputs != 1:
-        raise InputError(
-            f"`num_outputs` of {name} must be 1, by its construction; got {num_outputs}. Use one model per unknown."
-        )
-    return NAMED[name](inputs, size, key=key)
+    return NAMED[name](inputs, size, key=key, num_outputs=num_outputs)

@@ -73,17 +73,7 @@ def block_rows(columns: int) -> int:
 
 
 class RowAccumulator:
-    """The triangular factor of all rows so far, or of these and earlier ones: p^2 numbers however many rows there are.
-
-    Example:
-        >>> import numpy as np
-        >>> rows = np.random.default_rng(0).normal(size=(1000, 3))
-        >>> accumulator = RowAccumulator(3)
-        >>> for block in np.array_split(rows, 7):
-        ...     accumulator.add(block)
-        >>> bool(np.allclose(accumulator.factor.T @ accumulator.factor, rows.T @ rows))
-        True
-    """
+    """The triangular factor of all rows so far, or of these and earlier ones: p^2 numbers however many rows there are."""
 
     def __init__(self, columns: int, factor: np.ndarray | None = None):
         self.factor = np.zeros((0, columns)) if factor is None else np.asarray(factor, float)

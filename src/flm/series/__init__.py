@@ -2,7 +2,7 @@
 
 A sub-network has one frequency vector and a cosine for every row of the sign matrix (`signs`). A sum of sub-networks has
 three forms that are one function: cosines with phases and products of sines and cosines (`forms`), and complex
-exponentials (`exponential`); a signed Walsh-Hadamard transform leads from one to the other (`transforms`). What every
+exponentials (`exponential`); a signed Walsh-Hadamard transform leads from one to the other. What every
 form can do, because all are sums of plane waves, is in `calculus`: values, sums and products, derivatives, integrals over
 boxes, the largest terms.
 

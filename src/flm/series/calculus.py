@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float
 
-from flm.series.arrays import Numbers, Scalar, as_box, as_numbers, device, host, joined, per_row, upper_half
+from flm.series.arrays import Along, Numbers, Scalar, as_box, as_numbers, device, host, joined, per_row
 from flm.series.sine_cosine import sincos
 from flm.wording import InputError, check_count
 
@@ -108,15 +108,30 @@ class AbstractSeries(eqx.Module):
         """The phase form of the same function."""
 
     @abc.abstractmethod
-    def separable(self) -> SeparableSeries:
-        """The separable form of the same function."""
+    def d(self, axes: Along) -> Self:
+        """The partial derivative along the given axes: `.d("xx")`, `.d((0, 0))`."""
 
     @abc.abstractmethod
+    def shift(self, offset: npt.ArrayLike) -> Self:
+        """The function x -> f(x - offset)."""
+
+    def separable(self) -> SeparableSeries:
+        """The same (real) function in products of sines and cosines."""
+        from flm.series.forms import SeparableSeries, separable_from_linear
+
+        phase = self.phase()
+        return SeparableSeries(phase.frequencies, separable_from_linear(*phase.linear()), self.axes)
+
     def exponential(self) -> ExponentialSeries:
-        """The exponential form of the same function."""
+        """The same function in complex exponentials, equal frequency vectors merged (not inside `jit`)."""
+        from flm.series.exponential import ExponentialSeries
+
+        k, C, S = (np.asarray(v) for v in self._waves())
+        half = (C - 1j * S) / 2
+        return ExponentialSeries(np.concatenate([k, -k]), np.concatenate([half, half.conj()]), self.axes).merged()
 
     @classmethod
-    def _unpack(cls, fields: dict[str, Any]) -> Self:
+    def _unpack(cls, fields: dict) -> Self:
         """From the fields of a saved file, checked as any other arguments are."""
         return cls(**fields)
 
@@ -200,8 +215,8 @@ class AbstractSeries(eqx.Module):
         if not isinstance(other, AbstractSeries):
             return NotImplemented
         left, right = self.exponential().nonzero(), self._match(other).exponential().nonzero()
-        k = np.asarray(left.frequencies)[:, None, :] + np.asarray(right.frequencies)[None, :, :]
-        c = np.asarray(left.coefficients)[:, None] * np.asarray(right.coefficients)[None, :]
+        k = np.asarray(left.frequencies)[:, None, :] + np.asarray(right.frequencies)
+        c = np.asarray(left.coefficients)[:, None] * np.asarray(right.coefficients)
         product = type(left)(k.reshape(-1, self.num_inputs), c.reshape(-1, *c.shape[2:]), self.axes).merged()
         return self._like(product)
 
@@ -279,17 +294,15 @@ class AbstractSeries(eqx.Module):
         """The n largest cosines (all by default) of a real series with one output, equal waves merged."""
         if n is not None:
             check_count("n", n)
-        series = self.exponential().merged()
+        series = self.exponential()
         if not series.is_real or series.coefficients.ndim > 1:
             raise InputError("`terms` needs a real series with one output; take one output or the real part first.")
-        rows = upper_half(np.asarray(series.frequencies))
-        k, c = np.asarray(series.frequencies)[rows], np.asarray(series.coefficients)[rows]
-        amplitude = np.abs(c) * np.where((k != 0).any(axis=1), 2.0, 1.0)
-        order = [i for i in np.argsort(-amplitude, kind="stable")[:n] if amplitude[i] > 0]
+        k, c = (values[:n] for values in series.largest())
+        amplitude = np.abs(c)
         with np.errstate(divide="ignore"):
             periods = 2 * np.pi / np.abs(k)
         phase = np.arctan2(0.0 - np.imag(c), np.real(c))  # 0.0 - 0.0 is +0.0: a negative constant has phase +pi
-        return [Term(float(amplitude[i]), float(phase[i]), k[i], periods[i]) for i in order]
+        return [Term(float(amplitude[i]), float(phase[i]), k[i], periods[i]) for i in np.flatnonzero(c)]
 
     def describe(self, n: int = 5) -> str:
         """The n largest cosines as a table: amplitude, phase, frequency and period along each axis."""

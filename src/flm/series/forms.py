@@ -12,7 +12,6 @@ Conventions (N sub-networks, m inputs, l = 2^(m-1) cosines per sub-network, K ou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import equinox as eqx
 import numpy as np
@@ -22,11 +21,7 @@ from jaxtyping import Array, Float
 from flm.series.arrays import Along, Numbers, Scalar, as_floats, axis_indices, host, per_row
 from flm.series.calculus import AbstractSeries, Waves
 from flm.series.signs import sign_matrix
-from flm.series.transforms import linear_from_separable, separable_from_linear
 from flm.wording import InputError
-
-if TYPE_CHECKING:
-    from flm.series.exponential import ExponentialSeries
 
 MAX_INPUTS = 12  # a sub-network of m inputs has 2^(m-1) cosines
 
@@ -125,18 +120,6 @@ class PhaseSeries(AbstractSeries):
         """This series."""
         return self
 
-    def separable(self) -> SeparableSeries:
-        """The same function in products of sines and cosines."""
-        return SeparableSeries(self.frequencies, separable_from_linear(*self.linear()), self.axes)
-
-    def exponential(self) -> ExponentialSeries:
-        """The same function in complex exponentials, equal frequency vectors merged (not inside `jit`)."""
-        from flm.series.exponential import ExponentialSeries
-
-        k, C, S = (np.asarray(v) for v in self._waves())
-        half = (C - 1j * S) / 2
-        return ExponentialSeries(np.concatenate([k, -k]), np.concatenate([half, half.conj()]), self.axes).merged()
-
     def d(self, axes: Along) -> PhaseSeries:
         """The partial derivative along the given axes: `.d("xx")`, `.d((0, 0))`."""
         _, (n, A, phi) = host(self.frequencies, self.amplitudes, self.phases)
@@ -145,11 +128,11 @@ class PhaseSeries(AbstractSeries):
             k = n[:, j, None] * self._signs()[:, j]  # (N, l)
             A = A * per_row(k, A)
             phi = phi - np.pi / 2
-        return PhaseSeries(self.frequencies, A, phi, self.axes)
+        return self._with(amplitudes=A, phases=phi)
 
     def _scaled(self, factor: Scalar) -> PhaseSeries:
         _, (A, factor) = host(self.amplitudes, as_floats("factor", factor, (0,)))
-        return PhaseSeries(self.frequencies, A * factor.astype(A.dtype), self.phases, self.axes)
+        return self._with(amplitudes=A * factor.astype(A.dtype))
 
     def _like(self, other: AbstractSeries) -> PhaseSeries:
         return other.phase()
@@ -158,7 +141,7 @@ class PhaseSeries(AbstractSeries):
         """The function x -> f(x - offset)."""
         _, (n, phi, offset) = host(self.frequencies, self.phases, offset)
         turn = (n * offset.astype(n.dtype)) @ self._signs().T  # (N, l): k . offset
-        return PhaseSeries(self.frequencies, self.amplitudes, phi + per_row(turn, phi), self.axes)
+        return self._with(phases=phi + per_row(turn, phi))
 
 
 def _first(like: Array) -> np.ndarray:
@@ -221,24 +204,13 @@ class SeparableSeries(AbstractSeries):
         """This series."""
         return self
 
-    def exponential(self) -> ExponentialSeries:
-        """The same function in complex exponentials, equal frequency vectors merged (not inside `jit`)."""
-        return self.phase().exponential()
-
     def d(self, axes: Along) -> SeparableSeries:
         """The partial derivative along the given axes: `.d("xx")`, `.d((0, 0))`."""
-        m = self.num_inputs
-        xp, (n, a) = host(self.frequencies, self.coefficients)
-        for j in axis_indices(axes, self.axes, self.num_inputs):
-            split = a.reshape(a.shape[0], *(2,) * m, *a.shape[2:])
-            cosines, sines = xp.split(split, 2, axis=j + 1)
-            factor = per_row(n[:, j], split)
-            a = xp.concatenate([factor * sines, -factor * cosines], axis=j + 1).reshape(a.shape)
-        return SeparableSeries(self.frequencies, a, self.axes)
+        return self.phase().d(axes).separable()
 
     def _scaled(self, factor: Scalar) -> SeparableSeries:
         _, (a, factor) = host(self.coefficients, as_floats("factor", factor, (0,)))
-        return SeparableSeries(self.frequencies, a * factor.astype(a.dtype), self.axes)
+        return self._with(coefficients=a * factor.astype(a.dtype))
 
     def _like(self, other: AbstractSeries) -> SeparableSeries:
         return other.separable()
@@ -246,3 +218,48 @@ class SeparableSeries(AbstractSeries):
     def shift(self, offset: npt.ArrayLike) -> SeparableSeries:
         """The function x -> f(x - offset)."""
         return self.phase().shift(offset).separable()
+
+
+# The exact map between the linear and the separable coefficients of a sub-network. Expanding
+# exp(i theta_i) = prod_j (cos n_j x_j + i e_ij sin n_j x_j) gives the paper's relation
+# a_k = Re[i^|I_k| sum_i s_ik (C_i - i S_i)], s_ik = prod_{j in I_k} e_ij: a signed Walsh-Hadamard transform, O(m 2^m).
+
+
+def _hadamard(values: Float[Numbers, "N l *K"]) -> Float[Numbers, "N l *K"]:
+    """Sum_i s_ib values_i for every subset b of inputs 2..m (bit 1 = in the subset): its own inverse times l."""
+    xp, (values,) = host(values)
+    shape = values.shape
+    depth = shape[1].bit_length() - 1
+    values = values.reshape(shape[0], *(2,) * depth, *shape[2:])
+    for axis in range(1, depth + 1):
+        plus, minus = xp.split(values, 2, axis=axis)
+        values = xp.concatenate([plus + minus, plus - minus], axis=axis)
+    return values.reshape(shape)
+
+
+def _turns(m: int, like: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    """|I_k| of every k, and the sign of a_k by |I_k| mod 4 (+, +, -, -), shaped to multiply arrays (N, 2^m, ...)."""
+    counts = np.array([k.bit_count() for k in range(2**m)])
+    sign = np.where(counts % 4 < 2, 1, -1).astype(like.dtype)
+    return counts, sign.reshape(-1, *(1,) * (like.ndim - 2))
+
+
+def separable_from_linear(C: Float[Numbers, "N l *K"], S: Float[Numbers, "N l *K"]) -> Float[Numbers, "N 2l *K"]:
+    """Coefficients a_k of products of sines and cosines from those of cos theta_i and sin theta_i."""
+    xp, (C, S) = host(C, S)
+    counts, sign = _turns(C.shape[1].bit_length(), C)
+    hat = xp.stack([_hadamard(C), _hadamard(S)])  # (2, N, l, ...)
+    subset = np.arange(len(counts)) % C.shape[1]  # the bits of inputs 2..m
+    return xp.moveaxis(hat[counts % 2, :, subset], 0, 1) * sign
+
+
+def linear_from_separable(a: Float[Numbers, "N 2l *K"]) -> tuple[Float[Numbers, "N l *K"], Float[Numbers, "N l *K"]]:
+    """The inverse of `separable_from_linear`: (C, S)."""
+    xp, (a,) = host(a)
+    l = a.shape[1] // 2
+    counts, sign = _turns(l.bit_length(), a)
+    signed = (sign * a).reshape(a.shape[0], 2, l, *a.shape[2:])  # (N, bit of input 1, subset, ...)
+    even = (counts[:l] % 2 == 0).reshape(-1, *(1,) * (a.ndim - 2))
+    C = xp.where(even, signed[:, 0], signed[:, 1])
+    S = xp.where(even, signed[:, 1], signed[:, 0])
+    return _hadamard(C) / l, _hadamard(S) / l

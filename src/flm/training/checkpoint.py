@@ -11,27 +11,29 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, TypeGuard
+from typing import TypeGuard
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
-from flm.files import write_atomic
+from flm.files import load, save
 from flm.numerics.descent import State
 from flm.wording import InputError
 
-FORMAT = 1
 Leaf = np.ndarray | jax.Array
 
 
-class Restored(NamedTuple):
-    """What a checkpoint holds: the stage, the state, the losses (E, T) of all epochs so far and the time spent."""
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """The fingerprint of the run, its stage, its state, the losses (E, T) of all epochs so far and the time spent."""
 
+    run: str
     stage: int
-    state: State
+    state: State  # in a file its leaves
     history: np.ndarray
     seconds: float
 
@@ -53,44 +55,32 @@ def fingerprint(programs: Iterable[ClosedJaxpr], constants: Iterable[Leaf], numb
     return digest.hexdigest()
 
 
-def write(path: str | os.PathLike[str], run: str, content: Restored) -> None:
+def write(path: str | os.PathLike[str], content: Checkpoint) -> None:
     """Replace the file at `path` in one step."""
-    from safetensors.numpy import save
-
-    leaves = jax.tree.leaves(content.state)
-    arrays = {f"leaf.{i}": _plain(leaf) for i, leaf in enumerate(leaves)} | {"history": _plain(content.history)}
-    header = {"format": FORMAT, "run": run, "stage": content.stage, "seconds": content.seconds, "leaves": len(leaves)}
-    write_atomic(path, save(arrays, metadata={"flm-checkpoint": json.dumps(header)}))
+    save(replace(content, state=tuple(map(_plain, jax.tree.leaves(content.state)))), path)
 
 
-def read(path: str | os.PathLike[str], run: str, states: Sequence[State]) -> Restored | None:
+def read(path: str | os.PathLike[str], run: str, states: Sequence[State]) -> Checkpoint | None:
     """The checkpoint at `path`, or None when there is none yet; `states` are of the right structure for each stage.
 
     A file that is damaged or belongs to a run of another fingerprint is refused.
     """
-    from safetensors import SafetensorError, safe_open
-
     if not Path(path).exists():
         return None
     try:
-        with safe_open(path, framework="numpy") as file:
-            header = json.loads((file.metadata() or {})["flm-checkpoint"])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        known, history = str(header["run"]), arrays["history"]
-        stage, count, seconds = int(header["stage"]), int(header["leaves"]), float(header["seconds"])
-        leaves = [arrays[f"leaf.{i}"] for i in range(count)]
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError):
-        raise InputError(
-            f"`checkpoint` must be an undamaged checkpoint of flm.train or a new path; got {str(path)!r}."
-        ) from None
-    if known != run or not 0 <= stage < len(states):
+        found = load(path)
+    except (InputError, OSError):
+        found = None
+    if not isinstance(found, Checkpoint):
+        raise InputError(f"`checkpoint` must be an undamaged checkpoint of flm.train or a new path; got {str(path)!r}.")
+    if found.run != run or not 0 <= found.stage < len(states):
         raise InputError(
             f"`checkpoint` must belong to this run; got {str(path)!r}, which was written for another problem, model, "
             "optimizer, seed or set of points. Choose a new path, or call train as it was called then."
         )
-    old, structure = jax.tree.flatten(states[stage])
-    restored = [_like(new, leaf) for new, leaf in zip(leaves, old, strict=True)]
-    return Restored(stage, jax.tree.unflatten(structure, restored), history, seconds)
+    old, structure = jax.tree.flatten(states[found.stage])
+    restored = [_like(new, leaf) for new, leaf in zip(jax.tree.leaves(found.state), old, strict=True)]
+    return replace(found, state=jax.tree.unflatten(structure, restored))
 
 
 def _is_key(leaf: Leaf) -> TypeGuard[jax.Array]:

@@ -50,7 +50,7 @@ def execute(
         held, earlier = [*constants, *jax.tree.leaves(free)], [stage.epochs for stage in stages[:-1]]
         name = checkpoints.fingerprint((program.jaxpr for program in programs), held, earlier)
         saved = checkpoints.read(path, name, fresh)
-    here = saved or checkpoints.Restored(0, fresh[0], np.zeros((0, 1 + len(objective.weights)), dtype), 0.0)
+    here = saved or checkpoints.Checkpoint(name, 0, fresh[0], np.zeros((0, 1 + len(objective.weights)), dtype), 0.0)
     stage, state, history = here.stage, here.state, [here.history]
     began = written = time.monotonic()
     spent = lambda: here.seconds + time.monotonic() - began
@@ -58,7 +58,7 @@ def execute(
 
     def write() -> None:
         if path is not None:
-            checkpoints.write(path, name, checkpoints.Restored(stage, state, np.concatenate(history), spent()))
+            checkpoints.write(path, checkpoints.Checkpoint(name, stage, state, np.concatenate(history), spent()))
 
     try:
         for stage in range(here.stage, len(stages)):

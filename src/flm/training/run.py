@@ -19,8 +19,7 @@ from flm.numerics.descent import Objective, Stage
 from flm.pde.problem import PDE, HasStrongForm, strong_form
 from flm.results import Listener, Parameter, Solution, listener
 from flm.training.execution import execute
-from flm.training.loss import TrainingLoss, Unknowns
-from flm.training.points import checked_counts, draw, terms_of
+from flm.training.loss import TrainingLoss, Unknowns, checked_counts, draw, terms_of
 from flm.wording import InputError, InputTypeError, check_count, did_you_mean
 
 Start = AbstractModel | Callable[[PRNGKeyArray], AbstractModel]  # a model, or what makes one from a key

@@ -7,10 +7,9 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from flm.estimators.imputer import expectation_maximization as learning
-from flm.estimators.imputer.calibration import Calibration
-from flm.estimators.imputer.cross_spectrum import CrossSpectrum, Pattern, Window, patterns
-from flm.estimators.imputer.expectation_maximization import expectation_maximization, learn
-from flm.estimators.imputer.windows import cut, filling_windows, lessons_of
+from flm.estimators.imputer.cross_spectrum import CrossSpectrum, Pattern, Window, cut, filling_windows, patterns
+from flm.estimators.imputer.expectation_maximization import expectation_maximization, learn, lessons_of
+from flm.estimators.imputer.imputation import Calibration
 
 
 def random_spectrum(rng, window=8, C=2):

@@ -25,7 +25,7 @@ from flm.control.solve.search import INTERRUPTED, OF_THIS_SIZE, Search
 from flm.numerics.descent import Objective, State, descend
 from flm.results import Ending
 from flm.series import sign_matrix
-from flm.series.transforms import separable_from_linear
+from flm.series.forms import separable_from_linear
 from flm.wording import InputError
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, lapack, solve_triangular
@@ -138,3 +139,47 @@ def patterns(spectrum: CrossSpectrum, windows: Sequence[Window]) -> Iterator[tup
         groups.setdefault(np.round(window.times, 9).tobytes(), []).append(i)
     for group in groups.values():
         yield Pattern(spectrum, windows[group[0]].times, shared=len(group) > 2), group
+
+
+class Filling(NamedTuple):
+    """A window, and which of its rows it is there to fill."""
+
+    window: Window
+    targets: np.ndarray
+
+
+def cut(steps: np.ndarray, values: np.ndarray, start: float, width: float) -> Window:
+    """The rows with start <= steps < start + width; steps increasing, a millionth of tolerance against rounding."""
+    first, last = np.searchsorted(steps, [start - 1e-6, start + width - 1e-6])
+    block, observed = values[first:last].T, ~np.isnan(values[first:last].T)
+    times = steps[first:last] - (start + (width - 1) / 2)
+    return Window(times, np.where(observed, block, 0.0), observed, np.arange(first, last))
+
+
+def filling_windows(steps: np.ndarray, values: np.ndarray, width: float, overlap: bool) -> list[Filling]:
+    """Windows that together fill every row once.
+
+    Starts are multiples of half the width, as in training. With `overlap`, a window every half width inside
+    the table, each row going to the window in whose middle it is; else windows side by side from the first row on.
+    """
+    half = width / 2
+    first = np.floor(steps[0] / half + 1e-6) * half
+    step = half if overlap else width
+    starts = np.arange(first, steps[-1] + 1e-6, step)
+    if overlap:
+        # Windows that hang over an end of the table know less: dropped where another covers the same rows.
+        inside = starts[(starts >= steps[0] - 1e-6) & (starts + width <= steps[-1] + 1 + 1e-6)]
+        if len(inside):
+            before = starts[starts < inside[0]][-1:] if steps[0] < inside[0] - 1e-6 else starts[:0]
+            after = starts[starts > inside[-1]][:1] if steps[-1] + 1 > inside[-1] + width + 1e-6 else starts[:0]
+            starts = np.concatenate([before, inside, after])
+    centers = starts + (width - 1) / 2
+    border = (centers[1:] + centers[:-1]) / 2 if overlap else starts[1:] - 1e-6
+    owner = np.searchsorted(border, steps, side="right")
+    pieces = []
+    for i, start in enumerate(starts):
+        window = cut(steps, values, start, width)
+        targets = owner[window.rows] == i
+        if not window.observed[:, targets].all():
+            pieces.append(Filling(window, targets))
+    return pieces

@@ -23,8 +23,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import LinearOperator, cg
 
-from flm.estimators.nufft import NonuniformFFT, fast_length
-from flm.estimators.periodogram import Clock
+from flm.estimators.periodogram import Clock, NonuniformFFT, fast_length
 from flm.results.progress import Listener, Progress, silent
 from flm.series.tables import WaveTable
 

@@ -5,24 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import TypeVar
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from flm.estimators.base import AbstractEstimator
-from flm.estimators.imputer.calibration import Calibration
 from flm.estimators.imputer.cross_spectrum import CrossSpectrum
 from flm.estimators.imputer.dense import DenseSpectrum
-from flm.estimators.imputer.imputation import ExtrapolationWarning, Imputation, dressed
-from flm.estimators.imputer.methods import METHODS, AbstractMethod, Coupled, Dense, Paper
-from flm.estimators.imputer.paper_recipe import PaperFit
+from flm.estimators.imputer.imputation import Calibration, ExtrapolationWarning, Imputation, dressed
+from flm.estimators.imputer.methods import METHODS, AbstractMethod, Coupled
 from flm.estimators.table import Container, Table, TableLike, Units, check_size, is_series, numeric_copy, read_table
 from flm.numerics.least_squares import one_thread
 from flm.results.progress import Progress
-from flm.wording import InputError, NoSeriesError, check_count
-
-Method = TypeVar("Method", bound=AbstractMethod)
+from flm.wording import InputError, check_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,17 +34,15 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
 
     Several channels: windows share frequencies, and their amplitudes have a cross-spectrum learned from all windows
     ("coupled"). One channel: all harmonics of the record under a learned spectral prior, plus the lines that stand out
-    of it ("dense"). Also: few lines found one after the other ("greedy"), and the recipe of the paper ("paper": N = 8,
-    Adam, extrapolation), which is kept for comparison and is not a good imputer.
+    of it ("dense").
 
     Args:
         window: samples per window of the coupled model; None: 48, less for short or wide tables.
         time: the clock's column (name or position). Default: an index of dates, periods or durations, else the row number.
-        method: "auto" (coupled for several channels, dense for one), "coupled", "dense", "greedy" or "paper".
+        method: "auto" (coupled for several channels, dense for one), "coupled" or "dense".
         overlap: windows of the coupled model every half window, each filling its middle; False: side by side.
-        num_subnets: number of lines of "greedy" (None: by evidence) or of frequencies of "paper" (None: 8).
         extrapolation: "flag" values outside the observed time span (a warning, and `Imputation.extrapolated`), or "refuse".
-        seed: for values hidden in order to stop and to calibrate, and for the paper's phases.
+        seed: for values hidden in order to stop and to calibrate.
         progress: False, True (lines on the standard output), or a function of one `flm.Progress` event, whose `share` of
             the work and `stage` say how far a fit or an imputation is.
 
@@ -57,8 +50,9 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         method_: the method used.
         calibration_: factor on the error bars of other tables and weight of their tails, from hidden values. (The table
             that was fitted has its own: see `fitted` of `impute`.)
-        window_, cross_spectrum_: of the coupled model.
-        spectra_: of the dense model, one per channel.
+        model_: the fitted model. The coupled one has its `window`, its `groups` of channels and, one per group, its
+            `spectra`: frequencies (cycles per step), amplitude means and covariances, and noise. The dense one has a
+            spectrum per channel, times in steps of the clock.
 
     Fit on one table and fill another: what is learned is the spectrum; the values of the filled table come from its own
     observed values. A table without missing values comes back as it is.
@@ -79,7 +73,6 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
     _: KW_ONLY
     method: str = "auto"
     overlap: bool = True
-    num_subnets: int | None = None
     extrapolation: str = "flag"
     seed: int = 0
     progress: bool | Callable[[Progress], object] = False
@@ -140,7 +133,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
             with one_thread():
                 mean, deviation = model.fill(steps, values, self, self._listener())
             std = np.where(missing, calibration.factor * deviation, 0.0)
-        outside = table.placed(self._outside(steps, missing))
+        outside = table.placed(self._outside(missing))
         if outside.any():
             self._report(int(outside.sum()))
         holes = table.placed(missing)
@@ -165,29 +158,9 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         return self._fitted.model.calibration
 
     @property
-    def cross_spectrum_(self) -> CrossSpectrum:
-        """The coupled model's frequencies (cycles per step), amplitude means and covariances, and noise."""
-        spectrum, *others = self._of(Coupled).spectra
-        if others:
-            raise NoSeriesError(f"the table was split into {1 + len(others)} groups of channels, each with its own.")
-        return spectrum
-
-    @property
-    def window_(self) -> int:
-        """Samples per window of the coupled model."""
-        return self._of(Coupled).window
-
-    @property
-    def spectra_(self) -> tuple[DenseSpectrum, ...]:
-        """The dense model's spectra, one per channel, times in steps of the clock."""
-        return self._of(Dense).spectra
-
-    def _of(self, method: type[Method]) -> Method:
-        """The fitted model where it is of this method."""
-        model = self._fitted.model
-        if not isinstance(model, method):
-            raise NoSeriesError(f"only the method {method.name!r} has this attribute; got a fit by {model.name!r}.")
-        return model
+    def model_(self) -> AbstractMethod:
+        """The fitted model of standardized tables."""
+        return self._fitted.model
 
     def _check_options(self) -> None:
         methods = ("auto", *METHODS)
@@ -195,10 +168,8 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
             raise InputError(f"`method` must be one of {', '.join(map(repr, methods))}; got {self.method!r}.")
         if self.extrapolation not in ("flag", "refuse"):
             raise InputError(f"`extrapolation` must be 'flag' or 'refuse'; got {self.extrapolation!r}.")
-        for name, least in (("window", 4), ("num_subnets", 1)):
-            value = getattr(self, name)
-            if value is not None:
-                check_count(name, value, least)
+        if self.window is not None:
+            check_count("window", self.window, 4)
 
     def _read(self, X: TableLike, *, reset: bool) -> Table:
         frame = X.to_frame() if is_series(X) else X
@@ -206,14 +177,12 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         check_size("X", values)
         return read_table(frame, values, self.time)
 
-    def _outside(self, steps: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    def _outside(self, missing: np.ndarray) -> np.ndarray:
         """Missing values before the first or after the last observation: of any channel when they are coupled."""
-        seen, model = ~missing, self._fitted.model
-        if isinstance(model, Coupled):
+        seen = ~missing
+        if isinstance(self._fitted.model, Coupled):
             seen = np.broadcast_to(seen.any(axis=1, keepdims=True), seen.shape)
         inside = np.logical_or.accumulate(seen, axis=0) & np.logical_or.accumulate(seen[::-1], axis=0)[::-1]
-        if isinstance(model, Paper):
-            inside &= (steps <= model.trained_until)[:, None]
         return missing & ~inside
 
     def _report(self, count: int) -> None:
@@ -235,10 +204,8 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
             names = CrossSpectrum.__dataclass_fields__
             parts = old.pop("parts")
             old["spectra"] = tuple(CrossSpectrum(**{name: part[name] for name in names}) for part in parts)
-        elif "spectra" in old:
+        else:
             old["spectra"] = tuple(DenseSpectrum(**spectrum) for spectrum in old["spectra"])
-        elif "fits" in old:
-            old["fits"] = tuple(PaperFit(**fit) for fit in old["fits"])
         kind = METHODS[named["method"]]
         model = kind(**{field.name: old[field.name] for field in fields(kind)})
         return ImputerState(Units(named["step"], named["origin"], named["center"], named["spread"]), model)

@@ -1,4 +1,4 @@
-"""The ways of filling a standardized table: coupled windows, dense and greedy series per channel, the paper's recipe.
+"""The ways of filling a standardized table: coupled windows of all channels, dense series per channel.
 
 Steps are times in units of the clock's step, increasing; values (n, C) have NaN where missing. Standard deviations are the
 model's own; the imputer multiplies them by the factor of `calibration`, or of `own_calibration` for the table that was
@@ -15,13 +15,10 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from flm.estimators.imputer.calibration import UNCALIBRATED, Calibration
-from flm.estimators.imputer.cross_spectrum import CrossSpectrum, patterns
+from flm.estimators.imputer.cross_spectrum import CrossSpectrum, filling_windows, patterns
 from flm.estimators.imputer.dense import DenseSeries, DenseSpectrum
-from flm.estimators.imputer.expectation_maximization import learn
-from flm.estimators.imputer.paper_recipe import PaperFit, train_paper_recipe
-from flm.estimators.imputer.windows import filling_windows, lessons_of
-from flm.estimators.regressor.estimator import FLMRegressor
+from flm.estimators.imputer.expectation_maximization import learn, lessons_of
+from flm.estimators.imputer.imputation import UNCALIBRATED, Calibration
 from flm.results.progress import Listener, Progress, within
 
 if TYPE_CHECKING:
@@ -123,27 +120,8 @@ def _groups(values: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(np.sort(part) for part in np.array_split(order, -(-C // _MAX_CHANNELS)))
 
 
-class AbstractChannels(AbstractMethod):
-    """A model of each channel by itself."""
-
-    @abstractmethod
-    def fill_channel(self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray) -> Filled:
-        """Mean and standard deviation at other times, from the observed values of a channel."""
-
-    def fill(self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Filled:
-        """Channel by channel."""
-        filled = Filled(np.zeros(values.shape), np.zeros(values.shape))
-        for c, column in enumerate(values.T):
-            listen(Progress("filling", share=c / values.shape[1]))
-            missing = np.isnan(column)
-            if missing.any():
-                found = self.fill_channel(c, steps[~missing], column[~missing], steps[missing])
-                filled.mean[missing, c], filled.std[missing, c] = found
-        return filled
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Dense(AbstractChannels):
+class Dense(AbstractMethod):
     """All harmonics of the record under a learned prior."""
 
     name: ClassVar[str] = "dense"
@@ -168,65 +146,18 @@ class Dense(AbstractChannels):
         found = Calibration.of(np.concatenate(scores))
         return cls(spectra=tuple(spectra), calibration=found, own_calibration=found)
 
-    def fill_channel(self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray) -> Filled:
-        """One linear system, by conjugate gradients."""
-        spectrum = self.spectra[c]
-        if not len(times):
-            deviation = np.sqrt(spectrum.variances.sum() + spectrum.noise)
-            return Filled(np.full(len(at), spectrum.mean), np.full(len(at), deviation))
-        return Filled(*DenseSeries(times, values).fill(spectrum.stretched(np.append(times, at)), at))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Greedy(AbstractChannels):
-    """A few lines per channel, found one after the other; their amplitudes are fitted to each table anew."""
-
-    name: ClassVar[str] = "greedy"
-    frequencies: tuple[np.ndarray, ...]
-
-    @classmethod
-    def learn(cls, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Greedy:
-        """Find the lines of every channel."""
-        found, C = [], values.shape[1]
-        for c, column in enumerate(values.T):
-            seen = ~np.isnan(column)
-            told = within(listen, c / C, (c + 1) / C)
-            lines = FLMRegressor(asked.num_subnets, frequencies="lines", progress=told)
-            found.append(lines.fit(steps[seen, None], column[seen]).frequencies_)
-        return cls(frequencies=tuple(found))
-
-    def fill_channel(self, c: int, times: np.ndarray, values: np.ndarray, at: np.ndarray) -> Filled:
-        """Ridge regression on the lines, its strength by marginal likelihood."""
-        if not len(times):
-            return Filled(np.zeros(len(at)), np.ones(len(at)))
-        fit = FLMRegressor(frequencies=self.frequencies[c]).fit(times[:, None], values)
-        return Filled(*fit.predict(at[:, None], return_std=True))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Paper(AbstractMethod):
-    """The recipe of the paper's appendix, channel by channel; see `paper_recipe`."""
-
-    name: ClassVar[str] = "paper"
-    fits: tuple[PaperFit, ...]
-    trained_until: float
-
-    @classmethod
-    def learn(cls, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Paper:
-        """Adam on the first three quarters of the observed values, stopped on the rest."""
-        fits = []
-        first, last = float(steps[0]), float(steps[-1])
-        for c, column in enumerate(values.T):
-            listen(Progress("Adam", share=c / values.shape[1]))
-            seen, N = ~np.isnan(column), asked.num_subnets or 8
-            fits.append(train_paper_recipe(steps[seen], column[seen], (first, last), num_subnets=N, seed=asked.seed))
-        return cls(fits=tuple(fits), trained_until=first + 0.75 * (last - first))
-
     def fill(self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Filled:
-        """Read off the fit; the standard deviation is the root of the validation loss."""
-        mean = np.stack([fit(steps) for fit in self.fits], axis=1)
-        deviation = np.sqrt([fit.validation_loss for fit in self.fits])
-        return Filled(mean, np.broadcast_to(np.where(np.isfinite(deviation), deviation, 1.0), values.shape))
+        """Channel by channel, each by one linear system and conjugate gradients."""
+        filled = Filled(np.zeros(values.shape), np.zeros(values.shape))
+        for c, (spectrum, column) in enumerate(zip(self.spectra, values.T, strict=True)):
+            listen(Progress("filling", share=c / values.shape[1]))
+            missing = np.isnan(column)
+            if missing.all():
+                filled.mean[:, c], filled.std[:, c] = spectrum.mean, np.sqrt(spectrum.variances.sum() + spectrum.noise)
+            elif missing.any():
+                series = DenseSeries(steps[~missing], column[~missing])
+                filled.mean[missing, c], filled.std[missing, c] = series.fill(spectrum.stretched(steps), steps[missing])
+        return filled
 
 
 def _generator(seed: int) -> np.random.Generator:
@@ -234,4 +165,4 @@ def _generator(seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, 20240607])
 
 
-METHODS: dict[str, type[AbstractMethod]] = {method.name: method for method in (Coupled, Dense, Greedy, Paper)}
+METHODS: dict[str, type[AbstractMethod]] = {method.name: method for method in (Coupled, Dense)}

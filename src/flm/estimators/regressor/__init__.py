@@ -2,10 +2,9 @@
 
 Given frequencies, f is linear in its amplitudes, whose posterior under a Gaussian prior is one triangular factor away
 (`evidence`, `wave_fit`). Frequencies come from a lattice over the data's extent, grown under a spectral prior until the
-marginal likelihood stops rising (`prior`, `lattice_fit`), or are lines of the periodogram, moved to the largest likelihood
-by variable projection and counted by evidence (`lines`). `design` keeps the better of the two;
-`spectrum` has the lines with their standard errors.
+marginal likelihood stops rising (`lattice_fit`), or are lines of the periodogram, moved to the largest likelihood
+by variable projection and counted by evidence (`lines`). `design` keeps the better of the two.
 """
 
 from flm.estimators.regressor.estimator import FLMRegressor as FLMRegressor
-from flm.estimators.regressor.spectrum import Spectrum as Spectrum
+from flm.estimators.regressor.wave_fit import Spectrum as Spectrum

@@ -16,8 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from flm.estimators.base import AbstractEstimator
 from flm.estimators.evidence import Compressed
 from flm.estimators.regressor.design import Design, Settings, fit_design
-from flm.estimators.regressor.spectrum import Spectrum
-from flm.estimators.regressor.wave_fit import WaveFit
+from flm.estimators.regressor.wave_fit import Spectrum, WaveFit
 from flm.estimators.table import check_size
 from flm.estimators.waves import Scale, Waves
 from flm.numerics.least_squares import one_thread
@@ -152,22 +151,16 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         if not weights.any():  # scikit-learn 1.6 lets them pass
             raise InputError("`sample_weight` must have at least one non-zero entry; got zeros only.")
         some = weights > 0  # a row of weight zero is no row
-        outputs = y.reshape(len(y), -1).astype(np.float64)[some]
+        X, outputs, weights = X[some], y.reshape(len(y), -1).astype(np.float64)[some], weights[some]
         with one_thread():
             if first:
-                self._state = self._begun(X[some], outputs, weights[some], y.ndim == 1, streaming)
+                asked, repeats = Settings.of(self, X.shape[1], outputs.shape[1]), _mean_repeats(X, outputs, weights)
+                listen = self._listener()
+                design, data = fit_design(X, outputs, weights / repeats, asked, streaming=streaming, listen=listen)
+                listen(Progress("fitted", share=1.0))
+                self._state = RegressorState(design, data, repeats, y.ndim == 1)
             else:
-                self._state = self._continued(X[some], outputs, weights[some])
-
-    def _begun(
-        self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, is_flat: bool, streaming: bool
-    ) -> RegressorState:
-        listen = self._listener()
-        asked = Settings.of(self, X.shape[1], y.shape[1])
-        repeats = _mean_repeats(X, y, weights)
-        design, data = fit_design(X, y, weights / repeats, asked, streaming=streaming, listen=listen)
-        listen(Progress("fitted", share=1.0))
-        return RegressorState(design, data, repeats, is_flat)
+                self._state = self._continued(X, outputs, weights)
 
     def _continued(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> RegressorState:
         state = self._state

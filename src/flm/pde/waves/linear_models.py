@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from flm.models.base import AbstractLinearModel
-from flm.models.classic.random_waves import FourierELM
+from flm.models.classic import FourierNetwork
 from flm.pde.problem import PDE, HasStrongForm, strong_form
 from flm.pde.waves.basis import AbstractBasis, Alpha
 from flm.pde.waves.fit import Fit, Fitter
@@ -64,7 +64,7 @@ def solve_linear_model(problem: PDE | HasStrongForm, model: AbstractLinearModel,
 
     Args:
         problem: a PDE, or a problem that offers its strong residual.
-        model: linear in its amplitudes, such as `flm.models.FourierSeriesNetwork` or an `flm.FLM`; the rest is kept.
+        model: linear in its amplitudes, such as `flm.models.FourierNetwork.zp95` or an `flm.FLM`; the rest is kept.
         seed: fixes the points.
 
     Returns:
@@ -108,7 +108,7 @@ def solve_extreme(
     for size in [n for n in SIZES if n <= max_neurons] or [max_neurons]:
         fits: list[Fit] = []
         for scale in SCALES:
-            model = FourierELM(strong.domain, size, key=seed, scale=scale, num_outputs=len(strong.unknowns))
+            model = FourierNetwork.myl22(strong.domain, size, key=seed, scale=scale, num_outputs=len(strong.unknowns))
             fits.append(fitter.fit(ModelColumns(model)))
             columns = fits[-1].basis.num_columns
             record.step("extreme", columns=columns, estimate=fits[-1].estimate, neurons=size, scale=float(scale))

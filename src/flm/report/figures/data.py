@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from flm.estimators import FLMRegressor
 from flm.estimators.imputer.imputation import Imputation
-from flm.estimators.regressor.spectrum import Spectrum
+from flm.estimators.regressor.wave_fit import Spectrum
 from flm.report.figures.style import COLORS, house_style, new_figure
 from flm.wording import InputError
 

@@ -1,0 +1,293 @@
+"""The older Fourier networks that the paper reviews, by its citation keys.
+
+GW88, ZP95, L13 and MYL22 are sums of cosines and differ in where the frequencies start and whether they are trained:
+one class, a constructor for each. S99 has products of cosines, TSM20 an MLP after random waves. YDS03 is ZP95 with one
+input and several outputs; NM21 is `flm.FLM` with one input.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Array, Float, PyTree
+
+from flm.domains import AbstractDomain
+from flm.models.base import AbstractModel, AbstractOutputWeights, InputMap, Key, input_map, random_key
+from flm.models.networks import MLP
+from flm.series import PhaseSeries, lattice, sign_matrix, sincos
+from flm.series.arrays import upper_half
+from flm.series.waves import Orders, wave_columns, wave_jets
+from flm.wording import InputError, check_count, check_positive
+
+
+class FourierNetwork(AbstractOutputWeights):
+    """One hidden layer of cosines, one frequency vector per neuron: f(x) = sum_i w_i cos(k_i . z + b_i).
+
+    The biases are never trained, the frequencies where `train_frequencies` says so.
+
+    Example:
+        >>> import flm
+        >>> model = flm.models.FourierNetwork.zp95(flm.Box(x=(0, 1), y=(0, 1)), 2)
+        >>> model.num_parameters  # the waves with frequencies -2 ... 2 along each axis
+        25
+    """
+
+    frequencies: Float[Array, "M m"]
+    biases: Float[Array, "M"]
+    weights: Float[Array, "M *K"]
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+    train_frequencies: bool = eqx.field(static=True)
+
+    def __check_init__(self):
+        M, m = self.frequencies.shape
+        if m != self.num_inputs or self.biases.shape != (M,) or self.weights.shape != _shape(M, self.num_outputs):
+            shapes = [value.shape for value in (self.frequencies, self.biases, self.weights)]
+            raise InputError(f"`frequencies`, `biases` and `weights` must have one row per neuron; got {shapes}.")
+
+    @classmethod
+    def _of(cls, k: Array, b: Array, w: Array, map: InputMap, *, train_frequencies: bool = False) -> Self:
+        outputs = 1 if w.ndim == 1 else w.shape[1]
+        return cls(
+            frequencies=k, biases=b, weights=w, map=map, num_outputs=outputs, train_frequencies=train_frequencies
+        )
+
+    @classmethod
+    def _of_pairs(cls, map: InputMap, waves: np.ndarray, num_outputs: int) -> Self:
+        """Zero weights on the cosine and the sine of every wave vector, and on the constant."""
+        dtype = jnp.result_type(float)
+        k = np.concatenate([np.zeros((1, len(map.center))), np.repeat(waves, 2, axis=0)])
+        b = np.append(0.0, np.tile([0.0, -np.pi / 2], len(waves)))
+        weights = jnp.zeros(_shape(len(k), num_outputs), dtype)
+        return cls._of(jnp.asarray(k, dtype), jnp.asarray(b, dtype), weights, map)
+
+    @classmethod
+    def gw88(
+        cls, inputs: int | AbstractDomain, num_terms: int, *, key: Key | None = None, num_outputs: int = 1
+    ) -> Self:
+        """Gallant and White (1988): the cosines and sines of the first wave vectors of the integer lattice.
+
+        Theirs are clumps of squashing neurons, which are these cosines where the inputs stay in a cube of one period.
+
+        Args:
+            inputs: m, or a domain, whose extent is mapped to one period.
+            num_terms: how many wave vectors.
+            key: not used: the start is zero.
+            num_outputs: K.
+        """
+        map = input_map(inputs, 2 * np.pi)
+        return cls._of_pairs(map, _wave_vectors(len(map.center), num_terms), num_outputs)
+
+    @classmethod
+    def zp95(cls, inputs: int | AbstractDomain, order: int, *, key: Key | None = None, num_outputs: int = 1) -> Self:
+        """The Fourier series network ZP95: the classical series with integer frequencies, by least squares.
+
+        Args:
+            inputs: m, or a domain, whose extent is mapped to [-pi, pi]^m.
+            order: the highest frequency along each axis.
+            key: not used: the start is zero.
+            num_outputs: K.
+        """
+        map, side = input_map(inputs, 2 * np.pi), 2 * check_count("order", order) + 1
+        m = len(map.center)
+        if side**m > 200_000:
+            raise InputError(f"`order` must leave at most 200,000 waves; got {side**m} for {m} inputs.")
+        grid = np.stack(np.meshgrid(*[np.arange(side) - order] * m, indexing="ij"), axis=-1).reshape(-1, m)
+        return cls._of_pairs(map, grid[upper_half(grid) & grid.any(axis=1)], num_outputs)
+
+    @classmethod
+    def l13(cls, inputs: int | AbstractDomain, num_terms: int, *, key: Key, num_outputs: int = 1) -> Self:
+        """The network L13: sum_i a_i sin(c_i . z) + b_i cos(d_i . z), all trained, z in [-1, 1]^m as for a SIREN.
+
+        With c_i = d_i it is SIREN-1 with omega = 1, since v sin(w . z + b) = v cos b sin(w . z) + v sin b cos(w . z).
+
+        Args:
+            inputs: m, or a domain, whose extent is mapped to [-1, 1]^m.
+            num_terms: N sines and N cosines.
+            key: frequencies start uniform in +-pi per component, weights normal with standard deviation 1/sqrt(N).
+            num_outputs: K.
+        """
+        map, n, dtype = input_map(inputs, 2.0), check_count("num_terms", num_terms, 1), jnp.result_type(float)
+        keys, shape = jax.random.split(random_key(key), 4), (n, len(map.center))
+        k = [jax.random.uniform(one, shape, dtype, -np.pi, np.pi) for one in keys[:2]]
+        w = [jax.random.normal(one, _shape(n, num_outputs), dtype) / np.sqrt(n) for one in keys[2:]]
+        b = jnp.asarray(np.repeat([-np.pi / 2, 0.0], n), dtype)
+        return cls._of(jnp.concatenate(k), b, jnp.concatenate(w), map, train_frequencies=True)
+
+    @classmethod
+    def myl22(
+        cls,
+        inputs: int | AbstractDomain,
+        num_neurons: int,
+        *,
+        key: Key,
+        scale: float = np.pi,
+        num_outputs: int = 1,
+    ) -> Self:
+        """The Fourier extreme learning machine MYL22: random waves, output weights by least squares.
+
+        `flm.pde.waves.linear_models.solve_extreme` chooses scale and number of neurons by itself.
+
+        Args:
+            inputs: m, or a domain, whose extent is mapped to [-1, 1]^m.
+            num_neurons: how many waves.
+            key: frequencies uniform in +-scale per component, biases uniform in [0, 2 pi].
+            scale: the largest frequency component, in radians per unit of z.
+            num_outputs: K.
+        """
+        map, n, dtype = input_map(inputs, 2.0), check_count("num_neurons", num_neurons, 1), jnp.result_type(float)
+        first, second = jax.random.split(random_key(key))
+        k = jax.random.uniform(first, (n, len(map.center)), dtype, -1.0, 1.0) * check_positive("scale", scale)
+        b = jax.random.uniform(second, (n,), dtype, 0.0, 2 * np.pi)
+        return cls._of(k, b, jnp.zeros(_shape(n, num_outputs), dtype), map)
+
+    def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
+        """Values and derivatives in closed form; see `AbstractModel.jets`."""
+        return _jets(self, self._checked(points), self._orders(orders))
+
+    def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
+        """The hidden layer and its derivatives."""
+        return _basis(self, self._checked(points), self._orders(orders))
+
+    def trainable(self) -> PyTree[bool]:
+        """The output weights, and the frequencies where they are trained."""
+        return eqx.tree_at(lambda f: f.frequencies, super().trainable(), self.train_frequencies)
+
+    @property
+    def series(self) -> PhaseSeries:
+        """The same function as a series in physical units, one cosine per neuron."""
+        bias = self.biases.reshape(-1, *(1,) * (self.weights.ndim - 1))
+        return self.map.cosines(self.frequencies, self.weights, jnp.broadcast_to(-bias, self.weights.shape))
+
+
+@eqx.filter_jit  # called outside of a larger program, compile once per shape
+def _jets(model: FourierNetwork, points: Array, orders: Orders) -> Array:
+    # w cos(theta + b) = w cos b cos theta - w sin b sin theta
+    turn, hold = (part.reshape(-1, *(1,) * (model.weights.ndim - 1)) for part in sincos(model.biases))
+    scale = np.asarray(model.map.scale, model.frequencies.dtype)
+    return wave_jets(model.frequencies, model.map(points), scale, hold * model.weights, -turn * model.weights, orders)
+
+
+@eqx.filter_jit
+def _basis(model: FourierNetwork, points: Array, orders: Orders) -> Array:
+    scale = np.asarray(model.map.scale, model.frequencies.dtype)
+    cosines, sines = jnp.split(wave_columns(model.frequencies, model.map(points), scale, orders), 2, axis=2)
+    turn, hold = sincos(model.biases)
+    return hold * cosines - turn * sines
+
+
+def _shape(count: int, num_outputs: int) -> tuple[int, ...]:
+    return (count,) if check_count("num_outputs", num_outputs, 1) == 1 else (count, num_outputs)
+
+
+def _wave_vectors(m: int, count: int) -> np.ndarray:
+    """The first `count` nonzero integer wave vectors, one of each pair k, -k: lattice points with all their signs."""
+    # A lattice point beside the origin has at least one wave of its own.
+    every = (lattice(m, 1 + check_count("num_terms", count, 1))[:, None, :] * sign_matrix(m)).reshape(-1, m)
+    every = every * np.where(upper_half(every), 1.0, -1.0)[:, None] + 0.0  # no negative zeros
+    return np.array([k for k in dict.fromkeys(map(tuple, every)) if any(k)][:count])
+
+
+class Silvescu(AbstractModel):
+    """The Fourier neural network S99: products of phase-shifted cosines.
+
+    f(x) = sum_i c_i prod_j cos(w_ij z_j + phi_ij),  z in [-pi, pi]^m.
+
+    A classical Fourier series when w is integer and each phi is 0 or -pi/2; with all phi = 0 it is even in every input.
+
+    Args:
+        num_inputs: m, or a domain, whose extent is mapped to [-pi, pi]^m.
+        num_terms: how many products.
+        key: for the phases, normal with standard deviation pi/3, and the weights, normal with 1/sqrt(num_terms).
+        num_outputs: K.
+
+    Example:
+        >>> import flm
+        >>> flm.models.Silvescu(flm.Box(x=(0, 1)), 3, key=0).num_parameters
+        9
+    """
+
+    frequencies: Float[Array, "terms m"]
+    phases: Float[Array, "terms m"]
+    weights: Float[Array, "terms *K"]
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+
+    def __init__(self, num_inputs: int | AbstractDomain, num_terms: int, *, key: Key, num_outputs: int = 1):
+        self.map = input_map(num_inputs, 2 * np.pi)
+        m, n = len(self.map.center), check_count("num_terms", num_terms, 1)
+        dtype = jnp.result_type(float)
+        first, second = jax.random.split(random_key(key))
+        self.frequencies = jnp.asarray(lattice(m, n), dtype)
+        self.phases = jax.random.normal(first, (n, m), dtype) * (np.pi / 3)
+        self.weights = jax.random.normal(second, _shape(n, num_outputs), dtype) / np.sqrt(n)
+        self.num_outputs = int(num_outputs)
+
+    def values(self, points: Float[Array, "P m"]) -> Float[Array, "P *K"]:
+        """The sum of products."""
+        angles = self.map(points)[:, None, :] * self.frequencies + self.phases
+        return jnp.prod(sincos(angles)[1], axis=2) @ self.weights
+
+    @property
+    def series(self) -> PhaseSeries:
+        """The same function as a series: a product of cosines is a sub-network with 2^(1-m) c_i in every cosine."""
+        signs = jnp.asarray(sign_matrix(self.num_inputs), self.phases.dtype)
+        shape = (len(self.frequencies), len(signs), *self.weights.shape[1:])
+        amplitudes = jnp.broadcast_to(self.weights[:, None], shape) / len(signs)
+        phases = (-self.phases @ signs.T).reshape(shape[:2] + (1,) * (len(shape) - 2))
+        return self.map.series(self.frequencies, amplitudes, jnp.broadcast_to(phases, shape))
+
+
+class RandomFourierFeatures(AbstractModel):
+    """Random Fourier features TSM20: an MLP after x -> (cos B z, sin B z), B random and fixed, z in [-1, 1]^m.
+
+    Args:
+        num_inputs: m, or a domain, whose extent is mapped to [-1, 1]^m.
+        width: neurons per hidden layer of the MLP, and rows of B: the MLP has twice as many inputs.
+        depth: its hidden layers.
+        key: for B and the MLP.
+        scale: standard deviation of the entries of B, in radians per unit of z.
+        num_outputs: K.
+
+    Example:
+        >>> import flm
+        >>> model = flm.models.RandomFourierFeatures(1, 5, 1, key=0)
+        >>> model.projections.shape, model.num_parameters
+        ((5, 1), 61)
+    """
+
+    projections: Float[Array, "features m"]
+    mlp: MLP
+    map: InputMap
+    num_outputs: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        num_inputs: int | AbstractDomain,
+        width: int,
+        depth: int = 2,
+        *,
+        key: Key,
+        scale: float = np.pi,
+        num_outputs: int = 1,
+    ):
+        self.map = input_map(num_inputs, 2.0)
+        first, second = jax.random.split(random_key(key))
+        shape = (check_count("width", width, 1), len(self.map.center))
+        self.projections = jax.random.normal(first, shape, jnp.result_type(float)) * check_positive("scale", scale)
+        self.mlp = MLP(2 * shape[0], width, depth, key=second, num_outputs=num_outputs)
+        self.num_outputs = int(num_outputs)
+
+    def values(self, points: Float[Array, "P m"]) -> Float[Array, "P *K"]:
+        """The MLP of the features."""
+        sine, cosine = sincos(self.map(points) @ self.projections.T)
+        return self.mlp.values(jnp.concatenate([cosine, sine], axis=1))
+
+    def trainable(self) -> PyTree[bool]:
+        """The MLP; the projections stay."""
+        return eqx.tree_at(lambda f: f.projections, super().trainable(), False)
