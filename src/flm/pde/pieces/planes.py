@@ -140,7 +140,7 @@ class Planes:
                         project = (line.values(z, n) * weights[:, None]).T
                         block = np.moveaxis(np.tensordot(project, block, (1, j + 1)), 0, j + 1)
                     part[r][:, plain.columns[k]] = block.reshape(len(whole), -1)
-            out[:, whole] += functions.padded(part, plain)
+            out[:, whole] += functions.fitted(part, plain)
         return out
 
     def _project_cut(self, out: np.ndarray, tree: Tree, functions: Functions, before: Answer | None) -> None:
