@@ -172,6 +172,14 @@ def as_named(value: float | Callable[..., Value] | Named, where: str) -> Named:
 class Linearized(NamedTuple):
     """A residual at points, and its derivatives by each of its jets and by each parameter of the problem."""
 
+    value: Float[np.ndarray, "P"]
+    by_jet: Float[np.ndarray, "A P"]
+    by_parameter: Float[np.ndarray, "Q P"]
+
+
+class Traced(NamedTuple):
+    """The same within a traced program."""
+
     value: Float[Numbers, "P"]
     by_jet: Float[Numbers, "A P"]
     by_parameter: Float[Numbers, "Q P"]
@@ -241,16 +249,16 @@ class Residual:
             )
         return jnp.broadcast_to(value, (len(points),))
 
-    def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Linearized:
+    def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Traced:
         """`linearize` without compiling: the function is elementwise, so one pass back from ones serves all jets and points."""
         value, back = jax.vjp(lambda j: self(points, j, parameters, normals), jnp.asarray(jets, float))
         along = lambda q: jax.jvp(lambda at: self(points, jets, at, normals), (parameters,), (q,))[1]
         rows = [along(unit) for unit in jnp.eye(len(parameters))]
         by_parameter = jnp.stack(rows) if rows else jnp.zeros((0, len(points)))
-        return Linearized(value, back(jnp.ones_like(value))[0], by_parameter)
+        return Traced(value, back(jnp.ones_like(value))[0], by_parameter)
 
     @cached_property
-    def _compiled(self) -> Callable[[Numbers, Numbers, Numbers, Numbers], Linearized]:
+    def _compiled(self) -> Callable[[Numbers, Numbers, Numbers, Numbers], Traced]:
         return jax.jit(self.derivatives) if self.traceable else self.derivatives
 
     @cached_property

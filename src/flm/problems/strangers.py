@@ -99,11 +99,11 @@ def random_field(seed: int):
     def waves(x, y, size=1.0):
         return sum(
             ra * cos(pi / 2 * (i * x + j * y)) + rb * sin(pi / 2 * (i * x + j * y))
-            for i, j, ra, rb in zip(k, l, (a / size).round(3), (b / size).round(3), strict=True)
+            for i, j, ra, rb in zip(k, l, np.round(a / size, 3), np.round(b / size, 3), strict=True)
         )
 
-    grid = np.meshgrid(*2 * [np.arange(64) / 16])
-    size, constant = float(np.abs(waves(*grid)).max()), round(draw.normal(), 3)
+    x, y = np.meshgrid(np.arange(64) / 16, np.arange(64) / 16)
+    size, constant = float(np.abs(waves(x, y)).max()), round(draw.normal(), 3)
     return lambda x, y: constant + waves(x, y, size)
 
 

@@ -195,4 +195,4 @@ def _outline(domain: AbstractDomain | None) -> dict[str, object] | None:
     )
     points = np.stack([g.ravel() for g in np.meshgrid(x, y)], axis=1)
     lines = contour_generator(x, y, region.level(points).reshape(OUTLINE, OUTLINE)).lines(0.0)
-    return {"axes": region.axes, "loops": [np.round(line, 6).tolist() for line in lines]}
+    return {"axes": region.axes, "loops": [np.asarray(line, float).round(6).tolist() for line in lines]}

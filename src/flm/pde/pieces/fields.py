@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from flm.language.arguments import Jet, Linearized, Residual
+from flm.language.arguments import Jet, Linearized, Residual, Traced
 from flm.language.learn import Learn
 from flm.pde.problem import PDE
 from flm.results.learned import field_table
@@ -127,9 +127,9 @@ class FieldResidual:
         mine = [i for i, jet in enumerate(self.inner.jets) if jet not in tables]
         return Linearized(found.value, found.by_jet[mine], by_parameter)
 
-    def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Linearized:
+    def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Traced:
         """The same, as `Residual.derivatives`."""
-        return self.linearize(np.asarray(points), np.asarray(jets), parameters, np.asarray(normals))
+        return Traced(*self.linearize(np.asarray(points), np.asarray(jets), parameters, np.asarray(normals)))
 
 
 AnyResidual = Residual | FieldResidual

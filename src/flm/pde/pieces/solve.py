@@ -144,9 +144,9 @@ def _over_region(setup: Setup, tol: float, max_columns: int, record: Record) -> 
     march = planes.run()
     if march is None:
         return Pieces([nothing], np.inf, Ending(Word.STALLED, "stalled: not even a short slab could be solved"))
-    if not any(slab.coefficients.any() for slab in march.slabs):
+    if not any(slab.coefficients.any() for slab in march.answers):
         return Pieces([nothing], 0.0, Ending(Word.TRIVIAL, note="give a source or data"))
-    return Pieces(march.slabs, march.bar, march.ending, march.until, march.bar_until)
+    return march
 
 
 def _marching(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record) -> Marching | Planes | None:

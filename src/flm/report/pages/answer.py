@@ -64,7 +64,7 @@ def _terms(solution: Solution) -> list[Item]:
     headers = _term_headers(solution.axes)
     items: list[Item] = []
     size = float(np.nanmax(np.abs(solution.on_grid(21)[1])))
-    if max(float(np.abs(series.amplitudes).max()) for _, series in found) > READABLE * size:
+    if max(term.amplitude for _, series in found for term in series.terms(1)) > READABLE * size:
         return [
             Text("The waves of this series are far larger than their sum, so that its terms say nothing one by one.")
         ]
