@@ -11,8 +11,8 @@ import typer
 from flm.cli.output import Json, folder, say, say_json, say_written, table, watching
 from flm.wording import InputError
 
-PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "scikit-learn", "matplotlib", "safetensors")
-EXTRAS = ("dask", "torch", "casadi", "pandas", "xarray", "finufft")
+PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib", "safetensors")
+EXTRAS = ("dask", "torch", "casadi", "xarray", "finufft")
 
 
 def show(
