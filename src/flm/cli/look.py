@@ -11,8 +11,19 @@ import typer
 from flm.cli.output import Json, folder, say, say_json, say_written, table, watching
 from flm.wording import InputError
 
-PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib", "safetensors")
-EXTRAS = ("dask", "torch", "casadi", "xarray", "finufft")
+PACKAGES = (
+    "jax",
+    "jaxlib",
+    "equinox",
+    "optax",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "pandas",
+    "matplotlib",
+    "safetensors",
+)
+EXTRAS = ("dask", "torch", "casadi", "xarray")
 
 
 def show(

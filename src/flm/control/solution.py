@@ -14,7 +14,6 @@ from flm.control.law import ControlLaw, Controls, StateNetworks
 from flm.control.problem import OptimalControl
 from flm.control.starts import Starts
 from flm.results import AbstractResult
-from flm.results.result import optional_module
 from flm.series import PhaseSeries
 from flm.wording import InputError
 
@@ -236,14 +235,16 @@ class ControlSolution(AbstractResult):
     # --- to other tools --------------------------------------------------------------------------------------------
 
     def to_pandas(self, x0: States = None, num_times: int = 101) -> pandas.DataFrame:
-        """A `pandas.DataFrame` of states and controls against time, one block for each state (extra `frames`)."""
+        """A `pandas.DataFrame` of states and controls against time, one block for each state."""
+        import pandas
+
         asked, s = self._asked(x0), np.linspace(0.0, 1.0, num_times)
         followed = self._follow(asked)
         t = s * followed.duration[:, None]
         rows = np.concatenate([followed.states(t), self._controls(asked).squashed(s)], axis=-1)  # (P, R, n + k)
         columns = {"start": np.repeat(np.arange(len(t)), num_times), "t": t.ravel()}
         columns |= {name: rows[..., i].ravel() for i, name in enumerate((*self.starts.states, *self.controls))}
-        return optional_module("pandas").DataFrame(columns)
+        return pandas.DataFrame(columns)
 
     def plot(
         self,

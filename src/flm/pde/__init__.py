@@ -5,7 +5,7 @@ boundary, on opposite faces, or at measured points. Each becomes a block: a resi
 `text` reads the same from a TOML file; `cole_hopf` is an exact solution to compare with.
 
 The unknown is a sum of columns with coefficients, and so is every derivative of it; each point of each block is a row. A
-linear problem is one least-squares solve, a nonlinear one a few (Newton's method). `solve` chooses: `pieces/` cuts a box into
-as many small ones as the solution needs and finds parameters from readings, `march/` moves the coefficients of a series in
-space through time, `waves/` has one series on one lattice, for regions and for a given number of sub-networks.
+linear problem is one least-squares solve, a nonlinear one a few (Newton's method). `solve` chooses: `pieces/` cuts a box or a
+region into as many small boxes as the solution needs and finds parameters from readings, `march/` moves the coefficients of a
+series in space through time, `waves/` has one series on one lattice, for a given number of sub-networks and for the rest.
 """

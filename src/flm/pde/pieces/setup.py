@@ -83,7 +83,7 @@ class Setup:
 
 
 def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
-    """Whether the pieces can solve this problem: few axes, no region in time or with readings, and room for the smallest piece.
+    """Whether the pieces can solve this problem: few axes, no waves or readings on a region, and room for the smallest piece.
 
     Readings do not stand for conditions that are missing: such problems are for one series by least squares.
     """
