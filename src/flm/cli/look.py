@@ -43,7 +43,7 @@ def show(
     found = flm.load(model)
     series = labeled_series(found)
     if out is not None and not series:
-        raise InputError(f"`--out` must be left out for a {type(found).__name__}, which is no plain Fourier series.")
+        raise InputError(f"`--out` must be left out for a {type(found).__name__}, which is not a plain Fourier series.")
     if json:
         listed = {label: [t._asdict() for t in one.terms(terms)] for label, one in series}
         say_json({"kind": type(found).__name__, "terms": listed})

@@ -5,7 +5,7 @@ axis, a parameter, or an unknown with its derivatives (`arguments`). After that 
 parameters, with its derivatives by jets and parameters from forward passes; nothing is traced to find out what it uses. A
 parameter may be one to be learned (`learn`).
 
-A problem as text takes the same way. `outline` reads the tables of a TOML file and knows the place of every mistake;
+A problem as text goes the same way. `outline` reads the tables of a TOML file and knows the place of every mistake;
 `expressions` compiles formulas to closures by a list of allowed operations, so that nothing in a file is ever executed.
 The rooms' own readers (`pde/text`, `conservation/text`, `control/text`) make problems of what these two give them.
 """

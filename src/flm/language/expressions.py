@@ -112,7 +112,7 @@ def together(expressions: Iterable[Expression]) -> Expression:
 
 
 def compile_expression(text: str, *, declared: Iterable[str] = (), offset: int = 0) -> Expression:
-    """The expression that a text such as "sin(pi * x) * exp(-t)" stands for; an `ExpressionError` where it is none.
+    """The expression that a text such as "sin(pi * x) * exp(-t)" stands for; other texts raise an `ExpressionError`.
 
     Declared names hide constants and functions of the same name. `offset` is added to columns in errors, for a text that is
     part of a longer one.

@@ -196,7 +196,7 @@ def read_shape(text: str) -> AbstractDomain:
     """The region that a text describes.
 
     Raises:
-        ExpressionError: The text is no shape; with the column.
+        ExpressionError: The text is not a shape; the message has the column.
     """
     flat = " ".join(text.split("\n"))
     if len(flat) > MAX_TEXT:

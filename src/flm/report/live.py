@@ -65,7 +65,7 @@ def template(name: str) -> str:
 
 
 def live(solution: AbstractResult, units: Mapping[str, str] = MappingProxyType({})) -> Live:
-    """An answer as a live figure; `units` of axes by name. Of a control law, states and controls from the center."""
+    """An answer as a live figure, `units` of its axes by name; of a control law, states and controls from the center."""
     if isinstance(solution, ControlSolution):
         names, table = control_table(solution)
         return curves(table[:, 0], dict(zip(names[1:], table.T[1:], strict=True)), "t", "")

@@ -332,7 +332,7 @@ def test_a_function_in_a_file(tmp_path):
             lambda: flm.PDE(STRIP, lambda u_t, a_t: u_t - a_t, parameters={"a": flm.Learn(1.0, axes="x")}),
             "the argument 'a_t' of `equation` must be one of",
         ),
-        (lambda: flm.solve(bar(measured(0)), method="waves"), "solved by pieces"),
+        (lambda: flm.solve(bar(measured(0)), method="waves"), "only where pieces solve the problem"),
         (
             lambda: flm.train(bar(measured(0)), flm.FLM(UNIT, 2, key=0), None, 1, points={"equation": 8}),
             "`parameters` with functions",

@@ -69,7 +69,7 @@ class Step(NamedTuple):
 
 @dataclass
 class Trajectory:
-    """Windows from the start to wherever the run came, and why it stopped there; no reason at the end of time."""
+    """Windows from the start to wherever the run came, and why it stopped there; no reason where it came to the end."""
 
     windows: list[Window] = field(default_factory=list)
     until: float = -np.inf

@@ -49,7 +49,7 @@ class Answer:
 
     @property
     def finite(self) -> bool:
-        """Whether all coefficients are numbers whose squares are numbers too."""
+        """Whether all coefficients and their squares are finite."""
         return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.sizes).all())
 
     def tails(self, orders: Orders | None = None) -> np.ndarray:

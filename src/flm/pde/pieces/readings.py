@@ -1,8 +1,8 @@
 """The answer as a function of the parameters, on fixed pieces: what readings see of it, and how that changes with them.
 
 The equation and the conditions hold as they do without readings: for given parameters p the square rows F(u, p) = 0 determine u
-by elimination, and so do they its derivatives, by one more right-hand side for each parameter: F_u u_p = -F_p. Slabs hand
-on u and u_p alike.
+by elimination, and its derivatives by one more right-hand side for each parameter: F_u u_p = -F_p. Slabs hand on both u and
+u_p.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ def set_up(problem: PDE) -> Setup:
 
 
 def _set_up_region(problem: PDE) -> Setup:
-    """A boundary with c conditions on average offers 2 c along each axis, one at each end.
+    """The setup of a region, whose boundary with c conditions on average offers 2 c along each axis, c at each end.
 
     A region times time is the region, with conditions around it and places where time begins.
     """
