@@ -41,17 +41,14 @@ class Word(StrEnum):
 DOUBTFUL = frozenset({Word.NOT_FINITE, Word.TRIVIAL, Word.UNDETERMINED, Word.INCONSISTENT, Word.DIVERGED})
 
 
-# What to try next, by the word.
+# What to try next, by the word, where the sentence itself does not say it.
 ADVICE = {
-    Word.SIZE: "Raise `max_columns`, or ask for a looser tolerance.",
+    Word.SIZE: "Raise the limit, `max_columns` or `num_subnets`, or ask for a looser tolerance.",
     Word.STALLED: "Ask for a looser tolerance; if the estimate is infinite, look for a front, a corner or data that disagree.",
     Word.STOPPED: "Use the answer up to that time; ask for a looser tolerance, or for a shorter time, to go further.",
     Word.INTERRUPTED: "Solve again to go on.",
     Word.NOT_FINITE: "Look for a division by zero or a root of a negative number in the equation.",
-    Word.TRIVIAL: "Give a source, or a condition that is not zero.",
-    Word.UNDETERMINED: "Add the conditions that are missing.",
     Word.INCONSISTENT: "Leave out or correct the conditions that contradict each other.",
-    Word.DIVERGED: "Lower the learning rate.",
 }
 
 
@@ -75,7 +72,7 @@ class Status(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """What to try next; empty after success."""
+        """What to try next; empty after success, and where the sentence says it."""
         return ADVICE.get(self.word, "")
 
 
