@@ -31,9 +31,9 @@ class CostComparison:
 
     Args:
         x0: The states.
-        cost: Of the simulated dynamics, (P,).
-        network_cost: Of the networks' own states, (P,).
-        reference: What to compare with, (P,).
+        cost: The costs of the simulated dynamics, (P,).
+        network_cost: The costs of the networks' own states, (P,).
+        reference: The costs to compare with, (P,).
     """
 
     x0: np.ndarray
@@ -83,7 +83,7 @@ class ControlSolution(AbstractResult):
         controls: The names of the controls.
         method: "reduced" or "penalty".
         networks: The penalty method's own state series; None for the reduced method.
-        largest_violation: Of path and terminal constraints, where the law was checked.
+        largest_violation: The largest violation of path and terminal constraints where the law was checked.
         error_estimate: Estimated relative excess of the simulated cost over the optimum, worst initial state.
         problem: What was solved; not stored in files, see `attach`.
 
@@ -212,8 +212,8 @@ class ControlSolution(AbstractResult):
         Args:
             reference: "pontryagin" (one solve for each state), another solution, or the costs themselves.
             x0: States (P, n); `num_starts` random ones of `initial` when left out.
-            num_starts: How many.
-            seed: Of the random states.
+            num_starts: How many random states.
+            seed: Fixes them.
         """
         problem = self._problem
         if x0 is None and self.starts.dimension:

@@ -7,5 +7,5 @@ parameter may be one to be learned (`learn`) or one that jumps (`piecewise`).
 
 A problem as text goes the same way. `outline` reads the tables of a TOML file and knows the place of every mistake;
 `expressions` compiles formulas to closures by a list of allowed operations, so that nothing in a file is ever executed.
-The rooms' own readers (`pde/text`, `conservation/text`, `control/text`) make problems of what these two give them.
+The rooms' own readers (`pde/text`, `conservation/text`, `control/text`) build problems from both.
 """

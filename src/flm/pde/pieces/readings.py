@@ -30,7 +30,7 @@ class Readings:
     residual: AnyResidual  # what was measured, as a function of the answer and the parameters
     points: np.ndarray  # where, (P, m)
     values: np.ndarray  # (P,)
-    sigma: np.ndarray | None  # standard deviations, (P,); None where nobody said
+    sigma: np.ndarray | None  # standard deviations, (P,); None where it was not given
 
     @classmethod
     def of(cls, problem: PDE, setup: Setup) -> list[Readings]:
