@@ -86,7 +86,7 @@ def live(solution: AbstractResult, units: Mapping[str, str] = MappingProxyType({
     outline = _outline(solution.domain)
     named |= {"outline": outline} if outline else {}
     caption = "The formula itself is in this page: what it shows is evaluated, not read off a picture."
-    note = "The answer is too large for this page: values between its samples are interpolated."
+    note = "This figure has samples of the answer: values between them are interpolated."
     return Live(json.dumps(named), note if sampled else caption, sampled)
 
 

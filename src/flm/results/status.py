@@ -23,7 +23,7 @@ class Word(StrEnum):
     INTERRUPTED = "interrupted", "interrupted; this is the best answer so far"
     NOT_FINITE = "not finite", "not finite: the residual or its solution overflowed"
     TRIVIAL = "trivial", "trivial: the equation and all conditions are homogeneous, so zero is a solution"
-    UNDETERMINED = "undetermined", "undetermined: this answer is one of many, if there is any"
+    UNDETERMINED = "undetermined", "undetermined: this answer is one of many, if there is one at all"
     INCONSISTENT = "inconsistent", "inconsistent conditions"
     SOLVED = "solved", "solved by least squares"
     EPOCHS = "epochs", "all epochs were run"

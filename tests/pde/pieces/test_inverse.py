@@ -156,7 +156,7 @@ def test_readings_without_anything_to_learn_leave_the_answer_and_are_compared_wi
     solution = flm.solve(with_readings, tol=1e-8)
     np.testing.assert_allclose(solution(x=0.3), flm.solve(plain, tol=1e-8)(x=0.3), rtol=1e-12)
     assert solution.converged
-    assert "the readings scatter about it by" in solution.status.sentence
+    assert "the readings scatter about the solution by" in solution.status.sentence
 
 
 def test_readings_may_stand_for_a_condition():

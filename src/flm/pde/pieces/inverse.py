@@ -206,7 +206,7 @@ class ParameterSearch:
         elif not self.settled:
             ending, bar = Ending(Word.STALLED, "stalled: no better parameters are found near these"), np.inf
         elif given and len(misfit.point.misfit) > 3 and scatter > WORSE and bar < np.inf:
-            note = f"the readings scatter about it by {scatter:.2g} of their standard deviations"
+            note = f"the readings scatter about the solution by {scatter:.2g} times their standard deviation"
             ending = replace(ending, note="; ".join(filter(None, (ending.note, note))))
         if bar == np.inf:
             covariance = np.full_like(covariance, np.inf)
