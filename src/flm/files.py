@@ -135,7 +135,7 @@ def save(obj: object, path: str | os.PathLike[str]) -> None:
     """Write a series, model, solution or fitted estimator to a `.safetensors` file.
 
     Args:
-        obj: what to save. A problem itself is code and is not stored; of a region that is code, its outline is.
+        obj: what to save. A problem is code and is not stored; a region that is a Python function is stored as its outline.
         path: where; an existing file is replaced in one step.
 
     Example:
@@ -199,6 +199,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _class(kind: str) -> Any:
+    if kind not in KINDS:
+        raise InputError(f"this version of flm knows no {kind!r}")
     return getattr(importlib.import_module(KINDS[kind]), kind)
 
 

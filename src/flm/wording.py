@@ -75,14 +75,14 @@ class OutsideWarning(UserWarning):
 
 
 def check_count(name: str, value: object, least: int = 0) -> int:
-    """That argument as a number of things, refused unless it is an integer of at least `least`."""
+    """The argument `name` as an integer, refused unless it is at least `least`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise InputError(f"`{name}` must be an integer of at least {least}; got {value!r}.")
     return int(value)
 
 
 def check_positive(name: str, value: object) -> float:
-    """That argument as a float, refused unless it is a finite number above zero."""
+    """The argument `name` as a float, refused unless it is a finite number above zero."""
     if not isinstance(value, Real) or not (math.isfinite(value) and float(value) > 0):
         raise InputError(f"`{name}` must be a positive number; got {value!r}.")
     return float(value)

@@ -147,12 +147,12 @@ REFUSED = [
     (
         lambda: game(symmetries="cyclic"),
         ValueError,
-        "`symmetries` must leave the problem unchanged; got 'cyclic', which the dynamics break.",
+        "`symmetries` must leave the problem unchanged; got 'cyclic', which the dynamics do not have.",
     ),
     (
         lambda: problem(symmetries=(("-x", "-v"),)),
         ValueError,
-        "`symmetries` must leave the problem unchanged; got (('-x', '-v'),), which the dynamics break.",
+        "`symmetries` must leave the problem unchanged; got (('-x', '-v'),), which the dynamics do not have.",
     ),
     (
         lambda: problem(symmetries="cyclical"),
@@ -167,7 +167,7 @@ REFUSED = [
     (
         lambda: problem(bounds=(-1, 2), symmetries=((("-x", "-v"), ("-u",)),)),
         ValueError,
-        "`symmetries` must leave the problem unchanged; got ((('-x', '-v'), ('-u',)),), which the bounds break.",
+        "`symmetries` must leave the problem unchanged; got ((('-x', '-v'), ('-u',)),), which the bounds do not have.",
     ),
 ]
 

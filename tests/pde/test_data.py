@@ -54,7 +54,9 @@ def test_columns_of_a_file_name_the_unknown(tmp_path):
     assert by_column.conditions[-1].residual.jets == ((1, (0,)),)
     said = read(tmp_path, 'columns = ["t", "note"]\nobserve = "a + b"')
     assert said.conditions[-1].residual.jets == ((0, (0,)), (1, (0,)))
-    with pytest.raises(ValueError, match="observe is wanted: the column 'note' is none of the unknowns a, b") as caught:
+    with pytest.raises(
+        ValueError, match=r"observe is missing, and the column 'note' is not named after an unknown \(a, b\)"
+    ) as caught:
         read(tmp_path, 'columns = ["t", "note"]')
     assert 'such as observe = "a"' in str(caught.value)
     with pytest.raises(ValueError, match="one column for each of t and one for the value are wanted"):

@@ -123,7 +123,7 @@ def test_values_and_slopes_can_both_be_given_on_the_boundary():
     frame = flm.PDE(cut - hole, membrane, [flm.dirichlet("boundary"), flm.dirichlet(hole, 1.0)])
     assert frame.conditions[0].piece.measure == pytest.approx(12.0, rel=1e-3)
     with pytest.raises(
-        ValueError, match=r"on \"boundary\" must have some of it left; got other .* \(x=0, x=1, y=0, y=1\)"
+        ValueError, match=r"on \"boundary\" must find a part .*; got conditions on all of it \(x=0, x=1, y=0, y=1\)"
     ) as e:
         flm.PDE(square, membrane, [flm.dirichlet("boundary"), *slopes])
     assert 'such as flm.on("x=0", …), or remove it.' in str(e.value)
@@ -218,7 +218,10 @@ BAD = [
     (lambda: flm.solve(flm.problems.heat(), tol=0), "`tol` must be a positive number; got 0"),
     (lambda: flm.solve(flm.problems.heat(), num_subnets=0), "`num_subnets` must be an integer of at least 1; got 0"),
     (lambda: flm.solve(flm.problems.heat(), method="magic"), "`method` must be None or one of"),
-    (lambda: flm.solve(flm.problems.poisson(), method="windows"), "`method` 'windows' is now 'pieces'"),
+    (
+        lambda: flm.solve(flm.problems.poisson(), method="windows"),
+        "`method` must be 'pieces', which has replaced it; got 'windows'",
+    ),
     (lambda: flm.solve(flm.problems.poisson(), max_columns=5, method="pieces"), "`method` must not be 'pieces'"),
     (lambda: flm.solve(flm.problems.poisson(), max_columns=5, method="waves"), "`max_columns` must leave room"),
     (lambda: flm.solve("heat"), "`problem` must be a PDE"),

@@ -35,7 +35,7 @@ def read_csv(path: str | Path) -> pd.DataFrame:
 
 
 def columns(frame: pd.DataFrame, chosen: str | Iterable[str] | None, role: str, *, but: str | None = None) -> list[str]:
-    """These names, "a,b,c" or one by one, or all but one; an error with the nearest name where one is no column."""
+    """These names, "a,b,c" or one by one, or all but one; an error suggests the nearest name where there is no such column."""
     if chosen is None:
         return [name for name in frame if name != but]
     names = [name.strip() for name in chosen.split(",")] if isinstance(chosen, str) else list(chosen)

@@ -18,7 +18,7 @@ def fit(
     table: Table,
     target: Annotated[str, typer.Option(help="The column to explain.")],
     features: Annotated[str | None, typer.Option(help="Columns to explain it by, a,b,c; else all others.")] = None,
-    subnets: Annotated[int | None, typer.Option(help="Number of frequency vectors; by evidence.")] = None,
+    subnets: Annotated[int | None, typer.Option(help="Number of frequency vectors; else by evidence.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for model, values, figure, page.")] = None,
     json: Json = False,
 ) -> None:

@@ -11,8 +11,19 @@ import typer
 from flm.cli.output import Json, folder, say, say_json, say_written, table, watching
 from flm.wording import InputError
 
-PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "scikit-learn", "matplotlib", "safetensors")
-EXTRAS = ("dask", "torch", "casadi", "pandas", "xarray", "finufft")
+PACKAGES = (
+    "jax",
+    "jaxlib",
+    "equinox",
+    "optax",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "pandas",
+    "matplotlib",
+    "safetensors",
+)
+EXTRAS = ("dask", "torch", "casadi", "xarray")
 
 
 def show(
@@ -32,7 +43,7 @@ def show(
     found = flm.load(model)
     series = labeled_series(found)
     if out is not None and not series:
-        raise InputError(f"`--out` must be left out for a {type(found).__name__}, which is no plain Fourier series.")
+        raise InputError(f"`--out` must be left out for a {type(found).__name__}, which is not a plain Fourier series.")
     if json:
         listed = {label: [t._asdict() for t in one.terms(terms)] for label, one in series}
         say_json({"kind": type(found).__name__, "terms": listed})

@@ -139,6 +139,6 @@ def _bar(what: str, tol: float) -> Iterator[Listener]:
 
 
 def _error(event: Progress) -> float:
-    """The error estimate of the best answer so far, else what the work lowers; NaN where it is no positive number."""
+    """The error estimate of the best answer so far, else what the work lowers; NaN where that is not a positive number."""
     found = event.estimate if math.isnan(event.error_estimate) else event.error_estimate
     return found if 0 < found < math.inf else math.nan

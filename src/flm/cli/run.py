@@ -123,7 +123,7 @@ def _explain(error: Any) -> int:
 
 
 def _warn(message: Warning | str, category: type[Warning], *rest: object, **named: object) -> None:
-    """A warning in one line; what libraries deprecate is not for the one who types."""
+    """A warning in one line; deprecations in other libraries are not shown."""
     if not (QUIET.get() or issubclass(category, DeprecationWarning | PendingDeprecationWarning)):
         _say(f"warning: {message}", 0)
 

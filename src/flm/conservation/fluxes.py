@@ -18,9 +18,9 @@ _SIZES = (256, 4096, 65536)  # numbers per call
 
 
 def on_arrays(function: Elementwise) -> OnArrays:
-    """An elementwise function of one variable, NumPy or jax.numpy, as one from float64 arrays to float64 arrays.
+    """A user's elementwise function of one variable, in NumPy or jax.numpy, as a function of float64 arrays.
 
-    On jax it meets few shapes, since each new one compiles. Traced arrays go straight through.
+    With jax.numpy it is called on few shapes, since each new one compiles. Traced arrays are passed on as they are.
     """
     on_numpy: list[bool] = []
 

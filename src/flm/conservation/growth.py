@@ -69,7 +69,7 @@ class ShockGrowth:
         return self.levels[-1]
 
     def run(self) -> Word:
-        """Grow; converged, at the size limit or stalled. `levels` holds what was found, also after an interrupt."""
+        """Grow, and say how that ended: converged, at the size limit or stalled. `levels` has what was found, also after Ctrl-C."""
         self.frame = find_frame(self.law)
         bank = Bank(self.law, *((12, 4) if self.smooth else (12, 3)), self.frame)
         if bank.num_columns > self.max_columns:

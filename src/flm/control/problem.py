@@ -62,8 +62,8 @@ class OptimalControl:
             states and controls. A law is then used on every image of `initial`.
 
     Raises:
-        ValueError: A name is unknown, a function returns the wrong number of values, the claimed symmetry or the
-            simplex is not respected by the functions, ….
+        ValueError: A name is unknown, a function returns the wrong number of values, or the functions do not have the
+            claimed symmetry or leave the simplex.
 
     Example:
         >>> problem = OptimalControl(

@@ -90,9 +90,9 @@ def pontryagin(
         problem: An `OptimalControl` without path constraints, whose Hamiltonian is smooth and strictly convex in the
             controls.
         x0: The initial state; the problem's own when it has one.
-        tol: Of `solve_bvp`.
-        max_nodes: Of `solve_bvp`.
-        guesses: How many to try.
+        tol: The tolerance of `solve_bvp`.
+        max_nodes: The largest number of its mesh points.
+        guesses: How many guesses to try.
 
     Raises:
         ValueError: The problem has path constraints, or `x0` is not one state.

@@ -14,7 +14,6 @@ from flm.control.law import ControlLaw, Controls, StateNetworks
 from flm.control.problem import OptimalControl
 from flm.control.starts import Starts
 from flm.results import AbstractResult
-from flm.results.result import optional_module
 from flm.series import PhaseSeries
 from flm.wording import InputError
 
@@ -32,9 +31,9 @@ class CostComparison:
 
     Args:
         x0: The states.
-        cost: Of the simulated dynamics, (P,).
-        network_cost: Of the networks' own states, (P,).
-        reference: What to compare with, (P,).
+        cost: The costs of the simulated dynamics, (P,).
+        network_cost: The costs of the networks' own states, (P,).
+        reference: The costs to compare with, (P,).
     """
 
     x0: np.ndarray
@@ -84,7 +83,7 @@ class ControlSolution(AbstractResult):
         controls: The names of the controls.
         method: "reduced" or "penalty".
         networks: The penalty method's own state series; None for the reduced method.
-        largest_violation: Of path and terminal constraints, where the law was checked.
+        largest_violation: The largest violation of path and terminal constraints where the law was checked.
         error_estimate: Estimated relative excess of the simulated cost over the optimum, worst initial state.
         problem: What was solved; not stored in files, see `attach`.
 
@@ -213,8 +212,8 @@ class ControlSolution(AbstractResult):
         Args:
             reference: "pontryagin" (one solve for each state), another solution, or the costs themselves.
             x0: States (P, n); `num_starts` random ones of `initial` when left out.
-            num_starts: How many.
-            seed: Of the random states.
+            num_starts: How many random states.
+            seed: Fixes them.
         """
         problem = self._problem
         if x0 is None and self.starts.dimension:
@@ -236,14 +235,16 @@ class ControlSolution(AbstractResult):
     # --- to other tools --------------------------------------------------------------------------------------------
 
     def to_pandas(self, x0: States = None, num_times: int = 101) -> pandas.DataFrame:
-        """A `pandas.DataFrame` of states and controls against time, one block for each state (extra `frames`)."""
+        """A `pandas.DataFrame` of states and controls against time, one block for each state."""
+        import pandas
+
         asked, s = self._asked(x0), np.linspace(0.0, 1.0, num_times)
         followed = self._follow(asked)
         t = s * followed.duration[:, None]
         rows = np.concatenate([followed.states(t), self._controls(asked).squashed(s)], axis=-1)  # (P, R, n + k)
         columns = {"start": np.repeat(np.arange(len(t)), num_times), "t": t.ravel()}
         columns |= {name: rows[..., i].ravel() for i, name in enumerate((*self.starts.states, *self.controls))}
-        return optional_module("pandas").DataFrame(columns)
+        return pandas.DataFrame(columns)
 
     def plot(
         self,

@@ -79,7 +79,7 @@ class Starts:
     def locate(self, x0: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates (P, d) of the starts' images inside the set, and the index of the symmetry that maps each there.
 
-        That is where a law made for the set is to be asked; a start outside the set and its images is refused.
+        A law made for the set is evaluated there; a start outside the set and its images is refused.
         """
         v = self.coordinates(x0)
         x, image, which = self.lift(v), v.copy(), np.full(len(v), -1)

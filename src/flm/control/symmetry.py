@@ -103,11 +103,11 @@ def check_invariances(problem: OptimalControl) -> None:
     for member in group[1:]:
         moved = _describe(problem.equations, x @ member.states.T, u @ member.controls.T, problem.numbers)
         if _differ(moved[0], rates @ member.states.T):
-            broken = "the dynamics break"
+            broken = "the dynamics do not have"
         elif _differ(moved[1], same):
-            broken = "the cost breaks"
+            broken = "the cost does not have"
         elif not _keeps_bounds(member, problem.lower, problem.upper):
-            broken = "the bounds break"
+            broken = "the bounds do not have"
         else:
             continue
         raise InputError(f"`symmetries` must leave the problem unchanged; got {problem.symmetries!r}, which {broken}.")

@@ -62,7 +62,7 @@ class AbstractDomain(ABC):
 
     @property
     def note(self) -> str:
-        """What whoever looks at the domain should know, as a clause; "" where it is what it seems."""
+        """What a reader of the domain should know, as a clause; "" where there is nothing to say."""
         return "; ".join(leaf.note for leaf in self.leaves if leaf is not self and leaf.note)
 
     @property
@@ -73,7 +73,7 @@ class AbstractDomain(ABC):
     def stored(self, *, outward: bool = True) -> "AbstractDomain":
         """The domain as a file holds it, without code: itself, or an outline of it.
 
-        By what it misses an outline is too large, too small unless `outward`: what is cut out must not grow.
+        An outline is too large by what tracing may miss, and too small by that unless `outward`: a hole must not grow.
         """
         return self
 

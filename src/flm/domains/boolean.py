@@ -18,7 +18,7 @@ _DIRECTIONS, _ROUNDS = 64, 6  # of the search for a way inside: wedges down to a
 
 @dataclass(frozen=True, repr=False)
 class Combination(AbstractDomain):
-    """left − right, left & right or left | right, each the closure of its interior: no faces without an inside are left.
+    """left − right, left & right or left | right, each the closure of its interior: no face is left without an inside.
 
     The level is a maximum or minimum of levels. The boundary needs no tracing: a boundary point p of one of the shapes,
     with unit normal ν, is a boundary point of the combination when exactly one of p ± εν is inside it; the normal that

@@ -49,7 +49,7 @@ class Patch:
                 return points[kept], normals[kept]
             if tried >= _LARGEST:
                 raise InputError(
-                    f"`n` must be fewer points than this sliver of a domain or a boundary can give; got {n}."
+                    f"`n` must be at most the number of points that this thin part of a domain or boundary holds; got {n}."
                 )
             tried = min(_LARGEST, 1 + int(1.02 * tried * max(1.0, n / max(len(kept), 1))))
 

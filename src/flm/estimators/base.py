@@ -17,7 +17,7 @@ State = TypeVar("State")
 
 
 class AbstractEstimator(BaseEstimator, Generic[State]):
-    """An estimator whose fit is one frozen object, `_state`, which files hold; events tell how far its making is."""
+    """An estimator whose fit is one frozen object, `_state`, which files hold; events tell how far a fit has come."""
 
     n_features_in_: int
     feature_names_in_: np.ndarray

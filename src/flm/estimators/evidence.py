@@ -92,7 +92,7 @@ class Compressed:
 
 
 def log_evidence(data: Compressed, s: np.ndarray, *, floor: float = NOISE_FLOOR) -> tuple[float, np.ndarray]:
-    """log p(y) and its gradient by log s; `floor` is a variance added to the noise: no gain from a closer fit."""
+    """log p(y) and its gradient by log s; `floor` is a variance added to the noise: a closer fit gains nothing."""
     RS = data.R * s
     A = RS @ data.R.T
     # Beyond a ratio of 1e15 the identity is below rounding; the jitter keeps the factorization possible.

@@ -112,7 +112,7 @@ def together(expressions: Iterable[Expression]) -> Expression:
 
 
 def compile_expression(text: str, *, declared: Iterable[str] = (), offset: int = 0) -> Expression:
-    """The expression that a text such as "sin(pi * x) * exp(-t)" stands for; an `ExpressionError` where it is none.
+    """The expression that a text such as "sin(pi * x) * exp(-t)" stands for; other texts raise an `ExpressionError`.
 
     Declared names hide constants and functions of the same name. `offset` is added to columns in errors, for a text that is
     part of a longer one.
@@ -129,9 +129,9 @@ def compile_expression(text: str, *, declared: Iterable[str] = (), offset: int =
         tree = parse(flat.strip())
     except SyntaxError as error:
         column = offset + lead + min(error.offset or 1, len(flat.strip()))
-        raise ExpressionError(f"this is no expression ({_lower(error.msg)})", column) from None
+        raise ExpressionError(f"this is not an expression ({_lower(error.msg)})", column) from None
     except (ValueError, MemoryError, RecursionError) as error:
-        raise ExpressionError(f"this is no expression ({_lower(str(error)) or 'too deep'})", offset + 1) from None
+        raise ExpressionError(f"this is not an expression ({_lower(str(error)) or 'too deep'})", offset + 1) from None
     reader = _Reader(frozenset(declared), flat.strip(), offset + lead)
     closure = reader.read(tree.body, 0)
     return Expression(text, tuple(reader.names), tuple(reader.names.values()), closure)

@@ -17,7 +17,7 @@ class Learn:
     Args:
         start: where the search starts.
         lower: the least admissible value.
-        upper: the greatest.
+        upper: the greatest admissible value.
         axes: names of axes, for an unknown function of these instead of a number; it starts as a constant.
 
     Example:

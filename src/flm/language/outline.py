@@ -21,7 +21,7 @@ MAX_ENTRIES = 200
 
 
 class ProblemError(InputError):
-    """A text that is no problem: file, table, key and column, and what is wrong."""
+    """A mistake in the text of a problem, with its file, table, key and column."""
 
 
 @dataclass(frozen=True)

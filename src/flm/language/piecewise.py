@@ -43,8 +43,8 @@ class Piecewise:
     Across the faces of the boxes the unknown and its flux are continuous; `flux=` of `flm.PDE` says what flows.
 
     Args:
-        value: outside all boxes.
-        where: for each box (`flm.Box`) the value inside; axes that a box leaves out are not restricted.
+        value: the value outside all boxes.
+        where: the value inside each box (`flm.Box`); axes that a box leaves out are not restricted.
 
     Example:
         >>> import flm

@@ -3,8 +3,9 @@
 A model is a pytree of arrays with an input map from the user's units to its own (`base`). It gives values and any list of
 partial derivatives at points; a model that is linear in its amplitudes gives its columns too, so that a solver can find
 them by least squares (`least_squares` does so for values at points). The FLM (`flm`) is one; its derivatives are closed
-form. MLP and SIREN (`networks`) and the older Fourier networks (`classic`) are what the paper compares it with;
-`SideBySide` makes one model of one per unknown, and `named` has them all by name.
+form. Solvers return such functions too, or ones with a series on each of many boxes (`pieces`) or windows of time (`march`).
+MLP and SIREN (`networks`) and the older Fourier networks (`classic`) are what the paper compares the FLM with; `SideBySide`
+joins one model per unknown, and `named` has all models by name.
 
 Problems, training and files ask a model for nothing else, and never which one it is.
 """

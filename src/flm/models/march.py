@@ -34,7 +34,7 @@ class MarchedFLM(AbstractPieces):
     """A function of space and time in windows.
 
     Args:
-        edges: of the windows in time, (W + 1,).
+        edges: the ends of the windows in time, (W + 1,).
         coefficients: one array per window, (K, outputs, n_1, ..., n_d): orthonormal Legendre functions in time by waves
             in space.
         kinds: "fourier", "sine" or "cosine" for each space axis.

@@ -80,7 +80,7 @@ def descend(
     *,
     told: Callable[[State], object] = lambda state: None,
 ) -> State:
-    """The state after so many epochs, or at the first loss that is not finite; `told` hears of it after each call."""
+    """The state after so many epochs, or at the first loss that is not finite; `told` is called with it after each call."""
     stage = Stage(optax.with_extra_args_support(optimizer), epochs)
     state, never = enter_stage(initial_state(start, objective.weights.dtype), stage), np.full((), -np.inf)
     for call in calls(program_of(objective, stage, state), state, epochs, never.astype(objective.weights.dtype)):

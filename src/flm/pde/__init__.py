@@ -2,10 +2,11 @@
 
 A problem (`problem`) is a domain, residuals that hold inside, and conditions (`conditions`) that hold on pieces of its
 boundary, on opposite faces, or at measured points. Each becomes a block: a residual bound to names, and where it holds.
-`text` reads the same from a TOML file; `cole_hopf` is an exact solution to compare with.
+`boundary` says what "boundary" leaves to a condition, `fluxes` what flows where a coefficient jumps; `complex_unknowns` splits
+each into two real ones. `text` reads a problem from a TOML file; `cole_hopf` is an exact solution to compare with.
 
 The unknown is a sum of columns with coefficients, and so is every derivative of it; each point of each block is a row. A
-linear problem is one least-squares solve, a nonlinear one a few (Newton's method). `solve` chooses: `pieces/` cuts a box into
-as many small ones as the solution needs and finds parameters from readings, `march/` moves the coefficients of a series in
-space through time, `waves/` has one series on one lattice, for regions and for a given number of sub-networks.
+linear problem is one least-squares solve, a nonlinear one a few (Newton's method). `solve` chooses: `pieces/` cuts a box or a
+region into as many small boxes as the solution needs and finds parameters from readings, `march/` moves the coefficients of a
+series in space through time, `waves/` has one series on one lattice, for a given number of sub-networks and for the rest.
 """

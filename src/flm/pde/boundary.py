@@ -33,8 +33,8 @@ def unclaimed(block: Block, others: list[Block], equations: tuple[Block, ...]) -
     if not left:
         names = ", ".join(p.name for p in pieces)
         raise InputError(
-            f'{block.residual.label} on "boundary" must have some of it left; got other conditions on all of it ({names}) '
-            "that leave no room beside them. Write this condition for each place where it holds, such as "
+            f'{block.residual.label} on "boundary" must find a part where no other condition takes its place; got conditions '
+            f"on all of it ({names}). Write this condition for each place where it holds, such as "
             f'flm.on("{pieces[0].name}", …), or remove it.'
         )
     return replace(block, piece=join("boundary", left), parts=left)

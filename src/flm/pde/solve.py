@@ -49,13 +49,13 @@ def solve_pde(
     if isinstance(method, AbstractLinearModel):
         if problem.has_fields:
             raise InputError(
-                "`parameters` with functions, flm.Learn(start, axes=...), are not for a model as `method`."
+                "`parameters` must not hold functions, flm.Learn(start, axes=...), where a model is the `method`."
             )
         if num_subnets is not None:
             raise InputError(f"`num_subnets` must be left out with a model as `method`; got {num_subnets}.")
         return solve_linear_model(problem, method, seed=seed)
     if method in SUCCESSORS:
-        raise InputError(f"`method` {method!r} is now {SUCCESSORS[method]!r}; got {method!r}.")
+        raise InputError(f"`method` must be {SUCCESSORS[method]!r}, which has replaced it; got {method!r}.")
     if method not in (None, *METHODS):
         known = ", ".join(map(repr, METHODS))
         raise InputError(
@@ -66,14 +66,14 @@ def solve_pde(
     serves = can_serve(problem, max_columns)
     if problem.has_fields and (num_subnets is not None or method == "waves" or not serves):
         raise InputError(
-            "`parameters` with functions, flm.Learn(start, axes=...), must belong to a box of up to three axes that has all "
-            "conditions which its equation needs, solved by pieces; this problem or `method` is another."
+            "`parameters` must hold functions, flm.Learn(start, axes=...), only where pieces solve the problem: on a box of up "
+            "to three axes, with all conditions that the equation needs. Leave out `method` and `num_subnets`."
         )
     if method == "pieces" and (num_subnets is not None or not serves):
         raise InputError(
-            "`method` must not be 'pieces' for this problem: pieces serve boxes of up to three axes, and regions without readings "
-            "or undamped waves in time, without `num_subnets`, with room for one piece in `max_columns`, and with no reading "
-            "in place of a condition that is missing."
+            "`method` must not be 'pieces' for this problem. Pieces solve problems of up to three axes: on a box with all its "
+            "conditions, and on a region without readings and undamped waves. Leave out `num_subnets`, and let `max_columns` "
+            "have room for one piece."
         )
     if problem.jumping and (num_subnets is not None or method == "waves" or not serves):
         raise InputError(

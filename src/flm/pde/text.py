@@ -161,7 +161,7 @@ def _measured(column: Any, unknowns: tuple[str, ...], place: Place) -> str:
     if len(unknowns) == 1 or column in unknowns:
         return column if column in unknowns else unknowns[0]
     raise place.refuse(
-        f"observe is wanted: the column {column!r} is none of the unknowns {', '.join(unknowns)}. "
+        f"observe is missing, and the column {column!r} is not named after an unknown ({', '.join(unknowns)}). "
         f'Write what was measured, such as observe = "{unknowns[0]}"'
     )
 
@@ -196,7 +196,7 @@ def read_shape(text: str) -> AbstractDomain:
     """The region that a text describes.
 
     Raises:
-        ExpressionError: The text is no shape; with the column.
+        ExpressionError: The text is not a shape; the message has the column.
     """
     flat = " ".join(text.split("\n"))
     if len(flat) > MAX_TEXT:
@@ -204,9 +204,9 @@ def read_shape(text: str) -> AbstractDomain:
     try:
         tree = parse(flat.strip())
     except SyntaxError as error:
-        raise ExpressionError(f"this is no shape ({error.msg})", min(error.offset or 1, len(flat) or 1)) from None
+        raise ExpressionError(f"this is not a shape ({error.msg})", min(error.offset or 1, len(flat) or 1)) from None
     except (ValueError, MemoryError, RecursionError):
-        raise ExpressionError("this is no shape", 1) from None
+        raise ExpressionError("this is not a shape", 1) from None
     if sum(isinstance(node, ast.Call) for node in ast.walk(tree)) > MAX_SHAPES:
         raise ExpressionError(f"a region must have at most {MAX_SHAPES} shapes", 1)
     return _shape(tree.body)

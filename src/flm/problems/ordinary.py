@@ -37,7 +37,7 @@ def van_der_pol_oscillator(mu: float = 100.0, end: float = 200.0) -> PDE:
 
 
 def robertson(end: float = 1e5) -> PDE:
-    """Robertson's three reactions, whose rates differ by nine orders of ten."""
+    """Robertson's three reactions, whose rates differ by nine orders of magnitude."""
     equations = [
         lambda a, b, c, a_t: a_t + 0.04 * a - 1e4 * b * c,
         lambda a, b, c, b_t: b_t - 0.04 * a + 1e4 * b * c + 3e7 * b**2,
@@ -53,7 +53,7 @@ def brusselator(end: float = 20.0) -> PDE:
 
 
 def oregonator(end: float = 360.0) -> PDE:
-    """Belousov and Zhabotinsky's reaction in three variables of five orders of ten (Hairer and Wanner)."""
+    """Belousov and Zhabotinsky's reaction in three variables that span five orders of magnitude (Hairer and Wanner)."""
     equations = [
         lambda x, y, x_t: x_t - 77.27 * (y + x * (1 - 8.375e-6 * x - y)),
         lambda x, y, z, y_t: y_t - (z - (1 + x) * y) / 77.27,

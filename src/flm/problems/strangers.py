@@ -15,7 +15,7 @@ sin, cos, exp, pi = jnp.sin, jnp.cos, jnp.exp, np.pi
 
 
 def allen_cahn_periodic(diffusivity: float = 1e-4) -> PDE:
-    """Allen and Cahn's u_t = d u_xx + 5 u - 5 u^3 on a ring, from x^2 cos(pi x), which has a kink at x = 1."""
+    """Allen and Cahn's equation u_t = d u_xx + 5 u - 5 u^3 on a ring, from x^2 cos(pi x), which has a kink at x = 1."""
     return PDE(
         Box(x=(-1, 1), t=(0, 1)),
         lambda u, u_t, u_xx, d: u_t - d * u_xx + 5 * u**3 - 5 * u,
@@ -25,7 +25,7 @@ def allen_cahn_periodic(diffusivity: float = 1e-4) -> PDE:
 
 
 def korteweg_de_vries(dispersion: float = 0.0025) -> PDE:
-    """Korteweg and de Vries' u_t + u u_x + d u_xxx = 0 on a ring, from cos(pi x): the start of Zabusky and Kruskal."""
+    """Korteweg and de Vries' equation u_t + u u_x + d u_xxx = 0 on a ring, from cos(pi x): the start of Zabusky and Kruskal."""
     return PDE(
         Box(x=(-1, 1), t=(0, 1)),
         lambda u, u_t, u_x, u_xxx, d: u_t + u * u_x + d * u_xxx,
@@ -35,7 +35,7 @@ def korteweg_de_vries(dispersion: float = 0.0025) -> PDE:
 
 
 def schroedinger() -> PDE:
-    """Schrödinger's nonlinear i h_t + h_xx / 2 + |h|^2 h = 0 on a ring, from 2 / cosh x."""
+    """Schrödinger's nonlinear equation i h_t + h_xx / 2 + |h|^2 h = 0 on a ring, from 2 / cosh x."""
     return PDE(
         Box(x=(-5, 5), t=(0, pi / 2)),
         lambda h, h_t, h_xx: 1j * h_t + 0.5 * h_xx + abs(h) ** 2 * h,

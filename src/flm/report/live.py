@@ -65,7 +65,7 @@ def template(name: str) -> str:
 
 
 def live(solution: AbstractResult, units: Mapping[str, str] = MappingProxyType({})) -> Live:
-    """An answer as a live figure; `units` of axes by name. Of a control law, states and controls from the center."""
+    """An answer as a live figure, `units` of its axes by name; of a control law, states and controls from the center."""
     if isinstance(solution, ControlSolution):
         names, table = control_table(solution)
         return curves(table[:, 0], dict(zip(names[1:], table.T[1:], strict=True)), "t", "")
@@ -86,7 +86,7 @@ def live(solution: AbstractResult, units: Mapping[str, str] = MappingProxyType({
     outline = _outline(solution.domain)
     named |= {"outline": outline} if outline else {}
     caption = "The formula itself is in this page: what it shows is evaluated, not read off a picture."
-    note = "The answer is too large for this page: values between its samples are interpolated."
+    note = "This figure has samples of the answer: values between them are interpolated."
     return Live(json.dumps(named), note if sampled else caption, sampled)
 
 

@@ -1,9 +1,9 @@
 """What runs return and tell: a status with its sentence, progress, and the answer itself.
 
 A solver records its steps (`progress`: one event and one history for all kinds of work), and ends with a reason. `status`
-makes of the reason, the error estimate and the tolerance a word for programs and a sentence for people; nobody else
-decides what is called converged. `result` is what every answer has; `solution` is a function of named axes with its
-model, its series and its domain.
+turns the reason, the error estimate and the tolerance into a word for programs and a sentence for people; only there is it
+decided what is called converged. `result` is what every answer has; `solution` is a function of named axes with its
+model, its series and its domain, and `learned` what readings decided.
 
 Names are imported on first use: `flm.results.progress` needs nothing but Python.
 """

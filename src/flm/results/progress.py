@@ -24,8 +24,9 @@ class Progress:
         estimate: what the work lowers: a held-out residual, a training loss. NaN where there is none.
         error_estimate: the error estimate of the best answer so far. NaN where there is none yet.
         seconds: time spent since the work began.
-        share: of the work that is expected, from 0 to 1: a guess where searches stop by themselves. NaN if not known.
-        seconds_left: at the present speed. NaN if not known.
+        share: the share of the expected work that is done, from 0 to 1: a guess where a search stops by itself. NaN if not
+            known.
+        seconds_left: the time left at the present speed. NaN if not known.
         extras: what this kind of work adds, by name.
 
     Example:

@@ -83,7 +83,7 @@ class AbstractResult(ABC):
         """The answer as a figure that a notebook evaluates: sliders, derivatives, values under the pointer.
 
         Args:
-            units: of the axes, by name.
+            units: the unit of each axis, by the axis's name.
         """
         from flm.report.live import live
 

@@ -308,8 +308,9 @@ class Solution(AbstractResult):
         return xarray.Dataset(named, coords=dict(zip(self.axes, lines, strict=True)))
 
     def to_pandas(self, shape: int | tuple[int, ...] | None = None) -> Any:
-        """A `pandas.DataFrame` with one row per grid point (extra `frames`)."""
-        pandas = optional_module("pandas")
+        """A `pandas.DataFrame` with one row per grid point."""
+        import pandas
+
         lines, values = self.on_grid(shape)
         columns = dict(zip(self.axes, np.meshgrid(*lines, indexing="ij"), strict=True)) | self._by_unknown(values)
         return pandas.DataFrame({name: column.ravel() for name, column in columns.items()})

@@ -23,7 +23,7 @@ class Word(StrEnum):
     INTERRUPTED = "interrupted", "interrupted; this is the best answer so far"
     NOT_FINITE = "not finite", "not finite: the residual or its solution overflowed"
     TRIVIAL = "trivial", "trivial: the equation and all conditions are homogeneous, so zero is a solution"
-    UNDETERMINED = "undetermined", "undetermined: this answer is one of many, if there is any"
+    UNDETERMINED = "undetermined", "undetermined: this answer is one of many, if there is one at all"
     INCONSISTENT = "inconsistent", "inconsistent conditions"
     SOLVED = "solved", "solved by least squares"
     EPOCHS = "epochs", "all epochs were run"
@@ -41,17 +41,14 @@ class Word(StrEnum):
 DOUBTFUL = frozenset({Word.NOT_FINITE, Word.TRIVIAL, Word.UNDETERMINED, Word.INCONSISTENT, Word.DIVERGED})
 
 
-# What to try next, by the word.
+# What to try next, by the word, where the sentence itself does not say it.
 ADVICE = {
-    Word.SIZE: "Raise `max_columns`, or ask for a looser tolerance.",
+    Word.SIZE: "Raise the limit, `max_columns` or `num_subnets`, or ask for a looser tolerance.",
     Word.STALLED: "Ask for a looser tolerance; if the estimate is infinite, look for a front, a corner or data that disagree.",
     Word.STOPPED: "Use the answer up to that time; ask for a looser tolerance, or for a shorter time, to go further.",
     Word.INTERRUPTED: "Solve again to go on.",
     Word.NOT_FINITE: "Look for a division by zero or a root of a negative number in the equation.",
-    Word.TRIVIAL: "Give a source, or a condition that is not zero.",
-    Word.UNDETERMINED: "Add the conditions that are missing.",
     Word.INCONSISTENT: "Leave out or correct the conditions that contradict each other.",
-    Word.DIVERGED: "Lower the learning rate.",
 }
 
 
@@ -75,7 +72,7 @@ class Status(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """What to try next; empty after success."""
+        """What to try next; empty after success, and where the sentence says it."""
         return ADVICE.get(self.word, "")
 
 

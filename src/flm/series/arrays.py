@@ -56,7 +56,7 @@ def as_numbers(name: str, *values: npt.ArrayLike) -> tuple[ModuleType, tuple[Num
 
 
 def as_floats(name: str, value: npt.ArrayLike, ndim: tuple[int, ...], *, may_be_complex: bool = False) -> Array:
-    """That argument as a JAX array of floats in its own precision."""
+    """The argument `name` as a JAX array of floats in its own precision."""
     _, (array,) = as_numbers(name, value)
     if np.iscomplexobj(array) and not may_be_complex:
         raise InputError(f"`{name}` must be real; got {array.dtype}.")
@@ -68,7 +68,7 @@ def as_floats(name: str, value: npt.ArrayLike, ndim: tuple[int, ...], *, may_be_
 
 
 def as_box(box: npt.ArrayLike, m: int, name: str) -> np.ndarray:
-    """Bounds (m, 2) from that argument."""
+    """Bounds (m, 2) from the argument `name`."""
     try:
         bounds = np.asarray(box, float)
     except (TypeError, ValueError):

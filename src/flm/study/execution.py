@@ -25,7 +25,7 @@ Result = tuple[Definition, str, Record]  # a run, its status, and what it measur
 
 @dataclass
 class Counts:
-    """How many runs there are, and how they are.
+    """How many runs there are, and in which state.
 
     Attributes:
         total: all of them.
@@ -50,7 +50,7 @@ class Counts:
 
     @property
     def event(self) -> Progress:
-        """The same for a listener."""
+        """The counts as an event for a listener."""
         share = (self.done + self.failed) / self.total if self.total else 1.0
         extras = {"done": self.done, "failed": self.failed, "running": self.running, "of": self.total}
         return Progress("runs", seconds=self.seconds, share=share, seconds_left=self.seconds_left, extras=extras)

@@ -32,7 +32,7 @@ def run_one(definition: Definition) -> tuple[str, Record]:
         outcome = dict(named_object(definition["runner"])(definition))
         status = outcome.pop("status", DONE)
         if status not in (DONE, DIVERGED, FAILED):
-            raise InputError(f"`status` must be of {DONE}, {DIVERGED}, {FAILED}; got {status!r}.")
+            raise InputError(f"`status` must be one of {DONE}, {DIVERGED}, {FAILED}; got {status!r}.")
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno})"

@@ -39,7 +39,7 @@ class Checkpoint:
 
 
 def fingerprint(programs: Iterable[ClosedJaxpr], constants: Iterable[Leaf], numbers: Iterable[int]) -> str:
-    """A digest of compiled-to-be programs (jaxprs with their constants), arrays and numbers."""
+    """A digest of traced programs (jaxprs with their constants), arrays and numbers."""
     digest = hashlib.sha256()
 
     def add(arrays: Iterable[Leaf]) -> None:

@@ -156,7 +156,7 @@ def test_readings_without_anything_to_learn_leave_the_answer_and_are_compared_wi
     solution = flm.solve(with_readings, tol=1e-8)
     np.testing.assert_allclose(solution(x=0.3), flm.solve(plain, tol=1e-8)(x=0.3), rtol=1e-12)
     assert solution.converged
-    assert "the readings scatter about it by" in solution.status.sentence
+    assert "the readings scatter about the solution by" in solution.status.sentence
 
 
 def test_readings_may_stand_for_a_condition():
@@ -332,7 +332,7 @@ def test_a_function_in_a_file(tmp_path):
             lambda: flm.PDE(STRIP, lambda u_t, a_t: u_t - a_t, parameters={"a": flm.Learn(1.0, axes="x")}),
             "the argument 'a_t' of `equation` must be one of",
         ),
-        (lambda: flm.solve(bar(measured(0)), method="waves"), "solved by pieces"),
+        (lambda: flm.solve(bar(measured(0)), method="waves"), "only where pieces solve the problem"),
         (
             lambda: flm.train(bar(measured(0)), flm.FLM(UNIT, 2, key=0), None, 1, points={"equation": 8}),
             "`parameters` with functions",

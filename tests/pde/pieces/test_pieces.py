@@ -203,9 +203,9 @@ def test_the_answer_is_a_function_and_a_series_for_each_piece():
 
 
 def test_methods_that_went_name_their_successor():
-    with pytest.raises(ValueError, match=r"^`method` 'windows' is now 'pieces'"):
+    with pytest.raises(ValueError, match=r"^`method` must be 'pieces', which has replaced it; got 'windows'"):
         flm.solve(SMOOTH, method="windows")
-    with pytest.raises(ValueError, match="pieces serve boxes of up to three axes"):
+    with pytest.raises(ValueError, match="Pieces solve problems of up to three axes"):
         flm.solve(flm.problems.poisson(), method="pieces", num_subnets=4)
 
 

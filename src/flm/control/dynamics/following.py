@@ -61,7 +61,7 @@ class Followed:
         return x / x.sum(axis=-1, keepdims=True)
 
     def costates(self) -> tuple[np.ndarray, np.ndarray]:
-        """∫ |p|² dt and |p(0)|² for each start, (P,) each: what a penalty on the dynamics pays with."""
+        """∫ |p|² dt and |p(0)|² for each start, (P,) each: the bias of a penalty method follows from them."""
         found = [adjoint(run) for run in self.chunks]
         along = [np.einsum("epq,epqd->p", run.weights, p.stages**2) for run, p in zip(self.chunks, found, strict=True)]
         return np.concatenate(along) * self.duration, np.concatenate([(p.initial**2).sum(axis=1) for p in found])

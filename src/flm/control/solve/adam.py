@@ -34,9 +34,9 @@ class Adam:
     """Settings of Adam.
 
     Args:
-        epochs: How many.
-        learning_rate: At the start; it falls to zero along a cosine.
-        betas: Of Adam.
+        epochs: How many epochs.
+        learning_rate: The rate at the start; it falls to zero along a cosine.
+        betas: Adam's two momenta.
         steps: Runge–Kutta steps of a trajectory.
         num_starts: Random training starts of a family.
 

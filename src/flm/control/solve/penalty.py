@@ -42,10 +42,10 @@ class Penalty:
         control_subnets: Sub-networks of the control's FLM; `num_subnets` of `solve` when None.
         mu_dynamics: μ₁.
         mu_initial: μ₂.
-        epochs: Of Adam.
-        learning_rate: Of Adam.
-        betas: Of Adam.
-        nodes: Of the trapezoidal rule.
+        epochs: How many epochs of Adam.
+        learning_rate: Adam's rate.
+        betas: Adam's two momenta.
+        nodes: How many nodes the trapezoidal rule has.
         num_starts: Random training starts of a family.
         polish: Iterations of BFGS after Adam, for at most 400 parameters.
 

@@ -75,7 +75,7 @@ def _law(level: Level) -> ControlLaw:
 
 @dataclass(frozen=True, eq=False)
 class _FamilyFit:
-    """Fits of laws to training starts, judged on held-out ones, which may lose `tol` by the number of time frequencies."""
+    """Fits of laws to training starts, judged on held-out ones, to which few time frequencies may cost `tol`."""
 
     search: Search
     judge: Ladder
@@ -83,12 +83,12 @@ class _FamilyFit:
 
     @property
     def losses(self) -> dict[int, float]:
-        """What the held-out starts lose by number of time frequencies."""
+        """The relative cost that the held-out starts lose with so many time frequencies."""
         return {level.count: float((level.excess / cost_scale(level.cost)).max()) for level in self.judge.levels}
 
     @property
     def enough(self) -> int:
-        """The smallest number of time frequencies that loses no more than it may."""
+        """The smallest number of time frequencies that costs no more than `tol`."""
         return next((count for count, loss in self.losses.items() if loss <= self.tol), self.judge.levels[-1].count)
 
     def to_tolerance(self) -> Ending:

@@ -118,7 +118,7 @@ class Imputation:
         Args:
             columns: which columns, positions or names; the first four with holes by default.
             rows: which rows; all by default.
-            level: of the intervals.
+            level: the level of the intervals.
         """
         from flm.report.figures.data import plot_imputation
 

@@ -49,7 +49,7 @@ class AbstractMethod(ABC):
     @classmethod
     @abstractmethod
     def learn(cls, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Self:
-        """From a table."""
+        """The model learned from a table."""
 
     @abstractmethod
     def fill(self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Filled:
@@ -161,7 +161,7 @@ class Dense(AbstractMethod):
 
 
 def _generator(seed: int) -> np.random.Generator:
-    """A stream of its own: a user who hides values with the same seed must not have hidden ours."""
+    """Random numbers of our own stream: a user who hides values with the same seed must not hide the same ones."""
     return np.random.default_rng([seed, 20240607])
 
 

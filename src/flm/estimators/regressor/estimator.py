@@ -32,7 +32,7 @@ Chunks = Iterable[tuple[Table, ...]]  # (X, y) or (X, y, sample_weight)
 
 @dataclass(frozen=True, eq=False)
 class RegressorState:
-    """What the rows so far have taught."""
+    """What was learned from the rows so far."""
 
     design: Design  # what the first rows fixed
     data: Compressed  # all that is kept of the rows

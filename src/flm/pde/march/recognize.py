@@ -2,7 +2,7 @@
 
 Slopes of the residuals at random points and states say everything: the matrix of the highest time derivatives must not depend
 on the state; a derivative whose slopes are the same everywhere belongs to L, and N is the residual without it. An unknown
-without a time derivative is one of two things: it follows from a constraint (a stream function), or it keeps one (a
+without a time derivative is one of two things: it follows from a constraint (a stream function), or it enforces one (a
 pressure that enters by its gradient alone).
 """
 

@@ -69,7 +69,7 @@ class Step(NamedTuple):
 
 @dataclass
 class Trajectory:
-    """Windows from the start to wherever the run came, and why it stopped there; no reason at the end of time."""
+    """Windows from the start to wherever the run came, and why it stopped there; no reason where it came to the end."""
 
     windows: list[Window] = field(default_factory=list)
     until: float = -np.inf
@@ -186,7 +186,9 @@ class Run:
             if wanted:
                 space = dynamics.space.doubled(wanted)
                 if max(space.intervals) > MOST[space.num_axes] or found.work > self.most_work:
-                    found.reason = f"{max(dynamics.space.intervals):,} intervals along an axis do not resolve it"
+                    found.reason = (
+                        f"{max(dynamics.space.intervals):,} intervals along an axis do not resolve the answer"
+                    )
                     return found
                 states = space.padded(states, dynamics.space)
                 dynamics = Dynamics(self.evolution, space)
@@ -202,7 +204,9 @@ class Run:
         if self.found.work <= self.most_work:
             return f"windows of {h:.1e} are still too long"
         rough = start.left_out > SHARE * self.tol
-        return "the work is too much" + (f"; the start is resolved to {start.left_out:.1e} only" if rough else "")
+        return "the limit of work was reached" + (
+            f"; the start is resolved to {start.left_out:.1e} only" if rough else ""
+        )
 
     def _step(self, dynamics: Dynamics, states: np.ndarray, t: float, h: float) -> Step | None:
         """One window by sweeps; None where they do not contract."""

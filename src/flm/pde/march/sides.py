@@ -19,7 +19,7 @@ SAME = 1e-9  # slopes that differ by less than this share are equal
 
 
 class Unfit(Exception):
-    """What of a problem the march cannot serve, as a sentence."""
+    """Why the march cannot solve a problem, as a sentence."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def _sides_of(problem: PDE, block: Block, space: tuple[int, ...]) -> list[Side]:
         axis = next((a for a in place.pinned if a in space), None)
         if len(place.pinned) != 1 or axis is None or place.keep is not None or place.pinned[axis] not in bounds[axis]:
             raise Unfit(
-                f"the condition on {block.name} must hold on a whole face of space: inside and at other times than the start "
-                "nothing may be asked"
+                f"the condition on {block.name} must hold on a whole face of space, neither inside nor at a time "
+                "other than the start"
             )
         points = problem.domain.interior(PROBES, seed=3, warp=False)
         points[:, axis] = place.pinned[axis]

@@ -25,7 +25,7 @@ DROPPED = 1e-3  # of the tolerance: coefficients below this share are left out, 
 
 
 def solve_by_march(problem: PDE, tol: float, progress: Listener) -> Solution:
-    """The problem marched, whatever comes of it; what does not fit is refused in one sentence."""
+    """The answer of the march, however it ends; a problem that does not fit is refused in one sentence."""
     try:
         return _answer(_fitting(problem), tol, WORK, progress)
     except Unfit as reason:
@@ -33,7 +33,7 @@ def solve_by_march(problem: PDE, tol: float, progress: Listener) -> Solution:
 
 
 def try_march(problem: PDE, tol: float, progress: Listener) -> Solution | None:
-    """The problem marched where it fits and its start is resolved; None where slabs of pieces should serve."""
+    """The answer of the march where the problem fits and its start is resolved; None where it is left to slabs of pieces."""
     try:
         evolution = _fitting(problem)
         if resolve_start(evolution, 32, tol).left_out > SHARE * tol:
@@ -90,7 +90,7 @@ def _answer(evolution: Evolution, tol: float, most_work: float, progress: Listen
 
 
 class Verdict(NamedTuple):
-    """How a march ended, its estimate, and where it stopped before the end, how far it can be trusted."""
+    """How a march ended, its estimate and, where it stopped before the end, how far it can be trusted."""
 
     ending: Ending
     error_estimate: float

@@ -1,7 +1,7 @@
 """The evolution in coefficients: the symbol of L for every wave, diagonalized, and N by transforms.
 
 For the states c of one wave, c' = Λc + Bq + N with the unknowns q that have no time derivative. Where q follows from a constraint
-Eq + Cc = 0 it is q = Qc, Q = −E⁺C. Where it is a pressure that keeps a constraint Cc = 0 it is q = R (Λc + N), R = −(CB)⁺C,
+Eq + Cc = 0 it is q = Qc, Q = −E⁺C. Where it is a pressure that enforces Cc = 0 it is q = R (Λc + N), R = −(CB)⁺C,
 and P = I + BR projects: c' = P (Λ + BQ) c + PN in both cases. Blocks whose eigenvectors are nearly parallel are left to N.
 """
 
@@ -77,7 +77,7 @@ class Dynamics:
             raise Unfit("a pressure must enter by its gradient alone, with constant factors")
         kept = _product(known, gradient)
         if not kept.any():
-            raise Unfit("the pressure's gradient must be what keeps the constraint")
+            raise Unfit("the pressure's gradient must be what enforces the constraint")
         self._pressure = -_product(_inverse(kept), known)
         self._away = _product(gradient, self._pressure)
 

@@ -119,7 +119,7 @@ class Adaptation:
         return answer if answer.settled or not helped else continue_system(system)
 
     def ladder(self, marches: bool = False) -> bool:
-        """One piece, growing; whether it met the tolerance. Where slabs can follow it is given up early."""
+        """One piece, growing; whether it met the tolerance. Where slabs can follow, it is given up early."""
         hasty = marches and self.num_axes == 3
         tree, before, clash = self.whole, None, []
         tail, lost = np.inf, 0
@@ -160,7 +160,7 @@ class Adaptation:
         return num_columns(functions, self.whole) <= self.max_columns
 
     def _contradicts(self, misfits: list[float], tail: float) -> bool:
-        """Whether more functions leave the residual as it is where there are conditions to spare.
+        """Whether more functions do not lower the residual, where there are more conditions than the equations take.
 
         A small contradiction shows once the answer is resolved far beyond it.
         """
@@ -199,7 +199,7 @@ class Adaptation:
         return bar <= self.tol
 
     def note(self, stage: str, answer: Answer, bar: float, tail: float) -> None:
-        """Tell a step."""
+        """Record a step."""
         self.record.step(
             stage, columns=answer.num_columns, estimate=tail, error_estimate=bar, pieces=answer.tree.num_leaves
         )

@@ -28,7 +28,7 @@ class Corners:
     """The singular places of a tree.
 
     Args:
-        suspects: points where coefficients, conditions or sides meet, (S, m): once is enough there.
+        suspects: points where coefficients, conditions or sides meet, (S, m): one level that shows it is enough there.
         singular: points that are known to be singular.
     """
 

@@ -177,7 +177,7 @@ class Parameters:
         return FieldResidual(residual, self.fields) if self.fields else residual
 
     def elsewhere(self) -> np.ndarray:
-        """Admissible values that no equation is likely to be special at, (Q,)."""
+        """Admissible values at which no equation is likely to be special, (Q,)."""
         away = self.start.copy()
         firsts = {field.columns.start for field in self.fields}
         for q in (q for q in self.learned if q in firsts or q < self.num_numbers):

@@ -74,7 +74,7 @@ class ParameterSearch:
         return Weights(sigma, np.asarray(block_diag(np.eye(numbers), *blocks)), prior, strengths)
 
     def _reweighted(self, misfit: Misfit) -> Weights:
-        """The noise that nobody said, from what is left of the readings; the priors under which they are most probable."""
+        """The noise where it was not given, from the readings' misfit; the priors under which the readings are most probable."""
         weights = misfit.weights
         sigma, used = weights.sigma.copy(), float(self.num_learned - np.sum(self._whitened(misfit)))
         first, freedom = 0, max(len(sigma) - used, 1.0) / len(sigma)
@@ -206,7 +206,7 @@ class ParameterSearch:
         elif not self.settled:
             ending, bar = Ending(Word.STALLED, "stalled: no better parameters are found near these"), np.inf
         elif given and len(misfit.point.misfit) > 3 and scatter > WORSE and bar < np.inf:
-            note = f"the readings scatter about it by {scatter:.2g} of their standard deviations"
+            note = f"the readings scatter about the solution by {scatter:.2g} times their standard deviation"
             ending = replace(ending, note="; ".join(filter(None, (ending.note, note))))
         if bar == np.inf:
             covariance = np.full_like(covariance, np.inf)

@@ -49,7 +49,7 @@ class AbstractSlabs(ABC):
         """The same slab and cuts with more functions, after another such slab; None where it does not settle."""
 
     def rough(self, slab: Answer, local: float) -> float:
-        """What the slab leaves unresolved that a second march leaves too."""
+        """What the slab leaves unresolved and the second march does not show."""
         return 0.0
 
     def with_more(self, slab: Answer) -> Functions:

@@ -49,14 +49,14 @@ class Answer:
 
     @property
     def finite(self) -> bool:
-        """Whether all coefficients are numbers whose squares are numbers too."""
+        """Whether all coefficients and their squares are finite."""
         return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.sizes).all())
 
     def tails(self, orders: Orders | None = None) -> np.ndarray:
         """The last two coefficients along each axis relative to the unknown's size, worst unknown, (L, m).
 
-        Unknowns that take no condition along any axis (of `orders`), such as a pressure, are left out: they follow the
-        others.
+        Unknowns that take no condition along any axis (of `orders`), such as a pressure, are left out: the others determine
+        them.
         """
         found = np.zeros((self.tree.num_leaves, self.tree.num_axes))
         sizes = scale(self.sizes)
@@ -138,7 +138,7 @@ def scale(sizes: np.ndarray) -> np.ndarray:
 
 
 def followers(orders: Orders) -> list[int]:
-    """Unknowns that take no condition along any axis, such as a pressure: they follow the others."""
+    """Unknowns that take no condition along any axis, such as a pressure: the others determine them."""
     if len(orders) == 1:
         return []
     return [k for k, row in enumerate(orders) if not any(row)]

@@ -174,7 +174,7 @@ class OrdinarySlabs(AbstractSlabs):
         return self._answer(NODES + MORE, span, found)
 
     def rough(self, slab: Answer, local: float) -> float:
-        """What rounding has grown to, against the unknowns' sizes: slabs and marches share the way in which it grows."""
+        """How large rounding errors have grown, relative to the unknowns: two marches do not show it, since both grow alike."""
         if not self.states:
             return 0.0
         size = scale(self._running)

@@ -1,4 +1,4 @@
-"""Where something is asked of the pieces: conditions, values to begin with, and residuals at points."""
+"""Where something must hold on the pieces: conditions, initial values, and residuals at points."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The answer as a function of the parameters, on fixed pieces: what readings see of it, and how that changes with them.
 
 The equation and the conditions hold as they do without readings: for given parameters p the square rows F(u, p) = 0 determine u
-by elimination, and so do they its derivatives, by one more right-hand side for each parameter: F_u u_p = -F_p. Slabs hand
-on u and u_p alike.
+by elimination, and its derivatives by one more right-hand side for each parameter: F_u u_p = -F_p. Slabs hand on both u and
+u_p.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Readings:
     residual: AnyResidual  # what was measured, as a function of the answer and the parameters
     points: np.ndarray  # where, (P, m)
     values: np.ndarray  # (P,)
-    sigma: np.ndarray | None  # standard deviations, (P,); None where nobody said
+    sigma: np.ndarray | None  # standard deviations, (P,); None where it was not given
 
     @classmethod
     def of(cls, problem: PDE, setup: Setup) -> list[Readings]:

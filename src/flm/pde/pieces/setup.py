@@ -83,7 +83,7 @@ class Setup:
 
 
 def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
-    """Whether the pieces can solve this problem: few axes, no region in time or with readings, and room for the smallest piece.
+    """Whether the pieces can solve this problem: few axes, no waves or readings on a region, and room for the smallest piece.
 
     Readings do not stand for conditions that are missing: such problems are for one series by least squares.
     """
@@ -173,7 +173,7 @@ def set_up(problem: PDE) -> Setup:
 
 
 def _set_up_region(problem: PDE) -> Setup:
-    """A boundary with c conditions on average offers 2 c along each axis, one at each end.
+    """The setup of a region, whose boundary with c conditions on average offers 2 c along each axis, c at each end.
 
     A region times time is the region, with conditions around it and places where time begins.
     """

@@ -122,7 +122,7 @@ class Cell:
 
     @property
     def is_cut(self) -> bool:
-        """Whether least squares over the part inside must stand for a square count of rows."""
+        """Whether rows of the part inside are a least-squares problem, instead of as many as columns."""
         return self.kind == "cut"
 
     def reaches(self, points: np.ndarray) -> np.ndarray:

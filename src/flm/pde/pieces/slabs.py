@@ -121,7 +121,7 @@ class SpaceSlabs(AbstractSlabs):
         return answer if answer.finite and answer.settled else None
 
     def rough(self, slab: Answer, local: float) -> float:
-        """What pieces leave that do not resolve their start: a kink or a jump, which a second march shares."""
+        """What pieces leave that do not resolve their start, a kink or a jump: the second march leaves it too."""
         tails = slab.tails()[:, 0]
         unresolved = (tails > 10 * local) & (slab.tree.shares < SMALL)
         return float(np.linalg.norm((tails * importance(slab.tree.shares, self._duration(slab.tree)))[unresolved]))

@@ -37,8 +37,8 @@ def solve_in_pieces(
 ) -> Solution:
     """One piece by a short ladder; then slabs in time where the problem marches, or a tree of pieces.
 
-    Without `max_columns` all pieces may have what half of the free memory holds. Where one piece is not enough another method is
-    asked `between`; it gives None where it does not serve.
+    Without `max_columns` all pieces may have what half of the free memory holds. Where one piece is not enough, `between` may
+    give the answer of another method, or None.
     """
     began = time.perf_counter()
     turned = _time_last(problem)
@@ -150,7 +150,7 @@ def _over_region(setup: Setup, tol: float, max_columns: int, record: Record) -> 
 
 
 def _marching(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record) -> Marching | Planes | None:
-    """The march that serves a problem, if it is one: in time alone, over a line, or over a plane."""
+    """The march that fits a problem: in time alone, over a line, or over a plane; None where none does."""
     if not can_march(setup, problem.axes):
         return None
     if len(problem.axes) == 1:
@@ -187,7 +187,7 @@ def _concluded(search: Adaptation, problem: PDE, tol: float, marches: bool) -> P
 
 
 def _doubt(search: Adaptation, least: float) -> Pieces | None:
-    """An answer that is one of many, or none at all."""
+    """How a search ends whose answer is one of many or satisfies nothing; None where neither is so."""
     if search.found.answer is None:
         return None
     if search.contradiction:

@@ -194,7 +194,7 @@ class Growth:
             search.ending = Ending(
                 Word.UNDETERMINED,
                 f"undetermined: something other than zero satisfies the problem without its right-hand sides to {left:.0e}, "
-                "so this answer is one of many, if there is any",
+                "so this answer is one of many, if there is one at all",
                 "add the conditions that are missing",
             )
 

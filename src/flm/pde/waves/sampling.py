@@ -1,7 +1,7 @@
 """Where a problem's equations are enforced and where they are checked.
 
-Training points are arcsine-warped Sobol points, three rows per column, the inside four times as dense as a face.
-Held-out points are plain Sobol points with another seed; nothing is ever fitted to them.
+Training points are well-spread points, denser towards the ends of each axis (`domains/sequences`): three rows per column, four
+times as many inside as on a face. Held-out points are not denser anywhere and have another seed; nothing is fitted to them.
 """
 
 from __future__ import annotations

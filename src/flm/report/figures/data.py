@@ -120,7 +120,7 @@ def plot_imputation(
         imputation: what `FLMImputer.impute` returned.
         columns: which columns, positions or names; the first four with holes by default.
         rows: which rows; all by default.
-        level: of the intervals.
+        level: the level of the intervals.
     """
     values, std = _numbers(imputation.values), _numbers(imputation.std)
     named = getattr(imputation.values, "columns", None)

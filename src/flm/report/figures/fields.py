@@ -113,7 +113,7 @@ def draw_spectrum(panel: Axes, found: object) -> None:
 
 
 def labeled_series(found: object) -> list[tuple[str, AbstractSeries]]:
-    """Every series with one output inside a solution, a model, an estimator or a series; none where it is no series.
+    """Every series with one output inside a solution, a model, an estimator or a series; empty where there is none.
 
     The labels of a solution name the unknown, and the piece where there are several, of which the first few are taken.
     """

@@ -60,7 +60,7 @@ def solution_page(solution: Solution, request: Request, errors: Errors | None = 
 def _terms(solution: Solution) -> list[Item]:
     found = labeled_series(solution)
     if not found:
-        return [Text("This is not a plain Fourier series; flm.distill makes one of it.")]
+        return [Text("This answer is not a plain Fourier series; flm.distill finds one that is near it.")]
     headers = _term_headers(solution.axes)
     items: list[Item] = []
     size = float(np.nanmax(np.abs(solution.on_grid(21)[1])))

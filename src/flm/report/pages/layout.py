@@ -85,7 +85,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A report: a title, a sentence, key figures as (name, value) and sections; a failure has a tone of its own."""
+    """A report: a title, a sentence, key figures as (name, value) and sections, in the tone of a success or of a failure."""
 
     title: str
     summary: str = ""
