@@ -4,7 +4,7 @@ import pytest
 import flm
 from flm.domains import Box
 from flm.domains.base import parse_where
-from flm.domains.sequences import PRIMES, halton, split, unit_points
+from flm.domains.sequences import MAX_DIMENSION, sobol, split, unit_points
 
 
 def test_box_is_a_value():
@@ -204,18 +204,24 @@ def test_product_of_boxes_is_a_box():
         Box(x=(0, 1)) * Box(x=(0, 2))
 
 
-def test_halton_is_scipys_and_scrambling_keeps_its_balance():
+def test_sobol_is_scipys_and_scrambling_keeps_its_balance():
+    import warnings
+
     from scipy.stats import qmc
 
-    expected = qmc.Halton(len(PRIMES), scramble=False).random(777)
-    np.testing.assert_allclose(halton(777, len(PRIMES), seed=None), expected, rtol=1e-14)
-    points = halton(32 * 27, 6, seed=3)
-    assert not np.any(points == halton(32 * 27, 6, seed=4))
-    assert np.all((points > 0) & (points < 1))
-    # one point in each elementary box of the first two coordinates: 2^5 × 3^3
-    assert len(np.unique((points[:, :2] * [32, 27]).astype(int), axis=0)) == 32 * 27
-    with pytest.raises(ValueError, match="`dimension` must be between 1 and 16; got 17"):
-        halton(4, 17, seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = qmc.Sobol(MAX_DIMENSION, scramble=False).random(777)
+    np.testing.assert_array_equal(sobol(777, MAX_DIMENSION, seed=None) - 2.0**-31, expected)
+    points = sobol(1024, 6, seed=3)
+    assert not np.array_equal(points, sobol(1024, 6, seed=4))
+    for j in range(6):
+        # one point in each of 1024 slices of every axis
+        assert len(np.unique((points[:, j] * 1024).astype(int))) == 1024
+    # and one in each elementary box of the first two: 2^5 × 2^5
+    assert len(np.unique((points[:, :2] * 32).astype(int), axis=0)) == 1024
+    with pytest.raises(ValueError, match="`dimension` must be between 1 and 13; got 14"):
+        sobol(4, 14, seed=0)
 
 
 def test_sequences():

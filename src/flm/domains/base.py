@@ -93,7 +93,7 @@ class AbstractDomain(ABC):
         return jax.pure_callback(inside, shape, jax.lax.stop_gradient(points), vmap_method="expand_dims")
 
     def interior(self, n: int, *, seed: int, warp: bool = True) -> np.ndarray:
-        """`n` points strictly inside, (n, m): scrambled Halton points over the bounds, those outside rejected.
+        """`n` points strictly inside, (n, m): scrambled Sobol points over the bounds, those outside rejected.
 
         With `warp` they are denser towards the faces of the bounding box (arcsine density), as least squares wants it.
         """

@@ -12,7 +12,7 @@ from flm.domains.box import Box, NotHeld
 from flm.domains.curve import compile_rows
 from flm.domains.piece import Patch, Piece, check_arguments
 from flm.domains.polygon import outline
-from flm.domains.sequences import halton
+from flm.domains.sequences import sobol
 from flm.language.expressions import Expression, compile_expression
 from flm.wording import InputError, InputTypeError
 
@@ -189,7 +189,7 @@ class Region(AbstractDomain):
         shell = float(self.width.max()) / 128.0
         found, tried = np.zeros((0, m)), 0
         for block in range(64):
-            points = self.bounds[:, 0] + self.width * halton(2**16, m, seed=block)
+            points = self.bounds[:, 0] + self.width * sobol(2**16, m, seed=block)
             value, gradient = self._raw(points)
             near = np.abs(value) < shell * np.linalg.norm(gradient, axis=0)
             found, tried = np.concatenate([found, points[near]]), tried + len(points)

@@ -85,7 +85,7 @@ class Piece:
         """`n` points on the piece and the outward unit normals there, both (n, m); a single point whatever `n`.
 
         Curves are sampled evenly by arc length, straight sides by Chebyshev points (with `warp`), spheres by a Fibonacci
-        lattice, faces by Halton points. The same seed gives the same free coordinates on opposite faces of a box.
+        lattice, faces by Sobol points. The same seed gives the same free coordinates on opposite faces of a box.
         """
         if n < 1:
             raise InputError(f"`n` must be at least 1; got {n}.")

@@ -2,9 +2,13 @@
 
 - one coordinate: an even grid, (i + δ)/n, whose offset δ depends on the seed;
 - two coordinates of a closed surface: the Fibonacci lattice ((i + δ)/n, frac(i φ + δ'));
-- otherwise scrambled Halton points.
+- otherwise scrambled Sobol points.
 
 Coordinates that have ends can be *warped*: s → sin²(πs/2), the arcsine density of Chebyshev points.
+
+Sobol points are our own, because importing scipy.stats takes a second. Direction numbers: S. Joe and F. Y. Kuo, "Constructing
+Sobol sequences with better two-dimensional projections", SIAM J. Sci. Comput. 30 (2008). Scrambling: a random lower
+triangular matrix over GF(2) and a digital shift (Matoušek, 1998).
 """
 
 from collections.abc import Sequence
@@ -13,7 +17,6 @@ import numpy as np
 
 from flm.wording import InputError
 
-PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)  # bases, one for each coordinate
 _GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -32,7 +35,7 @@ def unit_points(n: int, ends: Sequence[bool], *, seed: int, warp: bool) -> np.nd
         index = np.arange(n)
         unit = np.stack([(index + _offset(seed)) / max(n, 1), (index * _GOLDEN + _offset(seed + 1)) % 1.0], axis=1)
     else:
-        unit = halton(n, dimension, seed=seed)
+        unit = sobol(n, dimension, seed=seed)
     if warp and any(ends):
         columns = np.flatnonzero(ends)
         unit[:, columns] = np.sin(0.5 * np.pi * unit[:, columns]) ** 2
@@ -55,22 +58,67 @@ def split(n: int, weights: Sequence[float]) -> list[int]:
     return counts.tolist()
 
 
-def halton(n: int, dimension: int, *, seed: int | None) -> np.ndarray:
-    """The first `n` points of a Halton sequence, (n, dimension): coordinate j of point i is i's digits to base p_j, mirrored.
+BITS = 30
 
-    `seed` permutes the digits at random, one permutation for each base and place (A. B. Owen, "A randomized Halton algorithm
-    in R", arXiv:1706.02808), and shifts the points by less than a last digit; None leaves the sequence as it is. It is our
-    own because importing scipy.stats takes a second.
+# For coordinates 2, 3, …: the primitive polynomial's inner coefficients as a number, then its initial m_1 … m_s.
+_POLYNOMIALS = (
+    (0, (1,)),
+    (1, (1, 3)),
+    (1, (1, 3, 1)),
+    (2, (1, 1, 1)),
+    (1, (1, 1, 3, 3)),
+    (4, (1, 3, 5, 13)),
+    (2, (1, 1, 5, 5, 17)),
+    (4, (1, 1, 5, 5, 5)),
+    (7, (1, 1, 7, 11, 19)),
+    (11, (1, 1, 5, 1, 1)),
+    (13, (1, 1, 1, 3, 11)),
+    (14, (1, 3, 5, 5, 31)),
+)
+MAX_DIMENSION = len(_POLYNOMIALS) + 1
+
+
+def sobol(n: int, dimension: int, *, seed: int | None) -> np.ndarray:
+    """The first `n` points (at most 2^30) of a Sobol sequence, (n, dimension), strictly inside the unit cube.
+
+    `seed` is that of the scrambling; None leaves the sequence as it is.
     """
-    if not 1 <= dimension <= len(PRIMES):
-        raise InputError(f"`dimension` must be between 1 and {len(PRIMES)}; got {dimension}.")
-    rng = np.random.default_rng(seed)
-    unit = np.zeros((n, dimension))
-    for column, prime in enumerate(PRIMES[:dimension]):
-        index, place = np.arange(n), 1.0
-        while index.any():
-            index, digits = np.divmod(index, prime)
-            place /= prime
-            unit[:, column] += place * (digits if seed is None else rng.permutation(prime)[digits])
-        unit[:, column] += 0.0 if seed is None else place * rng.uniform(0.0, 1.0 - 1e-9)
-    return unit
+    if not 1 <= dimension <= MAX_DIMENSION:
+        raise InputError(f"`dimension` must be between 1 and {MAX_DIMENSION}; got {dimension}.")
+    directions = np.array([_directions(j) for j in range(dimension)], np.int64)  # (d, BITS)
+    shift = np.zeros(dimension, np.int64)
+    if seed is not None:
+        rng = np.random.default_rng(seed)
+        directions = _scramble(directions, rng)
+        shift = rng.integers(0, 2**BITS, dimension)
+    index = np.arange(n, dtype=np.int64)
+    gray = index ^ (index >> 1)
+    digits = np.tile(shift, (n, 1))
+    for bit in range(max(1, int(n).bit_length())):
+        digits ^= ((gray >> bit) & 1)[:, None] * directions[:, bit]
+    return (digits + 0.5) / 2.0**BITS
+
+
+def _directions(coordinate: int) -> list[int]:
+    """v_1 … v_30 of one coordinate as integers below 2^30: v_k = m_k 2^(30 − k)."""
+    if coordinate == 0:
+        return [1 << (BITS - 1 - k) for k in range(BITS)]
+    inner, start = _POLYNOMIALS[coordinate - 1]
+    s, v = len(start), [m << (BITS - 1 - k) for k, m in enumerate(start)]
+    for k in range(s, BITS):
+        # m_k = 2 a_1 m_{k−1} ⊕ … ⊕ 2^s m_{k−s} ⊕ m_{k−s}
+        new = v[k - s] ^ (v[k - s] >> s)
+        for j in range(1, s):
+            if (inner >> (s - 1 - j)) & 1:
+                new ^= v[k - j]
+        v.append(new)
+    return v
+
+
+def _scramble(directions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Each coordinate's digits multiplied by a random lower triangular matrix with ones on the diagonal."""
+    places = BITS - 1 - np.arange(BITS)  # digit 0 is the most significant
+    digits = (directions[:, :, None] >> places) & 1  # (d, BITS, digit)
+    lower = np.tril(rng.integers(0, 2, (len(directions), BITS, BITS)), -1) + np.eye(BITS, dtype=np.int64)
+    mixed = np.einsum("dij,dkj->dki", lower, digits) & 1
+    return (mixed << places).sum(axis=2)

@@ -10,6 +10,7 @@ import ast
 import inspect
 import math
 import operator
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from flm.wording import InputError, did_you_mean
 if TYPE_CHECKING:
     from flm.language.arguments import Value
 
-MAX_LENGTH, MAX_NODES, MAX_DEPTH, MAX_EXPONENT = 4000, 600, 60, 64
+MAX_LENGTH, MAX_NODES, MAX_DEPTH, MAX_EXPONENT = 20_000, 3000, 60, 64
 
 # name -> (name in jax.numpy, least and largest number of arguments)
 FUNCTIONS = {
@@ -125,6 +126,18 @@ def compile_expression(text: str, *, declared: Iterable[str] = (), offset: int =
         raise ExpressionError("an expression is missing", offset + 1)
     if "#" in flat:
         raise ExpressionError("'#' has no meaning in an expression", offset + flat.index("#") + 1)
+    if prime := re.search(r"(\w+)('+)", flat):
+        name, order = prime[1], len(prime[2])
+        raise ExpressionError(
+            f"a derivative is written with the axis, {name}_{'t' * order} or {name}_{'x' * order} for {prime[0]}",
+            offset + prime.start() + 1,
+        )
+    if product := re.search(r"(?<![\w.])(\d+(?:\.\d*)?)(?=[A-Za-df-z(]|e(?![-+\d]))", flat):
+        rest = re.match(r"\w+|\(", flat[product.end() :])
+        raise ExpressionError(
+            f"a product needs its *: write {product[1]} * {rest[0] if rest else ''}", offset + product.start() + 1
+        )
+    flat = flat.replace("^", "**")
     try:
         tree = parse(flat.strip())
     except SyntaxError as error:
@@ -202,8 +215,8 @@ class _Reader:
         return lambda known: known[name]
 
     def binary(self, node: ast.BinOp, depth: int) -> _Closure:
-        if isinstance(node.op, ast.BitXor):
-            raise self.refuse(node, "'^' is not a power; write ** instead")
+        if isinstance(node.op, ast.Add | ast.Sub):
+            return self.sum(node, depth)
         if not isinstance(node.op, ast.Pow) and type(node.op) not in _BINARY:
             raise self.refuse(node, f"the operator {_OPERATORS.get(type(node.op), 'here')} is not allowed")
         left = self.read(node.left, depth + 1)
@@ -211,6 +224,15 @@ class _Reader:
             return self.power(node, left, depth)
         right, operate = self.read(node.right, depth + 1), _BINARY[type(node.op)]
         return lambda known: operate(left(known), right(known))
+
+    def sum(self, node: ast.expr, depth: int) -> _Closure:
+        """A sum of any number of terms; it is no deeper than its deepest term."""
+        terms: list[tuple[Callable[[Value, Value], Value], _Closure]] = []
+        while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+            terms.append((_BINARY[type(node.op)], self.read(node.right, depth + 1)))
+            node = node.left
+        first = self.read(node, depth + 1)
+        return lambda known: reduce(lambda total, term: term[0](total, term[1](known)), reversed(terms), first(known))
 
     def power(self, node: ast.BinOp, base: _Closure, depth: int) -> _Closure:
         exponent = node.right

@@ -186,9 +186,17 @@ class Outline:
         except ExpressionError as error:
             raise place.refuse(str(error), error.column) from None
 
+    @property
+    def _declared(self) -> set[str]:
+        """Names that the file gives a meaning, which they have instead of that of a constant or function: an axis e."""
+        named = [self.parameters, self.tree.get("domain", ()), self.tree.get("unknowns", ())]
+        control = self.tree.get("control", {})
+        named += [control.get(key, ()) for key in ("states", "controls")] if isinstance(control, dict) else []
+        return {name for group in named if isinstance(group, dict | list) for name in group if isinstance(name, str)}
+
     def compiled(self, text: str, place: Place, offset: int = 0) -> Expression:
         """A compiled expression; `offset` is where it stands in a longer text."""
-        return self.guard(lambda: compile_expression(text, declared=self.parameters, offset=offset), place)
+        return self.guard(lambda: compile_expression(text, declared=self._declared, offset=offset), place)
 
     def expression(self, value: object, place: Place, known: Callable[[str], object]) -> Expression:
         """A compiled expression all of whose names `known(name)` accepts."""

@@ -133,7 +133,9 @@ def van_der_pol(
         controls=("u",),
         initial=initial,
         bounds=bounds,
-        symmetries=((("-x1", "-x2"), ("-u",)),) if bounds is None or bounds[0] == -bounds[1] else (),
+        symmetries=((("-x1", "-x2"), ("-u",)),)
+        if bounds is None or (None not in bounds and bounds[0] == -bounds[1])
+        else (),
     )
 
 

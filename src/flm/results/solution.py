@@ -247,7 +247,7 @@ class Solution(AbstractResult):
     # --- how good it is --------------------------------------------------------------------------------------------
 
     def test_points(self) -> np.ndarray:
-        """An even grid over the domain: 101 points per axis up to two axes, 31 for three, 20,000 Halton points beyond.
+        """An even grid over the domain: 101 points per axis up to two axes, 31 for three, 20,000 Sobol points beyond.
 
         Conservation laws bring their own, 251 × 101 off the shock. Of a march that stopped, those that it reached.
         """

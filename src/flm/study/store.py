@@ -181,7 +181,8 @@ class Store:
                 added += 1
             self._connection.execute("COMMIT")
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            if self._connection.in_transaction:  # Ctrl-C may come after the commit
+                self._connection.execute("ROLLBACK")
             raise
         return added
 

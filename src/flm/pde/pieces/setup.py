@@ -238,7 +238,7 @@ def _in_space(face: Piece) -> Piece:
         keep = None if kept is None else lambda points, normals: kept(add(points, begin), add(normals, 0.0))
         return Patch(chart, patch.ends[:-1], patch.measure / (end - begin), keep)
 
-    return replace(face, axes=face.axes[:-1], dimension=1, patches=tuple(map(lowered, face.patches)), shares=None)
+    return replace(face, axes=face.axes[:-1], dimension=1, patches=tuple(map(lowered, face.patches)))
 
 
 def _is_boundary(piece: Piece) -> bool:

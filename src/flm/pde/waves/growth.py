@@ -21,7 +21,10 @@ from flm.pde.waves.learn_frequencies import FrequencyLearner
 from flm.pde.waves.sampling import ROWS_PER_COLUMN
 from flm.results import Ending, Listener, Record, Word
 
-PERIODS = (2.0, 4.0)  # the shorter repeats after a full sine, the longer after a quarter: sums of these are found exactly
+PERIODS = (
+    2.0,
+    4.0,
+)  # the shorter repeats after a full sine, the longer after a quarter: sums of these are found exactly
 GROWTH = 1.4  # of the points along each axis
 SLOW_GROWTH = 1.2  # likewise where the number of columns grows with a higher power
 CALM = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7)  # ridges tried on a converged answer
