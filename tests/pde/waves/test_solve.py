@@ -80,7 +80,7 @@ def off_lattice_wave():
 
 def test_a_short_sum_of_sinusoids_is_found_exactly():
     # Of seven seeds this one leads there; with the others a lattice of 1,369 columns is found first.
-    solution = flm.solve(off_lattice_wave(), tol=1e-10, method="waves", seed=6)
+    solution = flm.solve(off_lattice_wave(), tol=1e-10, method="waves")
     assert "learned frequencies" in solution.status.sentence
     assert solution.errors().relative_l2 < 1e-12
     found = {round(float(abs(t.frequency[0])), 6) for t in solution.series.terms(4)}
