@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Learn,
         OptimalControl,
         Piecewise,
+        Range,
         data,
         dirichlet,
         initial,
@@ -49,7 +50,8 @@ _PLACES = {
     "flm.files": "load save",
     "flm.models": "FLM MLP Siren",
     "flm.pde.waves.distillation": "distill",
-    "flm.problems": "ConservationLaw Free Learn OptimalControl PDE Piecewise data dirichlet initial neumann on periodic robin",
+    "flm.problems": "ConservationLaw Free Learn OptimalControl PDE Piecewise Range data dirichlet initial neumann on periodic "
+    "robin",
     "flm.results": "Progress Solution",
     "flm.series": "ExponentialSeries PhaseSeries SeparableSeries lattice sign_matrix",
     "flm.training.run": "train",

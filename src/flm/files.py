@@ -61,6 +61,7 @@ _PARTS = {
     "flm.estimators.table": "Units",
     "flm.estimators.waves": "Scale Waves",
     "flm.models.base": "InputMap",
+    "flm.models.family": "Blend FamilyFLM",
     "flm.models.march": "MarchedFLM",
     "flm.models.pieces": "PiecewiseFLM",
     "flm.results": "LearnedFunction Parameter",

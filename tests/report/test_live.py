@@ -66,6 +66,7 @@ SOLVED = {
     "a region": lambda: flm.solve(ring(), 1e-6),
     "a march": lambda: flm.solve(flm.problems.korteweg_de_vries(0.05), 1e-4, method="march"),
     "a system": lambda: flm.solve(flm.problems.lotka_volterra(5.0), 1e-4),
+    "a family": lambda: flm.solve(flm.problems.heat(alpha=flm.Range(0.05, 0.3)), 1e-4),
     "a square in time": lambda: flm.solve(heat_on_a_square(), 1e-4),
 }
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from flm.language.expressions import Expression, ExpressionError, compile_expression, difference
 from flm.language.learn import Learn
 from flm.language.piecewise import Extent, Piecewise
+from flm.language.ranges import Range
 from flm.wording import FileMissingError, InputError, did_you_mean, short
 
 T = TypeVar("T")
@@ -240,6 +241,13 @@ class Outline:
             self.names(name, place)
             if name not in given and isinstance(value, dict) and "where" in value:
                 self.parameters[name] = self._piecewise(value, place)
+            elif name not in given and isinstance(value, dict) and "range" in value:
+                self.keys(value, ("range",), place)
+                ends = self.numbers(value["range"], place)
+                if len(ends) != 2:
+                    raise place.refuse(f"two numbers are wanted, {{range = [0.05, 0.3]}}; got {short(value['range'])}")
+                with sentences(place):
+                    self.parameters[name] = Range(*ends)
             elif name not in given and isinstance(value, dict):
                 self.keys(value, ("learn", "lower", "upper", "axes"), place)
                 if "learn" not in value:

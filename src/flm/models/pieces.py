@@ -242,7 +242,7 @@ def _traced_jets(model: PiecewiseFLM, points: Array, orders: Orders) -> Array:
     leaf = _locate(jnp, jax.lax.stop_gradient(points), model.lower, model.upper)
     width = model.upper - model.lower
     z = 2 * (points - model.lower[leaf]) / width[leaf] - 1
-    tables = [_values(z[:, j], n) for j, n in enumerate(model.coefficients.shape[1:-1])]
+    tables = [legendre_values(z[:, j], n) for j, n in enumerate(model.coefficients.shape[1:-1])]
     out = []
     for alpha in orders:
         scale = jnp.prod((2 / width) ** jnp.asarray(alpha), axis=1)
@@ -259,7 +259,7 @@ def _locate(xp: Any, points: Any, lower: Any, upper: Any) -> Any:
     return xp.argmin(beyond.max(axis=2), axis=1)
 
 
-def _values(z: Array, n: int) -> Array:
+def legendre_values(z: Array, n: int) -> Array:
     """`legendre.values` in operations that can be traced."""
     rows = [jnp.ones_like(z), z]
     for k in range(1, n - 1):

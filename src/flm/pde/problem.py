@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from flm.domains import AbstractDomain, Box, Piece
 from flm.language.arguments import Named, Names, Residual, as_named, described, parameter_values, unique_jets
 from flm.language.learn import Learn
 from flm.language.piecewise import Piecewise, at_points
+from flm.language.ranges import Range
 from flm.pde.boundary import unclaimed
 from flm.pde.complex_unknowns import ComplexUnknowns
 from flm.pde.conditions import Condition, Data, Periodic, shown
@@ -67,8 +69,8 @@ class PDE:
         conditions: what `on`, `initial`, `dirichlet`, `neumann`, `robin`, `periodic` and `data` return.
         unknowns: names of the unknown functions.
         complex_unknowns: those that are complex; inside and in the answer h is the two real unknowns h_re and h_im.
-        parameters: numbers, `Learn` for numbers and functions to be found from data, or `Piecewise` for those that jump; of a
-            function `a` of x, residuals may ask for `a` and `a_x` too.
+        parameters: numbers, `Range` for every value of an interval, `Learn` for numbers and functions to be found from data,
+            `Piecewise` for those that jump; of a function `a` of x, residuals may ask for `a` and `a_x` too.
         flux: what flows across the faces where a parameter jumps, by argument name, `lambda a, u_n: a * u_n`; `u_n` by
             default. For systems a dict by unknown.
         exact: the solution if known, by axis (and parameter) name; a dict by unknown for systems. Never used to solve.
@@ -100,8 +102,7 @@ class PDE:
             raise InputTypeError(f'`unknowns` must be names such as ("u", "v"); got {unknowns!r}.')
         if parameters is not None and not isinstance(parameters, Mapping):
             raise InputTypeError(f"`parameters` must be a dict of numbers by name; got {parameters!r}.")
-        one = lambda names: (names,) if isinstance(names, str) else tuple(names)
-        parts = ComplexUnknowns(one(unknowns), one(complex_unknowns))
+        parts = ComplexUnknowns(*((n,) if isinstance(n, str) else tuple(n) for n in (unknowns, complex_unknowns)))
         self.unknowns = parts.real_names()
         self.parameters = dict(parameters or {})
         self._check_names()
@@ -140,8 +141,9 @@ class PDE:
 
     @cached_property
     def parameter_start(self) -> np.ndarray:
-        """Parameter values, with the start of those to be learned."""
+        """Parameter values, with the start of those to be learned and the middle of ranges."""
         plain = {name: v.value if isinstance(v, Piecewise) else v for name, v in self.parameters.items()}
+        plain |= {name: (v.low + v.high) / 2 for name, v in plain.items() if isinstance(v, Range)}
         return parameter_values(plain)
 
     @property
@@ -158,6 +160,18 @@ class PDE:
     def has_fields(self) -> bool:
         """Whether functions are to be found among the parameters."""
         return any(isinstance(v, Learn) and v.axes for v in self.parameters.values())
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether some parameter takes every value of an interval."""
+        return any(isinstance(v, Range) for v in self.parameters.values())
+
+    def with_parameters(self, values: Mapping[str, float]) -> PDE:
+        """The same problem with other values of some parameters; what is compiled serves both."""
+        other = copy.copy(self)
+        other.__dict__.pop("parameter_start", None)
+        other.parameters = self.parameters | dict(values)
+        return other
 
     @cached_property
     def periodic_axes(self) -> tuple[bool, ...]:
@@ -201,7 +215,7 @@ class PDE:
             real = isinstance(value, int | float | np.number) and not isinstance(value, complex | np.complexfloating)
             if isinstance(value, Piecewise):
                 value.check(name, self.axes, np.asarray(self.domain.bounds, float))
-            elif not isinstance(value, Learn) and not (real and np.isfinite(value)):
+            elif not isinstance(value, Learn | Range) and not (real and np.isfinite(value)):
                 raise InputError(f"the parameter {name!r} must be a finite number or flm.Learn(start); got {value!r}.")
             if isinstance(value, Learn) and not set(value.axes or ()) <= set(self.domain.axes):
                 raise InputError(
@@ -334,6 +348,8 @@ def strong_form(problem: PDE | HasStrongForm) -> PDE:
                 f"`parameters` must not jump for this method; got flm.Piecewise for {next(iter(problem.jumping))!r}. "
                 "Use flm.solve, which keeps the flux continuous."
             )
+        if problem.has_ranges:
+            raise InputError("`parameters` must be numbers for this method; got flm.Range. Use flm.solve.")
         return problem
     if isinstance(problem, HasStrongForm):
         return problem.strong()

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from flm.domains import Product
 from flm.models import AbstractLinearModel
+from flm.pde.family import check_ranges, solve_family
 from flm.pde.march.solve import solve_by_march, try_march
 from flm.pde.pieces.setup import MAX_AXES, can_serve
 from flm.pde.pieces.solve import solve_in_pieces
 from flm.pde.problem import PDE
 from flm.pde.waves.linear_models import solve_linear_model
 from flm.pde.waves.solve import MAX_COLUMNS, solve_by_waves
-from flm.results import Listener, Solution, Word
+from flm.results import Listener, Solution, Word, silent
 from flm.wording import InputError, did_you_mean
 
 METHODS = ("pieces", "march", "waves")
@@ -46,6 +47,16 @@ def solve_pde(
         seed: fixes points and random starts of the waves.
         progress: called with each step.
     """
+    if problem.has_ranges:
+        check_ranges(problem)
+        if num_subnets is not None or isinstance(method, AbstractLinearModel):
+            raise InputError(
+                "`parameters` with flm.Range must be solved to a tolerance, without `num_subnets` or a model."
+            )
+        solve_one = lambda one, share: solve_pde(
+            one, share, num_subnets=None, method=method, max_columns=max_columns, seed=seed, progress=silent
+        )
+        return solve_family(problem, tol, solve_one, progress)
     if isinstance(method, AbstractLinearModel):
         if problem.has_fields:
             raise InputError(

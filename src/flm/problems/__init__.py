@@ -14,6 +14,7 @@ from flm.control.problem import Free as Free
 from flm.control.problem import OptimalControl as OptimalControl
 from flm.language.learn import Learn as Learn
 from flm.language.piecewise import Piecewise as Piecewise
+from flm.language.ranges import Range as Range
 from flm.pde.conditions import Condition as Condition
 from flm.pde.conditions import Data as Data
 from flm.pde.conditions import Periodic as Periodic

@@ -22,11 +22,12 @@ from contourpy import contour_generator
 
 from flm.control.solution import ControlSolution
 from flm.domains import AbstractDomain, Box, Product
-from flm.models import FLM
+from flm.models import FLM, AbstractModel
+from flm.models.family import FamilyFLM, chebyshev
 from flm.models.march import MarchedFLM
 from flm.models.pieces import PiecewiseFLM
 from flm.results import AbstractResult, Solution
-from flm.series import PhaseSeries
+from flm.series import PhaseSeries, legendre
 
 MOST_BYTES = 3_000_000  # of the numbers of one figure; beyond it the answer is sampled
 MOST_TERMS = 4_000  # frequency vectors that a browser sums in good time
@@ -70,7 +71,7 @@ def live(solution: AbstractResult, units: Mapping[str, str] = MappingProxyType({
         names, table = control_table(solution)
         return curves(table[:, 0], dict(zip(names[1:], table.T[1:], strict=True)), "t", "")
     assert isinstance(solution, Solution)
-    named = _formula(solution)
+    named = _formula(solution.model)
     sampled = named is None or len(json.dumps(named)) > MOST_BYTES
     named = _samples(solution) if named is None or sampled else named
     named |= {
@@ -117,9 +118,12 @@ def _packed(values: npt.ArrayLike) -> str:
     return base64.b64encode(np.ascontiguousarray(values, "<f8").tobytes()).decode()
 
 
-def _formula(solution: Solution) -> dict[str, object] | None:
+def _formula(model: AbstractModel) -> dict[str, object] | None:
     """The model's own numbers; None where a browser cannot evaluate them."""
-    model = solution.model
+    if isinstance(model, FamilyFLM):
+        members = [_formula(member) for member in model.members]
+        inverse = [_packed(np.linalg.inv(legendre.values(chebyshev(n), n))) for n in model.counts]
+        return None if None in members else {"members": members, "counts": model.counts, "inverse": inverse}
     if isinstance(model, PiecewiseFLM):
         return {"pieces": _pieces(model)}
     if isinstance(model, MarchedFLM):

@@ -180,6 +180,12 @@ class Solution(AbstractResult):
             alpha[j] += 1
         return replace(self, alpha=tuple(alpha), exact=None)
 
+    def at(self, **values: float) -> Solution:
+        """A family (`flm.Range`) at values of its parameters, `solution.at(alpha=0.1)`: a function of the axes left."""
+        from flm.results.family import member
+
+        return member(self, values)
+
     def __getitem__(self, unknown: str) -> Solution:
         """One unknown of a system."""
         if unknown not in self.unknowns:
@@ -230,9 +236,7 @@ class Solution(AbstractResult):
             return [partial(model.piece_series, piece, gap, region) for piece in range(model.num_pieces)]
         series = getattr(model, "series", None)
         if series is None:
-            beside = " beside singular functions: see `.model.flm` and `.model.singular`"
-            kind, also = type(model).__name__, beside if hasattr(model, "singular") else ""
-            raise NoSeriesError(f"a {kind} is not a plain Fourier series{also}; distill it with flm.distill.")
+            raise NoSeriesError(f"a {type(model).__name__} is not a plain Fourier series; distill it with flm.distill.")
         return [lambda: series]
 
     def _part_of(self, series: PhaseSeries) -> PhaseSeries:

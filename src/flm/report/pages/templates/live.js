@@ -179,6 +179,39 @@ class Subnets {
   }
 }
 
+// Answers at Chebyshev points of parameters, the last axes; between them Lagrange's polynomials.
+class Family {
+  constructor(data) {
+    this.members = data.members.map((own) => answerOf({ ...data, ...own, members: null, bounds: data.bounds.slice(0, -data.counts.length) }));
+    this.counts = data.counts;
+    this.inverse = data.inverse.map(numbers); // from values at the nodes to Legendre coefficients, (count, count)
+    this.limits = data.bounds.slice(-data.counts.length);
+  }
+
+  on(lines, orders, k) {
+    const cut = this.counts.length, inner = lines.slice(0, -cut), low = orders.slice(0, -cut);
+    // Weights of all members at all values of the parameters, (values, members).
+    let weights = [[1]];
+    this.counts.forEach((count, j) => {
+      const points = lines[lines.length - cut + j], table = FAMILIES.legendre({ count }, ...this.limits[j], points, orders[orders.length - cut + j]);
+      const own = Array.from(points, (_, p) => Array.from({ length: count }, (_, i) => {
+        let sum = 0;
+        for (let q = 0; q < count; q++) sum += table[p * count + q] * this.inverse[j][q * count + i];
+        return sum;
+      }));
+      weights = weights.flatMap((before) => own.map((row) => before.flatMap((a) => row.map((b) => a * b))));
+    });
+    const values = this.members.map((member) => member.on(inner, low, k));
+    const size = values[0].length, out = new Float64Array(size * weights.length);
+    weights.forEach((row, p) => row.forEach((weight, i) => {
+      if (weight !== 0) for (let q = 0; q < size; q++) out[q * weights.length + p] += weight * values[i][q];
+    }));
+    return out;
+  }
+}
+
+const answerOf = (data) => (data.members ? new Family(data) : data.subnets ? new Subnets(data) : new Pieces(data));
+
 // --- the figure -------------------------------------------------------------------------------------------------------
 
 function viridis(part) {
@@ -190,7 +223,7 @@ class LiveFigure {
   constructor(figure) {
     this.figure = figure;
     this.data = JSON.parse(figure.dataset.values);
-    this.answer = this.data.subnets ? new Subnets(this.data) : new Pieces(this.data);
+    this.answer = answerOf(this.data);
     this.axes = this.data.axes;
     this.m = this.axes.length;
     this.at = this.data.bounds.map(([low, high]) => (low + high) / 2);
