@@ -78,7 +78,8 @@ def test_whole_powers_stay_smooth_at_zero():
 @pytest.mark.parametrize(
     ("text", "column", "message"),
     [
-        ("u ^ 2", 1, "'^' is not a power; write ** instead"),
+        ("1 + u''", 5, "a derivative is written with the axis, u_tt or u_xx for u''"),
+        ("x + 2x", 5, "a product needs its *: write 2 * x"),
         ("1 + x.real", 5, "a dot is not allowed in an expression"),
         ("__import__('os')", 1, "the function '__import__' is not known"),
         ("sine(x)", 1, "the function 'sine' is not known. Did you mean 'sin'?"),
@@ -107,11 +108,16 @@ def test_what_is_no_expression_is_refused_with_its_column(text, column, message)
 
 
 @pytest.mark.parametrize(
-    "text", ["(" * 300 + "x" + ")" * 300, "-" * 3000 + "x", "+".join("x" * 1500), "x+" * 3000, "9" * 3900]
+    "text", ["(" * 300 + "x" + ")" * 300, "-" * 3000 + "x", "+".join("x" * 4000), "x+" * 3000, "9" * 3900]
 )
 def test_large_expressions_are_refused(text):
     with pytest.raises(ExpressionError):
         compile_expression(text)
+
+
+def test_a_caret_is_a_power_and_a_long_sum_is_not_deep():
+    assert float(compile_expression("x^2 + 1").closure({"x": 3.0})) == 10
+    assert float(compile_expression(" + ".join(["x"] * 200)).closure({"x": 3.0})) == 600
 
 
 # --- problems ----------------------------------------------------------------------------------------------------------

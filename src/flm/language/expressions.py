@@ -126,13 +126,13 @@ def compile_expression(text: str, *, declared: Iterable[str] = (), offset: int =
         raise ExpressionError("an expression is missing", offset + 1)
     if "#" in flat:
         raise ExpressionError("'#' has no meaning in an expression", offset + flat.index("#") + 1)
-    if prime := re.search(r"(\w+)('+)", flat):
+    if prime := re.search(r"(?<!['\w])([A-Za-z]\w*)('+)(?=[-+*/^) ]|$)", flat):
         name, order = prime[1], len(prime[2])
         raise ExpressionError(
             f"a derivative is written with the axis, {name}_{'t' * order} or {name}_{'x' * order} for {prime[0]}",
             offset + prime.start() + 1,
         )
-    if product := re.search(r"(?<![\w.])(\d+(?:\.\d*)?)(?=[A-Za-df-z(]|e(?![-+\d]))", flat):
+    if product := re.search(r"(?<![\w.])(\d+(?:\.\d*)?)(?=[A-DF-Za-df-z(]|[eE](?![-+\d]))(?!j\b)", flat):
         rest = re.match(r"\w+|\(", flat[product.end() :])
         raise ExpressionError(
             f"a product needs its *: write {product[1]} * {rest[0] if rest else ''}", offset + product.start() + 1
@@ -227,12 +227,13 @@ class _Reader:
 
     def sum(self, node: ast.expr, depth: int) -> _Closure:
         """A sum of any number of terms; it is no deeper than its deepest term."""
-        terms: list[tuple[Callable[[Value, Value], Value], _Closure]] = []
+        spine: list[ast.BinOp] = []
         while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-            terms.append((_BINARY[type(node.op)], self.read(node.right, depth + 1)))
+            spine.insert(0, node)
             node = node.left
         first = self.read(node, depth + 1)
-        return lambda known: reduce(lambda total, term: term[0](total, term[1](known)), reversed(terms), first(known))
+        terms = [(_BINARY[type(one.op)], self.read(one.right, depth + 1)) for one in spine]
+        return lambda known: reduce(lambda total, term: term[0](total, term[1](known)), terms, first(known))
 
     def power(self, node: ast.BinOp, base: _Closure, depth: int) -> _Closure:
         exponent = node.right

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -329,30 +329,3 @@ def _flatten(conditions: Any) -> list[Any]:
             f"`conditions` must be a list of what flm.on, flm.dirichlet, ... return; got {conditions!r}."
         )
     return [c for entry in conditions for c in (_flatten(entry) if isinstance(entry, list | tuple) else [entry])]
-
-
-@runtime_checkable
-class HasStrongForm(Protocol):
-    """A problem of another kind that can be written as equations which hold at points."""
-
-    def strong(self) -> PDE:
-        """Those equations, with their conditions."""
-        ...
-
-
-def strong_form(problem: PDE | HasStrongForm) -> PDE:
-    """The problem as equations that hold at points: what `train` minimizes the squares of."""
-    if isinstance(problem, PDE):
-        if problem.jumping:
-            raise InputError(
-                f"`parameters` must not jump for this method; got flm.Piecewise for {next(iter(problem.jumping))!r}. "
-                "Use flm.solve, which keeps the flux continuous."
-            )
-        if problem.has_ranges:
-            raise InputError("`parameters` must be numbers for this method; got flm.Range. Use flm.solve.")
-        return problem
-    if isinstance(problem, HasStrongForm):
-        return problem.strong()
-    raise InputTypeError(
-        f"`problem` must be a flm.PDE or offer its strong residual; got {type(problem).__name__}. Use flm.solve."
-    )

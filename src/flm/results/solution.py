@@ -50,8 +50,6 @@ class Solution(AbstractResult):
         trusted_until: where a march stopped (status "stopped"): NaN beyond; None where the answer holds everywhere.
         estimate_until: the estimated error over the domain up to there.
 
-    The rest is what `flm.results.AbstractResult` has: `status`, `converged`, `tolerance`, `parameters`, `history`, ….
-
     Example:
         >>> import flm
         >>> decay = flm.PDE(flm.Box(t=(0, 1)), lambda u, u_t: u_t + u, [flm.initial(1.0)])
@@ -182,7 +180,7 @@ class Solution(AbstractResult):
 
     def at(self, **values: float) -> Solution:
         """A family (`flm.Range`) at values of its parameters, `solution.at(alpha=0.1)`: a function of the axes left."""
-        from flm.results.family import member
+        from flm.results.family import member  # it makes solutions itself
 
         return member(self, values)
 
@@ -206,9 +204,8 @@ class Solution(AbstractResult):
     @property
     def pieces(self) -> tuple[tuple[AbstractDomain, PhaseSeries], ...]:
         """(box, series) for each piece; the whole domain and its series when there is one."""
-        found = self._all_series()
         boxes = self.model.boxes if isinstance(self.model, AbstractPieces) else (self._region,)
-        return tuple((box, self._part_of(make())) for box, make in zip(boxes, found, strict=True))
+        return tuple((box, self._part_of(make())) for box, make in zip(boxes, self._all_series(), strict=True))
 
     @cached_property
     def series_error(self) -> float:

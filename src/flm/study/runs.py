@@ -53,7 +53,7 @@ def train_solution(definition: Definition) -> tuple[Solution, Record]:
     """
     import numpy as np
 
-    from flm.pde.problem import strong_form
+    from flm.pde.strong import strong_form
     from flm.training.run import train as train_model
 
     problem, wanted = named_problem(definition["problem"]), definition["training"]

@@ -16,7 +16,8 @@ from flm.conservation.law import ConservationLaw
 from flm.models import AbstractModel
 from flm.models.base import SideBySide
 from flm.numerics.descent import Objective, Stage
-from flm.pde.problem import PDE, HasStrongForm, strong_form
+from flm.pde.problem import PDE
+from flm.pde.strong import HasStrongForm, strong_form
 from flm.results import Listener, Parameter, Solution, listener
 from flm.training.execution import execute
 from flm.training.loss import TrainingLoss, Unknowns, checked_counts, draw, terms_of

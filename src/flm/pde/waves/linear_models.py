@@ -12,7 +12,8 @@ import numpy as np
 
 from flm.models.base import AbstractLinearModel
 from flm.models.classic import FourierNetwork
-from flm.pde.problem import PDE, HasStrongForm, strong_form
+from flm.pde.problem import PDE
+from flm.pde.strong import HasStrongForm, strong_form
 from flm.pde.waves.basis import AbstractBasis, Alpha
 from flm.pde.waves.fit import Fit, Fitter
 from flm.pde.waves.growth import Search
