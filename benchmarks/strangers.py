@@ -4,7 +4,7 @@
     python benchmarks/strangers.py kdv cavity        rows whose names contain one of these words, again
     python benchmarks/strangers.py --odes            ODEs beside scipy's DOP853, Radau and LSODA at equal error
     python benchmarks/strangers.py --table           the tables as Markdown, from what was run
-    python benchmarks/strangers.py --pictures DIR    a picture of each solution
+    python benchmarks/strangers.py --pictures FILE   a picture with a panel for each solution of two axes
 
 Error: relative L2 over space and time, worst unknown, against a reference whose own error (its two finest resolutions
 compared) is printed. Seconds: CPU time of one solve in a fresh process, compilation included ("cold"), and of a second
@@ -372,18 +372,29 @@ def tables() -> None:
         print(f"| {row['ode']} | {row['error']:.1e} | {row['estimate']:.1e} | {row['warm']:.2g} | {rivals} |")
 
 
-def pictures(folder: Path) -> None:
-    """A picture of each solution, at a looser tolerance."""
+def pictures(path: Path) -> None:
+    """One picture with a panel for each solution of two axes, at a looser tolerance."""
     import matplotlib.pyplot as plt
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for row in ROWS:
-        if len(row.make().axes) > 3:
-            continue
+    rows = [row for row in ROWS if len(row.make().axes) == 2 and len(row.make().unknowns) < 3]
+    figure, panels = plt.subplots(2, -(-len(rows) // 2), figsize=(13, 6), layout="constrained")
+    for row, panel in zip(rows, panels.flat, strict=False):
         solution = flm.solve(row.make(), max(row.tol, 1e-4))
-        figure = solution.plot()
-        figure.savefig(folder / f"{row.name.lower().replace(' ', '_')}.png", dpi=80, bbox_inches="tight")
-        plt.close(figure)
+        (x, y), values = solution.on_grid(201)
+        field = values if values.ndim == 2 else np.hypot(*np.moveaxis(values, -1, 0))
+        flip = solution.axes[1] == "t"
+        mesh = panel.pcolormesh(*((y, x, field) if flip else (x, y, field.T)), shading="auto", rasterized=True)
+        figure.colorbar(mesh, ax=panel)
+        panel.set(
+            title=row.name,
+            xlabel=solution.axes[flip],
+            ylabel=solution.axes[not flip],
+            aspect="auto" if flip else "equal",
+        )
+    for panel in panels.flat[len(rows) :]:
+        panel.set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=70)
 
 
 def main() -> None:
