@@ -211,7 +211,7 @@ def run(name):
 
 def rivals(names):
     print(
-        "\n| problem | tolerance | flm: error at t = 1 | rival | cheapest within the tolerance | cheapest within our error |"
+        "| problem | tolerance | flm: error at t = 1 | rival | cheapest within the tolerance | cheapest within our error |"
     )
     print("|---|---|---|---|---|---|")
     for name in evolution_rivals.LAWS:

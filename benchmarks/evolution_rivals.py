@@ -100,11 +100,12 @@ def py_pde_run(law, x, length, tolerance):
     terms += [f"{law.cubic!r} * u**3"] if law.cubic else []
     equation = pde.PDE({"u": " + ".join(terms)})
     field = pde.ScalarField(pde.CartesianGrid([[0, length]], len(x), periodic=True), law.start(x))
-    options = {"dt": 1e-6, "solver": "runge-kutta", "adaptive": True, "tracker": None, "backend": "numba"}
-    march = lambda end: equation.solve(field, t_range=end, tolerance=tolerance, **options)
-    march(1e-6)
-    cpu = time.process_time()
-    return march(1.0).data, time.process_time() - cpu
+    solver = pde.RungeKuttaSolver(equation, adaptive=True, tolerance=tolerance, backend="numba")
+    march = solver.make_stepper(field, dt=1e-6)
+    march(field.copy(), 0.0, 1e-6)  # compiles
+    cpu, found = time.process_time(), field.copy()
+    march(found, 0.0, 1.0)
+    return found.data, time.process_time() - cpu
 
 
 def attempts(run, law, bounds, truth, aim, sizes, steps, is_explicit):
@@ -139,7 +140,7 @@ STEPS = [2**i for i in range(8, 17)]
 RIVALS = {  # how to run it, points, steps or tolerances, whether its steps are explicit
     "exponax": (partial(exponax_run, mended=False), (128, 256, 512, 1024, 2048), STEPS, False),
     "exponax, mended": (partial(exponax_run, mended=True), (128, 256, 512), STEPS, False),
-    "py-pde": (py_pde_run, (128, 256, 512, 1024, 2048, 4096, 8192), (1e-4, 1e-6), True),
+    "py-pde": (py_pde_run, (128, 256, 512, 1024, 2048), (1e-5,), True),
 }
 
 

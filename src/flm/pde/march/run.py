@@ -61,7 +61,7 @@ class Start(NamedTuple):
 
 class Step(NamedTuple):
     """A window's states and N along eigenvectors at its nodes, its error in time as a share of what is allowed, and the last
-    sweep's contraction, which is about proportional to the window's length."""
+    sweep's contraction, which is about proportional to the window's length; zero where a few sweeps were enough."""
 
     states: np.ndarray
     forcing: np.ndarray | None
@@ -229,7 +229,7 @@ class Run:
             if change * min(ratio, 1.0) <= target * (1 - min(ratio, CONTRACTION)):
                 self.known = Window(t, t + h, space, np.tensordot(self.collocation.to_legendre, forcing, 1))
                 self.sizes = np.maximum(self.sizes, space.norms(found).max(axis=0))
-                return Step(found, own, self._error(dynamics, own, h, self.sizes), ratio)
+                return Step(found, own, self._error(dynamics, own, h, self.sizes), ratio * (sweep >= PATIENCE))
             if sweep >= PATIENCE and ratio > CONTRACTION:
                 return None
         return None
