@@ -83,5 +83,5 @@ class Propagator:
         if forcing is not None:
             flat, total = forcing.reshape(len(forcing), -1), lambda f: np.einsum("mjn,jn->mn", self.weights, f)
             split = np.iscomplexobj(flat) and not np.iscomplexobj(self.weights)
-            out += (total(flat.real) + 1j * total(flat.imag) if split else total(flat)).reshape(out.shape)
+            out += (total(np.real(flat)) + 1j * total(np.imag(flat)) if split else total(flat)).reshape(out.shape)
         return out
