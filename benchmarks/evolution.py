@@ -3,7 +3,7 @@
     python benchmarks/evolution.py              all but the long ones
     python benchmarks/evolution.py --long       Gray–Scott and Burgers at 0.001/π too; some minutes
     python benchmarks/evolution.py kdv ks       some
-    python benchmarks/evolution.py --rivals     exponax and py-pde on three problems in one space variable, where installed
+    python benchmarks/evolution.py --rivals     instead: exponax and py-pde on four problems in one space variable, where installed
 
 Each problem is solved once at ten times its tolerance to warm up, then timed. Errors are against Cole–Hopf, exact solutions,
 or the same march at a thousandth of the tolerance ("finer"), relative L2 over space and time, worst unknown.
@@ -15,11 +15,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
-import sys
 import time
-from functools import partial
-from pathlib import Path
 
+import evolution_rivals
 import jax.numpy as jnp
 import numpy as np
 
@@ -211,101 +209,15 @@ def run(name):
     )
 
 
-# u_t + a/2 (u²)_x = Σ c_j ∂^j u / ∂x^j of the problems that exponax writes in one line: a, (c_0, c_1, ...)
-CONVECTIVE = {
-    "kdv": (1.0, (0.0, 0.0, 0.0, -0.0025)),
-    "ks": (100 / 16, (0.0, 0.0, -100 / 16**2, 0.0, -100 / 16**4)),
-    "burgers": (1.0, (0.0, 0.0, 0.01 / PI)),
-}
-PATIENCE = 60  # CPU seconds of one run after which a rival's ladder ends
-
-
-def exponax_run(name, start, n, steps, length):
-    """Values at t = 1 on n points after steps of fourth-order ETDRK, compiled before the clock starts, and CPU seconds."""
-    import exponax
-    import jax
-
-    scale, linear = CONVECTIVE[name]
-    stepper = exponax.stepper.generic.GeneralConvectionStepper(
-        1, length, n, 1.0 / steps, linear_coefficients=linear, convection_scale=scale, order=4
+def rivals(names):
+    print(
+        "| problem | tolerance | flm: error at t = 1 | rival | cheapest within the tolerance | cheapest within our error |"
     )
-    march = jax.jit(exponax.repeat(stepper, steps))
-    march(start[None]).block_until_ready()
-    cpu = time.process_time()
-    found = march(start[None]).block_until_ready()
-    return np.asarray(found)[0], time.process_time() - cpu
-
-
-def py_pde_run(name, start, n, steps, length):
-    """The same by py-pde: second-order differences and its adaptive explicit solver; `steps` sets its tolerance."""
-    sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).resolve().parent]
-    import pde
-
-    scale, linear = CONVECTIVE[name]
-    powers = ("u", "d_dx(u)", "laplace(u)", "d_dx(laplace(u))", "laplace(laplace(u))")
-    terms = [f"{c!r} * {power}" for c, power in zip(linear, powers, strict=False) if c]
-    equation = pde.PDE({"u": " + ".join([f"-{scale!r} * u * d_dx(u)", *terms])})
-    field = pde.ScalarField(pde.CartesianGrid([[0, length]], n, periodic=True), start)
-    march = lambda end: equation.solve(
-        field, t_range=end, dt=1e-6, adaptive=True, tolerance=1.0 / steps**2, tracker=None, backend="numba"
-    )
-    march(1e-6)
-    cpu = time.process_time()
-    return march(1.0).data, time.process_time() - cpu
-
-
-def ladder(rival, run, tol, start, error, low, high):
-    """The first of growing sizes whose error at t = 1 is within the tolerance, or the best: error, points, steps, seconds."""
-    best = (np.inf, 0, 0, np.nan)
-    for n in (256, 512, 1024, 2048):
-        x = low + (high - low) * (np.arange(n) + (rival == "py-pde") / 2) / n  # py-pde's grid is that of cells
-        last, seconds, steps = np.inf, 0.0, 1024
-        while steps <= (65536 if rival == "exponax" else 1024) and seconds < PATIENCE:
-            try:
-                values, seconds = run(start(x), n, steps, high - low)
-            except RuntimeError:  # py-pde: its step fell below 1e-10
-                break
-            found = error(x, values)
-            best = min(best, (found, n, steps, seconds)) if np.isfinite(found) else best
-            if found <= tol:
-                return best
-            if found > 0.5 * last:  # what is left is the error in space
-                break
-            last, steps = found, 4 * steps
-        if seconds > PATIENCE:
-            break
-    return best
-
-
-def rivals():
-    """For each rival the cheapest of its sizes whose error at t = 1 is within the tolerance.
-
-    Errors are differences to a march at a thirtieth of the tolerance, and choose the rival's steps: it has no estimate.
-    """
-    print("\n| problem | tolerance | flm: CPU s, error at t = 1 | rival | points, steps | error at t = 1 | CPU s |")
-    print("|---|---|---|---|---|---|---|")
-    for name in CONVECTIVE:
-        make, tol, *_ = PROBLEMS[name]
-        problem = make()
-        (low, high), _ = np.asarray(problem.domain.bounds, float)
-        flm.solve(problem, 10 * tol, method="march")
-        cpu = time.process_time()
-        solution = flm.solve(problem, tol, method="march")
-        cpu = time.process_time() - cpu
-        truth = flm.solve(problem, tol / 30, method="march")
-        start = lambda x, truth=truth: np.asarray(truth(x=x, t=0.0))
-        at_end = lambda x, truth=truth: np.asarray(truth(x=x, t=1.0))
-        error = lambda x, u, at_end=at_end: float(np.linalg.norm(u - at_end(x)) / np.linalg.norm(at_end(x)))
-        x = np.linspace(low, high, 512, endpoint=False)
-        own = f"{cpu:.2f}, {error(x, np.asarray(solution(x=x, t=1.0))):.1e}"
-        for rival, run in (("exponax", exponax_run), ("py-pde", py_pde_run)):
-            try:
-                found, n, steps, seconds = ladder(rival, partial(run, name), tol, start, error, low, high)
-            except ImportError:
-                continue
-            print(
-                f"| {name} | {tol:.0e} | {own} | {rival} | {n:,}, {steps:,} | {found:.1e} | {seconds:.2f} |", flush=True
-            )
+    print("|---|---|---|---|---|---|")
+    for name in evolution_rivals.LAWS:
+        if not names or name in names:
+            make, tol, *_ = PROBLEMS[name]
+            evolution_rivals.compare(name, make(), tol)
 
 
 def main():
@@ -314,12 +226,13 @@ def main():
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--rivals", action="store_true")
     options = parser.parse_args()
+    if options.rivals:
+        rivals(options.names)
+        return
     print("| problem | tolerance | status | estimate | true error | CPU s | aim | windows | columns |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name in options.names or [n for n, row in PROBLEMS.items() if options.long or not row[3]]:
         run(name)
-    if options.rivals:
-        rivals()
 
 
 if __name__ == "__main__":

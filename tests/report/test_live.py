@@ -1,5 +1,6 @@
 """Live figures: what the page evaluates is what Python evaluates, to the last digits, and sliders move it."""
 
+import dataclasses
 import html
 import json
 import re
@@ -34,6 +35,21 @@ window.addEventListener("load", () => {
   found.milliseconds = Number(figure.dataset.ms);
   found.wide = document.documentElement.scrollWidth > window.innerWidth;
   found.errors = window.errors;
+  const time = live.axes.indexOf("t");
+  if (time >= 0) {  // opacities along columns of the map (or the curves) and of a curve in time
+    const columns = () => COLUMNS.map((part) => {
+      const { inner } = live.plot, ratio = canvas.width / canvas.clientWidth;
+      const at = [live.pad.left + part * inner.w, live.pad.top + 2, 1, inner.h - 4];
+      const { data } = canvas.getContext("2d").getImageData(...at.map((v) => Math.round(v * ratio)));
+      return [...new Set(data.filter((_, i) => i % 4 === 3))];
+    });
+    canvas.dispatchEvent(new PointerEvent("pointerleave"));
+    found.opacities = [columns()];
+    live.choose([time]);
+    live.draw();
+    found.opacities.push(columns());
+    found.end = live.plot.right;
+  }
   const out = document.createElement("pre");
   out.id = "probe";
   out.textContent = JSON.stringify(found);
@@ -71,10 +87,10 @@ SOLVED = {
 }
 
 
-def browsed(solution, tmp_path, points, width=900):
+def browsed(solution, tmp_path, points, width=900, columns=()):
     page = Page("A live figure", sections=[Section("Live", [live(solution)])]).html()
     path = tmp_path / "page.html"
-    probe = PROBE.replace("POINTS", json.dumps(points))
+    probe = PROBE.replace("POINTS", json.dumps(points)).replace("COLUMNS", json.dumps(columns))
     path.write_text(page.replace("<head>", WATCH, 1).replace("</body>", probe), encoding="utf-8")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     flags += [f"--window-size={width},900", "--virtual-time-budget=20000", "--dump-dom"]
@@ -107,6 +123,26 @@ def test_the_page_evaluates_the_answer(kind, tmp_path):
     assert len(found["pointed"]) == 1 + max(m - 2, 0)
     assert found["errors"] == []
     assert not found["wide"]
+
+
+@needs_browser
+@pytest.mark.parametrize("most_bytes", [None, 100])
+def test_what_lies_beyond_the_trusted_time_is_shaded_and_empty(most_bytes, monkeypatch, tmp_path):
+    if most_bytes:  # the same where the answer is sampled
+        monkeypatch.setattr("flm.report.live.MOST_BYTES", most_bytes)
+    part = 0.3  # of the time; the model goes on beyond it
+    whole = flm.solve(flm.problems.korteweg_de_vries(0.05), 1e-3, method="march")
+    solution = dataclasses.replace(whole, trusted_until=part)
+    columns = [part / 2, part - 0.01, part + 0.01, (1 + part) / 2, 0.99]
+    found = browsed(solution, tmp_path, [([0.1, solution.trusted_until + 0.01], 0, (0, 0))], columns=columns)
+    assert found["errors"] == []
+    assert found["values"] == [None]  # NaN
+    assert found["end"] == 1.0
+    shade = round(0.35 * 255)
+    for before, *rest in found["opacities"]:
+        assert max(before) == 255
+        assert all(len(column) == 1 and abs(column[0] - shade) <= 1 for column in rest[1:])
+        assert rest[0] != rest[1]
 
 
 def test_a_large_answer_is_sampled_and_says_so():

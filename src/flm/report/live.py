@@ -77,7 +77,7 @@ def live(solution: AbstractResult, units: Mapping[str, str] = MappingProxyType({
     named |= {
         "axes": solution.axes,
         "unknowns": solution.unknowns,
-        "bounds": np.asarray(solution.reach).tolist(),
+        "bounds": np.asarray(solution.bounds).tolist(),
         "units": [units.get(axis, "") for axis in solution.axes],
         "ranges": _ranges(solution),
         "until": solution.trusted_until,

@@ -72,7 +72,7 @@ def test_a_soliton_of_korteweg_and_de_vries():
         [flm.initial(lambda x: soliton(x, 0.0)), flm.periodic("x")],
         exact=soliton,
     )
-    solution = flm.solve(problem, 1e-3, method="march")
+    solution = flm.solve(problem, 1e-5, method="march")
     assert solution.converged
     assert solution.errors().relative_l2 <= solution.error_estimate
 
@@ -124,12 +124,12 @@ def test_the_charge_of_schroedinger_is_conserved_and_the_soliton_moves():
         exact={"h": lambda x, t: jnp.exp(1j * x) / jnp.cosh(x - t)},
     )
     assert problem.unknowns == ("h_re", "h_im")
-    solution = flm.solve(problem, 1e-3, method="march")
+    solution = flm.solve(problem, 1e-4, method="march")
     assert solution.converged
-    assert solution.errors().relative_l2 < 1e-3
+    assert solution.errors().relative_l2 < 1e-4
     x = -15 + 30 * np.arange(512) / 512
     charge = np.sum(np.asarray(solution(x=x[:, None], t=np.array([0.0, 0.5, 1.0]))) ** 2, axis=(0, 2))
-    np.testing.assert_allclose(charge, charge[0], rtol=1e-3)
+    np.testing.assert_allclose(charge, charge[0], rtol=1e-4)
 
 
 def flow(nu):
@@ -151,16 +151,16 @@ def flow(nu):
 
 
 def test_an_unforced_flow_keeps_its_energy_and_its_momentum_balances():
-    solution = flm.solve(flow(0.0), 1e-3, method="march")
+    solution = flm.solve(flow(0.0), 1e-4, method="march")
     assert solution.converged
     line = 2 * PI * np.arange(24) / 24
     x, y, t = np.meshgrid(line, line, [0.0, 0.25, 0.5], indexing="ij")
     u, v, p = np.moveaxis(np.asarray(solution(x=x, y=y, t=t)), -1, 0)
-    np.testing.assert_allclose(np.mean(u**2 + v**2, axis=(0, 1)), np.mean(u[..., 0] ** 2 + v[..., 0] ** 2), rtol=1e-3)
+    np.testing.assert_allclose(np.mean(u**2 + v**2, axis=(0, 1)), np.mean(u[..., 0] ** 2 + v[..., 0] ** 2), rtol=1e-4)
     assert np.abs(p.mean(axis=(0, 1))).max() < 1e-12
     at = {"x": x, "y": y, "t": t}
     balance = solution["u"].d("t")(**at) + u * solution["u"].d("x")(**at) + v * solution["u"].d("y")(**at)
-    np.testing.assert_allclose(balance, -solution["p"].d("x")(**at), atol=3e-2)
+    np.testing.assert_allclose(balance, -solution["p"].d("x")(**at), atol=1e-2)
     np.testing.assert_allclose(solution["u"].d("x")(**at), -solution["v"].d("y")(**at), atol=1e-10)
 
 
@@ -254,7 +254,7 @@ def test_a_march_without_a_first_window_says_so(monkeypatch):
 
 def test_chaos_is_noticed():
     """One run at 1e-2 is far off at the end (0.1 and more); the bar sees it and tightens until it is true."""
-    problem = kuramoto_sivashinsky(0.9)
+    problem = kuramoto_sivashinsky(1.0)
     solution = flm.solve(problem, 1e-2, method="march")
     finer = flm.solve(problem, 1e-4, method="march")
     assert solution.converged
@@ -270,7 +270,7 @@ def test_a_march_that_is_stopped_says_how_far_it_can_be_trusted(monkeypatch, tmp
     assert solution.estimate_until <= 1e-5
     x = np.linspace(0, 6, 30)
     monkeypatch.undo()
-    truth = flm.solve(kuramoto_sivashinsky(solution.trusted_until), 1e-6, method="march")
+    truth = flm.solve(kuramoto_sivashinsky(solution.trusted_until), 1e-7, method="march")
     gap = np.asarray(solution(x=x, t=solution.trusted_until) - truth(x=x, t=solution.trusted_until))
     assert np.abs(gap).max() < 1e-3
     with pytest.warns(UserWarning, match="up to t ="):

@@ -65,7 +65,7 @@ class Collocation:
 
 
 class Propagator:
-    """e^{z s_m}, (K, ...), and, once they are asked for, h w_mj(z), (..., K, K), for all rates of a symbol."""
+    """e^{z s_m}, (K, ...), and, once they are asked for, h w_mj(z), (K, K, all rates), for the rates of a symbol."""
 
     def __init__(self, rule: Collocation, rates: np.ndarray, step: float):
         self.rule, self.rates, self.step = rule, rates, step  # the rates keep their identity alive
@@ -73,18 +73,15 @@ class Propagator:
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """Step times w_mj(hλ), once for equal rates."""
+        """Step times w_mj(hλ), once for equal rates; rates go last, along which sums over nodes are fast."""
         z, place = np.unique(self.step * self.rates, return_inverse=True)
-        return self.step * self.rule.weights(z)[place.reshape(self.rates.shape)]
+        return np.take(np.moveaxis(self.step * self.rule.weights(z), 0, -1), place.ravel(), axis=-1)
 
     def __call__(self, start: np.ndarray, forcing: np.ndarray | None) -> np.ndarray:
         """u at the nodes, (K, ...), from u at the start and N at the nodes."""
         out = self.exponentials * start
         if forcing is not None:
-            columns = np.ascontiguousarray(np.moveaxis(forcing, 0, -1))[..., None]
-            if np.iscomplexobj(columns) and not np.iscomplexobj(self.weights):  # real and imaginary parts side by side
-                found = np.ascontiguousarray(self.weights @ columns.view(float)).view(complex)
-            else:
-                found = self.weights @ columns
-            out += np.moveaxis(found[..., 0], -1, 0)
+            flat, total = forcing.reshape(len(forcing), -1), lambda f: np.einsum("mjn,jn->mn", self.weights, f)
+            split = np.iscomplexobj(flat) and not np.iscomplexobj(self.weights)
+            out += (total(np.real(flat)) + 1j * total(np.imag(flat)) if split else total(flat)).reshape(out.shape)
         return out

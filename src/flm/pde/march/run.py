@@ -60,11 +60,13 @@ class Start(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A window's states and N along eigenvectors at its nodes, and its error in time as a share of what is allowed."""
+    """A window's states and N along eigenvectors at its nodes, its error in time as a share of what is allowed, and the last
+    sweep's contraction, which is about proportional to the window's length; zero where a few sweeps were enough."""
 
     states: np.ndarray
     forcing: np.ndarray | None
     error: float
+    contraction: float = 0.0
 
 
 @dataclass
@@ -197,7 +199,8 @@ class Run:
             states, place = step.states[-1], place + pace.ticks
             found.until = self.begin + self.whole * place / TICKS
             self.record.tell("march", columns=states.size, share=place / TICKS)
-            pace.lengthen(step.error, 2.0 ** (2 - self.collocation.num_nodes), place)
+            if 2 * step.contraction < CONTRACTION:
+                pace.lengthen(step.error, 2.0 ** (2 - self.collocation.num_nodes), place)
         return found
 
     def _why(self, h: float, start: Start) -> str:
@@ -217,8 +220,9 @@ class Run:
         own = dynamics.to_eigen(self._guess(dynamics, states, times))
         found, change, target = dynamics.from_eigen(propagate(start, own)), np.inf, self._allowed(h, 0.1)
         sizes = np.maximum(self.sizes, space.norms(found[[0, -1]]).max(axis=0))
+        first = dynamics.forcing(states[None], times[:1])  # the window's start stays as it is
         for sweep in range(SWEEPS):
-            forcing = dynamics.forcing(found, times)
+            forcing = np.concatenate([first, dynamics.forcing(found[1:], times[1:])])
             own = dynamics.to_eigen(forcing)
             new = dynamics.from_eigen(propagate(start, own))
             self.found.work += len(times) * int(np.prod(space.grid))
@@ -229,7 +233,7 @@ class Run:
             if change * min(ratio, 1.0) <= target * (1 - min(ratio, CONTRACTION)):
                 self.known = Window(t, t + h, space, np.tensordot(self.collocation.to_legendre, forcing, 1))
                 self.sizes = np.maximum(self.sizes, space.norms(found).max(axis=0))
-                return Step(found, own, self._error(dynamics, own, h, self.sizes))
+                return Step(found, own, self._error(dynamics, own, h, self.sizes), ratio * (sweep >= PATIENCE))
             if sweep >= PATIENCE and ratio > CONTRACTION:
                 return None
         return None

@@ -1,7 +1,7 @@
 """Space: functions on a box as Fourier, sine or cosine series along each axis, and their values on an even grid.
 
 Conventions. Along an axis [a, b] of width L with n intervals a "fourier" axis has the waves exp(2πik (x − a) / L), |k| < n/3,
-at n points; a "sine" or "cosine" axis has sin or cos(πk (x − a) / L), k < 2n/3, at the n − 1 inner or all n + 1 points. The
+at n points; a "sine" or "cosine" axis has sin or cos(πk (x − a) / L), k < 2n/3, at the middles of its intervals. The
 waves that are left out are the two-thirds rule: products of two functions have no aliases among those that are kept.
 Coefficients are complex where any axis is "fourier", of which the last has k ≥ 0 alone, since functions are real.
 """
@@ -42,11 +42,10 @@ class Space:
             cut = (n - 1) // 3 if periodic else (2 * n - 1) // 3
             k = np.arange(1 if kind == SINE else 0, cut + 1)
             k = np.r_[k, -cut:0] if periodic and j != self.half else k
-            first, last = {FOURIER: (0, n), SINE: (1, n), COSINE: (0, n + 1)}[kind]
             self.cuts.append(cut)
             self.numbers.append(k)
             self.waves.append(((1 + periodic) * np.pi / (high - low) * k).reshape(-1, *(1,) * (self.num_axes - 1 - j)))
-            self.lines.append(low + (high - low) / n * np.arange(first, last))
+            self.lines.append(low + (high - low) / n * (np.arange(n) + (0.0 if periodic else 0.5)))
             partners = 2.0 if j == self.half else 1.0 if periodic else 0.5
             weights = np.multiply.outer(weights, np.where(k == 0, 1.0, partners))
         self.weights = weights
@@ -99,19 +98,17 @@ class Space:
         if self.half is not None:
             n = self.intervals[self.half]
             found = np.asarray(scipy.fft.irfft(found, n, axis=ahead + self.half, norm="forward"))
-        for j, (kind, cut, n) in enumerate(zip(self.kinds, self.cuts, self.intervals, strict=True)):
+        for j, (kind, n) in enumerate(zip(self.kinds, self.intervals, strict=True)):
             if kind == FOURIER:
                 continue
-            axis, inner = ahead + j, _along(ahead + j, slice(1, n))
-            wide = np.zeros((*found.shape[:axis], n + 1, *found.shape[axis + 1 :]))
-            wide[_along(axis, slice(kind == SINE, cut + 1))] = found
-            wide[inner] *= 0.5
-            if (kind == SINE) == (alpha[j] % 2 == 0):
-                wide[inner] = np.asarray(scipy.fft.dst(wide[inner], type=1, axis=axis))
-                wide[_along(axis, 0)] = 0.0
-            else:
-                wide = np.asarray(scipy.fft.dct(wide, type=1, axis=axis, overwrite_x=True))
-            found = wide[inner] if kind == SINE else wide
+            axis, is_sine = ahead + j, (kind == SINE) == (alpha[j] % 2 == 0)
+            found = found[_along(axis, slice(1, None))] if is_sine and kind == COSINE else found  # sin has no k = 0
+            first = int(kind == SINE and not is_sine)
+            wide = np.zeros((*found.shape[:axis], n, *found.shape[axis + 1 :]))
+            wide[_along(axis, slice(first, first + found.shape[axis]))] = 0.5 * found
+            wide[_along(axis, 0)] *= 1.0 if is_sine else 2.0
+            transform = scipy.fft.dst if is_sine else scipy.fft.dct
+            found = np.asarray(transform(wide, type=3, axis=axis, overwrite_x=True))
         return found
 
     def coefficients(self, values: np.ndarray) -> np.ndarray:
@@ -125,7 +122,7 @@ class Space:
                 found = np.asarray(transform(found, axis=axis, norm="forward"))
             else:
                 transform = scipy.fft.dst if kind == SINE else scipy.fft.dct
-                found = np.asarray(transform(found, type=1, axis=axis)) / self.intervals[j]
+                found = np.asarray(transform(found, type=2, axis=axis)) / self.intervals[j]
             if j == self.half or kind != FOURIER:
                 found = found[_along(axis, slice(0, self.shape[j]))]
             else:

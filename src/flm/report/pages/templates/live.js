@@ -53,6 +53,9 @@ const FAMILIES = {
   },
 };
 
+// Where the answer ends along each axis: in time, where it can no longer be trusted.
+const ends = (data) => data.bounds.map(([, high], j) => (data.axes[j] === "t" ? data.until ?? high : high));
+
 // --- functions: values on the grid of some points along each axis -----------------------------------------------------
 
 class Pieces {
@@ -65,6 +68,7 @@ class Pieces {
     this.outputs = data.unknowns.length;
     this.lift = data.lift && numbers(data.lift);
     this.bounds = data.bounds;
+    this.ends = ends(data);
   }
 
   // Values (len of lines[0]) x (len of lines[1]) ... of output k; orders are those of the derivative.
@@ -74,8 +78,8 @@ class Pieces {
     for (const piece of this.pieces) {
       const inside = lines.map((points, j) => {
         const [low, high] = piece.box[j], slack = 1e-12 * (this.bounds[j][1] - this.bounds[j][0]);
-        const rows = [];
-        for (let i = 0; i < points.length; i++) if (points[i] >= low - slack && points[i] <= high + slack) rows.push(i);
+        const rows = [], end = Math.min(high, this.ends[j]) + slack;
+        for (let i = 0; i < points.length; i++) if (points[i] >= low - slack && points[i] <= end) rows.push(i);
         return rows;
       });
       if (inside.some((rows) => rows.length === 0)) continue;
@@ -226,7 +230,7 @@ class LiveFigure {
     this.answer = answerOf(this.data);
     this.axes = this.data.axes;
     this.m = this.axes.length;
-    this.at = this.data.bounds.map(([low, high]) => (low + high) / 2);
+    this.at = ends(this.data).map((end, j) => (this.data.bounds[j][0] + end) / 2);
     const time = this.axes.indexOf("t");
     if (time >= 0) this.at[time] = this.m === 2 ? this.at[time] : this.data.bounds[time][0];
     this.unknown = 0;
@@ -432,10 +436,11 @@ class LiveFigure {
   // What lies beyond the time up to which the answer can be trusted is shaded.
   beyond(c) {
     const time = this.axes.indexOf("t"), place = this.view.indexOf(time), until = this.data.until;
-    if (until === undefined || until === null || place < 0) return;
+    if (until === undefined || until === null || time < 0) return;
     const { px, py, inner } = this.plot;
     c.fillStyle = "rgba(128, 128, 128, 0.35)";
-    if (place === 0) c.fillRect(px(until), this.pad.top, this.pad.left + inner.w - px(until), inner.h);
+    if (place < 0) c.fillRect(this.pad.left, this.pad.top, this.at[time] > until ? inner.w : 0, inner.h);
+    else if (place === 0) c.fillRect(px(until), this.pad.top, this.pad.left + inner.w - px(until), inner.h);
     else c.fillRect(this.pad.left, this.pad.top, inner.w, py(until) - this.pad.top);
   }
 
