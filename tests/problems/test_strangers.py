@@ -1,5 +1,6 @@
 """Problems that others posed: the file and the function say the same, and small versions are solved truly."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -114,3 +115,13 @@ def test_a_square_with_holes_against_harmonic_functions():
     assert bound < 1e-6
     points = problem.domain.interior(500, seed=2, warp=False)
     honest(solution, worst(np.asarray(solution(points))[:, None], reference(*points.T)[:, None]))
+
+
+@pytest.mark.skipif("FLM_PINNACLE" not in os.environ, reason="FLM_PINNACLE does not name the benchmark's folder")
+def test_the_benchmarks_own_file_is_met_to_its_accuracy():
+    table = np.loadtxt(Path(os.environ["FLM_PINNACLE"]) / "poisson1_cg_data.dat", comments="%")
+    solution = flm.solve(flm.problems.poisson_holes(), 1e-3)
+    inside = solution.domain.contains(table[:, :2])
+    found = np.asarray(solution(table[inside, :2]))[:, None]
+    assert inside.mean() > 0.9
+    assert worst(found, table[inside, 2:3]) < 1e-3  # the file itself is off by 3e-5
