@@ -62,7 +62,7 @@ def test_a_mass_that_depends_on_place():
             "one normal derivative",
         ),
         (lambda: flm.PDE(BOX, HEAT, [START, ENDS[0], flm.dirichlet("x=1", lambda t: t)]), "along them or in time"),
-        (lambda: flm.PDE(BOX, HEAT, [flm.on("t=1", lambda u: u), AROUND]), "other times than the start"),
+        (lambda: flm.PDE(BOX, HEAT, [flm.on("t=1", lambda u: u), AROUND]), "a time other than the start"),
         (lambda: flm.PDE(BOX, HEAT, [flm.on("t=0", lambda u: u**2 - 1), AROUND]), "an initial condition must give"),
         (lambda: flm.PDE(BOX, lambda u_tt, u_xx: u_tt - u_xx, [START, AROUND]), "initial condition for each"),
         (lambda: flm.PDE(BOX, HEAT, [START, AROUND, flm.data([[0.5, 0.5]], [1.0])]), "no data"),
