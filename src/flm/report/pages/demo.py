@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 import flm
 from flm.paper.printed import DISKS, PDE_ERRORS
+from flm.report.live import live
 from flm.report.pages.layout import Page, Picture, Request, Section, Table, Text
 from flm.results import AbstractResult, Listener, Progress, silent
 
@@ -55,7 +56,9 @@ class Stop:
 def demo_page(stops: Sequence[Stop], seconds: float) -> Page:
     """The page of the tour."""
     sections = [Section("Ours against the paper", [Table(HEADERS, [stop.row() for stop in stops], left=2, note=NOTE)])]
-    sections += [Section(s.name[:1].upper() + s.name[1:], [Text(s.text), Picture(s.figure)]) for s in stops]
+    sections += [
+        Section(s.name[:1].upper() + s.name[1:], [Text(s.text), live(s.found), Picture(s.figure)]) for s in stops
+    ]
     summary = "Fourier Learning Machines: tolerance in, series out. No network size, no learning rate, no loss weights."
     converged = "yes" if all(stop.found.converged for stop in stops) else "no"
     facts = [("stops", str(len(stops))), ("seconds", f"{seconds:.0f}"), ("all converged", converged)]
