@@ -170,8 +170,8 @@ def cavity(n, reynolds):
     extend = sparse.vstack([eye(1, n - 1), sparse.csr_array((1, n - 1)), eye(n - 1), sparse.csr_array((1, n - 1))])
     extend = sparse.vstack([extend, eye(1, n - 1, k=n - 2)])  # points -1 ... n + 1: zero on sides, even beyond them
     inner = lambda width, size: eye(size - 2 * width, size, k=width)  # leaves the outermost points
-    second = lambda size: sparse.diags_array([1, -2, 1], offsets=[0, 1, 2], shape=(size - 2, size)) / h**2
-    first = lambda size: sparse.diags_array([-1, 1], offsets=[0, 2], shape=(size - 2, size)) / (2 * h)
+    second = lambda size: sparse.diags_array([1.0, -2.0, 1.0], offsets=[0, 1, 2], shape=(size - 2, size)) / h**2
+    first = lambda size: sparse.diags_array([-1.0, 1.0], offsets=[0, 2], shape=(size - 2, size)) / (2 * h)
     kron, size = sparse.kron, n + 3
     laplace = lambda m: kron(second(m), inner(1, m)) + kron(inner(1, m), second(m))
     dx, dy = (lambda m: kron(first(m), inner(1, m))), (lambda m: kron(inner(1, m), first(m)))
