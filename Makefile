@@ -10,16 +10,21 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test quick soak oldest lint format docs bench paper clean
+.PHONY: demo test quick browser soak oldest lint format docs bench paper clean
 
 demo: $(VENV)/.installed ## a tour of about a minute
 	$(BIN)/flm demo
 
 test: $(VENV)/.installed-test ## everything but rivals and timings
-	$(PYTEST) -m "not bench and not soak"
+	$(PYTEST) -m "not bench and not soak and not browser"
 
 quick: $(VENV)/.installed-test ## the inner loop
-	$(PYTEST) -m "not bench and not soak and not slow"
+	$(PYTEST) -m "not bench and not soak and not slow and not browser"
+
+browser: $(VENV)/.installed-test-browser ## pages and the studio in the system's Chromium; skipped where there is none
+	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; \
+	then $(BIN)/python -m pytest -m browser tests/browser tests/report/test_live.py; \
+	else echo "make browser is skipped: there is no Chromium on this machine (Debian's package is chromium)."; fi
 
 lint: $(VENV)/.installed-test-lint ## style and types
 	$(BIN)/ruff check .
@@ -39,13 +44,14 @@ soak: $(VENV)/.installed-test-scale ## kills of processes and clusters
 oldest: ## the quick tests with the oldest versions that are supported, in .venv-oldest
 	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint scripts/oldest.txt --editable ".[test]"
-	.venv-oldest/bin/python -m pytest -n $(WORKERS) -m "not bench and not soak and not slow"
+	.venv-oldest/bin/python -m pytest -n $(WORKERS) -m "not bench and not soak and not slow and not browser"
 
-bench: $(VENV)/.installed-test-bench ## ratios against rivals
+bench: $(VENV)/.installed-test-bench-browser ## ratios against rivals
 	$(BIN)/python benchmarks/series.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/pde.py
 	$(BIN)/python benchmarks/data.py
+	$(BIN)/python benchmarks/pages.py
 	$(BIN)/python -m pytest -m bench || test $$? -eq 5 # 5: no such tests
 
 paper: $(VENV)/.installed ## the paper's tables and figures beside ours, in short

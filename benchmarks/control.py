@@ -1,10 +1,8 @@
-"""Optimal control: accuracy beside the paper's, and the cost of one more initial state beside solve_bvp and IPOPT.
+"""Optimal control: the cost of one more initial state by a law, beside solve_bvp and IPOPT.
 
     python benchmarks/control.py                 (needs the extra `references` for IPOPT; a few minutes)
-    python benchmarks/control.py --penalty 1500  (adds the paper's penalty method on the family, with that many epochs)
 
-Errors are of the cost of the simulated dynamics against Pontryagin's principle (solve_bvp, tolerance 1e-8), on fresh
-random initial states. Times are processor seconds of one process with one thread.
+Times are processor seconds of one process with one thread. How good laws are beside the paper's: `paper.py control`.
 """
 
 import os
@@ -23,15 +21,8 @@ from collocation import collocation
 from scipy.integrate import solve_bvp
 
 import flm
-from flm import Adam, Penalty, Reduced
-from flm.paper.printed import DISKS, FIVE_STRATEGIES, FIXED_STARTS
-from flm.problems import rock_paper_scissors, rpssl
+from flm.problems import rock_paper_scissors
 from flm.references import pontryagin
-
-DISK = flm.Ball((0.2, 0.2, 0.6), 0.15)
-HYPERDISK = flm.Ball((0.11, 0.11, 0.11, 0.11, 0.56), 0.045)
-FIXED = dict(zip([(0.2, 0.2, 0.6), (0.1, 0.3, 0.6), (0.3, 0.15, 0.55)], FIXED_STARTS, strict=True))
-PAPER = {f"disk {center}": printed for center, printed in DISKS.items()}
 
 
 def timed(function, *arguments, **options):
@@ -50,87 +41,10 @@ def head(*cells):
     print("|" + "---|" * len(cells))
 
 
-def fixed_starts():
-    print("\n### Fixed start, N = 5\n")
-    head("start", "error, %", "estimate, %", "s, warm", "paper, %")
-    for start, paper in FIXED.items():
-        problem = rock_paper_scissors(start)
-        flm.solve(problem, num_subnets=5)
-        solution, seconds = timed(flm.solve, problem, num_subnets=5)
-        optimum = pontryagin(problem, tol=1e-10, max_nodes=20_000).cost
-        row(start, 100 * (solution.cost() / optimum - 1), 100 * solution.error_estimate, seconds, paper)
-
-
-def disks(count):
-    """The family on the disk, three ways, scored on the three disks."""
-    problem = rock_paper_scissors(DISK)
-    # Image 2 is the disk around (0.2, 0.6, 0.2), image 1 the one around (0.6, 0.2, 0.2).
-    starts = [problem.sample(count, seed=1000 + image, image=image) for image in (0, 2, 1)]
-    truths, reference_seconds = timed(lambda: [problem.optimal_costs(x0) for x0 in starts])
-    truths = dict(zip((name for name in PAPER), zip(starts, truths, strict=True), strict=True))
-    print(f"\n### Varying start, {count} fresh states on each disk\n")
-    head("method", "disk", "MAPE, %", "largest, %", "MAE", "s", "paper MAPE, %", "paper MAE")
-    runs = {
-        "tolerance 1e-8": {"tol": 1e-8},
-        "tolerance 1e-5": {"tol": 1e-5},
-        "N = 27, learned frequencies": {"num_subnets": 27},
-        "N = 27, Adam 1e-2, 1000 epochs": {"num_subnets": 27, "method": Reduced(adam=Adam())},
-    }
-    first = None
-    for name, options in runs.items():
-        solution, seconds = timed(flm.solve, problem, **options)
-        first = first or solution
-        for place, (x0, truth) in truths.items():
-            found = solution.compare(truth, x0)
-            row(
-                f"{name} (N = {solution.num_subnets})",
-                place,
-                found.mape,
-                found.worst,
-                found.mae,
-                seconds,
-                *PAPER[place],
-            )
-    return first, reference_seconds / (3 * count)
-
-
-def five_strategies(count):
-    problem = rpssl(HYPERDISK)
-    x0 = problem.sample(count, seed=2000)
-    truth = problem.optimal_costs(x0)
-    print(f"\n### Five strategies, {count} fresh states\n")
-    head("method", "MAPE, %", "largest, %", "MAE", "s", "paper MAPE, %", "paper MAE")
-    for name, options in {"tolerance 1e-6": {"tol": 1e-6}, "tolerance 1e-8": {"tol": 1e-8}}.items():
-        solution, seconds = timed(flm.solve, problem, **options)
-        found = solution.compare(truth, x0)
-        row(f"{name} (N = {solution.num_subnets})", found.mape, found.worst, found.mae, seconds, *FIVE_STRATEGIES)
-
-
-def penalty(epochs):
-    print(f"\n### The paper's penalty method, μ = 1e4; families: {epochs} epochs\n")
-    head("start", "J_net, %", "predicted, %", "J_sim, %", "s")
-    for start in FIXED:
-        problem = rock_paper_scissors(start)
-        optimum = pontryagin(problem).cost
-        solution, seconds = timed(flm.solve, problem, method=Penalty.paper_fixed())
-        values = solution.network_cost() - optimum, solution.predicted_bias(), solution.cost() - optimum
-        row(start, *(100 * value / optimum for value in values), seconds)
-    cases = {
-        "disk": (rock_paper_scissors(DISK), Penalty.paper_family(epochs=epochs, nodes=41)),
-        "five strategies": (rpssl(HYPERDISK), Penalty.paper_rpssl(epochs=epochs // 5, nodes=41)),
-    }
-    for name, (problem, method) in cases.items():
-        x0 = problem.sample(20, seed=3000)
-        truth = problem.optimal_costs(x0)
-        solution, seconds = timed(flm.solve, problem, method=method)
-        found = solution.compare(truth, x0)
-        bias = 100 * np.abs(solution.predicted_bias(x0) / truth).mean()
-        row(f"{name}, {method.epochs} epochs", found.network_mape, -bias, found.mape, seconds)
-
-
-def amortized(solution, bvp_seconds, count):
-    """One more initial state: the law against a solve for each."""
-    problem = solution.problem
+def amortized(count):
+    """One more initial state: the law of the paper's disk against a solve for each of `count` states."""
+    problem = rock_paper_scissors(flm.Ball((0.2, 0.2, 0.6), 0.15))
+    solution = flm.solve(problem, tol=1e-8)
     t, x0 = np.linspace(0.0, 6.0, 101), problem.sample(20_000, seed=5)
     solution.control(t, x0[:2000])
     _, law = timed(lambda: [solution.control(t, x0[i : i + 2000]) for i in range(0, len(x0), 2000)])
@@ -142,7 +56,9 @@ def amortized(solution, bvp_seconds, count):
     head("what", "s per state", "times the law", "break-even, states")
     row("the law: 101 controls, 20,000 states at once", law, 1.0, "")
     row("the law, simulated to 1e-12 for its cost and states", simulated, simulated / law, "")
-    rivals = {"solve_bvp, tolerance 1e-8": bvp_seconds}
+    pontryagin(problem, x0[0])
+    _, seconds = timed(problem.optimal_costs, x0[:count])
+    rivals = {"solve_bvp, tolerance 1e-8": seconds / count}
     by_hand(x0[0])
     costs, seconds = timed(lambda: [by_hand(x) for x in x0[:count]])
     np.testing.assert_allclose(costs, solution.cost(x0[:count]), rtol=1e-7)
@@ -215,12 +131,5 @@ def ipopt_alone(problem, x0):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--states", type=int, default=100, help="fresh states on each disk")
-    parser.add_argument("--penalty", type=int, default=0, help="epochs of the paper's penalty method on the family")
-    arguments = parser.parse_args()
-    fixed_starts()
-    law, seconds = disks(arguments.states)
-    five_strategies(max(2, arguments.states // 2))
-    amortized(law, seconds, min(20, arguments.states))
-    if arguments.penalty:
-        penalty(arguments.penalty)
+    parser.add_argument("--states", type=int, default=20, help="fresh states that each rival solves")
+    amortized(parser.parse_args().states)

@@ -2,7 +2,7 @@
 
     python benchmarks/data.py                       regression and imputation of generated data, a minute or two of one core
     FLM_ETT=/folder/with/ETTh1.csv python benchmarks/data.py --etth1     adds one mask of ETTh1
-    python benchmarks/data.py --saits               adds SAITS through PyPOTS, where it is installed (needs torch==2.13.0)
+    FLM_ETT=… python benchmarks/data.py --saits     instead: SAITS, iTransformer and BRITS of PyPOTS on the same masks
 
 Every rival is tuned as its users would: the Gaussian process by marginal likelihood (one length scale per feature, three
 starts), kernel ridge and random Fourier features by cross-validation over 24 pairs of width and ridge. FLMRegressor and
@@ -163,31 +163,7 @@ def gaussian_process_fill(holed):
     return filled
 
 
-def saits_fill(holed, window=48):
-    """SAITS as PyPOTS ships it, at its documented sizes, trained on the windows of the table itself."""
-    imputation = importlib.import_module("pypots.imputation")
-    whole = len(holed) // window * window
-    windows = holed[:whole].reshape(-1, window, holed.shape[1])
-    center, spread = np.nanmean(holed, axis=0), np.nanstd(holed, axis=0)
-    model = imputation.SAITS(
-        n_steps=window,
-        n_features=holed.shape[1],
-        n_layers=2,
-        d_model=256,
-        n_heads=4,
-        d_k=64,
-        d_v=64,
-        d_ffn=128,
-        epochs=50,
-    )
-    table = {"X": (windows - center) / spread}
-    model.fit(table)
-    filled = interpolate(holed)  # rows after the last whole window
-    filled[:whole] = (model.impute(table) * spread + center).reshape(whole, -1)
-    return filled
-
-
-def imputation(seeds, saits):
+def imputation(seeds):
     print(
         "\n### Imputation, three related channels, 480 hours: mean absolute error over hidden values, processor seconds\n"
     )
@@ -196,8 +172,6 @@ def imputation(seeds, saits):
         "linear interpolation": interpolate,
         "GaussianProcessRegressor per channel": gaussian_process_fill,
     }
-    if saits:
-        ways["SAITS (PyPOTS)"] = saits_fill
     head("method", "points, 20 %", "gaps of 12 h")
     for name, fill in ways.items():
         cells = []
@@ -214,39 +188,84 @@ def imputation(seeds, saits):
         row(name, *cells)
 
 
-def etth1(folder, saits):
+def etth1(folder, rates, networks, epochs=0):
     sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
     protocol = importlib.import_module("etth1")
     frame = protocol.load(folder)
-    print("\n### ETTh1, seven channels, windows of 48 h, half of the values hidden, one mask: mean absolute error\n")
-    head("method", "error", "s")
-    run = protocol.seven_channels(frame, 0, lambda shape, rng: protocol.hide_points(shape, 0.5, rng))
-    row("FLMImputer", f"{run['mae']:.4f}", f"{run['fit_seconds'] + run['fill_seconds']:.0f}")
-    row("linear interpolation within windows", f"{run['linear']:.4f}", "0")
-    if saits:
-        _, _, test = protocol.months(frame)
-        hidden = protocol.hide_points(test.shape, 0.5, np.random.default_rng(0))
-        start = time.process_time()
-        filled = saits_fill(test.mask(hidden).to_numpy())
-        error = np.abs(filled - test.to_numpy())[hidden].mean()
-        row("SAITS (PyPOTS), trained on the test months", f"{error:.4f}", f"{time.process_time() - start:.0f}")
+    for rate in rates:
+        print(
+            f"\n### ETTh1, seven channels, windows of 48 h, {rate:.0%} of the values hidden, mask 0: mean absolute error\n"
+        )
+        head("method", "error", "s")
+        hide = lambda shape, rng, r=rate: protocol.hide_points(shape, r, rng)
+        run = protocol.seven_channels(frame, 0, hide)
+        row("FLMImputer", f"{run['mae']:.4f}", f"{run['fit_seconds'] + run['fill_seconds']:.0f}")
+        row("linear interpolation within windows", f"{run['linear']:.4f}", "0")
+        rng, parts = np.random.default_rng(0), protocol.months(frame)
+        hidden = [hide(part.shape, rng) for part in parts]  # the masks of `seven_channels`
+        for name in networks:
+            start = time.process_time()
+            error, epoch = network_error(name, [p.to_numpy() for p in parts], hidden, protocol.WINDOW, epochs)
+            row(
+                f"{name} (PyPOTS), at most {epochs} epochs, best: {epoch}",
+                f"{error:.4f}",
+                f"{time.process_time() - start:.0f}",
+            )
+
+
+# Sizes as PyPOTS documents them; training ends when the validation months have not improved for PATIENCE epochs.
+NETWORKS = {
+    "SAITS": {"n_layers": 2, "d_model": 256, "n_heads": 4, "d_k": 64, "d_v": 64, "d_ffn": 128},
+    "iTransformer": {"n_layers": 2, "d_model": 256, "n_heads": 4, "d_k": 64, "d_v": 64, "d_ffn": 256},
+    "BRITS": {"rnn_hidden_size": 128},
+}
+PATIENCE = 10
+
+
+def network_error(name, parts, hidden, window, epochs):
+    """A network of PyPOTS trained on the holed training months: its error over hidden test values, and its best epoch."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    windows = lambda a: a[: len(a) // window * window].reshape(-1, window, a.shape[1])
+    whole = [windows(part) for part in parts]
+    holed = [np.where(windows(mask), np.nan, part) for part, mask in zip(whole, hidden, strict=True)]
+    model = getattr(importlib.import_module("pypots.imputation"), name)(
+        n_steps=window,
+        n_features=parts[0].shape[1],
+        epochs=epochs,
+        patience=PATIENCE,
+        device="cpu",
+        verbose=False,
+        **NETWORKS[name],
+    )
+    model.fit({"X": holed[0]}, {"X": holed[1], "X_ori": whole[1]})
+    filled = model.impute({"X": holed[2]})
+    return np.abs(filled - whole[2])[windows(hidden[2])].mean(), model.best_epoch
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--etth1", action="store_true", help="needs FLM_ETT")
-    parser.add_argument("--saits", action="store_true", help="needs pypots")
+    parser.add_argument(
+        "--saits", action="store_true", help="ETTh1 alone, with networks of PyPOTS: needs FLM_ETT, pypots"
+    )
+    parser.add_argument("--rates", default="0.5", help="shares of ETTh1 that are hidden")
+    parser.add_argument("--epochs", type=int, default=200, help="the most epochs that a network is trained")
     options = parser.parse_args()
     if options.saits and importlib.util.find_spec("pypots") is None:
         parser.error("--saits must have PyPOTS to run; got no module named pypots. pip install pypots torch==2.13.0")
-    if options.etth1 and not os.environ.get("FLM_ETT"):
-        parser.error("--etth1 must have FLM_ETT to name the folder of ETTh1.csv.")
+    if (options.etth1 or options.saits) and not os.environ.get("FLM_ETT"):
+        parser.error("--etth1 and --saits must have FLM_ETT to name the folder of ETTh1.csv.")
     warnings.simplefilter("ignore", ConvergenceWarning)
-    regression(options.seeds)
-    imputation(options.seeds, options.saits)
-    if options.etth1:
-        etth1(os.environ["FLM_ETT"], options.saits)
+    if not options.saits:
+        regression(options.seeds)
+        imputation(options.seeds)
+    if options.etth1 or options.saits:
+        networks = NETWORKS if options.saits else ()
+        etth1(os.environ["FLM_ETT"], map(float, options.rates.split(",")), networks, options.epochs)
 
 
 if __name__ == "__main__":

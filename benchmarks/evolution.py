@@ -6,7 +6,7 @@
     python benchmarks/evolution.py --rivals     instead: exponax and py-pde on four problems in one space variable, where installed
 
 Each problem is solved once at ten times its tolerance to warm up, then timed. Errors are against Cole–Hopf, exact solutions,
-or the same march at a thousandth of the tolerance ("finer"), relative L2 over space and time, worst unknown.
+an independent ETDRK4, or the same march at a thousandth of the tolerance ("finer"), relative L2 over space and time, worst unknown.
 """
 
 import os
@@ -16,65 +16,17 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import time
+from functools import partial
 
 import evolution_rivals
 import jax.numpy as jnp
 import numpy as np
+import references
+import strangers
 
 import flm
 
 PI = np.pi
-
-
-def kdv():
-    return flm.PDE(
-        flm.Box(x=(-1, 1), t=(0, 1)),
-        lambda u, u_t, u_x, u_xxx: u_t + u * u_x + 0.0025 * u_xxx,
-        [flm.initial(lambda x: jnp.cos(PI * x)), flm.periodic("x")],
-    )
-
-
-def ks():
-    return flm.PDE(
-        flm.Box(x=(0, 2 * PI), t=(0, 1)),
-        lambda u, u_t, u_x, u_xx, u_xxxx: u_t + 100 / 16 * u * u_x + 100 / 16**2 * u_xx + 100 / 16**4 * u_xxxx,
-        [flm.initial(lambda x: jnp.cos(x) * (1 + jnp.sin(x))), flm.periodic("x")],
-    )
-
-
-def allen_cahn():
-    return flm.PDE(
-        flm.Box(x=(-1, 1), t=(0, 1)),
-        lambda u, u_t, u_xx: u_t - 1e-4 * u_xx + 5 * u**3 - 5 * u,
-        [flm.initial(lambda x: x**2 * jnp.cos(PI * x)), flm.periodic("x")],
-    )
-
-
-def schroedinger():
-    return flm.PDE(
-        flm.Box(x=(-5, 5), t=(0, PI / 2)),
-        lambda h, h_t, h_xx: 1j * h_t + 0.5 * h_xx + abs(h) ** 2 * h,
-        [flm.initial(lambda x: 2 / jnp.cosh(x), unknown="h"), flm.periodic("x")],
-        unknowns=("h",),
-        complex_unknowns=("h",),
-    )
-
-
-def cole_hopf(nu):
-    """The solution of Burgers' equation from −sin πx by the trapezoidal rule, which converges to rounding."""
-    eta = np.linspace(-2.0, 2.0, 16001)  # characteristics come from at most t away
-
-    def u(x, t):
-        x, t = np.asarray(x, float), np.asarray(t, float)
-        out = np.empty(len(x))
-        for i in range(0, len(x), 500):
-            at, now = x[i : i + 500, None], t[i : i + 500, None]
-            power = -np.cos(PI * (at - eta)) / (2 * PI * nu) - eta**2 / (4 * nu * now)
-            weight = np.exp(power - power.max(axis=1, keepdims=True))
-            out[i : i + 500] = -np.sum(np.sin(PI * (at - eta)) * weight, axis=1) / weight.sum(axis=1)
-        return out
-
-    return u
 
 
 def burgers(nu=0.01 / PI):
@@ -82,7 +34,7 @@ def burgers(nu=0.01 / PI):
         flm.Box(x=(-1, 1), t=(0, 1)),
         lambda u, u_t, u_x, u_xx: u_t + u * u_x - nu * u_xx,
         [flm.initial(lambda x: -jnp.sin(PI * x)), flm.dirichlet("x=-1"), flm.dirichlet("x=1")],
-        exact=cole_hopf(nu),
+        exact=partial(references.burgers, nu=nu),
     )
 
 
@@ -124,23 +76,6 @@ def decaying_flow():
     )
 
 
-def gray_scott():
-    return flm.PDE(
-        flm.Box(x=(-1, 1), y=(-1, 1), t=(0, 200)),
-        [
-            lambda u, v, u_t, u_xx, u_yy: u_t - 1e-5 * (u_xx + u_yy) - 0.04 * (1 - u) + u * v**2,
-            lambda u, v, v_t, v_xx, v_yy: v_t - 5e-6 * (v_xx + v_yy) + 0.1 * v - u * v**2,
-        ],
-        [
-            flm.initial(lambda x, y: 1 - jnp.exp(-80 * ((x + 0.05) ** 2 + (y + 0.02) ** 2))),
-            flm.initial(lambda x, y: jnp.exp(-80 * ((x - 0.05) ** 2 + (y - 0.02) ** 2)), unknown="v"),
-            flm.periodic("x"),
-            flm.periodic("y"),
-        ],
-        unknowns=("u", "v"),
-    )
-
-
 def cube(second):
     """Heat or waves on a cube with values at its sides, from random sines whose exact solution is known."""
     rng, terms = np.random.default_rng(7), 6
@@ -167,30 +102,43 @@ def cube(second):
 
 # name: problem, tolerance, the aim in CPU seconds, whether it takes long
 PROBLEMS = {
-    "kdv": (kdv, 1e-8, 0.3, False),
-    "ks": (ks, 1e-6, 3, False),
-    "allen_cahn": (allen_cahn, 1e-4, 3, False),
-    "schroedinger": (schroedinger, 1e-4, 3, False),
+    "kdv": (flm.problems.korteweg_de_vries, 1e-8, 0.3, False),
+    "ks": (flm.problems.kuramoto_sivashinsky, 1e-6, 3, False),
+    "allen_cahn": (flm.problems.allen_cahn_periodic, 1e-4, 3, False),
+    "schroedinger": (flm.problems.schroedinger, 1e-4, 3, False),
     "burgers": (burgers, 1e-6, 3, False),
     "burgers_001": (lambda: burgers(0.001 / PI), 1e-4, 30, True),
     "taylor_green": (taylor_green, 1e-6, 15, False),
     "decaying_flow": (decaying_flow, 1e-6, 15, False),
-    "gray_scott": (gray_scott, 1e-2, 120, True),
+    "gray_scott": (flm.problems.gray_scott, 1e-2, 120, True),
     "heat_cube": (lambda: cube(False), 1e-8, 10, False),
     "wave_cube": (lambda: cube(True), 1e-8, 10, False),
 }
 
 
-def true_error(solution, problem, tol, finer):
+# ETDRK4 at two resolutions, the finer one compared; their difference is printed beside the error.
+REFERENCES = {
+    "kdv": strangers.korteweg_de_vries,
+    "ks": strangers.kuramoto_sivashinsky,
+    "allen_cahn": strangers.allen_cahn,
+    "schroedinger": strangers.schroedinger,
+    "gray_scott": strangers.gray_scott,
+}
+
+
+def true_error(name, solution, problem, tol):
+    """The error, relative L2 over space and time, worst unknown, and what it is against."""
     if solution.exact is not None:
         points = solution.test_points()
         points = points[points[:, list(solution.axes).index("t")] > 0]  # Cole–Hopf has no t = 0
-        truth, found = np.asarray(solution.exact(points)), np.asarray(solution(points))
-        return float(np.max(np.sqrt(np.sum((found - truth) ** 2, axis=0) / np.sum(truth**2, axis=0)))), "exact"
-    if not finer:
-        return float("nan"), "not measured"
-    other = flm.solve(problem, max(tol / 1000, 1e-11), method="march")
-    return solution.errors(lambda p: np.asarray(other(p))).relative_l2, "finer"
+        truth, own = np.asarray(solution.exact(points)).reshape(len(points), -1), "exact"
+    elif name in REFERENCES:
+        found = REFERENCES[name]()
+        points, truth, own = found.points, found.values, f"ETDRK4, {found.error:.0e}"
+    else:
+        points, own = solution.test_points(), "finer"
+        truth = np.asarray(flm.solve(problem, max(tol / 1000, 1e-11), method="march")(points))
+    return strangers.apart(np.asarray(solution(points)).reshape(truth.shape), truth), own
 
 
 def run(name):
@@ -201,7 +149,7 @@ def run(name):
     cpu = time.process_time()
     solution = flm.solve(problem, tol, method="march")
     cpu = time.process_time() - cpu
-    error, against = true_error(solution, problem, tol, name not in ("gray_scott", "allen_cahn", "schroedinger"))
+    error, against = true_error(name, solution, problem, tol)
     print(
         f"| {name} | {tol:.0e} | {solution.status.word} | {solution.error_estimate:.1e} | {error:.1e} ({against}) | {cpu:.2f} "
         f"| {aim} | {solution.model.num_pieces} | {solution.num_columns:,} |",

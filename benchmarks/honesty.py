@@ -1,14 +1,16 @@
-"""Are the error estimates honest? More than four hundred problems with known answers through `flm.solve`.
+"""Are the error estimates honest? Some five hundred and fifty problems with known answers through `flm.solve`.
 
-    python benchmarks/honesty.py results.jsonl                 all that the file does not hold yet; two hours of one core
-    python benchmarks/honesty.py results.jsonl --only 3 17     some of them
-    python benchmarks/honesty.py results.jsonl --table         the table of docs/reliability.md
+    python benchmarks/honesty.py               all that benchmarks/results/honesty.jsonl does not hold yet; an hour of one core
+    python benchmarks/honesty.py corners       families whose names contain one of these words
+    python benchmarks/honesty.py --again       what it holds too
+    python benchmarks/honesty.py --table       the table of docs/reliability.md
+    python benchmarks/honesty.py --most 20     at most so many problems in this call
 
-A line is appended for each problem, so that a stopped run goes on where it was. An estimate is optimistic when the true error
-(relative L2, worst unknown, on an even grid) is more than twice as large and above rounding; data that nothing satisfies
-must not end as "converged". An answer whose status says that the problem has more than one solution, and which is not the one that
-the problem was made from, is compared with a solve at a thousandth of the tolerance. Times are CPU seconds of this process,
-compilation included.
+A line is appended for each problem, so that a stopped run goes on where it was. True errors are relative L2, worst unknown, on
+an even grid or at random points, against the exact answer or an independent program. Where that program does not resolve the
+problem, the reference is a solve at a thousandth of the tolerance; so it is for an answer whose status tells of more than one
+solution and which is not the one that the problem was made from. A problem has 120 CPU seconds and 3 GB. Times are CPU seconds,
+compilation included; `version` is the commit.
 """
 
 import os
@@ -19,144 +21,171 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 import argparse
 import json
+import resource
+import signal
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
 
+import honesty_blind
 import honesty_evolution
 import honesty_inverse
-import honesty_trees
+import honesty_many
+import honesty_problems
+import honesty_regions
+import honesty_rough
+import honesty_systems
 import jax
 import numpy as np
-from honesty_problems import TOLERANCES, Case, elliptic, evolution, layer, ordinary, resonance, spatial
-from honesty_regions import planar, ring, unbalanced
-from honesty_regions import spatial as balls
-from honesty_rough import inconsistent, rough
-from honesty_systems import FAMILIES as SYSTEMS
+from honesty_blind import Listed
+from honesty_problems import Family
 
 import flm
 
-FAMILIES = {
-    "ordinary, m = 1": (25, ordinary),
-    "elliptic, m = 2": (30, elliptic),
-    "nonlinear elliptic": (25, lambda rng: elliptic(rng, nonlinear=True)),
-    "evolution": (25, evolution),
-    "nonlinear evolution": (15, lambda rng: evolution(rng, nonlinear=True)),
-    "m = 3": (15, spatial),
-    "layers": (20, layer),
-    "near resonance": (20, resonance),
-    "not smooth": (12, rough),
-    "inconsistent": (13, inconsistent),
-    **SYSTEMS,
-    "regions": (18, planar),
-    "holes": (5, ring),
-    "balls": (4, balls),
-    "inconsistent, regions": (4, unbalanced),
-}
-MADE = sum(count for count, _ in FAMILIES.values())
-LISTS = (  # a record of each number
-    (MADE, lambda index: run_made(index)),
-    (len(honesty_trees.LIST), honesty_trees.run),
-    (honesty_evolution.COUNT, honesty_evolution.run),
-    (honesty_inverse.NUM_CASES * honesty_inverse.DRAWS, honesty_inverse.run),
-)
-COUNT = sum(count for count, _ in LISTS)
-STRIDE = 37  # no divisor of the count: every family early on
-assert COUNT % STRIDE
-MAX_COLUMNS = 40_000  # of all pieces; what the lattice still solves has its own limit of 3,000
+RESULTS = Path(__file__).parent / "results" / "honesty.jsonl"
+LISTS = (honesty_problems, honesty_rough, honesty_systems, honesty_regions, honesty_evolution, honesty_blind)
+OWN = (honesty_inverse, honesty_many)  # which run their problems themselves
+WITHOUT = {"inverse, undetermined", "many: inconsistent"}  # families of theirs that have no answer
+FAMILIES = {family.name: family for module in LISTS for family in module.FAMILIES}
+SECONDS, MEMORY = 120, 3 << 30
 ROUNDING = 1e-14
+SEVERAL = "more than one solution"
 
 
-def case(index: int) -> Case:
-    """The problem of that number, the same every time."""
-    rng, tol = np.random.default_rng([2025, index]), TOLERANCES[index % len(TOLERANCES)]
-    place = index
-    for family, (count, make) in FAMILIES.items():
-        if place < count:
-            solvable = not family.startswith("inconsistent")
-            return Case(family, make(rng) if solvable else make(rng, tol), tol, solvable)
-        place -= count
-    raise IndexError(f"`index` must be below {MADE}; got {index}.")
+def solved(problem: flm.PDE, tol: float) -> flm.Solution:
+    """A solve that a timer interrupts."""
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        return flm.solve(problem, tol)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def run(index: int) -> dict:
-    """Solve the problem of that number among all lists; a record of how it went."""
-    place = index
-    for count, solved in LISTS:
-        if place < count:
-            return {"index": index, **solved(place)}
-        place -= count
-    raise IndexError(f"`index` must be below {COUNT}; got {index}.")
+def true_error(solution: flm.Solution, problem: flm.PDE, family: Family | Listed, reference=None) -> float:
+    """The relative L2 error, worst unknown."""
+    if not family.scattered:
+        return solution.errors(reference).relative_l2
+    points = problem.domain.interior(20_000, seed=3, warp=False)
+    exact = problem.exact_values(points) if reference is None else np.asarray(reference(points))
+    return float(np.linalg.norm(np.asarray(solution(points)) - exact) / np.linalg.norm(exact))
 
 
-def run_made(index: int, max_columns: int = MAX_COLUMNS) -> dict:
-    """Solve one of the manufactured problems; a record of how it went."""
-    made = case(index)
+def run(name: str, number: int) -> dict:
+    """Solve one problem; a record of how it went."""
+    for own in OWN:
+        if name in own.COUNTS:
+            return own.run(name, number)
+    family = FAMILIES[name]
+    problem, tol = family.problem(number)
+    record = {"family": name, "number": number, "list": family.year, "tol": tol}
     cpu = time.process_time()
-    solution = flm.solve(made.problem, made.tol, max_columns=max_columns)
+    try:
+        solution = solved(problem, tol)
+    except (KeyboardInterrupt, MemoryError) as problem_:
+        word = "memory" if isinstance(problem_, MemoryError) else "time"
+        return record | {"status": word, "estimate": np.inf, "error": None, "cpu": round(time.process_time() - cpu, 2)}
     cpu = time.process_time() - cpu
-    error, against = (solution.errors().relative_l2, "exact") if made.solvable else (None, "nothing")
-    if "more than one solution" in solution.status.sentence and error is not None and error > made.tol:
-        finer = flm.solve(made.problem, max(made.tol / 1000, 1e-12), max_columns=max_columns)
-        error, against = solution.errors(finer).relative_l2, "finer solve"
-    return {
-        "family": made.family,
-        "tol": made.tol,
-        "status": solution.status.word,
-        "estimate": solution.error_estimate,
-        "error": error,
-        "against": against,
-        "columns": solution.num_columns,
-        "cpu": round(cpu, 2),
-    }
+    several = SEVERAL in solution.status.sentence
+    record |= {"status": solution.status.word, "several": several, "estimate": solution.error_estimate, "error": None}
+    record |= {"columns": solution.num_columns, "cpu": round(cpu, 2)}
+    if not family.solvable:
+        return record
+    reference = getattr(problem, "reference", None)
+    error, against = true_error(solution, problem, family), "reference" if reference else "exact"
+    unknown = max(getattr(reference, "left", 0.0), ROUNDING)
+    if (several and error > tol) or unknown > max(0.1 * solution.error_estimate, 1e-9):
+        try:
+            finer = solved(problem, max(tol / 1000, 1e-12))
+        except (KeyboardInterrupt, MemoryError):
+            return record | {"against": "nothing"}
+        error, against, unknown = true_error(solution, problem, family, finer), "finer solve", finer.error_estimate
+    return record | {"error": error, "against": against, "unknown": unknown}
+
+
+def solvable(record: dict) -> bool:
+    """Whether the problem of a record has an answer."""
+    family = FAMILIES.get(record["family"])
+    return record["family"] not in WITHOUT if family is None else family.solvable
 
 
 def excess(record: dict) -> float:
-    """True error over estimate; infinite where data that nothing satisfies passed for solved."""
-    if record["error"] is None:
-        return np.inf if record["status"] == "converged" and not record.get("determined") else 0.0
+    """True error over estimate; infinite where data that nothing satisfies passed for solved, or NaN for an answer."""
+    if not solvable(record):
+        return np.inf if np.isfinite(record["estimate"]) else 0.0
+    if record["error"] is None or not np.isfinite(record["estimate"]):
+        return 0.0
     if not np.isfinite(record["error"]):
-        return 0.0 if not np.isfinite(record["estimate"]) else np.inf
-    return record["error"] / max(record["estimate"], record.get("floor", ROUNDING))
+        return np.inf
+    return record["error"] / max(record["estimate"], record.get("unknown", ROUNDING))
+
+
+def row(name: str, rows: list[dict]) -> str:
+    """A line of the table."""
+    good = [r for r in rows if r["error"] is not None and r["status"] == "converged" and r["error"] <= r["tol"]]
+    worst, cpu = [excess(r) for r in rows], [r["cpu"] for r in rows]
+    words = ", ".join(f"{n} {word}" for word, n in Counter(r["status"] for r in rows).most_common())
+    wide = [r["estimate"] / max(r["error"], r.get("unknown", ROUNDING)) for r in good]
+    lists = ", ".join(str(year) for year in sorted({r["list"] for r in rows}))
+    return (
+        f"| {name} | {lists} | {len(rows)} | {len(good)} | {sum(w > 2 for w in worst)} | {max(worst):.2g} | "
+        f"{f'{np.median(wide):.2g}' if wide else ''} | {words} | {np.median(cpu):.1f} | {max(cpu):.0f} |"
+    )
 
 
 def table(records: list[dict]) -> str:
     """Counts by family, as Markdown."""
-    head = "| family | problems | solved | above 2x the estimate | largest error / estimate | how it ended | CPU s, median | most |"
-    lines = [head, "|" + "---|" * 8]
-    for family in [*dict.fromkeys(r["family"] for r in records), "all"]:
-        rows = [r for r in records if family in (r["family"], "all")]
-        if not rows:
-            continue
-        solved = sum(r["error"] is not None and r["status"] == "converged" and r["error"] <= r["tol"] for r in rows)
-        worst = [excess(r) for r in rows]
-        words = ", ".join(f"{n} {word}" for word, n in Counter(r["status"] for r in rows).most_common())
-        cpu = [r["cpu"] for r in rows]
-        lines.append(
-            f"| {family} | {len(rows)} | {solved} | {sum(w > 2 for w in worst)} | {max(worst):.2g} | {words} "
-            f"| {np.median(cpu):.1f} | {max(cpu):.0f} |"
-        )
-    return "\n".join([*lines, "", honesty_inverse.parameters_table(records)])
+    titles = (
+        "family", "list", "problems", "solved", "above 2x", "largest error / estimate", "estimate / error, median",
+        "how it ended", "CPU s, median", "most",
+    )  # fmt: skip
+    names = list(dict.fromkeys(r["family"] for r in records))
+    groups = {name: [r for r in records if r["family"] == name] for name in names}
+    groups |= {"all that have a solution": [r for r in records if solvable(r)], "all": records}
+    lines = [
+        f"| {' | '.join(titles)} |",
+        "|" + "---|" * len(titles),
+        *(row(name, rows) for name, rows in groups.items() if rows),
+    ]
+    commits = ", ".join(f"{n} {commit}" for commit, n in Counter(r["version"] for r in records).most_common())
+    return "\n".join([*lines, "", f"Records by commit: {commits}.", honesty_inverse.parameters_table(records)])
+
+
+def late(*_):
+    raise KeyboardInterrupt
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--only", type=int, nargs="*")
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--most", type=int)
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
+    counts = {name: family.count for name, family in FAMILIES.items()}
+    counts |= {name: count for own in OWN for name, count in own.COUNTS.items()}
+    listed = [(name, number) for name, count in counts.items() for number in range(count)]
+    listed.sort(key=lambda which: which[1] / counts[which[0]])  # every family early on
     lines = options.results.read_text().splitlines() if options.results.exists() else []
-    done = {r["index"]: r for r in map(json.loads, lines)}
+    done = {(r["family"], r["number"]): r for r in map(json.loads, lines)}
+    named = lambda which: not options.words or any(word in f"{which[0]} {which[1]}" for word in options.words)
+    todo = [which for which in listed if named(which) and (options.again or which not in done)]
     if not options.table:
-        for index in options.only or [i * STRIDE % COUNT for i in range(COUNT)]:
-            if index in done and not options.only:
-                continue
-            record = done[index] = run(index)
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        signal.signal(signal.SIGPROF, late)
+        version = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+        for which in todo[: options.most]:
+            record = done[which] = run(*which) | {"version": version}
             with options.results.open("a") as file:
                 file.write(json.dumps(record) + "\n")
             print(json.dumps(record), "<<<<" if excess(record) > 2 else "", flush=True)
             jax.clear_caches()
-    print(table([done[i] for i in sorted(done)]))
+    print(
+        table(
+            [done[which] for which in sorted(listed, key=lambda which: list(counts).index(which[0])) if which in done]
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Thirty-one problems on regions for `honesty.py`, with the exact answer or the certainty that there is none.
+"""Problems on regions for `honesty.py`, with the exact answer or the certainty that there is none.
 
 Half of the solutions extend smoothly beyond their region; the others are shaped by it: logarithms in holes, plane waves, steep
 bumps next to a boundary. Regions are disks, rings, ellipses, polygons, curves, level sets, booleans and balls.
@@ -7,6 +7,7 @@ bumps next to a boundary. Regions are disks, rings, ellipses, polygons, curves, 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from honesty_problems import Family
 
 import flm
 
@@ -91,3 +92,12 @@ def unbalanced(rng, tol):
         return flm.PDE(disk, lambda u_xx, u_yy, x: u_xx + u_yy - size - x, [flm.neumann("boundary")])
     ends = [flm.dirichlet(disk, lambda x, y: x * y + size), flm.dirichlet(disk, lambda x, y: x * y)]
     return flm.PDE(disk, lambda u_xx, u_yy: u_xx + u_yy, ends)
+
+
+FAMILIES = (
+    Family("regions", 18, planar, 2025, 227),
+    Family("holes", 5, ring, 2025, 245),
+    Family("balls", 4, spatial, 2025, 250),
+    Family("inconsistent, regions", 4, unbalanced, 2025, 254, solvable=False),
+    Family("regions, again", 8, planar, 2027, 200),
+)

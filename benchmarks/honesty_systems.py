@@ -1,12 +1,13 @@
-"""Manufactured systems, flows and problems over a plane in time, made from seeds like those of `honesty_problems`.
+"""Systems: ordinary equations, several unknowns, flows, a plane in time, boxes of three axes.
 
-Every unknown is a random smooth function; the equations get the sources that fit them.
+Every unknown is a random smooth function, and the equations get the sources that fit it; ordinary equations have SciPy beside them.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from honesty_problems import box, elementwise, smooth
+from honesty_problems import Family, box, elementwise, smooth
+from scipy.integrate import solve_ivp
 
 import flm
 from flm.language.arguments import Named
@@ -33,13 +34,13 @@ def asks(place, name, exact, axes):
     return flm.on(place, fitted((name,), lambda value: value, exact, axes))
 
 
-def problem(domain, exact, equations, conditions):
-    """The problem of these equations (names, operator) and conditions (place, name)."""
+def problem(domain, exact, equations, conditions, *more):
+    """The problem of these equations (names, operator) and conditions (place, name), and of more conditions."""
     axes = domain.axes
     return flm.PDE(
         domain,
         [fitted(names, operator, exact, axes) for names, operator in equations],
-        [asks(place, name, exact, axes) for place, name in conditions],
+        [*(asks(place, name, exact, axes) for place, name in conditions), *more],
         unknowns=tuple(exact),
         exact={name: Named(elementwise(f), axes) for name, f in exact.items()},
     )
@@ -178,4 +179,119 @@ def plane(rng):
     return problem(domain, exact, momentum(a[0], 1.0, in_time=True), conditions)
 
 
-FAMILIES = {"systems": (10, several), "flows": (8, flow), "planes in time": (9, plane)}
+class March:
+    """States by SciPy's DOP853 at 3e-14, every time the end of a run of its own; `left` is what a tenfold tolerance changes."""
+
+    def __init__(self, rates, start, end):
+        self.rates, self.start, self.end, self.known, self.left = rates, np.asarray(start, float), end, {}, 0.0
+
+    def marched(self, times, rtol):
+        now, state, out = 0.0, self.start, []
+        for time in times:
+            if time > now:
+                right = lambda t, y: np.array(self.rates(t, *y))
+                state = solve_ivp(right, (now, time), state, "DOP853", rtol=rtol, atol=1e-18).y[:, -1]
+            now = max(now, time)
+            out.append(state)
+        return np.array(out)
+
+    def __call__(self, component, t):
+        times = np.unique(t)
+        if not set(times) <= set(self.known):
+            found, rough = self.marched(times, 3e-14), self.marched(times, 3e-13)
+            self.left = float(np.max(np.linalg.norm(found - rough, axis=0) / np.linalg.norm(found, axis=0)))
+            self.known.update(zip(times, found, strict=True))
+        return np.array([self.known[time][component] for time in np.asarray(t)])
+
+
+def marched_system(rates, start, end):
+    """The problem y' = rates(t, *y) from its start; `rates` serves NumPy and JAX."""
+    names, reference = "uvwpq"[: len(start)], March(rates, start, end)
+    equation = lambda i: Named(lambda t, rate, *y: rate - rates(t, *y)[i], ("t", f"{names[i]}_t", *names))
+    exact = lambda i: lambda t: reference(i, t)
+    made = flm.PDE(
+        flm.Box(t=(0, float(end))),
+        [equation(i) for i in range(len(names))],
+        [flm.initial(float(value), unknown=name) for name, value in zip(names, start, strict=True)],
+        unknowns=tuple(names),
+        exact={name: exact(i) for i, name in enumerate(names)},
+    )
+    made.reference = reference
+    return made
+
+
+def dynamics(rng):
+    """A nonlinear system of ordinary equations: predators, pendula, oscillators, reactions, an epidemic, chaos for a while."""
+    kind, a, T = rng.integers(10), rng.uniform(0.5, 1.5, 4), rng.uniform(0.5, 1.0)
+    if kind == 0:  # Lotka and Volterra
+        rates = lambda t, u, v: (1.5 * a[0] * u - a[1] * u * v, a[2] * u * v - 3 * a[3] * v)
+        return marched_system(rates, (1.0, 1.0), 30 * T)
+    if kind == 1:  # a driven pendulum
+        like = lambda u: np if isinstance(u, float) else jnp
+        push = lambda t: 0.3 * a[2] * like(t).cos(a[3] * t)
+        rates = lambda t, u, v: (v, push(t) - a[0] * like(u).sin(u) - 0.1 * a[1] * v)
+        return marched_system(rates, (1.5 * a[0], 0.0), 30 * T)
+    if kind == 2:  # van der Pol
+        mu = 10 ** rng.uniform(-0.5, 1.3)
+        return marched_system(lambda t, u, v: (v, mu * (1 - u**2) * v - u), (2.0, 0.0), T * max(20, 3 * mu))
+    if kind == 3:  # Brusselator
+        rates = lambda t, u, v: (a[0] + u**2 * v - (2 + a[1]) * u, (1 + a[1]) * u - u**2 * v)
+        return marched_system(rates, (1.0, 1.0), 20 * T)
+    if kind == 4:  # FitzHugh and Nagumo
+        rates = lambda t, u, v: (u - u**3 / 3 - v + 0.5 * a[0], 0.08 * a[1] * (u + 0.7 - 0.8 * v))
+        return marched_system(rates, (-1.0, 1.0), 80 * T)
+    if kind == 5:  # an epidemic
+        rates = lambda t, u, v, w: (-2 * a[0] * u * v, 2 * a[0] * u * v - 0.5 * a[1] * v, 0.5 * a[1] * v)
+        return marched_system(rates, (0.999, 0.001, 0.0), 30 * T)
+    if kind == 6:  # Lorenz, before chaos eats the digits
+        rates = lambda t, u, v, w: (10 * (v - u), u * (28 * a[0] - w) - v, u * v - 8 / 3 * w)
+        return marched_system(rates, (1.0, 1.0, 1.0), 8 * T)
+    if kind == 7:  # Robertson's reactions
+        slow = lambda u, v, w: 0.04 * a[0] * u - 1e4 * v * w
+        rates = lambda t, u, v, w: (-slow(u, v, w), slow(u, v, w) - 3e7 * a[1] * v**2, 3e7 * a[1] * v**2)
+        return marched_system(rates, (1.0, 0.0, 0.0), 20 * T)
+    if kind == 8:  # a body of three unequal axes, thrown
+        rates = lambda t, u, v, w: (a[0] * v * w, -(a[0] + a[1]) * u * w, a[1] * u * v)
+        return marched_system(rates, (0.05, 1.0, 0.1 * a[2]), 30 * T)
+    square = lambda u, v: (u**2 + v**2) ** 1.5  # an orbit of two bodies
+    rates = lambda t, u, v, w, p: (w, p, -u / square(u, v), -v / square(u, v))
+    return marched_system(rates, (1.0, 0.0, 0.0, 0.5 + a[0] / 2), 20 * T)
+
+
+def boxes(rng):
+    """Three axes: drift and slopes on a face, a periodic axis, a layer, or two unknowns."""
+    kind, a = rng.integers(4), rng.uniform(0.3, 1.5, 3)
+    domain = box(rng, "x", "y", "z")
+    low, width = domain.bounds[:, 0], domain.bounds[:, 1] - domain.bounds[:, 0]
+    u, v = (smooth(rng, domain.axes, domain.bounds) for _ in range(2))
+    second = lambda name: tuple(f"{name}_{axis}{axis}" for axis in "xyz")
+    faces = everywhere("u", "x", "y", "z")
+    if kind == 0:
+        equations = [((*second("u"), "u_x", "u"), lambda ux, uy, uz, d, u: ux + a[0] * uy + uz + a[1] * d - a[2] * u)]
+        return problem(domain, {"u": u}, equations, [*faces[:-1], ("z=max", "u_z")])
+    if kind == 1:
+        f, turn = smooth(rng, ("x", "y"), domain.bounds[:2]), 2 * np.pi / width[2]
+        around = lambda x, y, z: f(x, y) * (1 + 0.5 * jnp.sin(turn * z + a[1])) + 0.3 * jnp.cos(turn * z)
+        equations = [((*second("u"), "u"), lambda ux, uy, uz, u: ux + uy + a[0] * uz - u**3)]
+        return problem(domain, {"u": around}, equations, faces[:4], flm.periodic("z"))
+    if kind == 2:
+        steep = lambda x, y, z: jnp.tanh(((x - low[0]) / width[0] - 0.5) / (0.1 * a[0] + 0.05)) * jnp.cos(y + a[1] * z)
+        equations = [(second("u"), lambda ux, uy, uz: ux + uy + uz)]
+        return problem(domain, {"u": steep}, equations, faces)
+    equations = [
+        ((*second("u"), "v"), lambda ux, uy, uz, v: ux + uy + uz - a[0] * v),
+        ((*second("v"), "u", "v"), lambda vx, vy, vz, u, v: vx + vy + vz - v - a[1] * u * v),
+    ]
+    return problem(domain, {"u": u, "v": v}, equations, everywhere("uv", "x", "y", "z"))
+
+
+FAMILIES = (
+    Family("systems", 10, several, 2025, 200),
+    Family("flows", 8, flow, 2025, 210),
+    Family("planes in time", 9, plane, 2025, 218),
+    Family("systems, again", 12, several, 2027, 300),
+    Family("flows, again", 6, flow, 2027, 320),
+    Family("planes in time, again", 6, plane, 2027, 330),
+    Family("systems of ordinary equations", 24, dynamics, 2027, 400),
+    Family("boxes, m = 3", 8, boxes, 2027, 430),
+)

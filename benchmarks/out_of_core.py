@@ -48,7 +48,7 @@ def main():
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # KiB on Linux
     grid = np.linspace(0, 1, 5001)[:, None]
     error = np.sqrt(((model.predict(grid) - signal(grid[:, 0])) ** 2).mean())
-    columns = model._fit.waves.num_columns
+    columns = model._fitted.design.waves.num_columns
     print(f"{options.rows:,} rows x {columns} columns ({8 * options.rows * columns / 1e9:.1f} GB as a matrix)")
     print(f"peak memory {peak:.2f} GiB, {wall:.0f} s ({cpu:.0f} s of the processor)")
     print(f"root mean square error of the function {error:.5f}, noise {model.noise_:.5f} (0.5 put in)")

@@ -31,7 +31,7 @@ import numpy as np
 from pde_rivals import chebyshev_solve, deepxde_solve, fastlsq_solve, is_linear
 
 import flm
-from flm.pde.waves.basis import WaveBasis, lattice_set
+from flm.pde.waves.basis import WaveBasis
 
 pi, P = np.pi, flm.problems
 
@@ -196,22 +196,21 @@ def assembly(top=8, num_rows=1500, linear=True, rounds=9):
         flm.Box(x=(0, 1), t=(0, 1)), flux or (lambda u, u_t, u_x, u_xx, u_tt: u_t + u * u_x - 0.1 * (u_xx + u_tt))
     )
     residual = problem.equations[0].residual
-    basis = WaveBasis(problem.domain, lattice_set((top, top), np.inf), (2.0, 2.0))
+    basis = WaveBasis(problem.domain, flm.lattice(2, top**2, "box"), (2.0, 2.0))
     coefficients = np.random.default_rng(0).normal(size=(basis.num_columns, 1)) / basis.num_columns
     points = problem.domain.interior(num_rows, seed=0)
     alphas = tuple(alpha for _, alpha in residual.jets)
     out = np.empty((basis.num_columns, num_rows))
 
-    def coefficient_rows(tables):
-        jets = basis.evaluate(tables, coefficients, alphas)[:, :, 0]
+    def coefficient_rows():
+        jets = basis.evaluate(points, coefficients, alphas)[:, :, 0]
         by_jet = residual.linearize(points, jets, problem.parameter_start).by_jet
         return {alpha: row for alpha, row in zip(alphas, by_jet, strict=True) if row.any()}
 
-    fixed = coefficient_rows(basis.tables(points))
+    fixed = coefficient_rows()
 
     def ours():
-        tables = basis.tables(points)
-        basis.combine(tables, fixed if linear else coefficient_rows(tables), out)
+        basis.combine(points, fixed if linear else coefficient_rows(), out)
         return out
 
     series = basis.model(coefficients).series

@@ -4,7 +4,7 @@
     python benchmarks/strangers.py kdv cavity        rows whose names contain one of these words, again
     python benchmarks/strangers.py --odes            ODEs beside scipy's DOP853, Radau and LSODA at equal error
     python benchmarks/strangers.py --table           the tables as Markdown, from what was run
-    python benchmarks/strangers.py --pictures FILE   a picture with a panel for each solution of two axes
+    python benchmarks/strangers.py --pictures FILE   a picture with a panel for each solution, or for those with one of the words
 
 Error: relative L2 over space and time, worst unknown, against a reference whose own error (its two finest resolutions
 compared) is printed. Seconds: CPU time of one solve in a fresh process, compilation included ("cold"), and of a second
@@ -102,35 +102,35 @@ def one_dimension(length, low, end, symbol, source, start, sizes, steps):
     return on_ring((length,), (low,), end, march, sizes)
 
 
-def kuramoto_sivashinsky():
+def kuramoto_sivashinsky(end=1.0, sizes=(256, 512), steps=(8000, 16000)):
     return one_dimension(
-        2 * PI, 0.0, 1.0, lambda k: 100 / 16**2 * k**2 - 100 / 16**4 * k**4,
-        lambda u, d: -100 / 16 * u.real * d(0).real, lambda x: np.cos(x) * (1 + np.sin(x)), (256, 512), (4000, 8000),
+        2 * PI, 0.0, end, lambda k: 100 / 16**2 * k**2 - 100 / 16**4 * k**4,
+        lambda u, d: -100 / 16 * u.real * d(0).real, lambda x: np.cos(x) * (1 + np.sin(x)), sizes, steps,
     )  # fmt: skip
 
 
-def korteweg_de_vries():
+def korteweg_de_vries(end=1.0, sizes=(256, 512), steps=(10000, 20000)):
     return one_dimension(
-        2.0, -1.0, 1.0, lambda k: 0.0025j * k**3, lambda u, d: -u.real * d(0).real,
-        lambda x: np.cos(PI * x), (256, 512), (10000, 20000),
+        2.0, -1.0, end, lambda k: 0.0025j * k**3, lambda u, d: -u.real * d(0).real,
+        lambda x: np.cos(PI * x), sizes, steps,
     )  # fmt: skip
 
 
-def allen_cahn():
+def allen_cahn(sizes=(1024, 2048), steps=(1000, 2000)):
     return one_dimension(
         2.0, -1.0, 1.0, lambda k: 5 - 1e-4 * k**2, lambda u, d: -5 * u.real**3,
-        lambda x: x**2 * np.cos(PI * x), (1024, 2048), (1000, 2000),
+        lambda x: x**2 * np.cos(PI * x), sizes, steps,
     )  # fmt: skip
 
 
-def schroedinger():
+def schroedinger(end=PI / 2, sizes=(512, 1024), steps=(8000, 16000)):
     return one_dimension(
-        10.0, -5.0, PI / 2, lambda k: -0.5j * k**2, lambda u, d: 1j * np.abs(u) ** 2 * u,
-        lambda x: 2 / np.cosh(x) + 0j, (512, 1024), (8000, 16000),
+        10.0, -5.0, end, lambda k: -0.5j * k**2, lambda u, d: 1j * np.abs(u) ** 2 * u,
+        lambda x: 2 / np.cosh(x) + 0j, sizes, steps,
     )  # fmt: skip
 
 
-def gray_scott(end=200.0, sizes=(256, 512), steps=(400, 800)):
+def gray_scott(end=200.0, sizes=(256, 512), steps=(200, 400)):
     def march(ring, n):
         x, y = (g - 1 for g in ring.grid)
         square = ring.k[0] ** 2 + ring.k[1] ** 2
@@ -149,7 +149,7 @@ def gray_scott(end=200.0, sizes=(256, 512), steps=(400, 800)):
     return on_ring((2.0, 2.0), (-1.0, -1.0), end, march, sizes)
 
 
-def burgers_2d(end=0.2, sizes=(512, 1024), steps=(400, 800)):
+def burgers_2d(end=0.1, sizes=(256, 512), steps=(50, 100), nu=1e-3):
     def march(ring, n):
         square = ring.k[0] ** 2 + ring.k[1] ** 2
         starts = [np.asarray(flm.problems.strangers.random_field(seed)(*ring.grid)) for seed in (0, 1)]
@@ -158,14 +158,12 @@ def burgers_2d(end=0.2, sizes=(512, 1024), steps=(400, 800)):
             u, v = w.real
             return -u * d(0).real - v * d(1).real
 
-        return ring.march(
-            np.stack([-1e-3 * square] * 2), source, np.array(starts), end, steps[n == sizes[1]], TIMES
-        ).real
+        return ring.march(np.stack([-nu * square] * 2), source, np.array(starts), end, steps[n == sizes[1]], TIMES).real
 
     return on_ring((4.0, 4.0), (0.0, 0.0), end, march, sizes)
 
 
-def heat_long_time(end=100.0, sizes=(48, 96), steps=(20000, 40000)):
+def heat_long_time(end=100.0, sizes=(96, 192), steps=(2500, 5000)):
     few, many = (references.heat_long_time(n, end, s, TIMES) for n, s in zip(sizes, steps, strict=True))
     same = many[:, 1::2, 1::2]
     axis = np.arange(1, sizes[0]) / sizes[0]
@@ -174,9 +172,9 @@ def heat_long_time(end=100.0, sizes=(48, 96), steps=(20000, 40000)):
     return Reference(points, same.reshape(-1, 1), apart(few.reshape(-1, 1), same.reshape(-1, 1)))
 
 
-def burgers_1d():
-    points = np.random.default_rng(0).uniform((-1, 0.001), (1, 1), (20000, 2))
-    values = [references.burgers(*points.T, 0.01 / PI, nodes) for nodes in (8001, 16001)]
+def burgers_1d(nu=0.01 / PI, count=20000):
+    points = np.random.default_rng(0).uniform((-1, 0.001), (1, 1), (count, 2))
+    values = [references.burgers(*points.T, nu, nodes) for nodes in (8001, 16001)]
     return Reference(points, values[1][:, None], apart(values[0][:, None], values[1][:, None]))
 
 
@@ -192,9 +190,9 @@ def poisson_holes():
     return Reference(points, many, apart(few, many))
 
 
-def poisson_boltzmann():
-    points = inside(flm.problems.poisson_boltzmann())
-    few, many = (references.boltzmann(m, n)(*points.T)[:, None] for m, n in ((600, 36), (1200, 44)))
+def poisson_boltzmann(sizes=((600, 36), (1200, 44)), count=4000):
+    points = inside(flm.problems.poisson_boltzmann(), count)
+    few, many = (references.boltzmann(m, n)(*points.T)[:, None] for m, n in sizes)
     return Reference(points, many, apart(few, many))
 
 
@@ -214,7 +212,7 @@ def cavity(reynolds=100.0, sizes=(80, 160, 320)):
 P = flm.problems
 ROWS = [
     Row("Burgers 1d-C", lambda: P.viscous_burgers(viscosity=0.01 / PI), 1e-6, 5, burgers_1d),
-    Row("Burgers 2d-C", P.burgers_2d, 2e-3, 600, burgers_2d, until=0.2),
+    Row("Burgers 2d-C", P.burgers_2d, 2e-3, 600, burgers_2d, until=0.1),
     Row("Poisson 2d-C", P.poisson_holes, 1e-5, 15, poisson_holes),
     Row("Poisson 2d-CG", P.poisson_boltzmann, 1e-5, 15, poisson_boltzmann),
     Row("Heat 2d-LT", P.heat_long_time, 1e-2, 60, heat_long_time),
@@ -222,7 +220,7 @@ ROWS = [
     Row("PNd", P.poisson_sines, 1e-10, 5, lambda: exact(P.poisson_sines)),
     Row("cavity flow", P.cavity, 1e-4, 10, cavity),
     Row("Kuramoto–Sivashinsky", P.kuramoto_sivashinsky, 1e-6, 5, kuramoto_sivashinsky),
-    Row("Gray–Scott", P.gray_scott, 1e-3, 300, gray_scott),
+    Row("Gray–Scott", P.gray_scott, 1e-2, 300, gray_scott),
     Row("Allen–Cahn", P.allen_cahn_periodic, 1e-4, 5, allen_cahn),
     Row("Korteweg–de Vries", P.korteweg_de_vries, 1e-8, 1, korteweg_de_vries),
     Row("Schrödinger", P.schroedinger, 1e-4, 5, schroedinger),
@@ -246,7 +244,8 @@ def measure(row: Row, limit: float) -> dict:
     return {
         "row": row.name, "tol": row.tol, "aim": row.seconds, "status": str(solution.status.word),
         "error": apart(found, reference.values[keep]), "estimate": float(estimate), "reference": reference.error,
-        "until": None if np.isinf(end) else end, "cold": cold, "warm": warm, "columns": solution.num_columns,
+        "until": None if np.isinf(end) else end, "stopped": solution.trusted_until, "cold": cold, "warm": warm,
+        "columns": solution.num_columns,
         "pieces": len(solution.pieces) if hasattr(solution.model, "boxes") else 1,
     }  # fmt: skip
 
@@ -359,9 +358,10 @@ def tables() -> None:
     for row in (found[r.name] for r in ROWS if r.name in found):
         until = f" to t = {row['until']:.3g}" if row["until"] else ""
         warm = "" if row["warm"] is None else f", {row['warm']:.2g}"
+        status = row["status"] + (f" at t = {row['stopped']:.3g}" if row.get("stopped") else "")
         print(
             f"| {row['row']} | {row['tol']:.0e} | {row['error']:.1e}{until} | {row['estimate']:.1e} | {row['reference']:.0e} | "
-            f"{row['cold']:.3g}{warm} (aim {row['aim']}) | {row['status']} |"
+            f"{row['cold']:.3g}{warm} (aim {row['aim']}) | {status} |"
         )
     print("\n| ODE | error | estimate | seconds | DOP853 | Radau | LSODA |\n|---|---|---|---|---|---|---|")
     for row in (r for r in kept() if "ode" in r):
@@ -372,25 +372,32 @@ def tables() -> None:
         print(f"| {row['ode']} | {row['error']:.1e} | {row['estimate']:.1e} | {row['warm']:.2g} | {rivals} |")
 
 
-def pictures(path: Path) -> None:
-    """One picture with a panel for each solution of two axes, at a looser tolerance."""
+def pictures(path: Path, words: list[str], folder: Path | None) -> None:
+    """One picture with a panel for each solution, at a looser tolerance or, where `folder` has one, a saved answer.
+
+    Of answers with time and a plane the last trusted time is shown, of other variables the middle; of several unknowns their size.
+    """
     import matplotlib.pyplot as plt
 
-    rows = [row for row in ROWS if len(row.make().axes) == 2 and len(row.make().unknowns) < 3]
-    figure, panels = plt.subplots(2, -(-len(rows) // 2), figsize=(13, 6), layout="constrained")
+    rows = [row for row in ROWS if not words or any(w.lower() in row.name.lower() for w in words)]
+    across = min(len(rows), 4)
+    size = (3.4 * across, 2.9 * -(-len(rows) // across))
+    figure, panels = plt.subplots(-(-len(rows) // across), across, figsize=size, layout="constrained", squeeze=False)
     for row, panel in zip(rows, panels.flat, strict=False):
-        solution = flm.solve(row.make(), max(row.tol, 1e-4))
-        (x, y), values = solution.on_grid(201)
-        field = values if values.ndim == 2 else np.hypot(*np.moveaxis(values, -1, 0))
-        flip = solution.axes[1] == "t"
+        saved = None if folder is None else folder / f"{row.name}.safetensors"
+        solution = flm.load(saved) if saved and saved.exists() else flm.solve(row.make(), max(row.tol, 1e-3))
+        reach = dict(zip(solution.axes, solution.reach, strict=True))
+        lines = {a: np.linspace(*reach[a], 201) for a in solution.axes[:2]}
+        fixed = {a: reach[a][1] if a == "t" else np.mean(reach[a]) for a in solution.axes[2:]}
+        (first, x), (second, y) = lines.items()
+        values = np.asarray(solution(**{first: x[:, None], second: y}, **fixed))
+        field = values if values.ndim == 2 else np.hypot(values[..., 0], values[..., 1])
+        flip = second == "t"
         mesh = panel.pcolormesh(*((y, x, field) if flip else (x, y, field.T)), shading="auto", rasterized=True)
         figure.colorbar(mesh, ax=panel)
-        panel.set(
-            title=row.name,
-            xlabel=solution.axes[flip],
-            ylabel=solution.axes[not flip],
-            aspect="auto" if flip else "equal",
-        )
+        at = f", t = {fixed['t']:.3g}" if "t" in fixed else ""
+        names = (second, first) if flip else (first, second)
+        panel.set(title=row.name + at, xlabel=names[0], ylabel=names[1], aspect="auto" if flip else "equal")
     for panel in panels.flat[len(rows) :]:
         panel.set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -403,13 +410,14 @@ def main() -> None:
     parser.add_argument("--odes", action="store_true")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--pictures", type=Path)
+    parser.add_argument("--saved", type=Path, help="a folder of answers, ROW.safetensors, for the pictures")
     parser.add_argument("--one", help=argparse.SUPPRESS)  # in a process of its own
     options = parser.parse_args()
     if options.table:
         tables()
         return
     if options.pictures:
-        pictures(options.pictures)
+        pictures(options.pictures, options.words, options.saved)
         return
     if options.one:
         named = {row.name: row for row in ROWS}

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 import flm
-from flm.estimators.imputer.paper_recipe import train_paper_recipe
+from flm.paper.imputation import train_recipe
 
 WINDOW = 48
 
@@ -91,8 +91,7 @@ def seven_channels(frame, seed, hide, overlap=False):
         "within_1.96_std": (error <= 1.96 * std).mean(),
     }
     for level in (0.68, 0.95):
-        half = imputer.calibration_.half_width(level)
-        result[f"interval_{level}"] = (error <= half * std).mean()
+        result[f"interval_{level}"] = (error <= (filled.half_width(level) * filled.std.to_numpy())[mask]).mean()
     return result
 
 
@@ -114,7 +113,7 @@ def oil_temperature(frame, seed, rate, method="auto"):
         known, times, values = ~test & ~hidden[:, 0], np.arange(float(n)), series["OT"].to_numpy()
         center, spread = values[known].mean(), values[known].std()
         span = (0.0, float(np.flatnonzero(~test)[-1]))
-        recipe = train_paper_recipe(times[known], (values[known] - center) / spread, span, seed=seed)
+        recipe = train_recipe(times[known], (values[known] - center) / spread, span, seed=seed)
         filled = center + spread * np.asarray(recipe(times[mask]))
     else:
         imputer = flm.FLMImputer(method=method).fit(holed)

@@ -92,7 +92,7 @@ def draw(name: str, solution: flm.Solution, folder: Path) -> None:
         panel.set_title(f"{unknown} at t = {t:.3g}")
     figure.savefig(folder / f"{name}.png", dpi=120)
     if name == "vortices":
-        animate(frames(solution, unknown, np.linspace(0, solution.reach[2, 1], 48), 101), folder / f"{name}.gif")
+        animate(frames(solution, unknown, np.linspace(0, solution.reach[2, 1], 32), 81), folder / f"{name}.gif")
 
 
 def animate(shown: np.ndarray, path: Path) -> None:
@@ -101,7 +101,7 @@ def animate(shown: np.ndarray, path: Path) -> None:
     figure.subplots_adjust(0, 0, 1, 1)
     image = panel.imshow(shown[0], origin="lower", vmin=shown.min(), vmax=shown.max())
     movie = FuncAnimation(figure, lambda i: image.set_data(shown[i]), frames=len(shown))
-    movie.save(path, PillowWriter(fps=12), dpi=80)
+    movie.save(path, PillowWriter(fps=8), dpi=60)
 
 
 def main() -> None:

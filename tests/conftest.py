@@ -2,12 +2,15 @@
 
 import ctypes
 import gc
+import hashlib
 import os
+import platform
 import signal
 import sys
 import time
 from pathlib import Path
 
+import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -15,6 +18,16 @@ settings.register_profile(
     "flm", deadline=None, max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("flm")
+
+# More than half of the time of the tests is XLA's compiler: its programs are kept between runs. A folder for each kind of
+# processor, since machine code is made for one, and for each worker, since two must not write one file.
+CPU = Path("/proc/cpuinfo")
+FLAGS = CPU.read_text().partition("flags")[2].partition("\n")[0] if CPU.exists() else platform.processor()
+KIND = hashlib.sha256((FLAGS + os.environ.get("XLA_FLAGS", "")).encode()).hexdigest()[:12]
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".pytest_cache" / "xla" / KIND / WORKER))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # Tests press Ctrl-C in processes of their own. A shell starts what is in the background deaf to it, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -121,7 +121,7 @@ def kill_absorbing(folder, kills, chunks, seed):
 WRITE = """
 import sys
 from flm.cli.run import run
-sys.exit(run(["solve", "heat", "--tol", sys.argv[2], "--out", sys.argv[1]]))
+sys.exit(run(["solve", sys.argv[3], "--tol", sys.argv[2], "--out", sys.argv[1]]))
 """
 
 
@@ -144,15 +144,15 @@ def visible(folder):
     return sorted(p for p in folder.glob("*") if not p.name.startswith(".")) if folder.exists() else []
 
 
-def kill_writing(folder, kills, seed):
+def kill_writing(folder, kills, seed, problem):
     """Kill `flm solve --out` while it writes, over the files of earlier kills; nothing that can be seen is in pieces."""
     rng, out, killed = random.Random(seed), folder / "out", 0
     for i in range(kills):
         mark = time.time()
         wrote = lambda mark=mark: any(p.stat().st_mtime > mark for p in out.glob("*")) if out.exists() else False
-        killed += kill_after(start(WRITE, out, 10.0 ** -(4 + i % 5)), wrote, rng.uniform(0.0, 1.2))
+        killed += kill_after(start(WRITE, out, 10.0 ** -(4 + i % 5), problem), wrote, rng.uniform(0.0, 1.2))
         assert all(complete(path) for path in visible(out))
-    subprocess.run([sys.executable, "-c", WRITE, str(out), "1e-6"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", WRITE, str(out), "1e-6", problem], check=True, stdout=subprocess.DEVNULL)
     names = {p.suffix for p in visible(out)}
     assert names >= {".safetensors", ".json", ".csv", ".html"}
     assert all(complete(path) for path in visible(out))
@@ -179,8 +179,9 @@ def test_an_out_of_core_fit_survives_thirty_kills(tmp_path, tally):
 
 
 @pytest.mark.soak
-def test_files_of_the_command_line_survive_twenty_kills(tmp_path, tally):
-    killed = kill_writing(tmp_path, 20, seed=2)
+@pytest.mark.parametrize("problem", ["heat", "viscous_burgers"])  # one piece, and slabs
+def test_files_of_the_command_line_survive_twenty_kills(tmp_path, tally, problem):
+    killed = kill_writing(tmp_path, 20, 2, problem)
     tally("kills of writing with --out", killed)
     assert killed >= 14
 

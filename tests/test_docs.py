@@ -76,17 +76,28 @@ def offered(module):
 
 def test_every_public_name_has_an_example():
     names = {f"flm.{name}": getattr(flm, name) for name in flm._HOMES}
-    for module in set(flm._MODULES) - {
-        "study",
-        "torch",
-    }:  # a study's names are shown in docs/studies.md; torch is an extra
+    for module in set(flm._MODULES) - {"study", "torch"}:  # torch is an extra
         names |= {f"flm.{module}.{name}": value for name, value in offered(module).items()}
-    named = flm.problems.catalogue(("pde", "ordinary", "strangers")).values()  # built in tests/problems
-    missing = [
-        n for n, v in names.items() if callable(v) and v not in named and ">>> " not in (inspect.getdoc(v) or "")
-    ]
-    assert len(names) > 100
+    missing = [n for n, v in names.items() if callable(v) and ">>> " not in (inspect.getdoc(v) or "")]
+    shown = "".join(source for _, source in FENCE.findall((ROOT / "docs" / "studies.md").read_text()))
+    missing += [f"flm.study.{name}" for name in offered("study") if f"flm.study.{name}(" not in shown]
+    assert len(names) > 80
     assert not missing
+
+
+@pytest.mark.parametrize("name", sorted(flm.problems.catalogue()))  # the example of a problem is its call
+def test_every_problem_shows_its_names_its_domain_and_its_conditions(name):
+    problem = flm.problems.catalogue()[name]()
+    said = repr(problem)
+    if isinstance(problem, flm.OptimalControl):
+        assert all(part in said for part in (*problem.states, *problem.controls, "horizon", "from the"))
+        return
+    assert repr(problem.domain) in said
+    assert all(re.search(rf"\b{unknown}(_\w+)?\b", said) for unknown in problem.unknowns)
+    if isinstance(problem, flm.PDE):
+        many = 2 if "h_re" in problem.unknowns else 1  # a complex equation is two real ones
+        assert many * said.count("equation: ") == len(problem.equations)
+        assert len(said.splitlines()) > 1 + said.count("equation: ")  # and its conditions
 
 
 def test_reference_has_every_public_name():
@@ -107,6 +118,18 @@ def test_the_map_of_the_house_is_true():
     assert len(named) > 15
     for name in named:
         assert (SOURCE / name).is_dir() or (SOURCE / f"{name}.py").is_file(), f"CONTRIBUTING.md names {name}"
+
+
+def test_imports_that_the_changelog_offers_are_there():
+    rows = re.findall(r"^\| `(flm\.[^`]+)` \| `(flm\.[^`]+)` \|$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert len(rows) > 100
+    for _, new in rows:
+        home = max(
+            (name for name in map(module_name, SOURCE.rglob("*.py")) if f"{new}.".startswith(f"{name}.")), key=len
+        )
+        value = importlib.import_module(home)
+        for attribute in new[len(home) + 1 :].split(".") if new != home else ():
+            value = getattr(value, attribute)
 
 
 def test_version_is_said_once_more():

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import flm
-from flm.cli.csv_table import numbers, read_csv
 from flm.cli.run import run
+from flm.cli.tables import read_file
 from flm.language.expressions import ExpressionError, compile_expression
 from flm.problems.text import read_outline
 from flm.study.spec import parse_spec
@@ -109,8 +109,8 @@ def table(raw):
         path.write_bytes(raw)
 
         def call():
-            found = read_csv(path)
-            numbers(found, list(found), missing=True)
+            found = read_file(path)
+            found.checked(list(found.cells), holes=True)
 
         tried("tables", call, ValueError)
 

@@ -119,6 +119,10 @@ STRANGERS = {
     ),
     "ten thousand digits": lambda: to_bytes(ONE, metadata={"flm": '{"format": ' + "9" * 10_000 + ', "tree": {}}'}),
     "NaN as format": lambda: to_bytes(ONE, metadata={"flm": '{"format": NaN, "tree": {"kind": "FLM"}}'}),
+    "a list as tree": lambda: to_bytes(ONE, metadata={"flm": '{"format": 2, "tree": ["kind"]}'}),
+    "an old estimator without its parts": lambda: to_bytes(
+        ONE, metadata={"flm": header({"kind": "FLMRegressor", "fields": {}})}
+    ),
     "a tree that is deep": lambda: to_bytes(ONE, metadata={"flm": '{"format": 1, "tree": ' + "[" * 50_000}),
 }
 

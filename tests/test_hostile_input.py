@@ -22,6 +22,10 @@ def pde(equation=lambda u_xx: u_xx + 1, conditions=(), domain=BOX, **options):
     return flm.PDE(domain, equation, conditions, **options)
 
 
+def march(start):
+    return flm.PDE(STRIP, lambda u_t, u_xx: u_t - u_xx, [start, flm.dirichlet("x=0"), flm.dirichlet("x=1")])
+
+
 def law(flux=lambda u: u, initial=0.0, domain=STRIP):
     return flm.ConservationLaw(flux, domain, initial)
 
@@ -192,6 +196,19 @@ REFUSED = [
     (lambda: flm.Learn(1, axes=3), "`axes` must be different names of axes"),
     (lambda: flm.Learn(0, lower=0, axes="x"), "`start` of a function must be inside its limits"),
     (lambda: pde(parameters={"a": flm.Learn(1.0, axes="q")}), "`axes` of the parameter 'a' must be among"),
+    # slabs
+    (lambda: march(flm.initial(lambda x: x + nan)), "`conditions[0]` must be finite"),
+    (lambda: march(flm.initial("a")), "`value` of initial must be"),
+    (lambda: march(flm.initial(0.0, axis="q")), "`where` must name an axis of the domain"),
+    (lambda: march(flm.initial(0.0, velocity="a")), "`velocity` of initial must be"),
+    (
+        lambda: flm.solve(flm.problems.poisson(), method="windows"),
+        "`method` must be 'pieces', which has replaced it; got 'windows'",
+    ),
+    (
+        lambda: flm.solve(march(flm.initial(lambda x: x)), method="pieces", max_columns=5),
+        "`method` must not be 'pieces' for this problem",
+    ),
     # conservation laws and control
     (lambda: law(flux=3), "`flux` must be a function of named arguments"),
     (lambda: law(flux=lambda u: "a"), "`flux` must return numbers, elementwise on arrays"),

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import flm
-from flm.pde.waves import fixed_size, growth
+from flm.pde.sparse import solve as growth
+from flm.pde.waves import fixed_size, sampling
 
 needs_signals = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs signals and /proc")
 
@@ -29,7 +30,7 @@ def test_a_size_that_memory_does_not_hold_is_refused(monkeypatch):
 
 def test_growth_stops_where_memory_does(monkeypatch):
     monkeypatch.setattr(growth, "columns_in_memory", lambda: 60)
-    solution = flm.solve(flm.problems.helmholtz(), 1e-10, max_columns=10**9, method="waves")
+    solution = flm.solve(flm.problems.helmholtz(), 1e-10, max_columns=10**9, method="sparse")
     assert solution.status.word == "size"
     assert "limit of the free memory, at a size of 60 columns" in solution.status.sentence
     assert solution.num_columns <= 60
@@ -40,7 +41,7 @@ def test_free_memory_bounds_the_columns():
     assert 100 < most <= 1 << 30
     if most < 1 << 30:  # rows and columns of the largest problem, twice, in half of the memory
         pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        assert 2 * 8 * (growth.ROWS_PER_COLUMN + 1) * most**2 <= pages
+        assert 2 * 8 * (sampling.ROWS_PER_COLUMN + 1) * most**2 <= pages
 
 
 THREADS = """
@@ -65,8 +66,14 @@ def test_threads_follow_the_environment(count):
 SOLVE = """
 import json, flm
 def tell(step): print("step", flush=True)
-s = flm.solve(flm.problems.convection_diffusion(0.003), 1e-12, progress=tell, method="waves")
+s = flm.solve(flm.problems.convection_diffusion(0.003), 1e-12, progress=tell, method="sparse")
 print(json.dumps([s.status.word, s.error_estimate, bool(s(x=0.5, y=0.5) == s(x=0.5, y=0.5))]))
+"""
+SLABS = """
+import json, flm
+def tell(step): step.stage == "slab" and print("step", flush=True)
+s = flm.solve(flm.problems.viscous_burgers(viscosity=0.003), 1e-10, progress=tell, method="pieces")
+print(json.dumps([s.status.word, s.estimate_until, s.trusted_until < 1 and bool(s(x=0.5, t=0.99 * s.trusted_until) < 9)]))
 """
 TRAIN = """
 import json, optax, flm
@@ -117,13 +124,15 @@ def interrupt(script, seconds=90, steps=2, delay=0.0):
 
 @needs_signals
 @pytest.mark.parametrize(
-    "script", [SOLVE, *(pytest.param(s, marks=pytest.mark.soak) for s in (TRAIN, FIT))], ids=["solve", "train", "fit"]
+    "script",
+    [SOLVE, *(pytest.param(s, marks=pytest.mark.soak) for s in (SLABS, TRAIN, FIT))],
+    ids=["solve", "slabs", "train", "fit"],
 )
 def test_control_c_ends_with_what_was_found(script):
     last, errors, code, used = interrupt(script)
     assert code == 0, errors
     word, _, intact = json.loads(last[0])
-    assert word == "interrupted"
+    assert word == ("stopped" if script is SLABS else "interrupted")
     assert intact
     assert used < 10  # a second or two on a free core
 

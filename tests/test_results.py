@@ -147,7 +147,7 @@ def test_refusals(heat):
 def test_errors_against_a_reference(heat):
     assert heat.errors(lambda p: heat(p)).max_error == 0
     assert "error estimate" in repr(heat)
-    assert heat._repr_html_().startswith("<pre>")
+    assert heat._repr_html_().startswith("<pre ")
 
 
 L_SHAPE = flm.Box(x=(0, 2), y=(0, 2)) - flm.Box(x=(1, 2), y=(1, 2))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flm._version import __version__
 
 if TYPE_CHECKING:
+    from flm import models, problems, references, series, study, torch
     from flm.control.solution import ControlSolution
     from flm.control.solve import Adam, Penalty, Reduced
     from flm.dispatch import solve
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         ConservationLaw,
         Free,
         Learn,
+        Named,
         OptimalControl,
         Piecewise,
         Range,
@@ -33,10 +35,11 @@ if TYPE_CHECKING:
         neumann,
         on,
         periodic,
+        products,
         robin,
     )
     from flm.results import Progress, Solution
-    from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries, lattice, sign_matrix
+    from flm.series import ExponentialSeries, PhaseSeries, ProductSeries, SeparableSeries, lattice, sign_matrix
     from flm.training.run import train
     from flm.wording import FLMError
 
@@ -50,10 +53,10 @@ _PLACES = {
     "flm.files": "load save",
     "flm.models": "FLM MLP Siren",
     "flm.pde.waves.distillation": "distill",
-    "flm.problems": "ConservationLaw Free Learn OptimalControl PDE Piecewise Range data dirichlet initial neumann on periodic "
-    "robin",
+    "flm.problems": "ConservationLaw Free Learn Named OptimalControl PDE Piecewise Range data dirichlet initial neumann on "
+    "periodic products robin",
     "flm.results": "Progress Solution",
-    "flm.series": "ExponentialSeries PhaseSeries SeparableSeries lattice sign_matrix",
+    "flm.series": "ExponentialSeries PhaseSeries ProductSeries SeparableSeries lattice sign_matrix",
     "flm.training.run": "train",
     "flm.wording": "FLMError",
 }

@@ -25,8 +25,8 @@ from flm._version import __version__
 from flm.wording import FileError, FileMissingError, InputError, InputTypeError
 
 FORMAT = 2
-# What an older file may not hold, because its fields have changed, and what to do.
-RENEWED = {"Solution": "Solve the problem again", "ControlSolution": "Solve the problem again"}
+REFUSED = ("Solution", "ControlSolution")  # of an older format, because their fields have changed
+RENEWED = ("FLMImputer", "FLMRegressor")  # of an older format, in the fields that they have now
 
 
 def _homes(places: dict[str, str]) -> dict[str, str]:
@@ -44,26 +44,31 @@ _OBJECTS = {
     "flm.estimators": "FLMImputer FLMRegressor",
     "flm.models": "FLM FourierNetwork MLP RandomFourierFeatures SideBySide Silvescu Siren",
     "flm.results": "Solution",
-    "flm.series": "ExponentialSeries PhaseSeries SeparableSeries",
-    "flm.training.checkpoint": "Checkpoint",
+    "flm.series": "ExponentialSeries PhaseSeries ProductSeries SeparableSeries",
+    "flm.training.execution": "Checkpoint",
 }
 # What is stored as a part of these only.
 _PARTS = {
     "flm.domains": "Ball Box Combination Disk Ellipse NotHeld Outline Polygon Product Region",
     "flm.estimators.evidence": "Compressed",
+    "flm.estimators.features": "Feature",
+    "flm.estimators.imputer.blend": "Mixture",
     "flm.estimators.imputer.cross_spectrum": "CrossSpectrum",
     "flm.estimators.imputer.dense": "DenseSpectrum",
     "flm.estimators.imputer.estimator": "ImputerState",
-    "flm.estimators.imputer.imputation": "Calibration",
+    "flm.estimators.imputer.holes": "Calibration",
+    "flm.estimators.imputer.lags": "LagRegression",
     "flm.estimators.imputer.methods": "Coupled Dense",
     "flm.estimators.regressor.design": "Design",
     "flm.estimators.regressor.estimator": "RegressorState",
+    "flm.estimators.regressor.noise": "Noise",
     "flm.estimators.table": "Units",
     "flm.estimators.waves": "Scale Waves",
     "flm.models.base": "InputMap",
     "flm.models.family": "Blend FamilyFLM",
     "flm.models.march": "MarchedFLM",
     "flm.models.pieces": "PiecewiseFLM",
+    "flm.models.products": "Part ProductFLM SparseFLM",
     "flm.results": "LearnedFunction Parameter",
 }
 KINDS = _homes(_OBJECTS) | _homes(_PARTS)
@@ -176,22 +181,25 @@ def load(path: str | os.PathLike[str]) -> Any:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {})["flm"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        newer = header["format"] > FORMAT
-        if not newer and "kind" not in header["tree"]:
-            raise KeyError("kind")
+        newer, old = header["format"] > FORMAT, header["format"] < FORMAT
+        kind = "" if newer else header["tree"]["kind"]
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError):  # a number of 4,301 digits too
         raise InputError(f"`path` must be an undamaged file written by flm.save; got {str(path)!r}.") from None
     if newer:
         raise InputError(
             f"`path` must be of format {FORMAT} or older; got {header['format']} in {str(path)!r}. Upgrade flm."
         )
-    if header["format"] < FORMAT and header["tree"]["kind"] in RENEWED:
-        kind = header["tree"]["kind"]
+    if old and kind in REFUSED:
         raise InputError(
             f"`path` must hold a {kind} of format {FORMAT}; got format {header['format']} in {str(path)!r}. "
-            f"{RENEWED[kind]} and save it with this version."
+            "Solve the problem again and save it with this version."
         )
     try:
+        if old and kind in RENEWED:
+            from flm.estimators.format1 import renewed
+
+            fields = {name: _decode(node, arrays) for name, node in header["tree"]["fields"].items()}
+            return _class(kind)._unpack(renewed(kind, fields))
         return _decode(header["tree"], arrays)
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise InputError(

@@ -5,11 +5,12 @@ import pytest
 
 import flm
 from flm import Box, ConservationLaw
-from flm.conservation.growth import find_frame
-from flm.conservation.harmonics import Clock, Tones, distill_harmonics, refine
+from flm.conservation.harmonics import Clock, Tones, distill_harmonics
 from flm.conservation.moving import MovingSeries
 from flm.conservation.potential import Bank, Law, minimize
-from flm.conservation.solve import growth_of
+from flm.conservation.solve import find_frame, growth_of
+from flm.numerics.newton import FixedFactors
+from flm.numerics.variable_projection import project
 from flm.references import EntropySolution, godunov
 from flm.results import Record
 
@@ -39,7 +40,7 @@ def reference(law, points):
     try:
         return EntropySolution(law.initial, law.flux, (low, high))(points)
     except ValueError:  # not convex
-        return godunov(law.flux, law.initial, times=np.linspace(0, end, 101), period=(low, high), cells=2000)(points)
+        return godunov(law.flux, law.initial, times=np.linspace(0, end, 101), period=(low, high), cells=1000)(points)
 
 
 def grown(law, tol, max_columns=3000):
@@ -98,18 +99,18 @@ def test_subnets_in_the_moving_frame(paper, teacher, count, limit):
 
 def test_solution_in_the_frame(paper, tmp_path):
     law, points, exact = paper
-    solution = flm.solve(law, tol=1e-3, num_subnets=64, max_columns=770)
-    assert solution.model.num_subnets == 64
+    solution = flm.solve(law, tol=1e-3, num_subnets=24, max_columns=770)
+    assert solution.model.num_subnets == 24
     assert solution.frame == pytest.approx(1.0, abs=1e-6)
     values = np.asarray(solution(points))
-    assert mse(values, exact) <= 4e-4
+    assert mse(values, exact) <= 6.5e-4  # measured 6.2e-4
     error = relative_l1(values, exact)
     assert 0.5 * error <= solution.error_estimate <= 5 * error
     assert not solution.converged
-    assert "64 sub-networks in the moving frame" in solution.status.sentence
+    assert "24 sub-networks in the moving frame" in solution.status.sentence
     assert solution.errors().mse == pytest.approx(mse(values, exact), rel=1e-12)
     # the equal plain series in (x, t)
-    assert len(solution.series.frequencies) <= 2 * 64
+    assert len(solution.series.frequencies) <= 2 * 24
     np.testing.assert_allclose(np.asarray(solution.series(points)), values, atol=1e-11)
     solution.save(tmp_path / "burgers.safetensors")
     np.testing.assert_allclose(flm.load(tmp_path / "burgers.safetensors")(points), values, rtol=1e-12, atol=1e-13)
@@ -163,9 +164,9 @@ def test_entropy_solutions_of_other_laws(name):
     error = relative_l1(series(points), truth)
     assert error <= limit
     assert 0.5 * error <= growth.best.estimate <= 6 * error
-    if name == "Buckley-Leverett":  # relative MSE of 100 sub-networks, of the variance
-        short = distill_harmonics(series, 100, law.domain.intervals[1][1])
-        assert mse(short(points), truth) / truth.var() < 0.02
+    if name == "Buckley-Leverett":  # relative MSE of 50 sub-networks, of the variance
+        short = distill_harmonics(series, 50, law.domain.intervals[1][1])
+        assert mse(short(points), truth) / truth.var() < 0.015  # measured 0.0136
 
 
 def test_smooth_solutions_converge_geometrically():
@@ -180,17 +181,17 @@ def test_smooth_solutions_converge_geometrically():
 
 def test_linear_flux_is_carried_by_the_frame():
     law = ConservationLaw(lambda u: 3 * u, Box(x=(0, 1), t=(0, 2)), lambda x: np.exp(np.sin(2 * np.pi * x)))
-    result = flm.solve(law, 1e-8)
-    points = law.test_points((101, 31))
-    assert result.converged
-    assert result.frame == pytest.approx(3.0)
-    np.testing.assert_allclose(result(points), np.exp(np.sin(2 * np.pi * (points[:, 0] - 3 * points[:, 1]))), rtol=1e-7)
+    growth = grown(law, 1e-8)
+    points, series = law.test_points((101, 31)), growth.series()
+    assert growth.word == "converged"
+    assert series.speed == pytest.approx(3.0)
+    np.testing.assert_allclose(series(points), np.exp(np.sin(2 * np.pi * (points[:, 0] - 3 * points[:, 1]))), rtol=1e-7)
 
 
 def test_constant_state():
-    result = flm.solve(burgers_law(lambda x: 2.0 + 0 * x, 1.0), 1e-8)
-    assert result.converged
-    np.testing.assert_allclose(result(np.array([[0.3, 0.7]])), 2.0, rtol=1e-12)
+    growth = grown(burgers_law(lambda x: 2.0 + 0 * x, 1.0), 1e-8)
+    assert growth.word == "converged"
+    np.testing.assert_allclose(growth.series()(np.array([[0.3, 0.7]])), 2.0, rtol=1e-12)
 
 
 def test_units_cost_no_digits():
@@ -331,5 +332,6 @@ def test_projection_finds_frequencies_off_any_lattice():
     clock = Clock.make(1.0, 30.0)
     truth = np.array([3.217, 11.94])
     target = np.stack([np.cos(truth[0] * clock.times), np.sin(truth[1] * clock.times)], axis=1) * clock.roots[:, None]
-    found = refine(Tones.at(clock, target, np.array([2.5, 13.0])))
+    start = Tones.at(clock, target, np.array([2.5, 13.0]))
+    found = project(start, FixedFactors(1e-2, down=6.0), max_steps=30, gain_tol=1e-3).point
     np.testing.assert_allclose(np.sort(found.frequencies), truth, atol=1e-4)

@@ -1,5 +1,6 @@
 """Control solutions: shapes, symmetric images, the series, files, frames and figures."""
 
+import html
 from dataclasses import fields
 
 import numpy as np
@@ -69,7 +70,7 @@ def test_images_use_the_law_learned_on_the_disk(family):
 def test_symmetry_with_a_sign():
     """The oscillator at -x uses the opposite control."""
     problem = van_der_pol(flm.Ball((0.0, 1.0), 0.05), horizon=2.0, bounds=None)
-    solution = flm.solve(problem, tol=1e-6)
+    solution = flm.solve(problem, tol=1e-2)  # what is asserted holds for any law
     t = np.linspace(0, 2, 9)
     np.testing.assert_allclose(solution.control(t, (0.0, -1.0)), -solution.control(t, (0.0, 1.0)), atol=1e-13)
     np.testing.assert_allclose(solution.cost((0.01, -1.0)), solution.cost((-0.01, 1.0)), rtol=1e-11)
@@ -161,8 +162,14 @@ def test_frames(family, single):
 def test_what_is_printed(single):
     text = repr(single)
     assert text.startswith("ControlSolution gamma(t): the best law of this size that was found; the error estimate is ")
-    assert "<pre>" in single._repr_html_()
     assert not single.converged
+    shown = single._repr_html_()
+    assert shown.startswith(
+        '<pre style="border-left: 5px solid #d9a404'
+    )  # the color of an estimate above the tolerance
+    assert f">{html.escape(text)}" in shown
+    assert shown.count("<iframe") == 1
+    assert "<p>$$gamma(t) = " in shown
 
 
 def test_figures(family, single, bounded):

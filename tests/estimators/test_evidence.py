@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from flm.estimators.evidence import Posterior, Sample, best_scale, log_evidence
-from flm.estimators.regressor.lattice_fit import SpectralPrior, choose_lattice, maximize_evidence, snapped_periods
+from flm.estimators.regressor.lattice_fit import snapped_periods
+from flm.estimators.regressor.spectral_prior import SpectralPrior, choose_lattice, maximize_evidence
 from flm.estimators.waves import Waves
 
 

@@ -61,10 +61,15 @@ def test_series_is_the_prediction(m, outputs):
     rng = np.random.default_rng(m)
     X = 100 + 5 * rng.uniform(-1, 1, (80, m))
     y = np.stack([np.sin(X[:, 0]), X[:, -1] + 0.1 * X[:, 0] ** 2], axis=1)[:, :outputs]
-    model = flm.FLMRegressor(max_columns=60, frequencies="lattice").fit(X, y[:, 0] if outputs == 1 else y)
+    y = y[:, 0] if outputs == 1 else y
+    model = flm.FLMRegressor(max_columns=60, frequencies="lattice", trend=None).fit(X, y)
     kind = flm.ExponentialSeries if m > 6 else flm.PhaseSeries
     assert isinstance(model.series_, kind)
     np.testing.assert_allclose(np.asarray(model.series_(X)), model.predict(X), rtol=1e-9, atol=1e-9)
+    if m == 1:  # with a trend the series and the powers of X are the prediction
+        model = flm.FLMRegressor(max_columns=60, frequencies="lattice", trend="linear").fit(X, y)
+        both = np.asarray(model.series_(X)) + np.polynomial.polynomial.polyval(X[:, 0], model.trend_).T
+        np.testing.assert_allclose(both, model.predict(X), rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(
         np.sort(np.abs(np.asarray(model.series_.frequencies)).max(axis=1))[-1], np.abs(model.frequencies_).max()
     )

@@ -162,7 +162,7 @@ def test_random_features_are_not_trained():
 def test_the_extreme_learning_machine_chooses_scale_and_size():
     from flm.pde.waves.linear_models import solve_extreme
 
-    solution = solve_extreme(flm.problems.black_scholes(), tol=3e-7)
+    solution = solve_extreme(flm.problems.black_scholes(), tol=1e-4)
     assert solution.converged
     assert solution.errors().relative_l2 < 1e-6
     assert len(set(solution.history["scale"])) == 5

@@ -1,13 +1,15 @@
 """The runners behind `flm paper`: small versions of each, scored against what is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from flm.paper.imputation import find_series, fingerprint
-from flm.paper.plan import RECIPE, SOLVER, Budget, Plan
+from flm.paper.imputation import find_series, fingerprint, train_recipe
+from flm.paper.plan import FULL, RECIPE, SOLVER, Budget, Plan
 from flm.study.runs import run_one
 
-TINY = Budget(1, 20, (4,), 20, 50, 2, 2, 11, 2, 1)
+TINY = Budget(1, 20, (4,), 20, 50, 2, 2, 1, 2, 1)
 
 
 def done(definition):
@@ -46,6 +48,17 @@ def test_control_is_scored_against_pontryagin():
     assert all(part["mape"] < 1.0 for part in family["parts"])
 
 
+@pytest.mark.bench
+@pytest.mark.parametrize("family", ["disk", "five"])
+def test_the_penalty_method_has_the_papers_errors(family):
+    """The whole budget, one seed: networks' own cost, simulated cost and the bias law below one per cent on fresh states."""
+    plan = Plan(budget=replace(FULL, states=10))
+    for part in done(getattr(plan, family)(RECIPE))["parts"]:
+        errors = {key: part[key] for key in ("network_mape", "mape", "law_mape", "network_mae", "mae")}
+        print(family, errors)
+        assert max(errors["network_mape"], errors["mape"], errors["law_mape"]) < 1.0
+
+
 @pytest.fixture
 def series(tmp_path, monkeypatch):
     """A table like ETTh1, with days of eight hours in 24 months."""
@@ -79,3 +92,14 @@ def test_imputation_by_the_recipe_and_by_ours(series):
     status, outcome = run_one(definition)
     assert status == "failed"
     assert "must name the folder of the ETTh1.csv that this run is about" in outcome["reason"]
+
+
+@pytest.mark.bench
+def test_the_papers_imputation():
+    t = np.linspace(-np.pi, np.pi, 200)
+    y = 1.3 * np.cos(t) + 0.6 * np.sin(2 * t)
+    known = np.r_[:40, 50:170]
+    fit = train_recipe(t[known], y[known], (t[0], t[-1]), epochs=4000)
+    assert fit.num_parameters == 24
+    assert np.abs(fit.frequencies[:, 0] - np.arange(8)).max() < 1  # they hardly move
+    assert 0 < np.abs(fit(t) - y)[40:50].mean() < y.std()

@@ -31,6 +31,7 @@ def test_a_member_is_a_solution_of_the_other_axes(heat, tmp_path):
     points = one.domain.interior(50, seed=1)
     exact = np.sin(np.pi * points[:, 0]) * np.exp(-0.1 * np.pi**2 * points[:, 1])
     np.testing.assert_allclose(one(points), exact, atol=1e-5)
+    np.testing.assert_allclose(one.series(points), exact, atol=1e-5)  # the solves share their box
     heat.save(tmp_path / "family.safetensors")
     loaded = flm.load(tmp_path / "family.safetensors")
     np.testing.assert_allclose(loaded.at(alpha=0.1)(points), one(points), rtol=1e-12)

@@ -218,12 +218,8 @@ BAD = [
     (lambda: flm.solve(flm.problems.heat(), tol=0), "`tol` must be a positive number; got 0"),
     (lambda: flm.solve(flm.problems.heat(), num_subnets=0), "`num_subnets` must be an integer of at least 1; got 0"),
     (lambda: flm.solve(flm.problems.heat(), method="magic"), "`method` must be None or one of"),
-    (
-        lambda: flm.solve(flm.problems.poisson(), method="windows"),
-        "`method` must be 'pieces', which has replaced it; got 'windows'",
-    ),
     (lambda: flm.solve(flm.problems.poisson(), max_columns=5, method="pieces"), "`method` must not be 'pieces'"),
-    (lambda: flm.solve(flm.problems.poisson(), max_columns=5, method="waves"), "`max_columns` must leave room"),
+    (lambda: flm.solve(flm.problems.poisson(), max_columns=5, method="sparse"), "`max_columns` must leave room"),
     (lambda: flm.solve("heat"), "`problem` must be a PDE"),
 ]
 

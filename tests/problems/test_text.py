@@ -167,6 +167,18 @@ def test_parameters_can_be_set_from_outside():
         read_problem(path, parameters={"alpa": 0.3})
 
 
+def test_laws_and_control_take_numbers_alone():
+    law = "[domain]\nx = [0, 1]\nt = [0, 1]\n[parameters]\na = {range = [0.1, 0.2]}\n[conservation]\nflux = 'a * u'\ninitial = 1"
+    with pytest.raises(
+        ProblemError, match=r"\[parameters\] a: a conservation law takes numbers as parameters; got flm\.Range"
+    ):
+        parse_problem(law)
+    with pytest.raises(ProblemError, match=r"an optimal control problem takes numbers as parameters; got flm\.Learn"):
+        parse_problem(CONTROL + "[parameters]\nk = {learn = 1}")
+    with pytest.raises(ValueError, match=r"`parameters` of a conservation law must be numbers; got Range\(.* for 'a'"):
+        flm.ConservationLaw(lambda u, a: a * u, flm.Box(x=(0, 1), t=(0, 1)), 1.0, parameters={"a": flm.Range(0.1, 0.2)})
+
+
 CONTROL = """[control]
 states = ["x"]
 controls = ["f"]

@@ -73,9 +73,9 @@ def killed_study(tmp_path, count, kills, address=""):
 
 
 def test_killed_drivers_lose_only_what_was_in_flight(tmp_path):
-    executed = killed_study(tmp_path, 200, 4)
+    executed = killed_study(tmp_path, 100, 3)
     # Two workers, four runs in flight: no kill costs more.
-    assert 200 <= len(executed) <= 200 + 4 * 4
+    assert 100 <= len(executed) <= 100 + 3 * 4
 
 
 @pytest.mark.soak
@@ -119,21 +119,16 @@ def test_a_rerun_repeats_nothing_but_failures_when_asked(tmp_path):
     assert "must name a function" in rows[-1].outcome["reason"]
 
 
-def test_workers_are_spawned_with_one_thread(tmp_path):
-    before = dict(os.environ)
-    _, rows, _ = run(tmp_path, definitions(2, "threads"))
+def test_spawned_workers_have_one_thread_and_progress_counts_up_to_the_whole(tmp_path):
+    before, seen = dict(os.environ), []
+    counts, rows, _ = run(tmp_path, [*definitions(2, "threads"), *definitions(28)], progress=seen.append)
     assert dict(os.environ) == before
-    for row in rows:
-        assert (
-            row.outcome["environment"]["OMP_NUM_THREADS"] == row.outcome["environment"]["OPENBLAS_NUM_THREADS"] == "1"
-        )
-        assert "--xla_cpu_multi_thread_eigen=false" in row.outcome["environment"]["XLA_FLAGS"]
-        assert row.outcome["start"] == "SpawnProcess"
-
-
-def test_progress_counts_up_to_the_whole(tmp_path):
-    seen = []
-    counts, _, _ = run(tmp_path, definitions(30), progress=seen.append)
+    told = [row.outcome for row in rows if "environment" in row.outcome]
+    assert len(told) == 2
+    for outcome in told:
+        assert outcome["environment"]["OMP_NUM_THREADS"] == outcome["environment"]["OPENBLAS_NUM_THREADS"] == "1"
+        assert "--xla_cpu_multi_thread_eigen=false" in outcome["environment"]["XLA_FLAGS"]
+        assert outcome["start"] == "SpawnProcess"
     shares = [event.share for event in seen]
     assert shares == sorted(shares)
     assert (shares[-1], seen[-1].extras) == (1.0, {"done": 30, "failed": 0, "running": 0, "of": 30})
@@ -154,7 +149,7 @@ def test_overhead_per_run(tmp_path):
     assert (live.seconds - spent) / 2000 < 5e-3
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster():
     distributed = pytest.importorskip("distributed")
     dask_config = importlib.import_module("dask.config")
@@ -242,14 +237,14 @@ def test_an_interrupted_study_says_what_is_kept(tmp_path):
     command = [sys.executable, "-m", "flm.cli", "study", "run", str(spec), "--workers", "1"]
     driver = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": PATHS})
     path = tmp_path / "s.sqlite"
-    give_up = time.monotonic() + 120
+    give_up = time.monotonic() + 600  # on a busy machine the imports alone take minutes
     kept = 0
     while not kept and time.monotonic() < give_up:
         time.sleep(0.2)
         with contextlib.suppress(OSError), Store(path) as store:
             kept = len(store.keys())
     driver.send_signal(signal.SIGINT)
-    _, told = driver.communicate(timeout=60)
+    _, told = driver.communicate(timeout=300)
     assert driver.returncode == 1
     assert "stopped." in told
     assert "the same command goes on from there" in told

@@ -31,9 +31,9 @@ def writer(path, count):
     return subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(count)], stdout=subprocess.PIPE, text=True)
 
 
-def test_twenty_kills_lose_nothing(tmp_path):
+def test_ten_kills_lose_nothing(tmp_path):
     path, rng, said = tmp_path / "runs.sqlite", random.Random(0), []
-    for _ in range(20):
+    for _ in range(10):
         process = writer(path, 100_000)
         told = []
         for _ in range(rng.randrange(1, 30)):
@@ -49,7 +49,7 @@ def test_twenty_kills_lose_nothing(tmp_path):
         seeds = [row.definition["seed"] for row in store.rows()]
     assert sorted(seeds) == list(range(len(seeds)))
     assert set(said) <= set(seeds)  # whatever was said to be stored is
-    assert len(seeds) <= len(said) + 20  # at most one run per kill was stored and not said
+    assert len(seeds) <= len(said) + 10  # at most one run per kill was stored and not said
     assert audit.done == len(seeds)
 
 

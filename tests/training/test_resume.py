@@ -23,7 +23,8 @@ DECAY = decay()  # an equation whose programs compile quickly
 POINTS = {"equation": 40, "initial": 5}
 # Stages, with a schedule, with keys in the state of the first and a line search in the second.
 RATE = optax.scale_by_schedule(optax.cosine_decay_schedule(-1e-2, 90))
-STAGES = [(optax.chain(optax.scale_by_adam(), optax.add_noise(1e-3, 0.5, 7), RATE), 60), (optax.lbfgs(), 30)]
+SEARCH = optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(8, store_grad=True))
+STAGES = [(optax.chain(optax.scale_by_adam(), optax.add_noise(1e-3, 0.5, 7), RATE), 60), (SEARCH, 30)]
 
 
 def small(key):

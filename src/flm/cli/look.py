@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flm.cli.output import Json, folder, say, say_json, say_written, table, watching
+from flm.cli.output import Json, conclude, folder, say, say_json, say_written, table, watching
 from flm.wording import InputError
 
 PACKAGES = (
@@ -78,13 +78,9 @@ def demo(
     record = {"seconds": time.perf_counter() - began, "stops": [stop.record() for stop in stops]}
     write_atomic(path / "demo.json", to_json(record).encode())
     page = demo_page(stops, record["seconds"]).write(path / "index.html")
-    if json:
-        say_json(record)
-    else:
-        say("\n" + table(HEADERS, [stop.row() for stop in stops], left=2))
-        say(f"\n{record['seconds']:.0f} s in all. The page: {page}")
-    if not all(stop.found.converged for stop in stops):
-        raise typer.Exit(1)
+    shown = table(HEADERS, [stop.row() for stop in stops], left=2)
+    said = f"\n{shown}\n\n{record['seconds']:.0f} s in all. The page: {page}"
+    conclude(record, said, json, good=all(stop.found.converged for stop in stops))
 
 
 def doctor(

@@ -25,6 +25,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 # Set by `run` for one command line.
 QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 COMMAND: ContextVar[str] = ContextVar("command", default="")
+OPEN: ContextVar[bool] = ContextVar("open", default=False)
+LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)  # hears events instead of a terminal
+WRITTEN: ContextVar[Path | None] = ContextVar("written", default=None)  # the folder that the command wrote to
 
 
 def say(text: str = "", *, style: str | None = None) -> None:
@@ -52,6 +55,16 @@ def say_json(record: Mapping[str, object]) -> None:
     print(to_json(record))
 
 
+def conclude(record: Mapping[str, object], text: str, json: bool, *, good: bool = True) -> None:
+    """What a command found, as JSON or as text for people; the exit code is 1 where it is not what was asked."""
+    if json:
+        say_json(record)
+    else:
+        say(text)
+    if not good:
+        raise typer.Exit(1)
+
+
 def say_written(out: Path | None) -> None:
     """Which folder or file was written, where one was."""
     if out is not None:
@@ -74,7 +87,24 @@ def folder(out: Path) -> Path:
     if out.exists() and not out.is_dir():
         raise InputError(f"`--out` must be a folder; got {str(out)!r}, which is a file.")
     out.mkdir(parents=True, exist_ok=True)
+    WRITTEN.set(out)
     return out
+
+
+def page_folder(out: Path | None, name: str) -> Path | None:
+    """The folder for files; with `--open` there is one, of the problem's name."""
+    return Path(f"flm-{name}") if out is None and OPEN.get() else out
+
+
+def open_page() -> None:
+    """Show the page that the command wrote in a browser."""
+    import webbrowser
+
+    out = WRITTEN.get()
+    pages = sorted(out.glob("*.html"), key=lambda p: p.stat().st_mtime) if out is not None else []
+    if not pages:
+        raise InputError("`--open` must come with a page; got none. Add --out DIR.")
+    webbrowser.open(pages[-1].resolve().as_uri())
 
 
 @contextlib.contextmanager
@@ -88,6 +118,8 @@ def watching(what: str, *, tol: float = math.nan, every: float = math.inf) -> It
 
     if QUIET.get():
         yield silent
+    elif (heard := LISTENER.get()) is not None:
+        yield heard
     elif sys.stderr.isatty():
         with _bar(what, tol) as report:
             yield report

@@ -13,8 +13,8 @@ from typing import Any
 
 import typer
 
-from flm.cli import data, look, solve, study
-from flm.cli.output import COMMAND, QUIET
+from flm.cli import begin, data, look, solve, study, sweep
+from flm.cli.output import COMMAND, OPEN, QUIET, WRITTEN, open_page
 from flm.wording import FLMError
 
 BAD_INPUT = (FLMError, ValueError, OSError)  # ours, and what other libraries say of values and files
@@ -26,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Fourier Learning Machines: tolerance in, series out.",
-    epilog="Every command takes --quiet and --debug. Exit codes: 0 done, 1 not reached, 2 bad input. "
+    epilog="Every command takes --quiet, --debug and --open. Exit codes: 0 done, 1 not reached, 2 bad input. "
     "Start with: flm demo",
 )
 
@@ -44,6 +44,7 @@ def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="Print errors and JSON only."),
     debug: bool = typer.Option(False, "--debug", help="Show tracebacks."),
+    browser: bool = typer.Option(False, "--open", help="Show the page that was written in a browser."),
 ) -> None:
     pass
 
@@ -51,6 +52,9 @@ def _options(
 # The lines of `flm --help`, short enough for 80 columns; a command's own help says more.
 for _function, _line in (
     (solve.solve, "Solve a PDE, conservation law or control problem."),
+    (sweep.sweep, "Solve a problem at many values, with one page."),
+    (begin.problems, "List the catalogue of problems."),
+    (begin.new, "Write a commented problem file to begin with."),
     (solve.train, "Train a model on a PDE by gradient descent, as the paper does."),
     (data.fit, "Fit a series with error bars to a CSV table."),
     (data.impute, "Fill the holes of a CSV table over time."),
@@ -58,6 +62,7 @@ for _function, _line in (
     (look.show, "List the largest terms of a saved file, draw its spectrum."),
     (look.demo, "Take the tour: the paper's problems beside its numbers."),
     (look.doctor, "Report versions, device and precision, run a self-test."),
+    (begin.studio, "Open the workbench in the browser."),
     (study.paper, "Make the paper's tables and figures beside ours."),
 ):
     app.command(_function.__name__, short_help=_line)(_function)
@@ -69,6 +74,8 @@ def run(arguments: list[str]) -> int:
     """The exit code of one command line."""
     debug = _take(arguments, "--debug")
     QUIET.set(_take(arguments, "--quiet", "-q"))
+    OPEN.set(_take(arguments, "--open"))
+    WRITTEN.set(None)
     COMMAND.set("flm " + shlex.join(word for word in arguments if word != "--json"))  # what a page says to type
     warnings.showwarning = _warn
     try:
@@ -76,6 +83,8 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
         if code == 130:  # the parser's word for Ctrl-C
             return _say("interrupted.", 1)
+        if OPEN.get():
+            open_page()
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
         return _say("interrupted.", 1)

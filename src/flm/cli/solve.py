@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import inspect
 import math
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from flm.cli.output import COMMAND, Json, folder, say, say_json, say_written, watching
-from flm.wording import InputError, did_you_mean, measured
+from flm.cli.output import COMMAND, Json, folder, page_folder, say, say_json, say_written, table, watching
+from flm.wording import InputError, measured
 
 if TYPE_CHECKING:
     from flm.control.solution import ControlSolution
+    from flm.report.pages.layout import Request
     from flm.results import Solution
 
 MOST_TABLES = 4  # of largest terms, one for each unknown and window
+METHODS = (
+    ("pieces", "PDEs", "many small series on a tree of boxes, up to three axes"),
+    ("march", "PDEs", "a series in space whose coefficients move in time"),
+    ("products", "PDEs", "a sum of products in any number of variables"),
+    ("sparse", "PDEs", "one sum over a growing set of products, up to eight variables"),
+    ("waves", "PDEs", "with --subnets: sub-networks on a lattice or with learned frequencies"),
+    ("reduced", "control", "the control is a series, the states are simulated"),
+    ("penalty", "control", "states are series too, and the dynamics a penalty, as in the paper"),
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="A problem of the catalogue, or a file.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write model, record, CSV, figures and a page here.")]
@@ -28,8 +39,8 @@ def solve(
     problem: Name,
     tol: Annotated[float | None, typer.Option(help="Relative error; 1e-8, laws 1e-2, control 1e-4.")] = None,
     subnets: Annotated[int | None, typer.Option(help="The best series of this many sub-networks instead.")] = None,
-    method: Annotated[str | None, typer.Option(help="The method's name; chosen if left out.")] = None,
-    max_columns: Annotated[int, typer.Option(help="Linear unknowns at the most.")] = 3000,
+    method: Annotated[str | None, typer.Option(help='A name; "list" prints them; chosen if left out.')] = None,
+    max_columns: Annotated[int | None, typer.Option(help="Linear unknowns at the most; PDEs: by memory.")] = None,
     seed: Annotated[int, typer.Option(help="Fixes all random points.")] = 0,
     settings: Setting = None,
     out: Out = None,
@@ -42,7 +53,11 @@ def solve(
     import flm
     from flm.dispatch import TOLERANCES
 
-    asked = find_problem(problem, settings)
+    if method == "list":
+        say(table(["--method", "for", "what it does"], METHODS, left=3))
+        return
+    asked = find_problem(problem, dict(map(_setting, settings or [])))
+    out = page_folder(out, asked.name)
     tol = TOLERANCES[type(asked.problem)] if tol is None else tol
     with watching(asked.name, tol=tol) as report:
         solution = flm.solve(
@@ -83,7 +98,8 @@ def train(
     from flm.study.runs import build_model
     from flm.training.loss import TERMS
 
-    asked = find_problem(problem, settings)
+    asked = find_problem(problem, dict(map(_setting, settings or [])))
+    out = page_folder(out, asked.name)
     strong = strong_form(asked.problem)
     terms = {TERMS[block.kind] for block in strong.blocks}
     if not rate > 0:
@@ -114,13 +130,11 @@ def train(
 def keep(solution: Solution | ControlSolution, asked: Asked, out: Path | None) -> dict[str, Any]:
     """The record of an answer, written with its other files where a folder is given."""
     from flm.report.files import record, write_solution
-    from flm.report.pages.layout import Request
 
     if out is None:
         return record(solution, asked.name)
     with watching(asked.name) as report:
-        request = Request(asked.name, asked.text, COMMAND.get())
-        return write_solution(solution, folder(out), request, progress=report)
+        return write_solution(solution, folder(out), asked.request, progress=report)
 
 
 def print_solution(found: Mapping[str, Any]) -> None:
@@ -148,38 +162,38 @@ def print_solution(found: Mapping[str, Any]) -> None:
 
 
 class Asked(NamedTuple):
-    """A problem, its name, and the text or call that made it."""
+    """A problem, and what its page says of it: name, text or call, title, units."""
 
     problem: Any  # of any kind: what a command does not take is refused by what it calls
-    name: str
-    text: str
+    request: Request
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.request.name
 
 
-def find_problem(what: str, settings: list[str] | None) -> Asked:
+def find_problem(what: str, numbers: Mapping[str, float]) -> Asked:
     """A problem of the catalogue by its name, or one written in a file that ends in .toml.
 
-    `settings` are texts "name=value": arguments of the catalogue's function, or parameters of the file.
+    `numbers` are arguments of the catalogue's function, or parameters of the file.
     """
-    numbers = dict(_setting(text) for text in settings or [])
-    if what.endswith(".toml") or Path(what).is_file():
-        from flm.problems.text import read_problem
-
-        path = Path(what)
-        return Asked(read_problem(path, parameters=numbers), path.stem, path.read_text(encoding="utf-8"))
     from flm.problems import catalogue
+    from flm.problems.text import named_problem, read_problem
+    from flm.report.pages.layout import Request
+    from flm.report.pages.readings import Readings
 
-    makers = catalogue()
-    if what not in makers:
-        near = did_you_mean(what.replace("-", "_"), makers)
-        raise InputError(f"the problem must be a .toml file or one of {', '.join(makers)}; got {what!r}.{near}")
-    known = inspect.signature(makers[what]).parameters
-    for name in numbers:
-        if name not in known:
-            takes = f"one of {', '.join(known)}" if known else "left out: there are none"
-            raise InputError(f"`--set` for {what} must be {takes}; got {name!r}.{did_you_mean(name, known)}")
+    if what.endswith(".toml") or Path(what).is_file():
+        path = Path(what)
+        problem, text = read_problem(path, parameters=numbers), path.read_text(encoding="utf-8")
+        tree = tomllib.loads(text)
+        notes = {"title": str(tree.get("title", "")), "units": tree.get("units", {}), "readings": Readings.of(problem)}
+        return Asked(problem, Request(path.stem, text, COMMAND.get(), **notes))
+    problem = named_problem(what, numbers, "--set")
     call = ", ".join(f"{k}={v!r}" for k, v in numbers.items())
-    document = (inspect.getdoc(makers[what]) or "").splitlines()[:1]
-    return Asked(makers[what](**numbers), what, "\n".join([f"flm.problems.{what}({call})", *document]))
+    document = (inspect.getdoc(catalogue()[what]) or "").splitlines()[:1]
+    text = "\n".join([f"flm.problems.{what}({call})", *document])
+    return Asked(problem, Request(what, text, COMMAND.get(), readings=Readings.of(problem)))
 
 
 def _setting(text: str) -> tuple[str, float]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flm.cli.output import COMMAND, Json, folder, say, say_json, table, watching
+from flm.cli.output import COMMAND, Json, conclude, folder, say, say_json, table, watching
 from flm.wording import InputError, duration, measured
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ StoreFile = Annotated[
     Path | None, typer.Option("--store", help="Where the runs are kept. Default: SPEC.sqlite beside the specification.")
 ]
 Count = Annotated[int, typer.Option("--workers", help="Processes; 0 for one per core.")]
+Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler.")]
 
 
 @study_app.command()
@@ -46,7 +47,7 @@ def run(
     spec: SpecFile,
     store: StoreFile = None,
     workers: Count = 0,
-    dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler.")] = None,
+    dask: Dask = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do failed runs again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cost and stop.")] = False,
     json: Json = False,
@@ -61,18 +62,15 @@ def run(
 
     found = find_spec(spec)
     path = store or found.path.with_suffix(".sqlite")
-    who = study.dask(dask) if dask else _local(workers)
+    who = who_works(workers, dask)
     if dry_run:
         with study.Store(path) if path.exists() else contextlib.nullcontext() as kept:
             cost = estimate(found, who.count, kept.keys() if kept else ())
         seconds = cost.seconds / who.count
-        if json:
-            record = {"runs": cost.runs, "final_runs": cost.final_runs, "workers": who.count}
-            say_json(record | {"seconds_at_most": seconds})
-        else:
-            final = f" and {cost.final_runs:,} final runs" if cost.final_runs else ""
-            time = f"at most {duration(seconds)} on {_workers(who)}, from a measured sample"
-            say(f"{cost.runs:,} runs of the selection{final}, {time}.")
+        record = {"runs": cost.runs, "final_runs": cost.final_runs, "workers": who.count, "seconds_at_most": seconds}
+        final = f" and {cost.final_runs:,} final runs" if cost.final_runs else ""
+        time = f"at most {duration(seconds)} on {_workers(who)}, from a measured sample"
+        conclude(record, f"{cost.runs:,} runs of the selection{final}, {time}.", json)
         return
     with study.Store(path, write=True) as opened:
         if not json:
@@ -82,16 +80,12 @@ def run(
             with watching(found.title, every=LINES) as report:
                 results = study.run_study(found, opened, workers=who, retry_failed=retry_failed, progress=report)
         except KeyboardInterrupt:
-            raise _stopped(f"{len(opened.keys()) - before:,} new runs are kept in {path}") from None
+            raise stopped(f"{len(opened.keys()) - before:,} new runs are kept in {path}") from None
     fresh, failed = sum(r.fresh for r in results), sum(r.failed for r in results)
     seconds = sum(r.seconds for r in results)
-    if json:
-        say_json({"runs": sum(r.total for r in results), "new": fresh, "failed": failed, "seconds": seconds})
-    else:
-        after = f" Next: flm study report {spec}" if fresh else ""
-        say(f"{fresh:,} new runs in {duration(seconds)}; {failed:,} failed.{after}")
-    if failed:
-        raise typer.Exit(1)
+    record = {"runs": sum(r.total for r in results), "new": fresh, "failed": failed, "seconds": seconds}
+    after = f" Next: flm study report {spec}" if fresh else ""
+    conclude(record, f"{fresh:,} new runs in {duration(seconds)}; {failed:,} failed.{after}", json, good=not failed)
 
 
 @study_app.command()
@@ -106,16 +100,12 @@ def status(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
     with _opened(spec, store) as (found, opened):
         counts = status(found, opened)
     best = [{"problem": p, "model": m, "mse": s, "run": r} for (p, m), (s, r) in sorted(counts.best.items())]
-    if json:
-        record = {"total": counts.total, "done": counts.done, "failed": counts.failed}
-        say_json(record | {"seconds_left": counts.seconds_left, "best": best})
-        return
-    say(f"{found.title}: {counts.done:,} of {counts.total:,} done, {counts.failed:,} failed.")
-    if counts.seconds_left > 0:
-        say(f"About {duration(counts.seconds_left)} left.")
-    if best:
-        rows = [[problem_name(b["problem"]), b["model"], measured(b["mse"]), b["run"]] for b in best]
-        say("\n" + table(["problem", "model", "lowest MSE", "size and seed"], rows, left=2))
+    record = {"total": counts.total, "done": counts.done, "failed": counts.failed}
+    lines = [f"{found.title}: {counts.done:,} of {counts.total:,} done, {counts.failed:,} failed."]
+    lines += [f"About {duration(counts.seconds_left)} left."] if counts.seconds_left > 0 else []
+    rows = [[problem_name(b["problem"]), b["model"], measured(b["mse"]), b["run"]] for b in best]
+    lines += ["\n" + table(["problem", "model", "lowest MSE", "size and seed"], rows, left=2)] if best else []
+    conclude(record | {"seconds_left": counts.seconds_left, "best": best}, "\n".join(lines), json)
 
 
 @study_app.command()
@@ -178,12 +168,8 @@ def audit(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
     """
     with _opened(spec, store) as (_, opened):
         found = opened.audit()
-    if json:
-        say_json({"rows": found.rows, "done": found.done, "sound": found.sound, "problems": list(found.problems)})
-    else:
-        say(str(found))
-    if not found.sound:
-        raise typer.Exit(1)
+    record = {"rows": found.rows, "done": found.done, "sound": found.sound, "problems": list(found.problems)}
+    conclude(record, str(found), json, good=found.sound)
 
 
 @study_app.command()
@@ -221,7 +207,7 @@ def paper(
     from flm.report.paper.page import paper_page
     from flm.study import Store, read_rows
 
-    who, series, mark, stopped = _local(workers), find_series(ett), None, False
+    who, series, mark, interrupted = who_works(workers), find_series(ett), None, False
     tell = (lambda text: None) if json else say
     if series is None:
         tell(f"Imputation is left out: name the folder of ETTh1.csv with --ett FOLDER or in {VARIABLE}.")
@@ -239,7 +225,7 @@ def paper(
             with watching("The paper", every=LINES) as report:
                 run_paper(plan, store, workers=who, progress=report)
         except KeyboardInterrupt:
-            stopped = True
+            interrupted = True
         rows = read_rows(store)
     command = "flm paper" + " --quick" * quick + (" --ett FOLDER" if series is not None else "")
     page = paper_page(plan, rows, command)
@@ -248,21 +234,23 @@ def paper(
     facts = dict(page.facts)
     if json:
         tables = {stem: {"columns": t.headers, "rows": t.rows} for stem, t in tables_of(page).items()}
-        say_json({"facts": facts, "tables": tables, "files": written, "stopped": stopped, "failed": failed})
+        say_json({"facts": facts, "tables": tables, "files": written, "stopped": interrupted, "failed": failed})
     else:
         said = f"{facts['runs']} runs, {facts['processor time']} of processor time"
         say(f"{said}{f', {failed} failed' if failed else ''}.")
         say(f"The page: {written[0]}; its tables and figures are beside it as Markdown, CSV and PNG.")
-    if stopped:
-        raise _stopped(f"What was done is kept in {path}")
+    if interrupted:
+        raise stopped(f"What was done is kept in {path}")
     if failed:
         raise typer.Exit(1)
 
 
-def _local(count: int) -> Workers:
-    """So many processes, or one per core."""
-    from flm.study import local
+def who_works(count: int, address: str | None = None) -> Workers:
+    """The workers of a Dask cluster where its address is given, else so many processes, or one per core."""
+    from flm.study import dask, local
 
+    if address:
+        return dask(address)
     if count < 0:
         raise InputError(f"`--workers` must be at least 0; got {count}.")
     return local(count or None)
@@ -272,7 +260,8 @@ def _workers(who: Workers) -> str:
     return f"{who.count} worker{'s' * (who.count > 1)}"
 
 
-def _stopped(kept: str) -> typer.Exit:
+def stopped(kept: str) -> typer.Exit:
+    """The way out after Ctrl-C: what is kept, and how to go on."""
     print(f"flm: stopped. {kept}; the same command goes on from there.", file=sys.stderr, flush=True)
     return typer.Exit(1)
 
@@ -289,4 +278,4 @@ def _opened(spec: str, store: Path | None) -> Iterator[tuple[Spec, Store]]:
 
 
 def _say_written(paths: list[Path], json: bool) -> None:
-    say_json({"written": paths}) if json else say(f"Written: {', '.join(map(str, paths))}")
+    conclude({"written": paths}, f"Written: {', '.join(map(str, paths))}", json)

@@ -3,8 +3,8 @@
 A strong residual is of no use across a shock. So the law (`law`, as text `text`) is integrated in x once: the potential's
 residual (`potential`) is finite there, and its least squares with a viscosity that goes to zero finds the entropy
 solution. The unknown is a sum of harmonics in x whose amplitudes are functions of time, in a frame that moves with the
-shock (`growth` finds its speed and adds harmonics until the error estimate, relative L1, meets the tolerance). `moving` is the
-answer as a series and as a model; `harmonics` distills it to N sub-networks; `solve` calls them in turn.
+shock: `solve` finds its speed and adds harmonics until the error estimate, relative L1, meets the tolerance. `moving` is the
+answer as a series and as a model; `harmonics` distills it to N sub-networks.
 
 `references` has the exact entropy solution (Lax–Oleinik, convex flux) and Godunov's finite volumes for any flux; `fluxes` has
 what both need.

@@ -42,16 +42,7 @@ def on_arrays(function: Elementwise) -> OnArrays:
 
 
 def derivative(flux: Elementwise, low: float, high: float) -> OnArrays:
-    """f′ to rounding, by automatic differentiation.
-
-    Args:
-        flux: f, elementwise: arithmetic, or functions of jax.numpy.
-        low: Lower end of the values of interest.
-        high: Upper end.
-
-    Raises:
-        ValueError: It cannot be traced, or disagrees with divided differences, as for a flux that is not smooth.
-    """
+    """f′ to rounding on an interval, by automatic differentiation; a flux is refused if divided differences disagree with it."""
     slope = on_arrays(jax.jit(lambda u: jax.jvp(lambda v: flux(v) + 0.0 * v, (u,), (jax.numpy.ones_like(u),))[1]))
     u = np.linspace(low, high, 65)[1:-1]
     step = 1e-5 * max(high - low, 1e-300)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
 from flm.conservation.moving import MovingSeries
 from flm.numerics.newton import FixedFactors
 from flm.numerics.variable_projection import Projected, project
+from flm.series.legendre import gauss
 from flm.series.tables import WaveTable
 
 _RIDGE = 1e-7  # on unit columns: keeps amplitudes of coalescing frequencies bounded
@@ -31,9 +31,9 @@ class Clock:
 
     @classmethod
     def make(cls, horizon: float, fastest: float) -> Clock:
-        """Enough nodes to integrate products of waves of frequencies up to `fastest`: half their angle, and a margin."""
-        nodes, weights = _gauss(32 + 16 * int(0.04 * fastest * horizon))
-        return cls(0.5 * horizon * (nodes + 1.0), np.sqrt(0.5 * weights), horizon)
+        """As many nodes as products of two waves of frequencies up to `fastest` need, and some more."""
+        nodes, weights = gauss(32 + 16 * int(0.04 * fastest * horizon))
+        return cls(0.5 * horizon * (nodes + 1.0), np.sqrt(weights), horizon)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,14 +109,12 @@ def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float) ->
 
     # A harmonic can gain at most its own energy: the smaller ones are fitted only when their turn can come.
     waiting = sorted(range(len(harmonics)), key=lambda index: fits[index].value)
-    used = 0
-    while used < budget:
+    for _ in range(budget):
         while waiting and (not queue or fits[waiting[-1]].value > -queue[0][0]):
             push(waiting.pop())
         if not queue:
             break
         _, index, _, fits[index] = heapq.heappop(queue)
-        used += 1
         push(index)
     counts = [len(fit.frequencies) for fit in fits]
     # A fit's coefficients (2J, 2) have rows cos wτ then sin wτ, columns cos κkξ and sin κkξ.
@@ -149,17 +147,7 @@ def add_tone(fit: Tones) -> Tones:
         gap = 0.4 / clock.horizon
         while np.any(np.abs(fit.frequencies - start) < gap):
             start += gap
-        found = refine(Tones.at(clock, fit.target, np.append(fit.frequencies, start)))
-        if found.value < best.value:
-            best = found
+        begun = Tones.at(clock, fit.target, np.append(fit.frequencies, start))
+        found = project(begun, FixedFactors(1e-2, down=6.0), max_steps=_STEPS, gain_tol=1e-3).point
+        best = found if found.value < best.value else best
     return best
-
-
-def refine(start: Tones) -> Tones:
-    """The best fit that variable projection finds from a start."""
-    return project(start, FixedFactors(1e-2, down=6.0), max_steps=_STEPS, gain_tol=1e-3).point
-
-
-@lru_cache(maxsize=64)
-def _gauss(count: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.polynomial.legendre.leggauss(count)

@@ -9,12 +9,10 @@ import numpy.typing as npt
 from flm.conservation.fluxes import OnArrays, breaking_time, derivative, on_arrays
 from flm.domains import Box
 from flm.language.arguments import Named, Value, argument_names, described
-from flm.language.learn import Learn
-from flm.language.piecewise import Piecewise
 from flm.pde.conditions import initial, periodic
 from flm.pde.problem import PDE
 from flm.series.arrays import Numbers
-from flm.wording import InputError, InputTypeError, number_text
+from flm.wording import InputError, InputTypeError, number_text, short
 
 
 class ConservationLaw:
@@ -50,9 +48,9 @@ class ConservationLaw:
             raise InputError(f"`domain` must be a box of space and then time, Box(x=(0, 1), t=(0, 1)); got {domain!r}.")
         self.domain = domain
         self.parameters = dict(parameters or {})
-        if odd := [name for name, value in self.parameters.items() if isinstance(value, Learn | Piecewise)]:
-            kind = type(self.parameters[odd[0]]).__name__
-            raise InputError(f"`parameters` of a conservation law must be numbers; got flm.{kind} for {odd[0]!r}.")
+        if odd := [name for name, v in self.parameters.items() if not isinstance(v, int | float | np.number)]:
+            got = short(self.parameters[odd[0]])
+            raise InputError(f"`parameters` of a conservation law must be numbers; got {got} for {odd[0]!r}.")
         unknown = [name for name in argument_names(flux, "`flux`") if name not in self.parameters]
         if len(unknown) != 1 or unknown[0] in domain.axes:
             raise InputError(
@@ -140,8 +138,9 @@ class ConservationLaw:
         return np.broadcast_to(np.asarray(values, float), (len(points),))
 
     def test_points(self, shape: tuple[int, int] = (251, 101)) -> np.ndarray:
-        """A grid of one period in space times the whole time, (P, 2): shifted by a third of a cell in x, so that a shock
-        on a line of simple slope does not pass through its nodes, where an error would be meaningless.
+        """A grid over the period and the whole time, (P, 2), shifted by a third of a cell in x.
+
+        A shock on a line of simple slope then passes between its nodes: at a node on the shock an error would mean nothing.
         """
         (low, high), (start, end) = self.domain.intervals
         x = low + (high - low) * (np.arange(shape[0]) + 1.0 / 3.0) / shape[0]

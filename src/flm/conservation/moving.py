@@ -17,7 +17,6 @@ from flm.models.flm import FLM
 from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries
 from flm.series.tables import WaveTable
 from flm.series.waves import Orders
-from flm.wording import InputError
 
 _CHUNK = 2**21  # numbers per table when evaluating
 
@@ -85,27 +84,15 @@ class MovingSeries:
 
 
 class MovingFLM(AbstractModel):
-    """f(x, t) = g(x - c t, t) with an FLM g of two inputs, both counted from the map's center.
+    """f(x, t) = g(x - c t, t) with an FLM g of two inputs, both counted from the map's center."""
 
-    Args:
-        inner: g, an FLM of two inputs without a map of its own.
-        speed: c, the speed of the frame.
-        map: The center from which x and t are counted, with scale 1.
-    """
-
-    inner: FLM
-    speed: float = eqx.field(static=True)
-    map: InputMap
+    inner: FLM  # g, without a map of its own
+    speed: float = eqx.field(static=True)  # c, of the frame
+    map: InputMap  # with scale 1
     num_outputs: int = eqx.field(static=True)
 
     def __init__(self, inner: FLM, speed: float, map: InputMap):
         self.inner, self.speed, self.map, self.num_outputs = inner, float(speed), map, 1
-
-    def __check_init__(self):
-        if self.inner.num_inputs != 2 or len(self.map.center) != 2 or self.map.scale != (1.0, 1.0):
-            raise InputError(
-                f"`inner` must have two inputs and `map` scale 1; got {self.inner.num_inputs}, {self.map!r}."
-            )
 
     def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """Values and derivatives by the chain rule, d_t = d_tau - c d_xi. See `AbstractModel.jets`."""

@@ -23,6 +23,7 @@ from flm.conservation.fluxes import OnArrays
 from flm.numerics.least_squares import one_thread
 from flm.numerics.newton import FixedFactors, Minimum, Step, Trial
 from flm.numerics.newton import minimize as descend
+from flm.series.legendre import gauss
 from flm.series.tables import WaveTable
 
 SPACING = 2.5  # of the time frequencies
@@ -33,7 +34,7 @@ VISCOSITY = 0.01  # final ν as a multiple of 2π osc / K: the smallest that doe
 
 @dataclass(frozen=True)
 class Law:
-    """A conservation law in nondimensional variables: f, f′ and the initial state on arrays, the period from `left`, T."""
+    """A conservation law for nondimensional variables: f, f′ and the initial state on arrays, one period of x and T."""
 
     flux: OnArrays
     speed: OnArrays
@@ -136,8 +137,8 @@ class Bank:
     @cached_property
     def times(self) -> tuple[np.ndarray, np.ndarray]:
         """Gauss nodes on (0, 1) and their weights."""
-        nodes, weights = np.polynomial.legendre.leggauss(max(20, 3 * self.num_times))
-        return 0.5 * (nodes + 1.0), 0.5 * weights
+        nodes, weights = gauss(max(20, 3 * self.num_times))
+        return 0.5 * (nodes + 1.0), weights
 
     @cached_property
     def _orthonormal(self) -> tuple[np.ndarray, np.ndarray]:
@@ -160,7 +161,7 @@ class Bank:
         return coefficients @ self._orthonormal[1].T
 
     def outer(self, inner: np.ndarray) -> np.ndarray:
-        """The other way round."""
+        """Coefficients of the orthonormal time functions → coefficients of cos and sin, (2K, 2J)."""
         return inner @ self._orthonormal[0].T
 
     def residual(self, inner: np.ndarray, viscosity: float) -> tuple[np.ndarray, np.ndarray]:

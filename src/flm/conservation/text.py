@@ -6,29 +6,25 @@ from collections.abc import Callable
 
 from flm.conservation.law import ConservationLaw
 from flm.domains import Box
-from flm.language.learn import Learn
 from flm.language.outline import Outline, among
-from flm.language.piecewise import Piecewise
 from flm.pde.text import NOTES, read_domain, read_exact
 
 TABLES = ("domain", "parameters", "conservation", "exact")
 
 
 def read_conservation(outline: Outline) -> Callable[[], ConservationLaw]:
-    """Check the tables of a conservation law; what is returned builds it."""
+    """Check the tables of a conservation law, and return a function that builds it."""
     outline.keys(outline.tree, (*TABLES, *NOTES), outline.place)
     table = outline.table("conservation", required=True)
     outline.keys(table, ("flux", "initial"), outline.at("conservation"))
     for key in ("flux", "initial"):
         if key not in table:
             raise outline.at("conservation").refuse(f"{key} is missing")
-    if any(isinstance(v, Learn | Piecewise) for v in outline.parameters.values()):
-        raise outline.at("parameters").refuse("a conservation law cannot learn parameters; give numbers")
+    fixed = outline.plain_parameters("a conservation law")
     domain = read_domain(outline)
     if not isinstance(domain, Box) or len(domain.axes) != 2 or domain.axes[1] != "t":
         raise outline.at("domain").refuse("a conservation law needs two axes, space first and then t")
     space = domain.axes[0]
-    fixed: dict[str, float] = dict(outline.parameters)
     taken = {*domain.axes, *fixed}
     flux = outline.expression(table["flux"], outline.at("conservation", "flux"), lambda name: None)
     unknown = [n for n in flux.names if n not in taken]

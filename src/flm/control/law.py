@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -35,30 +35,19 @@ class ControlLaw(_InRows):
     starts splits into two matrix products:
 
         u(s, z) = Σ_n cos(ω_n s) α_n(z) + sin(ω_n s) β_n(z).
-
-    Args:
-        frequencies: (N, 1 + d), radians per unit of (s, z).
-        coefficients: Separable form, (N, 2, 2^d, K): cosine or sine in time, the 2^d products in z, the K controls.
-        offset: What the zero series stands for, (K,).
-        lower: Bounds, (K,), infinite where there is none.
-        upper: Likewise.
-        center: (d,).
-        scale: (d,).
-        horizon: T, or the factor of exp(...) when it is free.
-        duration_frequencies: (D, d), for a free horizon.
-        duration_coefficients: (D, 2^d): T = horizon exp(Σ ...); None when the horizon is fixed.
     """
 
-    frequencies: np.ndarray
+    frequencies: np.ndarray  # (N, 1 + d), radians per unit of (s, z)
+    # In separable form, (N, 2, 2^d, K): cosine or sine in time, the 2^d products in z, the K controls.
     coefficients: np.ndarray
-    offset: np.ndarray
-    lower: np.ndarray
+    offset: np.ndarray  # what the zero series stands for, (K,)
+    lower: np.ndarray  # bounds, (K,), infinite where there is none
     upper: np.ndarray
-    center: np.ndarray
-    scale: np.ndarray
-    horizon: float
-    duration_frequencies: np.ndarray | None = None
-    duration_coefficients: np.ndarray | None = None
+    center: np.ndarray  # (d,)
+    scale: np.ndarray  # (d,)
+    horizon: float  # T, or the factor of exp(...) when it is free
+    duration_frequencies: np.ndarray | None = None  # (D, d), for a free horizon
+    duration_coefficients: np.ndarray | None = None  # (D, 2^d): T = horizon exp(Σ ...)
 
     @classmethod
     def of(
@@ -144,10 +133,6 @@ class Controls:
     lower: np.ndarray
     upper: np.ndarray
     log_duration: np.ndarray | None = None
-
-    def turned(self, turns: np.ndarray) -> Controls:
-        """The controls of symmetric images, by matrices (P, K, K) under which bounds and offset do not change."""
-        return replace(self, amplitudes=self.amplitudes @ turns)
 
     def raw(self, s: np.ndarray, part: slice = slice(None)) -> np.ndarray:
         """Controls before squashing, (P, R, K), at s (R,) for all starts or (P, R) for each its own."""

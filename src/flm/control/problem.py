@@ -42,7 +42,7 @@ class OptimalControl:
     """Minimize φ(x(T)) + ∫₀ᵀ L(t, x, u) dt subject to dx/dt = f(t, x, u), for one initial state or a whole set of them.
 
     All functions are elementwise `jax.numpy` functions whose arguments are picked by name: `t`, a state, a control or a
-    parameter. Arguments with defaults are left alone.
+    parameter. An argument that has a default keeps it.
 
     Args:
         dynamics: f, one value per state.
@@ -56,10 +56,10 @@ class OptimalControl:
         parameters: Numbers that the functions use by name.
         path: g, or several: required to be ≤ 0 along the trajectory.
         terminal: h, or several: required to be 0 at the final time.
-        on_simplex: The states are nonnegative with sum one; all are declared, the last one's start is implied, and a
-            Ball is its disk in the plane of the simplex.
+        on_simplex: The states are nonnegative with sum one. All of them are named, but the last one's initial value may
+            be left out, and a Ball of initial states is its disk in the plane of the simplex.
         symmetries: "cyclic", or arrangements of the states ("u2", "u3", "u1"), ("-x", "-v"), or pairs of arrangements of
-            states and controls. A law is then used on every image of `initial`.
+            states and controls. The law for `initial` is then used on its symmetric images too.
 
     Raises:
         ValueError: A name is unknown, a function returns the wrong number of values, or the functions do not have the

@@ -31,12 +31,6 @@ _NEWTON_STEPS = 50
 class PontryaginSolution:
     """An extremal: a trajectory that satisfies the minimum principle.
 
-    Attributes:
-        cost: J.
-        horizon: T.
-        residual: The largest relative residual of the differential equations.
-        guess: Which guess led here.
-
     Example:
         >>> import flm
         >>> problem = flm.problems.linear_quadratic(A=-1.0, B=1.0, Q=1.0, R=1.0, initial=(1.0,), horizon=1.0)
@@ -45,10 +39,10 @@ class PontryaginSolution:
         array([[-0.3858]])
     """
 
-    cost: float
-    horizon: float
-    residual: float
-    guess: str
+    cost: float  # J
+    horizon: float  # T
+    residual: float  # the largest relative one of the differential equations
+    guess: str  # which one led here
     _spline: PPoly
     _problem: OptimalControl
     _unknowns: np.ndarray
@@ -132,7 +126,7 @@ def pontryagin(
             reasons.append(f"{name}: {found.message.lower().rstrip('.')}")
             continue
         unknowns = np.zeros(0) if found.p is None else found.p
-        h_zz = hamiltonian.minimize(found.x, found.y, unknowns).at.h_zz
+        h_zz = hamiltonian.minimize(found.x, found.y, unknowns).h_zz
         if np.linalg.eigvalsh(h_zz[:, hamiltonian.own, hamiltonian.own]).min() <= 0:
             reasons.append(f"{name}: the Hamiltonian is not strictly convex in the controls")
             continue
@@ -158,20 +152,17 @@ def _guesses(v0: np.ndarray, mesh: np.ndarray, count: int) -> Iterator[tuple[str
 
 
 class Local(NamedTuple):
-    """l (R,) with its gradient (R, z), and the gradient (R, z) and Hessian (R, z, z) of h, z = (v, p, u, log T)."""
+    """Controls (R, k), which of them h would push beyond a bound, and what holds at them.
 
+    l (R,) has its gradient (R, z), h its gradient (R, z) and Hessian (R, z, z), with z = (v, p, u, log T).
+    """
+
+    controls: np.ndarray
+    held: np.ndarray
     running: np.ndarray
     running_z: np.ndarray
     h_z: np.ndarray
     h_zz: np.ndarray
-
-
-class Minimized(NamedTuple):
-    """The best controls (R, k), which of them are held at a bound, and the derivatives there."""
-
-    controls: np.ndarray
-    held: np.ndarray
-    at: Local
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,34 +190,34 @@ class Hamiltonian:
         size = h_w.shape[1]
         order = [*range(d), *range(size, size + d), *range(d, size)]  # (v, w, p) -> (v, p, w)
         h_zz = np.block([[h_ww, np.swapaxes(first.F_z, 1, 2)], [first.F_z, nothing]])
-        running_z, h_z = np.hstack([first.l_z, nothing[:, 0]]), np.hstack([h_w, first.rates])
-        return Local(first.running, running_z[:, order], h_z[:, order], h_zz[:, order][:, :, order])
+        running_z, h_z = np.hstack([first.l_z, nothing[:, 0]])[:, order], np.hstack([h_w, first.rates])[:, order]
+        slope = h_z[:, self.own]
+        held = ((u <= self.problem.lower) & (slope > 0)) | ((u >= self.problem.upper) & (slope < 0))
+        return Local(u, held, first.running, running_z, h_z, h_zz[:, order][:, :, order])
 
-    def minimize(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> Minimized:
+    def minimize(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> Local:
         """The controls within their bounds that make h least: a projected Newton method, one step when h is quadratic."""
-        lower, upper, own = self.problem.lower, self.problem.upper, self.own
+        lower, upper = self.problem.lower, self.problem.upper
         u = np.clip(np.zeros((len(s), len(lower))), lower, upper)
         for _ in range(_NEWTON_STEPS):
             at = self.derivatives(s, y, u, unknowns)
-            slope = at.h_z[:, own]
-            held = ((u <= lower) & (slope > 0)) | ((u >= upper) & (slope < 0))
-            step = -np.linalg.solve(self._curvature(at, held), np.where(held, 0.0, slope)[..., None])[..., 0]
-            moved = np.clip(u + np.where(held, 0.0, step), lower, upper)
-            if not np.isfinite(moved).all() or np.abs(moved - u).max() <= 1e-13 * (1 + np.abs(u).max()):
+            slope = np.where(at.held, 0.0, at.h_z[:, self.own])
+            step = -np.linalg.solve(self._curvature(at), slope[..., None])[..., 0]
+            u = np.clip(u + np.where(at.held, 0.0, step), lower, upper)
+            if not np.isfinite(u).all() or np.abs(u - at.controls).max() <= 1e-13 * (1 + np.abs(at.controls).max()):
                 break
-            u = moved
-        return Minimized(u, held, at)
+        return at
 
-    def _curvature(self, at: Local, held: np.ndarray) -> np.ndarray:
+    def _curvature(self, at: Local) -> np.ndarray:
         """h_uu (R, k, k), with the identity for controls that are held and where it is singular."""
-        unit = np.eye(held.shape[1])
-        system = np.where(held[:, :, None] | held[:, None, :], unit, at.h_zz[:, self.own, self.own])
+        unit = np.eye(at.held.shape[1])
+        system = np.where(at.held[:, :, None] | at.held[:, None, :], unit, at.h_zz[:, self.own, self.own])
         singular = ~np.isfinite(system).all(axis=(1, 2)) | (np.abs(np.linalg.det(np.nan_to_num(system))) < 1e-280)
         return np.where(singular[:, None, None], unit, system)
 
     def rates(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> np.ndarray:
         """The right-hand side of the two-point problem, (2d + 1, R)."""
-        d, at = self.size, self.minimize(s, y, unknowns).at
+        d, at = self.size, self.minimize(s, y, unknowns)
         return np.concatenate([at.h_z[:, d : 2 * d], -at.h_z[:, :d], at.running[:, None]], axis=1).T
 
     def jacobian(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -234,11 +225,10 @@ class Hamiltonian:
 
         u* moves with the others by the implicit function theorem, -h_uu^-1 h_uy, unless it is held.
         """
-        d, own = self.size, self.own
-        _, held, at = self.minimize(s, y, unknowns)
+        d, own, at = self.size, self.own, self.minimize(s, y, unknowns)
         others = [i for i in range(at.h_zz.shape[1]) if not own.start <= i < own.stop]
-        coupling = np.where(held[..., None], 0.0, at.h_zz[:, own][:, :, others])
-        moves = -np.linalg.solve(self._curvature(at, held), coupling)  # (R, k, others)
+        coupling = np.where(at.held[..., None], 0.0, at.h_zz[:, own][:, :, others])
+        moves = -np.linalg.solve(self._curvature(at), coupling)  # (R, k, others)
         sign = np.repeat([1.0, -1.0], d)[:, None]
         slopes = np.concatenate([sign * at.h_zz[:, [*range(d, 2 * d), *range(d)]], at.running_z[:, None]], axis=1)
         whole = slopes[..., others] + slopes[..., own] @ moves  # (R, 2d + 1, 2d [+ 1])
@@ -253,7 +243,7 @@ class Hamiltonian:
         d, last = self.size, self.last(end, unknowns)
         conditions = [end[d : 2 * d] - last.phi_z[0, :d], last.terminal[0]]
         if self.problem.free:
-            at = self.minimize(np.ones(1), end[:, None], unknowns).at
+            at = self.minimize(np.ones(1), end[:, None], unknowns)
             along = at.running[0] + end[d : 2 * d] @ at.h_z[0, d : 2 * d]
             conditions.append(along + last.phi_z[:, -1])
         return np.concatenate(conditions)
@@ -282,18 +272,14 @@ class Hamiltonian:
 class RiccatiSolution:
     """The optimal cost x'P(0)x / 2 and the feedback u = -R⁻¹B'P(t) x.
 
-    Attributes:
-        cost: Of the given initial states, (P,).
-        initial: P(0), (n, n).
-
     Example:
         >>> answer = riccati(A=-1.0, B=1.0, Q=1.0, R=1.0, S=None, horizon=1.0, x0=[1.0])
         >>> answer.gain(0.0).round(6)  # u = -K x
         array([[0.385819]])
     """
 
-    cost: np.ndarray
-    initial: np.ndarray
+    cost: np.ndarray  # of the given initial states, (P,)
+    initial: np.ndarray  # P(0), (n, n)
     _gain: np.ndarray
     _dense: OdeSolution
 

@@ -27,19 +27,12 @@ States = npt.ArrayLike | None  # one state (n,) or several (P, n); None for the 
 
 @dataclass(frozen=True)
 class CostComparison:
-    """Costs of the simulated dynamics beside reference costs, over initial states (P, n).
+    """Costs of the simulated dynamics beside reference costs, over initial states (P, n)."""
 
-    Args:
-        x0: The states.
-        cost: The costs of the simulated dynamics, (P,).
-        network_cost: The costs of the networks' own states, (P,).
-        reference: The costs to compare with, (P,).
-    """
-
-    x0: np.ndarray
-    cost: np.ndarray
-    network_cost: np.ndarray
-    reference: np.ndarray
+    x0: np.ndarray  # the states
+    cost: np.ndarray  # of the simulated dynamics, (P,)
+    network_cost: np.ndarray  # of the networks' own states, (P,)
+    reference: np.ndarray  # to compare with, (P,)
 
     @property
     def percentage_errors(self) -> np.ndarray:
@@ -141,6 +134,8 @@ class ControlSolution(AbstractResult):
         u = u[0] if asked.one else u
         return u if np.ndim(t) else np.take(u, 0, axis=0 if asked.one else 1)
 
+    __call__ = control
+
     def horizon(self, x0: States = None) -> float | np.ndarray:
         """The final time from x0: a number, or one for each state."""
         return self._each(x0, lambda asked: self.law.duration(asked.image))
@@ -158,10 +153,6 @@ class ControlSolution(AbstractResult):
         time = "t" if self.law.duration_coefficients is None else "s"
         return (time, *(f"{name}_0" for name in self.starts.states[: len(self.law.center)]))
 
-    def __call__(self, t: npt.ArrayLike, x0: States = None) -> np.ndarray:
-        """The control: see `control`."""
-        return self.control(t, x0)
-
     # --- how good it is --------------------------------------------------------------------------------------------
 
     def cost(self, x0: States = None) -> float | np.ndarray:
@@ -169,15 +160,16 @@ class ControlSolution(AbstractResult):
         return self._each(x0, lambda asked: self._follow(asked).cost)
 
     def network_cost(self, x0: States = None) -> float | np.ndarray:
-        """The cost of the networks' own states and controls; the simulated cost for the reduced method, which has no state
-        networks. It can be below the optimum: see `predicted_bias`.
+        """The cost of the networks' own states and controls, which can be below the optimum: see `predicted_bias`.
+
+        The reduced method has no networks for the states: there it is the simulated cost.
         """
         if (networks := self.networks) is None:
             return self.cost(x0)
         return self._each(x0, lambda asked: networks.cost(self._problem, self.law, asked.image))
 
     def predicted_bias(self, x0: States = None) -> float | np.ndarray:
-        """What a penalty method's own cost is expected to be below the optimum: -∫|p|²/μ₁ dt - |p(0)|²/μ₂ (first order).
+        """How far the networks' own cost should be from the optimum, to first order: -∫|p|²/μ₁ dt - |p(0)|²/μ₂, below it.
 
         p are the costates along the simulated trajectory. Zero for the reduced method.
         """
@@ -246,12 +238,7 @@ class ControlSolution(AbstractResult):
         columns |= {name: rows[..., i].ravel() for i, name in enumerate((*self.starts.states, *self.controls))}
         return pandas.DataFrame(columns)
 
-    def plot(
-        self,
-        x0: States = None,
-        *,
-        reference: str | PontryaginSolution | None = None,
-    ) -> Any:
+    def plot(self, x0: States = None, *, reference: str | PontryaginSolution | None = None) -> Any:
         """States and control against time, with the path on the simplex for three states on it; a matplotlib figure.
 
         Args:
@@ -314,8 +301,9 @@ class ControlSolution(AbstractResult):
 
     def _controls(self, asked: _Asked) -> Controls:
         """The controls from the states themselves: those of their images, turned back."""
-        turns = np.stack([member.controls for member in self.starts.group])
-        return self.law.at(asked.image).turned(turns[asked.which])
+        turns = np.stack([member.controls for member in self.starts.group])[asked.which]  # they keep bounds and offset
+        controls = self.law.at(asked.image)
+        return replace(controls, amplitudes=controls.amplitudes @ turns)
 
     def _follow(self, asked: _Asked) -> Followed:
         """The simulated trajectories from the states themselves, not from their images."""

@@ -70,11 +70,11 @@ class Starts:
     def contains(self, v: np.ndarray) -> np.ndarray:
         """Whether each start v (P, d) belongs to the set itself, up to rounding, (P,)."""
         offset = v - self.center
-        if self.kind == "point":
-            return np.abs(offset).max(axis=1) <= _SLACK * np.maximum(1.0, np.abs(self.center).max())
-        if self.kind == "box":
-            return np.all(np.abs(offset) <= self.scale * (1 + _SLACK), axis=1)
-        return np.linalg.norm(self._full(offset), axis=1) <= self.radius * (1 + _SLACK)
+        if self.kind != "ball":
+            slack = _SLACK * (self.scale if self.dimension else np.maximum(1.0, np.abs(self.center).max()))
+            return np.all(np.abs(offset) <= self.scale + slack, axis=1)
+        last = offset.sum(axis=1) if self.on_simplex else 0.0  # less the offset of the last state
+        return np.hypot(np.linalg.norm(offset, axis=1), last) <= self.radius * (1 + _SLACK)
 
     def locate(self, x0: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates (P, d) of the starts' images inside the set, and the index of the symmetry that maps each there.
@@ -106,9 +106,7 @@ class Starts:
     def spread(self, n: int, *, seed: int) -> np.ndarray:
         """`n` well-spread starts, denser towards the edge of the set as least squares wants them, (n, d)."""
         d = len(self.center)
-        if self.kind == "point":
-            return np.tile(self.center, (n, 1))
-        if self.kind == "box":
+        if self.kind != "ball":
             return self.center + self.scale * (2.0 * unit_points(n, (True,) * d, seed=seed, warp=True) - 1.0)
         unit = unit_points(n, (True,) * (d + 1), seed=seed, warp=False)
         direction = ndtri(unit[:, :d])
@@ -124,10 +122,6 @@ class Starts:
             return f"the ball of radius {self.radius:.12g} around {center}"
         sides = zip(self.states, self.center - self.scale, self.center + self.scale, strict=False)
         return "the box " + ", ".join(f"{low:.12g} <= {name} <= {high:.12g}" for name, low, high in sides)
-
-    def _full(self, offset: np.ndarray) -> np.ndarray:
-        """Offsets of all states from offsets of the coordinates."""
-        return np.hstack([offset, -offset.sum(axis=1, keepdims=True)]) if self.on_simplex else offset
 
     def _from_ball(self, unit: np.ndarray) -> np.ndarray:
         """Starts from points of the unit ball of R^d."""

@@ -9,12 +9,10 @@ from flm.control.problem import Free, Interval, OptimalControl
 from flm.control.starts import Initial
 from flm.domains import Ball, Box
 from flm.language.expressions import Expression, together
-from flm.language.learn import Learn
 from flm.language.outline import Outline, Place, Rule, among
-from flm.language.piecewise import Piecewise
 from flm.wording import did_you_mean
 
-TABLES = ("control", "dynamics", "parameters", "title", "description")
+TABLES = ("control", "dynamics", "parameters", "title", "description", "units")
 REQUIRED = ("states", "controls", "horizon", "running_cost", "initial")
 KEYS = (*REQUIRED, "terminal_cost", "bounds", "radius", "path", "terminal", "on_simplex", "symmetries")
 FLAG = Rule("true or false", lambda value: isinstance(value, bool))
@@ -25,7 +23,7 @@ LISTS = Rule(
 
 
 def read_control(outline: Outline) -> Callable[[], OptimalControl]:
-    """Check the tables of an outline; what is returned builds the problem."""
+    """Check the tables of a control problem, and return a function that builds it."""
     outline.keys(outline.tree, TABLES, outline.place)
     outline.table("control", required=True)
     found = outline.inner("control", KEYS)
@@ -34,8 +32,7 @@ def read_control(outline: Outline) -> Callable[[], OptimalControl]:
     for key in REQUIRED:
         if key not in table:
             raise at().refuse(f"{key} is missing")
-    if any(isinstance(value, Learn | Piecewise) for value in outline.parameters.values()):
-        raise outline.at("parameters").refuse("an optimal control problem cannot learn parameters; give numbers")
+    parameters = outline.plain_parameters("an optimal control problem")
     states, controls = (outline.names(table[key], at(key)) for key in ("states", "controls"))
     along = among(("t", *states, *controls, *outline.parameters), "this")
     at_end = among(("t", *states, *outline.parameters), "this")
@@ -58,7 +55,7 @@ def read_control(outline: Outline) -> Callable[[], OptimalControl]:
         initial=initial,
         terminal_cost=final,
         bounds=bounds,
-        parameters=dict(outline.parameters),
+        parameters=parameters,
         path=path or None,
         terminal=terminal or None,
         on_simplex=on_simplex,

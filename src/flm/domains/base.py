@@ -17,7 +17,7 @@ from flm.wording import InputError, check_count, did_you_mean, number_text, shor
 if TYPE_CHECKING:
     from jax import Array
 
-    from flm.domains.boolean import Combination
+    from flm.domains.combined import Combination
 
 _SNAP = 1e-9  # a pinned value this close to a bound, relative to the width, is that bound
 EDGE = 1e-12  # how far outside, relative to the size, a point still counts as on the boundary
@@ -73,7 +73,7 @@ class AbstractDomain(ABC):
     def stored(self, *, outward: bool = True) -> "AbstractDomain":
         """The domain as a file holds it, without code: itself, or an outline of it.
 
-        An outline is too large by what tracing may miss, and too small by that unless `outward`: a hole must not grow.
+        An outline is drawn larger by what tracing may miss; without `outward`, for a hole, smaller by that.
         """
         return self
 
@@ -157,7 +157,7 @@ class AbstractDomain(ABC):
         return _combine("|", self, other)
 
     def __mul__(self, other: "AbstractDomain") -> "AbstractDomain":
-        from flm.domains.product import multiply  # a product knows its factors, not the other way round
+        from flm.domains.combined import multiply  # a product knows its factors, not the other way round
 
         return multiply(self, other) if isinstance(other, AbstractDomain) else NotImplemented
 
@@ -273,6 +273,6 @@ def place_text(fixed: dict[str, float]) -> str:
 
 
 def _combine(operation: str, left: AbstractDomain, right: AbstractDomain) -> "Combination":
-    from flm.domains.boolean import Combination  # a combination knows its parts, not the other way round
+    from flm.domains.combined import Combination  # a combination knows its parts, not the other way round
 
     return Combination(operation, left, right)

@@ -2,7 +2,7 @@
 
 - one coordinate: an even grid, (i + δ)/n, whose offset δ depends on the seed;
 - two coordinates of a closed surface: the Fibonacci lattice ((i + δ)/n, frac(i φ + δ'));
-- otherwise scrambled Sobol points.
+- otherwise scrambled Sobol points, and random ones beyond thirteen coordinates.
 
 Coordinates that have ends can be *warped*: s → sin²(πs/2), the arcsine density of Chebyshev points.
 
@@ -34,8 +34,10 @@ def unit_points(n: int, ends: Sequence[bool], *, seed: int, warp: bool) -> np.nd
     elif dimension == 2 and not any(ends):
         index = np.arange(n)
         unit = np.stack([(index + _offset(seed)) / max(n, 1), (index * _GOLDEN + _offset(seed + 1)) % 1.0], axis=1)
-    else:
+    elif dimension <= MAX_DIMENSION:
         unit = sobol(n, dimension, seed=seed)
+    else:  # a few points to try functions on: nothing is fitted to points of so many coordinates
+        unit = np.random.default_rng(seed).uniform(0.0, 1.0, (n, dimension))
     if warp and any(ends):
         columns = np.flatnonzero(ends)
         unit[:, columns] = np.sin(0.5 * np.pi * unit[:, columns]) ** 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Generic, Self, TypeVar
@@ -63,10 +62,5 @@ class AbstractEstimator(BaseEstimator, Generic[State]):
         self.n_features_in_ = named["num_features"]
         if named["names"] is not None:
             self.feature_names_in_ = np.array(named["names"], dtype=object)
-        self._state = named["state"] if "state" in named else cls._state_of_format_1(named)
+        self._state = named["state"]
         return self
-
-    @classmethod
-    @abstractmethod
-    def _state_of_format_1(cls, named: dict) -> State:
-        """The state in the fields of a file of the first format."""

@@ -33,11 +33,48 @@ class Sample:
     y: np.ndarray  # outputs, (n, K)
     weights: np.ndarray  # (n,)
     known_noise: np.ndarray | None = None  # noise variances of the outputs, (K,)
+    rho: float = 0.0  # correlation of the noise from tick to tick of a clock, rows in order of time
+    ticks: np.ndarray | None = None  # from each row to the one before, (n,), the first infinite
+    deviations: np.ndarray | None = None  # of the noise, relative, where rows differ in it, (n,)
+
+    @cached_property
+    def _carried(self) -> tuple[np.ndarray, np.ndarray]:
+        """e_i = (x_i - rho^d x_(i-1)) / s, s^2 = (1 - rho^2d) / (1 - rho^2), is white: rho^d and 1 / s of every row."""
+        assert self.ticks is not None
+        carry = self.rho**self.ticks
+        return carry, np.sqrt((1 - self.rho**2) / (1 - carry**2))
+
+    @property
+    def log_scale(self) -> float:
+        """Logarithm of the determinant of the whitening."""
+        correlated = 0.0 if self.rho == 0 else float(np.log(self._carried[1]).sum())
+        return correlated - (0.0 if self.deviations is None else float(self.weights @ np.log(self.deviations)))
+
+    def white_rows(self, columns: Callable[[np.ndarray], np.ndarray], start: int, stop: int) -> np.ndarray:
+        """Rows of columns of z, or of the outputs, as combinations whose noise is white."""
+        first = start if self.rho == 0 else max(start - 1, 0)
+        found = columns(self.z[first:stop])
+        if self.deviations is not None:
+            found = found / self.deviations[first:stop].reshape(-1, *(1,) * (found.ndim - 1))
+        if self.rho == 0:
+            return found
+        before = np.concatenate([np.zeros((1 if start == 0 else 0, *found.shape[1:])), found[: len(found) - 1]])
+        carry, scale = (part[start:stop].reshape(-1, *(1,) * (found.ndim - 1)) for part in self._carried)
+        return scale * (found[start - first :] - carry * before)
+
+    @cached_property
+    def _white_y(self) -> np.ndarray:
+        return self.white_rows(lambda _: self.y, 0, len(self.y))
 
     @cached_property
     def count(self) -> float:
         """The number of rows, each as often as its weight says."""
         return float(self.weights.sum())
+
+    @cached_property
+    def precisions(self) -> np.ndarray:
+        """Weights of the rows over the variances of their noise, (n,)."""
+        return self.weights if self.deviations is None else self.weights / self.deviations**2
 
     def factor(
         self, columns: Callable[[np.ndarray], np.ndarray], num_columns: int, earlier: np.ndarray | None = None
@@ -48,13 +85,14 @@ class Sample:
         step = block_rows(num_columns)
         for start in range(0, len(self.z), step):
             rows = slice(start, start + step)
-            accumulator.add(columns(self.z[rows]), self.y[rows], scale=None if root is None else root[rows])
+            white = self.white_rows(columns, start, min(start + step, len(self.z)))
+            accumulator.add(white, self._white_y[rows], scale=None if root is None else root[rows])
         return accumulator.factor
 
     def compressed(self, waves: Waves) -> Compressed:
         """What a fit by these waves needs to know of the rows."""
         factor = self.factor(waves.columns, waves.num_columns)
-        return Compressed(factor, self.y.shape[1], self.count, self.known_noise)
+        return Compressed(factor, self.y.shape[1], self.count, self.known_noise, self.log_scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +103,7 @@ class Compressed:
     num_outputs: int  # K
     count: float  # n
     known_noise: np.ndarray | None = None  # noise variances of the outputs, (K,); None: the best ones
+    log_scale: float = 0.0  # logarithm of the determinant of what whitened the rows
 
     @property
     def num_columns(self) -> int:
@@ -104,9 +143,8 @@ def log_evidence(data: Compressed, s: np.ndarray, *, floor: float = NOISE_FLOOR)
     variance = data.noise_variance(energy)
     fit = LR.T @ Lz  # R^T A^-1 z, (p, K)
     K = data.num_outputs
-    value = (
-        -0.5 * (data.count * np.log(2 * np.pi * variance) + energy / variance).sum() - K * np.log(L.diagonal()).sum()
-    )
+    volume = K * (data.log_scale - np.log(L.diagonal()).sum())
+    value = volume - 0.5 * (data.count * np.log(2 * np.pi * variance) + energy / variance).sum()
     gradient = 0.5 * s * ((fit**2 / variance).sum(axis=1) - K * (LR**2).sum(axis=0))
     return float(value), gradient
 
@@ -128,7 +166,7 @@ def best_scale(
         energy = (z2 / gain[:, None]).sum(axis=0) + data.rest  # U is square: r <= p
         variance = data.noise_variance(energy)
         fit = data.count * np.log(2 * np.pi * variance) + energy / variance
-        prior = -0.5 * (np.log(factor) / log_deviation) ** 2
+        prior = data.num_outputs * data.log_scale - 0.5 * (np.log(factor) / log_deviation) ** 2
         values.append(-0.5 * fit.sum() - 0.5 * data.num_outputs * np.log(gain).sum() + prior)
     best = int(np.argmax(values))
     return float(factors[best]), float(values[best])

@@ -100,7 +100,7 @@ def numeric_copy(X: TableLike, time: str | int | None) -> TableLike:
     column = pd.Index(X[time])
     if column.dtype.kind in "OSU" or str(column.dtype) in ("string", "str"):
         column = pd.to_datetime(column)
-    if column.dtype.kind == "M" or hasattr(column.dtype, "tz"):
+    if column.dtype.kind in "mM" or hasattr(column.dtype, "tz"):
         X = X.copy()
         X[time] = seconds(column)
     return X

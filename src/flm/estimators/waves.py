@@ -2,7 +2,8 @@
 
 Inputs are scaled to z = (x - center) / halfwidth, so that the data fill [-1, 1]^m. A sub-network with frequency vector n
 holds the distinct waves k = e * n over sign vectors e: 2^(q-1) of them when q components of n are nonzero, and each
-has the columns cos k.z and sin k.z (the zero wave only its cosine). Columns: all cosines, then all sines.
+has the columns cos k.z and sin k.z (the zero wave only its cosine). Columns: all cosines, then all sines, then a trend:
+the Legendre polynomials z_j and (3 z_j^2 - 1) / 2 of every feature.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from flm.series.signs import sign_matrix
+from flm.series.lattices import sign_matrix
 from flm.series.tables import phasors, powers
 
 BLOCK_NUMBERS = 1 << 22  # numbers in one block of the design matrix: 32 MiB
@@ -47,29 +48,41 @@ def subnet_signs(components: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """All waves of a list of sub-networks. On a lattice tables cost one sine-cosine per axis."""
+    """All waves of a list of sub-networks, and a trend. On a lattice tables cost one sine-cosine per axis."""
 
     subnets: np.ndarray  # frequency vectors on scaled inputs, (N, m)
     signs: np.ndarray  # e of every wave, (M, m)
     group: np.ndarray  # sub-network of every wave, (M,)
     base: np.ndarray | None = None  # (m,); on a lattice, subnets = base * integers
     integers: np.ndarray | None = None  # (N, m)
+    degree: int = 0  # of the trend
+    num_lines: int = 0  # sub-networks at the end whose frequencies are not of the lattice
 
     @classmethod
-    def of(cls, subnets: np.ndarray) -> Waves:
+    def of(cls, subnets: np.ndarray, degree: int = 0) -> Waves:
         """The waves of arbitrary frequency vectors."""
         signs = [subnet_signs(n) for n in subnets]
         group = np.repeat(np.arange(len(subnets)), [len(rows) for rows in signs])
-        return cls(subnets, np.concatenate([np.zeros((0, subnets.shape[1])), *signs]), group)
+        return cls(subnets, np.concatenate([np.zeros((0, subnets.shape[1])), *signs]), group, degree=degree)
 
     @classmethod
-    def on_lattice(cls, base: np.ndarray, integers: np.ndarray) -> Waves:
+    def on_lattice(cls, base: np.ndarray, integers: np.ndarray, degree: int = 0) -> Waves:
         """The waves of the lattice points base * integers."""
-        return replace(cls.of(base * integers), base=base, integers=integers.astype(int))
+        return replace(cls.of(base * integers, degree), base=base, integers=integers.astype(int))
 
     def moved(self, subnets: np.ndarray) -> Waves:
         """The same waves with other frequencies."""
-        return Waves(subnets, self.signs, self.group)
+        return replace(self, subnets=subnets, base=None, integers=None)
+
+    def with_lines(self, lines: np.ndarray) -> Waves:
+        """These waves and those of more sub-networks, (L, m)."""
+        both = Waves.of(np.concatenate([self.subnets, lines]), self.degree)
+        return replace(both, num_lines=len(lines)) if len(lines) else self
+
+    @cached_property
+    def is_line(self) -> np.ndarray:
+        """Which waves are lines, (M,)."""
+        return self.group >= len(self.subnets) - self.num_lines
 
     @cached_property
     def vectors(self) -> np.ndarray:
@@ -84,18 +97,29 @@ class Waves:
     @property
     def num_columns(self) -> int:
         """Columns of the design matrix."""
-        return len(self.group) + int(self.has_sine.sum())
+        return len(self.group) + int(self.has_sine.sum()) + self.num_powers
+
+    @property
+    def num_powers(self) -> int:
+        """Columns of the trend."""
+        return self.degree * self.subnets.shape[1]
+
+    @property
+    def num_blocks(self) -> int:
+        """Prior variances: one of every sub-network, and of every column of the trend."""
+        return len(self.subnets) + self.num_powers
 
     @cached_property
     def column_subnet(self) -> np.ndarray:
-        """Sub-network of every column."""
-        return np.concatenate([self.group, self.group[self.has_sine]])
+        """Sub-network of every column; each column of the trend counts as one more."""
+        trend = len(self.subnets) + np.arange(self.num_powers)
+        return np.concatenate([self.group, self.group[self.has_sine], trend])
 
     def split(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(C, S) of every wave from one coefficient per column, leading axis columns."""
         M = len(self.group)
         S = np.zeros((M, *coefficients.shape[1:]))
-        S[self.has_sine] = coefficients[M:]
+        S[self.has_sine] = coefficients[M : len(coefficients) - self.num_powers]
         return coefficients[:M], S
 
     def _phasors(self, z: np.ndarray) -> np.ndarray:
@@ -116,10 +140,11 @@ class Waves:
 
     def columns(self, z: np.ndarray) -> np.ndarray:
         """The design matrix (P, columns), column-major."""
-        return self._columns(self._phasors(z))
+        return self._columns(self._phasors(z), z)
 
-    def _columns(self, table: np.ndarray) -> np.ndarray:
-        return np.concatenate([np.real(table), np.imag(table)[self.has_sine]]).T
+    def _columns(self, table: np.ndarray, z: np.ndarray) -> np.ndarray:
+        trend = [z.T, 1.5 * z.T**2 - 0.5][: self.degree]
+        return np.concatenate([np.real(table), np.imag(table)[self.has_sine], *trend]).T
 
     def values(self, z: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
         """The sum of coefficients (columns, K) times columns, (P, K), some points at a time."""
@@ -141,4 +166,4 @@ class Waves:
             turned = S[:, k, None] * np.real(table) - C[:, k, None] * np.imag(table)  # (M, P)
             for j in range(m):
                 out[:, k, :, j] = np.add.reduceat(self.signs[:, j, None] * turned, starts, axis=0).T * z[:, j, None]
-        return self._columns(table), out.reshape(len(z), C.shape[1], N * m)
+        return self._columns(table, z), out.reshape(len(z), C.shape[1], N * m)

@@ -3,7 +3,7 @@
 A residual such as `lambda u_t, u_xx, alpha: u_t - alpha * u_xx` is read once, when a problem is built: each name is an
 axis, a parameter, or an unknown with its derivatives (`arguments`). After that it is a function of points, jets and
 parameters, with its derivatives by jets and parameters from forward passes; nothing is traced to find out what it uses. A
-parameter may be one to be learned (`learn`) or one that jumps (`piecewise`).
+parameter may be one to be learned or one that takes every value of an interval (`learn`), or one that jumps (`piecewise`).
 
 A problem as text goes the same way. `outline` reads the tables of a TOML file and knows the place of every mistake;
 `expressions` compiles formulas to closures by a list of allowed operations, so that nothing in a file is ever executed.

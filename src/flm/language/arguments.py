@@ -24,6 +24,7 @@ from flm.series.arrays import Numbers
 from flm.wording import InputError, InputTypeError, did_you_mean
 
 SIZES = (32, 2048)  # points per compiled call: a slab of an ODE, and everything else
+LINEARIZED = 3  # axes up to which functions are linearized when checked: a hundred faces would compile for a minute
 Jet = tuple[int, tuple[int, ...]]  # (which unknown, how often differentiated along each axis)
 Value = float | Numbers  # what a function of named arguments takes and gives
 
@@ -40,11 +41,7 @@ class Names:
 
     @classmethod
     def of(
-        cls,
-        axes: tuple[str, ...],
-        unknowns: tuple[str, ...],
-        parameters: Mapping[str, object],
-        normals: bool = False,
+        cls, axes: tuple[str, ...], unknowns: tuple[str, ...], parameters: Mapping[str, object], normals: bool = False
     ) -> Names:
         """The names of a problem with these parameters."""
         fields = tuple(Field(n, v.axes) for n, v in parameters.items() if isinstance(v, Learn) and v.axes)
@@ -77,7 +74,8 @@ class Names:
                 f"{', '.join(sorted({r.kind for r in found}))}. Rename an axis, an unknown or a parameter."
             )
         raise InputError(
-            f"the argument {name!r} of {where} must be one of {self.known()}; it is none of these."
+            f"the argument {name!r} of {where} must be one of {self.known()}; it is none of these. "
+            "A number of your own goes into `parameters`, in a file into [parameters]."
             f"{did_you_mean(name, self.vocabulary())}"
         )
 
@@ -127,10 +125,25 @@ def splits(suffix: str, axes: tuple[str, ...]) -> set[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Named:
-    """A function with explicit argument names, for functions that are built rather than written."""
+    """A function with explicit argument names, for functions that are built rather than written.
+
+    Args:
+        function: takes its arguments by position.
+        names: of the arguments.
+
+    Example:
+        >>> axes = [f"x{j}" for j in range(1, 101)]
+        >>> laplacian = Named(lambda *second: sum(second), tuple(f"u_{a}{a}" for a in axes))
+        >>> laplacian.names[-1]
+        'u_x100x100'
+    """
 
     function: Callable[..., Any]  # a residual's is one value per point; dynamics have one per state
     names: tuple[str, ...]
+
+    def __call__(self, *values: Value) -> Value:
+        """The function's value."""
+        return self.function(*values)
 
 
 def argument_names(function: Callable[..., object] | Named, where: str) -> tuple[str, ...]:
@@ -283,12 +296,16 @@ class Residual:
         run = lambda p, j, n: self._compiled(p, j.T, parameters, n)
         return Linearized(*in_chunks(run, points, np.asarray(jets, float).T, normals, sizes=SIZES, axis=-1))
 
-    def check(self, points: np.ndarray, parameters: np.ndarray, normals: np.ndarray) -> None:
-        """Try the function on a few interior points with jets near 1; refuse it with a sentence when it cannot work."""
+    def tried(self, points: np.ndarray, parameters: np.ndarray, normals: np.ndarray) -> tuple[Numbers, Numbers]:
+        """Value and derivatives at a few interior points with jets near 1; refused with a sentence where it cannot work."""
         # No two are equal: in 1 / |x - y| two bodies would collide.
         jets = np.tile(1 - np.arange(len(self.jets))[:, None] / 64, len(points))
         try:
-            value, by_jet, _ = self.linearize(points, jets, parameters, normals)
+            if points.shape[1] <= LINEARIZED:
+                return self.derivatives(points, jets, parameters, normals)[:2]
+            jax.eval_shape(lambda j: self(points, j, parameters, normals), jets)
+            value = self(points, jets, parameters, normals)
+            return value, value
         except jax.errors.TracerArrayConversionError:
             raise InputTypeError(
                 f"{self.label} must use jax.numpy on the unknown and its derivatives; got a NumPy function. "
@@ -302,10 +319,22 @@ class Residual:
             raise InputError(
                 f"{self.label} must work elementwise on arrays; it failed with: {error} Use jnp.where instead of if."
             ) from None
-        if not (np.isfinite(value).all() and np.isfinite(by_jet).all()):
+
+
+def check_all(residuals: list[Residual], points: np.ndarray, parameters: np.ndarray, normals: np.ndarray) -> None:
+    """Try functions on a few interior points, in one compiled call; refuse what cannot work with a sentence."""
+    every = lambda: [one.tried(points, parameters, normals) for one in residuals]
+    try:
+        found = jax.jit(every)() if points.shape[1] <= LINEARIZED else every()
+    except (InputError, InputTypeError):
+        # NumPy on the coordinates needs concrete ones; what cannot work is refused again
+        found = every()
+    for residual, (value, by_jet) in zip(residuals, found, strict=True):
+        bad = np.asarray(value)[~np.isfinite(value)]
+        if len(bad) or not np.isfinite(by_jet).all():
             raise InputError(
-                f"{self.label} must be finite at interior points when the unknown and its derivatives are near 1; got "
-                f"{value[~np.isfinite(value)][0] if not np.isfinite(value).all() else 'a derivative that is not'}."
+                f"{residual.label} must be finite at interior points when the unknown and its derivatives are near 1; got "
+                f"{bad[0] if len(bad) else 'a derivative that is not'}."
             )
 
 

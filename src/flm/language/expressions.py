@@ -56,17 +56,11 @@ class ExpressionError(InputError):
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """A compiled text: a function of its names, in order of appearance, by position or by name.
+    """A compiled text: a function of its names, in order of appearance, by position or by name."""
 
-    Attributes:
-        text: As written.
-        names: The free names.
-        columns: Where each name first appears, from 1.
-    """
-
-    text: str
-    names: tuple[str, ...]
-    columns: tuple[int, ...]
+    text: str  # as written
+    names: tuple[str, ...]  # the free ones
+    columns: tuple[int, ...]  # where each name first appears, from 1
     closure: _Closure
 
     def __call__(self, *values: Value, **named: Value) -> Any:
@@ -141,6 +135,9 @@ def compile_expression(text: str, *, declared: Iterable[str] = (), offset: int =
     try:
         tree = parse(flat.strip())
     except SyntaxError as error:
+        if product := re.search(r"(?<![\w.])([\w.]+|\))\s+(?!and|or|if|else|not|in|is)([A-Za-z]\w*|[\d(])", flat):
+            words = f"a product needs its *: write {product[1]} * {product[2]}"
+            raise ExpressionError(words, offset + product.start() + 1) from None
         column = offset + lead + min(error.offset or 1, len(flat.strip()))
         raise ExpressionError(f"this is not an expression ({_lower(error.msg)})", column) from None
     except (ValueError, MemoryError, RecursionError) as error:

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from flm.language.expressions import Expression, ExpressionError, compile_expression, difference
-from flm.language.learn import Learn
+from flm.language.learn import Learn, Range
 from flm.language.piecewise import Extent, Piecewise
-from flm.language.ranges import Range
 from flm.wording import FileMissingError, InputError, did_you_mean, short
 
 T = TypeVar("T")
@@ -263,6 +262,14 @@ class Outline:
             if name not in self.parameters:
                 near = did_you_mean(name, self.parameters)
                 raise self.at("parameters").refuse(f"the parameter {name!r} is not declared.{near}")
+
+    def plain_parameters(self, kind: str) -> dict[str, float]:
+        """The parameters of a kind of problem that takes numbers alone."""
+        for name, value in self.parameters.items():
+            if not isinstance(value, float):
+                what = type(value).__name__
+                raise self.at("parameters", name).refuse(f"{kind} takes numbers as parameters; got flm.{what}")
+        return dict(self.parameters)
 
     def _piecewise(self, value: dict[str, Any], place: Place) -> Piecewise:
         """A parameter that jumps: {value = 1, where = [{box = {x = [0, 0.5]}, value = 100}]}."""

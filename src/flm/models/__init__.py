@@ -3,7 +3,8 @@
 A model is a pytree of arrays with an input map from the user's units to its own (`base`). It gives values and any list of
 partial derivatives at points; a model that is linear in its amplitudes gives its columns too, so that a solver can find
 them by least squares (`least_squares` does so for values at points). The FLM (`flm`) is one; its derivatives are closed
-form. Solvers return such functions too, or ones with a series on each of many boxes (`pieces`) or windows of time (`march`).
+form. Solvers return such functions too, or ones with a series on each of many boxes (`pieces`) or windows of time (`march`),
+or interpolated between values of a parameter (`family`).
 MLP and SIREN (`networks`) and the older Fourier networks (`classic`) are what the paper compares the FLM with; `SideBySide`
 joins one model per unknown, and `named` has all models by name.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Self, TypeVar
 
 import equinox as eqx
@@ -319,12 +320,9 @@ def _derivative(function: Callable[[Array], Array], points: Array, alpha: tuple[
     """D^alpha by nested forward mode: the function is pointwise, so one tangent serves all points."""
     for j, order in enumerate(alpha):
         for _ in range(order):
-            function = _along(function, j)
+            function = partial(_along, function, j)
     return function(points)
 
 
-def _along(function: Callable[[Array], Array], j: int) -> Callable[[Array], Array]:
-    def derivative(points: Array) -> Array:
-        return jax.jvp(function, (points,), (jnp.zeros_like(points).at[:, j].set(1),))[1]
-
-    return derivative
+def _along(function: Callable[[Array], Array], j: int, points: Array) -> Array:
+    return jax.jvp(function, (points,), (jnp.zeros_like(points).at[:, j].set(1),))[1]

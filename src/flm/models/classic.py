@@ -28,7 +28,9 @@ from flm.wording import InputError, check_count, check_positive
 class FourierNetwork(AbstractOutputWeights):
     """One hidden layer of cosines, one frequency vector per neuron: f(x) = sum_i w_i cos(k_i . z + b_i).
 
-    The biases are never trained, the frequencies where `train_frequencies` says so.
+    The biases are never trained, the frequencies where `train_frequencies` says so. Each constructor is called with `inputs`,
+    m or a domain, whose extent is mapped to a period or to [-1, 1]^m; a size; a `key`, not used where the start is zero; and
+    K as `num_outputs`.
 
     Example:
         >>> import flm
@@ -73,26 +75,13 @@ class FourierNetwork(AbstractOutputWeights):
         """Gallant and White (1988): the cosines and sines of the first wave vectors of the integer lattice.
 
         Theirs are clumps of squashing neurons, which are these cosines where the inputs stay in a cube of one period.
-
-        Args:
-            inputs: m, or a domain, whose extent is mapped to one period.
-            num_terms: how many wave vectors.
-            key: not used: the start is zero.
-            num_outputs: K.
         """
         map = input_map(inputs, 2 * np.pi)
         return cls._of_pairs(map, _wave_vectors(len(map.center), num_terms), num_outputs)
 
     @classmethod
     def zp95(cls, inputs: int | AbstractDomain, order: int, *, key: Key | None = None, num_outputs: int = 1) -> Self:
-        """The Fourier series network ZP95: the classical series with integer frequencies, by least squares.
-
-        Args:
-            inputs: m, or a domain, whose extent is mapped to [-pi, pi]^m.
-            order: the highest frequency along each axis.
-            key: not used: the start is zero.
-            num_outputs: K.
-        """
+        """The Fourier series network ZP95: the classical series with frequencies up to `order` along each axis."""
         map, side = input_map(inputs, 2 * np.pi), 2 * check_count("order", order) + 1
         m = len(map.center)
         if side**m > 200_000:
@@ -104,13 +93,8 @@ class FourierNetwork(AbstractOutputWeights):
     def l13(cls, inputs: int | AbstractDomain, num_terms: int, *, key: Key, num_outputs: int = 1) -> Self:
         """The network L13: sum_i a_i sin(c_i . z) + b_i cos(d_i . z), all trained, z in [-1, 1]^m as for a SIREN.
 
-        With c_i = d_i it is SIREN-1 with omega = 1, since v sin(w . z + b) = v cos b sin(w . z) + v sin b cos(w . z).
-
-        Args:
-            inputs: m, or a domain, whose extent is mapped to [-1, 1]^m.
-            num_terms: N sines and N cosines.
-            key: frequencies start uniform in +-pi per component, weights normal with standard deviation 1/sqrt(N).
-            num_outputs: K.
+        With c_i = d_i it is SIREN-1 with omega = 1, since v sin(w . z + b) = v cos b sin(w . z) + v sin b cos(w . z). The
+        frequencies start uniform in +-pi per component, the weights normal with standard deviation 1/sqrt(num_terms).
         """
         map, n, dtype = input_map(inputs, 2.0), check_count("num_terms", num_terms, 1), jnp.result_type(float)
         keys, shape = jax.random.split(random_key(key), 4), (n, len(map.center))
@@ -121,24 +105,12 @@ class FourierNetwork(AbstractOutputWeights):
 
     @classmethod
     def myl22(
-        cls,
-        inputs: int | AbstractDomain,
-        num_neurons: int,
-        *,
-        key: Key,
-        scale: float = np.pi,
-        num_outputs: int = 1,
+        cls, inputs: int | AbstractDomain, num_neurons: int, *, key: Key, scale: float = np.pi, num_outputs: int = 1
     ) -> Self:
         """The Fourier extreme learning machine MYL22: random waves, output weights by least squares.
 
+        Frequencies are uniform in +-scale per component (radians per unit of z), biases uniform in [0, 2 pi].
         `flm.pde.waves.linear_models.solve_extreme` chooses scale and number of neurons by itself.
-
-        Args:
-            inputs: m, or a domain, whose extent is mapped to [-1, 1]^m.
-            num_neurons: how many waves.
-            key: frequencies uniform in +-scale per component, biases uniform in [0, 2 pi].
-            scale: the largest frequency component, in radians per unit of z.
-            num_outputs: K.
         """
         map, n, dtype = input_map(inputs, 2.0), check_count("num_neurons", num_neurons, 1), jnp.result_type(float)
         first, second = jax.random.split(random_key(key))

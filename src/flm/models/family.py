@@ -12,9 +12,9 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from flm.models.base import AbstractModel, InputMap
-from flm.models.pieces import legendre_values
+from flm.models.pieces import PiecewiseFLM, unmapped
 from flm.series import legendre
-from flm.series.arrays import Numbers, device
+from flm.series.arrays import Numbers, device, host
 from flm.series.waves import Orders
 from flm.wording import InputError
 
@@ -25,32 +25,33 @@ def chebyshev(count: int) -> np.ndarray:
 
 
 def _line(z: Numbers, count: int) -> Numbers:
-    return legendre_values(z, count) if isinstance(z, Tracer) else legendre.values(np.asarray(z), count)
+    """`legendre.values`, in operations that can be traced where points are."""
+    if not isinstance(z, Tracer):
+        return legendre.values(np.asarray(z), count)
+    rows = [jnp.ones_like(z), z]
+    for k in range(1, count - 1):
+        rows.append(((2 * k + 1) * z * rows[k] - k * rows[k - 1]) / (k + 1))
+    return jnp.stack(rows[:count], axis=1) * jnp.sqrt(2 * jnp.arange(count) + 1)
 
 
 class FamilyFLM(AbstractModel):
     """f(x, a) = sum of l_k(a) f_k(x): Lagrange's polynomials of the parameters times the functions at their nodes.
 
-    Args:
-        members: the functions, the last parameter fastest.
-        limits: of each parameter, (R, 2).
-        counts: nodes of each parameter.
-        names: of the parameters, which are the last inputs.
+    The parameters are the last inputs.
     """
 
-    members: tuple[AbstractModel, ...]
-    limits: Float[Array, "R 2"]
+    members: tuple[AbstractModel, ...]  # the functions, the last parameter fastest
+    limits: Float[Array, "R 2"]  # of each parameter
     map: InputMap
-    counts: tuple[int, ...] = eqx.field(static=True)
+    counts: tuple[int, ...] = eqx.field(static=True)  # nodes of each parameter
     num_outputs: int = eqx.field(static=True)
 
     def __init__(
         self, members: Sequence[AbstractModel], limits: npt.ArrayLike, counts: Sequence[int], names: tuple[str, ...]
     ):
         self.members, self.counts = tuple(members), tuple(counts)
-        self.limits = device(np.ascontiguousarray(limits, float).reshape(-1, 2))
-        axes = (*(self.members[0].map.axes or ()), *names)
-        self.map = InputMap((0.0,) * len(axes), (1.0,) * len(axes), axes)
+        self.limits = device(np.asarray(limits, float).reshape(-1, 2))
+        self.map = unmapped((*(self.members[0].map.axes or ()), *names))
         self.num_outputs = self.members[0].num_outputs
 
     def __check_init__(self) -> None:
@@ -64,7 +65,7 @@ class FamilyFLM(AbstractModel):
 
     def weights(self, values: Numbers, orders: Sequence[int]) -> Numbers:
         """A derivative of Lagrange's polynomials at values of the parameters (P, R), one for each member, (P, members)."""
-        xp = jnp if isinstance(values, Tracer) else np
+        xp, (values,) = host(values)
         out = xp.ones((len(values), 1))
         for j, (count, order) in enumerate(zip(self.counts, orders, strict=True)):
             low, high = np.asarray(self.limits)[j]
@@ -76,10 +77,9 @@ class FamilyFLM(AbstractModel):
 
     def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """Values and derivatives: see `AbstractModel.jets`."""
-        points, wanted, cut = self._checked(points), self._orders(orders), len(self.counts)
+        wanted, cut = self._orders(orders), len(self.counts)
         inner = tuple(dict.fromkeys(alpha[:-cut] for alpha in wanted))
-        xp = jnp if isinstance(points, Tracer) else np
-        points = xp.asarray(points)
+        xp, (points,) = host(self._checked(points))
         found = xp.stack([xp.asarray(m.jets(points[:, :-cut], inner)) for m in self.members])  # (members, A, P, *K)
         rows = [
             xp.einsum(
@@ -98,23 +98,32 @@ class FamilyFLM(AbstractModel):
         if not free:
             point = np.array([[values[name] for name in names]], float)
             weights = np.asarray(self.weights(point, (0,) * len(names)))[0]
-            return Blend(self.members, weights)
+            return blended(self.members, weights)
         (kept,), (fixed,) = free, [j for j in range(2) if j not in free]
         one = FamilyFLM(self.members[: self.counts[fixed]], self.limits[fixed], (self.counts[fixed],), ("-",))
         row = np.asarray(one.weights(np.array([[values[names[fixed]]]], float), (0,)))[0]
         grid = np.arange(len(self.members)).reshape(self.counts)
         lines = grid if fixed == 1 else grid.T
-        blends = [Blend([self.members[i] for i in line], row) for line in lines]
+        blends = [blended([self.members[i] for i in line], row) for line in lines]
         return FamilyFLM(blends, self.limits[kept], (self.counts[kept],), (names[kept],))
 
 
-class Blend(AbstractModel):
-    """A fixed linear combination of functions.
+def blended(members: Sequence[AbstractModel], weights: np.ndarray) -> AbstractModel:
+    """A fixed linear combination of functions: pieces again, with a series, where all are pieces on the same boxes."""
+    pieces = [member for member in members if isinstance(member, PiecewiseFLM)]
+    first = pieces[0] if len(pieces) == len(members) else None
+    same = lambda a, b: a.shape == b.shape and bool(np.all(np.asarray(a) == np.asarray(b)))
+    if first is None or not all(same(p.lower, first.lower) and same(p.upper, first.upper) for p in pieces):
+        return Blend(members, weights)
+    # Orthonormal functions are nested: the coefficients of fewer are those of more with zeros behind.
+    summed = np.zeros(np.max([piece.coefficients.shape for piece in pieces], axis=0))
+    for weight, piece in zip(weights, pieces, strict=True):
+        summed[tuple(map(slice, piece.coefficients.shape))] += weight * np.asarray(piece.coefficients)
+    return PiecewiseFLM(first.lower, first.upper, summed, first.map.axes or ())
 
-    Args:
-        members: the functions.
-        weights: one for each.
-    """
+
+class Blend(AbstractModel):
+    """A fixed linear combination of functions."""
 
     members: tuple[AbstractModel, ...]
     weights: Float[Array, "n"]
@@ -122,13 +131,12 @@ class Blend(AbstractModel):
     num_outputs: int = eqx.field(static=True)
 
     def __init__(self, members: Sequence[AbstractModel], weights: npt.ArrayLike):
-        self.members, self.weights = tuple(members), device(np.ascontiguousarray(weights, float))
+        self.members, self.weights = tuple(members), device(np.asarray(weights, float))
         self.map, self.num_outputs = self.members[0].map, self.members[0].num_outputs
 
     def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """The combination of the members' jets: see `AbstractModel.jets`."""
-        points = self._checked(points)
-        xp = jnp if isinstance(points, Tracer) else np
+        xp, (points,) = host(self._checked(points))
         found = xp.stack([xp.asarray(member.jets(points, orders)) for member in self.members])
         return device(xp.tensordot(xp.asarray(self.weights), found, 1))
 

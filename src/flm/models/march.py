@@ -7,21 +7,18 @@ and derivatives are evaluated in this form. Handed over, a window is a Fourier s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial, reduce
+from functools import reduce
+from itertools import pairwise
 from operator import add
-from typing import Any
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from flm.domains import AbstractDomain, Box
 from flm.models.base import InputMap
-from flm.models.pieces import PERIOD, AbstractPieces, Line, export, to_series
+from flm.models.pieces import AbstractPieces, Line, export, named_box, to_series, unmapped
 from flm.series import PhaseSeries, legendre
 from flm.series.arrays import device
 from flm.series.waves import Orders
@@ -56,9 +53,8 @@ class MarchedFLM(AbstractPieces):
     least: float = eqx.field(static=True)
 
     def __init__(self, edges, coefficients, kinds, bounds, lift, axes, time: int, least: float = 0.0):
-        self.edges, self.bounds, self.lift = (device(np.ascontiguousarray(a, float)) for a in (edges, bounds, lift))
-        self.coefficients = tuple(device(np.ascontiguousarray(c)) for c in coefficients)
-        self.map = InputMap((0.0,) * len(axes), (1.0,) * len(axes), tuple(axes))
+        self.edges, self.bounds, self.lift = (device(np.asarray(a, float)) for a in (edges, bounds, lift))
+        self.coefficients, self.map = tuple(map(device, coefficients)), unmapped(axes)
         self.kinds, self.time, self.least = tuple(kinds), int(time), float(least)
         self.num_outputs = int(coefficients[0].shape[1])
 
@@ -70,38 +66,22 @@ class MarchedFLM(AbstractPieces):
             )
 
     @property
-    def num_pieces(self) -> int:
-        """How many windows."""
-        return len(self.coefficients)
+    def num_parameters(self) -> int:
+        """How many coefficients all windows have."""
+        return sum(int(block.size) for block in self.coefficients)
 
     @property
     def boxes(self) -> tuple[Box, ...]:
         """The windows."""
-        axes, edges = self.map.axes or (), np.asarray(self.edges)
-        whole = [(float(a), float(b)) for a, b in np.asarray(self.bounds)]
-        place = lambda w: [*whole[: self.time], (float(edges[w]), float(edges[w + 1])), *whole[self.time :]]
-        return tuple(Box(**dict(zip(axes, place(w), strict=True))) for w in range(self.num_pieces))
-
-    @property
-    def num_parameters(self) -> int:
-        """How many coefficients all windows have."""
-        return sum(int(c.size) for c in self.coefficients)
-
-    def jets(self, points: Any, orders: Orders) -> Array:
-        """Values and derivatives; a time between two windows belongs to the first. See `AbstractModel.jets`."""
-        wanted = self._orders(orders)
-        points = self._checked(points)
-        if isinstance(points, Tracer):
-            found = jnp.stack([_traced(self, alpha, points) for alpha in wanted])
-        else:
-            found = device(self._jets(np.asarray(points), wanted))
-        return found[..., 0] if self.num_outputs == 1 else found
+        windows = pairwise(np.asarray(self.edges))
+        sides = [np.insert(np.asarray(self.bounds), self.time, window, axis=0) for window in windows]
+        return tuple(named_box(self.map.axes or (), bounds) for bounds in sides)
 
     def _jets(self, points: np.ndarray, orders: Orders) -> np.ndarray:
-        """All points of a window at once, (A, P, outputs)."""
+        """All points of a window at once, (A, P, outputs); a time between two windows belongs to the first."""
         edges, bounds = np.asarray(self.edges), np.asarray(self.bounds)
         out = np.zeros((len(orders), len(points), self.num_outputs))
-        place = np.clip(np.searchsorted(edges, points[:, self.time], side="left") - 1, 0, self.num_pieces - 1)
+        place = np.clip(np.searchsorted(edges, points[:, self.time], side="left") - 1, 0, len(self.coefficients) - 1)
         space = np.delete(points, self.time, axis=1)
         for w in np.unique(place):
             rows = np.flatnonzero(place == w)
@@ -111,8 +91,7 @@ class MarchedFLM(AbstractPieces):
                 along = np.delete(alpha, self.time)
                 times = legendre.table(z, len(block), alpha[self.time]) * (2 / width) ** alpha[self.time]
                 tables = [
-                    wave_table(kind, space[rows, j], bounds[j], block.shape[j + 2], along[j])
-                    for j, kind in enumerate(self.kinds)
+                    line.table(space[rows, j], block.shape[j + 2], along[j]) for j, line in enumerate(self._lines())
                 ]
                 out[a, rows] = _contracted(block, times, tables)
         if np.any(self.lift):
@@ -122,18 +101,20 @@ class MarchedFLM(AbstractPieces):
                     own += np.stack([lift_jet(lift, bounds, along, x) for lift in np.asarray(self.lift)], axis=-1)
         return out
 
+    def _lines(self) -> list[Line]:
+        """The waves along each space axis."""
+        sides = zip(self.kinds, np.asarray(self.bounds), strict=True)
+        return [Line(kind, low, (1 if kind == "fourier" else 2) * (high - low)) for kind, (low, high) in sides]
+
     # --- as waves --------------------------------------------------------------------------------------------------
 
-    def piece_series(self, piece: int, gap: float = 1e-13, region: AbstractDomain | None = None) -> PhaseSeries:
+    def piece_series(
+        self, piece: int, gap: float = 1e-13, region: AbstractDomain | None = None, component: int | None = None
+    ) -> PhaseSeries:
         """The series of one window: in time waves of twice its length, within `gap`; small coefficients are dropped."""
-        block, edges = np.asarray(self.coefficients[piece]), np.asarray(self.edges)
+        block, lines = np.asarray(self.coefficients[piece]), self._lines()
         waves = np.moveaxis(export(block, (0,), gap), (0, 1), (self.time, -1))
-        lines = [
-            Line(kind, low, (1 if kind == "fourier" else 2) * (high - low))
-            for kind, (low, high) in zip(self.kinds, np.asarray(self.bounds), strict=True)
-        ]
-        begin, end = edges[piece], edges[piece + 1]
-        lines.insert(self.time, Line("waves", (begin + end) / 2, PERIOD * (end - begin)))
+        lines.insert(self.time, Line.over(*np.asarray(self.edges)[piece : piece + 2]))
         series = to_series(waves, lines, self.map.axes, self.least)
         return series + self._lift_series(gap) if np.any(self.lift) else series
 
@@ -145,7 +126,7 @@ class MarchedFLM(AbstractPieces):
             place = j + (j >= self.time)
             waves = export(to_legendre @ np.asarray(self.lift)[:, j].T, (0,), gap)
             waves = np.expand_dims(waves, tuple(i for i in range(m) if i != place))
-            lines = [Line("waves", (low + high) / 2 if i == place else 0.0, PERIOD * (high - low)) for i in range(m)]
+            lines = [Line.over(low, high) if i == place else Line("waves", 0.0, 1.0) for i in range(m)]
             parts.append(to_series(waves, lines, self.map.axes))
         return reduce(add, parts)
 
@@ -158,18 +139,6 @@ def lift_jet(lift: ArrayLike, bounds: ArrayLike, alpha: Sequence[int], coordinat
             slope = np.polynomial.polynomial.polyder(own, order) / (high - low) ** order
             total = total + np.polynomial.polynomial.polyval((x - low) / (high - low), slope)
     return total
-
-
-def wave_table(kind: str, x: np.ndarray, bounds: np.ndarray, count: int, order: int) -> np.ndarray:
-    """A derivative of the waves along one axis at points, (P, count)."""
-    low, high = bounds
-    k = np.arange(1, count + 1) if kind == "sine" else np.arange(count)
-    k = (np.arange(count) + 1) // 2 if kind == "fourier" else k
-    rate = (2 if kind == "fourier" else 1) * np.pi / (high - low) * k
-    # A derivative is a quarter turn: cos θ, −sin θ, ...; sin θ = cos(θ − π/2).
-    is_sine = (np.arange(count) % 2 == 0) & (k > 0) if kind == "fourier" else np.full(count, kind == "sine")
-    phase = np.pi / 2 * (order - is_sine)
-    return rate**order * np.cos((x - low)[:, None] * rate + phase)
 
 
 def _contracted(block: np.ndarray, times: np.ndarray, tables: list[np.ndarray]) -> np.ndarray:
@@ -188,19 +157,3 @@ def _contracted(block: np.ndarray, times: np.ndarray, tables: list[np.ndarray]) 
             found = np.einsum("pn,pkn...->pk...", table[rows], found)
         out[rows] = found
     return out
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _traced(model: MarchedFLM, alpha: tuple[int, ...], points: Array) -> Array:
-    """The derivative alpha at points within a traced program, (P, outputs)."""
-    shape = jax.ShapeDtypeStruct((*points.shape[:-1], model.num_outputs), points.dtype)
-    evaluate = lambda p: np.asarray(model._jets(np.asarray(p).reshape(-1, p.shape[-1]), (alpha,))[0], p.dtype)
-    return jax.pure_callback(lambda p: evaluate(p).reshape(*p.shape[:-1], -1), shape, points, vmap_method="expand_dims")
-
-
-@_traced.defjvp
-def _traced_slope(model, alpha, primals, tangents):
-    (points,), (moved,) = primals, tangents
-    higher = [tuple(order + (i == j) for i, order in enumerate(alpha)) for j in range(len(alpha))]
-    slope = sum(_traced(model, a, points) * moved[..., j, None] for j, a in enumerate(higher))
-    return _traced(model, alpha, points), slope

@@ -7,9 +7,10 @@ a period of two of its widths and amplitudes of the size of the function.
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,11 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 from scipy.linalg import lstsq
 
 from flm.domains import AbstractDomain, Box
 from flm.models.base import AbstractModel, InputMap
-from flm.series import PhaseSeries, SeparableSeries, legendre
+from flm.series import AbstractSeries, PhaseSeries, SeparableSeries, legendre
 from flm.series.arrays import device
 from flm.series.waves import Orders
 from flm.wording import InputError, NoSeriesError
@@ -33,12 +35,10 @@ BLOCK = 4096  # points that are compared with all boxes at once
 
 
 class AbstractPieces(AbstractModel):
-    """A function that has one Fourier series on each of many boxes."""
+    """A function that has one Fourier series on each of many boxes.
 
-    @property
-    @abc.abstractmethod
-    def num_pieces(self) -> int:
-        """How many boxes."""
+    NumPy sums it at points, in `_jets`; within a traced program it is called back.
+    """
 
     @property
     @abc.abstractmethod
@@ -46,17 +46,63 @@ class AbstractPieces(AbstractModel):
         """The pieces."""
 
     @abc.abstractmethod
-    def piece_series(self, piece: int, gap: float = 1e-13, region: AbstractDomain | None = None) -> PhaseSeries:
-        """The series of one piece, within `gap` of the largest value there."""
+    def _jets(self, points: np.ndarray, orders: Orders) -> np.ndarray:
+        """Derivatives at checked points, (A, P, K)."""
+
+    @abc.abstractmethod
+    def piece_series(
+        self, piece: int, gap: float = 1e-13, region: AbstractDomain | None = None, component: int | None = None
+    ) -> AbstractSeries:
+        """The series of one piece, within `gap` of the largest value there: of all outputs, or of one where there is a choice."""
 
     @property
-    def series(self) -> PhaseSeries:
+    def num_pieces(self) -> int:
+        """How many boxes."""
+        return len(self.boxes)
+
+    @property
+    def series(self) -> AbstractSeries:
         """The function as one series in physical units; only for a single piece."""
         if self.num_pieces > 1:
             raise NoSeriesError(
                 f"this function has one series for each of its {self.num_pieces} pieces: see `.pieces`."
             )
         return self.piece_series(0)
+
+    def jets(self, points: ArrayLike, orders: Orders) -> Array:
+        """Values and derivatives; a point between two pieces belongs to the first. See `AbstractModel.jets`."""
+        wanted, points = self._orders(orders), self._checked(points)
+        if isinstance(points, Tracer):
+            found = jnp.stack([_traced(self, alpha, points) for alpha in wanted])
+        else:
+            found = device(self._jets(np.asarray(points), wanted))
+        return found[..., 0] if self.num_outputs == 1 else found
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _traced(model: AbstractPieces, alpha: tuple[int, ...], points: Array) -> Array:
+    """The derivative alpha at points within a traced program, (P, outputs)."""
+    shape = jax.ShapeDtypeStruct((*points.shape[:-1], model.num_outputs), points.dtype)
+    evaluate = lambda p: np.asarray(model._jets(np.asarray(p).reshape(-1, p.shape[-1]), (alpha,))[0], p.dtype)
+    return jax.pure_callback(lambda p: evaluate(p).reshape(*p.shape[:-1], -1), shape, points, vmap_method="expand_dims")
+
+
+@_traced.defjvp
+def _traced_slope(model, alpha, primals, tangents):
+    (points,), (moved,) = primals, tangents
+    higher = [tuple(order + (i == j) for i, order in enumerate(alpha)) for j in range(len(alpha))]
+    slope = sum(_traced(model, a, points) * moved[..., j, None] for j, a in enumerate(higher))
+    return _traced(model, alpha, points), slope
+
+
+def unmapped(axes: Sequence[str]) -> InputMap:
+    """Inputs as they are."""
+    return InputMap((0.0,) * len(axes), (1.0,) * len(axes), tuple(axes))
+
+
+def named_box(axes: Iterable[str], bounds: ArrayLike) -> Box:
+    """A box from its axes and their ends, (m, 2)."""
+    return Box(**{axis: (float(a), float(b)) for axis, (a, b) in zip(axes, np.asarray(bounds), strict=True)})
 
 
 class PiecewiseFLM(AbstractPieces):
@@ -75,11 +121,9 @@ class PiecewiseFLM(AbstractPieces):
     map: InputMap
     num_outputs: int = eqx.field(static=True)
 
-    def __init__(self, lower: Any, upper: Any, coefficients: Any, axes: tuple[str, ...]):
-        self.lower, self.upper = device(np.ascontiguousarray(lower)), device(np.ascontiguousarray(upper))
-        self.coefficients = device(np.ascontiguousarray(coefficients))
-        self.map = InputMap((0.0,) * len(axes), (1.0,) * len(axes), tuple(axes))
-        self.num_outputs = int(coefficients.shape[-1])
+    def __init__(self, lower: ArrayLike, upper: ArrayLike, coefficients: ArrayLike, axes: Sequence[str]):
+        self.lower, self.upper, self.coefficients = device(lower), device(upper), device(coefficients)
+        self.map, self.num_outputs = unmapped(axes), int(np.shape(coefficients)[-1])
 
     def __check_init__(self) -> None:
         count, m = self.lower.shape
@@ -90,40 +134,21 @@ class PiecewiseFLM(AbstractPieces):
             )
 
     @property
-    def num_pieces(self) -> int:
-        """L."""
-        return len(self.lower)
+    def num_parameters(self) -> int:
+        """How many coefficients."""
+        return int(self.coefficients.size)
 
     @property
     def boxes(self) -> tuple[Box, ...]:
         """The pieces."""
-        axes = self.map.axes or ()
-        return tuple(
-            Box(**{axis: (float(a), float(b)) for axis, a, b in zip(axes, low, high, strict=True)})
-            for low, high in zip(np.asarray(self.lower), np.asarray(self.upper), strict=True)
-        )
-
-    @property
-    def num_parameters(self) -> int:
-        """How many coefficients all pieces have."""
-        return int(self.coefficients.size)
-
-    def jets(self, points: Any, orders: Orders) -> Array:
-        """Values and derivatives; a point between two pieces belongs to the first. See `AbstractModel.jets`."""
-        wanted = self._orders(orders)
-        points = self._checked(points)
-        if isinstance(points, Tracer) or isinstance(self.coefficients, Tracer):
-            found = _traced_jets(self, points, wanted)
-        else:
-            found = device(self._jets(np.asarray(points), wanted))
-        return found[..., 0] if self.num_outputs == 1 else found
+        sides = np.stack([np.asarray(self.lower), np.asarray(self.upper)], axis=-1)
+        return tuple(named_box(self.map.axes or (), bounds) for bounds in sides)
 
     def _jets(self, points: np.ndarray, orders: Orders) -> np.ndarray:
         """All points of a piece at once, (A, P, K)."""
         lower, upper = np.asarray(self.lower), np.asarray(self.upper)
         leaf = np.concatenate(
-            [_locate(np, points[i : i + BLOCK], lower, upper) for i in range(0, len(points), BLOCK)]
-            or [np.zeros(0, int)]
+            [_locate(points[i : i + BLOCK], lower, upper) for i in range(0, len(points), BLOCK)] or [np.zeros(0, int)]
         )
         out = np.empty((len(orders), len(points), self.num_outputs))
         order = np.argsort(leaf, kind="stable")
@@ -136,12 +161,14 @@ class PiecewiseFLM(AbstractPieces):
             z = 2 * (points[rows] - lower[own]) / width - 1
             tables = [legendre.values(z[:, j], n) for j, n in enumerate(coefficients.shape[1:-1])]
             for a, alpha in enumerate(orders):
-                out[a, rows] = _combined(np, _differentiated(np, coefficients[own], alpha, width), tables)
+                out[a, rows] = _combined(_differentiated(coefficients[own], alpha, width), tables)
         return out
 
     # --- as waves --------------------------------------------------------------------------------------------------
 
-    def piece_series(self, piece: int, gap: float = 1e-13, region: AbstractDomain | None = None) -> PhaseSeries:
+    def piece_series(
+        self, piece: int, gap: float = 1e-13, region: AbstractDomain | None = None, component: int | None = None
+    ) -> PhaseSeries:
         """The series of one piece, within `gap` of the largest value there, or in that part of it that a region leaves."""
         block = np.asarray(self.coefficients)[piece]
         lower, upper = np.asarray(self.lower)[piece], np.asarray(self.upper)[piece]
@@ -150,11 +177,10 @@ class PiecewiseFLM(AbstractPieces):
             nodes = legendre.gauss(PART)[0]
             z = np.stack([g.ravel() for g in np.meshgrid(nodes, nodes, indexing="ij")], axis=1)
             z = z[region.contains(lower + (z + 1) / 2 * (upper - lower))]
-            values = _combined(np, block, [legendre.values(z[:, j], n) for j, n in enumerate(block.shape[:-1])])
+            values = _combined(block, [legendre.values(z[:, j], n) for j, n in enumerate(block.shape[:-1])])
             if len(z) < PART**2 and np.abs(waves).max() > 3 * np.abs(values).max(initial=0.0):
                 waves = _fitted(z, values, gap)
-        lines = [Line("waves", (a + b) / 2, PERIOD * (b - a)) for a, b in zip(lower, upper, strict=True)]
-        return to_series(waves, lines, self.map.axes)
+        return to_series(waves, [Line.over(a, b) for a, b in zip(lower, upper, strict=True)], self.map.axes)
 
 
 def _fitted(z: np.ndarray, values: np.ndarray, gap: float) -> np.ndarray:
@@ -172,7 +198,7 @@ def _fitted(z: np.ndarray, values: np.ndarray, gap: float) -> np.ndarray:
     return waves
 
 
-def _export(n: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+def as_waves(n: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The waves of n Legendre functions, and what these waves are as Legendre functions again."""
     matrix = legendre.to_waves(n, count, PERIOD)
     nodes, weights = legendre.gauss(n + 8)
@@ -187,7 +213,7 @@ def export(block: np.ndarray, axes: Sequence[int], gap: float) -> np.ndarray:
     for count in COUNTS:
         waves, error = block, block
         for j in axes:
-            matrix, back = _export(block.shape[j], count)
+            matrix, back = as_waves(block.shape[j], count)
             waves = np.moveaxis(np.tensordot(matrix, waves, (1, j)), 0, j)
             error = np.moveaxis(np.tensordot(back, error, (1, j)), 0, j)
         if np.sqrt(np.sum((error - block) ** 2)) <= gap * size:
@@ -202,6 +228,11 @@ class Line(NamedTuple):
     origin: float
     period: float
 
+    @classmethod
+    def over(cls, low: float, high: float) -> Line:
+        """Waves that repeat after twice an interval, which a function on it is handed over as."""
+        return cls("waves", (low + high) / 2, PERIOD * (high - low))
+
     def split(self, waves: np.ndarray, axis: int) -> np.ndarray:
         """Coefficients along an axis as (frequency, cosine or sine), two axes."""
         waves = np.moveaxis(waves, axis, -1)
@@ -215,6 +246,15 @@ class Line(NamedTuple):
     def frequencies(self, count: int) -> np.ndarray:
         """In radians per unit."""
         return (np.arange(count) + (self.kind == "sine")) * (2 * np.pi / self.period)
+
+    def table(self, x: np.ndarray, count: int, order: int = 0) -> np.ndarray:
+        """A derivative of so many waves at points, (P, count)."""
+        alone = self.kind in ("sine", "cosine")
+        place = np.arange(count)
+        rate = self.frequencies(count) if alone else self.frequencies(count // 2 + 1)[(place + 1) // 2]
+        # A derivative is a quarter turn: cos θ, −sin θ, ...; sin θ = cos(θ − π/2).
+        is_sine = np.full(count, self.kind == "sine") if alone else (place % 2 == 0) & (place > 0)
+        return rate**order * np.cos((x - self.origin)[:, None] * rate + np.pi / 2 * (order - is_sine))
 
 
 def to_series(
@@ -237,49 +277,24 @@ def to_series(
     return SeparableSeries(frequencies, coefficients, axes).phase().shift(np.array([line.origin for line in lines]))
 
 
-@eqx.filter_jit
-def _traced_jets(model: PiecewiseFLM, points: Array, orders: Orders) -> Array:
-    leaf = _locate(jnp, jax.lax.stop_gradient(points), model.lower, model.upper)
-    width = model.upper - model.lower
-    z = 2 * (points - model.lower[leaf]) / width[leaf] - 1
-    tables = [legendre_values(z[:, j], n) for j, n in enumerate(model.coefficients.shape[1:-1])]
-    out = []
-    for alpha in orders:
-        scale = jnp.prod((2 / width) ** jnp.asarray(alpha), axis=1)
-        turned = _differentiated(jnp, model.coefficients, alpha, jnp.full(len(alpha), 2.0), first=1)
-        turned = turned * scale.reshape(-1, *(1,) * (turned.ndim - 1))
-        combined = jax.vmap(lambda c, *rows: _combined(jnp, c, [row[None] for row in rows])[0])
-        out.append(combined(turned[leaf], *tables))
-    return jnp.stack(out)
-
-
-def _locate(xp: Any, points: Any, lower: Any, upper: Any) -> Any:
+def _locate(points: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """The box of each point, the nearest where it is in none."""
-    beyond = xp.maximum(lower[None] - points[:, None], points[:, None] - upper[None]) / (upper - lower)[None]
-    return xp.argmin(beyond.max(axis=2), axis=1)
+    beyond = np.maximum(lower[None] - points[:, None], points[:, None] - upper[None]) / (upper - lower)[None]
+    return np.argmin(beyond.max(axis=2), axis=1)
 
 
-def legendre_values(z: Array, n: int) -> Array:
-    """`legendre.values` in operations that can be traced."""
-    rows = [jnp.ones_like(z), z]
-    for k in range(1, n - 1):
-        rows.append(((2 * k + 1) * z * rows[k] - k * rows[k - 1]) / (k + 1))
-    return jnp.stack(rows[:n], axis=1) * jnp.sqrt(2 * jnp.arange(n) + 1)
-
-
-def _differentiated(xp: Any, coefficients: Any, alpha: tuple[int, ...], width: Any, first: int = 0) -> Any:
-    """Coefficients of a derivative, axes beginning at `first`."""
+def _differentiated(coefficients: np.ndarray, alpha: tuple[int, ...], width: np.ndarray) -> np.ndarray:
+    """Coefficients of a derivative on a box of some widths."""
     for j, order in enumerate(alpha):
         if order:
-            matrix = legendre.differentiation(coefficients.shape[j + first], order)
-            coefficients = xp.moveaxis(xp.tensordot(matrix, coefficients, (1, j + first)), 0, j + first)
-            coefficients = coefficients * (2 / width[j]) ** order
+            matrix = legendre.differentiation(coefficients.shape[j], order) * (2 / width[j]) ** order
+            coefficients = np.moveaxis(np.tensordot(matrix, coefficients, (1, j)), 0, j)
     return coefficients
 
 
-def _combined(xp: Any, coefficients: Any, tables: list[Any]) -> Any:
+def _combined(coefficients: np.ndarray, tables: Sequence[np.ndarray]) -> np.ndarray:
     """The sum of coefficients (n_1, ..., n_m, K) times tables (P, n_j), (P, K)."""
-    out = xp.tensordot(tables[0], coefficients, (1, 0))  # (P, n_2, ..., K)
+    out = np.tensordot(tables[0], coefficients, (1, 0))  # (P, n_2, ..., K)
     for table in tables[1:]:
-        out = xp.einsum("pn,pn...->p...", table, out)
+        out = np.einsum("pn,pn...->p...", table, out)
     return out

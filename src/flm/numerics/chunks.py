@@ -11,10 +11,7 @@ ROWS = (2048,)
 
 
 def in_chunks(
-    function: Callable[..., Sequence[npt.ArrayLike]],
-    *arrays: np.ndarray,
-    sizes: Sequence[int] = ROWS,
-    axis: int = 0,
+    function: Callable[..., Sequence[npt.ArrayLike]], *arrays: np.ndarray, sizes: Sequence[int] = ROWS, axis: int = 0
 ) -> list[np.ndarray]:
     """The values of a function of rows, which are the first axis of the arrays and axis `axis` of what it returns.
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.core import eval_jaxpr
+from jax.stages import Compiled, Lowered
 from jaxtyping import Array, PyTree
-
-from flm.numerics.program import Program
 
 MAX_EPOCHS_PER_CALL = 4096  # rows of the history buffer
 SECONDS_PER_CALL = 0.25  # how long Ctrl-C and the progress bar may have to wait
@@ -26,7 +28,7 @@ SECONDS_PER_CALL = 0.25  # how long Ctrl-C and the progress bar may have to wait
 class Objective(NamedTuple):
     """What is lowered."""
 
-    terms: Callable[[PyTree], Array]  # of the loss (T,), a function of a pytree of parameters
+    terms: Callable[[PyTree, Array], Array]  # of the loss (T,), a function of a pytree of parameters and of the epoch
     weights: np.ndarray  # of the terms, (T,), in the precision of the run
     # The loss by which parameters are kept, when it is not the one that is lowered: one of held-out data.
     kept_by: Callable[[PyTree], Array] | None = None
@@ -34,7 +36,7 @@ class Objective(NamedTuple):
     @classmethod
     def of(cls, loss: Callable[[PyTree], Array], kept_by: Callable[[PyTree], Array] | None = None) -> Objective:
         """A loss without named terms."""
-        return cls(lambda parameters: loss(parameters)[None], np.ones(1), kept_by)
+        return cls(lambda parameters, epoch: loss(parameters)[None], np.ones(1), kept_by)
 
 
 class Stage(NamedTuple):
@@ -129,22 +131,20 @@ def build_chunk(objective: Objective, stage: Stage) -> Callable[[State, Array, A
     """The function of one call, to be compiled. A row of its history is the loss and its unweighted terms."""
     weights, kept_by = objective.weights, objective.kept_by
 
-    def loss(free):
-        values = objective.terms(free)
-        return jnp.sum(values * weights), values
+    def epoch(state: State) -> tuple[State, Array]:
+        def loss(free):
+            values = objective.terms(free, state.epoch)
+            return jnp.sum(values * weights), values
 
-    total = lambda free: loss(free)[0]
-
-    def gradient(state: State):
+        total = lambda free: loss(free)[0]
         # A line search (L-BFGS) leaves value and gradient of its last point in its state: the gradient is reused.
         stored = _stored_gradient(state.optimizer)
         if stored is None:
-            return jax.value_and_grad(loss, has_aux=True)(state.free)
-        known, slope = stored
-        return loss(state.free), jax.lax.cond(jnp.isfinite(known), lambda free: slope, jax.grad(total), state.free)
-
-    def epoch(state: State) -> tuple[State, Array]:
-        (value, values), slope = gradient(state)
+            (value, values), slope = jax.value_and_grad(loss, has_aux=True)(state.free)
+        else:
+            value, values = loss(state.free)
+            known, last = stored
+            slope = jax.lax.cond(jnp.isfinite(known), lambda free: last, jax.grad(total), state.free)
         judged = value if kept_by is None else kept_by(state.free).astype(value.dtype)
         better = judged < state.best_loss
         keep = lambda new, old: jnp.where(better, new, old)
@@ -187,3 +187,44 @@ def _settled(tree: State) -> State:
         lambda leaf: leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else jax.device_put(np.asarray(leaf)),
         jax.tree.map(jnp.asarray, tree),
     )
+
+
+# Traced functions as machine code that runs of one process share.
+
+
+class Program:
+    """A traced function whose constants are inputs of the machine code, so that runs that differ only in them share it.
+
+    Points and fixed frequencies are constants of a run, and differ from seed to seed. A residual may compute with
+    coordinates in NumPy, so they cannot be arguments of what is traced; they become arguments of what was traced. The
+    `args` have the shapes that the function of pytrees will be called with.
+    """
+
+    def __init__(self, function: Callable[..., PyTree], *args: PyTree):
+        # The program with its constants.
+        self.jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*args)
+        self._constants = [jax.device_put(np.asarray(c)) for c in self.jaxpr.consts]
+        self._flat, self._outputs = jax.tree.leaves(args), jax.tree.structure(shape)
+
+    def compile(self) -> Callable[..., PyTree]:
+        """The function as machine code: from an earlier run of this process with an equal program, if there was one."""
+        bare = self.jaxpr.jaxpr
+        lowered = jax.jit(lambda constants, *flat: eval_jaxpr(bare, constants, *flat)).lower(
+            self._constants, *self._flat
+        )
+        run = machine_code(_Text(lowered.as_text(), lowered))
+        return lambda *args: jax.tree.unflatten(self._outputs, run(self._constants, *jax.tree.leaves(args)))
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A lowered program, equal to another when their texts are."""
+
+    text: str
+    lowered: Lowered = field(compare=False)
+
+
+@lru_cache(maxsize=16)
+def machine_code(program: _Text) -> Compiled:
+    """A lowered program, compiled once per process."""
+    return program.lowered.compile()

@@ -27,7 +27,7 @@ _PLAIN: dict[str, Callable[..., Values]] = {
     "ne": np.not_equal, "and": np.logical_and, "or": np.logical_or,
     "select_n": lambda which, *cases: np.where(which, cases[1], cases[0]),
 }  # fmt: skip
-_NESTED = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # where a call keeps the program that it calls
+NESTED = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # where a call keeps the program that it calls
 
 
 class Program:
@@ -50,7 +50,7 @@ class Program:
         exact = {id(v) for variables in (*others, jaxpr.outvars) for v in variables}
         for equation in jaxpr.eqns:
             given = [read(v) for v in equation.invars]
-            inner = next((v for name in _NESTED if isinstance(v := equation.params.get(name), ClosedJaxpr)), None)
+            inner = next((v for name in NESTED if isinstance(v := equation.params.get(name), ClosedJaxpr)), None)
             if inner is not None:
                 found = self.add(inner.jaxpr, inner.consts, given)
             elif _widens(equation) and id(equation.outvars[0]) not in exact:
@@ -60,7 +60,7 @@ class Program:
                     raise LookupError("an operation on whole arrays")
                 key = (equation.primitive.name, *map(str, equation.params.values()), *given)
                 if key not in self.known:
-                    self.known[key] = self._append(_operation(equation), given)
+                    self.known[key] = self._append(operation(equation), given)
                 found = [self.known[key]]
             own.update(zip(equation.outvars, found, strict=True))
         return [read(v) for v in jaxpr.outvars]
@@ -101,7 +101,8 @@ def as_numpy(function: Callable[..., object], count: int) -> Program | None:
     return program
 
 
-def _operation(equation: JaxprEqn) -> Callable[..., Values]:
+def operation(equation: JaxprEqn) -> Callable[..., Values]:
+    """One traced operation by NumPy; `LookupError` where there is none."""
     name, params = equation.primitive.name, equation.params
     if name == "integer_pow":
         power = abs(params["y"])

@@ -110,25 +110,17 @@ def minimize(
     model_at: Callable[[Point], Model[Point]],
     rule: Nielsen | FixedFactors,
     *,
-    max_steps: int,
-    gain_tol: float = 0.0,
-    step_tol: float = 0.0,
-    settled: float = np.inf,
-    noise: float = 0.0,
-    mix: Callable[[Point, Point, np.ndarray], Point] | None = None,
+    max_steps: int,  # accepted ones
+    gain_tol: float = 0.0,  # converged when an accepted step lowers F by less than this share of it
+    step_tol: float = 0.0,  # or when no more than this share is predicted, before the step is tried
+    settled: float = np.inf,  # a small gain counts as convergence only while λ is below this
+    noise: float = 0.0,  # F may rise by this share of it in an accepted step: what rounding can do
+    mix: Callable[[Point, Point, np.ndarray], Point]
+    | None = None,  # many problems: of old, new and which were accepted
 ) -> Minimum[Point]:
-    """Minimize F from a start by damped steps.
+    """Minimize F from a point of any type by damped steps.
 
-    Args:
-        start: The first point, of any type.
-        model_at: F near a point; called once at the start and once after each accepted step but the last.
-        rule: How the damping moves.
-        max_steps: Accepted steps at most.
-        gain_tol: Converged when an accepted step lowers F by less than this share of it.
-        step_tol: Converged when a step is predicted to lower F by no more than this share of it, before it is tried.
-        settled: A small gain counts as convergence only while λ is below this.
-        noise: F may rise by this share of it in an accepted step: what rounding can do.
-        mix: For many problems: (old points, new points, which were accepted) → points.
+    `model_at` gives F near a point; it is called once at the start and once after each accepted step but the last.
     """
     point, steps, converged = start, 0, False
     model = model_at(point)

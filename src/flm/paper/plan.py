@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from flm.paper.printed import IMPUTATION, PDE_ERRORS
-from flm.paper.protocol import read_protocol
+from flm.paper.protocol import FIGURE, FIGURE_SIZES, read_protocol
 from flm.results import Listener
 from flm.study.execution import Counts, execute
 from flm.study.results import choose, estimate, final_definitions, read_rows
@@ -40,13 +40,13 @@ class Budget:
     fixed_epochs: int
     family_epochs: int
     five_epochs: int
-    nodes: int
+    laws: int  # seeds of the penalty method on families
     states: int  # fresh initial states on each disk
     masks: int
 
 
-QUICK = Budget(1, 2_000, (4, 9, 16, 25, 49), 1_000, 20_000, 1_000, 100, 41, 20, 1)
-FULL = Budget(10, 0, (4, 9, 16, 25, 36, 49, 64), 0, 60_000, 20_000, 20_000, 101, 100, 10)
+QUICK = Budget(1, 2_000, (4, 9, 16, 25, 49), 1_000, 20_000, 2_000, 500, 1, 20, 1)
+FULL = Budget(10, 0, FIGURE_SIZES, 0, 20_000, 20_000, 5_000, 3, 100, 10)
 
 
 @dataclass(frozen=True)
@@ -60,109 +60,100 @@ class Plan:
     @cached_property
     def protocols(self) -> dict[str, Spec]:
         """The study of each PDE; in short without the FLM, which `recipe_surface` trains."""
+        found = {problem: read_protocol(problem) for problem in PDE_ERRORS}
         if not self.quick:
-            return {problem: read_protocol(problem) for problem in PDE_ERRORS}
-        found = {}
-        for problem in PDE_ERRORS:
-            spec = self._short(problem)
-            others = tuple((name, (sizes[3],)) for name, sizes in spec.models if name != "flm")
-            found[problem] = replace(
-                spec, models=others, optimizers=(ADAM,), seeds=tuple(range(self.budget.seeds)), final=None
-            )
-        return found
-
-    def _short(self, problem: str) -> Spec:
-        """The study of a PDE with a few thousand epochs."""
-        spec = read_protocol(problem)
-        return replace(spec, training=dict(spec.training) | {"epochs": self.budget.epochs, "loss_tol": 0.0})
+            return found
+        training = {"epochs": self.budget.epochs, "loss_tol": 0.0}
+        others = lambda spec: tuple((name, (sizes[3],)) for name, sizes in spec.models if name != "flm")
+        return {
+            problem: self._short(spec, training, models=others(spec), optimizers=(ADAM,), final=None)
+            for problem, spec in found.items()
+        }
 
     @cached_property
     def figure(self) -> Spec:
         """The study of the MSE against the number of sub-networks."""
-        spec = read_protocol("n_versus_mse")
-        if not self.quick:
-            return spec
-        training = dict(spec.training) | {"epochs": self.budget.figure_epochs}
-        return replace(spec, models=(("flm", self.budget.figure_sizes),), seeds=(0,), training=training)
+        spec, models = read_protocol(FIGURE), (("flm", self.budget.figure_sizes),)
+        return self._short(spec, {"epochs": self.budget.figure_epochs}, models=models) if self.quick else spec
+
+    def _short(self, spec: Spec, training: Record, **changes: object) -> Spec:
+        return replace(spec, training=dict(spec.training) | training, seeds=tuple(range(self.budget.seeds)), **changes)
 
     def recipe_surface(self, problem: str, rows: Mapping[str, Row]) -> Record | None:
         """The FLM by their recipe, whose surface is drawn; in full known when the selection is done."""
-        if self.quick:
-            found = self._short(problem).definition(Configuration(problem, "flm", 49, ADAM), 0)
-        else:
-            spec = self.protocols[problem]
-            group = next(g for g in spec.groups if g.model == "flm")
+        spec = self.protocols[problem]
+        chosen = Configuration(problem, "flm", 49, ADAM)
+        if not self.quick:
             try:
-                found = spec.definition(choose(spec, rows, group).configuration, 0, final=True)
+                chosen = choose(spec, rows, next(g for g in spec.groups if g.model == "flm")).configuration
             except ValueError:
                 return None
-        return found | {"runner": "flm.paper.runs:train_surface"}
+        return spec.definition(chosen, 0, final=True) | {"runner": "flm.paper.runs:train_surface"}
 
     def solve(self, problem: str, size: int) -> Record:
         """Our solver with `size` sub-networks, or to the tolerance where it is 0."""
         wanted = {"surface": True} if size == 49 else {} if size else {"tol": TOL[problem]}
-        return self._single("flm.paper.runs:solve_pde", problem, SOLVER, size, wanted)
+        return _single("solve_pde", problem, SOLVER, size, wanted)
 
     def fixed(self, start: Sequence[float], model: str) -> Record:
         """Rock–Paper–Scissors from one state, five sub-networks."""
-        wanted = {"start": list(start)} | self._recipe(model, "paper_fixed", self.budget.fixed_epochs)
-        return self._single("flm.paper.runs:control_fixed", "rock_paper_scissors", model, 5, wanted)
+        wanted = {"start": list(start)} | _recipe(model, "paper_fixed", self.budget.fixed_epochs)
+        return _single("control_fixed", "rock_paper_scissors", model, 5, wanted)
 
-    def disk(self, model: str, size: int = 27) -> Record:
+    def disk(self, model: str, size: int = 27, seed: int = 0) -> Record:
         """The family on the disk: 27 sub-networks, or a tolerance of 1e-8 with size 0."""
-        recipe = self._recipe(model, "paper_family", self.budget.family_epochs)
+        recipe = _recipe(model, "paper_family", self.budget.family_epochs)
         wanted = DISK | {"states": self.budget.states} | recipe | ({} if size else {"tol": 1e-8})
-        return self._single("flm.paper.runs:control_family", "rock_paper_scissors", model, size, wanted)
+        return _single("control_family", "rock_paper_scissors", model, size, wanted, seed)
 
-    def five(self, model: str) -> Record:
+    def five(self, model: str, seed: int = 0) -> Record:
         """Five strategies: 32 sub-networks for the control by their recipe, a tolerance of 1e-6 by our solver."""
-        recipe = self._recipe(model, "paper_rpssl", self.budget.five_epochs)
+        recipe = _recipe(model, "paper_rpssl", self.budget.five_epochs)
         wanted = HYPERDISK | {"states": self.budget.states} | (recipe or {"tol": 1e-6})
-        return self._single("flm.paper.runs:control_family", "rpssl", model, 32 if recipe else 0, wanted)
+        return _single("control_family", "rpssl", model, 32 if recipe else 0, wanted, seed)
 
-    def _recipe(self, model: str, name: str, epochs: int) -> Record:
-        return {"recipe": name, "epochs": epochs, "nodes": self.budget.nodes} if model == RECIPE else {}
+    def control(self) -> list[Record]:
+        """Optimal control by both methods: the families by the penalty method, which are long, first."""
+        found = [run(RECIPE, seed=seed) for run in (self.disk, self.five) for seed in range(self.budget.laws)]
+        found += [self.fixed(start, model) for start in STARTS for model in (RECIPE, SOLVER)]
+        return [*found, self.disk(SOLVER), self.disk(SOLVER, 0), self.five(SOLVER)]
 
     def imputation(self, rate: float, model: str) -> list[Record]:
         """The masks of one missing rate: "recipe" and "solver" on oil temperature alone, "channels" on all of them."""
-        if self.series is None:
-            return []
-        wanted = {"rate": rate, "file": self.series} | ({"epochs": 10_000} if model == "recipe" else {})
-        runner = "flm.paper.imputation:impute"
-        size = 8 if model == "recipe" else 0
-        return [self._single(runner, "etth1", model, size, wanted, seed=s) for s in range(self.budget.masks)]
-
-    @staticmethod
-    def _single(runner: str, problem: str, model: str, size: int, training: Record, seed: int = 0) -> Record:
-        found = {"runner": runner, "problem": problem, "model": model, "size": size, "seed": seed}
-        return found | {"training": training}
+        recipe = model == "recipe"
+        wanted = {"rate": rate, "file": self.series} | ({"epochs": 10_000} if recipe else {})
+        masks = range(self.budget.masks if self.series else 0)
+        return [_single("impute", "etth1", model, 8 if recipe else 0, wanted, seed) for seed in masks]
 
     def definitions(self, rows: Mapping[str, Row]) -> list[Record]:
         """Every run that can be named by what is stored; long ones first."""
-        found = [self.disk(RECIPE), self.five(RECIPE)]
+        found = self.control()
         found += [d for rate in IMPUTATION for m in ("channels", "recipe", "solver") for d in self.imputation(rate, m)]
-        found += [self.fixed(start, RECIPE) for start in STARTS]
-        surfaces = (self.recipe_surface(problem, rows) for problem in PDE_ERRORS)
-        found += [d for d in surfaces if d is not None]
-        found += [self.disk(SOLVER), self.disk(SOLVER, 0), self.five(SOLVER)]
-        found += [self.fixed(start, SOLVER) for start in STARTS]
+        found += [d for problem in PDE_ERRORS if (d := self.recipe_surface(problem, rows)) is not None]
         found += [self.solve(problem, n) for problem in PDE_ERRORS for n in (0, *self.budget.figure_sizes)]
-        for spec in self.studies():
-            found += list(spec.definitions())
-        return found
+        return found + [d for spec in self.studies() for d in spec.definitions()]
 
     def final_definitions(self, rows: Mapping[str, Row]) -> list[Record]:
         """What follows from the selections; nothing in short."""
         if self.quick:
             return []
         found = [d for spec in self.protocols.values() for d in final_definitions(spec, rows)]
-        surfaces = (self.recipe_surface(problem, rows) for problem in self.protocols)
-        return found + [d for d in surfaces if d is not None]
+        return found + [d for problem in self.protocols if (d := self.recipe_surface(problem, rows)) is not None]
 
     def studies(self) -> Iterator[Spec]:
         """The studies of training."""
         yield from self.protocols.values()
         yield self.figure
+
+
+def _recipe(model: str, name: str, epochs: int) -> Record:
+    return {"recipe": name, "epochs": epochs} if model == RECIPE else {}
+
+
+def _single(runner: str, problem: str, model: str, size: int, training: Record, seed: int = 0) -> Record:
+    runner = f"flm.paper.{'imputation' if runner == 'impute' else 'runs'}:{runner}"
+    found = {"runner": runner, "problem": problem, "model": model, "size": size, "seed": seed}
+    return found | {"training": training}
 
 
 def full_plan(series: str | None = None) -> Plan:

@@ -1,36 +1,55 @@
-"""The paper's training protocols, ready specifications of studies in `protocols/`: what it says, and what it leaves open.
+"""The paper's training protocol (`protocol.toml`) as specifications of studies, and the other ready studies in `protocols/`.
 
-Said: 10,000 epochs of Adam to a training loss of 1e-4 for the selection, 30,000 additional epochs to 1e-8 for the chosen
-configuration, 10 seeds, the sizes of the appendix's table of parameters, losses averaged over random initial, boundary
-and interior points.
-
-Left open, chosen there (docs/paper.md): how many points, which rates were tried, and from what the additional epochs start.
+What the paper says and what it leaves open is told in that file and in docs/paper.md.
 """
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 
+from flm.paper.printed import PARAMETERS, PDE_ERRORS
 from flm.study.spec import Spec, SpecError, parse_spec, read_spec
 from flm.wording import did_you_mean
 
-POINTS = {"equation": 1000, "initial": 200, "boundary": 200}  # of each kind, left open by the paper
+_FOLDER = resources.files("flm.paper")
+_COMMON = _FOLDER.joinpath("protocol.toml").read_text(encoding="utf-8")
+POINTS: dict[str, int] = tomllib.loads(_COMMON)["training"]["points"]  # of each kind, left open by the paper
+FIGURE = "n_versus_mse"
+FIGURE_SIZES = (4, 9, 16, 25, 36, 49, 64)
 
 
 def protocol_names() -> list[str]:
     """The specifications of studies that come with the package."""
-    return sorted(p.name.removesuffix(".toml") for p in resources.files("flm.paper").joinpath("protocols").iterdir())
+    others = (p.name.removesuffix(".toml") for p in _FOLDER.joinpath("protocols").iterdir())
+    return sorted([*PDE_ERRORS, FIGURE, *others])
 
 
 def read_protocol(name: str) -> Spec:
     """A ready protocol by its name, whatever files there are."""
-    ready = resources.files("flm.paper").joinpath("protocols", f"{name}.toml")
-    if not ready.is_file():
-        known = protocol_names()
+    known = protocol_names()
+    if name not in known:
         near = did_you_mean(name, known)
         raise SpecError(f"`SPEC` must be a TOML file or one of {', '.join(known)}; got {name!r}.{near}")
-    return parse_spec(ready.read_text(encoding="utf-8"), file=Path(f"{name}.toml"))
+    if name in PDE_ERRORS:
+        models = {model: PARAMETERS[model] for model in PDE_ERRORS[name]}
+        text = _text(f"{name}: the paper's protocol", [name], _COMMON, models)
+    elif name == FIGURE:
+        # The first rate is PyTorch's default, named in the figure's caption; there are no additional epochs.
+        training, _, rest = _COMMON.partition("[final]")
+        first = "[[optimizers]]" + rest.split("[[optimizers]]")[1]
+        text = _text("N against MSE: the paper's figure", PDE_ERRORS, training + first, {"flm": FIGURE_SIZES})
+    else:
+        text = _FOLDER.joinpath("protocols", f"{name}.toml").read_text(encoding="utf-8")
+    return parse_spec(text, file=Path(f"{name}.toml"))
+
+
+def _text(title: str, problems: Iterable[str], common: str, models: Mapping[str, Iterable[int]]) -> str:
+    tables = "".join(f'\n[[models]]\nname = "{name}"\nsizes = {list(sizes)}\n' for name, sizes in models.items())
+    named = ", ".join(f'"{problem}"' for problem in problems)
+    return f'title = "{title}"\nproblems = [{named}]\n{common.rstrip()}\n{tables}'
 
 
 def find_spec(name: str) -> Spec:

@@ -99,6 +99,8 @@ def _part(function: Callable[..., Any], take: Callable[[Any], Any]) -> Callable[
 
 def _is_complex(function: Callable[..., Any], count: int) -> bool:
     try:
-        return jnp.issubdtype(jax.eval_shape(function, *(jnp.full(3, 0.5),) * count).dtype, jnp.complexfloating)
+        return jnp.issubdtype(
+            jax.eval_shape(lambda *v: function(*v), *(jnp.full(3, 0.5),) * count).dtype, jnp.complexfloating
+        )
     except (TypeError, ValueError, jax.errors.JAXTypeError, AttributeError):
         return True

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from flm.domains import Box
-from flm.language.ranges import Range
+from flm.language.learn import Range
 from flm.models.family import FamilyFLM, chebyshev
 from flm.pde.problem import PDE
 from flm.results import Ending, Listener, Record, Solution, Status, Word

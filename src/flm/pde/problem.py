@@ -11,10 +11,18 @@ from typing import Any
 import numpy as np
 
 from flm.domains import AbstractDomain, Box, Piece
-from flm.language.arguments import Named, Names, Residual, as_named, described, parameter_values, unique_jets
-from flm.language.learn import Learn
+from flm.language.arguments import (
+    Named,
+    Names,
+    Residual,
+    as_named,
+    check_all,
+    described,
+    parameter_values,
+    unique_jets,
+)
+from flm.language.learn import Learn, Range
 from flm.language.piecewise import Piecewise, at_points
-from flm.language.ranges import Range
 from flm.pde.boundary import unclaimed
 from flm.pde.complex_unknowns import ComplexUnknowns
 from flm.pde.conditions import Condition, Data, Periodic, shown
@@ -294,12 +302,18 @@ class PDE:
             if not any(k < len(self.unknowns) for k, _ in block.residual.jets):
                 known = f"{', '.join(self.unknowns)} or their derivatives"
                 raise InputError(f"{block.residual.label} must ask for an unknown ({known}); got a function of none.")
-        for residual in [*(block.residual for block in self.blocks), *self.fluxes.values()]:
-            residual.check(points, self.parameter_start, normals)
+        residuals = [*(block.residual for block in self.blocks), *self.fluxes.values()]
+        check_all(residuals, points, self.parameter_start, normals)
         if self.learned and not any(block.kind == "data" for block in self.conditions):
             raise InputError(
                 "`parameters` with flm.Learn must come with measured values: add flm.data(points, values)."
+                + (" Eigenvalue problems are not supported." if self._homogeneous(points, normals) else "")
             )
+
+    def _homogeneous(self, points: np.ndarray, normals: np.ndarray) -> bool:
+        """Whether zero solves the equations and keeps the conditions."""
+        at_rest = lambda r: r(points, np.zeros((len(r.jets), len(points))), self.parameter_start, normals)
+        return not any(np.any(at_rest(block.residual)) for block in self.blocks)
 
     def _bind_exact(self, exact: Any, parts: ComplexUnknowns) -> tuple[Residual, ...] | None:
         if exact is None:

@@ -2,8 +2,9 @@
 
 Pieces solve problems on boxes, parameters to be learned included, and on regions, of up to three axes, time included. Where
 one piece is not enough and space is periodic or has sides that fit a sine or cosine series, evolution equations are marched
-(`march`). One series of long waves (`waves`) solves the rest: undamped waves on regions, four and more axes, readings in place
-of conditions; and whatever asks for a number of sub-networks.
+(`march`). Sums over the axes in more variables are sums of products (`products`). One sum over a sparse set of Legendre functions
+(`sparse`) solves the rest: undamped waves on regions, up to eight variables, readings in place of conditions. Waves are for
+whatever asks for a number of sub-networks.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from flm.pde.march.solve import solve_by_march, try_march
 from flm.pde.pieces.setup import MAX_AXES, can_serve
 from flm.pde.pieces.solve import solve_in_pieces
 from flm.pde.problem import PDE
+from flm.pde.products.solve import solve_by_products, try_products
+from flm.pde.sparse.solve import MAX_COLUMNS, solve_by_sparse_sets
+from flm.pde.waves.fixed_size import solve_by_waves
 from flm.pde.waves.linear_models import solve_linear_model
-from flm.pde.waves.solve import MAX_COLUMNS, solve_by_waves
 from flm.results import Listener, Solution, Word, silent
 from flm.wording import InputError, did_you_mean
 
-METHODS = ("pieces", "march", "waves")
-UNSOLVED = {Word.STALLED, Word.SIZE, Word.STOPPED}  # endings of a march over a region after which a lattice is tried
-SUCCESSORS = {"lattice": "waves", "windows": "pieces", "enriched": "pieces"}
+METHODS = ("pieces", "march", "products", "sparse", "waves")
+MOST_AXES = 8  # of sparse sets, without the time of an evolution
+UNSOLVED = {Word.STALLED, Word.SIZE, Word.STOPPED}  # endings of a march over a region after which one series is tried
+SUCCESSORS = {"lattice": "sparse", "windows": "pieces", "enriched": "pieces"}  # methods of the first version
 
 
 def solve_pde(
@@ -41,8 +45,9 @@ def solve_pde(
         problem: what to solve.
         tol: relative L2 error, worst unknown.
         num_subnets: the best series of this many sub-networks instead.
-        method: "pieces" is many small series, "march" a series in space whose coefficients move in time, "waves" one series on
-            a growing lattice, a linear model its least-squares fit; None chooses.
+        method: "pieces" is many small series, "march" a series in space whose coefficients move in time, "products" a sum of
+            products in many variables, "sparse" one sum over a growing set of Legendre functions, "waves" is `num_subnets`, a
+            linear model its least-squares fit; None chooses.
         max_columns: linear unknowns of all pieces, or of one dense least-squares problem.
         seed: fixes points and random starts of the waves.
         progress: called with each step.
@@ -72,10 +77,14 @@ def solve_pde(
         raise InputError(
             f"`method` must be None or one of {known} for a PDE; got {method!r}.{did_you_mean(str(method), METHODS)}"
         )
+    if method == "waves" and num_subnets is None:
+        raise InputError("`num_subnets` must be given with `method` 'waves'; got None. To a tolerance, use 'sparse'.")
     if method == "march" and num_subnets is None:
         return solve_by_march(problem, tol, progress)
+    if method == "products" and num_subnets is None:
+        return solve_by_products(problem, tol, progress)
     serves = can_serve(problem, max_columns)
-    if problem.has_fields and (num_subnets is not None or method == "waves" or not serves):
+    if problem.has_fields and (num_subnets is not None or method in ("sparse", "waves") or not serves):
         raise InputError(
             "`parameters` must hold functions, flm.Learn(start, axes=...), only where pieces solve the problem: on a box of up "
             "to three axes, with all conditions that the equation needs. Leave out `method` and `num_subnets`."
@@ -86,7 +95,7 @@ def solve_pde(
             "conditions, and on a region without readings and undamped waves. Leave out `num_subnets`, and let `max_columns` "
             "have room for one piece."
         )
-    if problem.jumping and (num_subnets is not None or method == "waves" or not serves):
+    if problem.jumping and (num_subnets is not None or method in ("sparse", "waves") or not serves):
         raise InputError(
             f"`parameters` must not jump where one series of waves is the method; got flm.Piecewise for "
             f"{next(iter(problem.jumping))!r}. Coefficients that jump need pieces: a box of up to three axes."
@@ -98,9 +107,21 @@ def solve_pde(
         in_time = isinstance(problem.domain, Product) and solution.status.word in UNSOLVED
         if method == "pieces" or not in_time:
             return solution
-        # The limit was for pieces: one lattice has its own.
+        # The limit was for pieces: one series has its own.
         max_columns = None if max_columns is None else min(max_columns, MAX_COLUMNS)
-    elif num_subnets is None and len(problem.axes) > MAX_AXES and (found := marched()) is not None:
-        return found
-    other = solve_by_waves(problem, tol, num_subnets=num_subnets, max_columns=max_columns, seed=seed, progress=progress)
+    elif num_subnets is None and method is None and len(problem.axes) > MAX_AXES:
+        found = marched() or try_products(problem, tol, progress)
+        if not isinstance(found, str):
+            return found
+        space = [axis for axis in problem.axes if axis != "t"]
+        if len(space) > MOST_AXES:
+            raise InputError(
+                f"`problem` must be a sum over its axes with data that are sums of products where it has more than {MOST_AXES} "
+                f"variables; got {len(space)}: {found}. Data that are no formulas can be stated with flm.products([...])."
+            )
+    if num_subnets is not None:
+        return solve_by_waves(
+            problem, tol, num_subnets=num_subnets, max_columns=max_columns, seed=seed, progress=progress
+        )
+    other = solve_by_sparse_sets(problem, tol, max_columns=max_columns, seed=seed, progress=progress)
     return other if solution is None or other.error_estimate < solution.error_estimate else solution

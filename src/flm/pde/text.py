@@ -24,7 +24,7 @@ from flm.wording import did_you_mean, short
 
 MAX_READINGS = 1_000_000
 MAX_HEADER = 65_536  # characters
-NOTES = ("title", "description")
+NOTES = ("title", "description", "units")
 PDE_TABLES = (
     "domain",
     "parameters",

@@ -3,17 +3,20 @@
 The games are replicator dynamics u_i' = u_i (e_i - u)' (L + gamma M) u of an odd-circulant game (paper, Eq. OCP_main):
 a control gamma that changes the payoffs pushes a population towards equal shares, at the cost
 integral of |u - u_eq|^2 / 2 + r gamma^2 / 2.
+
+Every problem takes `initial`, a state, an `flm.Ball` or an `flm.Box` whose axes are the states, and most the final time as
+`horizon`.
 """
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
 from flm.control.equations import Scalar
-from flm.control.problem import Free, OptimalControl
+from flm.control.problem import Free, Interval, OptimalControl
 from flm.control.starts import Initial
 from flm.language.arguments import Named, argument_names
 from flm.wording import InputError
@@ -36,15 +39,9 @@ _upright = lambda theta, omega, u: 1 + jnp.cos(theta) + 0.1 * omega**2 + 0.1 * u
 
 
 def rock_paper_scissors(initial: Initial = (0.2, 0.2, 0.6), *, horizon: float = 6.0, r: float = 0.2) -> OptimalControl:
-    """Rock–Paper–Scissors: three strategies, one control that pays for winning moves.
+    """Rock–Paper–Scissors: three strategies, one control that pays for winning moves, at the price r.
 
-    Args:
-        initial: A state on the simplex, or a set of them: the paper's is `flm.Ball((0.2, 0.2, 0.6), 0.15)`.
-        horizon: T.
-        r: The price of control.
-
-    Example:
-        >>> problem = rock_paper_scissors(initial=(0.1, 0.3, 0.6))
+    The paper's set of initial states is `flm.Ball((0.2, 0.2, 0.6), 0.15)`.
     """
     return _game(_rps, _rps_cost, initial, horizon, r)
 
@@ -52,14 +49,7 @@ def rock_paper_scissors(initial: Initial = (0.2, 0.2, 0.6), *, horizon: float = 
 def rpssl(initial: Initial = (0.11, 0.11, 0.11, 0.11, 0.56), *, horizon: float = 6.0, r: float = 0.2) -> OptimalControl:
     """Rock–Paper–Scissors–Spock–Lizard: five strategies.
 
-    Args:
-        initial: A state on the simplex, or a set: the paper's is `flm.Ball((0.11, 0.11, 0.11, 0.11, 0.56), 0.045)`.
-        horizon: T.
-        r: The price of control.
-
-    Example:
-        >>> rpssl(horizon=4.0).states
-        ('u1', 'u2', 'u3', 'u4', 'u5')
+    The paper's set of initial states is `flm.Ball((0.11, 0.11, 0.11, 0.11, 0.56), 0.045)`.
     """
     return _game(_rpssl, _rpssl_cost, initial, horizon, r)
 
@@ -76,20 +66,8 @@ def linear_quadratic(
 ) -> OptimalControl:
     """The linear-quadratic regulator: x' = A x + B u, cost integral of (x'Qx + u'Ru)/2 plus x(T)'S x(T)/2.
 
-    `flm.references.riccati(A, B, Q, R, S, horizon, x0)` has its exact answer. States are x1, x2, …, controls u1, u2, ….
-
-    Args:
-        A: (n, n). The default is an unstable oscillator.
-        B: (n, k).
-        Q: (n, n), symmetric.
-        R: (k, k), symmetric positive definite.
-        S: (n, n), symmetric; zero when left out.
-        initial: A state, `flm.Ball` or `flm.Box`.
-        horizon: T.
-
-    Example:
-        >>> linear_quadratic(A=-1.0, B=1.0, Q=1.0, R=1.0, initial=(1.0,)).controls
-        ('u1',)
+    The default is an unstable oscillator. Q, R and S are symmetric, R positive definite. States are x1, x2, …, controls
+    u1, u2, …; `flm.references.riccati(A, B, Q, R, S, horizon, x0)` has the exact answer.
     """
     given = {"A": A, "B": B, "Q": Q, "R": R} | ({} if S is None else {"S": S})
     matrices = {role: np.atleast_2d(np.asarray(matrix, float)) for role, matrix in given.items()}
@@ -114,28 +92,11 @@ def linear_quadratic(
 def van_der_pol(
     initial: Initial = (0.0, 1.0), *, horizon: float = 10.0, bounds: tuple[float, float] | None = (-1.0, 1.0)
 ) -> OptimalControl:
-    """Bring a Van der Pol oscillator to rest: x1' = (1 - x2²) x1 - x2 + u, x2' = x1, cost integral of x1² + x2² + u².
-
-    Args:
-        initial: A state, `flm.Ball` or `flm.Box(x1=…, x2=…)`.
-        horizon: T.
-        bounds: Of the control, or None.
-
-    Example:
-        >>> van_der_pol(bounds=None).bounds is None
-        True
-    """
+    """Bring a Van der Pol oscillator to rest: x1' = (1 - x2²) x1 - x2 + u, x2' = x1, cost integral of x1² + x2² + u²."""
+    odd = bounds is None or (None not in bounds and bounds[0] == -bounds[1])
+    turn = ((("-x1", "-x2"), ("-u",)),) if odd else ()
     return OptimalControl(
-        dynamics=_van_der_pol,
-        running_cost=_squares,
-        horizon=horizon,
-        states=("x1", "x2"),
-        controls=("u",),
-        initial=initial,
-        bounds=bounds,
-        symmetries=((("-x1", "-x2"), ("-u",)),)
-        if bounds is None or (None not in bounds and bounds[0] == -bounds[1])
-        else (),
+        _van_der_pol, _squares, horizon, ("x1", "x2"), ("u",), initial=initial, bounds=bounds, symmetries=turn
     )
 
 
@@ -145,88 +106,42 @@ def double_integrator(
     """Move a mass to rest at the origin with the least effort and a bounded force: x'' = u, cost integral of u²/2.
 
     From rest at distance 1 the answer is u = clip(k (t - T/2), -largest, largest), with the force 6/T² at the ends when
-    it is unbounded and no answer below 4/T².
-
-    Args:
-        initial: Position and velocity, an `flm.Ball` or `flm.Box(x=…, v=…)`.
-        horizon: T.
-        largest: The bound on |u|, or None.
-
-    Example:
-        >>> double_integrator(largest=None).states
-        ('x', 'v')
+    it is unbounded (`largest=None`) and no answer below 4/T².
     """
-    return OptimalControl(
-        dynamics=_mass,
-        running_cost=_effort,
-        horizon=horizon,
-        states=("x", "v"),
-        controls=("u",),
-        initial=initial,
-        terminal=_at_rest,
-        bounds=None if largest is None else (-largest, largest),
-        symmetries=((("-x", "-v"), ("-u",)),),
-    )
+    return _to_rest(_effort, horizon, initial, bounds=None if largest is None else (-largest, largest))
 
 
 def pendulum(initial: Initial = (0.0, 0.0), *, horizon: float = 8.0, largest: float = 0.7) -> OptimalControl:
     """Swing a pendulum up with a torque too weak to hold it sideways: theta'' = -sin theta + u, |u| <= largest < 1.
 
     Cost: integral of (1 + cos theta) + omega²/10 + u²/10, zero at rest upright (theta = ±pi).
-
-    Args:
-        initial: Angle and angular velocity, an `flm.Ball` or `flm.Box(theta=…, omega=…)`.
-        horizon: T.
-        largest: The bound on |u|.
-
-    Example:
-        >>> pendulum(largest=0.5).bounds
-        (-0.5, 0.5)
     """
-    return OptimalControl(
-        dynamics=_pendulum,
-        running_cost=_upright,
-        horizon=horizon,
-        states=("theta", "omega"),
-        controls=("u",),
-        initial=initial,
-        bounds=(-largest, largest),
-    )
+    bounds = (-largest, largest)
+    return OptimalControl(_pendulum, _upright, horizon, ("theta", "omega"), ("u",), initial=initial, bounds=bounds)
 
 
 def minimum_time(initial: Initial = (1.0, 0.0), *, effort: float = 0.1, guess: float = 2.0) -> OptimalControl:
     """Move a mass to rest at the origin soon and gently: x'' = u, cost T + effort integral of u²/2, T free.
 
-    Without bounds the answer from rest at distance x is T⁴ = 18 effort x² at cost 4T/3.
-
-    Args:
-        initial: Position and velocity, an `flm.Ball` or `flm.Box(x=…, v=…)`.
-        effort: The price of control.
-        guess: Where the search for T starts.
-
-    Example:
-        >>> minimum_time().horizon
-        Free(guess=2.0)
+    Without bounds the answer from rest at distance x is T⁴ = 18 effort x² at cost 4T/3. The search for T starts at `guess`.
     """
-    return OptimalControl(
-        dynamics=_mass,
-        running_cost=_time_and_effort,
-        horizon=Free(guess),
-        states=("x", "v"),
-        controls=("u",),
-        initial=initial,
-        parameters={"effort": effort},
-        terminal=_at_rest,
-        symmetries=((("-x", "-v"), ("-u",)),),
-    )
+    return _to_rest(_time_and_effort, Free(guess), initial, parameters={"effort": effort})
+
+
+def _to_rest(
+    cost: Callable[..., Scalar],
+    horizon: float | Free,
+    initial: Initial,
+    bounds: Interval | None = None,
+    parameters: Mapping[str, float] | None = None,
+) -> OptimalControl:
+    """A mass that is brought to rest at the origin by a force."""
+    problem = partial(OptimalControl, _mass, cost, horizon, ("x", "v"), ("u",), initial=initial, terminal=_at_rest)
+    return problem(bounds=bounds, parameters=parameters or {}, symmetries=((("-x", "-v"), ("-u",)),))
 
 
 def _game(
-    dynamics: Callable[..., tuple[Scalar, ...]],
-    cost: Callable[..., Scalar],
-    initial: Initial,
-    horizon: float,
-    r: float,
+    dynamics: Callable[..., tuple[Scalar, ...]], cost: Callable[..., Scalar], initial: Initial, horizon: float, r: float
 ) -> OptimalControl:
     """A game between strategies u1, u2, …, whose arguments are those of the dynamics but the last."""
     *states, control = argument_names(dynamics, "dynamics")

@@ -24,20 +24,20 @@ def allen_cahn_periodic(diffusivity: float = 1e-4) -> PDE:
     )
 
 
-def korteweg_de_vries(dispersion: float = 0.0025) -> PDE:
+def korteweg_de_vries(dispersion: float = 0.0025, end: float = 1.0) -> PDE:
     """Korteweg and de Vries' equation u_t + u u_x + d u_xxx = 0 on a ring, from cos(pi x): the start of Zabusky and Kruskal."""
     return PDE(
-        Box(x=(-1, 1), t=(0, 1)),
+        Box(x=(-1, 1), t=(0, end)),
         lambda u, u_t, u_x, u_xxx, d: u_t + u * u_x + d * u_xxx,
         [initial(lambda x: cos(pi * x)), periodic("x")],
         parameters={"d": dispersion},
     )
 
 
-def schroedinger() -> PDE:
+def schroedinger(end: float = pi / 2) -> PDE:
     """Schrödinger's nonlinear equation i h_t + h_xx / 2 + |h|^2 h = 0 on a ring, from 2 / cosh x."""
     return PDE(
-        Box(x=(-5, 5), t=(0, pi / 2)),
+        Box(x=(-5, 5), t=(0, end)),
         lambda h, h_t, h_xx: 1j * h_t + 0.5 * h_xx + abs(h) ** 2 * h,
         [initial(lambda x: 2 / jnp.cosh(x), unknown="h"), periodic("x")],
         unknowns=("h",),
@@ -45,10 +45,10 @@ def schroedinger() -> PDE:
     )
 
 
-def kuramoto_sivashinsky() -> PDE:
+def kuramoto_sivashinsky(end: float = 1.0) -> PDE:
     """Kuramoto and Sivashinsky's equation on a ring, as PINNacle scales it; two nearby starts part exponentially."""
     return PDE(
-        Box(x=(0, 2 * pi), t=(0, 1)),
+        Box(x=(0, 2 * pi), t=(0, end)),
         lambda u, u_t, u_x, u_xx, u_xxxx: u_t + 100 / 16 * u * u_x + 100 / 16**2 * u_xx + 100 / 16**4 * u_xxxx,
         [initial(lambda x: cos(x) * (1 + sin(x))), periodic("x")],
     )

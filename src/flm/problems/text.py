@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -17,7 +18,8 @@ from flm.control.text import read_control
 from flm.language.outline import Outline, Place, read_file, sentences
 from flm.language.outline import ProblemError as ProblemError
 from flm.pde.problem import PDE
-from flm.pde.text import read_pde
+from flm.pde.text import NOTES, read_pde
+from flm.wording import InputError, did_you_mean, short
 
 Problem = PDE | ConservationLaw | OptimalControl
 READERS = {"equation": read_pde, "conservation": read_conservation, "control": read_control}
@@ -71,10 +73,43 @@ def read_outline(
 ) -> Callable[[], Problem]:
     """Read and check a text; what is returned builds the problem. Up to there no compilation, no numerics."""
     outline = Outline.of(text, Place(name), Path(folder))
-    outline.read_parameters(parameters or {})
     tree = outline.tree
+    for axis, unit in outline.table("units").items():
+        if not isinstance(unit, str):
+            raise outline.at("units", axis).refuse(f'a text in quotes is wanted, such as "m"; got {short(unit)}')
+    if "problem" in tree:
+        return _of_catalogue(outline, parameters or {})
+    outline.read_parameters(parameters or {})
     kinds = [kind for kind in READERS if kind in tree]
     if len(kinds) != 1:
         got = " and ".join(f"[{k}]" for k in kinds) or f"{', '.join(f'[{k}]' for k in list(tree)[:5]) or 'nothing'}"
-        raise outline.place.refuse(f"one of the tables [equation], [conservation] and [control] is wanted; got {got}")
+        near = next((hint for k in tree if k not in READERS and (hint := did_you_mean(k, READERS))), "")
+        wanted = f"one of the tables [equation], [conservation] and [control] is wanted; got {got}."
+        raise outline.place.refuse(wanted + near)
     return READERS[kinds[0]](outline)
+
+
+def _of_catalogue(outline: Outline, parameters: Mapping[str, float]) -> Callable[[], Problem]:
+    """A text that names a problem of the catalogue, with numbers for its arguments in [set]."""
+    outline.keys(outline.tree, ("problem", "set", *NOTES), outline.place)
+    settings = outline.table("set") | dict(parameters)
+    for name, value in settings.items():
+        if type(value) not in (int, float):
+            raise outline.at("set", name).refuse(f"a number is wanted; got {short(value)}")
+    return lambda: named_problem(str(outline.tree["problem"]), settings, "[set]")
+
+
+def named_problem(name: str, settings: Mapping[str, float], where: str = "settings") -> Problem:
+    """A problem of the catalogue with numbers for some of its arguments; `where` they were given, for messages."""
+    from flm.problems import catalogue
+
+    makers = catalogue()
+    if name not in makers:
+        near = did_you_mean(name.replace("-", "_"), makers)
+        raise InputError(f"the problem must be a .toml file or one of {', '.join(makers)}; got {name!r}.{near}")
+    known = inspect.signature(makers[name]).parameters
+    for one in settings:
+        if one not in known:
+            takes = f"one of {', '.join(known)}" if known else "left out: there are none"
+            raise InputError(f"`{where}` for {name} must be {takes}; got {one!r}.{did_you_mean(one, known)}")
+    return makers[name](**settings)

@@ -108,8 +108,9 @@ def write_fit(
     mean, std = model.predict(X, return_std=True)
     fit_page(model, X, y, request).write(path / "index.html")
     save(model, path / "model.safetensors")
-    columns = np.column_stack([np.asarray(X, float), np.asarray(y, float), mean, std])
-    write_csv(path / "fitted.csv", [[*names, target, "fitted", "standard_deviation"], *columns])
+    given = [X.iloc[:, j] for j in range(X.shape[1])] if hasattr(X, "columns") else np.asarray(X, float).T  # pyright: ignore[reportAttributeAccessIssue]
+    rows = zip(*given, np.asarray(y, float), mean, std, strict=True)
+    write_csv(path / "fitted.csv", [[*model.input_names_, target, "fitted", "standard_deviation"], *rows])
     if len(names) == 1:
         write_atomic(path / "fit.png", to_png(model.plot(X, y)))
 

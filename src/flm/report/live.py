@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from types import MappingProxyType
@@ -20,19 +20,25 @@ import numpy as np
 import numpy.typing as npt
 from contourpy import contour_generator
 
+from flm.control.equations import values_of
+from flm.control.problem import OptimalControl
 from flm.control.solution import ControlSolution
 from flm.domains import AbstractDomain, Box, Product
 from flm.models import FLM, AbstractModel
 from flm.models.family import FamilyFLM, chebyshev
 from flm.models.march import MarchedFLM
 from flm.models.pieces import PiecewiseFLM
+from flm.report.tape import tape
 from flm.results import AbstractResult, Solution
 from flm.series import PhaseSeries, legendre
 
 MOST_BYTES = 3_000_000  # of the numbers of one figure; beyond it the answer is sampled
 MOST_TERMS = 4_000  # frequency vectors that a browser sums in good time
+MOST_AXES = 8  # of a live figure: three samples along each
 SAMPLES = 60_000  # values in all where the answer is sampled
 NUM_TIMES = 201  # of a table of a control law
+MOST_DOTS = 3_000  # readings that a figure shows
+LAW = "The law itself is in this page: its series is evaluated and the dynamics are integrated as you move the initial state."
 OUTLINE = 400  # points along each axis where a region's outline is traced
 
 
@@ -65,44 +71,154 @@ def template(name: str) -> str:
     return (resources.files("flm.report.pages") / "templates" / name).read_text(encoding="utf-8")
 
 
-def live(solution: AbstractResult, units: Mapping[str, str] = MappingProxyType({})) -> Live:
-    """An answer as a live figure, `units` of its axes by name; of a control law, states and controls from the center."""
+def live(
+    solution: AbstractResult,
+    units: Mapping[str, str] = MappingProxyType({}),
+    readings: Mapping[str, object] | None = None,
+) -> Live:
+    """An answer as a live figure, `units` of its axes by name, `readings` as `dots` packs them."""
     if isinstance(solution, ControlSolution):
-        names, table = control_table(solution)
-        return curves(table[:, 0], dict(zip(names[1:], table.T[1:], strict=True)), "t", "")
+        return live_law(solution, units)
     assert isinstance(solution, Solution)
-    named = _formula(solution.model)
-    sampled = named is None or len(json.dumps(named)) > MOST_BYTES
-    named = _samples(solution) if named is None or sampled else named
-    named |= {
-        "axes": solution.axes,
-        "unknowns": solution.unknowns,
-        "bounds": np.asarray(solution.bounds).tolist(),
-        "units": [units.get(axis, "") for axis in solution.axes],
-        "ranges": _ranges(solution),
-        "until": solution.trusted_until,
-        "plain": sampled,
-        "together": list(range(len(solution.unknowns))) if len(solution.axes) == 1 else [],
-    }
-    outline = _outline(solution.domain)
-    named |= {"outline": outline} if outline else {}
+    formula, cut = _formula(solution.model), 0
+    more = {"readings": readings, "until": solution.trusted_until, "outline": _outline(solution.domain)}
+    more["units"] = [units.get(axis, "") for axis in solution.axes]
+    if isinstance(solution.model, FamilyFLM):
+        cut = more["parameters"] = len(solution.model.counts)
+        if np.isfinite(solution.error_estimate):
+            gap = float(solution.history["estimate"][-1]) if solution.history.get("estimate") else 0.0
+            more |= {"estimate": solution.error_estimate, "single": max(solution.error_estimate - 2 * gap, 0.0)}
+    m, K = len(solution.axes), len(solution.unknowns)
+    more["together"] = list(range(K)) if m - cut == 1 else []
+    named = (solution.axes, solution.unknowns, solution.bounds)
+    if formula is None or len(json.dumps(formula)) > MOST_BYTES:
+        count = max(3, int((SAMPLES / K) ** (1 / m)))
+        values = solution.on_grid(count)[1].reshape(*(count,) * m, K)
+        note = "This figure has samples of the answer: values between them are interpolated."
+        return samples(*named, values, note, more, box=solution.reach)
+    _, values = solution.on_grid(min(max(3, int(20_000 ** (1 / m))), 401))
     caption = "The formula itself is in this page: what it shows is evaluated, not read off a picture."
-    note = "This figure has samples of the answer: values between them are interpolated."
-    return Live(json.dumps(named), note if sampled else caption, sampled)
+    return assembled(*named, _ranges(values.reshape(-1, K)), caption, formula | more)
 
 
-def curves(x: np.ndarray, named: Mapping[str, np.ndarray], label: str, caption: str) -> Live:
-    """Curves by name over even points of one variable, drawn together."""
-    values = np.column_stack(list(named.values()))
-    box = [[float(x[0]), float(x[-1])]]
-    piece = {"box": box, "axes": [{"family": "samples", "count": len(x)}], "coefficients": _packed(values)}
-    data = {"axes": [label], "unknowns": list(named), "bounds": box, "pieces": [piece], "plain": True}
-    ranges = [[float(np.nanmin(v)), float(np.nanmax(v))] for v in values.T]
-    data |= {
-        "ranges": [[a, b] if b > a else [a - 0.5, b + 0.5] for a, b in ranges],
-        "together": list(range(len(named))),
+def assembled(
+    axes: Sequence[str],
+    unknowns: Sequence[str],
+    bounds: npt.ArrayLike,
+    ranges: Sequence[Sequence[float]],
+    caption: str,
+    more: Mapping[str, object],
+) -> Live:
+    """A live figure of its parts, as the page's script reads them; of `more` those that are not None."""
+    data = {"axes": axes, "unknowns": unknowns, "bounds": np.asarray(bounds).tolist(), "ranges": ranges, "plain": False}
+    data["together"] = list(range(len(unknowns))) if len(axes) == 1 else []
+    data |= {key: value for key, value in more.items() if value is not None}
+    return Live(json.dumps(data), caption, sampled=bool(data["plain"]) and "law" not in data)
+
+
+def samples(
+    axes: Sequence[str],
+    unknowns: Sequence[str],
+    bounds: npt.ArrayLike,
+    values: np.ndarray,
+    caption: str,
+    more: Mapping[str, object] = MappingProxyType({}),
+    *,
+    box: npt.ArrayLike | None = None,
+) -> Live:
+    """A live figure of values (n_1, ..., n_m, K) on an even grid over a box, `bounds` where it is left out."""
+    families = [{"family": "samples", "count": n} for n in values.shape[:-1]]
+    corners = np.asarray(bounds if box is None else box, float).tolist()
+    filled = values if values.ndim == 2 else np.nan_to_num(values)  # curves have gaps; fields are cut by their outline
+    piece = {"box": corners, "axes": families, "coefficients": packed(filled)}
+    ranges = _ranges(values.reshape(-1, values.shape[-1]))
+    return assembled(axes, unknowns, bounds, ranges, caption, {"pieces": [piece], "plain": True, **more})
+
+
+def dots(points: np.ndarray, values: np.ndarray, unknown: int = 0) -> dict[str, object]:
+    """Readings (n, m) and (n,) of one unknown, for a live figure; many are thinned evenly."""
+    kept = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_DOTS)).astype(int))
+    return {"points": packed(points[kept]), "values": packed(values[kept]), "unknown": unknown}
+
+
+def curves(
+    x: np.ndarray,
+    named: Mapping[str, np.ndarray],
+    label: str,
+    caption: str,
+    *,
+    bands: Sequence[tuple[int, int]] = (),
+    readings: Mapping[str, object] | None = None,
+) -> Live:
+    """Curves by name over even points of one variable, drawn together; `bands` are filled between pairs of them."""
+    more = {"bands": bands, "readings": readings}
+    return samples([label], list(named), [[x[0], x[-1]]], np.column_stack(list(named.values())), caption, more)
+
+
+def live_law(solution: ControlSolution, units: Mapping[str, str] = MappingProxyType({})) -> Live:
+    """A control law as a live figure: the page evaluates its series and integrates the dynamics from any start.
+
+    Where the problem is not known, or its functions are none that a page can repeat, states are left out or sampled.
+    """
+    law, starts, problem = solution.law, solution.starts, solution.problem
+    names = (*starts.states, *solution.controls)
+    along, end = (None, None) if problem is None else _dynamics(problem)
+    if problem is not None and (along is None or end is None):
+        columns, table = control_table(solution)
+        note = "States and controls from the center; pages do not know all functions of these dynamics."
+        return curves(table[:, 0], dict(zip(columns[1:], table.T[1:], strict=True)), "t", note)
+    varied = starts.states[: starts.dimension]
+    spread = starts.lift(np.concatenate([starts.center[None], starts.spread(8 * bool(varied), seed=0)]))
+    low, high = starts.center - starts.scale, starts.center + starts.scale
+    axes = ("t", *(f"{name}_0" for name in varied))
+    lasting = float(np.max(solution.horizon(spread)))
+    given = lambda values: None if values is None else packed(values)
+    if problem is None:
+        names = solution.controls
+        times = np.linspace(0, float(np.min(solution.horizon(spread))), 50)
+        values = solution.control(times, spread).reshape(-1, len(names))
+    else:
+        values = solution.to_pandas(spread)[list(names)].to_numpy()
+    finite = lambda ends: [float(v) if np.isfinite(v) else None for v in ends]
+    kept = {
+        "frequencies": packed(law.frequencies),
+        "coefficients": packed(law.coefficients),
+        "offset": law.offset.tolist(),
+        "lower": finite(law.lower),
+        "upper": finite(law.upper),
+        "center": law.center.tolist(),
+        "scale": law.scale.tolist(),
+        "horizon": law.horizon,
+        "durationFrequencies": given(law.duration_frequencies),
+        "durationCoefficients": given(law.duration_coefficients),
+        "along": along,
+        "end": end,
+        "starts": {
+            "kind": starts.kind,
+            "radius": starts.radius,
+            "center": starts.center.tolist(),
+            "simplex": starts.on_simplex,
+        },
     }
-    return Live(json.dumps(data), caption, sampled=True)
+    bounds = [[0.0, lasting], *np.stack([low, high], axis=1)[: len(varied)].tolist()]
+    more = {"law": kept, "plain": True, "together": list(range(len(names)))}
+    more["units"] = [units.get(axis, "") for axis in axes]
+    return assembled(axes, names, bounds, _ranges(values), LAW, more)
+
+
+def _dynamics(problem: OptimalControl) -> tuple[dict[str, object] | None, dict[str, object] | None]:
+    """The rates of the states with the running cost, of (t, states, controls), and the final cost, of (t, states)."""
+    equations = problem.equations
+    fixed = dict(zip(equations.parameters, problem.numbers.tolist(), strict=False))
+    order = ("t", *equations.states, *equations.controls)
+    known = lambda values: fixed | dict(zip(order, values, strict=False))
+    final = lambda values: (
+        [0.0 * values[0]] if equations.terminal_cost is None else values_of(equations.terminal_cost, known(values))
+    )
+    along = tape(
+        lambda *z: [*values_of(equations.dynamics, known(z)), *values_of(equations.running_cost, known(z))], len(order)
+    )
+    return along, tape(lambda *z: final(z), 1 + len(equations.states))
 
 
 def control_table(solution: ControlSolution) -> tuple[list[str], np.ndarray]:
@@ -113,7 +229,7 @@ def control_table(solution: ControlSolution) -> tuple[list[str], np.ndarray]:
     return ["t", *solution.starts.states, *solution.controls], np.column_stack(columns)
 
 
-def _packed(values: npt.ArrayLike) -> str:
+def packed(values: npt.ArrayLike) -> str:
     """Numbers as text: float64, little endian, base64."""
     return base64.b64encode(np.ascontiguousarray(values, "<f8").tobytes()).decode()
 
@@ -122,8 +238,10 @@ def _formula(model: AbstractModel) -> dict[str, object] | None:
     """The model's own numbers; None where a browser cannot evaluate them."""
     if isinstance(model, FamilyFLM):
         members = [_formula(member) for member in model.members]
-        inverse = [_packed(np.linalg.inv(legendre.values(chebyshev(n), n))) for n in model.counts]
-        return None if None in members else {"members": members, "counts": model.counts, "inverse": inverse}
+        inverse = lambda n: packed(np.linalg.inv(legendre.values(chebyshev(n), n)))
+        named = {"members": members, "counts": model.counts, "inverse": [inverse(n) for n in model.counts]}
+        named |= {"coarse": inverse((model.counts[0] + 1) // 2)} if len(model.counts) == 1 else {}
+        return None if None in members else named
     if isinstance(model, PiecewiseFLM):
         return {"pieces": _pieces(model)}
     if isinstance(model, MarchedFLM):
@@ -135,7 +253,7 @@ def _formula(model: AbstractModel) -> dict[str, object] | None:
         and len(model.frequencies) <= MOST_TERMS
     ):
         waves = series.separable()
-        return {"subnets": {"frequencies": _packed(waves.frequencies), "coefficients": _packed(waves.coefficients)}}
+        return {"subnets": {"frequencies": packed(waves.frequencies), "coefficients": packed(waves.coefficients)}}
     return None
 
 
@@ -143,7 +261,7 @@ def _pieces(model: PiecewiseFLM) -> list[dict[str, object]]:
     lower, upper, blocks = (np.asarray(a) for a in (model.lower, model.upper, model.coefficients))
     axes = [{"family": "legendre", "count": n} for n in blocks.shape[1:-1]]
     return [
-        {"box": np.stack([a, b], axis=1).tolist(), "axes": axes, "coefficients": _packed(block)}
+        {"box": np.stack([a, b], axis=1).tolist(), "axes": axes, "coefficients": packed(block)}
         for a, b, block in zip(lower, upper, blocks, strict=True)
     ]
 
@@ -158,32 +276,27 @@ def _windows(model: MarchedFLM) -> dict[str, object]:
             is_sine = (index % 2 == 0) & (index > 0) if kind == "fourier" else np.full(n, kind == "sine")
             rates = (2 if kind == "fourier" else 1) * np.pi / (high - low) * k
             phases = np.where(is_sine, -np.pi / 2, 0.0)
-            axes.append({"family": "waves", "low": low, "rates": _packed(rates), "phases": _packed(phases)})
+            axes.append({"family": "waves", "low": low, "rates": packed(rates), "phases": packed(phases)})
         axes.insert(model.time, {"family": "legendre", "count": len(block)})
         ordered = np.moveaxis(block, (0, 1), (model.time, -1))
-        pieces.append({"box": box.bounds.tolist(), "axes": axes, "coefficients": _packed(ordered)})
+        pieces.append({"box": box.bounds.tolist(), "axes": axes, "coefficients": packed(ordered)})
     if not np.any(model.lift):
         return {"pieces": pieces}
-    lift = np.insert(np.asarray(model.lift), model.time, 0.0, axis=1)
-    return {"pieces": pieces, "lift": _packed(lift)}
+    # c_0 + c_1 ξ + c_2 ξ² along each axis of space, in orthonormal Legendre functions of 2 ξ - 1.
+    to_legendre = np.array([[1, 1 / 2, 1 / 3], [0, 1 / 2, 1 / 2], [0, 0, 1 / 6]]) / np.sqrt([[1], [3], [5]])
+    m, lift = len(model.kinds) + 1, np.insert(np.asarray(model.lift), model.time, 0.0, axis=1)
+    block = np.zeros((*(3,) * m, len(lift)))
+    for j in range(m):
+        np.moveaxis(block, j, 0)[(slice(None), *(0,) * (m - 1))] += to_legendre @ lift[:, j].T
+    corners = np.stack([box.bounds for box in model.boxes])
+    whole = np.stack([corners[:, :, 0].min(axis=0), corners[:, :, 1].max(axis=0)], axis=1)
+    axes = [{"family": "legendre", "count": 3}] * m
+    return {"pieces": pieces, "lift": {"box": whole.tolist(), "axes": axes, "coefficients": packed(block)}}
 
 
-def _samples(solution: Solution) -> dict[str, object]:
-    """Values on an even grid; those outside of a region are left out by its outline."""
-    m = len(solution.axes)
-    count = max(3, int((SAMPLES / len(solution.unknowns)) ** (1 / m)))
-    _, values = solution.on_grid(count)
-    axes = [{"family": "samples", "count": count}] * m
-    block = _packed(np.nan_to_num(values).reshape(*(count,) * m, -1))
-    return {"pieces": [{"box": np.asarray(solution.reach).tolist(), "axes": axes, "coefficients": block}]}
-
-
-def _ranges(solution: Solution) -> list[list[float]]:
-    """The smallest and largest value of each unknown on a grid, a little wider where it is constant."""
-    count = max(3, int(20_000 ** (1 / len(solution.axes))))
-    _, values = solution.on_grid(min(count, 401))
-    flat = values.reshape(-1, len(solution.unknowns))
-    pairs = [(float(np.nanmin(column)), float(np.nanmax(column))) for column in flat.T]
+def _ranges(values: np.ndarray) -> list[list[float]]:
+    """The smallest and largest value of each column, a little wider where it is constant."""
+    pairs = [(float(np.nanmin(column)), float(np.nanmax(column))) for column in values.T]
     return [[low, high] if high > low else [low - 0.5, high + 0.5] for low, high in pairs]
 
 

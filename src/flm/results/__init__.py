@@ -3,7 +3,7 @@
 A solver records its steps (`progress`: one event and one history for all kinds of work), and ends with a reason. `status`
 turns the reason, the error estimate and the tolerance into a word for programs and a sentence for people; only there is it
 decided what is called converged. `result` is what every answer has; `solution` is a function of named axes with its
-model, its series and its domain, and `learned` what readings decided.
+model, its series and its domain, `learned` what readings decided, and `family` takes members out of a family of answers.
 
 Names are imported on first use: `flm.results.progress` needs nothing but Python.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from flm.results.progress import silent as silent
     from flm.results.progress import within as within
     from flm.results.result import AbstractResult as AbstractResult
-    from flm.results.solution import Errors as Errors
+    from flm.results.result import Errors as Errors
     from flm.results.solution import Solution as Solution
     from flm.results.status import Ending as Ending
     from flm.results.status import Status as Status
@@ -32,7 +32,7 @@ else:
         __name__,
         learned=("LearnedFunction", "Parameter"),
         progress=("Listener", "Progress", "Record", "listener", "silent", "within"),
-        result=("AbstractResult",),
-        solution=("Errors", "Solution"),
+        result=("AbstractResult", "Errors"),
+        solution=("Solution",),
         status=("Ending", "Status", "Word"),
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from flm.domains import AbstractDomain, Box
-from flm.domains.product import Product
+from flm.domains import AbstractDomain, Box, Product
 from flm.models.family import FamilyFLM
 from flm.results.solution import Solution
 from flm.wording import InputError

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
@@ -16,10 +17,22 @@ SHOWN = 101  # points along each axis at which a function is summarized
 
 @dataclass(frozen=True)
 class Parameter:
-    """A learned parameter: its value and standard error."""
+    """A learned parameter: its value, its standard error, and the correlations of its error with those of others."""
 
     value: float
     standard_error: float
+    correlations: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def several(cls, values: Mapping[str, float], covariance: np.ndarray) -> dict[str, Parameter]:
+        """Parameters by name from their values and the covariance of their errors, (Q, Q)."""
+        errors = np.sqrt(np.diagonal(covariance))
+        sure = np.isfinite(errors).all() and bool(np.all(errors > 0))
+        shares = covariance / np.outer(errors, errors) if sure else np.zeros((0, 0))
+        beside = lambda i: {
+            name: float(v) for name, v in zip(values, shares[i], strict=True) if name != list(values)[i]
+        }
+        return {n: cls(v, float(errors[i]), beside(i) if sure else {}) for i, (n, v) in enumerate(values.items())}
 
     def __float__(self) -> float:
         return self.value
@@ -29,7 +42,7 @@ class Parameter:
 
     def record(self) -> dict[str, object]:
         """What a file of results says of it."""
-        return {"value": self.value, "standard_error": self.standard_error}
+        return {"value": self.value, "standard_error": self.standard_error, "correlations": dict(self.correlations)}
 
 
 def field_table(points: np.ndarray, bounds: np.ndarray, shape: tuple[int, ...], alpha: tuple[int, ...]) -> np.ndarray:

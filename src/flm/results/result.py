@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import html
-import importlib
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from types import ModuleType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from flm.files import save
 from flm.results.learned import LearnedFunction, Parameter
 from flm.results.status import Ending, Status, Word, conclude
-from flm.wording import ExtraMissingError
+from flm.wording import InputError, InputTypeError
 
-IN_NOTEBOOK = 300_000  # bytes of a live figure that a notebook shows by itself
+if TYPE_CHECKING:
+    from flm.results.solution import Solution
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,15 +91,33 @@ class AbstractResult(ABC):
         return live(self, units or {})
 
     def _repr_html_(self) -> str:
-        text, figure = f"<pre>{html.escape(repr(self))}</pre>", self.live()
-        return text + figure._repr_html_() if len(figure.data) <= IN_NOTEBOOK else text
+        """The status, the live figure or a picture where that would be large, and the series."""
+        from flm.report.notebook import in_notebook
+
+        return in_notebook(self)
 
 
-def optional_module(module: str) -> ModuleType:
-    """A package of the extra `frames`, or the sentence that says how to get it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise ExtraMissingError(
-            f'{module} is not installed. Run: pip install "fourier-learning-machines[frames]"'
-        ) from None
+@dataclass(frozen=True)
+class Errors:
+    """Differences from a reference over the domain."""
+
+    mse: float
+    mae: float
+    max_error: float
+    relative_l2: float
+
+
+def compare(solution: Solution, reference: Callable[[np.ndarray], npt.ArrayLike] | None) -> Errors:
+    """The differences of a solution from a function of points (P, m) at the solution's test points."""
+    if reference is None:
+        raise InputError("`reference` must be given: the problem came without an exact solution.")
+    points = solution.test_points()
+    if not callable(reference):
+        raise InputTypeError(f"`reference` must be a function of points (P, {len(solution.axes)}); got {reference!r}.")
+    truth = np.asarray(reference(points))
+    found = np.asarray(solution(points))
+    if truth.shape != found.shape:
+        raise InputError(f"`reference` must return shape {found.shape} at the test points; got {truth.shape}.")
+    wrong = np.abs(found - truth)
+    relative = np.sqrt(np.sum(wrong**2, axis=0) / np.maximum(np.sum(truth**2, axis=0), np.finfo(float).tiny))
+    return Errors(float(np.mean(wrong**2)), float(np.mean(wrong)), float(np.max(wrong)), float(np.max(relative)))

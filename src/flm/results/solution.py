@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -18,22 +18,12 @@ from flm.domains import AbstractDomain, Box
 from flm.domains.base import EDGE
 from flm.models import AbstractModel
 from flm.models.pieces import AbstractPieces
-from flm.results.result import AbstractResult, optional_module
-from flm.series import PhaseSeries
+from flm.results.result import AbstractResult, Errors, compare
+from flm.series import AbstractSeries, PhaseSeries
 from flm.series.arrays import axis_indices
-from flm.wording import InputError, InputTypeError, NoSeriesError, OutsideWarning, UnknownNameError, short
+from flm.wording import ExtraMissingError, InputError, NoSeriesError, OutsideWarning, UnknownNameError, short
 
 MAX_GRID = 50_000_000  # points of a grid for other tools
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Differences from a reference over the domain."""
-
-    mse: float
-    mae: float
-    max_error: float
-    relative_l2: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -194,7 +184,7 @@ class Solution(AbstractResult):
         return replace(self, unknowns=(unknown,), component=k, exact=one)
 
     @property
-    def series(self) -> PhaseSeries:
+    def series(self) -> AbstractSeries:
         """The solution as a series in physical units; a solution in many pieces has one for each, see `pieces`."""
         found = self._all_series()
         if len(found) > 1:
@@ -202,7 +192,7 @@ class Solution(AbstractResult):
         return self._part_of(found[0]())
 
     @property
-    def pieces(self) -> tuple[tuple[AbstractDomain, PhaseSeries], ...]:
+    def pieces(self) -> tuple[tuple[AbstractDomain, AbstractSeries], ...]:
         """(box, series) for each piece; the whole domain and its series when there is one."""
         boxes = self.model.boxes if isinstance(self.model, AbstractPieces) else (self._region,)
         return tuple((box, self._part_of(make())) for box, make in zip(boxes, self._all_series(), strict=True))
@@ -224,21 +214,21 @@ class Solution(AbstractResult):
             worst = max(worst, float(np.abs(np.asarray(series(points)) - values).max(initial=0.0)))
         return worst / largest if largest else 0.0
 
-    def _all_series(self) -> list[Callable[[], PhaseSeries]]:
+    def _all_series(self) -> list[Callable[[], AbstractSeries]]:
         """How to make the series of each piece, all unknowns together, within a gap in the mean: the largest is larger."""
         model = self.model
         if isinstance(model, AbstractPieces):
             gap = max(self.tolerance / 100, 1e-13) if self.tolerance > 0 else 1e-13
             region = None if isinstance(self._region, Box) else self._region
-            return [partial(model.piece_series, piece, gap, region) for piece in range(model.num_pieces)]
+            return [partial(model.piece_series, k, gap, region, self.component) for k in range(model.num_pieces)]
         series = getattr(model, "series", None)
         if series is None:
             raise NoSeriesError(f"a {type(model).__name__} is not a plain Fourier series; distill it with flm.distill.")
         return [lambda: series]
 
-    def _part_of(self, series: PhaseSeries) -> PhaseSeries:
+    def _part_of(self, series: AbstractSeries) -> AbstractSeries:
         """The unknown and the derivative that this solution is of."""
-        if self.component is not None and self.model.num_outputs > 1:
+        if self.component is not None and isinstance(series, PhaseSeries) and series.amplitudes.ndim > 2:
             k = self.component
             series = PhaseSeries(series.frequencies, series.amplitudes[..., k], series.phases[..., k], series.axes)
         if self.alpha:
@@ -254,9 +244,8 @@ class Solution(AbstractResult):
         """
         if self.error_points is not None:
             return self.error_points
-        m = len(self.axes)
-        drawn = lambda: self._region.interior(20_000, seed=99, warp=False)
-        points = drawn() if m > 3 else self._region.grid(2001 if m == 1 else 101 if m == 2 else 31)
+        grid = {1: 2001, 2: 101, 3: 31}.get(len(self.axes))
+        points = self._region.grid(grid) if grid else self._region.interior(20_000, seed=99, warp=False)
         return points[np.broadcast_to(self._reached(points, EDGE), len(points))]
 
     def errors(self, reference: Callable[[np.ndarray], npt.ArrayLike] | None = None) -> Errors:
@@ -265,28 +254,19 @@ class Solution(AbstractResult):
         Args:
             reference: a function of points (P, m), or another solution; the problem's exact solution by default.
         """
-        reference = self.exact if reference is None else reference
-        if reference is None:
-            raise InputError("`reference` must be given: the problem came without an exact solution.")
-        points = self.test_points()
-        if not callable(reference):
-            raise InputTypeError(f"`reference` must be a function of points (P, {len(self.axes)}); got {reference!r}.")
-        truth = np.asarray(reference(points))
-        found = np.asarray(self(points))
-        if truth.shape != found.shape:
-            raise InputError(f"`reference` must return shape {found.shape} at the test points; got {truth.shape}.")
-        wrong = np.abs(found - truth)
-        relative = np.sqrt(np.sum(wrong**2, axis=0) / np.maximum(np.sum(truth**2, axis=0), np.finfo(float).tiny))
-        return Errors(float(np.mean(wrong**2)), float(np.mean(wrong)), float(np.max(wrong)), float(np.max(relative)))
+        return compare(self, self.exact if reference is None else reference)
 
     # --- to other tools --------------------------------------------------------------------------------------------
 
     def on_grid(self, shape: int | tuple[int, ...] | None = None) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
         """Coordinates per axis and values on an even grid over `reach`: (lines, values (n1, ..., nm[, K])).
 
-        Points of the bounds that are outside of the domain are NaN.
+        Points of the bounds that are outside of the domain are NaN. By default an answer of more than four variables is taken
+        on a plane, with t where it has one, at the middle of the other axes; one point along an axis is its middle.
         """
         m = len(self.axes)
+        if shape is None and m > 4:
+            shape = tuple(21 if j < 2 or axis == "t" else 1 for j, axis in enumerate(self.axes))
         shape = (101 if m <= 2 else 21) if shape is None else shape
         shape = tuple(shape) if isinstance(shape, tuple | list) else (shape,) * m
         if len(shape) != m or not all(isinstance(n, int | np.integer) and n >= 1 for n in shape):
@@ -295,37 +275,56 @@ class Solution(AbstractResult):
             )
         if np.prod(shape, dtype=float) > MAX_GRID:
             raise InputError(f"`shape` must be at most {MAX_GRID:,} points in all; got {shape}.")
-        lines = tuple(np.linspace(low, high, n) for (low, high), n in zip(self.reach, shape, strict=True))
+        line = lambda low, high, n: np.linspace(low, high, n) if n > 1 else np.array([(low + high) / 2])
+        lines = tuple(line(low, high, n) for (low, high), n in zip(self.reach, shape, strict=True))
         points = np.stack([g.ravel() for g in np.meshgrid(*lines, indexing="ij")], axis=1)
         with warnings.catch_warnings(action="ignore", category=OutsideWarning):  # NaN is what is wanted there
             values = np.array(self(points))
         return lines, values.reshape(*shape, *values.shape[1:])
-
-    def to_xarray(self, shape: int | tuple[int, ...] | None = None) -> Any:
-        """An `xarray.Dataset` of the unknowns on an even grid (extra `frames`)."""
-        xarray = optional_module("xarray")
-        lines, values = self.on_grid(shape)
-        named = {name: (self.axes, column) for name, column in self._by_unknown(values).items()}
-        return xarray.Dataset(named, coords=dict(zip(self.axes, lines, strict=True)))
 
     def to_pandas(self, shape: int | tuple[int, ...] | None = None) -> Any:
         """A `pandas.DataFrame` with one row per grid point."""
         import pandas
 
         lines, values = self.on_grid(shape)
-        columns = dict(zip(self.axes, np.meshgrid(*lines, indexing="ij"), strict=True)) | self._by_unknown(values)
-        return pandas.DataFrame({name: column.ravel() for name, column in columns.items()})
+        unknowns = values[None] if len(self.unknowns) == 1 else np.moveaxis(values, -1, 0)
+        columns = zip((*self.axes, *self.unknowns), (*np.meshgrid(*lines, indexing="ij"), *unknowns), strict=True)
+        return pandas.DataFrame({name: column.ravel() for name, column in columns})
 
-    def _by_unknown(self, values: np.ndarray) -> dict[str, np.ndarray]:
-        """Values on a grid, those of each unknown by its name."""
-        columns = values[None] if len(self.unknowns) == 1 else np.moveaxis(values, -1, 0)
-        return dict(zip(self.unknowns, columns, strict=True))
+    def to_xarray(self, shape: int | tuple[int, ...] | None = None) -> Any:
+        """An `xarray.Dataset` of the unknowns on an even grid (extra `frames`)."""
+        try:
+            return self.to_pandas(shape).set_index(list(self.axes)).to_xarray()
+        except ImportError:
+            raise ExtraMissingError('Install xarray first: pip install "fourier-learning-machines[frames]"') from None
 
-    def plot(self, **options: Any) -> Any:
-        """A figure of the solution (and its error where the exact one is known); returns a matplotlib figure."""
+    def plot(
+        self,
+        *,
+        axes: str | Sequence[str] | None = None,
+        at: dict[str, float] | None = None,
+        shape: int = 101,
+        error: bool | None = None,
+        spectrum: bool = False,
+        ax: Any = None,
+    ) -> Any:
+        """A matplotlib figure: a row for each unknown, its error beside it where the exact solution is known.
+
+        Args:
+            axes, shape: the one or two axes to draw, the first two by default, and grid points along each.
+            at: where to cut the other axes; the middle by default.
+            error, spectrum: whether to add |found - exact| (where it is known by default) and the amplitudes of the series.
+            ax: matplotlib axes to draw the first unknown into, and nothing else.
+        """
         from flm.report.figures.fields import plot_solution
 
-        return plot_solution(self, **options)
+        return plot_solution(self, axes=axes, at=at, shape=shape, error=error, spectrum=spectrum, ax=ax)
+
+    def animate(self, axis: str = "t", *, at: dict[str, float] | None = None, frames: int = 60) -> Any:
+        """A matplotlib animation along one axis, six seconds long; `at` is where axes beyond two others are cut."""
+        from flm.report.figures.fields import animate_solution
+
+        return animate_solution(self, axis, at=at, frames=frames)
 
     def __repr__(self) -> str:
         lines = [

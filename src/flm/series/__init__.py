@@ -1,10 +1,10 @@
 """The mathematics of nonharmonic Fourier series; it knows nothing of training.
 
-A sub-network has one frequency vector and a cosine for every row of the sign matrix (`signs`). A sum of sub-networks has
+A sub-network has one frequency vector and a cosine for every row of the sign matrix (`lattices`). A sum of sub-networks has
 three forms that are one function: cosines with phases and products of sines and cosines (`forms`), and complex
-exponentials (`exponential`); a signed Walsh-Hadamard transform leads from one to the other. What every
-form can do, because all are sums of plane waves, is in `calculus`: values, sums and products, derivatives, integrals over
-boxes, the largest terms.
+exponentials (`exponential`); a signed Walsh-Hadamard transform leads from one to the other. A sum of products (`products`)
+is for any number of inputs. What every form can do, because all are sums of plane waves, is in `calculus`: values, sums and
+products, derivatives, integrals over boxes, the largest terms.
 
 Below lie what solvers and models use directly: the lattice of whole frequencies (`lattices`), sine and cosine from one
 range reduction (`sine_cosine`), derivatives as quarter-turns of one table (`waves` for JAX, `tables` for NumPy), and
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from flm.series.forms import PhaseSeries as PhaseSeries
     from flm.series.forms import SeparableSeries as SeparableSeries
     from flm.series.lattices import lattice as lattice
-    from flm.series.signs import sign_matrix as sign_matrix
+    from flm.series.lattices import sign_matrix as sign_matrix
+    from flm.series.products import ProductSeries as ProductSeries
+    from flm.series.products import to_products as to_products
     from flm.series.sine_cosine import sincos as sincos
 else:
     __getattr__ = on_first_use(
@@ -32,7 +34,7 @@ else:
         calculus=("AbstractSeries", "Term"),
         exponential=("ExponentialSeries",),
         forms=("PhaseSeries", "SeparableSeries"),
-        lattices=("lattice",),
-        signs=("sign_matrix",),
+        lattices=("lattice", "sign_matrix"),
+        products=("ProductSeries", "to_products"),
         sine_cosine=("sincos",),
     )

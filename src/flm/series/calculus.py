@@ -107,13 +107,13 @@ class AbstractSeries(eqx.Module):
     def phase(self) -> PhaseSeries:
         """The phase form of the same function."""
 
-    @abc.abstractmethod
     def d(self, axes: Along) -> Self:
         """The partial derivative along the given axes: `.d("xx")`, `.d((0, 0))`."""
+        return self._like(self.phase().d(axes))
 
-    @abc.abstractmethod
     def shift(self, offset: npt.ArrayLike) -> Self:
         """The function x -> f(x - offset)."""
+        return self._like(self.phase().shift(offset))
 
     def separable(self) -> SeparableSeries:
         """The same (real) function in products of sines and cosines."""

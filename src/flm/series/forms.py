@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 
 from flm.series.arrays import Along, Numbers, Scalar, as_floats, axis_indices, host, per_row
 from flm.series.calculus import AbstractSeries, Waves
-from flm.series.signs import sign_matrix
+from flm.series.lattices import sign_matrix
 from flm.wording import InputError
 
 MAX_INPUTS = 12  # a sub-network of m inputs has 2^(m-1) cosines
@@ -204,20 +204,12 @@ class SeparableSeries(AbstractSeries):
         """This series."""
         return self
 
-    def d(self, axes: Along) -> SeparableSeries:
-        """The partial derivative along the given axes: `.d("xx")`, `.d((0, 0))`."""
-        return self.phase().d(axes).separable()
-
     def _scaled(self, factor: Scalar) -> SeparableSeries:
         _, (a, factor) = host(self.coefficients, as_floats("factor", factor, (0,)))
         return self._with(coefficients=a * factor.astype(a.dtype))
 
     def _like(self, other: AbstractSeries) -> SeparableSeries:
         return other.separable()
-
-    def shift(self, offset: npt.ArrayLike) -> SeparableSeries:
-        """The function x -> f(x - offset)."""
-        return self.phase().shift(offset).separable()
 
 
 # The exact map between the linear and the separable coefficients of a sub-network. Expanding

@@ -11,6 +11,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import roots_jacobi
 
+from flm.series.tables import WaveTable
+
 
 @lru_cache(maxsize=256)
 def gauss(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -74,10 +76,8 @@ def restriction(n: int, low: float, high: float) -> np.ndarray:
 
 def wave_table(z: np.ndarray, count: int, period: float) -> np.ndarray:
     """1, cos wz, sin wz, cos 2wz, ... at points z, (P, count), w = pi / period."""
-    columns = [np.ones_like(z)]
-    for k in range(1, (count + 1) // 2):
-        columns += [np.cos(k * np.pi / period * z), np.sin(k * np.pi / period * z)]
-    return np.stack(columns, axis=1)
+    waves = WaveTable.at(z, np.arange(1, (count + 1) // 2) * np.pi / period).pairs()
+    return np.column_stack([np.ones_like(z), waves.reshape(len(z), -1)])
 
 
 @lru_cache(maxsize=64)

@@ -71,13 +71,11 @@ def _native(x: Array) -> tuple[Array, Array]:
     return jnp.sin(x), jnp.cos(x)
 
 
-def _on_cpu(x: Array) -> tuple[Array, Array]:
-    return jax.lax.cond(jnp.max(jnp.abs(x), initial=0) <= RANGE[x.dtype.itemsize], _polynomial, _native, x)
-
-
 @jax.jit  # outside of a larger program too, compile once per shape and not per call
 def _dispatch(x: Array) -> tuple[Array, Array]:
-    return jax.lax.platform_dependent(x, cpu=_on_cpu, default=_native)
+    within = lambda x: jnp.max(jnp.abs(x), initial=0) <= RANGE[x.dtype.itemsize]
+    on_cpu = lambda x: jax.lax.cond(within(x), _polynomial, _native, x)
+    return jax.lax.platform_dependent(x, cpu=on_cpu, default=_native)
 
 
 @jax.custom_batching.custom_vmap

@@ -1,4 +1,4 @@
-"""Many runs: a specification, a store that survives anything, execution on all cores, and honest selection.
+"""Many runs: a specification, a store that no kill damages, execution on all cores, and statistical selection.
 
     spec = flm.study.read_spec("heat.toml")                         # problems × models × sizes × optimizers × seeds
     with flm.study.Store("heat.sqlite", write=True) as store:

@@ -1,8 +1,8 @@
 """Running a study: runs through any `concurrent.futures.Executor`, results into the store as they come.
 
-The driver alone writes. A worker that dies takes its run with it, and a pool of processes takes all that is in flight:
-those runs are sent again, after a second time with nothing else in flight, and a run that ends its worker then too is
-recorded as failed.
+Only the driver writes. When a worker dies its run is lost, and with a pool of processes all runs in flight are lost. They are
+sent again. A run that was lost twice is sent alone, so that nothing else can be to blame; if it ends its worker again
+and again, it is recorded as failed.
 """
 
 from __future__ import annotations
@@ -19,33 +19,26 @@ from flm.study.runs import run_one
 from flm.study.store import DONE, FAILED, Definition, Record, Store, run_key
 from flm.study.workers import Workers
 
-MAX_DEATHS = 3  # the first two may be another run's fault
+MAX_DEATHS = 3  # the first two may be the fault of another run
 Result = tuple[Definition, str, Record]  # a run, its status, and what it measured
 
 
 @dataclass
 class Counts:
-    """How many runs there are, and in which state.
-
-    Attributes:
-        total: all of them.
-        done, failed: those that are stored, earlier ones too.
-        running: those that were sent.
-        fresh: those that are new, within `seconds`.
-        best: (lowest MSE, size and seed) by problem and model.
-    """
+    """How many runs there are, and in which state."""
 
     total: int
-    done: int = 0
-    failed: int = 0
-    running: int = 0
-    fresh: int = 0
+    done: int = 0  # stored, now or earlier
+    failed: int = 0  # stored, now or earlier
+    running: int = 0  # sent to workers
+    fresh: int = 0  # ended within the last `seconds`
     seconds: float = 0.0
+    # The lowest MSE, and the size and seed that gave it, by problem and model.
     best: dict[tuple[str, str], tuple[float, str]] = field(default_factory=dict)
 
     @property
     def seconds_left(self) -> float:
-        """Time to the end at the rate of the new runs; NaN before the first is back."""
+        """Time to the end at the rate of the new runs; NaN before the first of them has ended."""
         return (self.total - self.done - self.failed) * self.seconds / self.fresh if self.fresh else math.nan
 
     @property
@@ -112,7 +105,7 @@ def _drain(
     deaths: Counter[str],
     keep: Callable[[list[Result], int], None],
 ) -> None:
-    """Run until nothing is pending or the executor broke: what was in flight is then pending again.
+    """Run until nothing is pending or the executor is broken; the runs that were in flight are then pending again.
 
     `deaths` counts how often a run's worker ended, by the run's key.
     """

@@ -1,4 +1,4 @@
-"""From stored runs to answers: score tables, selections, final runs, where a study is, and what it will take."""
+"""From stored runs to answers: score tables, selections, final runs, how far a study is, and how long it will take."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Chosen:
 
     @property
     def configuration(self) -> Configuration:
-        """The chosen one."""
+        """The chosen configuration."""
         return self.group.configurations[self.selection.winner]
 
 
@@ -74,7 +74,7 @@ def _parameters(spec: Spec, rows: Mapping[str, Row], configuration: Configuratio
 
 
 def choose(spec: Spec, rows: Mapping[str, Row], group: Group) -> Chosen:
-    """The selection of one group by what is stored, with its final runs where they are there."""
+    """The selection of one group by what is stored, with those of its final runs that are stored."""
     scores = score_tables(spec, rows, group)
     selection = select(
         scores,
@@ -89,12 +89,7 @@ def choose(spec: Spec, rows: Mapping[str, Row], group: Group) -> Chosen:
 
 
 def run_study(
-    spec: Spec,
-    store: Store,
-    *,
-    workers: Workers,
-    retry_failed: bool = False,
-    progress: bool | Listener = False,
+    spec: Spec, store: Store, *, workers: Workers, retry_failed: bool = False, progress: bool | Listener = False
 ) -> list[Counts]:
     """The selection's runs, then the final runs of every group's chosen configuration; both resume where they stopped.
 
@@ -120,7 +115,7 @@ def final_definitions(spec: Spec, rows: Mapping[str, Row]) -> list[Record]:
 
 
 def status(spec: Spec, store: Store) -> Counts:
-    """Where a study is, by its store alone: any process may ask. The rate is that of the last two minutes."""
+    """How far a study is, by its store alone, so that any process may ask. The rate is that of the last two minutes."""
     rows = read_rows(store)
     keys = {run_key(d) for d in spec.definitions()}
     if spec.final is not None and keys <= rows.keys():
@@ -136,7 +131,7 @@ def status(spec: Spec, store: Store) -> Counts:
 
 @dataclass(frozen=True)
 class Cost:
-    """What is left of a study, and the seconds it takes one worker: at most, because runs may end at their loss tolerance."""
+    """What is left of a study, and at most how many seconds it takes one worker: runs may end early, at their loss tolerance."""
 
     runs: int
     final_runs: int

@@ -12,8 +12,8 @@ the one listed first. The tests of one metric are
     otherwise, two configurations:                     Wilcoxon's signed-rank test
 
 Scores are a table (configurations, seeds), lower is better. +inf is a run that failed: worse than any number, equal to
-other failures. NaN is a run that is not there. Where the first test finds no difference (p > α), none is looked for
-between pairs. A constant column has no distribution to test and counts as not normal; so do fewer than three scores.
+other failures. NaN is a run that is not there. Where the first test finds no difference (p > α), pairs are not tested.
+A configuration with equal scores has no distribution to test and counts as not normal; so does one with fewer than three.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def _processes(count: int) -> Iterator[futures.Executor]:
 
 
 def _end_with_the_driver() -> None:
-    """Leave when the driver is gone, however it went: the queue of a pool does not tell its processes so."""
+    """End this process when the driver is gone, however it ended: a pool's queue does not tell its processes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
     parent = multiprocessing.parent_process()
 
@@ -88,7 +88,7 @@ class DaskExecutor(futures.Executor):
 
     distributed's own (`Client.get_executor`) leaves a future pending for ever when the worker that holds a finished result
     dies before the result is fetched and the task is then given up: the error is raised in a coroutine that nobody awaits.
-    Here the error is the future's.
+    Here the future has the error.
     """
 
     def __init__(self, client: Any):
@@ -114,7 +114,7 @@ class DaskExecutor(futures.Executor):
         self._tasks.pop(future, None)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Give up what is not done."""
+        """Cancel the tasks that are not done."""
         if left := list(self._tasks.values()):
             self._client.cancel(left)
 

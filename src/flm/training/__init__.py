@@ -3,6 +3,6 @@
 Data walks so: `run` takes the problem's residuals, draws random points of each kind once, and builds the loss from them, a
 weighted sum of mean squares (`loss`), whose derivatives in the inputs are the model's own jets. `execution`
 runs the epochs in compiled calls (`flm.numerics.descent`), keeps the parameters of the lowest loss, and writes
-checkpoints (`checkpoint`) from which a run goes on bit for bit. The answer is a `Solution` without an error estimate: a
-training loss bounds no error.
+checkpoints from which a run goes on bit for bit. The answer is a `Solution` without an error estimate: a training loss
+bounds no error.
 """

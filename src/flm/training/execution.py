@@ -1,21 +1,35 @@
-"""One training run: compiled calls, a history, a checkpoint, and a sentence about its end."""
+"""One training run: compiled calls, a history, a checkpoint, and a sentence about its end.
+
+A checkpoint is everything that the next epoch depends on, in one file that is complete at any moment. It belongs to one
+run: the same program (equation, model, optimizer), the same start and the same points. A fingerprint of these is stored
+with it, and the checkpoint of another run is refused.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, TypeGuard
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 from jaxtyping import PyTree
 
+from flm.files import load, save
 from flm.numerics.descent import Objective, Stage, State, calls, enter_stage, initial_state, program_of, running
 from flm.results import Ending, Listener, Progress, Word
-from flm.training import checkpoint as checkpoints
+from flm.wording import InputError
 
 SECONDS_PER_CHECKPOINT = 10.0
+Leaf = np.ndarray | jax.Array
 
 
 class Trained(NamedTuple):
@@ -33,7 +47,7 @@ def execute(
     stages: Sequence[Stage],
     tolerance: float,
     *,
-    constants: Sequence[np.ndarray | jax.Array],
+    constants: Sequence[Leaf],
     path: str | os.PathLike[str] | None,
     listen: Listener,
 ) -> Trained:
@@ -48,9 +62,9 @@ def execute(
     saved, name = None, ""
     if path is not None:
         held, earlier = [*constants, *jax.tree.leaves(free)], [stage.epochs for stage in stages[:-1]]
-        name = checkpoints.fingerprint((program.jaxpr for program in programs), held, earlier)
-        saved = checkpoints.read(path, name, fresh)
-    here = saved or checkpoints.Checkpoint(name, 0, fresh[0], np.zeros((0, 1 + len(objective.weights)), dtype), 0.0)
+        name = fingerprint((program.jaxpr for program in programs), held, earlier)
+        saved = read_checkpoint(path, name, fresh)
+    here = saved or Checkpoint(name, 0, fresh[0], np.zeros((0, 1 + len(objective.weights)), dtype), 0.0)
     stage, state, history = here.stage, here.state, [here.history]
     began = written = time.monotonic()
     spent = lambda: here.seconds + time.monotonic() - began
@@ -58,7 +72,7 @@ def execute(
 
     def write() -> None:
         if path is not None:
-            checkpoints.write(path, checkpoints.Checkpoint(name, stage, state, np.concatenate(history), spent()))
+            write_checkpoint(path, Checkpoint(name, stage, state, np.concatenate(history), spent()))
 
     try:
         for stage in range(here.stage, len(stages)):
@@ -66,7 +80,10 @@ def execute(
                 state = enter_stage(state, stages[stage])
             for call in calls(programs[stage], state, int(ends[stage]), least):
                 state, history = call.state, [*history, call.history]
-                listen(_progress(state, int(ends[-1]), spent(), call.seconds_per_epoch))
+                epoch, total = int(state.epoch), int(ends[-1])
+                left = call.seconds_per_epoch * max(total - epoch, 0)
+                extras = {"epoch": epoch, "epochs": total, "best_loss": float(state.best_loss)}
+                listen(Progress("training", 0, float(state.loss), np.nan, spent(), epoch / total, left, extras))
                 if time.monotonic() - written > SECONDS_PER_CHECKPOINT:
                     write()
                     written = time.monotonic()
@@ -74,18 +91,6 @@ def execute(
         interrupted = True
     write()
     return Trained(_ending(state, least, interrupted), state, np.concatenate(history), spent())
-
-
-def _progress(state: State, total: int, seconds: float, per_epoch: float) -> Progress:
-    epoch = int(state.epoch)
-    return Progress(
-        "training",
-        estimate=float(state.loss),
-        seconds=seconds,
-        share=epoch / total,
-        seconds_left=per_epoch * max(total - epoch, 0),
-        extras={"epoch": epoch, "epochs": total, "best_loss": float(state.best_loss)},
-    )
 
 
 def _ending(state: State, tolerance: np.ndarray, interrupted: bool) -> Ending:
@@ -100,3 +105,74 @@ def _ending(state: State, tolerance: np.ndarray, interrupted: bool) -> Ending:
         kept = f"the parameters are those of {kept}" if epoch else "the parameters are those of the start"
         return Ending(Word.INTERRUPTED, f"interrupted after {epoch:,} epochs", kept)
     return Ending(Word.EPOCHS, f"all {epoch:,} epochs were run", f"the parameters are those of {kept}")
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """The fingerprint of the run, its stage, its state, the losses (E, T) of all epochs so far and the time spent."""
+
+    run: str
+    stage: int
+    state: State  # in a file its leaves
+    history: np.ndarray
+    seconds: float
+
+
+def fingerprint(programs: Iterable[ClosedJaxpr], constants: Iterable[Leaf], numbers: Iterable[int]) -> str:
+    """A digest of traced programs (jaxprs with their constants), arrays and numbers."""
+    digest = hashlib.sha256()
+
+    def add(arrays: Iterable[Leaf]) -> None:
+        for array in map(_plain, arrays):
+            digest.update(f"{array.dtype}{array.shape}".encode())
+            digest.update(array.tobytes())
+
+    for program in programs:
+        digest.update(re.sub(r"0x[0-9a-f]+", "", str(program)).encode())  # addresses differ between processes
+        add(program.consts)
+    add(constants)
+    digest.update(json.dumps([jax.__version__, *numbers]).encode())
+    return digest.hexdigest()
+
+
+def write_checkpoint(path: str | os.PathLike[str], content: Checkpoint) -> None:
+    """Replace the file at `path` in one step."""
+    save(replace(content, state=tuple(map(_plain, jax.tree.leaves(content.state)))), path)
+
+
+def read_checkpoint(path: str | os.PathLike[str], run: str, states: Sequence[State]) -> Checkpoint | None:
+    """The checkpoint at `path`, or None when there is none yet; `states` are of the right structure for each stage.
+
+    A file that is damaged or belongs to a run of another fingerprint is refused.
+    """
+    if not Path(path).exists():
+        return None
+    try:
+        found = load(path)
+    except (InputError, OSError):
+        found = None
+    if not isinstance(found, Checkpoint):
+        raise InputError(f"`checkpoint` must be an undamaged checkpoint of flm.train or a new path; got {str(path)!r}.")
+    if found.run != run or not 0 <= found.stage < len(states):
+        raise InputError(
+            f"`checkpoint` must belong to this run; got {str(path)!r}, which was written for another problem, model, "
+            "optimizer, seed or set of points. Choose a new path, or call train as it was called then."
+        )
+    old, structure = jax.tree.flatten(states[found.stage])
+    restored = [_like(new, leaf) for new, leaf in zip(jax.tree.leaves(found.state), old, strict=True)]
+    return replace(found, state=jax.tree.unflatten(structure, restored))
+
+
+def _is_key(leaf: Leaf) -> TypeGuard[jax.Array]:
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _plain(leaf: Leaf) -> np.ndarray:
+    array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _like(array: np.ndarray, leaf: Leaf) -> jax.Array:
+    if _is_key(leaf):
+        return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(leaf))
+    return jax.device_put(array)

@@ -26,7 +26,7 @@ from flm.pde.conditions import Data
 from flm.pde.problem import PDE, Block
 from flm.wording import InputError, did_you_mean
 
-# Which loss term a block of equations belongs to: faces other than the initial one pool into one mean.
+# Which loss term a block of equations belongs to: all faces but the initial one share one mean.
 TERMS = {kind: kind for kind in ("equation", "initial", "boundary", "data")} | {"periodic": "boundary"}
 COUNTED = ("equation", "initial", "boundary")  # data come with their own points
 MOST = 10_000_000  # points of one set
@@ -87,7 +87,7 @@ def draw(problem: PDE, counts: Mapping[str, int], seed: int) -> tuple[PointSet, 
 
 
 def _places(blocks: list[Block]) -> list[tuple[Block, ...]]:
-    """Blocks that hold at the same place, together: two places are the same when they are sampled alike."""
+    """The blocks of each place together: two places are the same when their samples are equal."""
     by_place: dict[tuple[bool, bytes], list[Block]] = {}
     for block in blocks:
         probe, _ = block.sample(8, seed=1, warp=False)
@@ -129,10 +129,6 @@ class TrainingLoss:
         self._partner = {i: np.asarray(s.partner, self.dtype) for i, s in enumerate(sets) if s.partner is not None}
         self._normals = [np.asarray(s.normals, self.dtype) for s in self.sets]
 
-    def total(self, model: AbstractModel, parameters: Float[Array, "Q"]) -> Array:
-        """The weighted sum of the terms."""
-        return jnp.sum(self.by_term(model, parameters) * self.weights)
-
     def by_term(self, model: AbstractModel, parameters: Float[Array, "Q"]) -> Float[Array, "T"]:
         """The unweighted mean square of every term."""
         jets = self._jets(model)
@@ -143,7 +139,7 @@ class TrainingLoss:
         return jnp.stack([sums[term] / self._count[term] for term in self.terms]).astype(self.dtype)
 
     def constants(self) -> list[np.ndarray]:
-        """Everything that the loss knows apart from its code: for telling one run from another."""
+        """All arrays that the loss depends on: they tell one run from another."""
         return [*self._points, *self._partner.values(), *self._normals, self.weights]
 
     def _jets(self, model: AbstractModel) -> Jets:

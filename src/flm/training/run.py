@@ -42,16 +42,16 @@ def train(
 ) -> Solution:
     """Fit a model to a problem by gradient descent on random points (paper, Section 5.1).
 
-    The loss is the sum of the mean squares of the residuals over equation, initial and boundary points. Faces other
-    than the initial one pool into one mean. The parameters kept are those of the lowest training loss.
+    The loss is the sum of the mean squares of the residuals over equation, initial and boundary points. All faces but the
+    initial one share one mean. The parameters that are returned are those of the lowest training loss.
 
     Args:
         problem: a `PDE`, or a problem with a method `strong()` that returns one, such as a `ConservationLaw`.
         model: a model; a function `key -> model`, called with a key made from `seed`; or a dict of these by unknown.
         optimizer: any optax optimizer, L-BFGS included, or stages `[(optimizer, epochs), ...]`, each of which starts
             from the best parameters of those before.
-        epochs: how many; not given with stages.
-        points: how many in each set, `{"equation": 1000, "initial": 200, "boundary": 200}`.
+        epochs: how many epochs; stages have their own numbers, and then this is left out.
+        points: how many points each set has, `{"equation": 1000, "initial": 200, "boundary": 200}`.
         loss_tol: stop as soon as the loss is at or below this.
         weights: factors of the loss terms by name (`equation`, `initial`, `boundary`, `data`); 1 where not given.
         seed: fixes the points and, for `key -> model`, the start.
@@ -94,7 +94,7 @@ def train(
     loss = TrainingLoss(problem, draw(problem, counts, int(seed)), _weights(weights, problem), dtype)
     unknowns = Unknowns(problem, dtype)
 
-    def terms(free):
+    def terms(free, epoch):
         return loss.by_term(eqx.combine(free["model"], fixed), unknowns.all(free["parameters"]))
 
     found = execute(

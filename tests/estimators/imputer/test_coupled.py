@@ -8,8 +8,9 @@ from scipy.stats import multivariate_normal
 
 from flm.estimators.imputer import expectation_maximization as learning
 from flm.estimators.imputer.cross_spectrum import CrossSpectrum, Pattern, Window, cut, filling_windows, patterns
-from flm.estimators.imputer.expectation_maximization import expectation_maximization, learn, lessons_of
-from flm.estimators.imputer.imputation import Calibration
+from flm.estimators.imputer.expectation_maximization import expectation_maximization, learn, merged, windows_of
+from flm.estimators.imputer.holes import Calibration, hide, kinds_of
+from flm.estimators.imputer.lags import LagRegression, straight
 
 
 def random_spectrum(rng, window=8, C=2):
@@ -53,7 +54,10 @@ def test_fill_is_the_conditional_gaussian(shared, share, irregular):
     expected = mean[m] + K[np.ix_(m, o)] @ G @ (window.values.ravel() - mean)[o]
     variance = (K + np.diag(noise))[m, m] - np.einsum("ij,jk,ik->i", K[np.ix_(m, o)], G, K[np.ix_(m, o)])
     pattern = Pattern(spectrum, window.times, shared=shared)
-    np.testing.assert_allclose(pattern.observed_inverse(o), G, rtol=1e-6, atol=1e-7)
+    precision = pattern.precision(window)
+    np.testing.assert_allclose(precision.weighted[o], G @ (window.values.ravel() - mean)[o], rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(precision.diagonal[o], G.diagonal(), rtol=1e-6, atol=1e-7)
+    assert (precision.weighted[m] == 0).all()
     found, std = pattern.fill(window)
     np.testing.assert_allclose(found.ravel()[m], expected, rtol=1e-7, atol=1e-9)
     np.testing.assert_array_equal(found[window.observed], window.values[window.observed])
@@ -96,52 +100,88 @@ def test_expectation_maximization_raises_the_likelihood(irregular, monkeypatch):
     np.testing.assert_allclose(spectrum.covariance, spectrum.covariance.T, atol=1e-10)
 
 
-def test_learning_finds_coupling_and_stops_on_hidden_values():
+def test_learning_finds_coupling():
     rng = np.random.default_rng(2)
     n = 2400
     common = np.convolve(rng.normal(size=n + 20), np.hanning(9), "valid")[:n]
     values = np.stack([common, -2 * common], axis=1) + 0.1 * rng.normal(size=(n, 2))
     values = (values - values.mean(axis=0)) / values.std(axis=0)
-    lessons = lessons_of(np.arange(float(n)), values, 24.0, rng.random(values.shape) < 0.1)
+    steps = np.arange(float(n))
+    holed = np.where(rng.random(values.shape) < 0.1, np.nan, values)
+    windows, guesses = (windows_of(steps, v, 24.0) for v in (holed, straight(steps, holed)))
     told = []
-    found = learn(lessons, 24.0, max_rounds=20, listen=told.append)
-    assert len(found.scores) > 500
-    assert len(found.fresh_scores) > 100
-    assert sum("hidden values" in event.stage for event in told) >= 2
+    found = learn(windows, guesses, 24.0, listen=told.append)
     shares = [event.share for event in told]
     assert shares == sorted(shares)
     assert shares[-1] <= 1
-    assert found.rounds <= 20
-    window = cut(np.arange(float(n)), values, 480.0, 24.0)
+    window = cut(steps, values, 480.0, 24.0)
     one_missing = replace(window, observed=np.array([[False] * 24, [True] * 24]))
-    filled, std = Pattern(found.spectrum, window.times, shared=False).fill(one_missing)
+    filled, std = Pattern(found, window.times, shared=False).fill(one_missing)
     assert np.abs(filled[0] - window.values[0]).mean() < 0.12  # a channel that is wholly missing, from the other
     assert std[0].mean() < 0.25
 
 
-def test_few_hidden_values_mean_eight_rounds_with_all():
-    rng = np.random.default_rng(3)
-    values = rng.normal(size=(60, 2))
-    lessons = lessons_of(np.arange(60.0), values, 20.0, np.zeros(values.shape, bool))
-    found = learn(lessons, 20.0)
-    assert (found.rounds, len(found.scores), len(found.fresh_scores)) == (8, 0, 0)
-
-
-def test_lessons_of_a_table():
+def test_windows_of_a_table():
     steps = np.arange(500.0)
-    hide = np.random.default_rng(0).random((500, 2)) < 0.1
-    lessons = lessons_of(steps, np.zeros((500, 2)), 20.0, hide)
-    assert len(lessons) == 49
-    assert len(list(patterns(CrossSpectrum.start(20, 2), [lesson.window for lesson in lessons]))) == 1
-    first = lessons[3]
-    np.testing.assert_array_equal(first.hidden, hide[30:50].T)
-    assert not (first.masked.observed & first.hidden).any()
-    rows = {role: set() for role in ("kept", "held out", "between")}
-    for i, lesson in enumerate(lessons):
-        rows[lesson.role] |= set(range(10 * i, 10 * i + 20))
-    assert not rows["kept"] & rows["held out"]
-    assert len(rows["held out"]) == 80
-    assert {lesson.role for lesson in lessons_of(steps[:60], np.zeros((60, 2)), 20.0, hide[:60])} == {"kept"}
+    windows = windows_of(steps, np.zeros((500, 2)), 20.0)
+    assert len(windows) == 49
+    assert len(list(patterns(CrossSpectrum.start(20, 2), windows))) == 1
+    kept = np.arange(500) // 100 != 2
+    some = windows_of(steps, np.zeros((500, 2)), 20.0, kept)
+    assert all(kept[window.rows].all() for window in some)
+    assert len(windows_of(steps, np.zeros((500, 2)), 20.0, np.zeros(500, bool))) == 49  # of no rows: of all
+
+
+def test_two_distributions_merge_into_one():
+    rng = np.random.default_rng(5)
+    a, b = random_spectrum(rng), random_spectrum(rng)
+    both = merged(a, b, 0.25)
+    draws = [rng.multivariate_normal(s.mean, s.covariance, size=k) for s, k in ((a, 30_000), (b, 10_000))]
+    np.testing.assert_allclose(both.mean, np.concatenate(draws).mean(axis=0), atol=0.03)
+    np.testing.assert_allclose(both.covariance, np.cov(np.concatenate(draws).T), atol=0.08)
+
+
+def test_kinds_of_holes():
+    missing = np.zeros((200, 2), bool)
+    missing[3, 0] = missing[20:26, 1] = missing[40:64, 0] = missing[100:124] = missing[150:199, 1] = True
+    kinds = kinds_of(missing, np.arange(200.0))
+    at = lambda row, channel: int(kinds[row, channel])
+    # a point, the edge and the middle of gaps of 6, 24 and 49, and of one in all channels
+    assert [at(3, 0), at(20, 1), at(40, 0), at(42, 0), at(52, 0), at(174, 1)] == [0, 1, 1, 2, 3, 4]
+    assert [at(100, 0), at(112, 0), at(112, 1)] == [6, 13, 13]
+    broken = np.arange(200.0) + 100 * (np.arange(200) >= 52)  # a break of the clock within the gap of 24
+    assert kinds_of(missing, broken)[[40, 51, 52, 63], 0].tolist() == [1, 4, 4, 1]
+
+
+def test_hidden_values_are_holes_of_every_kind():
+    hidden = hide(np.ones((2000, 3), bool), np.random.default_rng(0))
+    found = np.bincount(kinds_of(hidden, np.arange(2000.0))[hidden], minlength=15)
+    assert (found[[0, 1, 2, 3, 6, 12, 13]] >= 10).all()
+    assert 0.05 < hidden.mean() < 0.3
+    seen = np.random.default_rng(1).random((2000, 3)) < 0.5
+    assert not (hide(seen, np.random.default_rng(0)) & ~seen).any()
+
+
+def test_lag_regression_is_ridge_regression():
+    rng = np.random.default_rng(6)
+    n = 800
+    t = np.arange(float(n))
+    values = np.stack([np.sin(0.9 * t), np.cos(0.9 * t)], axis=1) + 0.05 * rng.normal(size=(n, 2))
+    holed = np.where(rng.random(values.shape) < 0.1, np.nan, values)
+    holes = np.isnan(holed)
+    lags = LagRegression.learn(t, holed, rng)
+    error = lambda filled: np.abs(filled - values)[holes].mean()
+    assert error(lags.fill(t, holed)) < 0.35 * error(straight(t, holed))
+    # one round from a start is ridge regression, written out
+    start = straight(t, holed)
+    once = LagRegression.learn(t, holed, rng, start)
+    around = np.clip(np.arange(n)[:, None] + np.arange(-6, 7), 0, n - 1)
+    columns = np.delete(start[around].reshape(n, 26), 12, axis=1)  # all but the channel itself at lag zero
+    seen = ~holes[:, 0]
+    wanted = np.linalg.solve(columns[seen].T @ columns[seen] + np.eye(25), columns[seen].T @ holed[seen, 0])
+    found = once.coefficients[0, 0]
+    np.testing.assert_allclose(np.delete(found, 12), wanted, atol=1e-9)
+    assert found[12] == 0
 
 
 @pytest.mark.parametrize("overlap", [True, False])
@@ -183,6 +223,7 @@ def test_calibration_makes_both_levels_cover():
     covered = [(np.abs(heavy) < k * found.factor).mean() for k in (1, 1.96)]
     assert abs(covered[0] - 0.68) < 0.03
     assert abs(covered[1] - 0.95) < 0.03
-    assert Calibration.of(np.ones(5)) == Calibration()
+    assert Calibration.of(np.ones(5)) is None
+    assert set(Calibration.by_kind(np.ones(5), np.zeros(5, int))) == {Calibration()}
     with pytest.raises(ValueError, match="`level` must be between 0 and 1; got 1"):
         found.half_width(1)

@@ -296,3 +296,44 @@ def test_import_needs_no_jax():
         "flm.FLMImputer().fit_transform(np.where(X > 0.5, np.nan, X)[:26]); assert 'jax' not in sys.modules"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+def test_clocks_and_categories_are_features():
+    rng = np.random.default_rng(14)
+    days = pd.date_range("2020-01-01", periods=400)
+    y = pd.Series(3 + 2 * np.cos(2 * np.pi * np.arange(400) / 29.53) + 0.2 * rng.normal(size=400), name="tide [m]")
+    model = flm.FLMRegressor().fit(pd.DataFrame({"day": days}), y)
+    assert model.spectrum_.units == ("days",)
+    assert "period 29." in repr(model.spectrum_)
+    assert "days ± " in repr(model.spectrum_)
+    assert abs(model.spectrum_.phase[0]) < 0.3  # counted from the first row
+    assert model.plot().axes[0].get_ylabel() == "tide [m]"
+    ahead = model.forecast(30)
+    assert (ahead.index == pd.date_range(days[-1], periods=31)[1:]).all()
+    truth = 3 + 2 * np.cos(2 * np.pi * np.arange(400, 430) / 29.53)
+    assert np.abs(ahead["mean"] - truth).max() < 0.3
+    pd.testing.assert_frame_equal(model.forecast(until=days[-1] + pd.Timedelta(30, "D")), ahead)
+    color = pd.Series(rng.choice(["red", "green", "blue"], 300))
+    x = rng.uniform(size=300)
+    z = np.sin(5 * x) + color.map({"red": 1.0, "green": 0.0, "blue": -2.0}).to_numpy() + 0.1 * rng.normal(size=300)
+    frame = pd.DataFrame({"x": x, "color": color})
+    fitted = flm.FLMRegressor().fit(frame, z)
+    assert fitted.score(frame, z) > 0.98
+    assert list(fitted.feature_names_in_) == ["x", "color=green", "color=red"]
+    with pytest.raises(ValueError, match=r"`X` must have the categories of 'color' that were fitted .* got 'pink'"):
+        fitted.predict(pd.DataFrame({"x": [0.1], "color": ["pink"]}))
+    frame.loc[3, "x"] = np.nan
+    with pytest.raises(ValueError, match=r"`X` must have no NaN; got 1 in 'x'\. .* flm.FLMImputer"):
+        flm.FLMRegressor().fit(frame, z)
+    with pytest.raises(ValueError, match="`forecast` must have one feature, the clock; got 3"):
+        fitted.forecast(3)
+    with pytest.raises(ValueError, match="`until` must be after the last row, 2021-02-03"):
+        model.forecast(until="2020-05-01")
+
+
+def test_tables_of_xarray():
+    xarray = pytest.importorskip("xarray")
+    X, y = wiggle(np.random.default_rng(15))
+    as_set = xarray.Dataset({"x": ("row", X[:, 0])})
+    plain = flm.FLMRegressor().fit(pd.DataFrame(X, columns=["x"]), y)
+    np.testing.assert_allclose(flm.FLMRegressor().fit(as_set, y).predict(as_set), plain.predict(as_set), rtol=1e-9)

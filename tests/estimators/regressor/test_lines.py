@@ -45,9 +45,9 @@ def scores(seeds, irregular):
     return np.abs(np.array(found))  # (seeds, quantity, line)
 
 
-@pytest.mark.parametrize("seeds", [40, pytest.param(100, marks=pytest.mark.bench)])
-def test_five_lines_in_noise(seeds):
-    z = scores(range(seeds), irregular=False)
+@pytest.mark.bench
+def test_five_lines_in_noise():
+    z = scores(range(100), irregular=False)
     within_one = (z < 1).mean(axis=(0, 2))
     assert np.abs(within_one[0] - 0.68) <= 0.05  # frequencies
     assert np.abs(within_one[1:] - 0.68).max() <= 0.08  # amplitudes, and phases at t = 0
@@ -144,3 +144,21 @@ def test_search_never_starts_near_zero_or_on_a_line():
     again = search.peaks(y[:, None], np.ones(1), taken, 8)
     assert (taken >= 0.5 * search.cell).all()
     assert np.abs(again - taken.T).min() >= 0.7 * search.cell
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.7, pytest.param(0.9, marks=pytest.mark.bench)])
+def test_lines_in_correlated_noise_have_true_errors_and_no_company(rho):
+    false, within, runs = 0, 0, 12
+    for seed in range(runs):
+        e = np.random.default_rng(seed).normal(size=500)
+        for i in range(1, 500):
+            e[i] = rho * e[i - 1] + np.sqrt(1 - rho**2) * e[i]
+        t = np.arange(500.0)
+        model = flm.FLMRegressor(frequencies="lines").fit(t[:, None], np.cos(0.6137 * t - 1) + e)
+        off = np.abs(model.spectrum_.frequency[:, 0] - 0.6137)
+        false += len(off) - 1
+        within += off.min() < 2 * model.spectrum_.frequency_error[np.argmin(off), 0]
+        assert model.noise_ == pytest.approx(1, rel=0.45)
+        assert abs(model.correlation_ - rho) < 0.12
+    assert false <= 1
+    assert within >= runs - 1

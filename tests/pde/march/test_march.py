@@ -239,6 +239,49 @@ def test_errors_in_space_fall_geometrically(steep):
     assert errors[2] / errors[1] < (errors[1] / errors[0]) ** 1.5
 
 
+def test_nodes_that_begin_where_earlier_ones_lead_need_fewer_sweeps(steep, monkeypatch):
+    """Nodes of large grids are swept one after another, those of small ones together: the same windows, less work."""
+    ends, work = [], []
+    for together in (1, 10**9):
+        monkeypatch.setattr("flm.pde.march.run.TOGETHER", together)
+        run = Run(steep, 1e-10, 64, 10, np.inf, Record())
+        found = run.march()
+        assert not found.reason
+        ends.append(found.windows[-1].at(np.array([0.5]))[0, 0, :20])
+        work.append(found.work)
+    np.testing.assert_allclose(*ends, atol=1e-10)
+    assert work[0] < 0.8 * work[1]
+
+
+def test_the_limit_of_work_holds_where_every_window_is_accepted(monkeypatch):
+    monkeypatch.setattr("flm.pde.march.solve.WORK", 1.0)
+    problem = flm.PDE(
+        flm.Box(x=(0, 2 * PI), t=(0, 1)),
+        lambda u, u_t, u_xx: u_t - 0.1 * u_xx + u**3,
+        [flm.initial(lambda x: jnp.cos(x)), flm.periodic("x")],
+    )
+    solution = flm.solve(problem, 1e-4, method="march")
+    assert solution.status.word == "stopped"
+    assert "limit of work" in solution.status.sentence
+    assert solution.error_estimate == np.inf
+    assert 0 < solution.trusted_until < 1
+
+
+def test_heat_backward_in_time_stops_before_rounding_takes_over():
+    """The waves that grow are not those of the answer: more of them would only grow faster, which once took hours."""
+    problem = flm.PDE(
+        flm.Box(x=(0, 2 * PI), t=(0, 2)),
+        lambda u_t, u_xx: u_t + u_xx,
+        [flm.initial(lambda x: jnp.sin(x)), flm.periodic("x")],
+    )
+    solution = flm.solve(problem, 1e-6, method="march")
+    assert solution.status.word == "stopped"
+    assert solution.error_estimate == np.inf
+    x, t = np.linspace(0, 6, 20), 0.99 * solution.trusted_until
+    assert 0.05 < t < 1
+    np.testing.assert_allclose(solution(x=x, t=t), np.exp(t) * np.sin(x), atol=1e-5)
+
+
 def test_a_march_without_a_first_window_says_so(monkeypatch):
     monkeypatch.setattr("flm.pde.march.run.MOST", {1: 32})
     problem = flm.PDE(
@@ -261,8 +304,16 @@ def test_chaos_is_noticed():
     assert solution.errors(lambda p: np.asarray(finer(p))).relative_l2 <= solution.error_estimate
 
 
+def test_what_sweeps_leave_is_not_common_to_both_runs():
+    """Both runs of the estimate once stopped sweeping at like errors: their difference was less than the error."""
+    problem = kuramoto_sivashinsky(1.0)
+    solution = flm.solve(problem, 1e-6, method="march")
+    finer = flm.solve(problem, 1e-8, method="march")
+    assert solution.errors(lambda p: np.asarray(finer(p))).relative_l2 <= solution.error_estimate
+
+
 def test_a_march_that_is_stopped_says_how_far_it_can_be_trusted(monkeypatch, tmp_path):
-    monkeypatch.setattr("flm.pde.march.solve.WORK", 1e5)
+    monkeypatch.setattr("flm.pde.march.solve.WORK", 3e5)
     solution = flm.solve(kuramoto_sivashinsky(1.0), 1e-5, method="march")
     assert solution.status.word == "stopped"
     assert solution.error_estimate == np.inf

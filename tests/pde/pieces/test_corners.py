@@ -9,6 +9,7 @@ from flm.pde.pieces.adapt import Adaptation
 from flm.pde.pieces.corners import SHARE, Corners
 from flm.pde.pieces.jumps import breaks_of
 from flm.pde.pieces.setup import set_up
+from flm.pde.pieces.shape import Shape
 from flm.pde.pieces.tree import Cut, Tree
 from flm.results import Record
 
@@ -154,3 +155,13 @@ def test_each_layer_of_cuts_gains_the_power_that_theory_says():
             errors.append(np.linalg.norm(answer.evaluate(points)[:, 0] - exact))
         tree, _ = tree.split(corners.points(tree))
     assert errors[-1] / errors[-2] == pytest.approx(SHARE ** (2 * g), rel=0.2)
+
+
+def test_reentrant_corners_between_oblique_and_curved_sides_are_found():
+    """Cells end there; convex corners and smooth joints are no such points."""
+    turned = flm.Polygon(x=[0.0, 1.0, 0.6, -0.8, -0.6, 0.6], y=[0.0, 0.0, 0.8, 0.6, -0.8, -0.8])
+    assert np.allclose(Shape(turned).corners, [[0.0, 0.0]])
+    keyhole = flm.Disk(x=0, y=0, radius=1) | flm.Box(x=(-0.6, 0.6), y=(0, 2))
+    assert np.allclose(sorted(map(tuple, Shape(keyhole).corners)), [(-0.6, 0.8), (0.6, 0.8)], atol=1e-7)
+    assert Shape(flm.Disk(x=0, y=0, radius=1) - flm.Disk(x=0, y=0, radius=0.4)).corners == []
+    assert Shape(flm.Polygon(x=[0, 1, 0.3], y=[0, 0.2, 0.9])).corners == []

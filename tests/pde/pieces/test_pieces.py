@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import flm
-from flm.pde.pieces.elimination import eliminate, plan
+from flm.pde.pieces.elimination import eliminate, plan, reduced
 from flm.pde.pieces.newton import solve_system
 from flm.pde.pieces.setup import set_up
 from flm.pde.pieces.tree import Cut, Tree
@@ -101,7 +101,7 @@ def test_the_order_of_merging_does_not_matter():
         at += len(piece.right)
     right = np.concatenate([piece.right for piece in rows])
     expected = np.linalg.lstsq(dense, right, rcond=None)[0][: len(rows) * columns].reshape(len(rows), columns)
-    np.testing.assert_allclose(found.coefficients, expected, atol=1e-10)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
     assert order.largest >= max(sum(system.sizes[name] for name in piece.names) for piece in rows) // 2
 
 
@@ -202,9 +202,7 @@ def test_the_answer_is_a_function_and_a_series_for_each_piece():
         assert np.abs(np.asarray(series.amplitudes)).max() < 10 * largest
 
 
-def test_methods_that_went_name_their_successor():
-    with pytest.raises(ValueError, match=r"^`method` must be 'pieces', which has replaced it; got 'windows'"):
-        flm.solve(SMOOTH, method="windows")
+def test_a_number_of_subnetworks_is_no_matter_of_pieces():
     with pytest.raises(ValueError, match="Pieces solve problems of up to three axes"):
         flm.solve(flm.problems.poisson(), method="pieces", num_subnets=4)
 
@@ -215,3 +213,35 @@ def test_the_size_limit_is_kept_and_said():
     assert solution.num_columns <= 1500
     assert not solution.converged
     assert dataclasses.replace(solution, error_estimate=1e-12).converged
+
+
+def work(tree):
+    """About how many operations one solve on a tree takes: the cube of the columns of every piece and of every front."""
+    system = set_up(SMOOTH).system(tree, (9, 9))
+    order = plan(system.members, system.sizes, tree.num_leaves)
+    around = [
+        sum(system.sizes[n] for n, touched in enumerate(system.members) if i in touched) for i in range(len(tree.low))
+    ]
+    fronts = [sum(system.sizes[name] for name in (*m.inside, *m.outside)) for m in order.merges]
+    return sum((system.functions.num_columns + traces) ** 3 for traces in around) + sum(front**3 for front in fronts)
+
+
+def test_operations_are_linear_in_graded_pieces_and_about_their_power_three_halves_in_uniform_ones():
+    bounds = SMOOTH.domain.bounds
+    trees = {"graded": [Tree.whole(bounds, (False, False))], "uniform": [Tree.whole(bounds, (False, False))]}
+    for _ in range(24):
+        last = trees["graded"][-1]
+        trees["graded"].append(last.split({int(np.argmin(last.shares)): [Cut(0), Cut(1)]})[0])
+    for _ in range(4):
+        last = trees["uniform"][-1]
+        trees["uniform"].append(last.split({leaf: [Cut(0), Cut(1)] for leaf in range(last.num_leaves)})[0])
+    for kind, few, many, most in (("graded", 6, 24, 1.1), ("uniform", 2, 4, 1.6)):
+        pair = [trees[kind][few], trees[kind][many]]
+        order = np.log(work(pair[1]) / work(pair[0])) / np.log(pair[1].num_leaves / pair[0].num_leaves)
+        assert 0.8 < order < most, (kind, order)
+
+
+def test_rows_that_are_not_finite_leave_an_answer_that_is_not():
+    """Newton's method on a blow-up runs away; LAPACK's least squares would raise."""
+    front = reduced(np.full((4, 2), np.nan), 2)
+    assert np.isnan(front.substitute(np.ones(4), np.zeros(0))).all()

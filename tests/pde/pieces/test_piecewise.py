@@ -197,6 +197,59 @@ def test_files_with_odd_boxes_are_refused(word):
 
 def test_waves_and_training_refuse_jumps():
     with pytest.raises(ValueError, match="must not jump"):
-        flm.solve(rod(2.0), 1e-6, method="waves")
+        flm.solve(rod(2.0), 1e-6, method="sparse")
     with pytest.raises(ValueError, match="must not jump"):
         flm.train(rod(2.0), flm.FLM(flm.Box(x=(0, 1)), 2, key=0), None, 1, points={"equation": 4, "boundary": 2})
+
+
+def test_a_source_that_a_formula_switches_is_exact_in_two_pieces():
+    """u_xx = 1 left of 0.3 and 0 right of it: two polynomials."""
+    at, slope = 0.3, -0.3 + 0.3**2 / 2
+    exact = lambda x: jnp.where(x < at, x**2 / 2 + slope * x, at**2 / 2 + slope * at + (at + slope) * (x - at))
+    problem = flm.PDE(flm.Box(x=(0, 1)), lambda x, u_xx: u_xx - jnp.where(x < at, 1.0, 0.0), ENDS, exact=exact)
+    solution = flm.solve(problem, 1e-8)
+    assert solution.converged
+    assert len(solution.pieces) == 2
+    assert solution.errors().relative_l2 < 1e-13
+
+
+def test_a_force_that_switches_in_time_ends_slabs_there():
+    """u' + u = 1 from t = 1 on, and a pair that a square wave drives."""
+    switched = flm.PDE(
+        flm.Box(t=(0, 3)),
+        lambda t, u, u_t: u_t + u - jnp.where(t > 1, 1.0, 0.0),
+        [flm.initial(0.0)],
+        exact=lambda t: jnp.where(t > 1, 1 - jnp.exp(1 - t), 0.0),
+    )
+    assert flm.solve(switched, 1e-8).errors().relative_l2 < 1e-10
+    driven = flm.PDE(flm.Box(t=(0, 4)), lambda t, u, u_t: u_t + u**2 - jnp.sign(jnp.sin(3 * t)) - 2, [flm.initial(1.0)])
+    solution = flm.solve(driven, 1e-8)
+    assert solution.converged
+    assert {round(3 * float(end) / np.pi, 9) for end in solution.model.upper[:, 0]} >= {1.0, 2.0, 3.0}
+
+
+def test_a_side_that_switches_in_time_begins_another_layer():
+    """A rod whose left end is heated from t = 1/2 on."""
+    k = np.pi * np.arange(1, 1200)
+
+    def exact(x, t):
+        x, t = np.asarray(x), np.asarray(t)
+        waves = np.sin(np.multiply.outer(x, k)) * np.exp(-0.1 * np.multiply.outer(np.maximum(t - 0.5, 0), k**2))
+        hot = np.where(t > 0.5, 1 - x - waves @ (2 / k), 0.0)
+        return np.sin(np.pi * x) * np.exp(-0.1 * np.pi**2 * t) + hot
+
+    heated = flm.PDE(
+        flm.Box(x=(0, 1), t=(0, 1)),
+        lambda u_t, u_xx: u_t - 0.1 * u_xx,
+        [
+            flm.initial(lambda x: jnp.sin(np.pi * x)),
+            flm.dirichlet("x=0", lambda t: jnp.where(t > 0.5, 1.0, 0.0)),
+            flm.dirichlet("x=1"),
+        ],
+    )
+    solution = flm.solve(heated, 1e-3)
+    points = heated.domain.interior(2000, seed=3, warp=False)
+    truth = exact(*points.T)
+    error = np.linalg.norm(np.asarray(solution(points)) - truth) / np.linalg.norm(truth)
+    assert solution.converged, solution.status
+    assert error <= 2 * solution.error_estimate

@@ -7,11 +7,10 @@ from scipy.integrate import solve_ivp
 
 import flm
 from flm.pde.pieces.elimination import KeptFactors, eliminate, plan
-from flm.pde.pieces.planes import Planes
+from flm.pde.pieces.planes import PlaneSlabs
 from flm.pde.pieces.setup import set_up
 from flm.pde.pieces.stages import radau
 from flm.pde.pieces.tree import Cut, Tree
-from flm.results import Record
 
 SIDES = ("x=0", "x=1", "y=0", "y=1")
 BOX = flm.Box(x=(0, 1), y=(0, 1), t=(0, 1))
@@ -155,7 +154,7 @@ def test_kept_factors_solve_as_the_elimination_does():
     factors = KeptFactors(rows, system.sizes, order)
     for scale in (1.0, -3.0):
         found = factors.solve([scale * piece.right for piece in rows])
-        expected = np.stack(eliminate(rows, system.sizes, order).coefficients)
+        expected = np.stack(eliminate(rows, system.sizes, order))
         np.testing.assert_allclose(np.stack(found), scale * expected, atol=1e-11)
 
 
@@ -164,14 +163,15 @@ def test_slabs_converge_with_the_order_of_their_nodes(name, order):
     """Three Radau nodes are of order five at the end of a slab; a wave's velocity loses one where its sides move."""
     problem = PROBLEMS[name]()
     setup = set_up(problem)
-    search = Planes(setup, 1e-6, 10**9, Record(None))
+    slabs = PlaneSlabs(setup, 1e-6, 10**9)
+    slabs.nodes, slabs.local = (11, 11, 3), 1e-9
     tree = Tree.whole(setup.bounds[:-1], (False, False)).split({0: [Cut(0), Cut(1)]})[0]
     points = np.stack([*np.random.default_rng(0).uniform(0.05, 0.95, (2, 200)), np.full(200, 0.5)], axis=1)
     errors = []
     for count in (4, 8):
         before = None
         for i in range(count):
-            before = search._solve(tree, (11, 3), 0.5 * i / count, 0.5 / count, before, 1e-9)
+            before = slabs.solve(tree, 0, (0.5 * i / count, 0.5 * (i + 1) / count), before)
             assert before.settled
         errors.append(np.abs(before.evaluate(points)[:, 0] - problem.exact_values(points)).max())
     assert np.log2(errors[0] / errors[1]) > order - 1.5
@@ -221,7 +221,8 @@ def test_a_reaction_without_diffusion_follows_its_ode():
     )
     setup = set_up(problem)
     assert setup.orders == ((2, 2, 1), (0, 0, 1))
-    search = Planes(setup, 1e-6, 10**9, Record(None))
-    slab = search._solve(Tree.whole(setup.bounds[:-1], (False, False)), (9, 6), 0.0, 0.5, None, 1e-8)
+    slabs = PlaneSlabs(setup, 1e-6, 10**9)
+    slabs.local = 1e-8
+    slab = slabs.solve(Tree.whole(setup.bounds[:-1], (False, False)), 0, (0.0, 0.5), None)
     reference = solve_ivp(lambda t, w: -1.5 * w**2, (0, 0.5), [1.2], rtol=1e-10, atol=1e-12).y[0, -1]
     assert abs(slab.evaluate(np.array([[0.5, 0.4, 0.5]]))[0, 1] - reference) < 1e-5

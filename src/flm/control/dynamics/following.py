@@ -93,7 +93,7 @@ def follow(problem: OptimalControl, v0: np.ndarray, inputs: Inputs, breaks: np.n
 
 
 def edges_with(num_elements: int, num_starts: int, breaks: np.ndarray | None) -> np.ndarray:
-    """Even edges and, for each start, its own breaks (P, B), in order: (E + 1, P); what is nan repeats the end."""
+    """Even edges and, for each start, its own breaks (P, B), in order, (E + 1, P); a break that is nan repeats the end."""
     edges = np.linspace(0.0, 1.0, num_elements + 1)[:, None] * np.ones(num_starts)
     if breaks is None:
         return edges

@@ -1,11 +1,52 @@
 """Solving optimal control problems: tolerance in, control law out.
 
-`methods` chooses and runs a method. The reduced one (`reduced`) has only the control as a series: `levels` solves starts one
+`solve_control` chooses and runs a method. The reduced one (`reduced`) has only the control as a series: `levels` solves starts one
 by one on growing time bases by the derivatives of `variation`, `family` fits one law to many starts, `adam` trains it as the
 paper would. The penalty method (`penalty`) is the paper's: states are series too. `search` keeps the best law.
 """
 
+from flm.control.problem import OptimalControl
+from flm.control.solution import ControlSolution
 from flm.control.solve.adam import Adam as Adam
-from flm.control.solve.methods import solve_control as solve_control
-from flm.control.solve.penalty import Penalty as Penalty
-from flm.control.solve.reduced import Reduced as Reduced
+from flm.control.solve.penalty import Penalty, solve_penalty
+from flm.control.solve.reduced import Reduced, solve_reduced
+from flm.control.solve.search import INTERRUPTED, Search
+from flm.numerics.least_squares import one_thread
+from flm.results import Listener, Record, silent
+from flm.wording import InputError, did_you_mean
+
+
+def solve_control(
+    problem: OptimalControl,
+    tol: float,
+    *,
+    num_subnets: int | None = None,
+    method: str | Reduced | Penalty | None = None,
+    max_columns: int = 3000,
+    seed: int = 0,
+    progress: Listener = silent,
+) -> ControlSolution:
+    """The control law of an optimal control problem, for one initial state or a whole set of them; see `flm.solve`.
+
+    Ctrl-C returns the best law so far.
+    """
+    named = {None: Reduced(), "reduced": Reduced(), "penalty": Penalty()}
+    settings = named.get(method) if method is None or isinstance(method, str) else method
+    if not isinstance(settings, Reduced | Penalty):
+        hint = did_you_mean(method, ("reduced", "penalty")) if isinstance(method, str) else ""
+        raise InputError(
+            f"`method` must be 'reduced', 'penalty' or settings such as flm.Reduced(); got {method!r}.{hint}"
+        )
+    if problem.free and isinstance(settings, Penalty):
+        raise InputError(f"`method` must be 'reduced' for a free horizon; got {method!r}.")
+    search = Search(problem, tol, num_subnets, max_columns, seed, Record(progress))
+    with one_thread(0):  # many small factorizations
+        try:
+            ending = (
+                solve_penalty(search, settings) if isinstance(settings, Penalty) else solve_reduced(search, settings)
+            )
+        except KeyboardInterrupt:
+            if not search.found:
+                raise
+            ending = INTERRUPTED
+    return search.solution(ending, "penalty" if isinstance(settings, Penalty) else "reduced")

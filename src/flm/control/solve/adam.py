@@ -7,7 +7,6 @@ control's frequencies, amplitudes and phases as its only unknowns, and states by
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from flm.control.solve.levels import judge, time_frequencies
 from flm.control.solve.search import INTERRUPTED, OF_THIS_SIZE, Search
 from flm.numerics.descent import Objective, State, descend
 from flm.results import Ending
-from flm.series import sign_matrix
+from flm.series import sign_matrix, sincos
 from flm.series.forms import separable_from_linear
 from flm.wording import InputError
 
@@ -67,10 +66,10 @@ def train_reduced(search: Search, settings: Adam) -> Ending:
     schedule = optax.cosine_decay_schedule(settings.learning_rate, settings.epochs)
     optimizer = optax.adam(schedule, b1=settings.betas[0], b2=settings.betas[1])
     loss = lambda networks: _mean_cost(problem, settings.steps, v0, networks)
-    found = train(search, loss, start, optimizer, settings.epochs)
-    law = found.best.law(problem, np.ones(1 + varying))
-    search.record.step("adam", columns=law.num_columns, estimate=found.loss, error_estimate=judge(search, law))
-    return found.ending
+    found, ending = train(search, Objective.of(loss), start, optimizer, settings.epochs)
+    law, value = found.best.law(problem, np.ones(1 + varying)), float(found.best_loss)
+    search.record.step("adam", columns=law.num_columns, estimate=value, error_estimate=judge(search, law))
+    return ending
 
 
 def _lattice(problem: OptimalControl, num_subnets: int) -> np.ndarray:
@@ -86,7 +85,7 @@ def _mean_cost(problem: OptimalControl, steps: int, v0: np.ndarray, networks: Ne
     equations, numbers, h = problem.equations, problem.numbers, 1.0 / steps
     z, units = jnp.asarray(problem.starts.normalize(v0)), jnp.ones(networks.frequencies.shape[1])
     values, _ = networks.values(units, jnp.linspace(0.0, 1.0, 2 * steps + 1), z)
-    u = jnp.clip(values + problem.rest, problem.lower, problem.upper)
+    u = jnp.clip(jnp.moveaxis(values, 0, -1) + problem.rest, problem.lower, problem.upper)  # (R, P, K)
 
     def slope(s, y, u):
         return jnp.concatenate([equations.rates(s, y[:-1], u, numbers), equations.running(s, y[:-1], u, numbers)[None]])
@@ -122,15 +121,20 @@ class Networks(NamedTuple):
         return cls(jnp.asarray(frequencies, float), jnp.zeros_like(phases), phases)
 
     def values(self, units: jax.Array, s: jax.Array, z: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Values and slopes by s, (R, P, K) each, at times s (R,) and starts z (P, m - 1), of inputs (s, z) * units."""
-        n, A, phi = self.frequencies * units, self.amplitudes, self.phases
+        """Values and slopes by s, (K, R, P) each, at times s (R,) and starts z (P, m - 1), of inputs (s, z) * units."""
+        n, (num, l, K) = self.frequencies * units, self.phases.shape
         signs = jnp.asarray(sign_matrix(n.shape[1]), n.dtype)  # (l, m), first column +1
-        rest = jnp.einsum("ni,li,pi->pnl", n[:, 1:], signs[:, 1:], z)[..., None] - phi
-        a, b = (A * jnp.cos(rest)).sum(2), (A * jnp.sin(rest)).sum(2)  # (P, N, K)
-        angle = s[:, None] * n[:, 0]
-        cos, sin = jnp.cos(angle), jnp.sin(angle)
-        total = lambda left, right: jnp.einsum("rn,pnk->rpk", left, right)
-        return total(cos, a) - total(sin, b), -total(sin * n[:, 0], a) - total(cos * n[:, 0], b)
+        k = jnp.broadcast_to(n[:, 1:] * signs[:, None, 1:], (K, l, num, n.shape[1] - 1))
+        phi, A = (jnp.transpose(part, (2, 1, 0))[..., None] for part in (self.phases, self.amplitudes))  # (K, l, N, 1)
+        # The phase is the coefficient of an input that is one, so that its derivative is a product of matrices too.
+        inputs = jnp.concatenate([z, jnp.ones((len(z), 1))], axis=1)
+        sine, cosine = sincos(
+            (jnp.concatenate([k, -phi], axis=-1).reshape(K * l * num, -1) @ inputs.T).reshape(K, l, num, -1)
+        )
+        ab = jnp.concatenate([(A * cosine).sum(1), (A * sine).sum(1)], axis=1)  # (K, 2N, P)
+        sin, cos = sincos(n[:, :1] * s)  # (N, R)
+        rows, slopes = jnp.concatenate([cos, -sin]).T, jnp.concatenate([-n[:, :1] * sin, -n[:, :1] * cos]).T
+        return rows @ ab, slopes @ ab
 
     def separable(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Frequencies (N, m) per unit of normalized input, and coefficients (N, 2, 2^(m-1), K)."""
@@ -143,34 +147,22 @@ class Networks(NamedTuple):
         return ControlLaw.of(problem, *self.separable(units))
 
 
-class Descent(NamedTuple):
-    """The parameters of the lowest loss, that loss, and why the descent ended."""
-
-    best: PyTree
-    loss: float
-    ending: Ending
-
-
 def train(
-    search: Search,
-    loss: Callable[[PyTree], jax.Array],
-    start: PyTree,
-    optimizer: optax.GradientTransformation,
-    epochs: int,
-) -> Descent:
-    """Lower a loss from a start; after Ctrl-C the best parameters so far."""
+    search: Search, objective: Objective, start: PyTree, optimizer: optax.GradientTransformation, epochs: int
+) -> tuple[State, Ending]:
+    """Lower a loss from a start, and say why that ended; Ctrl-C ends it where it is."""
     latest: list[State] = []
 
     def told(state: State) -> None:
         latest[:] = [state]
         epoch = int(state.epoch)
-        search.record.tell("adam", estimate=float(state.best_loss), share=epoch / epochs, extras={"epoch": epoch})
+        search.record.tell("adam", estimate=float(state.loss), share=epoch / epochs, extras={"epoch": epoch})
 
     ending = OF_THIS_SIZE
     try:
-        descend(Objective.of(loss), start, optimizer, epochs, told=told)
+        descend(objective, start, optimizer, epochs, told=told)
     except KeyboardInterrupt:
         if not latest:
             raise
         ending = INTERRUPTED
-    return Descent(latest[0].best, float(latest[0].best_loss), ending)
+    return latest[0], ending

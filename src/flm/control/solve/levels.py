@@ -180,14 +180,10 @@ def time_frequencies(count: int) -> np.ndarray:
     return np.pi * (np.arange(count) + 0.5)
 
 
-def elements_for(problem: OptimalControl, count: int) -> int:
-    """Collocation elements for `count` time frequencies; more where controls or multipliers have corners."""
-    return max(24 if problem.equations.path else 12 if problem.bounded else 6, count // 2 + 2)
-
-
 def transcribe(problem: OptimalControl, v0: np.ndarray, count: int) -> Transcription:
-    """The problem on `count` time frequencies."""
-    return Transcription(problem, TimeBasis.make(time_frequencies(count), elements_for(problem, count)), v0)
+    """The problem on `count` time frequencies; on more elements where controls or multipliers have corners."""
+    num_elements = max(24 if problem.equations.path else 12 if problem.bounded else 6, count // 2 + 2)
+    return Transcription(problem, TimeBasis.make(time_frequencies(count), num_elements), v0)
 
 
 def best_controls(transcription: Transcription, c: np.ndarray) -> tuple[Minimum[Batch], Multipliers | None]:

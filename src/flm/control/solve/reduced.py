@@ -14,16 +14,7 @@ import numpy as np
 from flm.control.law import ControlLaw
 from flm.control.solve.adam import Adam, train_reduced
 from flm.control.solve.family import SolvedStarts, SpaceBasis, fit_lattice, make_law, space_lattice
-from flm.control.solve.levels import (
-    Batch,
-    Ladder,
-    Level,
-    best_controls,
-    explore,
-    solve_starts,
-    stalled,
-    transcribe,
-)
+from flm.control.solve.levels import Batch, Ladder, Level, best_controls, explore, solve_starts, stalled, transcribe
 from flm.control.solve.search import COLUMNS, MET, NO_GAIN, OF_THIS_SIZE, Search, cost_scale
 from flm.results import Ending
 from flm.wording import InputError
@@ -75,7 +66,7 @@ def _law(level: Level) -> ControlLaw:
 
 @dataclass(frozen=True, eq=False)
 class _FamilyFit:
-    """Fits of laws to training starts, judged on held-out ones, to which few time frequencies may cost `tol`."""
+    """Fits of laws to training starts, judged on held-out ones; with fewer time frequencies those may lose at most `tol`."""
 
     search: Search
     judge: Ladder

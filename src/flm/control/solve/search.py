@@ -44,14 +44,14 @@ class Search:
     ) -> float:
         """Remember a law and return its error: infinite if it breaks constraints, since it may then cost less than the optimum.
 
-        The law of a family meets constraints only as well as it meets the optimum.
+        Violations up to ten times the tolerance count as met: the law of a family meets constraints as well as the optimum.
         """
         error = float(error) if violation <= max(FEASIBLE, 10 * self.tol) else float("inf")
         self.found.append(Found(law, error, violation, networks))
         return error
 
     def solution(self, ending: Ending, method: str) -> ControlSolution:
-        """The law with the smallest error, the latest of equals, as what a user is given."""
+        """What a user gets: the law with the smallest error, and of equal ones the latest."""
         problem, found = self.problem, min(reversed(self.found), key=lambda entry: entry.error)
         notes = [ending.note] if ending.note else []
         if found.violation > 1e-9:

@@ -106,23 +106,18 @@ class Transcription:
     v0: np.ndarray
 
     @property
-    def num_controls(self) -> int:
-        """The number of controls."""
-        return len(self.problem.controls)
-
-    @property
     def size(self) -> int:
         """M."""
-        return self.basis.size * self.num_controls + self.problem.free
+        return self.basis.size * len(self.problem.controls) + self.problem.free
 
     def raw(self, c: np.ndarray) -> np.ndarray:
         """Controls before squashing, (E, P, q, k)."""
-        k, m = self.num_controls, self.basis.size
+        k, m = len(self.problem.controls), self.basis.size
         return self.basis.nodes @ np.swapaxes(c[:, : k * m].reshape(-1, k, m), 1, 2) + self.problem.rest
 
     def at(self, c: np.ndarray) -> Controls:
         """The controls as functions of any time."""
-        k, m, problem = self.num_controls, self.basis.size, self.problem
+        k, m, problem = len(self.problem.controls), self.basis.size, self.problem
         series = np.einsum("am,pkm->pak", self.basis.transform, c[:, : k * m].reshape(-1, k, m))
         log_duration = np.log(problem.numbers[-1]) + c[:, -1] if problem.free else None
         return Controls(self.basis.frequencies, series, problem.rest, problem.lower, problem.upper, log_duration)
@@ -133,10 +128,12 @@ class Transcription:
         return replace(self, basis=self.basis.on(edges_with(num_elements, len(c), self.at(c).breaks())))
 
     def coordinates(self, controls: Controls) -> np.ndarray:
-        """c (P, M) of the controls nearest to given ones; those of a first start serve all when the numbers differ."""
+        """c (P, M) of the controls nearest to given ones; if those are for another number of starts, the first serves all."""
         num_starts, (s, _) = len(self.v0), grid(self.basis.edges[:, 0], 1)
         kept = slice(None) if len(controls.amplitudes) == num_starts else slice(1)
-        raw = controls.raw(s.ravel(), kept).reshape(-1, *s[:, 0].shape, self.num_controls).transpose(1, 0, 2, 3)
+        raw = (
+            controls.raw(s.ravel(), kept).reshape(-1, *s[:, 0].shape, len(self.problem.controls)).transpose(1, 0, 2, 3)
+        )
         weighted = np.swapaxes(self.basis.weights[..., None] * self.basis.nodes, -1, -2)  # (E, P, m, q)
         c = np.swapaxes((weighted @ (raw - self.problem.rest)).sum(axis=0), 1, 2).reshape(raw.shape[1], -1)
         if controls.log_duration is not None:
@@ -163,7 +160,7 @@ class Transcription:
 
     def derivatives(self, run: Simulated, c: np.ndarray, multipliers: Multipliers | None = None) -> Derivatives:
         """Gradient and Hessian at c."""
-        problem, k, m = self.problem, self.num_controls, self.basis.size
+        problem, k, m = self.problem, len(self.problem.controls), self.basis.size
         num_elements, num_starts, q, d = run.stages.shape
         costates = simulation.adjoint(run)
         h_zz = second_order(problem, run.s, run.stages, run.inputs, costates.stages, multipliers)
@@ -213,7 +210,7 @@ class Transcription:
         return hessian + np.swapaxes(last, 1, 2) @ run.phi_zz @ last
 
     def _squashing(self, run: Simulated, c: np.ndarray, h_w: np.ndarray, h_zz: np.ndarray) -> Squashing:
-        problem, k, d = self.problem, self.num_controls, run.stages.shape[-1]
+        problem, k, d = self.problem, len(self.problem.controls), run.stages.shape[-1]
         raw, lower, upper = self.raw(c), problem.lower, problem.upper
         inside = (raw > lower) & (raw < upper)
         curvature = np.maximum(np.einsum("epqkk->epqk", h_zz[..., d:, d:])[..., :k], 1e-8)

@@ -27,6 +27,7 @@ from flm.series.tables import WaveTable
 PERIOD = 1.5  # of the extension, in windows
 _FIRST_NOISE = 1e-3  # of the unit variance of a channel
 _SCALE_PRIOR = 3.0  # values' worth of belief that every hour is as volatile as all
+_MOSTLY_SEEN = 0.35  # share of missing values below which their inverse is the cheaper way
 _SCALE_REACH = 24.0  # steps within which observed values tell of the volatility
 
 
@@ -73,6 +74,15 @@ class CrossSpectrum:
         return (B @ matrix.reshape(C, B.shape[1], -1)).reshape(C * len(B), -1)
 
 
+class Precision(NamedTuple):
+    """Of the observed values of a window, with G their inverse covariance and y what they are above the mean."""
+
+    weighted: np.ndarray  # G y, zero where missing, (C n,)
+    diagonal: np.ndarray  # of G, (C n,)
+    G: np.ndarray | None  # with zeros where missing, or
+    V: np.ndarray | None  # V with G = P - V^T V, P the inverse covariance of all values; neither: G = P
+
+
 class Pattern:
     """Everything that windows with the same times share, under one cross-spectrum."""
 
@@ -84,36 +94,48 @@ class Pattern:
         self.covariance = spectrum.project(self.B, spectrum.project(self.B, spectrum.covariance).T)
         self._noisy = self.covariance + np.diag(self.noise)
         # With few values missing, the inverse of all is the way to that of the observed ones.
-        self._inverse = _inverse(self._noisy) if shared else None
+        self.inverse = _inverse(self._noisy) if shared else None
 
-    def observed_inverse(self, observed: np.ndarray) -> np.ndarray:
-        """Inverse covariance of the observed values; `observed` holds their positions."""
-        if self._inverse is not None and len(observed) > 0.625 * len(self.noise):
-            # G = P_oo - P_om P_mm^-1 P_mo, P the inverse covariance of all values
-            missing = np.ones(len(self.noise), bool)
-            missing[observed] = False
-            rows = self._inverse[missing]
-            V = solve_triangular(_cholesky(rows[:, missing]), rows[:, observed], lower=True, check_finite=False)
-            return self._inverse[np.ix_(observed, observed)] - V.T @ V
-        return _inverse(self._noisy[np.ix_(observed, observed)])
+    def precision(self, window: Window) -> Precision:
+        """By the inverse of all values where it is there and most are observed, else by that of the observed ones."""
+        seen = window.observed.ravel()
+        y = np.where(seen, window.values.ravel() - self.mean, 0.0)
+        P, missing = self.inverse, np.flatnonzero(~seen)
+        if P is not None and len(missing) < _MOSTLY_SEEN * len(seen):
+            weighted, diagonal, V = P @ y, P.diagonal(), None
+            if len(missing):
+                rows = P[missing]
+                V = solve_triangular(_cholesky(rows[:, missing]), rows, lower=True, check_finite=False)
+                weighted, diagonal = weighted - V.T @ (V @ y), diagonal - (V**2).sum(axis=0)
+            return Precision(np.where(seen, weighted, 0.0), np.where(seen, diagonal, 0.0), None, V)
+        observed = np.flatnonzero(seen)
+        G = np.zeros((len(seen), len(seen)))
+        G[observed[:, None], observed] = _inverse(self._noisy[np.ix_(observed, observed)])
+        return Precision(G @ y, G.diagonal(), G, None)
 
     def fill(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation (noise included) of all values given the observed ones, both (C, n)."""
-        observed = np.flatnonzero(window.observed)
-        missing = np.flatnonzero(~window.observed)
-        G = self.observed_inverse(observed)
-        K = self.covariance[missing[:, None], observed]
-        KG = K @ G
-        left = (window.values.ravel() - self.mean)[observed]
-        mean, variance, surprise = self.mean.copy(), self.noise.copy(), np.zeros(len(self.mean))
-        mean[missing] += KG @ left
-        variance[missing] += np.maximum(self.covariance.diagonal()[missing] - (KG * K).sum(axis=1), 0.0)
-        surprise[observed] = (G @ left) ** 2 / G.diagonal()
-        shape = window.observed.shape
+        shape, seen = window.observed.shape, window.observed.ravel()
+        missing = np.flatnonzero(~seen)
+        found = self.precision(window)
+        mean, variance = self.mean.copy(), self.noise.copy()
+        if self.inverse is not None and found.G is None:
+            # P_mm (x_m - mean_m) = -P_mo y, and P_mm^-1 is their covariance
+            y = np.where(seen, window.values.ravel() - self.mean, 0.0)
+            root = _cholesky(self.inverse[np.ix_(missing, missing)])
+            half = solve_triangular(root, np.eye(len(missing)), lower=True, check_finite=False)
+            mean[missing] -= half.T @ (half @ (self.inverse[missing] @ y))
+            variance[missing] = (half**2).sum(axis=0)
+        else:
+            K = self.covariance[missing]
+            assert found.G is not None
+            mean[missing] += K @ found.weighted
+            variance[missing] += np.maximum(self.covariance.diagonal()[missing] - ((K @ found.G) * K).sum(axis=1), 0.0)
+        surprise = found.weighted**2 / np.where(seen, np.maximum(found.diagonal, 1e-300), 1.0)
         near = np.exp(-0.5 * ((window.times[:, None] - window.times) / _SCALE_REACH) ** 2)
         scale = _SCALE_PRIOR + surprise.reshape(shape) @ near
         scale /= _SCALE_PRIOR + window.observed @ near
-        mean[observed] = window.values.ravel()[observed]
+        mean[seen] = window.values.ravel()[seen]
         return mean.reshape(shape), np.sqrt(variance.reshape(shape) * scale)
 
 

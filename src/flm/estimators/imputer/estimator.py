@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from flm.estimators.base import AbstractEstimator
-from flm.estimators.imputer.cross_spectrum import CrossSpectrum
-from flm.estimators.imputer.dense import DenseSpectrum
-from flm.estimators.imputer.imputation import Calibration, ExtrapolationWarning, Imputation, dressed
-from flm.estimators.imputer.methods import METHODS, AbstractMethod, Coupled
+from flm.estimators.imputer.blend import NAMES, Mixture
+from flm.estimators.imputer.holes import Calibration
+from flm.estimators.imputer.imputation import ExtrapolationWarning, Imputation, dressed
 from flm.estimators.table import Container, Table, TableLike, Units, check_size, is_series, numeric_copy, read_table
 from flm.numerics.least_squares import one_thread
 from flm.results.progress import Progress
 from flm.wording import InputError, check_count
+
+_APART = 40  # rows between samples, at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,21 +26,23 @@ class ImputerState:
     """What was learned from a table: its units, and a model of it in these."""
 
     units: Units
-    model: AbstractMethod
+    model: Mixture
 
 
 @dataclass(eq=False, repr=False)
 class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[ImputerState]):
     """Fills missing values (NaN) of one or many channels by Fourier series, on regular or irregular clocks.
 
-    Several channels: windows share frequencies, and their amplitudes have a cross-spectrum learned from all windows
-    ("coupled"). One channel: all harmonics of the record under a learned spectral prior, plus the lines that stand out
-    of it ("dense").
+    Several models fill a hole, and are blended with weights, per channel and kind of hole, that fill best what was hidden
+    for the purpose: windows of all channels that share frequencies, whose amplitudes have a cross-spectrum learned from all
+    windows ("coupled"); all harmonics of a channel under a learned spectral prior, plus the lines that stand out of it
+    ("dense": one channel, or small tables); a regression on the rows around ("lags"), also on the coupled model's filling
+    ("refined"); straight lines ("lines"). So no channel is filled much worse than by the best of them.
 
     Args:
         window: samples per window of the coupled model; None: 48, less for short or wide tables.
         time: the clock's column (name or position). Default: an index of dates, periods or durations, else the row number.
-        method: "auto" (coupled for several channels, dense for one), "coupled" or "dense".
+        method: "auto" (the blend), or "coupled" or "dense" alone.
         overlap: windows of the coupled model every half window, each filling its middle; False: side by side.
         extrapolation: "flag" values outside the observed time span (a warning, and `Imputation.extrapolated`), or "refuse".
         seed: for values hidden in order to stop and to calibrate.
@@ -47,13 +50,11 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
             the work and `stage` say how far a fit or an imputation is.
 
     Attributes:
-        method_: the method used.
-        calibration_: factor on the error bars of other tables and weight of their tails, from hidden values. (The table
-            that was fitted has its own: see `fitted` of `impute`.)
-        model_: the fitted model. The coupled one has its `window`, its `groups` of channels and, one per group, its
-            `spectra`: frequencies (cycles per step), amplitude means and covariances, and noise. The dense one has a
-            spectrum per channel, times in steps of the clock.
+        calibrations_: factors on the error bars of other tables and weights of their tails, by kind of hole, from hidden
+            values. (The table that was fitted has its own: see `fitted` of `impute`.)
+        model_: the fitted models of standardized tables and their `weights`, (kinds of holes, channels, models).
 
+    Arrays of three axes are samples, times, channels: each sample is filled from its own values.
     Fit on one table and fill another: what is learned is the spectrum; the values of the filled table come from its own
     observed values. A table without missing values comes back as it is.
 
@@ -91,11 +92,24 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
             j = table.columns[int(np.argmax(empty))]
             label = repr(self._names[j]) if hasattr(self, "feature_names_in_") else f"column {j}"
             raise InputError(f"`X` must have an observed value in every column; got none in {label}.")
-        method = ("coupled" if len(table.columns) > 1 else "dense") if self.method == "auto" else self.method
         units, listen = Units.of(table), self._listener()
         with one_thread():
-            model = METHODS[method].learn(*units.standardized(table), self, listen)
+            model = Mixture.learn(*units.standardized(table), self, listen)
         self._state = ImputerState(units, model)
+        listen(Progress("fitted", share=1.0))
+        return self
+
+    def partial_fit(self, X: TableLike, y: object = None) -> FLMImputer:
+        """Learn on from a table that has grown, given its new rows; the first call is a fit. `y` is ignored.
+
+        What was learned is averaged with what the new rows say, by the number of rows; units, weights and error bars stay.
+        """
+        if not hasattr(self, "_state"):
+            return self.fit(X)
+        table, state, listen = self._read(X, reset=False), self._state, self._listener()
+        with one_thread():
+            model = state.model.grown(*state.units.standardized(table), self, listen)
+        self._state = replace(state, model=model)
         listen(Progress("fitted", share=1.0))
         return self
 
@@ -127,43 +141,47 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         table = self._read(X, reset=False)
         steps, values = units.standardized(table)
         missing = np.isnan(values)
-        calibration = model.own_calibration if fitted else model.calibration
-        mean, std = values, np.zeros(values.shape)
+        calibrations = model.own_calibrations if fitted else model.calibrations
+        mean, std, kinds = values, np.zeros(values.shape), np.zeros(values.shape, int)
         if missing.any():
             with one_thread():
-                mean, deviation = model.fill(steps, values, self, self._listener())
-            std = np.where(missing, calibration.factor * deviation, 0.0)
+                mean, deviation, kinds = model.fill(steps, values, self, self._listener())
+            factors = np.array([found.factor for found in calibrations])[kinds]
+            std = np.where(missing, factors * deviation, 0.0)
         outside = table.placed(self._outside(missing))
         if outside.any():
             self._report(int(outside.sum()))
         holes = table.placed(missing)
         filled = np.where(holes, table.placed(mean * units.spread + units.center), table.everything)
+        together = np.eye(table.everything.shape[1])
+        together[np.ix_(table.columns, table.columns)] = model.together
+        shaped = (
+            (lambda part: part.reshape(X.shape)) if isinstance(X, np.ndarray) and X.ndim == 3 else (lambda part: part)
+        )
         return Imputation(
-            dressed(X, filled, [j for j in table.columns if holes[:, j].any()]),
-            dressed(X, table.placed(std * units.spread), table.columns),
-            holes,
-            outside,
+            dressed(X, shaped(filled), [j for j in table.columns if holes[:, j].any()]),
+            dressed(X, shaped(table.placed(std * units.spread)), table.columns),
+            shaped(holes),
+            shaped(outside),
             table.times,
-            calibration,
+            shaped(table.placed(kinds)),
+            calibrations,
+            model.persistence,
+            together,
         )
 
     @property
-    def method_(self) -> str:
-        """The method used."""
-        return self._fitted.model.name
+    def calibrations_(self) -> tuple[Calibration, ...]:
+        """Factors and tails of the error bars of other tables, by kind of hole."""
+        return self._fitted.model.calibrations
 
     @property
-    def calibration_(self) -> Calibration:
-        """Factor and tails of the error bars of other tables."""
-        return self._fitted.model.calibration
-
-    @property
-    def model_(self) -> AbstractMethod:
-        """The fitted model of standardized tables."""
+    def model_(self) -> Mixture:
+        """The fitted models of standardized tables."""
         return self._fitted.model
 
     def _check_options(self) -> None:
-        methods = ("auto", *METHODS)
+        methods = ("auto", *NAMES[:2])
         if self.method not in methods:
             raise InputError(f"`method` must be one of {', '.join(map(repr, methods))}; got {self.method!r}.")
         if self.extrapolation not in ("flag", "refuse"):
@@ -172,15 +190,25 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
             check_count("window", self.window, 4)
 
     def _read(self, X: TableLike, *, reset: bool) -> Table:
-        frame = X.to_frame() if is_series(X) else X
+        frame, samples = X.to_frame() if is_series(X) else X, 1
+        if isinstance(X, np.ndarray) and X.ndim == 3:
+            samples, frame = len(X), X.reshape(-1, X.shape[2])
         values = self._numbers(numeric_copy(frame, self.time), reset=reset, allow_nan=True)
         check_size("X", values)
-        return read_table(frame, values, self.time)
+        table = read_table(frame, values, self.time)
+        if samples == 1:
+            return table
+        # Samples are so far apart on the clock that no window, and no lag, reaches from one to the next.
+        length = len(values) // samples
+        width = min(self.window or length, length)
+        apart = width * (2 + length // width + _APART // width)
+        rows = np.arange(len(values))
+        return replace(table, times=table.times + (rows // length) * (apart - length))
 
     def _outside(self, missing: np.ndarray) -> np.ndarray:
         """Missing values before the first or after the last observation: of any channel when they are coupled."""
         seen = ~missing
-        if isinstance(self._fitted.model, Coupled):
+        if self._fitted.model.coupled is not None:
             seen = np.broadcast_to(seen.any(axis=1, keepdims=True), seen.shape)
         inside = np.logical_or.accumulate(seen, axis=0) & np.logical_or.accumulate(seen[::-1], axis=0)[::-1]
         return missing & ~inside
@@ -193,19 +221,3 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         if self.extrapolation == "refuse":
             raise InputError(f"`X` must have observed values on both sides of every hole; {text}.")
         warnings.warn(f"{text}. They are marked in `impute(X).extrapolated`.", ExtrapolationWarning, stacklevel=3)
-
-    @classmethod
-    def _state_of_format_1(cls, named: dict) -> ImputerState:
-        old = named["model"]
-        old["calibration"] = Calibration(**old["calibration"])
-        own = old.get("own_calibration")
-        old["own_calibration"] = Calibration(**own) if own else old["calibration"]
-        if "parts" in old:
-            names = CrossSpectrum.__dataclass_fields__
-            parts = old.pop("parts")
-            old["spectra"] = tuple(CrossSpectrum(**{name: part[name] for name in names}) for part in parts)
-        else:
-            old["spectra"] = tuple(DenseSpectrum(**spectrum) for spectrum in old["spectra"])
-        kind = METHODS[named["method"]]
-        model = kind(**{field.name: old[field.name] for field in fields(kind)})
-        return ImputerState(Units(named["step"], named["origin"], named["center"], named["spread"]), model)

@@ -1,4 +1,4 @@
-"""Learning a cross-spectrum from windows: expectation maximization with shrinkage, stopped on hidden values.
+"""Learning a cross-spectrum from windows: expectation maximization with shrinkage, from a first guess of the holes.
 
 Shrinkage: the 2C x 2C block of a frequency towards its diagonal with the weight of 1 + (2C)^2 / W windows, W the number of
 windows; covariances between different frequencies, which describe what depends on the time within a window (time of day),
@@ -7,21 +7,22 @@ by W / (W + 2q) for q amplitudes. Both were chosen on hidden values of validatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky
 
 from flm.estimators.imputer.cross_spectrum import CrossSpectrum, Window, cut, patterns
-from flm.results.progress import Listener, Progress, silent, within
+from flm.results.progress import Listener, Progress, silent
 
 _LEAST_NOISE = 1e-6
+_STACK = 1000  # rows that are multiplied at once
 _SHRINKAGE = 1.0  # times the weights above; without any, each round raises the likelihood
 _RELAXATION = (1.9, 1.4)
-_MAX_ROUNDS = 60
-_USUAL_ROUNDS = 16  # on ETTh1 10 to 14: for the share of the work, nothing else
-_BLOCK = 2  # windows per block of cross-validation
-_FEW = 20  # hidden values: fewer do not tell when to stop
+_GUESSED_ROUNDS, _ROUNDS = 3, 4  # with a guess of the holes, and then without
+_MANY_ROUNDS = (12, 40)  # where there are too many holes to guess: a round gains about the share that is observed
+_MORE_ROUNDS = 4  # from a spectrum
+_MANY = 0.3  # of the values missing: a guess of so many is worse than none
 
 
 def expectation_maximization(spectrum: CrossSpectrum, windows: list[Window]) -> CrossSpectrum:
@@ -36,18 +37,26 @@ def expectation_maximization(spectrum: CrossSpectrum, windows: list[Window]) -> 
         n = len(pattern.B)
         G = np.zeros((C * n, C * n))
         weights = np.zeros((len(group), C * n))
+        stacked: list[np.ndarray] = []  # V of windows to come
         for i, index in enumerate(group):
             window = windows[index]
-            observed = np.flatnonzero(window.observed)
-            inverse = pattern.observed_inverse(observed)
-            u = inverse @ (window.values.ravel() - pattern.mean)[observed]
-            G[observed[:, None], observed] += inverse
-            weights[i, observed] = u
+            found = pattern.precision(window)
+            weights[i] = u = found.weighted
+            if found.G is not None:
+                G += found.G
+            else:
+                assert pattern.inverse is not None
+                G += pattern.inverse
+                stacked += [] if found.V is None else [found.V]
+            if stacked and (sum(map(len, stacked)) > _STACK or i == len(group) - 1):
+                V = np.concatenate(stacked)
+                G -= V.T @ V
+                stacked = []
             # E e^2 = noise^2 u^2 + noise - noise^2 G_ii for an observed value
-            r = pattern.noise[observed]
-            channel = observed // n
-            noise_energy += np.bincount(channel, r**2 * (u**2 - inverse.diagonal()) + r, C)
-            noise_count += np.bincount(channel, minlength=C)
+            seen, r = window.observed, pattern.noise.reshape(C, n)
+            energy = r**2 * (u**2 - found.diagonal).reshape(C, n) + r
+            noise_energy += np.where(seen, energy, 0.0).sum(axis=1)
+            noise_count += seen.sum(axis=1)
         SB = spectrum.project(pattern.B, S)  # (C n, q): (I x B) S
         means[group] = weights @ SB
         drop += SB.T @ G @ SB
@@ -94,103 +103,44 @@ def _shrunk(covariance: np.ndarray, C: int, W: int, belief: float) -> np.ndarray
     return (shrunk + shrunk.T) / 2
 
 
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """A cross-spectrum, and errors of hidden values in units of their standard deviations."""
-
-    spectrum: CrossSpectrum  # learned from all windows
-    rounds: int = 0  # of expectation maximization
-    error: float = np.inf  # mean absolute error of the hidden values
-    scores: np.ndarray = field(default_factory=lambda: np.zeros(0))  # of the windows that were learned from
-    # Of windows that were kept out of a second learning: what to expect of other tables.
-    fresh_scores: np.ndarray = field(default_factory=lambda: np.zeros(0))
+def merged(old: CrossSpectrum, new: CrossSpectrum, share: float) -> CrossSpectrum:
+    """The mixture of two distributions of amplitudes as one of the same mean and covariance; `share` is that of the second."""
+    apart = new.mean - old.mean
+    covariance = (1 - share) * old.covariance + share * new.covariance
+    covariance += share * (1 - share) * np.outer(apart, apart)
+    noise = (1 - share) * old.noise + share * new.noise
+    return replace(old, mean=old.mean + share * apart, covariance=covariance, noise=noise)
 
 
-@dataclass(frozen=True, eq=False)
-class Lesson:
-    """A window to learn from, the observed values of it to hide, (C, n), and its part in cross-validation."""
-
-    window: Window
-    hidden: np.ndarray
-    role: str  # "kept", "held out", or "between": it shares values with both
-
-    @property
-    def masked(self) -> Window:
-        """The window without the hidden values."""
-        return replace(self.window, observed=self.window.observed & ~self.hidden)
-
-
-def lessons_of(steps: np.ndarray, values: np.ndarray, width: float, hide: np.ndarray) -> list[Lesson]:
-    """Windows every half width to learn from; every fifth block of two widths is held out in cross-validation.
-
-    The observed values to hide, (n, C), are the same in every window that covers them.
-    """
+def windows_of(steps: np.ndarray, values: np.ndarray, width: float, rows: np.ndarray | None = None) -> list[Window]:
+    """Windows every half width that have observed values; with `rows`, those of these rows alone."""
     last = max(steps[-1] + 1 - width, steps[0])
-    lessons = []
-    for start in np.arange(steps[0], last + 1e-6, width / 2):
-        window = cut(steps, values, start, width)
-        if not window.observed.any():
-            continue
-        ends = np.array([start + 1e-6, start + width - 1e-6]) - steps[0]
-        out = (ends // (_BLOCK * width)) % 5 == 4
-        role = "held out" if out.all() else "between" if out.any() else "kept"
-        lessons.append(Lesson(window, hide[window.rows].T, role))
-    return lessons
+    starts = np.arange(steps[0], last + 1e-6, width / 2)
+    found = [cut(steps, values, start, width) for start in starts]
+    found = [window for window in found if window.observed.any()]
+    kept = [window for window in found if rows is None or rows[window.rows].all()]
+    return kept or found
 
 
-def learn(lessons: list[Lesson], window: float, *, max_rounds: int = _MAX_ROUNDS, listen: Listener = silent) -> Learned:
-    """Expectation maximization, stopped on hidden values; with fewer than twenty of them, eight rounds with all values.
+def learn(
+    windows: list[Window],
+    guesses: list[Window],
+    width: float,
+    spectrum: CrossSpectrum | None = None,
+    *,
+    listen: Listener = silent,
+) -> CrossSpectrum:
+    """Rounds on windows filled by a guess, which share one factorization, then a few on what was observed.
 
-    No rounds with the hidden values afterwards: they would fit the windows closer than the error bars are calibrated for.
+    Where few values are missing, the guess takes the covariances most of the way; a spectrum to start from needs none.
     """
-    start = CrossSpectrum.start(window, lessons[0].window.values.shape[0])
-
-    def rounds_on(windows: list[Window], count: int, stage: str, listen: Listener) -> CrossSpectrum:
-        spectrum = start
-        for round_ in range(count):
-            listen(Progress(stage, share=round_ / count))
-            spectrum = relaxed_round(spectrum, windows)
-        return spectrum
-
-    if _num_hidden(lessons) < _FEW:
-        count = min(8, max_rounds)
-        spectrum = rounds_on([lesson.window for lesson in lessons], count, "learning", listen)
-        return Learned(spectrum, count)
-    masked = [lesson.masked for lesson in lessons]
-    best = Learned(start)
-    spectrum, failures = start, 0
-    for round_ in range(1, max_rounds + 1):
-        of_hidden = f", error of hidden values {best.error:.3g}" if best.rounds else ""
-        listen(Progress(f"round {round_}{of_hidden}", share=0.6 * (round_ - 1) / max(_USUAL_ROUNDS, round_ + 3)))
-        spectrum = relaxed_round(spectrum, masked)
-        if round_ % 2 and round_ != max_rounds:
-            continue
-        error, scores = _score(spectrum, lessons)
-        # A gain below one in a thousand is no reason to go on.
-        failures = failures + 1 if error > 0.999 * best.error else 0
-        if error < best.error:
-            best = Learned(spectrum, round_, error, scores)
-        if failures >= 2:
-            break
-    fresh = [lesson for lesson in lessons if lesson.role == "held out"]
-    others = [lesson.masked for lesson in lessons if lesson.role == "kept"]
-    if _num_hidden(fresh) < _FEW or len(others) < len(lessons) / 2:
-        return best
-    second = rounds_on(others, best.rounds, "calibrating the error bars", within(listen, 0.6, 1.0))
-    return replace(best, fresh_scores=_score(second, fresh)[1])
-
-
-def _num_hidden(lessons: list[Lesson]) -> int:
-    return sum(int(lesson.hidden.sum()) for lesson in lessons)
-
-
-def _score(spectrum: CrossSpectrum, lessons: list[Lesson]) -> tuple[float, np.ndarray]:
-    """Mean absolute error over hidden values, and all of them in units of their standard deviations."""
-    errors, deviations = [], []
-    for pattern, group in patterns(spectrum, [lesson.window for lesson in lessons]):
-        for lesson in (lessons[i] for i in group):
-            mean, std = pattern.fill(lesson.masked)
-            errors.append((mean - lesson.window.values)[lesson.hidden])
-            deviations.append(std[lesson.hidden])
-    error = np.concatenate(errors)
-    return float(np.abs(error).mean()), error / np.concatenate(deviations)
+    observed = float(np.mean([window.observed.mean() for window in windows]))
+    plan = [windows] * _MORE_ROUNDS
+    if spectrum is None:
+        spectrum = CrossSpectrum.start(width, windows[0].values.shape[0])
+        many = [windows] * int(np.clip(round(5 / observed), *_MANY_ROUNDS))
+        plan = many if observed < 1 - _MANY else [guesses] * _GUESSED_ROUNDS + [windows] * _ROUNDS
+    for round_, some in enumerate(plan):
+        listen(Progress(f"round {round_ + 1} of {len(plan)}", share=round_ / len(plan)))
+        spectrum = relaxed_round(spectrum, some)
+    return spectrum

@@ -6,57 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.signal import lfilter
 
+from flm.estimators.imputer.holes import Calibration
 from flm.estimators.table import Container, TableLike, is_frame, is_series
-from flm.wording import InputError
-
-_LEVELS = np.array([0.68, 0.95])
-_TAILS = np.array([2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 30.0, np.inf])  # degrees of freedom that are tried
-_ENOUGH = 100  # hidden values without which nothing is calibrated
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """A factor on standard deviations, and a Student distribution for intervals of any level.
-
-    The factor is chosen so that +-1 and +-1.96 standard deviations cover hidden values as nearly 68 % and 95 % as one
-    factor can. The distribution has the hidden values' ratio of those two quantiles.
-    """
-
-    factor: float = 1.0  # on the model's standard deviations
-    tail: float = np.inf  # degrees of freedom
-    unit: float = 1.0  # scale of the distribution in units of the model's standard deviations
-
-    @classmethod
-    def of(cls, scores: np.ndarray) -> Calibration:
-        """From hidden values, their errors in units of the model's standard deviations."""
-        size = np.abs(scores[np.isfinite(scores)])
-        if len(size) < _ENOUGH:
-            return cls()
-        sorted_ = np.sort(size)
-        candidates = np.quantile(sorted_, np.linspace(0.5, 0.9, 401))
-        covered = np.searchsorted(sorted_, np.outer(ndtri((1 + _LEVELS) / 2), candidates)) / len(sorted_)
-        factor = float(candidates[np.argmin(np.abs(covered - _LEVELS[:, None]).max(axis=0))])
-        quantiles = np.quantile(sorted_, _LEVELS)
-        shapes = _student_quantile(_LEVELS[:, None], _TAILS)
-        best = int(np.argmin(np.abs(np.log(shapes[1] / shapes[0]) - np.log(quantiles[1] / quantiles[0]))))
-        return cls(factor, float(_TAILS[best]), float((quantiles / shapes[:, best]).mean()))
-
-    def half_width(self, level: float) -> float:
-        """Half-width of the interval of this level, in units of the calibrated standard deviation."""
-        if not 0 < level < 1:
-            raise InputError(f"`level` must be between 0 and 1; got {level!r}.")
-        return float(_student_quantile(level, self.tail)) * self.unit / self.factor
-
-
-UNCALIBRATED = Calibration()
-
-
-def _student_quantile(level: float | np.ndarray, degrees: float | np.ndarray) -> np.ndarray:
-    """Quantile of the absolute value; infinite degrees: Gaussian."""
-    finite = np.where(np.isinf(degrees), 1.0, degrees)
-    return np.where(np.isinf(degrees), ndtri((1 + level) / 2), stdtrit(finite, (1 + level) / 2))
 
 
 class ExtrapolationWarning(UserWarning):
@@ -73,7 +26,12 @@ class Imputation:
         filled: which values were missing, (n, columns).
         extrapolated: which of those lie outside the time span of the observed ones, (n, columns).
         times: the clock, (n,).
-        calibration: what turns standard deviations into intervals.
+        kinds: of the holes, by their length and whether all channels have them, as `imputer.holes` numbers them.
+        calibrations: what turns standard deviations into intervals, by kind.
+        persistence: correlation of the errors of neighboring rows.
+        together: correlations of the errors of the columns at one time.
+
+    Three-dimensional tables have three-dimensional attributes, the clock aside.
     """
 
     values: Container
@@ -81,36 +39,76 @@ class Imputation:
     filled: np.ndarray
     extrapolated: np.ndarray
     times: np.ndarray
-    calibration: Calibration
+    kinds: np.ndarray
+    calibrations: tuple[Calibration, ...]
+    persistence: float
+    together: np.ndarray
 
     def __iter__(self) -> Iterator[Container]:
         return iter((self.values, self.std))
 
     def __repr__(self) -> str:
-        n, C = self.filled.shape
+        n, C = len(self.times), self.filled.shape[-1]
         labels = getattr(self.values, "columns", [getattr(self.values, "name", None)] if C == 1 else range(C))
         rows = [f"Imputation of {n:,} rows: {int(self.filled.sum()):,} values filled"]
         if self.extrapolated.any():
             rows[0] += f", {int(self.extrapolated.sum()):,} of them extrapolated"
-        for j in np.flatnonzero(self.filled.any(axis=0))[:8]:
+        holes = self.filled.reshape(n, C)
+        for j in np.flatnonzero(holes.any(axis=0))[:8]:
             std = self.std.iloc[:, j] if is_frame(self.std) else np.asarray(self.std).reshape(n, C)[:, j]
-            median = float(np.median(np.asarray(std)[self.filled[:, j]]))
-            rows.append(
-                f"  {labels[j]}: {int(self.filled[:, j].sum()):,} filled, standard deviation about {median:.4g}"
-            )
-        return "\n".join(rows + (["  …"] if self.filled.any(axis=0).sum() > 8 else []))
+            median = float(np.median(np.asarray(std)[holes[:, j]]))
+            rows.append(f"  {labels[j]}: {int(holes[:, j].sum()):,} filled, standard deviation about {median:.4g}")
+        return "\n".join(rows + (["  …"] if holes.any(axis=0).sum() > 8 else []))
+
+    def half_width(self, level: float = 0.95) -> np.ndarray:
+        """Half-widths of the intervals of this level, in units of `std`, of its shape."""
+        return np.array([found.half_width(level) for found in self.calibrations])[self.kinds]
 
     def interval(self, level: float = 0.95) -> tuple[Container, Container]:
         """Lower and upper ends of the intervals of this level; the values themselves where observed."""
-        half = self.calibration.half_width(level)
+        half = self.half_width(level)
         if is_frame(self.values) and is_frame(self.std):
-            numeric = self.std.select_dtypes("number").columns
             lower, upper = self.values.copy(), self.values.copy()
-            lower[numeric] = self.values[numeric] - half * self.std[numeric]
-            upper[numeric] = self.values[numeric] + half * self.std[numeric]
+            for j in np.flatnonzero(self.filled.any(axis=0)):
+                width = half[:, j] * self.std.iloc[:, j].to_numpy()
+                lower.isetitem(j, self.values.iloc[:, j] - width)
+                upper.isetitem(j, self.values.iloc[:, j] + width)
             return lower, upper
-        width = half * np.asarray(self.std)
+        width = half.reshape(np.shape(self.std)) * np.asarray(self.std)
         return self.values - width, self.values + width
+
+    def sample(self, n: int = 1, *, seed: int = 0) -> np.ndarray:
+        """Whole fillings drawn at random, (n, rows, columns): what holds of a filled gap as a whole is read off them.
+
+        Errors follow one another as those of hidden gaps did: correlated from row to row and between columns, each with
+        the deviation and the tails of its kind of hole. Columns that are not numbers are NaN.
+
+        Example:
+            >>> import numpy as np, flm
+            >>> X = np.sin(0.3 * np.arange(300.0))[:, None]
+            >>> X[50:62] = np.nan
+            >>> drawn = flm.FLMImputer().fit(X).impute(X).sample(100)
+            >>> drawn.shape, bool(drawn[:, 50:62].mean(axis=(1, 2)).std() > 0)
+            ((100, 300, 1), True)
+        """
+        rows, shape = len(self.times), self.filled.shape
+        values, std = (_numbers(part).reshape(rows, -1) for part in (self.values, self.std))
+        holes, kinds = (part.reshape(rows, -1) for part in (self.filled, self.kinds))
+        rng, a = np.random.default_rng(seed), self.persistence
+        b, root = np.sqrt(1 - a * a), np.linalg.cholesky(self.together)
+        order = np.argsort(self.times, kind="stable")
+        drawn = np.empty((n, *values.shape))
+        for i in range(n):
+            fresh = rng.normal(size=values.shape) @ root.T
+            # z_t = a z_(t-1) + b e_t, b^2 = 1 - a^2, of unit variance from the first on
+            z = np.asarray(lfilter([b], [1.0, -a], fresh, axis=0, zi=(1 - b) * fresh[:1])[0])
+            by_row = np.empty(values.shape)
+            by_row[order] = z
+            drawn[i] = values
+            for kind, found in enumerate(self.calibrations):
+                here = holes & (kinds == kind)
+                drawn[i][here] += std[here] * found.spread(by_row[here])
+        return drawn.reshape(n, *shape)
 
     def plot(self, *, columns: Sequence[int | str] | None = None, rows: slice | None = None, level: float = 0.95):
         """Observed values as a line with its gaps, filled ones as dots with intervals, extrapolated ones marked.
@@ -137,3 +135,12 @@ def dressed(X: TableLike, array: np.ndarray, columns: Iterable[int]) -> Containe
         series[:] = array[:, 0]
         return series
     return array
+
+
+def _numbers(table: Container) -> np.ndarray:
+    """The columns of numbers, NaN for others."""
+    if not is_frame(table):
+        return np.asarray(table, float)
+    numeric = [column.dtype.kind in "iuf" for _, column in table.items()]
+    parts = [table.iloc[:, j].to_numpy(float) if ok else np.full(len(table), np.nan) for j, ok in enumerate(numeric)]
+    return np.stack(parts, axis=1)

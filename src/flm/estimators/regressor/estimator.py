@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -15,15 +14,19 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from flm.estimators.base import AbstractEstimator
 from flm.estimators.evidence import Compressed
-from flm.estimators.regressor.design import Design, Settings, fit_design
+from flm.estimators.features import Feature, as_frame, encoded, features_of
+from flm.estimators.regressor.cluster import fit_blocks, is_dask
+from flm.estimators.regressor.design import Design, fit_design
+from flm.estimators.regressor.settings import Settings, as_chunks, clock_step, mean_repeats, refuse_holes
 from flm.estimators.regressor.wave_fit import Spectrum, WaveFit
 from flm.estimators.table import check_size
-from flm.estimators.waves import Scale, Waves
 from flm.numerics.least_squares import one_thread
 from flm.results.progress import Progress
-from flm.wording import InputError
+from flm.wording import InputError, check_count
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from flm.series import ExponentialSeries, PhaseSeries
 
 Table = npt.ArrayLike  # or a data frame
@@ -38,6 +41,9 @@ class RegressorState:
     data: Compressed  # all that is kept of the rows
     repeats: float  # weight per distinct row, by which weights are divided
     is_flat: bool  # whether outputs have one axis
+    features: tuple[Feature, ...] = ()  # how columns become numbers, where they are not
+    target: str = ""  # the name of the output, where it has one
+    step: float = 1.0  # of the clock of a series
 
     @cached_property
     def fit(self) -> WaveFit:
@@ -64,6 +70,11 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         bounds: the extent of X, (m, 2), where the first rows of a stream do not show it; None: that of the data.
         ridge: penalty on the sum of squared coefficients of standardized outputs; None: by marginal likelihood.
         noise: standard deviation of the noise, in units of y, one number or one per output; None: by marginal likelihood.
+            Or what kind of noise: "white", "ar1" (correlated from tick to tick of a clock; lines of one feature), "student"
+            (heavy-tailed: outliers count less) or "growing" (its deviation changes with the features and the level). None: the
+            kind of largest evidence.
+        trend: "linear" or "quadratic" polynomials of every feature beside the waves, None, or "auto": what the evidence says,
+            with one feature; none with more.
         max_columns: most columns of the least-squares problem.
         progress: False, True (lines on the standard output), or a function of one `flm.Progress` event, whose `share` of
             the work and `stage` say how far a fit is.
@@ -71,9 +82,13 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
     Attributes:
         frequencies_: the frequency vectors in radians per unit of X, (N, m).
         noise_: standard deviation of the noise, per output.
+        correlation_: of the noise from one tick of the clock to the next.
         log_evidence_: log marginal likelihood of the standardized outputs.
-        kind_: "lines", "lattice" or "given".
-        series_: the fitted function as a `PhaseSeries`, beyond six features as an `ExponentialSeries`.
+        kind_: "lines", "lattice", "both" (lines and a lattice in one model) or "given".
+        noise_kind_: "white", "ar1", "student" or "growing".
+        trend_: coefficients of the trend in powers of X; one feature.
+        series_: the fitted function, without the powers of a trend, as a `PhaseSeries`, beyond six features as an
+            `ExponentialSeries`.
         spectrum_: the lines with frequency, period, amplitude, phase and standard errors.
 
     Sample weights act as repeats: a row of weight two counts as two equal rows. Where equal X always come with equal y,
@@ -97,7 +112,8 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
     period: float | Sequence[float | None] | None = None
     bounds: npt.ArrayLike | None = None
     ridge: float | None = None
-    noise: float | npt.ArrayLike | None = None
+    noise: float | str | npt.ArrayLike | None = None
+    trend: str | None = "auto"
     max_columns: int = 512
     progress: bool | Callable[[Progress], object] = False
 
@@ -110,8 +126,16 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
     def fit(
         self, X: Table | Chunks, y: npt.ArrayLike | None = None, sample_weight: npt.ArrayLike | None = None
     ) -> FLMRegressor:
-        """Fit to a table, or to an iterable of (X, y) or (X, y, sample_weight) chunks given as `X` alone."""
-        chunks = _as_chunks(X) if y is None and sample_weight is None else None
+        """Fit to a table, or to an iterable of (X, y) or (X, y, sample_weight) chunks given as `X` alone.
+
+        Arrays and data frames of Dask are fitted block by block where they are, without weights.
+        """
+        if is_dask(X):
+            if sample_weight is not None:
+                raise InputError("`sample_weight` must be None for tables of Dask; got weights.")
+            self._state = fit_blocks(self, X, y)
+            return self
+        chunks = as_chunks(X) if y is None and sample_weight is None else None
         if chunks is None:
             self._absorb(X, y, sample_weight, first=True, streaming=False)
             return self
@@ -143,6 +167,11 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         streaming: bool = True,
     ) -> None:
         """Take in checked rows: the first ones fix the design."""
+        X, y = as_frame(X), as_frame(y)
+        features = features_of(X) if first else self._state.features
+        target = str(getattr(y, "name", None) or "")
+        X = encoded(X, features)
+        refuse_holes(X)
         rules = {"reset": first, "dtype": np.float64, "multi_output": True, "y_numeric": True}
         X, y = map(np.asarray, validate_data(self, X, y, **rules))  # pyright: ignore[reportArgumentType]
         check_size("X", X)
@@ -154,11 +183,11 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         X, outputs, weights = X[some], y.reshape(len(y), -1).astype(np.float64)[some], weights[some]
         with one_thread():
             if first:
-                asked, repeats = Settings.of(self, X.shape[1], outputs.shape[1]), _mean_repeats(X, outputs, weights)
+                asked, repeats = Settings.of(self, X.shape[1], outputs.shape[1]), mean_repeats(X, outputs, weights)
                 listen = self._listener()
                 design, data = fit_design(X, outputs, weights / repeats, asked, streaming=streaming, listen=listen)
                 listen(Progress("fitted", share=1.0))
-                self._state = RegressorState(design, data, repeats, y.ndim == 1)
+                self._state = RegressorState(design, data, repeats, y.ndim == 1, features, target, clock_step(X))
             else:
                 self._state = self._continued(X, outputs, weights)
 
@@ -167,16 +196,9 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         if y.shape[1] != state.data.num_outputs:
             raise InputError(f"`y` must have {state.data.num_outputs} outputs, as before; got {y.shape[1]}.")
         # Frequencies are fixed from here on: what the first rows said of their errors no longer holds.
-        design = replace(state.design, joint=None)
-        sample = design.sample(X, y, weights / state.repeats)
-        beyond = (np.abs(sample.z) > design.reach).any(axis=0)
-        if beyond.any():
-            j = int(np.argmax(beyond))
-            low, high = design.scale.center - design.scale.halfwidth, design.scale.center + design.scale.halfwidth
-            raise InputError(
-                f"`X` must stay near the extent that fixed the frequencies, [{low[j]:.6g}, {high[j]:.6g}] for feature {j}; "
-                f"got {X[:, j].min():.6g} to {X[:, j].max():.6g}. Give `bounds`, the extent of all rows to come."
-            )
+        design = replace(state.design, joint=None, rivals=())
+        sample = design.sample(X, y, weights / state.repeats, state.data)
+        design.refuse_beyond(X.min(axis=0), X.max(axis=0))
         factor = sample.factor(design.waves.columns, design.waves.num_columns, state.data.factor)
         data = replace(state.data, factor=factor, count=state.data.count + sample.count)
         return replace(state, design=design, data=data)
@@ -188,16 +210,74 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
     def predict(self, X: Table, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Values, and with `return_std` the standard deviations of a new observation at X (noise included)."""
         state = self._fitted
-        table = self._numbers(X, reset=False)
+        table = self.numbers(X)
         shaped = (lambda values: values[:, 0]) if state.is_flat else (lambda values: values)
         with one_thread():
             mean = shaped(state.fit.mean(table))
             return (mean, shaped(state.fit.std(table))) if return_std else mean
 
+    def forecast(self, horizon: int | None = None, *, until: object = None, level: float = 0.95) -> pd.DataFrame:
+        """The steps of the clock after the last row: means, standard deviations and the band of this level.
+
+        Args:
+            horizon: how many steps.
+            until: or up to which time: a date for a clock of dates, else a number.
+            level: of the band between `lower` and `upper`.
+
+        Returns:
+            A data frame by time; columns of several outputs carry their number.
+
+        Example:
+            >>> import numpy as np, pandas as pd, flm
+            >>> days = pd.date_range("2024-01-01", periods=120)
+            >>> y = 5 + np.sin(np.arange(120) * 2 * np.pi / 7) + 0.1 * np.random.default_rng(0).normal(size=120)
+            >>> ahead = flm.FLMRegressor().fit(days, y).forecast(until="2024-05-07")
+            >>> str(ahead.index[-1].date()), list(ahead.columns)
+            ('2024-05-07', ['mean', 'std', 'lower', 'upper'])
+        """
+        import pandas as pd
+        from scipy.special import ndtri
+
+        state = self._fitted
+        if self.n_features_in_ != 1:
+            raise InputError(f"`forecast` must have one feature, the clock; got {self.n_features_in_}. Use `predict`.")
+        if not 0 < level < 1 or (horizon is None) == (until is None):
+            raise InputError("`forecast` must get `horizon` or `until`, and a `level` between 0 and 1.")
+        clock = state.features[0] if state.features else Feature(self._names[0])
+        last = float(state.design.scale.center[0] + state.design.scale.halfwidth[0])
+        if horizon is None:
+            end = pd.Series([until])
+            at = clock.numbers(pd.Series(pd.to_datetime(end)) if clock.kind == "date" else end)[0, 0]
+            horizon = int(np.floor((at - last) / state.step + 1e-6))
+            if horizon < 1:
+                raise InputError(
+                    f"`until` must be after the last row, {clock.back(np.array([last]))[0]}; got {until!r}."
+                )
+        times = last + state.step * np.arange(1, check_count("horizon", horizon, 1) + 1)
+        with one_thread():
+            mean, std = state.fit.mean(times[:, None]), state.fit.std(times[:, None])
+        half, columns = float(ndtri((1 + level) / 2)) * std, {}
+        for name, part in {"mean": mean, "std": std, "lower": mean - half, "upper": mean + half}.items():
+            for k in range(part.shape[1]):
+                columns[name if state.is_flat else f"{name}[{k}]"] = part[:, k]
+        return pd.DataFrame(columns, index=clock.back(times).rename(clock.name))
+
+    def numbers(self, X: object) -> np.ndarray:
+        """The table as it is fitted, (n, m): clocks in units from their first row, categories as columns of zeros and ones."""
+        table = encoded(as_frame(X), self._fitted.features)
+        refuse_holes(table)
+        return self._numbers(table, reset=False)
+
+    @property
+    def input_names_(self) -> tuple[str, ...]:
+        """Names of the columns that `fit` was given."""
+        return tuple(feature.name for feature in self._fitted.features) or self._names
+
     @property
     def spectrum_(self) -> Spectrum:
         """The lines, strongest first, with standard errors."""
-        return self._fitted.fit.spectrum(self._names)
+        units = tuple(feature.unit for feature in self._fitted.features for _ in feature.names)
+        return self._fitted.fit.spectrum(self._names, units)
 
     @property
     def series_(self) -> PhaseSeries | ExponentialSeries:
@@ -214,12 +294,33 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
     @property
     def noise_(self) -> float | np.ndarray:
         """Standard deviation of the noise in units of y: a number, or one per output."""
-        noise = self._fitted.design.gain * np.sqrt(self._fitted.fit.variance)
+        noise = self._fitted.design.gain * np.sqrt(self._fitted.fit.noise_variance)
         return float(noise[0]) if self._fitted.is_flat else noise
 
     @property
+    def correlation_(self) -> float:
+        """Of the noise from one tick of the clock to the next; zero where it is white."""
+        return self._fitted.design.noise.rho
+
+    @property
+    def noise_kind_(self) -> str:
+        """What the noise is: "white", "ar1", "student" or "growing"."""
+        return self._fitted.design.noise.kind
+
+    @property
+    def trend_(self) -> np.ndarray:
+        """Coefficients of the trend in powers of X, from the constant on: (degree + 1,), (…, K) for several outputs.
+
+        Of one feature. The fitted function is `series_` and these powers.
+        """
+        if self.n_features_in_ != 1:
+            raise InputError(f"`trend_` must have one feature; got {self.n_features_in_}. Use `predict`.")
+        found = self._fitted.fit.trend()
+        return found[:, 0] if self._fitted.is_flat else found
+
+    @property
     def kind_(self) -> str:
-        """Where the frequencies came from: "lines", "lattice" or "given"."""
+        """Where the frequencies came from: "lines", "lattice", "both" or "given"."""
         return self._fitted.design.kind
 
     @property
@@ -239,41 +340,3 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         from flm.report.figures.data import plot_fit
 
         return plot_fit(self, X, y, feature=feature, output=output)
-
-    @classmethod
-    def _state_of_format_1(cls, named: dict) -> RegressorState:
-        old = named["design"]
-        waves = Waves(**{f.name: old[f"waves_{f.name}"] for f in fields(Waves)})
-        plain = {f.name: old[f.name] for f in fields(Design) if f.name in old}
-        design = Design(scale=Scale(old["center"], old["halfwidth"]), waves=waves, **plain)
-        data = Compressed(named["factor"], len(design.gain), named["count"], old["known_noise"])
-        return RegressorState(design, data, named["repeats"], named["y_ndim"] == 1)
-
-
-def _mean_repeats(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
-    """Weight per distinct row of X where repeats carry no noise: equal X with equal y throughout; else one.
-
-    Equal rows are found by one number each, a projection on a fixed direction with no rational relations.
-    """
-    direction = np.sqrt(np.arange(X.shape[1]) + 2.0) % 1 + 0.5
-    spread = np.ptp(X, axis=0)
-    key = ((X - X.min(axis=0)) / np.where(spread > 0, spread, 1.0)) @ direction
-    order = np.argsort(key, kind="stable")
-    same = np.diff(key[order]) == 0
-    if same.any() and (np.diff(y[order], axis=0)[same] != 0).any():
-        return 1.0
-    return float(weights.sum() / (len(key) - same.sum()))
-
-
-def _as_chunks(X: object) -> Iterator[object] | None:
-    """An iterator over chunks when X is not a table: an iterator, or a sequence of tuples that start with a matrix."""
-    if isinstance(X, Iterator):
-        return X
-    is_table = any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__"))
-    if is_table or not isinstance(X, Iterable) or isinstance(X, str | bytes | dict):
-        return None
-    iterator = iter(X)
-    first = next(iterator, None)
-    if isinstance(first, tuple) and len(first) in (2, 3) and np.ndim(first[0]) == 2:
-        return itertools.chain([first], iterator)
-    return None

@@ -1,176 +1,25 @@
 """Growing a lattice of frequencies under a spectral prior until the evidence stops rising.
 
-Sub-network k on the lattice, frequencies omega_j = (pi / T_j) k_j on scaled inputs, q nonzero components:
-
-    log s_k = rho + sum_{j: k_j != 0} [a_j or b_j - (nu + 1/2) log(1 + (l_j omega_j)^2 / (2 nu))]
-
-a_j is the relevance of feature j alone (q = 1), b_j its relevance in interactions (q > 1), l_j its length scale, nu the
-smoothness: the spectral density of a Matern kernel per axis (nu -> infinity: squared exponential). A sum over such waves
-is a sparse-spectrum Gaussian process. All parameters are logarithms, found by marginal likelihood with a weak prior that
-keeps the directions which the data leave free at a definite place.
-
 Each round takes the lattice points that matter most under the current prior, compresses the data to one triangular
 factor, and moves the prior to larger evidence; twice as many columns in the next. Features of length scale l get the
 period T = 1 + 1.5 l half-widths, so that the two ends of the data are correlated through the period no more than
 through the data: a Fourier extension, without Gibbs phenomenon.
+
+Over one feature the size is right when what the fit leaves over is white. Where it is not, a band is tried at its strongest
+frequency, and once a rough prior on all columns; what pays is kept, and asked again.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import minimize
 
-from flm.estimators.evidence import Compressed, Posterior, Sample, best_scale, log_evidence
-from flm.estimators.periodogram import lattice_power
+from flm.estimators.evidence import Compressed, Posterior, Sample, best_scale
+from flm.estimators.periodogram import LombScargle, lattice_power
+from flm.estimators.regressor.spectral_prior import STEP, SpectralPrior, choose_lattice, covariance, maximize_evidence
 from flm.estimators.waves import Waves
 from flm.results.progress import Listener, Progress, silent
-
-# Logarithms: (mean, standard deviation, lower, upper) of the weak priors. Inputs have half-width 1, outputs variance 1.
-_RHO = (3.0, 4.0, -14.0, 28.0)
-_NU = (1.0, 1.0, -0.7, 3.4)
-_LENGTH = (-0.3, 1.5, -5.5, 2.5)
-_RELEVANCE = (0.0, 3.0, -16.0, 7.0)
-_INTERACTION = (-2.0, 3.0, -18.0, 5.0)
-# While length scales are sought, noise is not taken below 1e-5 of the outputs: it gains nothing to interpolate closer, and
-# the evidence keeps six digits. The final scan over the ratio of signal to noise has no such floor.
-_NOISE_FLOOR = 1e-10
-# Hyperparameters are rounded to this step: data do not fix them closer, and a fit does not then depend on rounding.
-STEP = 1 / 16
-
-
-@dataclass(frozen=True, eq=False)
-class SpectralPrior:
-    """The parameters of the prior, for m features."""
-
-    theta: np.ndarray  # rho, nu, l (m), a (m), b (m)
-    num_features: int
-
-    @classmethod
-    def start(cls, m: int) -> SpectralPrior:
-        """The mean of the weak prior."""
-        return cls(_spread(m)[0].copy(), m)
-
-    def _part(self, i: int) -> np.ndarray:
-        return self.theta[2 + i * self.num_features : 2 + (i + 1) * self.num_features]
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Length scales in half-widths of the data, (m,)."""
-        return np.exp(self._part(0))
-
-    def rounded(self) -> SpectralPrior:
-        """The nearest parameters on the grid of hyperparameters."""
-        return SpectralPrior(np.round(self.theta / STEP) * STEP, self.num_features)
-
-    def log_variances(self, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """log s of sub-networks with frequencies (N, m), and its Jacobian by theta (N, size of theta)."""
-        m = self.num_features
-        nu = np.exp(self.theta[1])
-        on = omega != 0
-        single = on.sum(axis=1) == 1
-        x2 = (self.lengths * omega) ** 2
-        logs = np.log1p(x2 / (2 * nu))
-        relevance = np.where(single[:, None], self._part(1), self._part(2)) * on
-        value = np.maximum(self.theta[0] + (relevance - (nu + 0.5) * logs).sum(axis=1), -60.0)
-        jacobian = np.zeros((len(omega), len(self.theta)))
-        jacobian[:, 0] = 1.0
-        ratio = x2 / (2 * nu + x2)
-        jacobian[:, 1] = (-nu * logs + (nu + 0.5) * ratio).sum(axis=1)
-        jacobian[:, 2 : 2 + m] = -2 * (nu + 0.5) * ratio
-        jacobian[:, 2 + m : 2 + 2 * m] = on * single[:, None]
-        jacobian[:, 2 + 2 * m :] = on * ~single[:, None]
-        return value, jacobian
-
-
-def _spread(m: int) -> np.ndarray:
-    """Rows: mean, standard deviation, lower, upper of every parameter."""
-    rows = [_RHO, _NU, *[_LENGTH] * m, *[_RELEVANCE] * m, *[_INTERACTION] * m]
-    return np.array(rows).T
-
-
-def maximize_evidence(
-    data: Compressed, waves: Waves, start: SpectralPrior, *, iterations: int = 100
-) -> tuple[SpectralPrior, float]:
-    """The prior of largest (penalized) evidence, and that value."""
-    mean, deviation, lower, upper = _spread(start.num_features)
-    subnet = waves.column_subnet
-
-    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        log_s, jacobian = SpectralPrior(theta, start.num_features).log_variances(waves.subnets)
-        value, gradient = log_evidence(data, np.exp(log_s)[subnet], floor=_NOISE_FLOOR)
-        per_subnet = np.bincount(subnet, gradient, len(log_s))
-        z = (theta - mean) / deviation
-        return -(value - 0.5 * z @ z), -(jacobian.T @ per_subnet - z / deviation)
-
-    found = minimize(
-        objective,
-        np.clip(start.theta, lower, upper),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=list(zip(lower, upper, strict=True)),
-        options={"maxiter": iterations, "gtol": 1e-5, "ftol": 1e-13, "maxcor": 20},
-    )
-    return SpectralPrior(found.x, start.num_features), -float(found.fun)
-
-
-def choose_lattice(
-    prior: SpectralPrior,
-    base: np.ndarray,
-    interactions: int,
-    *,
-    max_columns: int | None = None,
-    num_subnets: int | None = None,
-    pair_bonus: np.ndarray | None = None,
-) -> np.ndarray:
-    """The lattice points (N, m) of largest prior variance, best first, within a budget of columns or of sub-networks.
-
-    One lattice step is `base` = pi / T_j, and a point with q nonzero components costs 2^q columns. `pair_bonus` (m, m)
-    is added to the log variance of points on a pair of features: what the residual says.
-    """
-    m = prior.num_features
-    rho, nu = float(prior.theta[0]), float(np.exp(prior.theta[1]))
-    unit = (prior.lengths * base).tolist()  # l_j pi / T_j
-    alone, joint = prior._part(1).tolist(), prior._part(2).tolist()
-
-    def size(k: tuple[int, ...]) -> float:
-        nonzero = [j for j in range(m) if k[j]]
-        relevance = alone if len(nonzero) == 1 else joint
-        value = rho + sum(relevance[j] - (nu + 0.5) * math.log1p((unit[j] * k[j]) ** 2 / (2 * nu)) for j in nonzero)
-        if pair_bonus is not None and len(nonzero) > 1:
-            value += max(pair_bonus[i, j] for i, j in itertools.combinations(nonzero, 2))
-        return value
-
-    chosen: list[tuple[int, ...]] = [(0,) * m]
-    columns = 1
-    # Within one set of active features the variance falls with every component: a best-first search per set, merged.
-    heap: list[tuple[float, tuple[int, ...]]] = []
-    for q in range(1, interactions + 1):
-        for active in itertools.combinations(range(m), q):
-            k = tuple(1 if j in active else 0 for j in range(m))
-            heap.append((-size(k), k))
-    heapq.heapify(heap)
-    while heap:
-        _, k = heapq.heappop(heap)
-        cost = 2 ** sum(1 for i in k if i)
-        if num_subnets is not None and len(chosen) >= num_subnets:
-            break
-        if max_columns is not None and columns + cost > max_columns:
-            break
-        chosen.append(k)
-        columns += cost
-        # Each point has one parent: one less in its last component above one.
-        last = max((j for j in range(m) if k[j] > 1), default=0)
-        for j in range(last, m):
-            if k[j]:
-                child = (*k[:j], k[j] + 1, *k[j + 1 :])
-                heapq.heappush(heap, (-size(child), child))
-    return np.array(chosen, float)
-
 
 _PERIODS = np.array([1.25, 1.5, 2.0, 3.0, 4.0, 6.0])  # half the period, in half-widths of the data
 _FIRST_BUDGET = 32
@@ -180,6 +29,11 @@ _STEPS, _LAST_STEPS = 30, 100  # of the search for the prior: while growing, and
 # Factors on the prior variance for the last scan: noise-free data want ratios up to 1e26.
 _FACTORS = np.exp(np.arange(-8.0, 40.0 + STEP, 4 * STEP))
 _LOG_DEVIATION = 4.0
+_FEW = 128  # columns beyond which one feature's prior is sought in fewer steps
+_MOST_FEATURES = 60  # of more, those that matter by themselves are kept
+_MOST_BANDS = 4
+_CLEAR = 6.0  # nats by which a frequency of the residual must stand out of white noise
+_ROUGH = -3.5  # logarithm of the length scale of a rough prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +45,7 @@ class LatticeFit:
     half_periods: np.ndarray  # (m,) T_j
     data: Compressed
     evidence: float = -np.inf
+    bands: np.ndarray | None = None  # center, its error, amplitude in units of the noise, its relative error: (B, 4)
 
     @property
     def s(self) -> np.ndarray:
@@ -221,9 +76,14 @@ def fit_lattice(
     half_periods: np.ndarray,
     num_subnets: int | None,
     max_columns: int,
+    degree: int = 0,
+    lines: np.ndarray | None = None,
     listen: Listener = silent,
 ) -> LatticeFit:
-    """The lattice model of largest evidence; `half_periods` are T_j where the user fixed them, NaN where they are free."""
+    """The lattice model of largest evidence; `half_periods` are T_j where the user fixed them, NaN where they are free.
+
+    A trend of some degree and lines at given frequencies (L, m) may be beside it.
+    """
     m = sample.z.shape[1]
     prior = SpectralPrior.start(m)
     T = np.where(np.isnan(half_periods), 2.0, half_periods)
@@ -247,17 +107,23 @@ def fit_lattice(
         integers = choose_lattice(
             prior, base, interactions, max_columns=budget, num_subnets=num_subnets, pair_bonus=bonus
         )
-        waves = Waves.on_lattice(base, integers)
-        return LatticeFit(waves, prior.log_variances(waves.subnets)[0], T, sample.compressed(waves))
+        waves = Waves.on_lattice(base, integers, degree)
+        waves = waves if lines is None else waves.with_lines(lines)
+        return LatticeFit(waves, prior.of_waves(waves)[0], T, sample.compressed(waves))
+
+    def maximized(fit: LatticeFit, prior: SpectralPrior) -> tuple[LatticeFit, SpectralPrior]:
+        steps = _STEPS // 2 if m == 1 and fit.waves.num_columns > _FEW else _STEPS
+        prior, value = maximize_evidence(fit.data, fit.waves, prior, iterations=steps)
+        # Three numbers each.
+        cost = 1.5 * len(prior.bands) * np.log(max(sample.count, 2.0))
+        return replace(fit, log_s=prior.rounded().of_waves(fit.waves)[0], evidence=value - cost), prior
 
     for round_, budget in enumerate(budgets):
         allowed = 1 if screening and round_ == 0 and len(budgets) > 1 else interactions
         listen(Progress(f"{budget} columns", share=float(work[round_])))
         fit = on_lattice(T, prior, allowed, budget)
-        prior, value = maximize_evidence(fit.data, fit.waves, prior, iterations=_STEPS)
-        rounded = prior.rounded()
-        fit = replace(fit, log_s=rounded.log_variances(fit.waves.subnets)[0], evidence=value)
-        gain = np.inf if best is None else value - best[0].evidence
+        fit, prior = maximized(fit, prior)
+        gain = np.inf if best is None else fit.evidence - best[0].evidence
         if gain > 0:
             best = (fit, prior)
         failures = 0 if gain > _ENOUGH else failures + 1
@@ -265,20 +131,91 @@ def fit_lattice(
             break
         if screening and round_ == 0:
             bonus = _pair_bonus(fit, sample)
-        T = np.where(np.isnan(half_periods), snapped_periods(rounded.lengths), half_periods)
+        T = np.where(np.isnan(half_periods), snapped_periods(prior.rounded().lengths), half_periods)
     assert best is not None
+    scan = LombScargle(sample.z[:, 0], sample.precisions) if m == 1 and num_subnets is None else None
+    rough = False
+    while scan is not None and len(best[1].bands) < _MOST_BANDS:
+        fit, prior = best
+        frequency = _unexplained(fit, sample, scan)
+        if frequency is None:
+            break
+        listen(Progress(f"a band beside {len(prior.bands)}", share=float(work[-1])))
+        T, more = fit.half_periods, min(2 * fit.waves.num_columns + 2 * _FIRST_BUDGET, most)
+        trials = [(prior.with_band(frequency), more)]
+        if not rough:
+            theta = prior.theta.copy()
+            theta[2], rough = _ROUGH, True
+            trials.append((SpectralPrior(theta, m), most))
+        tried = [maximized(on_lattice(T, start, 1, budget), start) for start, budget in trials]
+        found = max(tried, key=lambda item: item[0].evidence)
+        if found[0].evidence < fit.evidence + _ENOUGH:
+            break
+        best = found
     fit, prior = best
+    num_bands = len(prior.bands)
     listen(Progress(f"{fit.waves.num_columns} columns kept", share=0.8))
-    prior, _ = maximize_evidence(fit.data, fit.waves, prior, iterations=_LAST_STEPS)
+    steps = _STEPS if m == 1 and fit.waves.num_columns > _FEW else _LAST_STEPS
+    prior, _ = maximize_evidence(fit.data, fit.waves, prior, iterations=steps)
     prior = prior.rounded()
-    fit = replace(fit, log_s=prior.log_variances(fit.waves.subnets)[0]).rescaled()
+    fit = replace(fit, log_s=prior.of_waves(fit.waves)[0]).rescaled()
     # The search for the prior sees no noise below its floor; data without noise go on under the prior found.
     while num_subnets is None and fit.is_noise_free and fit.waves.num_columns < most:
         larger = on_lattice(fit.half_periods, prior, interactions, min(2 * fit.waves.num_columns, most)).rescaled()
         if larger.waves.num_columns <= fit.waves.num_columns or larger.evidence < fit.evidence + _ENOUGH:
             break
         fit = larger
+    if num_bands:
+        fit = replace(fit, evidence=fit.evidence - 1.5 * num_bands * np.log(max(sample.count, 2.0)))
+        fit = replace(fit, bands=_bands(prior, fit))
     return fit
+
+
+def relevant_features(sample: Sample) -> np.ndarray:
+    """All features, or of more than sixty those whose lowest waves explain most of the outputs or of their squares.
+
+    A feature that acts only together with others changes the spread of the outputs, and so their squares.
+    """
+    m = sample.z.shape[1]
+    if m <= _MOST_FEATURES:
+        return np.arange(m)
+    root = np.sqrt(sample.weights)[:, None]
+    goals = np.concatenate([sample.y, sample.y**2 - sample.weights @ sample.y**2 / sample.count], axis=1) * root
+    explained = np.zeros(m)
+    for j in range(m):
+        angle = np.pi / 2 * sample.z[:, j : j + 1] * np.arange(1, 4)
+        Q = np.linalg.qr(np.concatenate([np.cos(angle), np.sin(angle)], axis=1) * root)[0]
+        explained[j] = ((Q.T @ goals) ** 2 / np.maximum((goals**2).sum(axis=0), 1e-300)).sum(axis=0).max()
+    return np.sort(np.argsort(-explained, kind="stable")[:_MOST_FEATURES])
+
+
+def _unexplained(fit: LatticeFit, sample: Sample, scan: LombScargle) -> float | None:
+    """The frequency at which the residual of a fit stands out most of white noise, None where none does."""
+    posterior = Posterior.of(fit.data, fit.s)
+    if (posterior.variance < 1e-9).all():
+        return None
+    residual = sample.y - fit.waves.values(sample.z, posterior.mean)
+    variance = np.maximum(sample.precisions @ residual**2 / sample.count, 1e-300)
+    # Half the drop in chi-squared by one sinusoid: a standard exponential number in white noise of one output.
+    height = 0.5 * (scan.power(residual) / variance).sum(axis=1)
+    height[scan.frequencies < 1.5 * scan.cell] = 0.0  # slower things are no band
+    peak = int(np.argmax(height))
+    outputs = residual.shape[1]
+    least = outputs * (np.log(max(sample.count / 2, 2.0)) + _CLEAR)
+    # Or a fifth of all frequencies have much more than the rest.
+    parts = np.array([part.mean() for part in np.array_split(height[1:], 5)]) / outputs
+    uneven = parts.max() - 1 > 5 / np.sqrt(max(sample.count / 10, 1.0))
+    return float(scan.frequencies[peak]) if height[peak] > least or uneven else None
+
+
+def _bands(prior: SpectralPrior, fit: LatticeFit) -> np.ndarray:
+    """The bands as lines: centers and amplitudes with errors, from the curvature of the evidence."""
+    found, size = covariance(prior, fit.data, fit.waves), len(prior.theta)
+    amplitudes = prior.band_amplitudes(fit.waves)
+    errors = np.sqrt(np.maximum(np.diagonal(found)[size - 3 * len(amplitudes) :], 0.0)).reshape(-1, 3)
+    # a prior's factor that was found later scales all amplitudes alike
+    scale = np.exp((fit.log_s[0] - prior.of_waves(fit.waves)[0][0]) / 2)
+    return np.column_stack([prior.centers, np.pi * errors[:, 1], scale * amplitudes, errors[:, 0] / 2])
 
 
 def _pair_bonus(fit: LatticeFit, sample: Sample) -> np.ndarray:

@@ -13,6 +13,7 @@ log p = -(n/2) sum_k log(2 pi e sigma_k^2) - (p K / 2) log n - N m (log G + (log
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -20,17 +21,20 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from flm.estimators.evidence import NOISE_FLOOR, Sample
-from flm.estimators.periodogram import LombScargle, lattice_power
+from flm.estimators.periodogram import OVERSAMPLING, LombScargle, lattice_power
 from flm.estimators.waves import Waves
 from flm.numerics.least_squares import triangular_factor
 from flm.numerics.newton import Nielsen
 from flm.numerics.variable_projection import Projected, project, trailing_block
 from flm.results.progress import Listener, Progress, silent
+from flm.series.tables import phasors
 
 # Least ridge on unit-norm columns, for data without noise. Otherwise it is that of amplitudes of the size of the outputs
 # (unit variance) in the noise at hand, sigma sqrt(2 / n): coalescing lines cannot grow huge opposite amplitudes.
 _LEAST_RIDGE = 1e-9
 _START = 1e-6  # damping, relative to the largest squared slope
+_LEAST_ROWS = 100  # for a correlation of the noise
+_STRETCHES = 6  # of the record, in which phases are compared
 _PATIENCE = 2  # lines that may be tried in vain before the search stops
 
 
@@ -45,6 +49,7 @@ class Lines:
     variance: np.ndarray  # of the noise, (K,): the units in which residuals count
     coefficients: np.ndarray  # (p, K)
     energy: np.ndarray  # weighted residual sums of squares with the penalty, (K,)
+    lowest: float = 0.0  # bound on the size of a frequency from below
 
     @classmethod
     def at(cls, sample: Sample, waves: Waves, highest: float = np.inf) -> Self:
@@ -84,7 +89,10 @@ class Lines:
     @property
     def movable(self) -> np.ndarray:
         """Which frequency components may move, (N m,)."""
-        return (self.waves.subnets != 0).ravel()
+        movable = self.waves.subnets != 0
+        if self.waves.num_lines:  # beside a lattice, which stays
+            movable[: -self.waves.num_lines] = False
+        return movable.ravel()
 
     def projected(self) -> Projected:
         """Kaufman's Jacobian by the movable components, and the residual, in units of the noise."""
@@ -106,6 +114,9 @@ class Lines:
         subnets = self.waves.subnets.copy()
         subnets.ravel()[self.movable] += step
         subnets = np.clip(subnets, -self.highest, self.highest)
+        if self.lowest:
+            slow = (np.abs(subnets) < self.lowest) & (subnets != 0)
+            subnets = np.where(slow, np.sign(subnets) * self.lowest, subnets)
         return replace(self, waves=self.waves.moved(subnets))._solved()
 
     def refined(self, steps: int, tolerance: float = 1e-8) -> Self:
@@ -119,19 +130,27 @@ class Lines:
         refreshed = lambda fit: fit.refreshed()
         return project(self, Nielsen(_START), max_steps=steps, step_tol=least, refreshed=refreshed).point
 
-    def covariance(self, variance: np.ndarray) -> np.ndarray:
-        """Inverse Fisher information of all coefficients (of unit prior variance) and frequencies.
+    def covariance(self, variance: np.ndarray, prior: np.ndarray | None = None) -> np.ndarray:
+        """Inverse Fisher information of all coefficients (of unit prior variance, or of these, (p,)) and frequencies.
 
         Coefficients of output 0, 1, ..., then frequencies: (K p + N m, K p + N m). Frequency components that cannot move
         get variance zero.
         """
         p, K = self.coefficients.shape
         size = K * p + self.waves.subnets.size
-        H = np.diag((np.arange(size) < K * p).astype(float))
+        precision = np.ones(K * p) if prior is None else 1 / np.outer(variance, prior).ravel()
+        H = np.diag(np.r_[precision, np.zeros(size - K * p)])
         step = max(256, (1 << 22) // size)
         for start in range(0, len(self.sample.z), step):
-            z, w = self.sample.z[start : start + step], self.sample.weights[start : start + step, None]
-            columns, slopes = self.waves.columns_and_slopes(z, self.coefficients)
+            stop = min(start + step, len(self.sample.z))
+            w = self.sample.weights[start:stop, None]
+
+            def both(z: np.ndarray) -> np.ndarray:
+                columns, slopes = self.waves.columns_and_slopes(z, self.coefficients)
+                return np.concatenate([columns, slopes.reshape(len(z), -1)], axis=1)
+
+            white = self.sample.white_rows(both, start, stop)
+            columns, slopes = white[:, :p], white[:, p:].reshape(stop - start, K, -1)
             for k in range(K):
                 gradient = np.concatenate([columns, slopes[:, k]], axis=1)
                 mine = np.r_[k * p : (k + 1) * p, K * p : size]
@@ -143,20 +162,61 @@ class Lines:
         covariance = np.zeros((size, size))
         inverse = cho_solve(cho_factor(correlation), np.eye(len(live)))
         covariance[np.ix_(live, live)] = inverse * scale[:, None] * scale
+        if self.waves.subnets.shape[1] == 1:
+            place = np.arange(K * p, size)
+            covariance[place, place] += wander(self, variance)
         return covariance
+
+
+def wander(lines: Lines, variance: np.ndarray) -> np.ndarray:
+    """What wandering phases add to the variances of the frequencies, (N,); one feature.
+
+    A line's phase in each of six stretches of the record, against the whole: where steps from one to the next are larger
+    than noise makes them, with one chance in a hundred, the phase is a random walk, and so is the error of its slope.
+    """
+    sample, waves, c = lines.sample, lines.waves, lines.coefficients
+    z, extra = sample.z[:, 0], np.zeros(len(waves.subnets))
+    known = c.copy()
+    if waves.num_lines:  # the lattice beside them may be what wanders
+        known[(waves.column_subnet > 0) & (waves.column_subnet < len(waves.subnets) - waves.num_lines)] = 0.0
+    rest = sample.y - waves.values(sample.z, known)
+    edges = np.linspace(-1, 1, _STRETCHES + 1)
+    blocks = [np.flatnonzero((z >= low) & (z <= high)) for low, high in itertools.pairwise(edges)]
+    C, S = waves.split(c)
+    for g in np.flatnonzero(lines.movable):
+        w = int(np.flatnonzero(waves.group == g)[0])
+        size = np.hypot(C[w], S[w])
+        k = int(np.argmax(size / np.sqrt(variance)))
+        turn = phasors(waves.subnets[g, 0] * z)
+        one = rest[:, k] + C[w, k] * np.real(turn) + S[w, k] * np.imag(turn)
+        if min(map(len, blocks)) < 6 or abs(waves.subnets[g, 0]) < 2 * _STRETCHES / 3 * np.pi:
+            continue  # too few rows or less than two thirds of a cycle in a stretch
+        inside = [np.column_stack([np.real(turn[b]), np.imag(turn[b])]) for b in blocks]
+        found = [np.linalg.lstsq(columns, one[b])[0] for columns, b in zip(inside, blocks, strict=True)]
+        angles = [np.angle((f[0] + 1j * f[1]) * np.conj(C[w, k] + 1j * S[w, k])) for f in found]
+        steps = np.diff(np.unwrap(angles))
+        level = variance[k] / np.abs(1 - sample.rho * np.exp(1j * np.pi * waves.subnets[g, 0] / lines.highest)) ** 2
+        expected = np.mean([4 * level / (size[k] ** 2 * len(b)) for b in blocks])  # twice the variance of a phase
+        walk = float((steps**2).mean())
+        if walk > 3 * expected:
+            extra[g] = (walk - expected) * _STRETCHES**2 / (4 * (_STRETCHES - 1))  # steps are 2 / 6 long
+    return extra
 
 
 class LineSearch:
     """Greedy search for lines of at most so many nonzero components; z fills [-1, 1]^m, y is centered, of unit variance."""
 
-    def __init__(self, sample: Sample, *, interactions: int = 2):
-        self.sample = sample
+    def __init__(self, sample: Sample, *, interactions: int = 2, degree: int = 0, slowest: float = 0.5):
+        self.sample, self.degree, self.slowest = sample, degree, slowest  # the last in cells
         self.m = sample.z.shape[1]
         self.interactions = min(interactions, self.m)
         if self.m == 1:
-            self._scan = LombScargle(sample.z[:, 0], sample.weights)
+            self._scan = LombScargle(sample.z[:, 0], sample.precisions)
             self.highest = float(self._scan.frequencies[-1])
             self.cell = self._scan.cell
+            # Noise that is correlated has the spectrum 1 / |1 - rho exp(i omega)|^2.
+            turn = np.exp(1j * np.pi * self._scan.frequencies / self.highest)
+            self._flattening = np.abs(1 - sample.rho * turn) ** 2
         else:
             self.cell = np.pi  # 2 pi over the width 2
             budget = {2: 64, 3: 16}.get(self.m, 12)
@@ -173,15 +233,16 @@ class LineSearch:
         variance = np.maximum(lines.energy / count, NOISE_FLOOR)
         half_log = 0.5 * np.log(max(count, 2.0))
         penalty = p * K * half_log + N * (np.log(self.cells) + half_log)
-        return float(-0.5 * count * np.log(2 * np.pi * np.e * variance).sum() - penalty)
+        white = lines.coefficients.shape[1] * self.sample.log_scale - (half_log if self.sample.rho else 0.0)
+        return float(-0.5 * count * np.log(2 * np.pi * np.e * variance).sum() - penalty + white)
 
     def peaks(self, residual: np.ndarray, variance: np.ndarray, taken: np.ndarray, how_many: int) -> np.ndarray:
         """The highest peaks of the periodogram, at least a cell apart and 0.7 cells from the lines taken: (q, m)."""
         if self.m == 1:
             candidates = self._scan.frequencies[:, None]
-            power = (self._scan.power(residual) / variance).sum(axis=1)
+            power = (self._scan.power(residual) / variance).sum(axis=1) * self._flattening
             # The gradient by a frequency vanishes at zero: never start in the first half cell.
-            power[self._scan.frequencies < 0.5 * self.cell] = 0.0
+            power[self._scan.frequencies < self.slowest * self.cell] = 0.0
         else:
             weighted = residual * self.sample.weights[:, None]
             integers, squares = lattice_power(self.sample.z, weighted, self._base, self._counts, self.interactions)
@@ -201,7 +262,9 @@ class LineSearch:
 
     def at(self, subnets: np.ndarray, steps: int = 0, tolerance: float = 1e-2) -> Lines:
         """The fit at these frequency vectors, or after so many steps from there."""
-        lines = Lines.at(self.sample, Waves.of(subnets), self.highest)
+        lines = Lines.at(self.sample, Waves.of(subnets, self.degree), self.highest)
+        if self.slowest > 0.5:  # where slower things are a trend
+            lines = replace(lines, lowest=self.slowest * self.cell)
         return lines.refined(steps, tolerance) if steps else lines
 
     def run(self, num_lines: int | None = None, *, max_lines: int = 64, listen: Listener = silent) -> Lines:
@@ -235,7 +298,28 @@ class LineSearch:
                     break
         if num_lines is None:
             best = self._pruned(best)
-        return self.at(best.waves.subnets, 40, tolerance=1e-8)
+        lines = self.at(best.waves.subnets, 40, tolerance=1e-8)
+        # At the bound from below it is a trend, and no line.
+        slow = (np.abs(lines.waves.subnets) <= lines.lowest * (1 + 1e-9)).all(axis=1) & lines.waves.subnets.any(axis=1)
+        return self.at(lines.waves.subnets[~slow], 40, tolerance=1e-8) if slow.any() else lines
+
+    def correlation(self) -> float:
+        """rho of the noise from the level of the periodogram, whose lines are too few to move medians; zero on short records."""
+        without = self.at(np.zeros((1, 1)))
+        residual = self.sample.y - without.waves.values(self.sample.z, without.coefficients)
+        first = 4 * OVERSAMPLING if self.degree else 0  # a trend takes the lowest ones with it
+        power = self._scan.power(residual).mean(axis=1)[1 + first :]
+        bands = np.array_split(np.arange(len(power)), 24)
+        if len(self.sample.z) < _LEAST_ROWS:
+            return 0.0
+        level = np.log([np.median(power[band]) + 1e-300 for band in bands])
+        turn = np.exp(1j * np.pi * (np.arange(len(power)) + 1 + first) / (len(power) + first))
+        candidates = np.arange(0.0, 0.96, 0.01)
+        misfit = []
+        for rho in candidates:
+            shape = -2 * np.log(np.abs(1 - rho * turn))
+            misfit.append(np.var(level - [shape[band].mean() for band in bands]))
+        return float(candidates[int(np.argmin(misfit))])
 
     def noise_variance(self, lines: Lines) -> np.ndarray:
         """sigma_k^2 without the bias of the fitted amplitudes and frequencies, (K,)."""
@@ -248,8 +332,8 @@ class LineSearch:
         value = self.evidence(lines)
         while len(lines.waves.subnets) > 1:
             energy = (lines.coefficients**2).sum(axis=1)
-            strength = np.bincount(lines.waves.column_subnet, energy, len(lines.waves.subnets))
-            weakest = 1 + int(np.argmin(strength[1:]))
+            strength = np.bincount(lines.waves.column_subnet, energy)
+            weakest = 1 + int(np.argmin(strength[1 : len(lines.waves.subnets)]))
             trial = self.at(np.delete(lines.waves.subnets, weakest, axis=0), 12)
             trial_value = self.evidence(trial)
             if trial_value <= value:

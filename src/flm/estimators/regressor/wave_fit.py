@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from flm.estimators.evidence import Compressed, Posterior
+from flm.estimators.features import time_text
 from flm.estimators.regressor.design import Design
 from flm.estimators.regressor.lattice_fit import LatticeFit
 from flm.estimators.waves import BLOCK_NUMBERS
@@ -16,8 +18,10 @@ from flm.series.tables import phasors
 
 if TYPE_CHECKING:
     import pandas as pd
-if TYPE_CHECKING:
+
     from flm.series import ExponentialSeries, PhaseSeries
+
+_TEMPER = 8.0  # evidence at the best of a dozen hyperparameters is known to several nats: so much behind counts a third
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +36,7 @@ class Spectrum:
         frequency_error, period_error, amplitude_error, phase_error: standard errors, of the same shapes. Those of
             frequencies are zero where the frequencies were not fitted (a lattice, or given ones).
         feature_names: names of the m features.
+        units: of features that are clocks, which count from their first row; "" for others.
     """
 
     frequency: np.ndarray
@@ -43,9 +48,17 @@ class Spectrum:
     amplitude_error: np.ndarray
     phase_error: np.ndarray
     feature_names: tuple[str, ...]
+    units: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, vectors: np.ndarray, wave: np.ndarray, covariances: np.ndarray, names: tuple[str, ...]) -> Spectrum:
+    def of(
+        cls,
+        vectors: np.ndarray,
+        wave: np.ndarray,
+        covariances: np.ndarray,
+        names: tuple[str, ...],
+        units: tuple[str, ...] = (),
+    ) -> Spectrum:
         """By the delta method, from vectors k (L, m) and coefficients C + iS (L, K) of cosines and sines.
 
         The covariances are those of (C, S, k_1 ... k_m) of every line and output, (L, K, 2 + m, 2 + m).
@@ -79,6 +92,7 @@ class Spectrum:
             flat(amplitude_error),
             flat(phase_error),
             names,
+            units or ("",) * len(names),
         )
 
     def __len__(self) -> int:
@@ -92,6 +106,7 @@ class Spectrum:
         for name in ("frequency", "period"):
             for j, feature in enumerate(self.feature_names):
                 label = name if len(self.feature_names) == 1 else f"{name}[{feature}]"
+                label += f" [{'rad / ' * (name == 'frequency')}{self.units[j]}]" if self.units[j] else ""
                 columns[label] = getattr(self, name)[:, j]
                 columns[f"{label} error"] = getattr(self, f"{name}_error")[:, j]
         for name in ("amplitude", "phase"):
@@ -114,6 +129,16 @@ class Spectrum:
 
         return plot_spectrum(self, feature=feature, output=output, periods=periods)
 
+    def _period_text(self, i: int) -> str:
+        """Periods of clocks as durations."""
+        pairs = zip(self.period[i], self.period_error[i], self.units, strict=True)
+        told = [
+            time_text(p, unit) + (f" ± {time_text(e, unit)}" if e else "")
+            for p, e, unit in pairs
+            if unit and np.isfinite(p)
+        ]
+        return f", period {', '.join(told)}" if told else ""
+
     def __repr__(self) -> str:
         rows = [f"Spectrum of {len(self)} lines in {', '.join(self.feature_names)}, strongest first:"]
         for i in range(min(len(self), 8)):
@@ -124,7 +149,8 @@ class Spectrum:
             one = len(self.feature_names) == 1
             dot = k if one and "±" not in k else f"({k})"
             x = self.feature_names[0] if one else f"({', '.join(self.feature_names)})"
-            rows.append(f"  ({A:.5g} ± {dA:.2g}) cos({dot} · {x} − ({phi:.4g} ± {dphi:.2g}))")
+            row = f"  ({A:.5g} ± {dA:.2g}) cos({dot} · {x} − ({phi:.4g} ± {dphi:.2g}))"
+            rows.append(row + self._period_text(i))
         return "\n".join(rows + (["  …"] if len(self) > 8 else []))
 
 
@@ -150,19 +176,48 @@ class WaveFit:
         if data.known_noise is None and design.kind == "lines":
             freedom = max(data.count - len(s) - waves.subnets.size / data.num_outputs, 1.0)
             variance = variance * data.count / freedom
-        return cls(design, posterior.mean, variance, posterior.factor, float(s.sum()))
+        # Lines and a trend go on; the continuum is what is not known beyond its period.
+        continuum = s[waves.column_subnet < len(waves.subnets) - waves.num_lines].sum()
+        return cls(design, posterior.mean, variance, posterior.factor, float(continuum))
+
+    @cached_property
+    def rivals(self) -> list[WaveFit]:
+        """Other models of the same rows, found when they are first asked for."""
+        return [WaveFit.of(*rival) for rival in self.design.rivals]
 
     def mean(self, X: np.ndarray) -> np.ndarray:
         """Values (P, K)."""
         design = self.design
         return design.offset + design.gain * design.waves.values(design.scale(X), self.coefficients)
 
+    @property
+    def noise_variance(self) -> np.ndarray:
+        """Of one observation, in units of gain^2: `variance` is what is new in it where noise is correlated."""
+        return self.variance * self.design.noise.spread**2
+
     def std(self, X: np.ndarray) -> np.ndarray:
         """Standard deviations (P, K) of a new observation."""
         step = max(1, BLOCK_NUMBERS // self.design.waves.num_columns)
-        parts = [self._variances(self.design.scale(X[i : i + step])) for i in range(0, len(X), step)]
-        spread = np.concatenate([np.zeros((0, len(self.variance))), *parts])
-        return self.design.gain * np.sqrt(spread + self.variance)
+        parts = [self._spread(self.design.scale(X[i : i + step])) for i in range(0, len(X), step)]
+        return self.design.gain * np.sqrt(np.concatenate([np.zeros((0, len(self.variance))), *parts]))
+
+    def _spread(self, z: np.ndarray) -> np.ndarray:
+        """Variances of the curve and of the noise together, (P, K), in units of gain^2."""
+        noise = self.design.noise
+        fitted = self.design.waves.values(z, self.coefficients) if noise.slopes is not None else np.zeros((len(z), 1))
+        own = self._variances(z) + self.noise_variance * noise.growth(z, fitted)[:, None] ** 2
+        beyond = (np.abs(z) > 1 + 1e-9).any(axis=1)
+        if not self.design.rivals or not beyond.any():
+            return own
+        # Models that agree on the record may not beyond it: the mean square of what they say about this one's mean.
+        z, total, weights = z[beyond], own[beyond], 1.0
+        mean = self.design.waves.values(z, self.coefficients)
+        for rival in self.rivals:
+            weight = np.exp((rival.design.evidence - self.design.evidence) / _TEMPER)
+            apart = rival.design.waves.values(z, rival.coefficients) - mean
+            total, weights = total + weight * np.minimum(rival._spread(z) + apart**2, z**2), weights + weight
+        own[beyond] = np.maximum(own[beyond], total / weights)
+        return own
 
     def _variances(self, z: np.ndarray) -> np.ndarray:
         waves, joint = self.design.waves, self.design.joint
@@ -178,8 +233,23 @@ class WaveFit:
                 gradient = np.concatenate([columns, slopes[:, k]], axis=1)
                 variances[:, k] = ((gradient @ joint[np.ix_(live, live)]) * gradient).sum(axis=1)
         beyond = (np.abs(z) > self.design.reach).any(axis=1)
-        variances[beyond] = np.maximum(variances[beyond], self.prior_variance * self.variance)
+        # Nothing is known there: at least the spread of the data.
+        variances[beyond] = np.maximum(variances[beyond], np.maximum(self.prior_variance * self.variance, 1.0))
         return np.maximum(variances, 0.0)
+
+    def trend(self) -> np.ndarray:
+        """Coefficients in powers of x of what the series leaves of the fitted function, (degree + 1, K); one feature."""
+        from numpy.polynomial import Polynomial
+        from numpy.polynomial.legendre import leg2poly
+
+        waves, scale = self.design.waves, self.design.scale
+        powers = self.coefficients[len(self.coefficients) - waves.num_powers :] * self.design.gain
+        z = Polynomial([-scale.center[0] / scale.halfwidth[0], 1 / scale.halfwidth[0]])  # of x
+        found = np.zeros((waves.degree + 1, powers.shape[1]))
+        for k in range(powers.shape[1]):
+            coefficients = np.asarray(Polynomial(leg2poly(np.r_[0.0, powers[:, k]]))(z).coef)
+            found[: len(coefficients), k] = coefficients
+        return found
 
     @property
     def frequencies(self) -> np.ndarray:
@@ -193,10 +263,10 @@ class WaveFit:
         C[zero] += self.design.offset
         return C, S
 
-    def spectrum(self, feature_names: tuple[str, ...]) -> Spectrum:
+    def spectrum(self, feature_names: tuple[str, ...], units: tuple[str, ...] = ()) -> Spectrum:
         """The lines with standard errors, the constant left out."""
         waves, center = self.design.waves, self.design.scale.center
-        rows = np.flatnonzero(waves.has_sine)
+        rows = np.flatnonzero(waves.is_line if waves.num_lines else waves.has_sine)
         k = waves.vectors[rows] / self.design.scale.halfwidth
         C, S = (v[rows] for v in self._linear())
         # About x = 0: theta' = theta + k.center, that is (C + iS) exp(i k.center).
@@ -210,13 +280,25 @@ class WaveFit:
         J[..., 0, 2:], J[..., 1, 2:] = -S0 * center, C0 * center
         J[..., 2:, 2:] = np.eye(m)
         covariances = J @ self._line_covariances(rows) @ np.swapaxes(J, -1, -2)
-        return Spectrum.of(k, turned, covariances, feature_names)
+        if self.design.bands is not None:
+            # Bands are lines that wander: their phases are unknown.
+            middle, error, amplitude, relative = self.design.bands.T
+            halfwidth = self.design.scale.halfwidth[0]
+            size = np.outer(amplitude, np.sqrt(self.variance) * self.design.gain)  # (B, K)
+            wide = np.zeros((*size.shape, 3, 3))
+            wide[..., 0, 0], wide[..., 1, 1] = (relative[:, None] * size) ** 2, (np.pi * size) ** 2
+            wide[..., 2, 2] = ((error / halfwidth) ** 2)[:, None]
+            keep = slice(None) if waves.num_lines else slice(0)  # a lattice's own waves are no lines
+            k, turned = np.concatenate([k[keep], middle[:, None] / halfwidth]), np.concatenate([turned[keep], size])
+            covariances = np.concatenate([covariances[keep], wide])
+        return Spectrum.of(k, turned, covariances, feature_names, units)
 
     def _line_covariances(self, rows: np.ndarray) -> np.ndarray:
         """Covariance of (C, S, k) of these waves and all outputs, (L, K, 2 + m, 2 + m), about the center, units of the data."""
         design, waves = self.design, self.design.waves
         (M, m), (p, K), L = waves.vectors.shape, self.coefficients.shape, len(rows)
-        columns = np.stack([rows, np.arange(M, p)], axis=1)  # cosine and sine of each line
+        sine = np.cumsum(waves.has_sine)[rows] - 1 + M
+        columns = np.stack([rows, sine], axis=1)  # cosine and sine of each line
         out = np.zeros((L, K, 2 + m, 2 + m))
         if design.joint is None:
             inverse = solve_triangular(self.factor, np.eye(p), check_finite=False)

@@ -2,5 +2,5 @@
 
 Where space is periodic, or a box whose sides fit a sine or cosine series, the series diagonalizes the part L of
 u' = Lu + N(u, x, t) that has constant coefficients; it is marched exactly, and the rest by collocation. Data walks
-recognize (with sides) → space → symbol → collocation → run → estimate → solve.
+recognize (with sides) → space → symbol → collocation → run → solve.
 """

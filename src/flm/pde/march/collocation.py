@@ -77,11 +77,11 @@ class Propagator:
         z, place = np.unique(self.step * self.rates, return_inverse=True)
         return np.take(np.moveaxis(self.step * self.rule.weights(z), 0, -1), place.ravel(), axis=-1)
 
-    def __call__(self, start: np.ndarray, forcing: np.ndarray | None) -> np.ndarray:
-        """u at the nodes, (K, ...), from u at the start and N at the nodes."""
-        out = self.exponentials * start
+    def __call__(self, start: np.ndarray, forcing: np.ndarray | None, now: slice = slice(None)) -> np.ndarray:
+        """u at the nodes, (K, ...), or at some of them, from u at the start and N at all nodes."""
+        out = self.exponentials[now] * start
         if forcing is not None:
-            flat, total = forcing.reshape(len(forcing), -1), lambda f: np.einsum("mjn,jn->mn", self.weights, f)
+            flat, total = forcing.reshape(len(forcing), -1), lambda f: np.einsum("mjn,jn->mn", self.weights[now], f)
             split = np.iscomplexobj(flat) and not np.iscomplexobj(self.weights)
             out += (total(np.real(flat)) + 1j * total(np.imag(flat)) if split else total(flat)).reshape(out.shape)
         return out

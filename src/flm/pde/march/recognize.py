@@ -170,23 +170,19 @@ def recognize(problem: PDE) -> Evolution:
     odd = lambda jet: any(jet[1][j] % 2 for j, kind in zip(space, kinds, strict=True) if kind != "fourier")
     even = {jet: row for jet, row in slopes.by_jet.items() if not odd(jet)}
     linear = {jet: row[:, 0] for jet, row in even.items() if np.ptp(row, axis=1).max() <= SAME * size}
-    evolution = Evolution(
+    if algebraic and set(kinds) != {"fourier"}:
+        raise Unfit("an unknown without a time derivative needs periodic axes")
+    return Evolution(
         problem, time, space, kinds, lift, states, algebraic, tuple(moving), slopes.inverse, linear,
         _constraints(problem, still, time), tuple(jet for jet in slopes.by_jet if jet not in linear),
         _starts(problem, states, time),
     )  # fmt: skip
-    if algebraic and set(kinds) != {"fourier"}:
-        raise Unfit("an unknown without a time derivative needs periodic axes")
-    return evolution
 
 
 def _probe(problem: PDE, residuals: Sequence[Residual]) -> np.ndarray:
     """Slopes of residuals by their unique jets at three random states and random points, (3, residuals, jets, PROBES)."""
-    points, rng, jets = (
-        problem.domain.interior(PROBES, seed=4, warp=False),
-        np.random.default_rng(5),
-        unique_jets(residuals),
-    )
+    points, jets = problem.domain.interior(PROBES, seed=4, warp=False), unique_jets(residuals)
+    rng = np.random.default_rng(5)
     out = np.zeros((3, len(residuals), len(jets), PROBES))
     for table in out:
         states = 1 + 0.5 * rng.uniform(-1, 1, (len(jets), PROBES))

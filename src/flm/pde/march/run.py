@@ -25,7 +25,9 @@ SHORTEST = TICKS >> 22
 FIRST = TICKS >> 4  # the first window that is tried, unless everything is linear
 SHARE = 0.1  # of the tolerance for space, and for time
 EXTRAPOLATED = 6  # coefficients in time that guess the next window: of 3 to 10, those that need the fewest sweeps
+TOGETHER = 16_000  # points of the nodes that one sweep takes together, each from where the last ones lead
 SWEEPS, CONTRACTION, PATIENCE = 24, 0.7, 4
+SWEPT = 0.01  # of the error in time: what sweeps leave, which two runs would have in common
 NOISE, FLAT = 10.0, 3  # times the share of the tolerance for time; halvings that settle that more than that is noise
 ROUNDING = 1e-14  # relative, of one window
 GROWTH = 4.0  # e-foldings of the fastest growing wave in a window
@@ -77,6 +79,7 @@ class Trajectory:
     until: float = -np.inf
     reason: str = ""
     left_out: float = 0.0
+    tail: float = 0.0  # the largest of the last waves in space, relative
     gap: float = 0.0  # of polynomials in time to what they follow, where halving ended
     work: float = 0.0
 
@@ -125,6 +128,7 @@ class Pace:
     flat: int = 0  # halvings that did not lower it
     wait: int = 0  # windows before a longer one is tried again without being sure of it
     patience: int = 2
+    barred: bool = False  # sweeps of a longer window did not contract, whatever its error
 
     def accepts(self, step: Step | None) -> bool:
         """Whether a window will do; if not, the next length to try is set."""
@@ -137,7 +141,7 @@ class Pace:
             self.allowed, self.ticks = 1.5 * max(error, self.rejected), self.ticks << self.flat
             self.rejected, self.flat = np.inf, 0
             return False
-        self.rejected, self.ticks = error, self.ticks // 2
+        self.rejected, self.ticks, self.barred = error, self.ticks // 2, step is None
         self.patience = min(2 * self.patience, 32)
         self.wait = self.patience
         return False
@@ -146,16 +150,16 @@ class Pace:
         """Double the length where the error is small, or small enough to try."""
         self.wait -= 1
         if place % (2 * self.ticks) == 0 and place < TICKS:
-            if error < sure:
+            if error < sure and not self.barred:
                 self.ticks, self.patience = 2 * self.ticks, 2
             elif self.wait <= 0 and error < self.allowed / 2:
-                self.ticks, self.wait = 2 * self.ticks, self.patience
+                self.ticks, self.wait, self.barred = 2 * self.ticks, self.patience, False
 
 
 class Run:
     """A march that aims at a relative error `tol`, from `base` intervals along each axis, in windows of `num_nodes`.
 
-    `most_work` is the limit of evaluations of N at grid points.
+    `most_work` is the limit of grid points times the functions that are transformed there for N.
     """
 
     def __init__(self, evolution: Evolution, tol: float, base: int, num_nodes: int, most_work: float, record: Record):
@@ -163,6 +167,7 @@ class Run:
         self.collocation, self.most_work = Collocation(num_nodes), most_work
         self.begin, end = evolution.span
         self.whole = end - self.begin
+        self.transforms = len(evolution.evaluated) + len(evolution.tops)
         self.known: Window | None = None  # N of the last window that was solved
         self.found = Trajectory(until=self.begin)
 
@@ -176,21 +181,23 @@ class Run:
         place, pace = 0, Pace(FIRST if self.evolution.is_forced else TICKS)
         while place < TICKS:
             h, t = self.whole * pace.ticks / TICKS, self.begin + self.whole * place / TICKS
+            if pace.ticks < SHORTEST or found.work > self.most_work:
+                found.reason = self._why(2 * h, start)
+                return found
             fast = float(np.real(dynamics.rates).max()) * h
             step = self._step(dynamics, states, t, h) if fast <= GROWTH else None
             if not pace.accepts(step):
-                if pace.ticks < SHORTEST or found.work > self.most_work:
-                    found.reason = self._why(h, start)
-                    return found
                 continue
             assert step is not None
             wanted = self._wanted(dynamics.space, step.states)
             if wanted:
-                space = dynamics.space.doubled(wanted)
-                if max(space.intervals) > MOST[space.num_axes] or found.work > self.most_work:
-                    found.reason = (
-                        f"{max(dynamics.space.intervals):,} intervals along an axis do not resolve the answer"
-                    )
+                space, largest = dynamics.space.doubled(wanted), max(dynamics.space.intervals)
+                if max(space.intervals) > MOST[space.num_axes] or not dynamics.is_forced:
+                    found.reason = f"{largest:,} intervals along an axis do not resolve the answer"
+                    if (
+                        not dynamics.is_forced
+                    ):  # waves do not make others: what grew was left out of the start, or rounding
+                        found.reason = "the shortest waves grow: what the start leaves out and rounds takes over"
                     return found
                 states = space.padded(states, dynamics.space)
                 dynamics = Dynamics(self.evolution, space)
@@ -206,26 +213,34 @@ class Run:
     def _why(self, h: float, start: Start) -> str:
         if self.found.work <= self.most_work:
             return f"windows of {h:.1e} are still too long"
-        rough = start.left_out > SHARE * self.tol
-        return "the limit of work was reached" + (
-            f"; the start is resolved to {start.left_out:.1e} only" if rough else ""
-        )
+        rough = f"; the start is resolved to {start.left_out:.1e} only" if start.left_out > SHARE * self.tol else ""
+        return f"the limit of work was reached{rough}"
 
     def _step(self, dynamics: Dynamics, states: np.ndarray, t: float, h: float) -> Step | None:
         """One window by sweeps; None where they do not contract."""
         times, space = t + h * self.collocation.nodes, dynamics.space
         propagate, start = self.collocation.propagator(dynamics.rates, h), dynamics.to_eigen(states[None])[0]
+        work = len(times) * int(np.prod(space.grid)) * self.transforms
         if not dynamics.is_forced:
+            self.found.work += work
             return Step(dynamics.from_eigen(propagate(start, None)), None, 0.0)
-        own = dynamics.to_eigen(self._guess(dynamics, states, times))
-        found, change, target = dynamics.from_eigen(propagate(start, own)), np.inf, self._allowed(h, 0.1)
+        forcing = np.array(self._guess(dynamics, states, times))
+        forcing[:1] = dynamics.forcing(states[None], times[:1])  # the window's start stays as it is
+        own = dynamics.to_eigen(forcing)
+        found, change, target = dynamics.from_eigen(propagate(start, own)), np.inf, self._allowed(h, SWEPT)
         sizes = np.maximum(self.sizes, space.norms(found[[0, -1]]).max(axis=0))
-        first = dynamics.forcing(states[None], times[:1])  # the window's start stays as it is
+        count = max(TOGETHER // int(np.prod(space.grid)), 1)
         for sweep in range(SWEEPS):
-            forcing = np.concatenate([first, dynamics.forcing(found[1:], times[1:])])
-            own = dynamics.to_eigen(forcing)
+            for i in range(1, len(times), count):  # later nodes begin where earlier ones of this sweep lead
+                now, later = slice(i, i + count), slice(i + count, None)
+                if i > 1:
+                    found[now] = dynamics.from_eigen(propagate(start, own, now))
+                forcing[now] = dynamics.forcing(found[now], times[now])
+                new = dynamics.to_eigen(forcing[now])
+                own[later] += new[-1] - own[now][-1]
+                own[now] = new
             new = dynamics.from_eigen(propagate(start, own))
-            self.found.work += len(times) * int(np.prod(space.grid))
+            self.found.work += work
             before, change = change, float((space.norms(new - found).max(axis=0) / sizes).max())
             if not np.isfinite(change):
                 return None
@@ -257,6 +272,8 @@ class Run:
         """The axes along which the last waves are too large; what the start left out counts as a floor."""
         tails = (space.tails(states).max(axis=1) / self.sizes).max(axis=1)
         limit = max(SHARE * self.tol, self.found.left_out, 10 * ROUNDING)
+        if tails.max() <= limit:
+            self.found.tail = max(self.found.tail, float(tails.max()))
         return [j for j, tail in enumerate(tails) if tail > limit]
 
     def _hand_over(self, dynamics: Dynamics, states: np.ndarray, step: Step, t: float, h: float, depth: int) -> None:

@@ -15,6 +15,7 @@ import scipy.fft
 
 FOURIER, SINE, COSINE = "fourier", "sine", "cosine"
 BAND = 8  # the last 1/8 of the kept waves shows whether more are needed
+TRACE = 1e-13  # of the largest coefficient: smaller ones are rounding
 # The signs of derivatives: of sin they are sin, cos, −sin, −cos, and of cos they are cos, −sin, −cos, sin.
 SIGNS = {SINE: (1, 1, -1, -1), COSINE: (1, -1, -1, 1)}
 
@@ -76,7 +77,16 @@ class Space:
 
     def tails(self, coefficients: np.ndarray) -> np.ndarray:
         """The root mean square of the last kept waves along each axis, (axes, ...)."""
-        return np.stack([self.beyond(coefficients, j, cut - max(cut // BAND, 2)) for j, cut in enumerate(self.cuts)])
+        bands = [max(cut // BAND, 2, min(self._gap(coefficients, j), cut // 2)) for j, cut in enumerate(self.cuts)]
+        return np.stack([self.beyond(coefficients, j, self.cuts[j] - band) for j, band in enumerate(bands)])
+
+    def _gap(self, coefficients: np.ndarray, axis: int) -> int:
+        """The largest distance between neighboring wave numbers that occur: a symmetric function has every second or fourth."""
+        sizes = np.abs(coefficients).max(
+            axis=tuple(i for i in range(coefficients.ndim) if i != coefficients.ndim - self.num_axes + axis)
+        )
+        occurring = np.unique(np.abs(self.numbers[axis][sizes > TRACE * sizes.max()]))
+        return int(np.diff(occurring, prepend=0).max(initial=0))
 
     # --- to values and back ----------------------------------------------------------------------------------------
 

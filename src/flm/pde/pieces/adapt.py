@@ -106,7 +106,7 @@ class Adaptation:
         whole = Tree.whole(self.setup.bounds, self.setup.periodic, self.setup.shape)
         functions = self.setup.functions(whole, (1,) * self.num_axes)
         nothing = np.zeros((whole.num_leaves, functions.num_columns))
-        return Answer(functions, whole, nothing, 0.0, np.zeros(whole.num_leaves), 0.0, np.inf, True, 0)
+        return Answer(functions, whole, nothing)
 
     def solve(self, tree: Tree, nodes: int, start: np.ndarray | None = None, helped: bool = True) -> Answer:
         """The answer on a tree with so many equation nodes along each axis.
@@ -121,7 +121,7 @@ class Adaptation:
     def ladder(self, marches: bool = False) -> bool:
         """One piece, growing; whether it met the tolerance. Where slabs can follow, it is given up early."""
         hasty = marches and self.num_axes == 3
-        tree, before, clash = self.whole, None, []
+        tree, before, clash, unmet = self.whole, None, [], []
         tail, lost = np.inf, 0
         for nodes in LADDER[self.num_axes]:
             start = None
@@ -143,10 +143,14 @@ class Adaptation:
             if self.found.bar == np.inf:
                 self.found.answer = answer
             clash.append(answer.misfit)
-            if self.pivot <= PIVOT or self._contradicts(clash, tail):
+            if self.setup.surplus and tail < INCONSISTENT:
+                unmet.append(self._unmet(answer, nodes))
+            if self.pivot <= PIVOT or self._contradicts(clash, tail) or self._stays(unmet):
                 return False
             if tail <= 10 * self.tol and not self.singular and self.second_opinion(answer, nodes):
                 return True
+            if self.contradiction:
+                return False
             if tail > self.tol and (nodes >= 15 or (hasty and nodes >= 7)) and not self._hopeful(last, tail):
                 break
             if nodes >= 11 and self.singular:
@@ -170,6 +174,15 @@ class Adaptation:
         self.contradiction = bool(spare and stays and large)
         return self.contradiction
 
+    def _unmet(self, answer: Answer, nodes: int) -> float:
+        """What an answer leaves of equations and conditions, in their own scale."""
+        return self.setup.system(answer.tree, (nodes,) * self.num_axes).unmet(answer.coefficients)
+
+    def _stays(self, unmet: list[float]) -> bool:
+        """Whether what is left rises from size to size, twice, while the last coefficients are small."""
+        self.contradiction = len(unmet) > 2 and unmet[-1] > unmet[-2] > unmet[-3] > NOISE
+        return self.contradiction
+
     def _hopeful(self, last: float, tail: float) -> bool:
         """Whether the next size of one piece is likely to meet the tolerance."""
         return tail < last < np.inf and tail * (tail / last) ** 1.5 <= self.tol
@@ -185,6 +198,11 @@ class Adaptation:
         other = solve_system(system, start, self.setup.is_linear)
         if not other.finite or not other.settled or other.tail >= UNRESOLVED:
             return False
+        if self.setup.surplus:  # what contradicts stays, however many functions there are
+            before, unmet = self._unmet(answer, nodes), system.unmet(other.coefficients)
+            self.contradiction = unmet > max(before, NOISE)
+            if unmet > max(0.5 * before, NOISE):
+                return False
         bar = max(answer.difference(other), least, ROUNDING)
         if least == 0:
             # Rows that contradict each other leave a residual that two answers share; and coefficients that fall more

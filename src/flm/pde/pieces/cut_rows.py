@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -12,27 +12,18 @@ import numpy as np
 from flm.domains import Piece
 from flm.domains.piece import Patch
 from flm.pde.pieces.count import Trace
-from flm.pde.pieces.cut import LeafFunctions, degrees, leaf_functions, products
+from flm.pde.pieces.cut import LeafFunctions, degrees, products
 from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Functions, grid
-from flm.pde.pieces.places import weakened
-from flm.pde.pieces.shape import FLAT, Cell, Shape, Stretch, segments
+from flm.pde.pieces.places import Spot
+from flm.pde.pieces.shape import FLAT, Cell, Shape, Stretch
 from flm.pde.pieces.stages import InSpace
-from flm.pde.pieces.ties import Tie
-from flm.pde.pieces.tree import Face, Tree
+from flm.pde.pieces.tree import Face, Tie, Tree
 from flm.series import legendre as line
 
 SHORTEST = 0.3  # of a piece's width: shorter stretches of its boundary get as many points as one of this length
 ACROSS = 1.4  # nodes along each axis of a curved face's box, for each trace function along it
 DENSITY = 2.0  # points on a surface for each polynomial on it
-
-
-class Spot(NamedTuple):
-    """Points in one piece, with outward normals, both (P, m)."""
-
-    leaf: int
-    points: np.ndarray
-    normals: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,59 +122,6 @@ def _on_surface(tree: Tree, patch: Patch, count: int) -> Iterator[Spot]:
                 yield Spot(leaf, everywhere.points[mine], everywhere.normals[mine])
 
 
-class Linear(NamedTuple):
-    """Rows on the coefficients of one piece, (P, C), and their right-hand sides."""
-
-    leaf: int
-    rows: np.ndarray
-    right: np.ndarray
-
-
-class Scattered:
-    """A residual at points of some pieces, each with tables of its own.
-
-    Args:
-        residual: the function.
-        spots: where it holds.
-        views: the functions of each piece.
-    """
-
-    def __init__(self, residual: AnyResidual | InSpace, spots: Sequence[Spot], views: Sequence[LeafFunctions]):
-        self.residual, self.spots, self.views = residual, [s for s in spots if len(s.points)], views
-        self.tables = [
-            [views[spot.leaf].table(k, alpha, spot.points) for k, alpha in residual.jets] for spot in self.spots
-        ]
-
-        together = lambda arrays: np.concatenate([*arrays, np.zeros((0, views[0].low.size))])
-        self.points = together(spot.points for spot in self.spots)
-        self.normals = together(spot.normals for spot in self.spots)
-
-    def jets(self, coefficients: np.ndarray) -> np.ndarray:
-        """Derivatives at the points of all spots, (A, P)."""
-        jets = [np.zeros((len(self.residual.jets), 0))]
-        for spot, tables in zip(self.spots, self.tables, strict=True):
-            own = self.views[spot.leaf].own(coefficients[spot.leaf])
-            values = [table @ own[k] for (k, _), table in zip(self.residual.jets, tables, strict=True)]
-            jets.append(np.array(values).reshape(len(values), len(spot.points)))
-        return np.concatenate(jets, axis=1)
-
-    def rows(self, coefficients: np.ndarray, parameters: np.ndarray, strength: float = 1.0) -> Iterator[Linear]:
-        """The rows of each spot, linearized at an iterate; `strength` is the share of the nonlinear part that acts."""
-        if not self.spots:
-            return
-        everywhere = self.jets(coefficients)
-        found = weakened(self.residual, self.points, everywhere, parameters, self.normals, strength)
-        right = np.sum(found.by_jet * everywhere, axis=0) - found.value
-        first = 0
-        for spot, tables in zip(self.spots, self.tables, strict=True):
-            part, view = slice(first, first + len(spot.points)), self.views[spot.leaf]
-            rows = np.zeros((len(spot.points), view.num_columns))
-            for (k, _), table, slope in zip(self.residual.jets, tables, found.by_jet, strict=True):
-                rows[:, view.columns[k]] += slope[part, None] * table
-            yield Linear(spot.leaf, rows, right[part])
-            first = part.stop
-
-
 class Shared(NamedTuple):
     """Where two pieces touch inside the region: points of the face (P, m), and trace functions there (P, size)."""
 
@@ -250,7 +188,7 @@ def _intervals(
     span = tree.cells[fine].high - tree.cells[fine].low
     near = np.abs(marks[:, axis] - low[axis]) <= 1e-4 * span[axis]
     inside: list[tuple[float, float]] = []
-    for a, b in segments(marks[near, other], low[other], high[other]):
+    for a, b in _segments(marks[near, other], low[other], high[other]):
         middle = np.full((1, 2), low[axis])
         middle[0, other] = (a + b) / 2
         if tree.shape.is_between(middle, axis)[0]:
@@ -272,6 +210,7 @@ def _between(shape: Shape, low: np.ndarray, high: np.ndarray, axis: int, lines: 
     return points[shape.is_between(points, axis)]
 
 
-def views_of(functions: Functions, tree: Tree) -> list[LeafFunctions]:
-    """The functions of every piece of a region."""
-    return [leaf_functions(functions, tree, leaf) for leaf in range(tree.num_leaves)]
+def _segments(ends: Iterable[float], low: float, high: float) -> list[tuple[float, float]]:
+    """An interval parted at some of its points; parts shorter than a millionth are left out."""
+    inner = sorted(e for e in ends if low < e < high)
+    return [(a, b) for a, b in pairwise([low, *inner, high]) if b - a > 1e-6 * (high - low)]

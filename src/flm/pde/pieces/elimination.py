@@ -53,18 +53,6 @@ class Order:
     largest: int  # columns of the largest front
 
 
-@dataclass(frozen=True, eq=False)
-class Eliminated:
-    """The solution: coefficients of each piece, values of each trace, and what was left over."""
-
-    coefficients: list[np.ndarray]  # (C,) or (C, Q) of each piece
-    residual: float  # the norm of what the rows, each scaled to length one, could not meet
-    by_piece: np.ndarray  # the same for the rows of each piece, (L,)
-    pivot: (
-        float  # the smallest reciprocal condition number of a triangle: near zero where nothing determines the answer
-    )
-
-
 def plan(members: Sequence[tuple[int, ...]], sizes: Sequence[int], count: int = 1) -> Order:
     """The order of merging, the smallest front first, from the pieces that each trace touches and its number of columns.
 
@@ -146,6 +134,8 @@ class Front(NamedTuple):
         right = rotated[:count] - self.reflections[:count, self.count :] @ known
         if count == self.count and np.abs(np.diagonal(R)).min(initial=1.0) > 0:
             return solve_triangular(R, right, check_finite=False)
+        if not (np.isfinite(R).all() and np.isfinite(right).all()):  # an iterate that ran away
+            return np.full((self.count, *right.shape[1:]), np.nan)
         return np.linalg.lstsq(R, right, rcond=TINY)[0]
 
     def pivot(self) -> float:
@@ -186,7 +176,9 @@ class Factors:
     def front(self, piece: PieceRows) -> Front:
         """The rows of a piece, reduced."""
         rows, count = np.concatenate([piece.own, piece.traces], axis=1), piece.own.shape[1]
-        key = hashlib.sha1(rows.tobytes(), usedforsecurity=False).digest() + bytes(f"{rows.shape} {count}", "ascii")
+        key = hashlib.sha1(np.ascontiguousarray(rows).data, usedforsecurity=False).digest() + bytes(
+            f"{rows.shape} {count}", "ascii"
+        )
         found = self._new.get(key) or self._old.get(key) or reduced(rows, count)
         self._new[key] = found
         return found
@@ -205,8 +197,9 @@ class KeptFactors:
             stacked = _stack([rows.pop(merge.first), rows.pop(merge.second)], (*merge.inside, *merge.outside), sizes)
             self.fronts.append(reduced(stacked, sum(sizes[name] for name in merge.inside)))
             rows[new] = (merge.outside, self.fronts[-1].passed())
+        # The smallest reciprocal condition number of a triangle: near zero where nothing determines the answer.
         self.pivot = min(front.pivot() for front in self.fronts)
-        self.residual = 0.0  # of the last right-hand side
+        self.residual = 0.0  # the norm of what the rows could not meet of the last right-hand side
         self.values: dict[int, np.ndarray] = {}  # of the traces, likewise
 
     def solve(self, rights: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -232,22 +225,20 @@ class KeptFactors:
         leaves = zip(self.fronts, rotated, self.names, strict=False)
         return [front.substitute(right, self.known(names, rights[0])) for front, right, names in leaves]
 
+    def left(self, pieces: Sequence[PieceRows], coefficients: Sequence[np.ndarray]) -> np.ndarray:
+        """What the rows of each piece could not meet of the last right-hand side, (L,)."""
+        known = lambda piece: piece.traces @ self.known(piece.names, piece.right)
+        pairs = zip(pieces, coefficients, strict=True)
+        return np.array([np.linalg.norm(piece.own @ own + known(piece) - piece.right) for piece, own in pairs])
+
     def known(self, names: tuple[int, ...], like: np.ndarray) -> np.ndarray:
         """Values of traces, one after the other."""
         return np.concatenate([self.values[name] for name in names]) if names else np.zeros((0, *like.shape[1:]))
 
 
-def eliminate(
-    pieces: Sequence[PieceRows], sizes: Sequence[int], order: Order, factors: Factors | None = None
-) -> Eliminated:
-    """Solve the least-squares problem of all pieces' rows; fronts of equal pieces are used again where they are kept."""
-    kept = KeptFactors(pieces, sizes, order, factors)
-    coefficients = kept.solve([piece.right for piece in pieces])
-    by_piece = [
-        np.linalg.norm(piece.own @ own + piece.traces @ kept.known(piece.names, piece.right) - piece.right)
-        for piece, own in zip(pieces, coefficients, strict=True)
-    ]
-    return Eliminated(coefficients, kept.residual, np.array(by_piece), kept.pivot)
+def eliminate(pieces: Sequence[PieceRows], sizes: Sequence[int], order: Order) -> list[np.ndarray]:
+    """The coefficients of each piece, (C,) or (C, Q), that solve the least-squares problem of all pieces' rows."""
+    return KeptFactors(pieces, sizes, order).solve([piece.right for piece in pieces])
 
 
 def _stack(

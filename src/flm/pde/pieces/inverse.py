@@ -263,14 +263,18 @@ class ParameterSearch:
     def _named(self, parameters: np.ndarray, covariance: np.ndarray) -> dict[str, Parameter | LearnedFunction]:
         place = {q: i for i, q in enumerate(self.known.learned)}
         fields = {f.name: f for f in self.known.fields}
+        numbers = {name: q for q, name in enumerate(self.problem.parameters) if q in place and name not in fields}
+        rows = [place[q] for q in numbers.values()]
+        values = {name: float(parameters[q]) for name, q in numbers.items()}
+        known = Parameter.several(values, covariance[np.ix_(rows, rows)])
         found: dict[str, Parameter | LearnedFunction] = {}
-        for q, name in enumerate(self.problem.parameters):
+        for name in self.problem.parameters:
             if name in fields:
                 own = fields[name]
                 rows = [place[c] for c in range(own.columns.start, own.columns.stop)]
                 axes = tuple(self.problem.axes[a] for a in own.axes)
                 coefficients = parameters[own.columns].reshape(own.shape)
                 found[name] = LearnedFunction(axes, own.bounds, coefficients, covariance[np.ix_(rows, rows)])
-            elif q in place:
-                found[name] = Parameter(float(parameters[q]), float(np.sqrt(covariance[place[q], place[q]])))
+            elif name in known:
+                found[name] = known[name]
         return found

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flm.pde.pieces.adapt import MORE, ROUNDING, UNRESOLVED, Pieces
-from flm.pde.pieces.functions import Functions
+from flm.pde.pieces.adapt import MORE as MORE
+from flm.pde.pieces.adapt import ROUNDING, UNRESOLVED, Pieces
 from flm.pde.pieces.newton import Answer, norms, scale
 from flm.pde.pieces.setup import Setup
 from flm.results import Ending, Record, Word
@@ -28,6 +28,7 @@ class Trial(NamedTuple):
 
     answer: Answer | None
     tail: float = np.inf
+    reason: str = ""  # why shorter slabs would not settle either
 
 
 class AbstractSlabs(ABC):
@@ -37,6 +38,8 @@ class AbstractSlabs(ABC):
     shown: int  # unknowns that the user asked for; the rest are their velocities
     nodes: tuple[int, ...]  # equation nodes along space and time
     aim: float = 0.2  # the tail in time that the next slab should have, as a share of what is accepted
+    shrink: float = 0.5  # the least factor from a slab that was short enough to the next
+    share: float = 0.1  # of the tolerance: what tails may be in the first march
     longest: float  # the first slab that is tried, as a share of the whole time
     smallest: float  # a slab of this share means that the march cannot go on
 
@@ -48,13 +51,13 @@ class AbstractSlabs(ABC):
     def second(self, slab: Answer, before: Answer | None) -> Answer | None:
         """The same slab and cuts with more functions, after another such slab; None where it does not settle."""
 
+    def step(self, dt: float, factor: float) -> float:
+        """The length of the next slab, where another factor times the last one would do."""
+        return factor * dt
+
     def rough(self, slab: Answer, local: float) -> float:
         """What the slab leaves unresolved and the second march does not show."""
         return 0.0
-
-    def with_more(self, slab: Answer) -> Functions:
-        """The functions of the second march."""
-        return Functions(tuple(q + MORE for q in self.nodes), slab.functions.orders, slab.functions.ties)
 
 
 @dataclass
@@ -112,7 +115,7 @@ def can_march(setup: Setup, axes: tuple[str, ...]) -> bool:
 class Marching:
     """The search for slabs: a relative L2 error of `tol` over space and time with at most `max_columns` coefficients."""
 
-    def __init__(self, slabs: AbstractSlabs, tol: float, max_columns: int, record: Record):
+    def __init__(self, slabs: AbstractSlabs, tol: float, max_columns: float, record: Record):
         self.slabs, self.tol, self.max_columns, self.record = slabs, tol, max_columns, record
         self.begin, self.end = map(float, slabs.setup.bounds[-1])
         self.power = 1 / (slabs.nodes[-1] - 0.5)  # the tail in time falls like dt to the number of functions
@@ -120,7 +123,7 @@ class Marching:
     def run(self) -> Pieces | None:
         """March, and repeat with a smaller local tolerance while the estimate asks for it; None where not even one slab
         could be solved."""
-        local, best, bars = 0.1 * self.tol, None, []
+        local, best, bars = self.slabs.share * self.tol, None, []
         for _ in range(REPEATS):
             march = self._march(max(local, FLOOR))
             if not march.many:
@@ -149,15 +152,17 @@ class Marching:
             while t < self.end:
                 stop = self.slabs.setup.next_jump(t)
                 end = t + dt if t + 1.2 * dt < stop else stop
-                few, tail = self.slabs.first(t, end, march.few[-1] if march.few else None, local)
+                few, tail, reason = self.slabs.first(t, end, march.few[-1] if march.few else None, local)
+                if reason:
+                    march.reason = reason
+                    return march
                 many = few  # the second march only where the first resolves the slab
                 if few is not None and tail <= local:
                     many = self.slabs.second(few, march.many[-1] if march.many else None)
                 if few is None or many is None or tail > local:
                     settled = few is not None and many is not None
-                    dt = (end - t) * (
-                        float(np.clip((self.slabs.aim * local / tail) ** self.power, 0.2, 0.8)) if settled else 0.3
-                    )
+                    factor = (self.slabs.aim * local / tail) ** self.power if settled else 0.3
+                    dt = self.slabs.step(end - t, float(np.clip(factor, 0.2, 0.8)))
                     if dt < self.slabs.smallest * whole or t + dt == t:
                         march.reason = f"slabs of {dt:.1e} are still too long there"
                         return march
@@ -167,7 +172,8 @@ class Marching:
                 if march.num_columns > self.max_columns:
                     march.reason = f"the size limit of {self.max_columns} columns was reached there"
                     return march
-                dt = (end - t) * float(np.clip((self.slabs.aim * local / max(tail, 1e-300)) ** self.power, 0.5, 4.0))
+                factor = (self.slabs.aim * local / max(tail, 1e-300)) ** self.power
+                dt = self.slabs.step(end - t, float(np.clip(factor, self.slabs.shrink, 4.0)))
                 t = end
         except KeyboardInterrupt:
             if not march.many:

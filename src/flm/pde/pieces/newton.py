@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from flm.pde.pieces.count import Orders
 from flm.pde.pieces.cut import leaf_functions, num_columns
-from flm.pde.pieces.elimination import Factors, Order, eliminate, plan
-from flm.pde.pieces.functions import Functions
+from flm.pde.pieces.elimination import Factors, KeptFactors, Order, eliminate, plan
+from flm.pde.pieces.functions import Alpha, Functions
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.tree import Tree
 from flm.series import legendre as line
@@ -30,12 +30,11 @@ class Answer:
     functions: Functions
     tree: Tree
     coefficients: np.ndarray  # (L, C)
-    residual: float  # what the rows could not meet, as a share of the answer's size
-    by_piece: np.ndarray  # the same for each piece, (L,)
-    misfit: float  # the same as a share of the right-hand sides
-    pivot: float  # near zero where nothing determines the answer
-    settled: bool  # whether Newton's steps became small
-    steps: int
+    residual: float = 0.0  # what the rows could not meet, as a share of the answer's size
+    by_piece: np.ndarray = field(default_factory=lambda: np.zeros(0))  # the same for each piece, (L,)
+    misfit: float = 0.0  # the same as a share of the right-hand sides
+    pivot: float = np.inf  # near zero where nothing determines the answer
+    settled: bool = True  # whether Newton's steps became small
 
     @property
     def sizes(self) -> np.ndarray:
@@ -117,18 +116,21 @@ def squares(functions: Functions, tree: Tree, coefficients: np.ndarray) -> np.nd
     return found
 
 
+def table_at(
+    functions: Functions, tree: Tree, k: int, alpha: Alpha, points: np.ndarray, leaves: np.ndarray
+) -> np.ndarray:
+    """D^alpha of the functions of an unknown at points of a tree, (P, N_k)."""
+    z = 2 * (points - tree.lower[leaves]) / tree.widths[leaves] - 1
+    scales = np.prod((2 / tree.widths[leaves]) ** np.array(alpha), axis=1)
+    return functions.scattered(k, alpha, z) * scales[:, None]
+
+
 def evaluated(functions: Functions, tree: Tree, coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Values at points (P, m), (P, K)."""
-    leaf = tree.locate(points)
-    z = 2 * (points - tree.lower[leaf]) / tree.widths[leaf] - 1
-    zero, own = (0,) * tree.num_axes, coefficients[leaf]
-    return np.stack(
-        [
-            np.sum(functions.scattered(k, zero, z) * own[:, columns], axis=1)
-            for k, columns in enumerate(functions.columns)
-        ],
-        axis=1,
-    )
+    leaf, zero = tree.locate(points), (0,) * tree.num_axes
+    table = lambda k: table_at(functions, tree, k, zero, points, leaf)
+    values = [np.sum(table(k) * coefficients[leaf, columns], axis=1) for k, columns in enumerate(functions.columns)]
+    return np.stack(values, axis=1)
 
 
 def scale(sizes: np.ndarray) -> np.ndarray:
@@ -148,10 +150,13 @@ def damp_system(system: System, start: np.ndarray | None = None) -> Answer:
     """The answer on one tree by damped steps: each is halved until the residual falls, and full steps end it."""
     order = plan(system.members, system.sizes, system.tree.num_leaves)
     here = np.zeros((system.tree.num_leaves, system.hull.num_columns)) if start is None else start
-    lengths = [np.sqrt(np.sum(system.linearized(sample, here)[0] ** 2, axis=2)) for sample in system.samples]
+    lengths = [
+        np.concatenate([np.zeros(0), *(np.linalg.norm(part.rows, axis=1) for part in system.linear(sample, here))])
+        for sample in system.samples
+    ]
     left = _violation(system, here, lengths)
     for _ in range(DAMPED_STEPS):
-        new = system.gathered(eliminate(system.assemble(here), system.sizes, order).coefficients)
+        new = system.gathered(eliminate(system.assemble(here), system.sizes, order))
         share, trial = 1.0, np.inf
         while np.isfinite(new).all() and share >= SHORTEST:
             trial = _violation(system, here + share * (new - here), lengths)
@@ -166,11 +171,10 @@ def damp_system(system: System, start: np.ndarray | None = None) -> Answer:
 
 
 def _violation(system: System, coefficients: np.ndarray, lengths: Sequence[np.ndarray]) -> float:
-    """The norm of all residuals at points of whole pieces, each by the length of its row."""
-    total = 0.0
+    """The norm of all residuals, each by the length of its row."""
+    total, own = 0.0, system.own(coefficients)
     for sample, length in zip(system.samples, lengths, strict=True):
-        found = sample.linearize(system.jets(sample, coefficients), system.parameters)
-        value = np.where(sample.keep, found.value.reshape(length.shape), 0.0)
+        value = sample.residual.linearize(sample.points, sample.jets(own), system.parameters, sample.normals).value
         total += float(np.sum((value / np.where(length > 0, length, 1.0)) ** 2))
     return float(np.sqrt(total))
 
@@ -202,14 +206,14 @@ def solve_system(
     order = order or plan(system.members, system.sizes, system.tree.num_leaves)
     shape = (system.tree.num_leaves, system.hull.num_columns)
     coefficients = np.zeros(shape) if start is None else start
-    found, settled, steps, last, right = None, False, 0, np.inf, 0.0
+    kept, settled, steps, last = None, False, 0, np.inf
     led = [k for k in range(len(system.functions.orders)) if k not in followers(system.functions.orders)]
     while steps < MAX_STEPS:
         steps += 1
         rows = system.assemble(coefficients, strength)
-        right = float(np.sqrt(sum(np.sum(piece.right**2) for piece in rows)))
-        found = eliminate(rows, system.sizes, order, factors)
-        new = system.gathered(found.coefficients)
+        kept = KeptFactors(rows, system.sizes, order, factors)
+        found = kept.solve([piece.right for piece in rows])
+        new = system.gathered(found)
         if not np.isfinite(new).all():
             break
         sizes = scale(norms(system.hull, system.tree, new))
@@ -222,22 +226,22 @@ def solve_system(
             settled = True
             break
         last = change
-    assert found is not None
+    assert kept is not None
     for k in system.free:  # nothing fixes the constant: the mean is zero
         first = system.hull.columns[k].start
         shape, mean = system.tree.shape, system.tree.shares @ coefficients[:, first]
         if shape is not None:
             mean = evaluated(system.hull, system.tree, coefficients, shape.spread)[:, k].mean()
         coefficients[:, first] -= mean
+    right = float(np.sqrt(sum(np.sum(piece.right**2) for piece in rows)))
     size = np.sqrt(np.sum(squares(system.hull, system.tree, coefficients))) or 1.0
     return Answer(
         functions=system.hull,
         tree=system.tree,
         coefficients=coefficients,
-        residual=found.residual / size,
-        by_piece=found.by_piece / size,
-        misfit=found.residual / (right or 1.0),
-        pivot=found.pivot,
+        residual=kept.residual / size,
+        by_piece=kept.left(rows, found) / size,
+        misfit=kept.residual / (right or 1.0),
+        pivot=kept.pivot,
         settled=settled,
-        steps=steps,
     )

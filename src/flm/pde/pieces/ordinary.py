@@ -201,7 +201,7 @@ class OrdinarySlabs(AbstractSlabs):
 
     def _answer(self, s: int, span: tuple[float, float], coefficients: np.ndarray) -> Answer:
         tree = Tree.whole(np.array([span]), (False,))
-        return Answer(self.table(s).functions, tree, coefficients[None], 0.0, np.zeros(1), 0.0, np.inf, True, 0)
+        return Answer(self.table(s).functions, tree, coefficients[None])
 
     def _constant(self, before: Answer) -> np.ndarray:
         """The end of the slab before, held constant."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from flm.pde.pieces.functions import Alpha
 from flm.pde.pieces.stages import InSpace
 
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Own = Callable[[int], list[np.ndarray]]  # the coefficients of a piece in its own functions, for each unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,27 +37,85 @@ class Given:
     values: Callable[[np.ndarray], np.ndarray]  # of points (P, m), (P,)
 
 
-@dataclass(eq=False)
+class Spot(NamedTuple):
+    """Points in one piece, with outward normals, both (P, m)."""
+
+    leaf: int
+    points: np.ndarray
+    normals: np.ndarray
+
+
+class Part(NamedTuple):
+    """What a sample needs of one piece: where its points are among all, and tables of the functions there."""
+
+    leaf: int
+    where: slice
+    tables: list[np.ndarray]  # for each jet of the residual, (P, N_k)
+    scales: np.ndarray  # what turns them into physical derivatives, (A,)
+
+
+class Linear(NamedTuple):
+    """Rows on the coefficients of one piece, (P, C), and their right-hand sides, (P,) or (P, Q)."""
+
+    leaf: int
+    rows: np.ndarray
+    right: np.ndarray
+
+
 class Sample:
-    """A residual at points of many pieces."""
+    """A residual at points of some pieces.
 
-    residual: AnyResidual | InSpace  # the function
-    leaves: np.ndarray  # the pieces, (B,)
-    points: np.ndarray  # of each, (B, P, m), physical
-    normals: np.ndarray  # (B, P, m)
-    tables: list[np.ndarray]  # for each jet of the residual, (T, P, N_k): reference tables, one for each kind of piece
-    kinds: np.ndarray  # which of the tables belongs to each piece, (B,)
-    keep: np.ndarray  # which rows hold, (B, P)
+    Args:
+        residual: the function.
+        spots: where it holds.
+        tables: of each spot, for each jet of the residual, (P, N_k).
+        scales: what turns these into physical derivatives, (A,) for each spot; nothing where they are.
+    """
 
-    def linearize(self, jets: np.ndarray, parameters: np.ndarray, strength: float = 1.0) -> Linearized:
-        """The residual at the points from derivatives (A, B, P), all points in one row.
+    def __init__(
+        self,
+        residual: AnyResidual | InSpace,
+        spots: Sequence[Spot],
+        tables: Sequence[list[np.ndarray]],
+        scales: Sequence[np.ndarray] = (),
+    ):
+        self.residual, self.parts, end = residual, [], 0
+        plain = np.ones(len(residual.jets))
+        for i, (spot, own) in enumerate(zip(spots, tables, strict=True)):
+            where = slice(end, end := end + len(spot.points))
+            self.parts.append(Part(spot.leaf, where, own, scales[i] if scales else plain))
+        self.points = np.concatenate([spot.points for spot in spots] or [np.zeros((0, 1))])
+        self.normals = np.concatenate([spot.normals for spot in spots] or [np.zeros((0, 1))])
 
-        With a strength s < 1 it is F_s(u) = s F(u) + (1 - s) (F(0) + F'(0) u): the homotopy from the problem that is
-        linearized at zero.
-        """
-        m = self.points.shape[-1]
-        points, normals = self.points.reshape(-1, m), self.normals.reshape(-1, m)
-        return weakened(self.residual, points, jets.reshape(len(jets), -1), parameters, normals, strength)
+    def jets(self, own: Own) -> np.ndarray:
+        """Derivatives at all points, (A, P)."""
+        out = np.zeros((len(self.residual.jets), len(self.points)))
+        for leaf, where, tables, scales in self.parts:
+            mine = own(leaf)
+            for a, (k, _) in enumerate(self.residual.jets):
+                out[a, where] = scales[a] * (tables[a] @ mine[k])
+        return out
+
+    def rows(
+        self,
+        own: Own,
+        columns: Callable[[int], tuple[slice, ...]],
+        parameters: np.ndarray,
+        strength: float = 1.0,
+        learned: Sequence[int] | None = None,
+    ) -> Iterator[Linear]:
+        """The rows of each piece, linearized at an iterate, for the answer or for its derivatives by learned parameters."""
+        jets = self.jets(own)
+        found = weakened(self.residual, self.points, jets, parameters, self.normals, strength)
+        right = np.sum(found.by_jet * jets, axis=0) - found.value
+        if learned is not None:  # F_u du/dp = -F_p
+            right = -found.by_parameter[list(learned)].T
+        for leaf, where, tables, scales in self.parts:
+            place = columns(leaf)
+            rows = np.zeros((where.stop - where.start, place[-1].stop))
+            for (k, _), table, scale, slope in zip(self.residual.jets, tables, scales, found.by_jet, strict=True):
+                rows[:, place[k]] += (scale * slope[where])[:, None] * table
+            yield Linear(leaf, rows, right[where])
 
 
 def weakened(
@@ -66,7 +126,10 @@ def weakened(
     normals: np.ndarray,
     strength: float,
 ) -> Linearized:
-    """A residual at points from jets (A, P), with a share of its nonlinear part: see `Sample.linearize`."""
+    """A residual at points from jets (A, P), with a share s of its nonlinear part.
+
+    F_s(u) = s F(u) + (1 - s) (F(0) + F'(0) u): the homotopy from the problem that is linearized at zero.
+    """
     found = residual.linearize(points, jets, parameters, normals)
     if strength == 1.0:
         return found

@@ -7,11 +7,9 @@ space alone, in which every derivative in time is a factor λ / dt. Ties and con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from math import factorial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +19,7 @@ from flm.pde.pieces.cut_rows import Along
 from flm.pde.pieces.elimination import KeptFactors, PieceRows, plan
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.newton import followers, norms, scale
-from flm.pde.pieces.places import Keep, Place
+from flm.pde.pieces.places import Keep, Place, Sample
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.stages import InSpace, Radau
@@ -38,26 +36,6 @@ class Stages:
     values: np.ndarray
     settled: bool
     contraction: float
-
-
-class Part(NamedTuple):
-    """The points of a residual in one piece: their indices among all, which rows of its tables hold, and each jet's table."""
-
-    leaf: int
-    index: np.ndarray
-    rows: np.ndarray | slice
-    tables: list[np.ndarray]
-    scales: np.ndarray
-
-
-class Group(NamedTuple):
-    """A residual at points of space (P, m) in many pieces; `jets` reads its derivatives (A, P) off coefficients (L, C)."""
-
-    residual: InSpace
-    points: np.ndarray
-    normals: np.ndarray
-    jets: Callable[[np.ndarray], np.ndarray]
-    parts: list[Part]
 
 
 @dataclass
@@ -80,6 +58,7 @@ class Plane:
     system: System = field(init=False)
     factors: list[KeptFactors] = field(init=False, default_factory=list)
     lengths: list[list[np.ndarray]] = field(init=False, default_factory=list)
+    stale: bool = True  # whether the Jacobian no longer serves
 
     def __post_init__(self) -> None:
         setup, last = self.setup, self.tree.num_axes
@@ -92,7 +71,6 @@ class Plane:
         along = [Along(InSpace(a.residual), a.pieces) for a in setup.along if not isinstance(a.residual, InSpace)]
         equations = [InSpace(residual) for residual in setup.equations]
         self.system = System(functions, self.tree, equations, places, setup.parameters, free=setup.free, along=along)
-        self.groups = list(_groups(self.system))
         self.order = plan(self.system.members, self.system.sizes)
         self.most = max(row[-1] for row in setup.orders)
         # which derivatives at the start each coefficient has, (R, C)
@@ -125,47 +103,45 @@ class Plane:
 
     # --- rows ------------------------------------------------------------------------------------------------------
 
-    def _read(self, group: Group, coefficients: Sequence[np.ndarray], times: np.ndarray) -> Linearized:
+    def _read(self, sample: Sample, coefficients: Sequence[np.ndarray], times: np.ndarray) -> Linearized:
         """A residual at several times, all points at the first one first.
 
         Args:
-            group: which, and where.
+            sample: which, and where.
             coefficients: for each derivative in time, at each of the times, (S, L, C).
             times: (S,).
         """
-        orders, jets = group.residual.orders, []
+        orders, jets = _orders(sample), []
         for i in range(len(times)):
-            found = group.jets(coefficients[0][i])
+            found = sample.jets(self.system.own(coefficients[0][i]))
             for order in set(orders.tolist()) - {0}:
-                found[orders == order] = group.jets(coefficients[order][i])[orders == order]
+                found[orders == order] = sample.jets(self.system.own(coefficients[order][i]))[orders == order]
             jets.append(found)
         spread = lambda array, last: np.concatenate([np.tile(array, (len(times), 1)), last[:, None]], axis=1)
-        at = np.repeat(times, len(group.points))
-        points, normals = spread(group.points, at), spread(group.normals, np.zeros_like(at))
-        return group.residual.linearize(points, np.concatenate(jets, axis=1), self.setup.parameters, normals)
+        at = np.repeat(times, len(sample.points))
+        points, normals = spread(sample.points, at), spread(sample.normals, np.zeros_like(at))
+        return sample.residual.linearize(points, np.concatenate(jets, axis=1), self.setup.parameters, normals)
 
     def _linear_rows(self, coefficients: np.ndarray) -> list[PieceRows]:
         """Ties and fixed rows alone."""
         system = self.system
-        keep = system.samples, system.scattered
-        system.samples, system.scattered = [], []
+        keep, system.samples = system.samples, []
         rows = system.assemble(coefficients)
-        system.samples, system.scattered = keep
+        system.samples = keep
         return rows
 
     def factorize(self, start: np.ndarray, t: float) -> None:
         """Freeze the Jacobian at a state, half a slab after t, and keep the factors of every eigenvalue."""
         held = [start[r][None] if r < len(start) else np.zeros_like(start[:1]) for r in range(self.most + 1)]
         blocks: list[list[np.ndarray]] = [[] for _ in range(self.tree.num_leaves)]
-        for group in self.groups:
-            slopes, orders = self._read(group, held, np.array([t + self.dt / 2])).by_jet, group.residual.orders
-            for part in group.parts:
-                columns = self.system.own_columns(part.leaf)
-                rows = np.zeros((self.most + 1, len(part.index), columns[-1].stop))
-                for a, (k, _) in enumerate(group.residual.jets):
-                    factor = (slopes[a, part.index] * part.scales[a])[:, None]
-                    rows[orders[a], :, columns[k]] += factor * part.tables[a][part.rows]
-                blocks[part.leaf].append(rows)
+        for sample in self.system.samples:
+            slopes, orders = self._read(sample, held, np.array([t + self.dt / 2])).by_jet, _orders(sample)
+            for leaf, where, tables, scales in sample.parts:
+                columns = self.system.own_columns(leaf)
+                rows = np.zeros((self.most + 1, where.stop - where.start, columns[-1].stop))
+                for a, (k, _) in enumerate(sample.residual.jets):
+                    rows[orders[a], :, columns[k]] += (slopes[a, where] * scales[a])[:, None] * tables[a]
+                blocks[leaf].append(rows)
         linear = self._linear_rows(np.zeros((self.tree.num_leaves, self.functions.num_columns)))
         self.linear = [piece.own for piece in linear]
         self.factors, self.lengths = [], []
@@ -198,10 +174,10 @@ class Plane:
         """What residuals, and ties and fixed rows, leave at every node: (s, rows) for each piece."""
         derivatives, times = self.derivatives(values, start), t + self.rule.nodes * self.dt
         found: list[list[np.ndarray]] = [[] for _ in range(self.tree.num_leaves)]
-        for group in self.groups:
-            value = self._read(group, derivatives, times).value.reshape(len(times), -1)
-            for part in group.parts:
-                found[part.leaf].append(value[:, part.index])
+        for sample in self.system.samples:
+            value = self._read(sample, derivatives, times).value.reshape(len(times), -1)
+            for part in sample.parts:
+                found[part.leaf].append(value[:, part.where])
         residuals = [np.concatenate(parts, axis=1) for parts in found]
         ties = [self._own(values[:, leaf], leaf) @ own.T for leaf, own in enumerate(self.linear)]
         return residuals, ties
@@ -251,26 +227,10 @@ def space_functions(setup: Setup, tree: Tree, nodes: tuple[int, ...]) -> Functio
     return Functions(nodes, orders, setup.ties[:-1], EXTRA if tree.is_cut.any() else 0)
 
 
-def _groups(system: System) -> Iterator[Group]:
-    """All residuals of a system, on whole pieces and on cut ones."""
-    for sample in (sample for sample in system.samples if len(sample.leaves)):
-        assert isinstance(sample.residual, InSpace)
-        scales, count = system.scales(sample), sample.points.shape[1]
-        parts = []
-        for i, (leaf, kind, keep) in enumerate(zip(sample.leaves, sample.kinds, sample.keep, strict=True)):
-            rows = np.flatnonzero(keep)
-            parts.append(Part(int(leaf), i * count + rows, rows, [t[kind] for t in sample.tables], scales[:, i]))
-        flat = lambda array: array.reshape(-1, array.shape[-1])
-        jets = partial(lambda s, coefficients: system.jets(s, coefficients).reshape(len(s.residual.jets), -1), sample)
-        yield Group(sample.residual, flat(sample.points), flat(sample.normals), jets, parts)
-    for scattered in system.scattered:
-        assert isinstance(scattered.residual, InSpace)
-        ends, ones = np.cumsum([0, *(len(s.points) for s in scattered.spots)]), np.ones(len(scattered.residual.jets))
-        parts = [
-            Part(spot.leaf, np.arange(first, first + len(spot.points)), slice(None), tables, ones)
-            for spot, tables, first in zip(scattered.spots, scattered.tables, ends, strict=False)
-        ]
-        yield Group(scattered.residual, scattered.points, scattered.normals, scattered.jets, parts)
+def _orders(sample: Sample) -> np.ndarray:
+    """How often each jet of a residual is differentiated in time, (A,)."""
+    assert isinstance(sample.residual, InSpace)
+    return sample.residual.orders
 
 
 def _in_space(place: Place, setup: Setup) -> Keep | None:

@@ -1,21 +1,20 @@
-"""Marches over two space variables: slabs in time over a tree in space, each solved by `plane_slab`.
+"""Slabs in time over a tree in two space variables, each solved by `plane_slab`.
 
 Steps are powers of two of the whole time, so that factors serve many slabs: they are kept while the tree, the step and a
 Jacobian that still contracts remain. Space is cut where the last coefficients ask for it and coarsened when the start of a
-slab needs less than half of its pieces. The estimate is the whole march again with more functions and more nodes.
+slab needs less than half of its pieces.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from flm.language.arguments import Jet
-from flm.pde.pieces.adapt import Pieces
 from flm.pde.pieces.cut import SlabFunctions, leaf_functions
 from flm.pde.pieces.functions import Functions, grid
-from flm.pde.pieces.marching import MORE, March, judged
+from flm.pde.pieces.marching import MORE, AbstractSlabs, Trial
 from flm.pde.pieces.newton import Answer
 from flm.pde.pieces.plane_slab import SLOW, Plane, Stages, space_functions
 from flm.pde.pieces.setup import Setup
@@ -23,15 +22,12 @@ from flm.pde.pieces.shape import Cell
 from flm.pde.pieces.slabs import ROUNDS, Front, importance
 from flm.pde.pieces.stages import radau
 from flm.pde.pieces.tree import Cut, Tree
-from flm.results import Record
 from flm.series import legendre as line
 
-SMALLEST = 2.0**-20  # of the whole time: a slab this short means that the march cannot go on
-FIRST = 1 / 8  # of the whole time: the first slab that is tried
-LOCAL = 0.5  # of the tolerance: what last coefficients may be, while the error is what comes after them
 SHARED = 0.02  # of the local tolerance: corrections that both marches leave out
 OFTEN = 8  # slabs after which a coarser space is looked for even if steps remain
-REPEATS = 3  # marches with a smaller local tolerance
+
+Span = tuple[float, float]  # from when to when a slab lasts
 
 
 def plane_nodes(tol: float) -> tuple[int, int]:
@@ -72,38 +68,39 @@ class Initial:
         return {(k, alpha[-1]): found[i] for (k, alpha), i in self.place.items()}
 
 
-@dataclass
-class Slabs:
-    """The slabs of a first march, and why it ended before the end of time."""
-
-    few: list[Answer] = field(default_factory=list)
-    trees: list[Tree] = field(default_factory=list)  # the space of each
-    reason: str = ""
-
-
-class Planes:
-    """The search for slabs over a plane.
+class PlaneSlabs(AbstractSlabs):
+    """Slabs of a problem in two space variables.
 
     Args:
         setup: the problem, time last.
         tol: relative L2 error over space and time.
         max_columns: coefficients of all nodes of one slab.
-        record: remembers and tells each slab.
     """
 
-    def __init__(self, setup: Setup, tol: float, max_columns: int, record: Record):
-        self.setup, self.tol, self.max_columns, self.record = setup, tol, max_columns, record
-        self.begin, self.end = map(float, setup.bounds[-1])
-        self.space, self.stages = plane_nodes(tol)
+    longest = 1 / 8
+    smallest = 2.0**-20
+    aim, shrink = 1.0, 1.0
+    share = 0.5  # the error is what comes after the last coefficients
+
+    def __init__(self, setup: Setup, tol: float, max_columns: int):
+        self.setup, self.shown, self.max_columns = setup, len(setup.orders), max_columns
         self.num_axes = len(setup.bounds) - 1
+        space, stages = plane_nodes(tol)
+        self.nodes = (*(space,) * self.num_axes, stages)
         self.initial = Initial(setup)
-        self.plane: Plane | None = None
-        self.stale = False
+        self._tree: Tree | None = None  # the space of the last slab
+        self._planes: dict[int, Plane] = {}  # by their nodes in time
+        self._last, self._count, self.local = 0.0, 0, np.nan
+
+    def step(self, dt: float, factor: float) -> float:
+        """Powers of two, so that factors serve many slabs."""
+        return dt * 2.0 ** np.floor(np.log2(factor))
 
     # --- the start of a slab ---------------------------------------------------------------------------------------
 
     def _whole(self) -> Tree:
-        return Tree.whole(self.setup.bounds[:-1], self.setup.periodic[:-1], self.setup.shape)
+        whole = Tree.whole(self.setup.bounds[:-1], self.setup.periodic[:-1], self.setup.shape)
+        return whole.parted(self.setup.steps[:-1])
 
     def _values(self, points: np.ndarray, before: Answer | None) -> dict[tuple[int, int], np.ndarray]:
         """Values of each unknown and derivative in time at points of space (P, m - 1)."""
@@ -144,24 +141,27 @@ class Planes:
         return out
 
     def _project_cut(self, out: np.ndarray, tree: Tree, functions: Functions, before: Answer | None) -> None:
-        """Coefficients on cut pieces, whose functions are orthonormal over their nodes, which lie inside."""
+        """Coefficients on cut pieces by least squares at their nodes, which lie inside, and along the boundary."""
         leaves = list(map(int, np.flatnonzero(tree.is_cut)))
         if not leaves:
             return
         views = [leaf_functions(functions, tree, leaf) for leaf in leaves]
-        found = self._values(np.concatenate([view.nodes for view in views]), before)
-        ends = np.cumsum([0, *(len(view.nodes) for view in views)])
-        for leaf, view, first, last in zip(leaves, views, ends, ends[1:], strict=False):
+        every = [
+            np.concatenate([view.nodes, _edge(tree, leaf, max(self.nodes))])
+            for leaf, view in zip(leaves, views, strict=True)
+        ]
+        found = self._values(np.concatenate(every), before)
+        ends = np.cumsum([0, *map(len, every)])
+        for leaf, view, points, first in zip(leaves, views, every, ends, strict=False):
             own = np.zeros((len(out), view.num_columns))
             for (k, r), values in found.items():
-                table = view.table(k, (0,) * tree.num_axes, view.nodes)
-                own[r, view.columns[k]] = table.T @ values[first:last] / len(table)
+                table = view.table(k, (0,) * tree.num_axes, points)
+                own[r, view.columns[k]] = np.linalg.lstsq(table, values[first : first + len(points)])[0]
             out[:, leaf] = [view.spread(o, functions.num_columns) for o in own]
 
     def _tails(self, tree: Tree, functions: Functions, start: np.ndarray) -> np.ndarray:
         """The last two coefficients of the start along each axis, worst unknown, (L, m - 1)."""
-        answer = Answer(functions, tree, start[0], 0.0, np.zeros(1), 0.0, np.inf, True, 0)
-        return answer.tails(self.setup.orders)
+        return Answer(functions, tree, start[0]).tails(self.setup.orders)
 
     def _cuts(self, tree: Tree, tails: np.ndarray, local: float) -> dict[int, list[Cut]]:
         weighted = tails * importance(tree.shares)[:, None]
@@ -173,38 +173,34 @@ class Planes:
         """Space cut afresh where the start of a slab asks for it."""
         tree = self._whole()
         for _ in range(ROUNDS):
-            functions = space_functions(self.setup, tree, (self.space,) * self.num_axes)
+            functions = space_functions(self.setup, tree, self.nodes[:-1])
             cuts = self._cuts(tree, self._tails(tree, functions, self.start(tree, functions, before)), local)
             if not cuts:
                 return tree
             tree, _ = tree.split(cuts)
-            if tree.num_leaves * functions.num_columns * self.stages > self.max_columns:
+            if tree.num_leaves * functions.num_columns * self.nodes[-1] > self.max_columns:
                 return None
         return None
 
     # --- one slab --------------------------------------------------------------------------------------------------
 
-    def _solve(
-        self, tree: Tree, sizes: tuple[int, int], t: float, dt: float, before: Answer | None, local: float
-    ) -> Answer:
-        """The slab from t to t + dt, with the factors at hand while they serve."""
-        nodes, rule = (sizes[0],) * self.num_axes, radau(sizes[1])
-        plane = self.plane
-        if plane is None or plane.tree is not tree or plane.dt != dt or plane.nodes != nodes or plane.rule is not rule:
-            plane = self.plane = Plane(self.setup, tree, nodes, rule, dt)
-            self.stale = True
-        start = self.start(tree, plane.functions, before)
-        fresh = self.stale
-        if self.stale:
-            plane.factorize(start, t)
-        stages = plane.solve(start, t, local)
+    def solve(self, tree: Tree, more: int, span: Span, before: Answer | None) -> Answer:
+        """A slab, with the factors at hand while they serve."""
+        nodes, rule, dt = tuple(q + more for q in self.nodes[:-1]), radau(self.nodes[-1] + more), span[1] - span[0]
+        plane = self._planes.get(more)
+        if plane is None or plane.tree is not tree or abs(plane.dt - dt) > 1e-12 * dt:
+            plane = self._planes[more] = Plane(self.setup, tree, nodes, rule, dt)
+        start, fresh = self.start(tree, plane.functions, before), plane.stale
+        if fresh:
+            plane.factorize(start, span[0])
+        stages = plane.solve(start, span[0], self.local)
         if not stages.settled and not fresh:
-            plane.factorize(start, t)
-            stages = plane.solve(start, t, local)
-        self.stale = stages.contraction > SLOW
-        return self._answer(plane, start, stages, t)
+            plane.factorize(start, span[0])
+            stages = plane.solve(start, span[0], self.local)
+        plane.stale = stages.contraction > SLOW
+        return self._answer(plane, start, stages, span)
 
-    def _answer(self, plane: Plane, start: np.ndarray, stages: Stages, t: float) -> Answer:
+    def _answer(self, plane: Plane, start: np.ndarray, stages: Stages, span: Span) -> Answer:
         """The nodes' functions as a polynomial in time, on boxes of space and time."""
         count, extra = plane.tree.num_leaves, plane.functions.extra
         column = lambda value: np.full((count, 1), value)
@@ -212,11 +208,11 @@ class Planes:
         nodes = (*plane.nodes, len(plane.rule.nodes) - extra)
         functions = Functions(nodes, self.setup.orders, self.setup.ties, extra)
         tree = Tree(
-            np.concatenate([plane.tree.lower, column(t)], axis=1),
-            np.concatenate([plane.tree.upper, column(t + plane.dt)], axis=1),
-            np.concatenate([plane.tree.bounds, [[t, t + plane.dt]]]),
+            np.concatenate([plane.tree.lower, column(span[0])], axis=1),
+            np.concatenate([plane.tree.upper, column(span[1])], axis=1),
+            np.concatenate([plane.tree.bounds, [span]]),
             (*plane.tree.periodic, False),
-            cells=_slab_cells(plane, functions, t),
+            cells=_slab_cells(plane, functions, span),
         )
         coefficients = np.zeros((count, functions.num_columns))
         derivatives = plane.derivatives(stages.values, start)
@@ -226,112 +222,64 @@ class Planes:
             turned = np.tensordot(plane.rule.to_legendre(row[-1], plane.dt), known, (1, 0))  # (n, L, N)
             coefficients[:, functions.columns[k]] = np.moveaxis(turned, 0, 2).reshape(count, -1)
         pivot = min(factors.pivot for factors in plane.factors)
-        return Answer(functions, tree, coefficients, 0.0, np.zeros(count), 0.0, pivot, stages.settled, 1)
+        return Answer(functions, tree, coefficients, pivot=pivot, settled=stages.settled)
 
-    def _try(self, tree: Tree, t: float, dt: float, before: Answer | None, local: float) -> tuple[Tree, Answer | None]:
-        """A slab with its space cut as needed; None where the corrections or the cuts do not settle."""
+    def first(self, begin: float, end: float, before: Answer | None, local: float) -> Trial:
+        """One slab with its space cut as needed; see `AbstractSlabs`."""
+        if before is None and self.local != local:
+            self._tree, self.local = self._space(None, local), local
+        if self._tree is None:
+            return Trial(None, reason="the start needs more pieces than there is room for")
+        if before is not None and (end - begin > 1.5 * self._last or self._count >= OFTEN):
+            fresh, self._count = self._space(before, local), 0
+            self._tree = fresh if fresh is not None and 2 * fresh.num_leaves <= self._tree.num_leaves else self._tree
+        self._last = end - begin
         for _ in range(ROUNDS):
-            answer = self._solve(tree, (self.space, self.stages), t, dt, before, local)
+            answer = self.solve(self._tree, 0, (begin, end), before)
             if not answer.finite or not answer.settled:
-                return tree, None
+                break
             tails = answer.tails()
-            cuts = self._cuts(tree, tails[:, :-1], local)
-            late = self._late(answer)
-            early = float(np.max(tails[:, :-1] * importance(tree.shares)[:, None]))
-            if not cuts or (late > local and late > early):
-                return tree, answer
-            tree, _ = tree.split(cuts)
-            if tree.num_leaves * answer.functions.num_columns > self.max_columns:
-                return tree, None
-        return tree, None
-
-    def _late(self, answer: Answer) -> float:
-        """The tail in time."""
-        return float(np.linalg.norm(answer.tails()[:, -1] * importance(answer.tree.shares)))
-
-    # --- the march -------------------------------------------------------------------------------------------------
-
-    def _march(self, local: float) -> Slabs:
-        """From the start to the end, or to where it could not go on."""
-        march, before, whole = Slabs(), None, self.end - self.begin
-        tree = self._space(None, local)
-        if tree is None:
-            march.reason = "the start needs more pieces than there is room for"
-            return march
-        done, step = 0, round(FIRST / SMALLEST)  # in units of the smallest step: halves and doubles are exact
-        total = round(1 / SMALLEST)
-        try:
-            while done < total:
-                t, dt = self.begin + done * SMALLEST * whole, step * SMALLEST * whole
-                tree, answer = self._try(tree, t, dt, before, local)
-                late = np.inf if answer is None else self._late(answer)
-                if answer is None or late > local:
-                    if step == 1:
-                        march.reason = f"slabs of {dt:.1e} are still too long there"
-                        return march
-                    step //= 2
-                    continue
-                march.few.append(answer)
-                march.trees.append(tree)
-                done, before = done + step, answer
-                self._note("slab", [answer], late, np.inf)
-                # The last two coefficients of a slab of twice the length are about 2^(s - 3/2) times as large.
-                grow, old = 2.0 ** (self.stages - 1.5), step
-                while late * grow < local and done % (2 * step) == 0 and done + 2 * step <= total:
-                    step, late = 2 * step, late * grow
-                if step > old or len(march.few) % OFTEN == 0:
-                    fresh = self._space(before, local)
-                    tree = fresh if fresh is not None and 2 * fresh.num_leaves <= tree.num_leaves else tree
-        except KeyboardInterrupt:
-            if not march.few:
-                raise
-            march.reason = "it was interrupted there"
-        return march
-
-    def _again(self, slabs: Slabs, local: float) -> March:
-        """The same slabs and trees with more functions and nodes, as far as they settle."""
-        march, before = March(len(self.setup.orders)), None
-        for slab, tree in zip(slabs.few, slabs.trees, strict=True):
-            t, dt = float(slab.tree.bounds[-1, 0]), float(slab.tree.widths[0, -1])
-            answer = self._solve(tree, (self.space + MORE, self.stages + MORE), t, dt, before, local)
-            if not answer.finite or not answer.settled:
-                march.reason = "a second march with more functions does not settle there"
+            weighted = tails * importance(answer.tree.shares)[:, None]
+            cuts, late = self._cuts(self._tree, tails[:, :-1], local), float(np.linalg.norm(weighted[:, -1]))
+            if not cuts or (late > local and late > weighted[:, :-1].max()):
+                return Trial(answer, late)
+            self._tree, _ = self._tree.split(cuts)
+            if self._tree.num_leaves * answer.functions.num_columns > self.max_columns:
                 break
-            march.append(slab, answer, SHARED * local)
-            before = answer
-        return march
+        return Trial(None)
 
-    def _note(self, stage: str, slabs: list[Answer], estimate: float, bar: float) -> None:
-        self.record.step(
-            stage, columns=sum(s.num_columns for s in slabs), estimate=estimate, error_estimate=bar,
-            pieces=sum(s.tree.num_leaves for s in slabs), until=float(slabs[-1].tree.bounds[-1, 1]),
-        )  # fmt: skip
+    def second(self, slab: Answer, before: Answer | None) -> Answer | None:
+        """The same slab and tree with more functions and nodes; see `AbstractSlabs`."""
+        self._count += 1
+        assert self._tree is not None
+        low, high = map(float, slab.tree.bounds[-1])
+        answer = self.solve(self._tree, MORE, (low, high), before)
+        return answer if answer.finite and answer.settled else None
 
-    def run(self) -> Pieces | None:
-        """March, compare with a second march, and repeat with a smaller local tolerance while that is needed."""
-        local, best = LOCAL * self.tol, None
-        for _ in range(REPEATS):
-            first = self._march(local)
-            march = self._again(first, local)
-            if not march.many:
-                return best
-            march.reason = march.reason or first.reason
-            marched, bar = judged(march, self.tol, self.end), float(march.bars()[-1])
-            if best is None or marched.bar < best.bar:
-                best = marched
-            self._note("second march", march.many, bar, best.bar)
-            if march.reason or bar <= self.tol:
-                break
-            local *= min(0.3, 0.3 * self.tol / bar)
-        return best
+    def rough(self, slab: Answer, local: float) -> float:
+        """Corrections that both marches leave out."""
+        return SHARED * local
 
 
-def _slab_cells(plane: Plane, functions: Functions, t: float) -> tuple[Cell, ...]:
+def _edge(tree: Tree, leaf: int, count: int) -> np.ndarray:
+    """Points on the boundary of the region in a cut piece and its guests, (P, 2): nodes alone leave what lies beyond them."""
+    assert tree.shape is not None
+    cell, shares = tree.cells[leaf], (line.gauss(count)[0] + 1) / 2
+    points = [np.zeros((0, tree.num_axes))]
+    for patch in tree.shape.patches:
+        points += [stretch.at(shares)[0] for stretch in tree.shape.stretches(cell, patch)]
+        for guest in cell.guests:
+            there = [stretch.at(shares)[0] for stretch in tree.shape.stretches(guest, patch)]
+            points += [beyond[cell.reaches(beyond)] for beyond in there]
+    return np.concatenate(points)
+
+
+def _slab_cells(plane: Plane, functions: Functions, span: Span) -> tuple[Cell, ...]:
     """The cells of a region times a slab's time, with their functions; none on a box."""
     cells = []
     for cell, view in zip(plane.tree.cells, plane.system.views, strict=False):
-        low, high = np.append(cell.low, t), np.append(cell.high, t + plane.dt)
-        lower, upper = np.append(cell.lower, t), np.append(cell.upper, t + plane.dt)
+        low, high = np.append(cell.low, span[0]), np.append(cell.high, span[1])
+        lower, upper = np.append(cell.lower, span[0]), np.append(cell.upper, span[1])
         made: dict[object, object] = {functions: SlabFunctions(view, plane.functions, functions)}
         cells.append(Cell(low, high, "cut", lower, upper, cell.volume, np.zeros((0, 2)), made=made))
     return tuple(cells)

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from flm.pde.pieces.elimination import eliminate, plan
 from flm.pde.pieces.fields import AnyResidual
-from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.newton import Answer, solve_system
+from flm.pde.pieces.newton import Answer, solve_system, table_at
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.slabs import handed_on, with_velocities
-from flm.pde.pieces.tree import Tree
 from flm.pde.problem import PDE
 
 
@@ -83,9 +82,8 @@ class Chain:
         for index, system in enumerate(self.systems):
             rows = np.flatnonzero(slab == index)
             leaves = system.tree.locate(kind.points[rows])
-            tables = [
-                _table(system.functions, system.tree, k, a, kind.points[rows], leaves) for k, a in kind.residual.jets
-            ]
+            table = partial(table_at, system.functions, system.tree)
+            tables = [table(k, alpha, kind.points[rows], leaves) for k, alpha in kind.residual.jets]
             found.append(Spot(rows, leaves, tables))
         return found
 
@@ -120,7 +118,7 @@ class Chain:
                 before = point.answers[len(found) - 1]
                 system.begin(handed_on(self.setup, replace(before, coefficients=found[-1])))
             rows = system.assemble(answer.coefficients, learned=learned)
-            found.append(np.stack(eliminate(rows, system.sizes, order).coefficients))
+            found.append(np.stack(eliminate(rows, system.sizes, order)))
         return found
 
     def slopes(self, point: Point, derivatives: Sequence[np.ndarray]) -> np.ndarray:
@@ -142,12 +140,3 @@ class Chain:
                 there = own[spot.leaves][:, system.functions.columns[k]]
                 out[a, spot.rows] = np.einsum("pn,pn...->p...", spot.tables[a], there)
         return out
-
-
-def _table(
-    functions: Functions, tree: Tree, k: int, alpha: tuple[int, ...], points: np.ndarray, leaves: np.ndarray
-) -> np.ndarray:
-    """D^alpha of the functions of an unknown at points of a tree, (P, N_k)."""
-    z = 2 * (points - tree.lower[leaves]) / tree.widths[leaves] - 1
-    scale = np.prod((2 / tree.widths[leaves]) ** np.array(alpha), axis=1)
-    return functions.scattered(k, alpha, z) * scale[:, None]

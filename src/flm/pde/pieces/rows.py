@@ -6,7 +6,7 @@ residual F(x, u, u_x, ...) at points of a piece is linearized there: sum over je
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
@@ -14,16 +14,15 @@ from itertools import pairwise
 import numpy as np
 
 from flm.pde.pieces.count import Trace
-from flm.pde.pieces.cut import LeafFunctions
-from flm.pde.pieces.cut_rows import Along, Scattered, Spot, cut_ties, views_of
+from flm.pde.pieces.cut import LeafFunctions, leaf_functions
+from flm.pde.pieces.cut_rows import Along, cut_ties
 from flm.pde.pieces.elimination import PieceRows
 from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
-from flm.pde.pieces.jumps import Fluxes, Jumps, Side
-from flm.pde.pieces.places import Given, Place, Sample
+from flm.pde.pieces.jumps import Fluxes, Jumps
+from flm.pde.pieces.places import Given, Linear, Own, Place, Sample, Spot
 from flm.pde.pieces.stages import InSpace
-from flm.pde.pieces.ties import Tie, projection, share_of_mean
-from flm.pde.pieces.tree import Face, Tree
+from flm.pde.pieces.tree import Face, Side, Tie, Tree, projection, share_of_mean
 from flm.series import legendre as line
 
 
@@ -42,20 +41,16 @@ class System:
     along: Sequence[Along] = ()  # conditions of a region
     hull: Functions = field(init=False)  # what coefficients are written in: more functions where pieces are cut
     views: list[LeafFunctions] = field(init=False)  # the functions of each piece of a region
-    scattered: list[Scattered] = field(init=False)
-    samples: list[Sample] = field(init=False)
+    samples: list[Sample] = field(init=False)  # equations first
     ties: list[list[Tie]] = field(init=False)
     members: list[tuple[int, ...]] = field(init=False)
     sizes: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.hull, self.functions = self.functions, replace(self.functions, extra=0)
-        self.views = views_of(self.hull, self.tree) if self.tree.cells else []
-        self.scattered = [Scattered(a.residual, list(a.spots(self.tree, self.hull)), self.views) for a in self.along]
-        cut = [Spot(int(i), p := self.views[i].nodes, np.zeros_like(p)) for i in np.flatnonzero(self.tree.is_cut)]
-        self.scattered += [Scattered(residual, cut, self.views) for residual in self.equations if cut]
-        self.samples = [self._inside(residual) for residual in self.equations]
-        self.samples += [sample for place in self.places if (sample := self._on(place)) is not None]
+        self.views = [leaf_functions(self.hull, self.tree, leaf) for leaf in range(len(self.tree.cells))]
+        conditions = [*map(self._on, self.places), *map(self._around, self.along)]
+        self.samples = [*map(self._inside, self.equations), *(sample for sample in conditions if sample.parts)]
         self.members, self.sizes = [], []
         self.ties = [[] for _ in range(self.tree.num_leaves)]
         self._fluxes = None if self.jumps is None else Fluxes(self.jumps, self.functions, self.tree)
@@ -72,50 +67,53 @@ class System:
     # --- where residuals hold --------------------------------------------------------------------------------------
 
     def _inside(self, residual: AnyResidual | InSpace) -> Sample:
-        leaves = np.flatnonzero(~self.tree.is_cut)
-        nodes = self.functions.nodes
-        reference = grid(nodes)
-        shape = (len(leaves), *reference.shape)
-        points = np.array([self.tree.physical(int(leaf), reference) for leaf in leaves]).reshape(shape)
-        tables = [self.functions.table(k, alpha, nodes)[None] for k, alpha in residual.jets]
-        kinds = np.zeros(len(leaves), int)
-        return Sample(residual, leaves, points, np.zeros_like(points), tables, kinds, np.ones(points.shape[:2], bool))
+        """An equation in all pieces: at Gauss nodes of whole ones, at the nodes of cut ones."""
+        tree, nodes, spots, tables, scales = self.tree, self.functions.nodes, [], [], []
+        shared = [self.functions.table(k, alpha, nodes) for k, alpha in residual.jets]
+        for leaf in range(tree.num_leaves):
+            is_cut = tree.is_cut[leaf]
+            points = self.views[leaf].nodes if is_cut else tree.physical(leaf, grid(nodes))
+            spots.append(Spot(leaf, points, np.zeros_like(points)))
+            tables.append(self._tables(residual, spots[-1]) if is_cut else shared)
+            scales.append(np.ones(len(shared)) if is_cut else tree.scales(leaf, residual.jets))
+        return Sample(residual, spots, tables, scales)
 
-    def _on(self, place: Place) -> Sample | None:
+    def _around(self, along: Along) -> Sample:
+        """A condition of a region."""
+        spots = [spot for spot in along.spots(self.tree, self.hull) if len(spot.points)]
+        return Sample(along.residual, spots, [self._tables(along.residual, spot) for spot in spots])
+
+    def _tables(self, residual: AnyResidual | InSpace, spot: Spot) -> list[np.ndarray]:
+        return [self.views[spot.leaf].table(k, alpha, spot.points) for k, alpha in residual.jets]
+
+    def _on(self, place: Place) -> Sample:
         """The pieces that a condition touches; a coordinate between two pieces belongs to the upper one."""
-        tree, functions = self.tree, self.functions
+        tree, functions, residual = self.tree, self.functions, place.residual
         owns = np.ones(tree.num_leaves, bool)
         for axis, value in place.pinned.items():
             close = 1e-10 * tree.widths[:, axis]
             last = tree.upper[:, axis] >= tree.bounds[axis, 1] - close
             low, high = tree.lower[:, axis] - close, tree.upper[:, axis] - close
             owns &= (value >= low) & ((value < high) | (last & (value <= tree.upper[:, axis] + close)))
-        leaves = np.flatnonzero(owns)
-        if not len(leaves):
-            return None
-        involved = sorted({k for k, _ in place.residual.jets}) or [0]
+        involved = sorted({k for k, _ in residual.jets}) or [0]
         count = [max(functions.shapes[k][a] for k in involved) for a in range(tree.num_axes)]
-        points, kinds, keys = [], [], {}
-        for leaf in leaves:
-            pins = self._pins(place.pinned, int(leaf))
-            key = tuple(sorted(pins.items()))
+        spots, tables, scales = [], [], []
+        for leaf in map(int, np.flatnonzero(owns)):
+            pins = self._pins(place.pinned, leaf)
             nodes = tuple(pins.get(a, count[a]) for a in range(tree.num_axes))
-            kinds.append(keys.setdefault(key, (len(keys), nodes))[0])
-            there = tree.physical(int(leaf), grid(nodes))
+            points = tree.physical(leaf, grid(nodes))
             for axis, value in place.pinned.items():
-                there[:, axis] = value
-            points.append(there)
-        tables = [
-            np.stack([functions.table(k, alpha, nodes) for _, nodes in keys.values()])
-            for k, alpha in place.residual.jets
-        ]
-        points = np.stack(points)
-        normals = np.broadcast_to(place.normal, points.shape)
-        flat = points.reshape(-1, tree.num_axes)
-        keep = np.ones(points.shape[:2], bool)
-        if place.keep is not None:
-            keep = place.keep(flat, normals.reshape(flat.shape)).reshape(points.shape[:2])
-        return Sample(place.residual, leaves, points, normals, tables, np.array(kinds), keep)
+                points[:, axis] = value
+            normals = np.broadcast_to(place.normal, points.shape)
+            own = [functions.table(k, alpha, nodes) for k, alpha in residual.jets]
+            keep = None if place.keep is None else place.keep(points, normals)
+            if keep is not None and not keep.all():
+                points, normals, own = points[keep], normals[keep], [table[keep] for table in own]
+            if len(points):
+                spots.append(Spot(leaf, points, normals))
+                tables.append(own)
+                scales.append(tree.scales(leaf, residual.jets))
+        return Sample(residual, spots, tables, scales)
 
     def _pins(self, pinned: dict[int, float], leaf: int) -> dict[int, float]:
         """Pinned values in the coordinates of a leaf."""
@@ -230,65 +228,51 @@ class System:
             return np.stack(found)
         return np.stack([v.spread(c, self.hull.num_columns) for v, c in zip(self.views, found, strict=True)])
 
-    def scales(self, sample: Sample) -> np.ndarray:
-        """What turns reference derivatives into physical ones, (A, B)."""
-        inverse = 2 / self.tree.widths[sample.leaves]
-        return np.stack([np.prod(inverse ** np.array(alpha), axis=1) for _, alpha in sample.residual.jets])
-
-    def jets(self, sample: Sample, coefficients: np.ndarray) -> np.ndarray:
-        """Derivatives at a sample's points, (A, B, P)."""
-        scales, out = self.scales(sample), []
-        for (k, _), table, scale in zip(sample.residual.jets, sample.tables, scales, strict=True):
-            places = self.views[sample.leaves[0]].places[k] if self.views else self.functions.columns[k]
-            own = coefficients[sample.leaves][:, places]
-            shared = len(table) == 1
-            values = own @ table[0].T if shared else np.einsum("bpn,bn->bp", table[sample.kinds], own)
-            out.append(values * scale[:, None])
-        return np.stack(out) if out else np.zeros((0, *sample.points.shape[:2]))
+    def own(self, coefficients: np.ndarray) -> Own:
+        """Coefficients (L, C) as those of each piece in its own functions, for each unknown."""
+        if self.views:
+            return lambda leaf: self.views[leaf].own(coefficients[leaf])
+        return lambda leaf: [coefficients[leaf, columns] for columns in self.functions.columns]
 
     def assemble(
         self, coefficients: np.ndarray, strength: float = 1.0, learned: Sequence[int] | None = None
     ) -> list[PieceRows]:
         """All rows, linearized at these coefficients (L, C), for the answer or for its derivatives by learned parameters."""
         blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
-        linearized = lambda sample: self.linearized(sample, coefficients, strength, learned)
-        for scattered in self.scattered:
-            for leaf, rows, right in scattered.rows(coefficients, self.parameters, strength):
+        linear = lambda sample: self.linear(sample, coefficients, strength, learned)
+        for sample in self.samples:
+            for leaf, rows, right in linear(sample):
                 blocks[leaf].append((rows, right))
-        for sample in (sample for sample in self.samples if len(sample.leaves)):
-            rows, right = linearized(sample)
-            for i, leaf in enumerate(sample.leaves):
-                keep = sample.keep[i]
-                blocks[leaf].append((rows[i], right[i]) if keep.all() else (rows[i][keep], right[i][keep]))
-        fluxes = {side: linearized(sample) for side, sample in self._flux_samples.items()}
+        fluxes = {side: list(linear(sample)) for side, sample in self._flux_samples.items()}
         for leaf, fixed in enumerate(self._fixed):
             blocks[leaf] += fixed
         return [self._piece(leaf, blocks[leaf], fluxes) for leaf in range(self.tree.num_leaves)]
 
-    def linearized(
+    def linear(
         self, sample: Sample, coefficients: np.ndarray, strength: float = 1.0, learned: Sequence[int] | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of a residual at all pieces of a sample, (B, P, C), and their right-hand sides, (B, P) or (B, P, Q)."""
-        jets = self.jets(sample, coefficients)
-        found = sample.linearize(jets, self.parameters, strength)
-        slopes = found.by_jet.reshape(jets.shape)
-        if learned is None:
-            right = np.sum(slopes * jets, axis=0) - found.value.reshape(sample.points.shape[:2])
-        else:  # F_u du/dp = -F_p
-            right = -found.by_parameter[list(learned)].T.reshape(*sample.points.shape[:2], len(learned))
-        rows = np.zeros((*sample.points.shape[:2], self.functions.num_columns))
-        for (k, _), table, slope, scale in zip(
-            sample.residual.jets, sample.tables, slopes, self.scales(sample), strict=True
-        ):
-            reference = table[sample.kinds] if len(table) > 1 else table
-            rows[:, :, self.functions.columns[k]] += (slope * scale[:, None])[:, :, None] * reference
-        return rows, right
+    ) -> Iterator[Linear]:
+        """The rows of a residual at these coefficients."""
+        return sample.rows(self.own(coefficients), self.own_columns, self.parameters, strength, learned)
+
+    def unmet(self, coefficients: np.ndarray) -> float:
+        """The share of their terms that equations and conditions leave, root mean square over all points.
+
+        Rows are scaled to unit length, so that a thin layer hides what contradicts: its second derivatives are large.
+        """
+        left, size = 0.0, 0.0
+        for sample in self.samples:
+            jets = sample.jets(self.own(coefficients))
+            found = sample.residual.linearize(sample.points, jets, self.parameters, sample.normals)
+            terms = found.by_jet * jets
+            whole = np.abs(terms).sum(axis=0) + np.abs(found.value - terms.sum(axis=0))
+            left, size = left + float(np.sum(found.value**2)), size + float(np.sum(whole**2))
+        return float(np.sqrt(left / (size or 1.0)))
 
     def _piece(
         self,
         leaf: int,
         blocks: list[tuple[np.ndarray, np.ndarray]],
-        fluxes: dict[Side, tuple[np.ndarray, np.ndarray]],
+        fluxes: dict[Side, list[Linear]],
     ) -> PieceRows:
         ties = self.ties[leaf]
         names = tuple(dict.fromkeys(name for tie in ties for name, _ in tie.traces))
@@ -309,9 +293,9 @@ class System:
                 for k, table in tie.parts:
                     own[part, columns[k]] = table
             else:
-                rows, values = fluxes[replace(tie.side, index=0)]
+                _, rows, values = fluxes[replace(tie.side, index=0)][tie.side.index]
                 project = tie.mean if tie.mean is not None else np.eye(tie.height)
-                own[part], right[part] = project @ rows[tie.side.index], project @ values[tie.side.index]
+                own[part], right[part] = project @ rows, project @ values
             for name, table in tie.traces:
                 traces[part, place[name]] -= table
             row += tie.height

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from flm.pde.pieces.cut import EXTRA
 from flm.pde.pieces.cut_rows import Along
 from flm.pde.pieces.fields import AnyResidual, Parameters
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.jumps import Break, Jumps, breaks_of, cut_at_breaks
+from flm.pde.pieces.jumps import Break, Jumps, breaks_of, steps_of
 from flm.pde.pieces.places import Given, Place
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.shape import Shape
@@ -47,10 +48,19 @@ class Setup:
     shape: Shape | None = None  # the region, where it is no box
 
     def start(self, bounds: np.ndarray) -> Tree:
-        """The fewest pieces: one, cut where a coefficient jumps or one condition gives way to another."""
-        tree = Tree.whole(bounds, self.periodic, self.shape)
-        tree = tree if self.jumps is None else self.jumps.align(tree)
-        return cut_at_breaks(tree, self.breaks)
+        """The fewest pieces: one, cut where a coefficient or a formula jumps or one condition gives way to another."""
+        ends = [[*values, *(p[j] for axis, p in self.breaks if axis == j)] for j, values in enumerate(self.steps)]
+        tree = Tree.whole(bounds, self.periodic, self.shape).parted(ends)
+        return tree if self.jumps is None else self.jumps.align(tree)
+
+    @cached_property
+    def steps(self) -> list[list[float]]:
+        """Coordinates along each axis across which the formulas of equations and conditions jump, on boxes."""
+        if self.jumps is not None or self.shape is not None:
+            return [[] for _ in self.bounds]
+        nowhere = np.zeros(len(self.bounds))
+        places = [*(Place(residual, {}, nowhere) for residual in self.equations), *self.places]
+        return [steps_of(places, axis, self.bounds, self.parameters) for axis in range(len(self.bounds))]
 
     def suspects(self) -> list[np.ndarray]:
         """Points at which the answer may be singular: corners, and where one condition gives way to another."""
@@ -64,9 +74,9 @@ class Setup:
         return [c for c in corners if ((c > self.bounds[:, 0]) & (c < self.bounds[:, 1])).all()]
 
     def next_jump(self, t: float) -> float:
-        """When, after t, a coefficient jumps along the last axis; its end otherwise."""
+        """When, after t, a coefficient or a formula jumps along the last axis; its end otherwise."""
         low, high = self.bounds[-1]
-        ends = () if self.jumps is None else self.jumps.ends(len(self.bounds) - 1)
+        ends = self.steps[-1] if self.jumps is None else self.jumps.ends(len(self.bounds) - 1)
         return min([float(v) for v in ends if v > t + 1e-12 * (high - low)], default=float(high))
 
     def functions(self, tree: Tree, nodes: tuple[int, ...]) -> Functions:

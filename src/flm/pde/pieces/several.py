@@ -64,7 +64,7 @@ def _starts(system: System, answer: Answer) -> Iterator[np.ndarray | None]:
         here = plain.coefficients if plain.settled else np.zeros_like(plain.coefficients)
     rows, size = system.assemble(here), float(np.sum(norms(system.hull, system.tree, here))) or 1.0
     for sample in system.samples[: len(system.equations)]:
-        along = system.gathered(eliminate(_loaded(system, rows, sample), system.sizes, order).coefficients)
+        along = system.gathered(eliminate(_loaded(system, rows, sample), system.sizes, order))
         length = float(np.sum(norms(system.hull, system.tree, along)))
         if not 0 < length < np.inf:
             continue
@@ -77,19 +77,18 @@ def _starts(system: System, answer: Answer) -> Iterator[np.ndarray | None]:
 
 def _loaded(system: System, rows: Sequence[PieceRows], sample: Sample) -> list[PieceRows]:
     """The rows of an equation asked to be one, all others to be zero."""
-    first, count = system.samples.index(sample) * sample.points.shape[1], sample.points.shape[1]
-    loads = [np.zeros(len(piece.right)) for piece in rows]
-    for leaf in sample.leaves:  # a whole piece begins with its equations
-        loads[leaf][first : first + count] = 1.0
+    index, loads = system.samples.index(sample), [np.zeros(len(piece.right)) for piece in rows]
+    for part in sample.parts:  # a piece begins with its equations, all at the same points
+        count = part.where.stop - part.where.start
+        loads[part.leaf][index * count : (index + 1) * count] = 1.0
     return [replace(piece, right=load) for piece, load in zip(rows, loads, strict=True)]
 
 
 def _means(system: System, sample: Sample, here: np.ndarray, along: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """The mean of an equation's residual, weighted by |w|, at steps along a line, (S,); not finite ones are as the last."""
-    thin = max(1, sample.points[..., 0].size // LOOKS)
-    flat = lambda values: values.reshape(*values.shape[:-2], -1)[..., ::thin]
-    base, slope = flat(system.jets(sample, here)), flat(system.jets(sample, along))
-    points = sample.points.reshape(-1, sample.points.shape[-1])[::thin]
+    thin = max(1, len(sample.points) // LOOKS)
+    base, slope = (sample.jets(system.own(values))[:, ::thin] for values in (here, along))
+    points = sample.points[::thin]
     weights = np.abs(evaluated(system.hull, system.tree, along, points)).sum(axis=1)
     jets = (base[:, None] + steps[:, None] * slope[:, None]).reshape(len(base), -1)
     where = np.tile(points, (len(steps), 1))

@@ -7,10 +7,9 @@ boundary cuts keeps the box around what is inside, so that functions live where 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 
@@ -23,6 +22,7 @@ SLIVER = 1e-3  # of a cell's width: thinner parts belong to the neighbors, whose
 FOLLOWED = 4096  # points along the whole boundary
 SPREAD = 6000  # points on each surface in space
 PLANES = 16  # planes along one axis at which the first cells are parted
+BEND = 1e-6  # of the region's size: a circle of this radius tells a corner, and corners closer than this are one
 ROUNDS = 16  # of bisection between two points of an arc
 
 
@@ -159,13 +159,16 @@ class Shape:
         return self._arcs[id(patch)]
 
     def planes(self) -> list[list[float]]:
-        """Coordinates of the boundary's axis-parallel sides within the bounds, for each axis."""
+        """Coordinates of the boundary's axis-parallel sides and re-entrant corners within the bounds, for each axis."""
         found: list[set[float]] = [set() for _ in self.bounds]
         for piece in self.domain.pieces:
             for axis, value in piece.fixed.items():
                 found[self.domain.axes.index(axis)].add(float(value))
         for axis, value in filter(None, map(self.plane, self.patches)):
             found[axis].add(value)
+        for axis, value in ((axis, float(value)) for bend in self._bends for axis, value in enumerate(bend)):
+            if all(abs(value - other) > BEND * self.size for other in found[axis]):
+                found[axis].add(value)
         slack = 1e-9 * (self.bounds[:, 1] - self.bounds[:, 0])
         inner = [
             sorted(v for v in values if low + s < v < high - s)
@@ -188,14 +191,26 @@ class Shape:
 
     @cached_property
     def corners(self) -> list[np.ndarray]:
-        """Re-entrant corners of axis-parallel sides in the plane: more than half of a small circle around them lies inside."""
-        found = np.array(list(product(*self.planes()))) if len(self.bounds) == 2 else np.zeros((0, 2))
-        if not len(found):
+        """Re-entrant corners in the plane at which cells end."""
+        return self._reentrant(np.array(list(product(*self.planes())))) if len(self.bounds) == 2 else []
+
+    @cached_property
+    def _bends(self) -> list[np.ndarray]:
+        """Re-entrant corners between sides that are not both axis-parallel: where the arcs of a plane boundary end."""
+        if len(self.bounds) != 2 or all(map(self.plane, self.patches)):
+            return []
+        low, high = self.bounds[:, 0] - self.size, self.bounds[:, 1] + self.size
+        arcs = [stretch for patch in self.patches for stretch in self.arc(patch).stretches(low, high, self.aside)]
+        return self._reentrant(np.concatenate([np.zeros((0, 2)), *(arc.at(np.array([0.0, 1.0]))[0] for arc in arcs)]))
+
+    def _reentrant(self, points: np.ndarray) -> list[np.ndarray]:
+        """Those of some points of the boundary around which more than half of a small circle lies inside."""
+        if not len(points):
             return []
         angles = 2 * np.pi * (np.arange(360) + 0.5) / 360
-        circle = 1e-6 * self.size * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-        shares = self.inside((found[:, None] + circle).reshape(-1, 2)).reshape(len(found), -1).mean(axis=1)
-        return list(found[(shares > 0.51) & (shares < 0.995)])
+        circle = BEND * self.size * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        shares = self.inside((points[:, None] + circle).reshape(-1, 2)).reshape(len(points), -1).mean(axis=1)
+        return list(points[(shares > 0.51) & (shares < 0.995)])
 
     def inside(self, points: np.ndarray) -> np.ndarray:
         """Whether each point (P, m) is strictly inside."""
@@ -331,9 +346,3 @@ def _grown(cell: Cell, sliver: Cell) -> Cell:
     lower = np.minimum(cell.lower, np.maximum(sliver.lower, cell.low - slack))
     upper = np.maximum(cell.upper, np.minimum(sliver.upper, cell.high + slack))
     return replace(cell, kind="cut", lower=lower, upper=upper, guests=(*cell.guests, sliver), made={})
-
-
-def segments(ends: Iterable[float], low: float, high: float) -> list[tuple[float, float]]:
-    """An interval parted at some of its points; parts shorter than a millionth are left out."""
-    inner = sorted(e for e in ends if low < e < high)
-    return [(a, b) for a, b in pairwise([low, *inner, high]) if b - a > 1e-6 * (high - low)]

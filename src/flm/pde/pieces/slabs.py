@@ -19,8 +19,8 @@ from flm.language.arguments import Named, Names, Reference, Residual
 from flm.pde.pieces.count import Ties, Trace
 from flm.pde.pieces.fields import AnyResidual, FieldResidual
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.marching import AbstractSlabs, Trial
-from flm.pde.pieces.newton import Answer, solve_system
+from flm.pde.pieces.marching import MORE, AbstractSlabs, Trial
+from flm.pde.pieces.newton import Answer, solve_system, table_at
 from flm.pde.pieces.places import Given
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
@@ -55,13 +55,9 @@ class Front:
         tree, functions = self.slab.tree, self.slab.functions
         there = points.copy()
         there[:, -1] = tree.bounds[-1, 1]
-        leaf = tree.locate(there)
-        z = 2 * (there - tree.lower[leaf]) / tree.widths[leaf] - 1
-        alpha = (*(0,) * (tree.num_axes - 1), self.order)
-        table = functions.scattered(self.unknown, alpha, z)
-        own = self.slab.coefficients[leaf][:, functions.columns[self.unknown]]
-        table = table * (2 / tree.widths[leaf, -1:]) ** self.order
-        return np.einsum("pn,pn...->p...", table, own)
+        leaf, alpha = tree.locate(there), (*(0,) * (tree.num_axes - 1), self.order)
+        table = table_at(functions, tree, self.unknown, alpha, there, leaf)
+        return np.einsum("pn,pn...->p...", table, self.slab.coefficients[leaf, functions.columns[self.unknown]])
 
 
 def handed_on(setup: Setup, before: Answer) -> list[Given]:
@@ -94,7 +90,7 @@ class SpaceSlabs(AbstractSlabs):
         duration = self._duration(tree)
         start: np.ndarray | None = None
         for _ in range(ROUNDS):
-            system = self._system(tree, Functions(self.nodes, self.setup.orders, self.setup.ties), before)
+            system = self._system(tree, 0, before)
             if start is None and before is not None:
                 start = self._held(system.functions, tree, before)
             answer = solve_system(system, start, self.setup.is_linear)
@@ -115,7 +111,7 @@ class SpaceSlabs(AbstractSlabs):
 
     def second(self, slab: Answer, before: Answer | None) -> Answer | None:
         """The same cuts with more functions; see `AbstractSlabs`."""
-        system = self._system(slab.tree, self.with_more(slab), before)
+        system = self._system(slab.tree, MORE, before)
         start = system.functions.fitted(slab.coefficients, slab.functions)
         answer = solve_system(system, start, self.setup.is_linear)
         return answer if answer.finite and answer.settled else None
@@ -130,8 +126,9 @@ class SpaceSlabs(AbstractSlabs):
         """A slab's share of the whole time."""
         return float(np.ptp(tree.bounds[1]) / np.ptp(self.setup.bounds[1]))
 
-    def _system(self, tree: Tree, functions: Functions, before: Answer | None) -> System:
-        return self.setup.system(tree, functions.nodes, () if before is None else handed_on(self.setup, before))
+    def _system(self, tree: Tree, more: int, before: Answer | None) -> System:
+        nodes = tuple(q + more for q in self.nodes)
+        return self.setup.system(tree, nodes, () if before is None else handed_on(self.setup, before))
 
     def _space(self, begin: float, end: float, before: Answer | None, local: float) -> Tree:
         """Space cut where the start of a slab asks for it."""

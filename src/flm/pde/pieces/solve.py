@@ -13,10 +13,10 @@ from flm.models.pieces import PiecewiseFLM
 from flm.pde.conditions import Data
 from flm.pde.pieces.adapt import PIVOT, SHARED, Adaptation, Pieces, memory_columns
 from flm.pde.pieces.inverse import Inverse, ParameterSearch
-from flm.pde.pieces.marching import Marching, can_march
+from flm.pde.pieces.marching import AbstractSlabs, Marching, can_march
 from flm.pde.pieces.newton import Answer
 from flm.pde.pieces.ordinary import OrdinarySlabs
-from flm.pde.pieces.planes import Planes
+from flm.pde.pieces.planes import PlaneSlabs
 from flm.pde.pieces.refine import Refinement
 from flm.pde.pieces.setup import Setup, has_readings, set_up
 from flm.pde.pieces.several import distance_to_another
@@ -43,17 +43,19 @@ def solve_in_pieces(
     began = time.perf_counter()
     turned = _time_last(problem)
     setup, record = set_up(turned), Record(progress)
+    # Slabs are solved one at a time: what memory holds is a limit for each, what the user says one for all.
+    total = np.inf if max_columns is None else max_columns
     max_columns = memory_columns(setup, tol) if max_columns is None else max_columns
 
     def forward(setup: Setup, tol: float) -> Pieces:
-        found = _search(setup, turned, tol, max_columns, record, lambda: None)
+        found = _search(setup, turned, tol, max_columns, total, record, lambda: None)
         assert isinstance(found, Pieces)  # no other method was offered
         return found
 
     if has_readings(problem):
         inverse = ParameterSearch(turned, setup, tol, forward, record).run()
     else:
-        direct = _search(setup, turned, tol, max_columns, record, between)
+        direct = _search(setup, turned, tol, max_columns, total, record, between)
         if not isinstance(direct, Pieces):
             return direct
         inverse = Inverse(direct)
@@ -96,32 +98,38 @@ def _time_last(problem: PDE) -> PDE:
 
 
 def _search(
-    setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record, between: Callable[[], Solution | None]
+    setup: Setup,
+    problem: PDE,
+    tol: float,
+    max_columns: int,
+    total: float,
+    record: Record,
+    between: Callable[[], Solution | None],
 ) -> Pieces | Solution:
     """Pieces, or what another method found between one piece and many."""
     if setup.shape is not None and len(setup.shape.bounds) < len(setup.bounds):
-        return _over_region(setup, tol, max_columns, record)
+        return _over_region(setup, tol, max_columns, total, record)
     search = Adaptation(setup, tol, max_columns, record)
     if setup.is_linear and not setup.known.learned and search.is_homogeneous():
         return Pieces([search.zero()], 0.0, Ending(Word.TRIVIAL, note="give a source or data"))
     if setup.is_short:
         return Pieces([search.zero()], np.inf, Ending(Word.UNDETERMINED, note="add the conditions that are missing"))
-    marching = _marching(setup, problem, tol, max_columns, record)
-    in_plane, ordinary = isinstance(marching, Planes), marching is not None and len(problem.axes) == 1
+    slabs = _slabs(setup, problem, tol, max_columns)
+    in_plane, ordinary = (slabs is not None and len(problem.axes) == m for m in (3, 1))
     try:
         # A constant that nothing fixes is one at every time: slabs see to it, one piece of space and time does not.
         alone = not (in_plane and setup.free) and not (ordinary and not setup.is_linear)
-        if alone and search.ladder(marches=marching is not None):
-            return _concluded(search, problem, tol, marching is not None)
+        if alone and search.ladder(marches=slabs is not None):
+            return _concluded(search, problem, tol, slabs is not None)
         if search.found.answer is not None:
             # With all its initial data a problem is determined, however fast its solution grows.
-            doubt = _doubt(search, 0.0 if marching is not None else PIVOT)
+            doubt = _doubt(search, 0.0 if slabs is not None else PIVOT)
             if doubt is not None:
                 return doubt
         other = between()
         if other is not None:
             return other
-        march = marching.run() if marching is not None else None
+        march = Marching(slabs, tol, total, record).run() if slabs is not None else None
         if march is not None:
             return march
         if search.found.answer is None and setup.is_linear:
@@ -132,16 +140,16 @@ def _search(
         if search.found.answer is None:
             raise
         search.found.ending = Ending(Word.INTERRUPTED)
-    return _concluded(search, problem, tol, marching is not None)
+    return _concluded(search, problem, tol, slabs is not None)
 
 
-def _over_region(setup: Setup, tol: float, max_columns: int, record: Record) -> Pieces:
+def _over_region(setup: Setup, tol: float, max_columns: int, total: float, record: Record) -> Pieces:
     """Slabs in time over a region of the plane."""
     nothing = Adaptation(replace(setup, shape=None, along=()), tol, max_columns, record).zero()
-    planes = Planes(setup, tol, max_columns, record)
-    if setup.is_short or not planes.initial.serves():
+    slabs = PlaneSlabs(setup, tol, max_columns)
+    if setup.is_short or not slabs.initial.serves():
         return Pieces([nothing], np.inf, Ending(Word.UNDETERMINED, note="add the conditions that are missing"))
-    march = planes.run()
+    march = Marching(slabs, tol, total, record).run()
     if march is None:
         return Pieces([nothing], np.inf, Ending(Word.STALLED, "stalled: not even a short slab could be solved"))
     if not any(slab.coefficients.any() for slab in march.answers):
@@ -149,17 +157,16 @@ def _over_region(setup: Setup, tol: float, max_columns: int, record: Record) -> 
     return march
 
 
-def _marching(setup: Setup, problem: PDE, tol: float, max_columns: int, record: Record) -> Marching | Planes | None:
-    """The march that fits a problem: in time alone, over a line, or over a plane; None where none does."""
+def _slabs(setup: Setup, problem: PDE, tol: float, max_columns: int) -> AbstractSlabs | None:
+    """The slabs that fit a problem: in time alone, over a line, or over a plane; None where none do."""
     if not can_march(setup, problem.axes):
         return None
     if len(problem.axes) == 1:
-        return Marching(OrdinarySlabs(setup), tol, max_columns, record)
+        return OrdinarySlabs(setup)
     if len(problem.axes) == 2:
-        slabs = SpaceSlabs(with_velocities(setup), len(setup.orders), tol, max_columns)
-        return Marching(slabs, tol, max_columns, record)
-    planes = Planes(setup, tol, max_columns, record)
-    return planes if setup.jumps is None and planes.initial.serves() else None
+        return SpaceSlabs(with_velocities(setup), len(setup.orders), tol, max_columns)
+    slabs = PlaneSlabs(setup, tol, max_columns)
+    return slabs if setup.jumps is None and slabs.initial.serves() else None
 
 
 def _concluded(search: Adaptation, problem: PDE, tol: float, marches: bool) -> Pieces:

@@ -2,19 +2,22 @@
 
 A face belongs to the coarser of the leaves that it parts: on its other side lie one or more finer ones, each with its whole
 side on the face. Values (the lower half of the normal derivatives) are traces on the whole face, fluxes (the upper half)
-are traces on each finer side, so that every leaf finds as many conditions on its side as it needs.
+are traces on each finer side, so that every leaf finds as many conditions on its side as it needs. Ties are the rows that make
+neighbors agree on them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, reduce
 from typing import NamedTuple
 
 import numpy as np
 
+from flm.language.arguments import Jet
 from flm.pde.pieces.shape import Cell, Shape
+from flm.series import legendre as line
 
 CLOSE = 1e-10  # of a leaf's width: coordinates that are the same cut
 
@@ -65,16 +68,19 @@ class Tree:
         """One leaf; in a region as many as its axis-parallel sides ask for."""
         bounds = np.asarray(bounds, float)
         tree = cls(bounds[None, :, 0].copy(), bounds[None, :, 1].copy(), bounds, tuple(periodic))
-        if shape is None:
-            return tree
-        for axis, values in enumerate(shape.planes()):
+        return tree if shape is None else tree.parted(shape.planes())._fitted(shape)[0]
+
+    def parted(self, planes: Iterable[Sequence[float]]) -> Tree:
+        """The tree with all leaves cut at some coordinates of each axis."""
+        tree = self
+        for axis, values in enumerate(planes):
             for value in values:
                 low, width = tree.lower[:, axis], tree.widths[:, axis]
                 inside = np.flatnonzero((value > low + CLOSE * width) & (value < low + (1 - CLOSE) * width))
                 tree, _ = tree.split(
                     {int(leaf): [Cut(axis, float((value - low[leaf]) / width[leaf]))] for leaf in inside}
                 )
-        return tree._fitted(shape)[0]
+        return tree
 
     def _fitted(self, shape: Shape) -> tuple[Tree, np.ndarray]:
         """Cells less what lies outside a region, and the old leaf of each."""
@@ -128,6 +134,10 @@ class Tree:
     def physical(self, leaf: int, reference: np.ndarray) -> np.ndarray:
         """Points (P, m) of the reference piece [-1, 1]^m in a leaf."""
         return self.lower[leaf] + (reference + 1) / 2 * self.widths[leaf]
+
+    def scales(self, leaf: int, jets: Sequence[Jet]) -> np.ndarray:
+        """What turns derivatives on the reference piece into those in a leaf, (A,)."""
+        return np.array([np.prod((2 / self.widths[leaf]) ** np.array(alpha)) for _, alpha in jets])
 
     def split(self, cuts: Mapping[int, Iterable[Cut]]) -> tuple[Tree, np.ndarray]:
         """The tree with some leaves cut, each along one or several axes, and the old leaf of each new one."""
@@ -222,3 +232,48 @@ def _halves(low: np.ndarray, high: np.ndarray, cut: Cut) -> list[tuple[np.ndarra
     below, above = high.copy(), low.copy()
     below[cut.axis] = above[cut.axis] = middle
     return [(low, below), (above, high)]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A side of a leaf on which a flux is wanted: its unknown, axis and reference coordinate, and which one of them."""
+
+    unknown: int
+    axis: int
+    z: float
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class Tie:
+    """One side of a face: u's normal derivative at the piece's side less a trace is zero."""
+
+    leaf: int  # whose side
+    parts: tuple[tuple[int, np.ndarray], ...]  # (k, (P, N_k)) on the piece's own columns, physical
+    traces: tuple[tuple[int, np.ndarray], ...]  # (name, (P, size)) of what is subtracted
+    side: Side | None = None  # where it is a flux that the trace is of: its table changes with the iterate
+    mean: np.ndarray | None = None  # what turns the flux at points into rows; None is the points themselves
+
+    @property
+    def height(self) -> int:
+        """P."""
+        return len(self.parts[0][1])
+
+
+@lru_cache(maxsize=64)
+def projection(shape: tuple[int, ...]) -> np.ndarray:
+    """What turns values at the Gauss nodes of a side into coefficients, (size, size)."""
+    lines = [(line.values(line.gauss(n)[0], n) * line.gauss(n)[1][:, None]).T for n in shape]
+    return reduce(np.kron, lines, np.ones((1, 1)))
+
+
+def share_of_mean(tree: Tree, face: Face, leaf: int, shape: list[int]) -> np.ndarray:
+    """What a trace on a fine side adds to the coefficients on the coarse one, (size, size)."""
+    others, parts = [a for a in range(tree.num_axes) if a != face.axis], []
+    for a, n in zip(others, shape, strict=True):
+        low, high = (
+            float(2 * (end[leaf, a] - tree.lower[face.coarse, a]) / tree.widths[face.coarse, a] - 1)
+            for end in (tree.lower, tree.upper)
+        )
+        parts.append((high - low) / 2 * line.restriction(n, low, high).T)
+    return reduce(np.kron, parts, np.ones((1, 1)))

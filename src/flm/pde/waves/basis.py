@@ -8,26 +8,23 @@ d/dk_j [k^alpha trig(theta)] = alpha_j k^(alpha - e_j) trig(theta) + k^alpha z_j
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from flm.domains import AbstractDomain
 from flm.models import FLM
-from flm.models.base import AbstractModel
+from flm.models.base import AbstractLinearModel, AbstractModel
 from flm.series import sign_matrix
 from flm.series.waves import quarter_turn
 
 Alpha = tuple[int, ...]  # how often each input is differentiated
-Table = TypeVar("Table")
+BLOCK = 512  # points whose columns are made at once
 
 
-class AbstractBasis(abc.ABC, Generic[Table]):
-    """Functions of points, called columns, whose weighted sum is the unknown; `Table` is what they need to know of points."""
+class AbstractBasis(abc.ABC):
+    """Functions of points, called columns, whose weighted sum is the unknown."""
 
     @property
     @abc.abstractmethod
@@ -35,38 +32,57 @@ class AbstractBasis(abc.ABC, Generic[Table]):
         """C, the number of columns."""
 
     @abc.abstractmethod
-    def tables(self, points: Float[np.ndarray, "P m"]) -> Table:
-        """What `combine` and `evaluate` need at these points, made once."""
-
-    @abc.abstractmethod
-    def combine(
-        self, tables: Table, weights: dict[Alpha, Float[np.ndarray, "P"]], out: Float[np.ndarray, "C P"]
-    ) -> None:
-        """Write sum over alpha of weight_alpha * D^alpha column into `out`: rows of a least-squares problem."""
-
-    @abc.abstractmethod
-    def evaluate(
-        self, tables: Table, coefficients: Float[np.ndarray, "C K"], alphas: Sequence[Alpha]
-    ) -> Float[np.ndarray, "A P K"]:
-        """D^alpha of the sum of coefficients times columns."""
+    def columns(self, points: Float[np.ndarray, "P m"], alphas: Sequence[Alpha]) -> Iterator[Float[np.ndarray, "C P"]]:
+        """D^alpha of every column, one alpha after the other."""
 
     @abc.abstractmethod
     def model(self, coefficients: Float[np.ndarray, "C K"]) -> AbstractModel:
         """The sum of coefficients times columns as a model."""
 
+    def combine(
+        self, points: Float[np.ndarray, "P m"], weights: dict[Alpha, Float[np.ndarray, "P"]], out: np.ndarray
+    ) -> None:
+        """Write sum over alpha of weight_alpha * D^alpha column into `out` (C, P): rows of a least-squares problem."""
+        out[...] = 0.0
+        for start in range(0, len(points), BLOCK):
+            rows = slice(start, start + BLOCK)
+            found = self.columns(points[rows], tuple(weights))
+            for weight, column in zip(weights.values(), found, strict=True):
+                out[:, rows] += column * weight[rows]
 
-AnyBasis = AbstractBasis[Any]
+    def evaluate(
+        self, points: Float[np.ndarray, "P m"], coefficients: Float[np.ndarray, "C K"], alphas: Sequence[Alpha]
+    ) -> Float[np.ndarray, "A P K"]:
+        """D^alpha of the sum of coefficients times columns."""
+        out = np.empty((len(alphas), len(points), coefficients.shape[1]))
+        for start in range(0, len(points), BLOCK):
+            rows = slice(start, start + BLOCK)
+            for a, column in enumerate(self.columns(points[rows], alphas)):
+                out[a, rows] = column.T @ coefficients
+        return out
 
 
-class WaveTable(NamedTuple):
-    """Mapped points z (P, m), and cos and sin of every wave there (M, P)."""
+class ModelColumns(AbstractBasis):
+    """The columns of a linear model."""
 
-    z: np.ndarray
-    cosine: np.ndarray
-    sine: np.ndarray
+    def __init__(self, model: AbstractLinearModel):
+        self._model = model
+
+    @property
+    def num_columns(self) -> int:
+        """One per amplitude."""
+        return len(self._model.coefficients)
+
+    def columns(self, points: np.ndarray, alphas: Sequence[Alpha]) -> Iterator[np.ndarray]:
+        """D^alpha of every column, (C, P) each."""
+        return iter(np.swapaxes(np.asarray(self._model.basis(points, tuple(alphas))), 1, 2) if alphas else ())
+
+    def model(self, coefficients: np.ndarray) -> AbstractLinearModel:
+        """The model with these amplitudes (C, K)."""
+        return self._model.with_coefficients(coefficients if self._model.num_outputs > 1 else coefficients[:, 0])
 
 
-class WaveBasis(AbstractBasis[WaveTable]):
+class WaveBasis(AbstractBasis):
     """Cosines and sines of N sub-networks.
 
     Args:
@@ -98,11 +114,8 @@ class WaveBasis(AbstractBasis[WaveTable]):
         """All cosines, then all sines; a constant has none."""
         return len(self.waves) + int(self.has_sine.sum())
 
-    def tables(self, points: np.ndarray) -> WaveTable:
-        """cos and sin of every wave at points."""
-        z = (points - self.center) * self.scale
-        angle = self.waves @ z.T
-        return WaveTable(z, np.cos(angle), np.sin(angle))
+    def _angles(self, points: np.ndarray) -> np.ndarray:
+        return self.waves @ ((points - self.center) * self.scale).T  # (M, P)
 
     def _factor(self, alpha: Alpha) -> np.ndarray:
         return np.prod((self.waves * self.scale) ** np.array(alpha), axis=1)
@@ -113,37 +126,28 @@ class WaveBasis(AbstractBasis[WaveTable]):
         sines[self.has_sine] = coefficients[len(self.waves) :]
         return quarter_turn(coefficients[: len(self.waves)], sines, order)
 
-    def combine(self, tables: WaveTable, weights: dict[Alpha, np.ndarray], out: np.ndarray) -> None:
-        """out (C, P) = sum over alpha of weight_alpha * D^alpha column."""
-        half = len(self.waves)
-        out[...] = 0.0
-        for alpha, weight in weights.items():
-            factor = self._factor(alpha)[:, None] * weight
-            (cc, cs), (sc, ss) = quarter_turn(1, 0, sum(alpha)), quarter_turn(0, 1, sum(alpha))
-            out[:half] += factor * (cc * tables.cosine if cc else cs * tables.sine)
-            out[half:] += (factor * (sc * tables.cosine if sc else ss * tables.sine))[self.has_sine]
-
-    def evaluate(self, tables: WaveTable, coefficients: np.ndarray, alphas: Sequence[Alpha]) -> np.ndarray:
-        """D^alpha of the sum of coefficients (C, K) times columns: (A, P, K)."""
-        out = np.empty((len(alphas), len(tables.z), coefficients.shape[1]))
-        for a, alpha in enumerate(alphas):
-            C, S = self._pair(coefficients, sum(alpha))
+    def columns(self, points: np.ndarray, alphas: Sequence[Alpha]) -> Iterator[np.ndarray]:
+        """D^alpha of every cosine, then of every sine, (C, P) each."""
+        angles = self._angles(points)
+        cosine, sine = np.cos(angles), np.sin(angles)
+        for alpha in alphas:
             factor = self._factor(alpha)[:, None]
-            out[a] = tables.cosine.T @ (factor * C) + tables.sine.T @ (factor * S)
-        return out
+            c, s = quarter_turn(cosine, sine, -sum(alpha))
+            yield np.concatenate([factor * c, (factor * s)[self.has_sine]])
 
     def slopes(
-        self, tables: WaveTable, coefficients: np.ndarray, weights: dict[Alpha, np.ndarray], out: np.ndarray
+        self, points: np.ndarray, coefficients: np.ndarray, weights: dict[Alpha, np.ndarray], out: np.ndarray
     ) -> None:
         """out (N m, P) += derivative by each free frequency of sum_alpha weight_alpha D^alpha u, one unknown."""
         count, m = self.frequencies.shape
-        scaled = self.waves * self.scale
+        scaled, angles = self.waves * self.scale, self._angles(points)
+        cosine, sine, z = np.cos(angles), np.sin(angles), (points - self.center) * self.scale
         for alpha, weight in weights.items():
             C, S = self._pair(coefficients, sum(alpha))
-            value = C[:, None] * tables.cosine + S[:, None] * tables.sine  # trig(theta) of each wave
-            slope = S[:, None] * tables.cosine - C[:, None] * tables.sine  # trig'(theta)
+            value = C[:, None] * cosine + S[:, None] * sine  # trig(theta) of each wave
+            slope = S[:, None] * cosine - C[:, None] * sine  # trig'(theta)
             for j in range(m):
-                total = self._factor(alpha)[:, None] * slope * tables.z[:, j]
+                total = self._factor(alpha)[:, None] * slope * z[:, j]
                 if alpha[j]:
                     lower = np.array(alpha)
                     lower[j] -= 1
@@ -164,25 +168,7 @@ class WaveBasis(AbstractBasis[WaveTable]):
             frequencies=self.frequencies,
             train_frequencies=not self.is_lattice,
         )
-        C, S = np.zeros((2, count * len(self.signs), outputs))
-        C[self.kept], S[self.kept] = self._pair(coefficients)
-        shape = model.amplitudes.shape
-        parts = (jnp.asarray(np.hypot(C, S)).reshape(shape), jnp.asarray(np.arctan2(S, C)).reshape(shape))
-        return eqx.tree_at(lambda f: (f.amplitudes, f.phases), model, parts)
-
-
-def lattice_set(sizes: Sequence[float], power: float) -> np.ndarray:
-    """Points k of N_0^m with sum_j (k_j / (sizes_j - 1/2))^power <= 1: 1 total degree, 2 Euclidean, inf a box.
-
-    Along axis j alone, sizes_j points: k_j = 0 ... sizes_j - 1.
-    """
-    reach = np.maximum(np.asarray(sizes, float) - 0.5, 0.5)
-    lines = [np.arange(int(np.floor(r)) + 1) for r in reach]
-    if np.isinf(power):
-        return np.array(np.meshgrid(*lines, indexing="ij")).reshape(len(lines), -1).T
-    points, used = np.zeros((1, 0), int), np.zeros(1)
-    for line, r in zip(lines, reach, strict=True):
-        total = used[:, None] + (line / r)[None, :] ** power
-        i, k = np.nonzero(total <= 1.0)
-        points, used = np.concatenate([points[i], line[k][:, None]], axis=1), total[i, k]
-    return points
+        parts = np.zeros((2, count * len(self.signs), outputs))
+        parts[:, self.kept] = self._pair(coefficients)
+        whole = parts.reshape(-1, outputs)
+        return model.with_coefficients(whole if outputs > 1 else whole[:, 0])

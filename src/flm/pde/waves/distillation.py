@@ -11,7 +11,7 @@ from flm.domains import AbstractDomain, Box
 from flm.language.arguments import Named
 from flm.pde.problem import PDE
 from flm.pde.waves.fixed_size import best_of_size
-from flm.pde.waves.solve import to_solution
+from flm.pde.waves.search import to_solution
 from flm.results import Listener, Solution, listener
 from flm.wording import InputError, InputTypeError, check_count
 

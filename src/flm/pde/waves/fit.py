@@ -2,21 +2,20 @@
 
 A linear problem is one least-squares solve. A nonlinear one is Gauss-Newton with the ridge on the iterate rather than on
 the step: solve A c_new = A c - F for the whole c_new, then backtrack along c_new - c. Parameters to be learned are extra
-columns. A basis needs `num_columns`, `tables(points)`, `combine(tables, weights, out)` and
-`evaluate(tables, coefficients, alphas)`; nothing here asks which one it is.
+columns. Nothing here asks which basis it is.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from flm.language.arguments import Linearized
-from flm.numerics.least_squares import RIDGE, Rows
+from flm.numerics.least_squares import RIDGE, LeastSquares, Rows
 from flm.pde.problem import PDE
-from flm.pde.waves.basis import AnyBasis
+from flm.pde.waves.basis import AbstractBasis
 from flm.pde.waves.sampling import Batch, Sampler
 
 DATA_WEIGHT = 1e-6  # of measured rows against unit rows of the equation: the equation is then a near-exact constraint
@@ -33,7 +32,7 @@ class Fit:
         inside: values at the held-out interior points, (P, K).
     """
 
-    basis: AnyBasis
+    basis: AbstractBasis
     coefficients: np.ndarray
     parameters: np.ndarray
     covariance: np.ndarray
@@ -48,6 +47,15 @@ class Fit:
         gap = np.sqrt(np.mean((self.inside - other.inside) ** 2, axis=0))
         size = np.sqrt(np.mean(self.inside**2, axis=0))
         return float(np.max(gap / np.where(size > 0, size, 1.0)))
+
+
+class Solved(NamedTuple):
+    """Coefficients (C, K), parameters, the solve itself, and the factors of the rows of each batch."""
+
+    coefficients: np.ndarray
+    parameters: np.ndarray
+    answer: LeastSquares
+    factors: list[np.ndarray]
 
 
 class Fitter:
@@ -92,7 +100,7 @@ class Fitter:
         return Linearized(at_zero.value + (at_zero.by_jet * jets).sum(axis=0), at_zero.by_jet, at_zero.by_parameter)
 
     def jets(
-        self, basis: AnyBasis, coefficients: np.ndarray, batch: Batch, points: np.ndarray | None = None
+        self, basis: AbstractBasis, coefficients: np.ndarray, batch: Batch, points: np.ndarray | None = None
     ) -> np.ndarray:
         """The derivatives that a batch's residual needs, (A, P); for a periodic pair, here less there."""
         wanted = batch.block.residual.jets
@@ -101,7 +109,7 @@ class Fitter:
         for where, sign in ((batch.points if points is None else points, 1.0), (batch.partner, -1.0)):
             if where is None or not wanted:
                 continue
-            values = basis.evaluate(basis.tables(where), coefficients, alphas)
+            values = basis.evaluate(where, coefficients, alphas)
             for i, (unknown, alpha) in enumerate(wanted):
                 out[i] += sign * values[alphas.index(alpha), :, unknown]
         return out
@@ -109,20 +117,18 @@ class Fitter:
     # --- one least-squares solve -----------------------------------------------------------------------------------
 
     def _fill(
-        self, basis: AnyBasis, batch: Batch, line: Linearized, jets: np.ndarray, parameters: np.ndarray, view: Any
+        self, basis: AbstractBasis, batch: Batch, line: Linearized, jets: np.ndarray, parameters: np.ndarray, view: Any
     ) -> None:
         """Rows of one batch: columns of every unknown, columns of learned parameters, right-hand side."""
         size, learned = basis.num_columns, self.problem.learned
         wanted = batch.block.residual.jets
-        tables = basis.tables(batch.points)
-        other = basis.tables(batch.partner) if batch.partner is not None else None
         for unknown in range(self.num_unknowns):
             weights = {alpha: line.by_jet[i] for i, (k, alpha) in enumerate(wanted) if k == unknown}
             part = view[unknown * size : (unknown + 1) * size]
-            basis.combine(tables, weights, part)
-            if other is not None:
+            basis.combine(batch.points, weights, part)
+            if batch.partner is not None:
                 there = np.empty_like(part)
-                basis.combine(other, weights, there)
+                basis.combine(batch.partner, weights, there)
                 part -= there
         start = self.num_unknowns * size
         for i, q in enumerate(learned):
@@ -133,7 +139,7 @@ class Fitter:
             target += batch.block.data.values
         view[start + len(learned)] = target
 
-    def _weights(self, basis: AnyBasis, batch: Batch, rows: Rows, start: int) -> np.ndarray:
+    def _weights(self, basis: AbstractBasis, batch: Batch, rows: Rows, start: int) -> np.ndarray:
         """Scale the newest rows: unit norm, and data rows by their standard deviation."""
         if batch.block.data is None:
             return rows.scale_rows(start, batch.weight)
@@ -148,14 +154,14 @@ class Fitter:
 
     def solve(
         self,
-        basis: AnyBasis,
+        basis: AbstractBasis,
         batches: tuple[Batch, ...],
         jets: list[np.ndarray],
         parameters: np.ndarray,
         frozen: Any = None,
         ridge: float = RIDGE,
-    ) -> tuple[np.ndarray, np.ndarray, Any, list[np.ndarray]]:
-        """Coefficients (C, K), parameters, the raw solve, and the row factors used."""
+    ) -> Solved:
+        """The least squares of these batches, linearized at jets; with `frozen` factors of its rows."""
         learned = self.problem.learned
         columns = self.num_unknowns * basis.num_columns
         rows = Rows(columns + len(learned), sum(b.size for b in batches))
@@ -175,7 +181,7 @@ class Fitter:
         coefficients = answer.coefficients[:columns, 0].reshape(self.num_unknowns, -1).T
         found = parameters.copy()
         found[list(learned)] = answer.coefficients[columns:, 0]
-        return np.ascontiguousarray(coefficients), self._bounded(found), answer, frozen or factors
+        return Solved(np.ascontiguousarray(coefficients), self._bounded(found), answer, frozen or factors)
 
     def _bounded(self, parameters: np.ndarray) -> np.ndarray:
         limits = [getattr(v, "limits", (-np.inf, np.inf)) for v in self.problem.parameters.values()]
@@ -183,7 +189,7 @@ class Fitter:
 
     # --- the whole fit ---------------------------------------------------------------------------------------------
 
-    def fit(self, basis: AnyBasis, start: Fit | None = None, ridge: float = RIDGE) -> Fit:
+    def fit(self, basis: AbstractBasis, start: Fit | None = None, ridge: float = RIDGE) -> Fit:
         """The best coefficients of a basis; `start` is an earlier fit, in any basis, to linearize at first."""
         problem = self.problem
         batches = self.sampler.training(self.num_unknowns * basis.num_columns + len(problem.learned))
@@ -240,13 +246,13 @@ class Fitter:
             total += float(np.sum((factor * value) ** 2))
         return np.sqrt(total) if np.isfinite(total) else np.inf
 
-    def homogeneous(self, basis: AnyBasis, coefficients: np.ndarray, at: Fit, free_constants: list[int]) -> float:
+    def homogeneous(self, basis: AbstractBasis, coefficients: np.ndarray, at: Fit, free_constants: list[int]) -> float:
         """The relative residual of a function in the problem linearized at an answer, without its right-hand side.
 
         Unknowns in `free_constants` are as large as what they have beside a constant.
         """
         held, zero = self.sampler.held(), (0,) * len(self.problem.axes)
-        inside = basis.evaluate(basis.tables(held[0].points), coefficients, (zero,))[0]
+        inside = basis.evaluate(held[0].points, coefficients, (zero,))[0]
         inside[:, free_constants] -= inside[:, free_constants].mean(axis=0)
         typical: dict[Any, float] = {}
         worst = 0.0
@@ -262,11 +268,17 @@ class Fitter:
         return worst
 
     def judge(
-        self, basis: AnyBasis, coefficients: np.ndarray, parameters: np.ndarray, answer: Any, batches: Any, steps: int
+        self,
+        basis: AbstractBasis,
+        coefficients: np.ndarray,
+        parameters: np.ndarray,
+        answer: Any,
+        batches: Any,
+        steps: int,
     ) -> Fit:
         """Relative residuals on held-out points: rms(F) / (sum_alpha rms(c_alpha D^alpha u) + rms(rhs)), block by block."""
         held = self.sampler.held()
-        inside = basis.evaluate(basis.tables(held[0].points), coefficients, ((0,) * len(self.problem.axes),))[0]
+        inside = basis.evaluate(held[0].points, coefficients, ((0,) * len(self.problem.axes),))[0]
         typical: dict[Any, float] = {}
         estimate = 0.0
         finite = bool(np.isfinite(coefficients).all())
@@ -302,7 +314,7 @@ class Fitter:
         return float(total)
 
     def _data_misfit(
-        self, basis: AnyBasis, coefficients: Any, parameters: Any, answer: Any, batches: Any
+        self, basis: AbstractBasis, coefficients: Any, parameters: Any, answer: Any, batches: Any
     ) -> tuple[float, Any]:
         """Root mean square of the data residual in standard deviations, and the covariance of the learned parameters."""
         data = [b for b in batches if b.block.data is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,9 @@ import numpy as np
 from flm.pde.problem import PDE
 from flm.pde.waves.basis import WaveBasis
 from flm.pde.waves.fit import Fit, Fitter
-from flm.pde.waves.growth import ROUNDING, UNRESOLVED, Search, calm, columns_in_memory
 from flm.pde.waves.learn_frequencies import FrequencyLearner
-from flm.results import Ending, Listener, Record, Word
+from flm.pde.waves.search import ROUNDING, UNRESOLVED, Search, columns_in_memory, to_solution
+from flm.results import Ending, Listener, Record, Solution, Word
 from flm.series import lattice
 from flm.wording import InputError
 
@@ -22,7 +23,23 @@ LEAST = 0.2  # the projected objective is even in each component: its slope vani
 STARTS = 2  # per range
 FEWEST = 4  # further frequencies of a second look
 EXACT = 1e-12  # a residual that is nothing but rounding
+MAX_COLUMNS = 3000  # of one dense least-squares problem
 LARGEST = 200  # columns beyond which learning frequencies costs minutes and a lattice does as well
+
+
+def solve_by_waves(
+    problem: PDE, tol: float, *, num_subnets: int, max_columns: int | None, seed: int, progress: Listener
+) -> Solution:
+    """Solve a PDE or ODE with so many sub-networks: see `flm.pde.solve.solve_pde`."""
+    began, max_columns = time.perf_counter(), MAX_COLUMNS if max_columns is None else max_columns
+    count = num_subnets * 2 ** len(problem.axes) * len(problem.unknowns)
+    if count > max_columns:
+        raise InputError(
+            f"`num_subnets` must have at most `max_columns` = {max_columns} coefficients; got {num_subnets}, which has "
+            f"{count}. Raise `max_columns`, or give a tolerance alone."
+        )
+    search = best_of_size(problem, num_subnets, tol=tol, seed=seed, progress=progress)
+    return to_solution(problem, search, tol, began)
 
 
 def best_of_size(
@@ -96,10 +113,6 @@ def best_of_size(
                     break
         if search.bar > tol and columns <= LARGEST and not problem.learned:
             search.bar = _second_look(free, fits[0], num_subnets, search.bar)
-        if search.bar <= tol and search.best is not None:
-            basis = search.best.basis
-            own = fitter if isinstance(basis, WaveBasis) and basis.is_lattice else free
-            calm(own, search, tol)
         search.ending = Ending(Word.SIZE, f"the best of {num_subnets} sub-networks that was found")
     except KeyboardInterrupt:
         if search.best is None:

@@ -77,7 +77,6 @@ class _State:
             for sign, points in ((1.0, batch.points), (-1.0, batch.partner)):
                 if points is None:
                     continue
-                tables = basis.tables(points)
                 for unknown in range(fitter.num_unknowns):
                     weights = {
                         alpha: sign * line.by_jet[i]
@@ -85,9 +84,9 @@ class _State:
                         if k == unknown
                     }
                     part = np.empty((size, batch.size))
-                    basis.combine(tables, weights, part)
+                    basis.combine(points, weights, part)
                     view[unknown * size : (unknown + 1) * size] += part
-                    basis.slopes(tables, self.coefficients[:, unknown], weights, view[columns : columns + count])
+                    basis.slopes(points, self.coefficients[:, unknown], weights, view[columns : columns + count])
             view[columns + count] = -line.value
             view *= factor
         norms = np.sqrt((system[:columns, :rows] ** 2).sum(axis=1))

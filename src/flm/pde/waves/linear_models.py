@@ -6,7 +6,6 @@ The Fourier extreme learning machine (MYL22) does this with random hidden layers
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,50 +13,15 @@ from flm.models.base import AbstractLinearModel
 from flm.models.classic import FourierNetwork
 from flm.pde.problem import PDE
 from flm.pde.strong import HasStrongForm, strong_form
-from flm.pde.waves.basis import AbstractBasis, Alpha
+from flm.pde.waves.basis import ModelColumns
 from flm.pde.waves.fit import Fit, Fitter
-from flm.pde.waves.growth import Search
-from flm.pde.waves.solve import to_solution
+from flm.pde.waves.search import Search, to_solution
 from flm.results import Ending, Record, Solution, Word
 from flm.wording import InputError, InputTypeError
 
 # The ladder of the automatic choice. Scales in radians per half width: one to sixteen half-waves across the domain.
 SCALES = tuple(np.pi / 2 * 2.0 ** np.arange(5))
 SIZES = (50, 100, 200, 400, 800)
-
-
-class ModelColumns(AbstractBasis[np.ndarray]):
-    """A linear model as a basis for `Fitter`: its columns and their weighted sums."""
-
-    def __init__(self, model: AbstractLinearModel):
-        self._model = model
-        probe = np.asarray(model.map.center)[None]
-        self._count = model.basis(probe, ((0,) * model.num_inputs,)).shape[2]
-
-    @property
-    def num_columns(self) -> int:
-        """Number of columns."""
-        return self._count
-
-    def tables(self, points: np.ndarray) -> np.ndarray:
-        """The points themselves: the model makes its own table."""
-        return points
-
-    def combine(self, tables: np.ndarray, weights: dict[Alpha, np.ndarray], out: np.ndarray) -> None:
-        """out = sum over alpha of weights[alpha] * D^alpha of each column, (C, P)."""
-        out[...] = 0.0
-        if weights:
-            columns = np.asarray(self._model.basis(tables, tuple(weights)))
-            for weight, column in zip(weights.values(), columns, strict=True):
-                out += (column * weight[:, None]).T
-
-    def evaluate(self, tables: np.ndarray, coefficients: np.ndarray, alphas: Sequence[Alpha]) -> np.ndarray:
-        """Derivatives of the function with these coefficients (C, K), (A, P, K)."""
-        return np.asarray(self._model.basis(tables, tuple(alphas))) @ coefficients
-
-    def model(self, coefficients: np.ndarray) -> AbstractLinearModel:
-        """The model with these output weights (C, K)."""
-        return self._model.with_coefficients(coefficients if self._model.num_outputs > 1 else coefficients[:, 0])
 
 
 def solve_linear_model(problem: PDE | HasStrongForm, model: AbstractLinearModel, *, seed: int = 0) -> Solution:

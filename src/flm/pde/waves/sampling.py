@@ -69,7 +69,10 @@ class Sampler:
             equations = [b for b in self.blocks if b.kind == "equation"]
             extended = [b for b in self.blocks if b.piece is not None and b.piece.dimension > 0]
             faces = [_faces(b) for b in extended]
-            share = wanted / (INSIDE_SHARE * len(equations) + (sum(faces) if self.is_box else len(equations)))
+            # Of polynomials in many variables a large share satisfies the equation: only conditions tell those apart.
+            many = not self.is_box and len(self.problem.axes) > 3
+            around = INSIDE_SHARE if many else 1
+            share = wanted / (INSIDE_SHARE * len(equations) + (sum(faces) if self.is_box else around * len(equations)))
             if not extended:
                 share = wanted / (INSIDE_SHARE * len(equations))
             region = max(sum(b.piece.measure for b in extended if b.piece), 1e-300)
@@ -80,7 +83,8 @@ class Sampler:
                 elif self.is_box:
                     count = int(np.ceil(share * _faces(block)))
                 else:
-                    count = max(8, int(np.ceil(share * block.piece.measure / region * len(equations))))
+                    part = 1 / len(extended) if many else block.piece.measure / region
+                    count = max(8, int(np.ceil(around * share * part * len(equations))))
                 # a single point stands for a whole face
                 lone = np.sqrt(share) if block.piece is not None and block.piece.dimension == 0 else 1.0
                 curved = 1.0 if self.is_box or block.piece is None else CURVED_WEIGHT

@@ -1,13 +1,15 @@
-"""Figures of data: a fit with its band and residuals, a spectrum with error bars, gaps filled."""
+"""Figures of data: a fit with its band and residuals, a spectrum with error bars, gaps filled, errors against sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from flm.estimators import FLMRegressor
 from flm.estimators.imputer.imputation import Imputation
@@ -15,6 +17,7 @@ from flm.estimators.regressor.wave_fit import Spectrum
 from flm.report.figures.style import COLORS, house_style, new_figure
 from flm.wording import InputError
 
+FLOOR = 1e-34  # mean squares below are drawn as this
 _POINTS = 1001  # of a curve
 _MOST_DOTS = 5000  # data beyond are thinned evenly, so that files stay small
 _BANDS = ((1.0, 0.30), (1.96, 0.15))  # half-widths in standard deviations, opacity: 68 % and 95 %
@@ -41,7 +44,7 @@ def plot_fit(
     j = _feature(feature, names)
     fit = model._fitted.fit
     center, halfwidth = fit.design.scale.center, fit.design.scale.halfwidth
-    table = None if X is None else np.asarray(X, float).reshape(len(X), -1)
+    table = None if X is None else model.numbers(X)
     low, high = center[j] - halfwidth[j], center[j] + halfwidth[j]
     if table is not None:
         low, high = min(low, table[:, j].min()), max(high, table[:, j].max())
@@ -70,7 +73,9 @@ def plot_fit(
         held = [f"{names[i]} = {others[i]:.4g}" for i in range(len(names)) if i != j]
         upper.set_title("fit with 68 % and 95 % bands" + (f" at {', '.join(held[:4])}" if held else ""))
         upper.legend()
-        bottom.set_xlabel(names[j])
+        unit = model.spectrum_.units[j]
+        bottom.set_xlabel(f"{names[j]}, {unit} from the first row" if unit else names[j])
+        upper.set_ylabel(model._fitted.target)
     return figure
 
 
@@ -95,13 +100,17 @@ def plot_spectrum(spectrum: Spectrum, *, feature: int | str = 0, output: int = 0
         look = {"fmt": "o", "ms": 3.5, "color": COLORS[0], "ecolor": COLORS[1], "elinewidth": 1.2, "capsize": 2}
         panel.errorbar(at[drawn], height[drawn], yerr=error[drawn], xerr=aside[drawn], **look)
         panel.set_ylim(bottom=0)
-        name = spectrum.feature_names[j]
+        unit = spectrum.units[j] if spectrum.units else ""
         if periods:
             panel.set_xscale("log")
-            panel.set_xlabel(f"period, in units of {name}")
+            panel.xaxis.set_major_locator(MaxNLocator(8))
+            panel.xaxis.set_major_formatter("{x:g}")
+            panel.xaxis.set_minor_locator(NullLocator())
+            panel.set_xlabel(f"period [{unit}]" if unit else f"period, in units of {spectrum.feature_names[j]}")
         else:
             panel.set_xlim(left=0)
-            panel.set_xlabel(f"frequency, radians per unit of {name}")
+            per = f" [rad / {unit}]" if unit else f", radians per unit of {spectrum.feature_names[j]}"
+            panel.set_xlabel(f"frequency{per}")
         panel.set_ylabel("amplitude")
         panel.set_title(f"{int(drawn.sum())} lines, bars are standard errors")
     return figure
@@ -131,7 +140,7 @@ def plot_imputation(
     places = [_feature(c, labels) for c in columns]
     kept = slice(None) if rows is None else rows
     times = _clock(imputation)[kept]
-    half = imputation.calibration.half_width(level)
+    half = imputation.half_width(level)[kept]
     with house_style():
         figure = new_figure(7.5, 1.9 * len(places) + 0.6)
         panels = figure.subplots(len(places), 1, sharex=True, squeeze=False)[:, 0]
@@ -142,10 +151,35 @@ def plot_imputation(
             style = {"fmt": ".", "ms": 3, "elinewidth": 0.8}
             for word, here, color in (("filled", filled & ~beyond, COLORS[0]), ("extrapolated", beyond, COLORS[1])):
                 if word == "filled" or here.any():
-                    panel.errorbar(times[here], y[here], yerr=half * s[here], color=color, label=word, **style)
+                    panel.errorbar(times[here], y[here], yerr=(half[:, j] * s)[here], color=color, label=word, **style)
             panel.set_title(f"{labels[j]}: {int(filled.sum())} of {len(y)} filled, {level:.0%} intervals")
         panels[0].legend(ncols=3)
         panels[-1].set_xlabel("time")
+    return figure
+
+
+def size_figure(
+    curves: Mapping[str, Mapping[str, Mapping[int, npt.ArrayLike]]], label: str = "sub-networks N"
+) -> Figure:
+    """The MSE against the size, mean and range over the seeds: curves[problem][model][size] are the scores.
+
+    There is a panel for each problem, two in a row, in which each model is drawn in its color.
+    """
+    down, across = math.ceil(len(curves) / 2), min(2, len(curves))
+    with house_style():
+        figure = new_figure(8.6 if across > 1 else 7.0, 2.9 * down)
+        for panel, (title, models) in enumerate(curves.items(), 1):
+            axes = figure.add_subplot(down, across, panel)
+            for color, (name, by_size) in zip(COLORS * 9, models.items(), strict=False):
+                sizes = sorted(by_size)
+                scores = [np.maximum(np.asarray(by_size[n], float), FLOOR) for n in sizes]
+                if sizes:
+                    axes.plot(sizes, [v.mean() for v in scores], "o-", color=color, markersize=3.5, label=name)
+                    ends = [v.min() for v in scores], [v.max() for v in scores]
+                    axes.fill_between(sizes, *ends, color=color, alpha=0.2, linewidth=0)
+            axes.set(title=title, yscale="log", xlabel=label, ylabel="MSE")
+            if axes.get_legend_handles_labels()[0]:
+                axes.legend()
     return figure
 
 

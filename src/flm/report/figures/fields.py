@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.animation import FuncAnimation
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from flm.report.figures.style import COLORS, ERROR, house_style, limits, new_figure
 from flm.results import Solution
-from flm.series import AbstractSeries
+from flm.series import AbstractSeries, ProductSeries
 from flm.wording import InputError, NoSeriesError
 
 MAX_UNKNOWNS = 4  # rows of panels; the others are named in the title
@@ -30,6 +31,7 @@ def plot_solution(
     shape: int = 101,
     error: bool | None = None,
     spectrum: bool = False,
+    ax: Axes | None = None,
 ) -> Figure:
     """A figure of a solution: a row for each unknown, its error beside it where the exact solution is known.
 
@@ -40,6 +42,7 @@ def plot_solution(
         shape: grid points along each drawn axis.
         error: whether to draw |found - exact|; where it is known by default.
         spectrum: whether to add the amplitudes of the series.
+        ax: axes to draw the first unknown into, and nothing else.
 
     Example:
         >>> import flm
@@ -50,6 +53,15 @@ def plot_solution(
         raise InputError("`error` must be False: the solution came without an exact one.")
     grid = _grid(solution, drawn, cut, shape)
     found = grid.columns(solution(grid.points, extrapolate=True))[:MAX_UNKNOWNS]
+    if ax is not None:
+        if error or spectrum:
+            raise InputError("`ax` must be left out with `error` or `spectrum`, which need panels of their own.")
+        with house_style():
+            _draw(ax, grid, found[0])
+            ax.set_title(_title(solution, solution.unknowns[0], cut))
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        return figure
     exact = None
     if solution.exact is not None and error is not False:
         exact = grid.columns(solution.exact(grid.points))[:MAX_UNKNOWNS]
@@ -58,9 +70,7 @@ def plot_solution(
     with house_style():
         figure = new_figure(4.1 * panels, 3.2 * len(names))
         for k, (name, row) in enumerate(zip(names, figure.subplots(len(names), panels, squeeze=False), strict=True)):
-            along = "".join(a * n for a, n in zip(solution.axes, solution.alpha or (), strict=False))
-            label = f"{name}_{along}" if along else name
-            title = label + (f" at {', '.join(f'{a} = {v:.4g}' for a, v in cut.items())}" if cut else "")
+            title = _title(solution, name, cut)
             wrong = None if exact is None else np.abs(found[k] - exact[k])
             if len(drawn) == 1:
                 _curves(row, grid, {"found": found[k]} | ({} if exact is None else {"exact": exact[k]}))
@@ -80,6 +90,58 @@ def plot_solution(
         if notes:
             figure.suptitle(textwrap.fill("; ".join(notes), 60), fontsize="small")
     return figure
+
+
+def animate_solution(
+    solution: Solution, axis: str = "t", *, at: dict[str, float] | None = None, frames: int = 60
+) -> FuncAnimation:
+    """A solution that moves along one axis: curves or maps of up to two others, on one scale.
+
+    Example:
+        >>> import flm
+        >>> moving = flm.solve(flm.problems.heat(), tol=1e-4).animate("t", frames=3)
+        >>> moving.save("heat.gif", writer="pillow")
+    """
+    if axis not in solution.axes or len(solution.axes) < 2:
+        raise InputError(f"`axis` must be one of several axes, {', '.join(solution.axes)}; got {axis!r}.")
+    drawn, cut = _view(solution, [a for a in solution.axes if a != axis][:2], at)
+    begin, end = map(float, solution.reach[solution.axes.index(axis)])
+    places = np.linspace(begin, end, frames)
+    grids = [_grid(solution, drawn, cut | {axis: float(place)}, 81) for place in places]
+    values = [grid.columns(solution(grid.points, extrapolate=True))[:MAX_UNKNOWNS] for grid in grids]
+    names = solution.unknowns[:MAX_UNKNOWNS]
+    with house_style():
+        figure = new_figure(4.6 * len(names), 3.4)
+        panels = list(np.ravel(figure.subplots(1, len(names))))
+        every = [np.stack([one[k] for one in values]) for k in range(len(names))]
+        artists = [_draw(panel, grids[0], v[0], v) for panel, v in zip(panels, every, strict=True)]
+
+    def show(i: int) -> list[Any]:
+        for panel, name, artist, v in zip(panels, names, artists, every, strict=True):
+            panel.set_title(_title(solution, name, cut | {axis: float(places[i])}))
+            flat = v[i] if len(drawn) == 1 or drawn[1] == "t" else v[i].T
+            artist.set_ydata(flat) if len(drawn) == 1 else artist.set_array(flat)
+        return artists
+
+    return FuncAnimation(figure, show, frames=frames, interval=6000 / frames)
+
+
+def _title(solution: Solution, name: str, cut: dict[str, float]) -> str:
+    along = "".join(a * n for a, n in zip(solution.axes, solution.alpha or (), strict=False))
+    label = f"{name}_{along}" if along else name
+    return label + (f" at {', '.join(f'{a} = {v:.4g}' for a, v in cut.items())}" if cut else "")
+
+
+def _draw(panel: Axes, grid: Grid, values: np.ndarray, every: np.ndarray | None = None) -> Any:
+    """A curve or a map on the scale of all values; what was drawn."""
+    scale = limits(values if every is None else every)
+    if len(grid.lines) == 2:
+        return _map(panel, grid, values, **scale)
+    (line,) = panel.plot(grid.lines[0], values)
+    low, high = float(scale["vmin"]), float(scale["vmax"])
+    panel.set(xlabel=grid.axes[0], ylim=(low - 0.04 * (high - low), high + 0.04 * (high - low)))
+    panel.margins(x=0)
+    return line
 
 
 def plot_spectrum(found: object) -> Figure:
@@ -113,24 +175,33 @@ def draw_spectrum(panel: Axes, found: object) -> None:
 
 
 def labeled_series(found: object) -> list[tuple[str, AbstractSeries]]:
-    """Every series with one output inside a solution, a model, an estimator or a series; empty where there is none.
+    """Every series with one output inside a solution, a model, an estimator or a series; empty where there is none to read.
 
     The labels of a solution name the unknown, and the piece where there are several, of which the first few are taken.
     """
     if isinstance(found, Solution):
         try:
-            return [pair for unknown in found.unknowns for pair in _of_unknown(found, unknown)]
+            every = [pair for unknown in found.unknowns for pair in _of_unknown(found, unknown)]
+            return [(label, one) for label, one in every if _is_read(one)]
         except NoSeriesError:
             return []
     inside = (found, getattr(found, "series_", None), getattr(found, "series", None))
     series = next((s for s in inside if isinstance(s, AbstractSeries)), None)
-    return [] if series is None or series._outputs else [("series", series)]
+    return [] if series is None or series._outputs or not _is_read(series) else [("series", series)]
+
+
+def _is_read(series: AbstractSeries) -> bool:
+    """Whether it has terms to list: thousands of products of many variables have none."""
+    return not isinstance(series, ProductSeries) or series.is_short
 
 
 def _of_unknown(solution: Solution, unknown: str) -> list[tuple[str, AbstractSeries]]:
     one = solution[unknown] if len(solution.unknowns) > 1 else solution
     pieces = one.pieces[:MOST_PIECES]
-    where = lambda box: f" on {box}" if len(pieces) > 1 else ""
+    names = lambda box: (
+        f"{a} from {low:.4g} to {high:.4g}" for a, (low, high) in zip(box.axes, box.bounds, strict=True)
+    )
+    where = lambda box: f" for {', '.join(names(box))}" if len(pieces) > 1 else ""
     return [(f"{unknown}{where(box)}", series) for box, series in pieces]
 
 
@@ -193,7 +264,7 @@ def _logarithmic(wrong: np.ndarray) -> tuple[np.ndarray, LogNorm]:
     return np.where(np.isnan(wrong), np.nan, np.maximum(wrong, FLOOR)), LogNorm(min(bottom, top / 10), top)
 
 
-def _map(panel: Axes, grid: Grid, values: np.ndarray, **options: Any) -> None:
+def _map(panel: Axes, grid: Grid, values: np.ndarray, **options: Any) -> Any:
     up = 0 if grid.axes[1] == "t" else 1  # time runs to the right, as in the paper; otherwise the first axis does
     across, shown = 1 - up, values if up == 0 else values.T
     image = panel.pcolormesh(grid.lines[across], grid.lines[up], shown, shading="gouraud", rasterized=True, **options)
@@ -203,3 +274,4 @@ def _map(panel: Axes, grid: Grid, values: np.ndarray, **options: Any) -> None:
         panel.set_aspect("equal")
     panel.grid(False)
     panel.figure.colorbar(image, ax=panel, pad=0.02)
+    return image

@@ -5,7 +5,7 @@ An answer is a solution, a control law, or a fit to a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,18 +14,22 @@ import numpy.typing as npt
 
 from flm.control.solution import ControlSolution
 from flm.estimators import FLMRegressor
+from flm.estimators.imputer.imputation import Imputation
+from flm.models.family import FamilyFLM
 from flm.report.figures.control import plot_control
-from flm.report.figures.data import plot_fit
+from flm.report.figures.data import plot_fit, plot_spectrum
 from flm.report.figures.fields import labeled_series
-from flm.report.live import curves, live
+from flm.report.live import MOST_AXES, curves, dots, live
 from flm.report.pages.layout import Item, Page, Picture, Request, Section, Table, Text, steps_table
-from flm.results import Errors, Solution, Status, Word
+from flm.results import AbstractResult, Errors, LearnedFunction, Parameter, Solution, Status, Word
 from flm.results.status import DOUBTFUL
+from flm.series import AbstractSeries, PhaseSeries
 from flm.wording import measured
 
 READABLE = 10.0  # times the answer's size: amplitudes up to here can be read
 TERMS, LINES = 10, 15  # of a table of a series, of a fit
 POINTS_PER_PERIOD, LEAST_POINTS, MOST_POINTS = 12, 401, 4001  # of the live curve of a fit
+MOST_FIGURES = 4  # of columns that were filled
 EXCESS = (
     "The excess is ½∫H_u²/H_uu dt along the trajectory plus the change on enlarging the basis, relative to the cost."
 )
@@ -36,47 +40,80 @@ def solution_page(solution: Solution, request: Request, errors: Errors | None = 
     if errors is None and solution.exact is not None:
         errors = solution.errors()
     estimate = measured(solution.error_estimate, "not known")
-    facts = [("estimated relative L2 error", estimate), *_extremes(solution)]
+    facts = [("estimated relative L2 error", estimate)]
+    if solution.trusted_until is not None and solution.estimate_until is not None:
+        until = measured(solution.estimate_until)
+        facts += [
+            ("trusted until", f"t = {solution.trusted_until:.4g}"),
+            ("estimated relative L2 error until then", until),
+        ]
+    facts += _extremes(solution)
     facts += [] if errors is None else [("relative L2 error", measured(errors.relative_l2))]
-    facts += [("columns", f"{solution.num_columns:,}"), ("parameters", f"{solution.num_parameters:,}")]
-    facts += [("seconds", f"{solution.seconds:.2f}")]
-    found: list[Item] = [live(solution)]
-    if solution.parameters:
-        rows = [[n, str(p)] for n, p in solution.parameters.items()]
-        found.append(Table(["parameter", "value ± standard error"], rows))
+    readings = request.readings.dots(solution) if request.readings else None
+    few = len(solution.axes) <= MOST_AXES
+    found: list[Item] = [live(solution, request.units, readings) if few else Picture(solution.plot())]
     sure: list[Item] = [Text(f"Estimated relative L2 error over the domain: {estimate}.")]
+    if solution.parameters:
+        found.append(_learned(solution.parameters))
     if errors is not None:
         row = [measured(v) for v in (errors.mse, errors.mae, errors.max_error, errors.relative_l2)]
         headers = ["MSE", "MAE", "largest error", "relative L2"]
         sure.append(Table(headers, [row], left=0, note="Against the exact solution."))
-    sure += steps_table(solution.history)
-    named = {"What was found": found, "The series": _terms(solution), "How sure": sure}
-    sections = [Section(title, items) for title, items in named.items()]
-    status = solution.status
-    shade = tone(status, solution.error_estimate)
+    sure += request.readings.items(solution) if request.readings else []
+    facts += [("columns", f"{solution.num_columns:,}")]
+    return _answer_page(solution, request, facts, [found, _terms(solution), sure])
+
+
+def _answer_page(
+    answer: AbstractResult, request: Request, facts: list[tuple[str, str]], items: Sequence[list[Item]]
+) -> Page:
+    """The page of an answer from its figures and tables: what was found, the series, how sure."""
+    facts += [("parameters", f"{answer.num_parameters:,}"), ("seconds", f"{answer.seconds:.2f}")]
+    found, series, sure = items
+    named = {"What was found": found, "The series": series, "How sure": [*sure, *steps_table(answer.history)]}
+    sections = [Section(title, one) for title, one in named.items()]
+    status, shade = answer.status, tone(answer.status, answer.error_estimate)
     return request.page(f"{status.sentence} {status.advice}".strip(), facts, sections, shade)
 
 
-def _terms(solution: Solution) -> list[Item]:
+def _learned(parameters: Mapping[str, Parameter | LearnedFunction]) -> Table:
+    """The parameters with their standard errors and, where there are several numbers, the correlations of their errors."""
+    numbers = [name for name, found in parameters.items() if isinstance(found, Parameter)]
+    others = numbers if len(numbers) > 1 else []
+    cell = lambda found, name: f"{found.correlations[name]:+.3f}" if name in getattr(found, "correlations", {}) else ""
+    rows = [[name, str(found), *(cell(found, other) for other in others)] for name, found in parameters.items()]
+    return Table(["parameter", "value ± standard error", *(f"correlation with {name}" for name in others)], rows)
+
+
+def readable(solution: Solution) -> tuple[list[tuple[str, AbstractSeries]], str]:
+    """The series whose terms can be read, of a family at the middle of its ranges, and a sentence about them.
+
+    Where amplitudes are far larger than the answer, its terms say nothing one by one: then there are none.
+    """
+    words, model = "", solution.model
+    if isinstance(model, FamilyFLM):
+        cut = len(model.counts)
+        middle = dict(zip(solution.axes[-cut:], np.mean(solution.bounds[-cut:], axis=1).tolist(), strict=True))
+        at = ", ".join(f"{name}={value:.4g}" for name, value in middle.items())
+        solution, words = (
+            solution.at(**middle),
+            f"Each value has a series of its own; this is solution.at({at}).series.",
+        )
     found = labeled_series(solution)
     if not found:
-        return [Text("This answer is not a plain Fourier series; flm.distill finds one that is near it.")]
-    headers = _term_headers(solution.axes)
-    items: list[Item] = []
-    size = float(np.nanmax(np.abs(solution.on_grid(21)[1])))
+        return [], "This answer is not a plain Fourier series; flm.distill finds one that is near it."
+    size = float(np.nanmax(np.abs(solution.on_grid()[1])))
     if max(term.amplitude for _, series in found for term in series.terms(1)) > READABLE * size:
-        return [
-            Text("The waves of this series are far larger than their sum, so that its terms say nothing one by one.")
-        ]
+        return [], "The waves of this series are far larger than their sum, so that its terms say nothing one by one."
+    return found, words
+
+
+def _terms(solution: Solution) -> list[Item]:
+    found, words = readable(solution)
+    items: list[Item] = [Text(words)] if words else []
     for label, series in found:
-        rows = [
-            [f"{t.amplitude:.6g}", f"{t.phase:.4f}"]
-            + [f"{v:.6g}".replace("inf", "∞") for pair in zip(t.frequency, t.period, strict=True) for v in pair]
-            for t in series.terms(TERMS)
-        ]
         items += [Text(f"{label}:")] if len(found) > 1 else []
-        note = f"The {len(rows)} largest cosines; {len(series.frequencies)} frequency vectors."
-        items.append(Table(headers, rows, left=0, note=note))
+        items.append(_term_table(series, TERMS if len(found) < 3 else TERMS // 2))
     return items
 
 
@@ -95,11 +132,14 @@ def _extremes(solution: Solution) -> list[tuple[str, str]]:
     """The range of each unknown on a grid, and where it is largest."""
     lines, values = solution.on_grid()
     facts = []
-    for name, column in list(solution._by_unknown(values).items())[:3]:
+    columns = values[None] if len(solution.unknowns) == 1 else np.moveaxis(values, -1, 0)
+    for name, column in list(zip(solution.unknowns, columns, strict=True))[:3]:
         if np.isfinite(column).any():
             top = np.unravel_index(np.nanargmax(column), column.shape)
             where = ", ".join(f"{a} = {x[i]:.3g}" for a, x, i in zip(solution.axes, lines, top, strict=True))
-            facts.append((f"values of {name}", f"{np.nanmin(column):.4g} to {np.nanmax(column):.4g} (at {where})"))
+            low, high = float(np.nanmin(column)), float(np.nanmax(column))
+            low = 0.0 if abs(low) < 1e-4 * abs(high) else low  # rounding about zero is no value to read
+            facts.append((f"values of {name}, largest at {where}", f"{low:.4g} to {high:.4g}"))
     return facts
 
 
@@ -107,25 +147,41 @@ def control_page(solution: ControlSolution, request: Request) -> Page:
     """A page for a `ControlSolution` that has its problem."""
     start = solution.starts.lift(solution.starts.center)
     facts = [
-        ("estimated excess cost", f"{solution.error_estimate:.1e}"),
+        ("estimated excess cost", measured(solution.error_estimate, "not known")),
         ("cost" if solution.starts.dimension == 0 else "cost from the center", f"{float(solution.cost(start)):.8g}"),
         ("sub-networks", str(solution.num_subnets)),
-        ("parameters", f"{solution.num_parameters:,}"),
-        ("seconds", f"{solution.seconds:.2f}"),
     ]
     where = ", ".join(f"{n} = {v:.4g}" for n, v in zip(solution.starts.states, start, strict=True))
-    found = [
+    figure = live(solution, request.units)
+    found: list[Item] = [
         Text(f"The law is for {solution.starts}."),
+        replace(figure, caption=f"At first from {where}. {figure.caption}"),
         Picture(plot_control(solution), "States and controls along the simulated dynamics."),
-        replace(live(solution), caption=f"From {where}."),
     ]
-    sections = [
-        Section("What was found", found),
-        Section("How sure", [Text(EXCESS), *steps_table(solution.history)]),
+    return _answer_page(solution, request, facts, [found, _law_terms(solution), [Text(EXCESS)]])
+
+
+def _law_terms(solution: ControlSolution) -> list[Item]:
+    """The largest cosines of each control, before its bounds."""
+    series, items = solution.series, []
+    several = np.ndim(series.amplitudes) == 3
+    for k, name in enumerate(solution.controls):
+        parts = (series.amplitudes[..., k], series.phases[..., k]) if several else (series.amplitudes, series.phases)
+        one = PhaseSeries(series.frequencies, *parts, series.axes)
+        items += [Text(f"{name}, before its bounds:")] if several else []
+        items.append(_term_table(one))
+    return items
+
+
+def _term_table(series: AbstractSeries, most: int = TERMS) -> Table:
+    rows = [
+        [f"{t.amplitude:.6g}", f"{t.phase:z.4f}"]
+        + [f"{v:.6g}".replace("inf", "∞") for pair in zip(t.frequency, t.period, strict=True) for v in pair]
+        for t in series.terms(most)
     ]
-    status = solution.status
-    shade = tone(status, solution.error_estimate)
-    return request.page(f"{status.sentence} {status.advice}".strip(), facts, sections, shade)
+    note = f"The {len(rows)} largest cosines; {len(series.frequencies)} frequency vectors."
+    axes = series.axes or [f"x{j + 1}" for j in range(series.num_inputs)]
+    return Table(_term_headers(axes), rows, left=0, note=note)
 
 
 def fit_page(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike, request: Request) -> Page:
@@ -141,13 +197,35 @@ def fit_page(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike, request: R
     ]
     sure = Text(f"{inside:.1f} % of the rows lie within 1.96 standard deviations of the fit; 95 % are expected.")
     picture = Picture(plot_fit(model, X, y), "The fit, its bands and its residuals.")
+    spectrum = Picture(plot_spectrum(model.spectrum_, periods=True), "Amplitudes against periods.")
     sections = [
-        Section("What was found", [picture, *_curve(model, X)]),
-        Section("The lines", [_lines(model)]),
+        Section("What was found", [*_curve(model, X, values), picture]),
+        Section("The lines", [_lines(model), *([spectrum] if np.isfinite(model.spectrum_.period[:, 0]).any() else [])]),
         Section("How sure", [sure]),
     ]
     kinds = {"lines": "lines found in the data", "lattice": "a lattice over the data's extent"}
     return request.page(f"A Fourier series on {kinds.get(model.kind_, 'given frequencies')}.", facts, sections)
+
+
+def impute_page(imputation: Imputation, names: Sequence[str], request: Request) -> Page:
+    """A page for a filled table whose last columns are `names`."""
+    values, std = (np.asarray(part)[:, -len(names) :].astype(float) for part in imputation)
+    filled, beyond = imputation.filled[:, -len(names) :], imputation.extrapolated[:, -len(names) :]
+    with_holes = [j for j in range(len(names)) if filled[:, j].any()]
+    middle = lambda j: measured(float(np.median(std[filled[:, j], j])))
+    rows = [[names[j], f"{filled[:, j].sum():,}", f"{beyond[:, j].sum():,}", middle(j)] for j in with_holes]
+    facts = [("rows", f"{len(values):,}"), ("filled", f"{filled.sum():,}"), ("extrapolated", f"{beyond.sum():,}")]
+    half, times, found = imputation.half_width(0.95)[:, -len(names) :], np.asarray(imputation.times, float), []
+    even = 2 < len(times) <= MOST_POINTS and np.ptp(np.diff(times)) <= 1e-6 * np.ptp(times)
+    for j in with_holes[:MOST_FIGURES] if even else []:
+        curve, wide = values[:, j], half[:, j] * std[:, j]
+        named = {names[j]: curve, "from": curve - wide, "to": curve + wide}
+        there = dots(times[~filled[:, j], None], curve[~filled[:, j]])
+        caption = f"{names[j]}, its 95 % band where it was filled, and what was observed."
+        found.append(curves(times, named, "time", caption, bands=[(1, 2)], readings=there))
+    found.append(Picture(imputation.plot(), "Observed values, and filled ones with their intervals."))
+    found.append(Table(["column", "filled", "extrapolated", "standard deviation about"], rows))
+    return request.page(f"{filled.sum():,} of {filled.size:,} cells filled.", facts, [Section("What was found", found)])
 
 
 def _lines(model: FLMRegressor) -> Table:
@@ -172,9 +250,9 @@ def _with_error(value: float, error: float) -> str:
     return f"{text} ± {error:.2g}" if error else text
 
 
-def _curve(model: FLMRegressor, X: Any) -> list[Item]:
+def _curve(model: FLMRegressor, X: Any, y: np.ndarray) -> list[Item]:
     """The fit and its 95 % band under the pointer, over one feature."""
-    x = np.asarray(X, float)
+    x = model.numbers(X)
     if x.shape[1] != 1:
         return []
     low, high = x.min(), x.max()
@@ -182,8 +260,8 @@ def _curve(model: FLMRegressor, X: Any) -> list[Item]:
     if POINTS_PER_PERIOD * periods > MOST_POINTS:
         return [Text(f"The fit has {periods:,.0f} periods over the data, too many for a curve to point at.")]
     line = np.linspace(low, high, max(LEAST_POINTS, round(POINTS_PER_PERIOD * periods)))
-    mean, std = model.predict(
-        type(X)({X.columns[0]: line}) if hasattr(X, "columns") else line[:, None], return_std=True
-    )
-    named = {"lower": mean - 1.96 * std, "upper": mean + 1.96 * std, "fit": mean}
-    return [curves(line, named, model._names[0], "The fit and the ends of its 95 % band.")]
+    fit = model._fitted.fit
+    mean, std = fit.mean(line[:, None])[:, 0], fit.std(line[:, None])[:, 0]
+    named = {"fit": mean, "from": mean - 1.96 * std, "to": mean + 1.96 * std}
+    caption = "The fit with its 95 % band, and the data."
+    return [curves(line, named, model._names[0], caption, bands=[(1, 2)], readings=dots(x, np.ravel(y)))]

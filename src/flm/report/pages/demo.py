@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from matplotlib.figure import Figure
-
 import flm
 from flm.paper.printed import DISKS, PDE_ERRORS
 from flm.report.live import live
-from flm.report.pages.layout import Page, Picture, Request, Section, Table, Text
+from flm.report.pages.layout import Page, Request, Section, Table, Text
 from flm.results import AbstractResult, Listener, Progress, silent
 
 HEADERS = ("problem", "measure", "ours", "the paper's", "tolerance", "estimate", "seconds")
@@ -37,7 +35,6 @@ class Stop:
     ours: float
     paper: float
     text: str
-    figure: Figure
     found: AbstractResult
 
     def row(self) -> list[str]:
@@ -56,9 +53,7 @@ class Stop:
 def demo_page(stops: Sequence[Stop], seconds: float) -> Page:
     """The page of the tour."""
     sections = [Section("Ours against the paper", [Table(HEADERS, [stop.row() for stop in stops], left=2, note=NOTE)])]
-    sections += [
-        Section(s.name[:1].upper() + s.name[1:], [Text(s.text), live(s.found), Picture(s.figure)]) for s in stops
-    ]
+    sections += [Section(s.name[:1].upper() + s.name[1:], [Text(s.text), live(s.found)]) for s in stops]
     summary = "Fourier Learning Machines: tolerance in, series out. No network size, no learning rate, no loss weights."
     converged = "yes" if all(stop.found.converged for stop in stops) else "no"
     facts = [("stops", str(len(stops))), ("seconds", f"{seconds:.0f}"), ("all converged", converged)]
@@ -85,7 +80,7 @@ def _pde(name: str, tol: float) -> Stop:
         f"{sentence[:1].upper()}{sentence[1:]} Against the exact solution: relative L2 {errors.relative_l2:.1e}, largest error "
         f"{errors.max_error:.1e}, with {found.num_columns} linear unknowns."
     )
-    return Stop(TITLES[name], "MSE", errors.mse, PDE_ERRORS[name]["flm"][0], text, found.plot(spectrum=True), found)
+    return Stop(TITLES[name], "MSE", errors.mse, PDE_ERRORS[name]["flm"][0], text, found)
 
 
 def _family() -> Stop:
@@ -95,5 +90,5 @@ def _family() -> Stop:
         f"{found.status.sentence} Simulated costs against Pontryagin's equations, solved anew for each of 8 random initial "
         f"states: mean absolute error {errors.mape:.1e} %, largest {errors.worst:.1e} %."
     )
-    printed, figure = DISKS[0.2, 0.2, 0.6][0], found.plot(errors.x0[:3])
-    return Stop("Rock-Paper-Scissors family", "cost MAPE, %", errors.mape, printed, text, figure, found)
+    printed = DISKS[0.2, 0.2, 0.6][0]
+    return Stop("Rock-Paper-Scissors family", "cost MAPE, %", errors.mape, printed, text, found)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
@@ -22,6 +22,9 @@ from flm.files import write_atomic, write_csv
 from flm.report.figures.style import to_png
 from flm.report.live import Live, template
 from flm.wording import measured
+
+if TYPE_CHECKING:
+    from flm.report.pages.readings import Readings
 
 MOST_STEPS = 60  # rows of a table of the steps of a search
 
@@ -151,25 +154,30 @@ def tables_of(page: Page) -> dict[str, Table]:
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked: its name, the text of it, and the command that gives the same again."""
+    """What was asked: its name, its text, the command that gives the same again, a title of its own, its readings, and units
+    of its axes.
+    """
 
     name: str
     text: str = ""
     command: str = ""
+    title: str = ""
+    readings: Readings | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
 
     def page(self, summary: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section], tone: str = "") -> Page:
         """The page of the answer."""
         first = [Section("What was asked", [Code(self.text)])] if self.text else []
         last = [Section("How to reproduce it", [Code(self.command)])] if self.command else []
-        title = self.name.replace("_", " ")
+        title = self.title or self.name.replace("_", " ")
         return Page(title, summary[:1].upper() + summary[1:], facts, [*first, *sections, *last], tone)
 
 
 def steps_table(history: Mapping[str, Any]) -> list[Table]:
     """A history of a search as a table, unless it is empty or too long to read."""
-    columns = {name: values for name, values in history.items() if np.ndim(values) == 1}
+    columns = {name: values for name, values in history.items() if all(np.ndim(v) == 0 for v in values)}
     if not columns or not 0 < len(next(iter(columns.values()))) <= MOST_STEPS:
         return []
-    cell = lambda value: measured(value) if isinstance(value, float) else str(value)
+    cell = lambda value: measured(value) if isinstance(value, float) else "–" if value is None else str(value)
     rows = [[cell(value) for value in row] for row in zip(*columns.values(), strict=True)]
     return [Table([name.replace("_", " ") for name in columns], rows, left=0, note="The steps of the search.")]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flm.paper.printed import PDE_ERRORS
-from flm.report.figures.study import size_figure
+from flm.report.figures.data import size_figure
 from flm.report.pages.layout import Page, Picture, Request, Section, Table, Text
 from flm.study.results import Chosen, choose, score
 from flm.study.selection import WORDS

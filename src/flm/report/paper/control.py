@@ -1,4 +1,4 @@
-"""The paper's optimal control beside ours: fixed starts, the disks, five strategies."""
+"""The paper's optimal control beside ours: fixed starts, and families of them (the disks, five strategies)."""
 
 from __future__ import annotations
 
@@ -8,31 +8,24 @@ from collections.abc import Mapping, Sequence
 from flm.paper.plan import RECIPE, SOLVER, STARTS, Plan, outcome
 from flm.paper.printed import DISKS, FIVE_STRATEGIES, FIXED_STARTS
 from flm.report.pages.layout import Item, Picture, Section, Table, Text
-from flm.report.paper.cells import WORDS, beside
+from flm.report.paper.cells import WORDS, beside, mean
 from flm.report.paper.figures import disk_figure, trajectory_figure
-from flm.study.store import Record, Row
+from flm.study.store import Row
 from flm.wording import measured
 
-ERRORS = ("printed MAPE, %", "MAPE, %", "ratio", "printed MAE", "MAE", "ratio")
+ERRORS = {"network_mape": "networks, %", "mape": "simulated, %", "law_mape": "bias law, %", "mae": "MAE, simulated"}
 
 
 def control_sections(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
-    """Three sections; figures where their runs are there."""
+    """Two sections; figures where their runs are there."""
     return [
         Section("Optimal control: fixed starts", _fixed(plan, rows)),
-        Section("Optimal control: the disks", _disks(plan, rows)),
-        Section("Optimal control: five strategies", _five(plan, rows)),
+        Section("Optimal control: families", _families(plan, rows)),
     ]
 
 
 def _point(center: Sequence[float]) -> str:
     return f"({', '.join(f'{v:g}' for v in center)})"
-
-
-def _errors(part: Record, printed: Sequence[float]) -> list[str]:
-    """The cells under `ERRORS` of a law on one set of starts, where it is there."""
-    mape, mae = (beside(float(part.get(k, math.nan)), v) for k, v in zip(("mape", "mae"), printed, strict=True))
-    return [f"{printed[0]:.2f}", *mape, measured(printed[1]), *mae]
 
 
 def _fixed(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
@@ -52,30 +45,28 @@ def _fixed(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
     return items + ([Picture(trajectory_figure(drawn), WORDS["fixed_figure"])] if drawn else [])
 
 
-def _disks(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
-    runs = {RECIPE: plan.disk(RECIPE), f"{SOLVER}, N = 27": plan.disk(SOLVER)}
-    runs[f"{SOLVER}, tolerance 1e-8"] = plan.disk(SOLVER, 0)
-    found = {name: outcome(rows, definition) for name, definition in runs.items()}
-    lines = [
-        [_point(center), name, *_errors(one["parts"][k] if one else {}, printed)]
-        for k, (center, printed) in enumerate(DISKS.items())
-        for name, one in found.items()
-    ]
-    b, own = plan.budget, ""
-    if recipe := found[RECIPE]:
-        own = WORDS["own_cost"].format(error=measured(recipe["parts"][0]["network_mape"]))
-    words = WORDS["disks"].format(epochs=b.family_epochs, nodes=b.nodes, states=b.states, own=own)
-    items: list[Item] = [Text(words), Table(["disk around", "method", *ERRORS], lines, left=2)]
-    drawn = {name: one["parts"] for name, one in found.items() if one and "tolerance" not in name}
+def _families(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
+    budget, seeds = plan.budget, range(plan.budget.laws)
+    disks = {
+        RECIPE: [plan.disk(RECIPE, seed=seed) for seed in seeds],
+        f"{SOLVER}, N = 27": [plan.disk(SOLVER)],
+        f"{SOLVER}, tolerance 1e-8": [plan.disk(SOLVER, 0)],
+    }
+    five = {RECIPE: [plan.five(RECIPE, seed) for seed in seeds], f"{SOLVER}, tolerance 1e-6": [plan.five(SOLVER)]}
+    lines, drawn = [], {}
+    for runs, places in (
+        (disks, {_point(c): v for c, v in DISKS.items()}),
+        (five, {"five strategies": FIVE_STRATEGIES}),
+    ):
+        found = {name: [one for d in several if (one := outcome(rows, d))] for name, several in runs.items()}
+        if runs is disks:
+            drawn = {name: laws[0]["parts"] for name, laws in found.items() if laws and "tolerance" not in name}
+        for k, (place, printed) in enumerate(places.items()):
+            for name, laws in found.items():
+                errors = [measured(mean([law["parts"][k][key] for law in laws])) for key in ERRORS]
+                lines.append([place, name, f"{printed[0]:.2f}", measured(printed[1]), *errors])
+    headers = ["disk around", "method", "printed MAPE, %", "printed MAE", *ERRORS.values()]
+    epochs = {"epochs": budget.family_epochs, "five_epochs": budget.five_epochs}
+    words = WORDS["families"].format(**epochs, seeds=budget.laws, states=budget.states)
+    items: list[Item] = [Text(words), Table(headers, lines, left=2, note=WORDS["law"])]
     return items + ([Picture(disk_figure(drawn), WORDS["disks_figure"])] if drawn else [])
-
-
-def _five(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
-    lines, b = [], plan.budget
-    for name in (RECIPE, SOLVER):
-        found = outcome(rows, plan.five(name))
-        size = "4 × 16 + 32" if name == RECIPE else str(found.get("subnets", "–"))
-        lines.append([name, size, *_errors(found["parts"][0] if found else {}, FIVE_STRATEGIES)])
-    words = WORDS["five"].format(epochs=b.five_epochs, nodes=b.nodes, states=b.states)
-    words += WORDS["five_quick"] if plan.quick else ""
-    return [Text(words), Table(["method", "sub-networks", *ERRORS], lines)]

@@ -16,9 +16,10 @@ from flm._version import __version__
 from flm.models.named import named_model
 from flm.paper.plan import RECIPE, SOLVER, TOL, Plan, outcome, values
 from flm.paper.printed import ARCHITECTURES, IMPUTATION, PARAMETER_FORMULAS, PARAMETERS, PDE_ERRORS
-from flm.report.figures.study import size_figure
+from flm.report.figures.data import size_figure
 from flm.report.pages.demo import TITLES
 from flm.report.pages.layout import Item, Page, Picture, Request, Section, Table, Text
+from flm.report.pages.study import mean_and_deviation
 from flm.report.paper.cells import WORDS, beside, mean, ratio, spread
 from flm.report.paper.control import control_sections
 from flm.report.paper.figures import surface_figure
@@ -150,7 +151,7 @@ def _sizes(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
         solver = scores({n: [plan.solve(group.problem, n)] for n in plan.budget.figure_sizes})
         curves[TITLES[group.problem]] = {RECIPE: recipe, SOLVER: solver}
         for n in sorted({*recipe, *solver}):
-            both = [measured(mean(found.get(n, []))) for found in (recipe, solver)]
+            both = [mean_and_deviation(found.get(n, [])) for found in (recipe, solver)]
             lines.append([TITLES[group.problem], f"{n}", *both])
     if not lines:
         return []

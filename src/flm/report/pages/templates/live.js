@@ -2,15 +2,23 @@
 // functions along each axis, or sub-networks of waves; sliders, cuts and derivatives are evaluations of that formula.
 const COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
 const STOPS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]]; // viridis
-const GRID = 160, CURVE = 400, PLAY_SECONDS = 6;
+const GRID = 160, CURVE = 400, PLAY_SECONDS = 6, LEAST_HEIGHT = 220;
 
 const numbers = (text) => new Float64Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
 const show = (value) => (Number.isFinite(value) ? Number(value.toPrecision(7)).toString() : "–");
-// Three digits of the range, not of the value: 0.0000028 on a range of 0.6 is 0.
-const tick = (value, span) => {
-  const rounded = Number(value.toFixed(Math.min(Math.max(2 - Math.floor(Math.log10(span)), 0), 20)));
-  return rounded !== 0 && (Math.abs(rounded) < 1e-3 || Math.abs(rounded) >= 1e5) ? rounded.toExponential(1) : rounded.toString();
-};
+// Round values between two ends: steps of 1, 2 or 5 times a power of ten.
+function ticks(low, high, most) {
+  const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((digit) => digit * power).find((size) => size >= rough * (1 - 1e-9));
+  const first = Math.ceil(low / step - 1e-9), count = Math.floor(high / step + 1e-9) - first + 1;
+  return Array.from({ length: Math.max(count, 0) }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+}
+const label = (value) => (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e5) ? value.toExponential() : value.toString());
+// The smallest and the largest of some values, apart where they are one.
+function reach(values) {
+  const [low, high] = values.reduce(([a, b], v) => (Number.isFinite(v) ? [Math.min(a, v), Math.max(b, v)] : [a, b]), [Infinity, -Infinity]);
+  return high > low ? [low, high] : Number.isFinite(low) ? [low - 0.5, low + 0.5] : [0, 1];
+}
 const line = (low, high, count) => Float64Array.from({ length: count }, (_, i) => low + ((high - low) * i) / (count - 1));
 
 // --- families of functions: a derivative of each at points, row by row ------------------------------------------------
@@ -66,7 +74,7 @@ class Pieces {
       coefficients: numbers(piece.coefficients),
     }));
     this.outputs = data.unknowns.length;
-    this.lift = data.lift && numbers(data.lift);
+    this.lift = data.lift && new Pieces({ ...data, lift: null, pieces: [data.lift] }); // what is added over the whole domain
     this.bounds = data.bounds;
     this.ends = ends(data);
   }
@@ -106,31 +114,14 @@ class Pieces {
       };
       put(0, 0, 0);
     }
-    return this.lift ? this.lifted(out, lines, orders, k) : out;
+    if (this.lift) this.lift.on(lines, orders, k).forEach((value, i) => { out[i] += value; });
+    return out;
   }
 
   output(piece, k) {
     if (this.outputs === 1) return piece.coefficients;
     const n = piece.coefficients.length / this.outputs, out = new Float64Array(n);
     for (let i = 0; i < n; i++) out[i] = piece.coefficients[i * this.outputs + k];
-    return out;
-  }
-
-  // Quadratics along each axis that a march added: c0 + c1 s + c2 s^2, 0 <= s <= 1.
-  lifted(out, lines, orders, k) {
-    const along = lines.map((points, j) => {
-      const [low, high] = this.bounds[j], [c0, c1, c2] = this.lift.subarray(3 * (k * this.m + j), 3 * (k * this.m + j) + 3);
-      if (orders.some((order, i) => order && i !== j)) return points.map(() => 0);
-      const w = high - low, order = orders[j];
-      return points.map((x) => {
-        const s = (x - low) / w;
-        return order === 0 ? c0 + c1 * s + c2 * s * s : order === 1 ? (c1 + 2 * c2 * s) / w : order === 2 ? (2 * c2) / (w * w) : 0;
-      });
-    });
-    for (let q = 0; q < out.length; q++) {
-      let rest = q;
-      for (let j = this.m - 1; j >= 0; j--) { out[q] += along[j][rest % lines[j].length]; rest = Math.floor(rest / lines[j].length); }
-    }
     return out;
   }
 }
@@ -190,6 +181,35 @@ class Family {
     this.counts = data.counts;
     this.inverse = data.inverse.map(numbers); // from values at the nodes to Legendre coefficients, (count, count)
     this.limits = data.bounds.slice(-data.counts.length);
+    this.bounds = data.bounds;
+    this.coarse = data.coarse && numbers(data.coarse); // the same for every other node of one parameter
+    this.estimate = data.estimate;
+    this.single = data.single;
+    const form = (member) => JSON.stringify(member.pieces.map((piece) => [piece.box, piece.axes]));
+    this.alike = this.members.every((member) => member instanceof Pieces && !member.lift && form(member) === form(this.members[0]));
+  }
+
+  // The member at one value of the parameters, where all have the same boxes and functions.
+  blended(weights) {
+    const pieces = this.members[0].pieces.map((piece, p) => {
+      const own = this.members.map((member) => member.pieces[p].coefficients);
+      return { ...piece, coefficients: piece.coefficients.map((_, q) => weights.reduce((sum, weight, i) => sum + weight * own[i][q], 0)) };
+    });
+    return Object.assign(Object.create(Pieces.prototype), this.members[0], { pieces });
+  }
+
+  // How far the answer is from the one by half of the nodes, at a value of one parameter, with the error of each solve.
+  note(at) {
+    if (!this.coarse || !(this.estimate > 0)) return this.estimate > 0 ? `estimated error ${this.estimate.toExponential(1)}` : "";
+    const lines = this.bounds.slice(0, -1).map(([low, high]) => line(low, high, this.bounds.length > 2 ? 9 : 60));
+    const own = Float64Array.of(at.at(-1)), count = (this.counts[0] + 1) / 2, table = FAMILIES.legendre({ count }, ...this.limits[0], own, 0);
+    const weights = Array.from({ length: count }, (_, i) => table.reduce((sum, value, q) => sum + value * this.coarse[q * count + i], 0));
+    const fine = this.on([...lines, own], this.bounds.map(() => 0), 0), low = lines.map(() => 0), rough = new Float64Array(fine.length);
+    weights.forEach((weight, i) => this.members[2 * i].on(lines, low, 0).forEach((value, q) => { rough[q] += weight * value; }));
+    let apart = 0, size = 0;
+    fine.forEach((value, q) => { if (Number.isFinite(value + rough[q])) { apart += (value - rough[q]) ** 2; size += value * value; } });
+    const here = Math.min(Math.sqrt(apart / (size || 1)) + this.single, this.estimate);
+    return `estimated error here ${here.toExponential(1)}`;
   }
 
   on(lines, orders, k) {
@@ -205,6 +225,7 @@ class Family {
       }));
       weights = weights.flatMap((before) => own.map((row) => before.flatMap((a) => row.map((b) => a * b))));
     });
+    if (weights.length === 1 && this.alike) return this.blended(weights[0]).on(inner, low, k);
     const values = this.members.map((member) => member.on(inner, low, k));
     const size = values[0].length, out = new Float64Array(size * weights.length);
     weights.forEach((row, p) => row.forEach((weight, i) => {
@@ -214,7 +235,155 @@ class Family {
   }
 }
 
-const answerOf = (data) => (data.members ? new Family(data) : data.subnets ? new Subnets(data) : new Pieces(data));
+// --- control laws: the law is a series in time and start; states follow from the dynamics ------------------------------
+
+const OPERATIONS = {
+  add: (a, b) => a + b, sub: (a, b) => a - b, mul: (a, b) => a * b, div: (a, b) => a / b, neg: (a) => -a, pow: Math.pow,
+  lt: (a, b) => Number(a < b), gt: (a, b) => Number(a > b), le: (a, b) => Number(a <= b), ge: (a, b) => Number(a >= b),
+  eq: (a, b) => Number(a === b), ne: (a, b) => Number(a !== b), and: (a, b) => Number(a && b), or: (a, b) => Number(a || b), not: (a) => Number(!a),
+  logistic: (a) => 1 / (1 + Math.exp(-a)), select_n: (which, no, yes) => (which ? yes : no),
+};
+for (const name of ["exp", "log", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asin", "acos", "atan", "sqrt", "abs", "sign", "max", "min",
+  "log1p", "expm1", "floor", "ceil", "atan2", "cbrt"]) OPERATIONS[name] = Math[name];
+
+// A function as a list of operations on numbers that are there already.
+function repeated({ inputs, operations, outputs }) {
+  const values = new Float64Array(inputs + operations.length), steps = operations.map(([name, ...at]) => [OPERATIONS[name], ...at]);
+  operations.forEach(([name, value], i) => { if (name === "number") { values[inputs + i] = value; steps[i] = null; } });
+  return (given) => {
+    values.set(given);
+    for (let i = 0; i < steps.length; i++) {
+      const step = steps[i];
+      if (step) values[inputs + i] = step[0](values[step[1]], values[step[2]], values[step[3]]);
+    }
+    return outputs.map((place) => values[place]);
+  };
+}
+
+// Dormand and Prince's pair of orders 5 and 4.
+const NODES = [0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1, 1];
+const STAGES = [[], [1 / 5], [3 / 40, 9 / 40], [44 / 45, -56 / 15, 32 / 9], [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729],
+  [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656], [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84]];
+const GAPS = [71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40];
+
+// Times, values and slopes of y' = slope(t, y) from 0 to an end, in steps of at most a 200th of it.
+function integrated(slope, end, start) {
+  const path = [{ t: 0, y: start, f: slope(0, start) }], most = end / 200, least = 1e-9 * end;
+  let h = most;
+  while (path.at(-1).t < end * (1 - 1e-14) && path.length < 5000) {
+    const { t, y, f } = path.at(-1), k = [f];
+    h = Math.min(h, most, end - t);
+    let next = y;
+    for (let s = 1; s < 7; s++) {
+      next = y.map((value, i) => value + h * STAGES[s].reduce((sum, weight, j) => sum + weight * k[j][i], 0));
+      k.push(slope(t + NODES[s] * h, next));
+    }
+    const gap = Math.max(...y.map((value, i) => Math.abs(h * GAPS.reduce((sum, weight, j) => sum + weight * k[j][i], 0)) / (1e-10 * (1 + Math.abs(value)))));
+    if (!(gap > 1) || h <= least) path.push({ t: t + h, y: next, f: k[6] });
+    h *= Math.min(Math.max(0.9 * (gap || 1e-6) ** -0.2, 0.2), 5);
+    if (!Number.isFinite(h)) break;
+  }
+  return path;
+}
+
+class Law {
+  constructor(data) {
+    this.law = { ...data.law };
+    for (const key of ["frequencies", "coefficients", "durationFrequencies", "durationCoefficients"]) this.law[key] = data.law[key] && numbers(data.law[key]);
+    this.d = data.axes.length - 1;
+    this.controls = this.law.offset.length;
+    this.states = data.unknowns.length - this.controls;
+    this.along = this.law.along && repeated(this.law.along);
+    this.end = this.law.end && repeated(this.law.end);
+    this.kept = new Map();
+  }
+
+  // Products of cosines and sines of the start, (2^d) for each row of frequencies.
+  products(frequencies, columns, first, z) {
+    return Array.from({ length: frequencies.length / columns }, (_, n) => z.reduce((all, value, p) => {
+      const angle = frequencies[n * columns + first + p] * value;
+      return all.flatMap((a) => [a * Math.cos(angle), a * Math.sin(angle)]);
+    }, [1]));
+  }
+
+  // The start moved into the set that the law is for.
+  inside(v) {
+    const { kind, radius, center, simplex } = this.law.starts;
+    if (kind !== "ball") return v;
+    const away = v.map((value, i) => value - center[i]), all = simplex ? [...away, -away.reduce((a, b) => a + b, 0)] : away;
+    const far = Math.hypot(...all);
+    return far <= radius ? v : center.map((value, i) => value + (away[i] * radius) / far);
+  }
+
+  from(start) {
+    const key = String(start);
+    if (!this.kept.has(key)) {
+      if (this.kept.size > 400) this.kept.clear();
+      this.kept.set(key, this.follow(start));
+    }
+    return this.kept.get(key);
+  }
+
+  follow(start) {
+    const { frequencies, coefficients, offset, lower, upper, center, scale, horizon, starts } = this.law, K = this.controls, d = this.d, columns = 1 + d;
+    const z = start.map((value, i) => (value - center[i]) / scale[i]), half = 2 ** d;
+    const waves = this.products(frequencies, columns, 1, z), count = waves.length, amplitudes = new Float64Array(2 * count * K);
+    for (let n = 0; n < count; n++) for (let c = 0; c < 2; c++) for (let k = 0; k < K; k++) {
+      for (let i = 0; i < half; i++) amplitudes[(2 * n + c) * K + k] += waves[n][i] * coefficients[((n * 2 + c) * half + i) * K + k];
+    }
+    let T = horizon;
+    if (this.law.durationFrequencies) {
+      const rows = this.products(this.law.durationFrequencies, d, 0, z);
+      T *= Math.exp(rows.reduce((sum, row, n) => sum + row.reduce((a, b, i) => a + b * this.law.durationCoefficients[n * half + i], 0), 0));
+    }
+    const control = (t) => {
+      const u = offset.slice();
+      for (let n = 0; n < count; n++) {
+        const angle = (frequencies[n * columns] * t) / T, c = Math.cos(angle), s = Math.sin(angle);
+        for (let k = 0; k < K; k++) u[k] += amplitudes[2 * n * K + k] * c + amplitudes[(2 * n + 1) * K + k] * s;
+      }
+      return u.map((value, k) => Math.min(Math.max(value, lower[k] ?? -Infinity), upper[k] ?? Infinity));
+    };
+    if (!this.along) return { T, control, path: null, cost: NaN };
+    const v0 = d ? start : starts.center, lift = (v) => (starts.simplex ? [...v, 1 - v.reduce((a, b) => a + b, 0)] : v);
+    const slope = (t, y) => {
+      const x = lift(y.slice(0, -1)), out = this.along([t, ...x, ...control(t)]);
+      return [...out.slice(0, y.length - 1), out.at(-1)];
+    };
+    const path = integrated(slope, T, [...v0, 0]), last = path.at(-1), x = lift(last.y.slice(0, -1));
+    return { T, control, lift, path, cost: last.y.at(-1) + this.end([T, ...x])[0] };
+  }
+
+  // The state at a time by cubics through values and slopes.
+  state({ path, lift }, t) {
+    let low = 0, high = path.length - 1;
+    while (high - low > 1) { const middle = (low + high) >> 1; if (path[middle].t <= t) low = middle; else high = middle; }
+    const a = path[low], b = path[high], h = b.t - a.t, s = h ? (t - a.t) / h : 0, r = 1 - s;
+    return lift(a.y.slice(0, -1).map((_, i) => r * r * ((1 + 2 * s) * a.y[i] + s * h * a.f[i]) + s * s * ((3 - 2 * s) * b.y[i] - r * h * b.f[i])));
+  }
+
+  on(lines, orders, k) {
+    let starts = [[]];
+    for (const points of lines.slice(1)) starts = starts.flatMap((v) => Array.from(points, (x) => [...v, x]));
+    const out = new Float64Array(lines[0].length * starts.length).fill(NaN);
+    starts.forEach((start, q) => {
+      if (this.inside(start).some((value, i) => Math.abs(value - start[i]) > 1e-9)) return;
+      const one = this.from(start);
+      lines[0].forEach((t, p) => {
+        if (t > one.T * (1 + 1e-12)) return;
+        out[p * starts.length + q] = k < this.states ? this.state(one, t)[k] : one.control(t)[k - this.states];
+      });
+    });
+    return out;
+  }
+
+  note(at) {
+    const { cost, T } = this.from(at.slice(1));
+    return (this.law.durationFrequencies ? `final time ${show(T)}, ` : "") + (Number.isFinite(cost) ? `cost ${show(cost)}` : "");
+  }
+}
+
+const answerOf = (data) => (data.law ? new Law(data) : data.members ? new Family(data) : data.subnets ? new Subnets(data) : new Pieces(data));
 
 // --- the figure -------------------------------------------------------------------------------------------------------
 
@@ -237,7 +406,7 @@ class LiveFigure {
     this.orders = this.axes.map(() => 0);
     this.canvas = figure.querySelector("canvas");
     this.output = figure.querySelector("output");
-    this.pad = { left: 58, right: 70, top: 14, bottom: 36 };
+    this.pad = { left: 58, right: 70, top: 20, bottom: 36 };
     this.ranges = {};
     this.choose(this.views()[0]);
     this.controls();
@@ -252,13 +421,17 @@ class LiveFigure {
   views() {
     const own = [...this.axes.keys()], time = this.axes.indexOf("t");
     const pairs = own.flatMap((i) => own.filter((j) => j > i).map((j) => (i === time ? [i, j] : j === time ? [j, i] : [i, j])));
-    pairs.sort((a, b) => a.includes(time) - b.includes(time));
+    if (this.data.law) return [[0], ...pairs.filter((pair) => pair.includes(0)), ...own.slice(1).map((i) => [i])];
+    // Parameters of a family or a sweep come last: they have sliders.
+    const first = this.m - (this.data.parameters || 0), rank = (pair) => 2 * pair.some((j) => j >= first) + pair.includes(time);
+    pairs.sort((a, b) => rank(a) - rank(b));
     return [...pairs, ...own.map((i) => [i])];
   }
 
   choose(view) {
     this.view = view;
     this.mark = null;
+    this.window = this.data.bounds.map((pair) => pair.slice()); // what is drawn of each axis
     this.slid = [...this.axes.keys()].filter((j) => !view.includes(j));
   }
 
@@ -287,8 +460,8 @@ class LiveFigure {
       bar.append(box);
     };
     const views = this.views(), derivatives = this.derivatives();
-    select("show", this.data.unknowns, this.unknown, (i) => { this.unknown = i; this.controls(); this.draw(); });
-    select("as", derivatives.map((d) => this.name(this.unknown, d)), derivatives.findIndex((d) => String(d) === String(this.orders)),
+    if (!this.data.bands?.length) select("show", this.data.unknowns, this.unknown, (i) => { this.unknown = i; this.controls(); this.draw(); });
+    select(this.data.unknowns.length > 1 ? "as" : "show", derivatives.map((d) => this.name(this.unknown, d)), derivatives.findIndex((d) => String(d) === String(this.orders)),
       (i) => { this.orders = derivatives[i]; this.draw(); });
     select("over", views.map((v) => v.map((j) => this.axes[j]).join(", ")), views.findIndex((v) => String(v) === String(this.view)),
       (i) => { this.choose(views[i]); this.controls(); this.draw(); });
@@ -297,17 +470,25 @@ class LiveFigure {
       Object.assign(slider, { type: "range", min: 0, max: 1000, step: 1, value: Math.round((1000 * (this.at[j] - low)) / (high - low)) });
       slider.dataset.axis = this.axes[j];
       const told = () => { value.textContent = ` ${this.axes[j]} = ${show(this.at[j])}${this.unit(j)}`; };
-      slider.addEventListener("input", () => { this.at[j] = low + ((high - low) * slider.value) / 1000; told(); this.draw(); });
+      slider.addEventListener("input", () => {
+        this.at[j] = low + ((high - low) * slider.value) / 1000;
+        if (this.answer.inside) this.at = [this.at[0], ...this.answer.inside(this.at.slice(1))];
+        bar.querySelectorAll("span[data-axis]").forEach((other) => other.told());
+        this.draw();
+      });
+      value.dataset.axis = this.axes[j];
+      value.told = told;
       told();
       box.append(slider, value);
       bar.append(box);
       if (this.axes[j] === "t") bar.append(this.player(j, slider));
     }
+    if (this.answer.note) bar.append(Object.assign(document.createElement("strong"), { className: "told" }));
   }
 
-  unit(j) {
+  unit(j, before = " ", after = "") {
     const unit = this.data.units && this.data.units[j];
-    return unit ? ` ${unit}` : "";
+    return unit ? before + unit + after : "";
   }
 
   player(j, slider) {
@@ -347,23 +528,27 @@ class LiveFigure {
     if (!this.ranges[key]) {
       const few = Math.max(3, Math.round(4000 ** (1 / this.m)));
       const values = this.answer.on(this.data.bounds.map(([low, high]) => line(low, high, Math.min(few, 200))), this.orders, unknown);
-      let low = Infinity, high = -Infinity;
-      for (const v of values) if (Number.isFinite(v)) { low = Math.min(low, v); high = Math.max(high, v); }
-      if (!(high > low)) [low, high] = [low - 0.5 || -0.5, low + 0.5 || 0.5];
-      this.ranges[key] = this.data.ranges && !this.orders.some(Boolean) ? this.data.ranges[unknown] : [low, high];
+      this.ranges[key] = this.data.ranges && !this.orders.some(Boolean) ? this.data.ranges[unknown] : reach(values);
     }
     return this.ranges[key];
+  }
+
+  // What the curves reach: over all sliders, or in a closer look what is seen now.
+  heights() {
+    const [a] = this.view, [left, right] = this.window[a], [low, high] = this.data.bounds[a];
+    const pairs = this.shown().map((k) => (right - left < high - low ? reach(this.answer.on(this.lines({ [a]: line(left, right, CURVE) }), this.orders, k)) : this.range(k)));
+    return pairs.reduce(([p, q], [r, s]) => [Math.min(p, r), Math.max(q, s)]);
   }
 
   frame() {
     const ratio = window.devicePixelRatio || 1, width = this.canvas.clientWidth, pad = this.pad;
     const map = this.view.length === 2;
-    let shape = 0.5;
+    const inner = { w: width - pad.left - (map ? pad.right : 14) };
+    inner.h = Math.max(0.5 * inner.w, LEAST_HEIGHT);
     if (map && !this.view.some((j) => this.axes[j] === "t")) {
       const [a, b] = this.view.map((j) => this.data.bounds[j][1] - this.data.bounds[j][0]);
-      shape = Math.min(Math.max(b / a, 1 / 3), 1.2);
+      inner.h = inner.w * Math.min(Math.max(b / a, 1 / 3), 1);
     }
-    const inner = { w: width - pad.left - (map ? pad.right : 14), h: Math.round((width - pad.left - pad.right) * shape) };
     const height = inner.h + pad.top + pad.bottom;
     this.canvas.style.height = `${height}px`;
     this.canvas.width = Math.round(width * ratio);
@@ -378,9 +563,11 @@ class LiveFigure {
     if (!this.canvas.clientWidth) return;
     const began = performance.now(), { c, map, inner, width, height } = this.frame(), pad = this.pad;
     const color = getComputedStyle(document.body).color;
-    const [low, high] = map ? this.range() : this.shown().map((k) => this.range(k)).reduce(([a, b], [c, d]) => [Math.min(a, c), Math.max(b, d)]);
-    const [a, b] = this.view, [left, right] = this.data.bounds[a];
-    const [bottom, top] = map ? this.data.bounds[b] : [low - 0.04 * (high - low), high + 0.04 * (high - low)];
+    const [low, high] = map ? this.range() : this.heights();
+    const told = this.figure.querySelector(".told");
+    if (told) told.textContent = this.answer.note(this.at);
+    const [a, b] = this.view, [left, right] = this.window[a];
+    const [bottom, top] = map ? this.window[b] : [low - 0.04 * (high - low), high + 0.04 * (high - low)];
     const px = (x) => pad.left + ((x - left) / (right - left)) * inner.w, py = (y) => pad.top + (1 - (y - bottom) / (top - bottom)) * inner.h;
     this.plot = { px, py, left, right, bottom, top, inner };
     c.save();
@@ -407,7 +594,15 @@ class LiveFigure {
     } else {
       const across = line(left, right, CURVE);
       c.beginPath(); c.rect(pad.left, pad.top, inner.w, inner.h); c.clip();
-      for (const k of this.shown()) {
+      for (const [lower, upper] of this.data.bands || []) {
+        const ends = [lower, upper].map((k) => this.answer.on(this.lines({ [a]: across }), this.orders, k));
+        c.beginPath();
+        across.forEach((x, i) => c.lineTo(px(x), py(ends[0][i])));
+        for (let i = CURVE - 1; i >= 0; i--) c.lineTo(px(across[i]), py(ends[1][i]));
+        c.fillStyle = COLORS[0] + "33";
+        c.fill();
+      }
+      for (const k of this.drawn()) {
         const values = this.answer.on(this.lines({ [a]: across }), this.orders, k);
         c.beginPath();
         c.strokeStyle = COLORS[k % COLORS.length];
@@ -422,6 +617,7 @@ class LiveFigure {
       }
       c.restore();
     }
+    this.dots(c, color, low, high);
     this.beyond(c);
     this.decorate(c, color, { low, high, map, width, height });
     this.figure.dataset.ms = (performance.now() - began).toFixed(1);
@@ -431,6 +627,33 @@ class LiveFigure {
   shown() {
     const alone = this.view.length === 2 || this.orders.some(Boolean) || !this.data.together.includes(this.unknown);
     return alone ? [this.unknown] : this.data.together;
+  }
+
+  // Of these, the curves: the ends of bands are filled between.
+  drawn() {
+    const ends = new Set((this.data.bands || []).flat());
+    return this.shown().filter((k) => !ends.has(k));
+  }
+
+  // Readings of the unknown near what is drawn: within a twentieth of every slider's range.
+  dots(c, color, low, high) {
+    const given = this.data.readings;
+    if (!given || given.unknown !== this.unknown || this.orders.some(Boolean)) return;
+    this.places ||= [numbers(given.points), numbers(given.values)];
+    const [points, values] = this.places, { px, py, inner } = this.plot, [a, b] = this.view;
+    c.save();
+    c.beginPath(); c.rect(this.pad.left, this.pad.top, inner.w, inner.h); c.clip();
+    values.forEach((value, i) => {
+      const at = points.subarray(i * this.m, (i + 1) * this.m);
+      if (this.slid.some((j) => Math.abs(at[j] - this.at[j]) > 0.05 * (this.data.bounds[j][1] - this.data.bounds[j][0]))) return;
+      c.beginPath();
+      c.arc(px(at[a]), py(b === undefined ? value : at[b]), b === undefined ? 2 : 4, 0, 7);
+      c.fillStyle = b === undefined ? color : `rgb(${viridis((value - low) / (high - low))})`;
+      c.globalAlpha = b === undefined ? 0.5 : 1;
+      c.fill();
+      if (b !== undefined) { c.strokeStyle = "#fff"; c.lineWidth = 1.2; c.stroke(); }
+    });
+    c.restore();
   }
 
   // What lies beyond the time up to which the answer can be trusted is shaded.
@@ -463,28 +686,26 @@ class LiveFigure {
     c.lineWidth = 1;
     c.strokeRect(pad.left, pad.top, inner.w, inner.h);
     c.textAlign = "center";
-    for (const part of [0, 0.25, 0.5, 0.75, 1]) {
-      const x = left + part * (right - left);
+    for (const x of ticks(left, right, inner.w < 300 ? 4 : 6)) {
       c.fillRect(px(x), pad.top + inner.h, 1, 4);
-      c.fillText(tick(x, right - left), px(x), pad.top + inner.h + 16);
+      c.fillText(label(x), px(x), pad.top + inner.h + 16);
     }
-    c.fillText(this.axes[a] + this.unit(a), pad.left + inner.w / 2, height - 6);
+    c.fillText(this.axes[a] + this.unit(a, " (", ")"), pad.left + inner.w / 2, height - 6);
     c.textAlign = "right";
-    for (const part of [0, 0.25, 0.5, 0.75, 1]) {
-      const y = bottom + part * (top - bottom);
+    for (const y of ticks(bottom, top, 6)) {
       c.fillRect(pad.left - 4, py(y), 4, 1);
-      c.fillText(tick(y, top - bottom), pad.left - 7, py(y) + 4);
+      c.fillText(label(y), pad.left - 7, py(y) + 4);
     }
     c.textAlign = "left";
     if (map) {
-      c.fillText(this.axes[b] + this.unit(b), 4, pad.top + inner.h * 0.375);
-      for (const part of [0, 0.5, 1]) c.fillText(tick(low + part * (high - low), high - low), width - 40, pad.top + (1 - part) * inner.h + (part === 1 ? 10 : part ? 4 : 0));
-      c.fillText(this.name(), width - 56, pad.top + inner.h + 16);
+      c.fillText(this.axes[b] + this.unit(b, " (", ")"), 4, pad.top - 6);
+      for (const value of ticks(low, high, 6)) c.fillText(label(value), width - 40, pad.top + (1 - (value - low) / (high - low)) * inner.h + 4);
+      c.fillText(this.name(), width - 56, pad.top - 6);
     } else {
       let x = pad.left + 8;
-      for (const k of this.shown()) {
+      for (const k of this.drawn()) {
         c.fillStyle = COLORS[k % COLORS.length];
-        c.fillText(this.name(k), x, pad.top - 3);
+        c.fillText(this.name(k), x, pad.top - 6);
         x += c.measureText(this.name(k)).width + 14;
       }
     }
@@ -548,8 +769,27 @@ class LiveFigure {
     };
     this.canvas.addEventListener("pointermove", move);
     this.canvas.addEventListener("pointerdown", move);
+    // Ctrl and the wheel, + and -: a closer look, evaluated anew; a double click or 0 shows all again.
+    const zoom = (factor, [x, y]) => {
+      this.view.forEach((j, place) => {
+        const [low, high] = this.data.bounds[j], center = place ? y : x, [a, b] = this.window[j];
+        const width = Math.min((b - a) * factor, high - low), from = Math.min(Math.max(center - ((center - a) / (b - a)) * width, low), high - width);
+        this.window[j] = [from, from + width];
+      });
+      this.draw();
+    };
+    const here = () => this.mark || this.view.map((j) => (this.window[j][0] + this.window[j][1]) / 2);
+    const whole = () => { this.window = this.data.bounds.map((pair) => pair.slice()); this.draw(); };
+    this.canvas.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey) return;
+      event.preventDefault();
+      zoom(event.deltaY > 0 ? 1.25 : 0.8, here());
+    }, { passive: false });
+    this.canvas.addEventListener("dblclick", whole);
     this.canvas.addEventListener("pointerleave", () => { this.mark = null; this.draw(); });
     this.canvas.addEventListener("keydown", (event) => {
+      if (event.key === "+" || event.key === "-") zoom(event.key === "+" ? 0.8 : 1.25, here());
+      if (event.key === "0") whole();
       const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
       if (!step) return;
       event.preventDefault();

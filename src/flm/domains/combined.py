@@ -1,0 +1,255 @@
+"""Domains made of domains: difference, intersection and union of shapes, with the boundary kept by owner, and products of
+domains with different axes, such as a region times an interval of time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from flm.domains.base import EDGE, AbstractDomain
+from flm.domains.box import Box, NotHeld
+from flm.domains.piece import Patch, Piece, join
+from flm.wording import InputError, InputTypeError
+
+_PROBE = 1e-7  # how far to look on both sides of a boundary point, relative to the size
+_TOUCH = 1e-10  # boundaries closer than this, relative to the size, coincide
+_DIRECTIONS, _ROUNDS = 64, 6  # of the search for a way inside: wedges down to a tenth of a degree are found
+
+
+@dataclass(frozen=True, repr=False)
+class Combination(AbstractDomain):
+    """left − right, left & right or left | right, each the closure of its interior: no face is left without an inside.
+
+    The level is a maximum or minimum of levels. The boundary needs no tracing: a boundary point p of one of the shapes,
+    with unit normal ν, is a boundary point of the combination when exactly one of p ± εν is inside it; the normal that
+    points outside is outward, so it turns around on a subtracted shape.
+    """
+
+    operation: str  # "-", "&" or "|"
+    left: AbstractDomain
+    right: AbstractDomain
+
+    def __post_init__(self):
+        if self.operation not in ("-", "&", "|"):
+            raise InputError(f"`operation` must be '-', '&' or '|'; got {self.operation!r}.")
+        if not (isinstance(self.left, AbstractDomain) and isinstance(self.right, AbstractDomain)):
+            raise InputTypeError(f"`{self.operation}` must join two domains; got {self.left!r} and {self.right!r}.")
+        if self.left.axes != self.right.axes:
+            raise InputError(
+                f"`{self.operation}` must join domains with the same axes in the same order; "
+                f"got {', '.join(self.left.axes)} and {', '.join(self.right.axes)}."
+            )
+        low, high = self.bounds.T
+        if np.any(low >= high) or self.solid.measure == 0.0:
+            raise InputError(f"`{self.operation}` must leave a region; got an empty one: {self!r}.")
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of both domains."""
+        return self.left.axes
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """A box that contains the combination, (m, 2)."""
+        a, b = self.left.bounds, self.right.bounds
+        if self.operation == "-":
+            return a
+        if self.operation == "&":
+            return np.stack([np.maximum(a[:, 0], b[:, 0]), np.minimum(a[:, 1], b[:, 1])], axis=1)
+        return np.stack([np.minimum(a[:, 0], b[:, 0]), np.maximum(a[:, 1], b[:, 1])], axis=1)
+
+    def level(self, points: np.ndarray) -> np.ndarray:
+        """max(left, −right), max(left, right) or min(left, right)."""
+        a, b = self.left.level(points), self.right.level(points)
+        if self.operation == "-":
+            return np.maximum(a, -b)
+        return np.maximum(a, b) if self.operation == "&" else np.minimum(a, b)
+
+    def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
+        """Whether each point (P, m) is in the combination or within a tolerance, relative to its size, of its interior."""
+        points, size = self.as_points(points), float(self.width.max())
+        level = self.level(points)
+        inside = level <= tolerance * size
+        # Where one shape's boundary passes, the combination is its inside or its outside; where several meet, look around.
+        near = np.flatnonzero(inside & (level > -_TOUCH * size))
+        met = sum((np.abs(shape.level(points[near])) <= _TOUCH * size).astype(int) for shape in self._shapes)
+        doubtful = near[met > 1]
+        inside[doubtful] = self._has_inside_around(points[doubtful])
+        return inside
+
+    def _has_inside_around(self, points: np.ndarray) -> np.ndarray:
+        """Whether the level is negative somewhere on a small sphere around each point: descent over directions."""
+        size, rng = float(self.width.max()), np.random.default_rng(0)
+        best, lowest, spread = np.zeros_like(points), np.full(len(points), np.inf), 1.0
+        for _ in range(_ROUNDS):
+            ways = best[:, None] + spread * rng.normal(size=(1, _DIRECTIONS, points.shape[1]))
+            ways /= np.linalg.norm(ways, axis=2, keepdims=True)
+            level = self.level((points[:, None] + _PROBE * size * ways).reshape(-1, points.shape[1]))
+            level = level.reshape(len(points), _DIRECTIONS)
+            rows, choice = np.arange(len(points)), level.argmin(axis=1)
+            better = level[rows, choice] < lowest
+            best[better] = ways[rows, choice][better]
+            lowest = np.minimum(lowest, level[rows, choice])
+            spread /= 3.0
+        return lowest < -EDGE * size
+
+    def stored(self, *, outward: bool = True) -> AbstractDomain:
+        """The combination of its sides as a file holds them; its bounds alone where it does not hold one of them."""
+        left = self.left.stored(outward=outward)
+        right = self.right.stored(outward=outward != (self.operation == "-"))
+        if left.note or right.note:
+            return NotHeld(dict(zip(self.axes, self.bounds, strict=True)), repr(self))
+        return Combination(self.operation, left, right)
+
+    @property
+    def leaves(self) -> tuple[AbstractDomain, ...]:
+        """The shapes, from left to right."""
+        return tuple(dict.fromkeys(self.left.leaves + self.right.leaves))
+
+    @cached_property
+    def _shapes(self) -> tuple[AbstractDomain, ...]:
+        """What is combined, from left to right; unlike a leaf, a shape has all of the axes."""
+        sides = (side._shapes if isinstance(side, Combination) else (side,) for side in (self.left, self.right))
+        return tuple(dict.fromkeys(shape for side in sides for shape in side))
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """What remains of each shape's pieces, in the order of the shapes."""
+        pieces = []
+        for index, shape in enumerate(self._shapes):
+            outward = self._outward(self._shapes[:index])
+            for piece in shape.pieces:
+                both = [patch.cut(outward) for patch in piece.patches + tuple(map(_flip, piece.patches))]
+                if patches := tuple(patch for patch in both if patch is not None):
+                    pieces.append(replace(piece, patches=patches))
+        return tuple(pieces)
+
+    def _outward(self, earlier: tuple[AbstractDomain, ...]):
+        """Which points of a shape's boundary are the combination's, with this normal, and not already another's."""
+        size = float(self.width.max())
+
+        def keep(points, normals):
+            step = _PROBE * size * normals
+            kept = (self.level(points - step) < 0.0) & (self.level(points + step) > 0.0)
+            for other in earlier:
+                kept &= np.abs(other.level(points)) > _TOUCH * size
+            return kept
+
+        return keep
+
+    def __repr__(self) -> str:
+        return f"{self.left.in_text} {self.operation} {self.right.in_text}"
+
+    @property
+    def in_text(self) -> str:
+        """The combination in parentheses."""
+        return f"({self!r})"
+
+
+def _flip(patch: Patch) -> Patch:
+    """The patch with its normals turned around."""
+
+    def chart(unit):
+        points, normals = patch.chart(unit)
+        return points, -normals
+
+    return replace(patch, chart=chart)
+
+
+@dataclass(frozen=True, repr=False)
+class Product(AbstractDomain):
+    """{(x, t): x in left, t in right}, axes of `left` first.
+
+    Pieces: the boundary of `left` times `right` (lateral), then `left` times the boundary of `right` (time faces).
+    "boundary" is the boundary of the curved factor alone: conditions in time are written on "t=0".
+    """
+
+    left: AbstractDomain
+    right: AbstractDomain
+
+    def __post_init__(self):
+        if shared := sorted(set(self.left.axes) & set(self.right.axes)):
+            raise InputError(f"`*` must join domains without common axes; got {', '.join(shared)} in both.")
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of `left`, then those of `right`."""
+        return self.left.axes + self.right.axes
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """The product of the bounds, (m, 2)."""
+        return np.concatenate([self.left.bounds, self.right.bounds])
+
+    def level(self, points: np.ndarray) -> np.ndarray:
+        """The larger of the factors' levels."""
+        cut = len(self.left.axes)
+        return np.maximum(self.left.level(points[:, :cut]), self.right.level(points[:, cut:]))
+
+    def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
+        """Whether each point (P, m) is in both factors, each with its own tolerance."""
+        points, cut = self.as_points(points), len(self.left.axes)
+        left = self.left.contains(points[:, :cut], tolerance=tolerance)
+        return left & self.right.contains(points[:, cut:], tolerance=tolerance)
+
+    def stored(self, *, outward: bool = True) -> AbstractDomain:
+        """The product of the factors as a file holds them."""
+        return Product(self.left.stored(outward=outward), self.right.stored(outward=outward))
+
+    @property
+    def leaves(self) -> tuple[AbstractDomain, ...]:
+        """The factors' shapes."""
+        return self.left.leaves + self.right.leaves
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Lateral pieces, then time faces; each keeps its name and owner."""
+        return self._lateral + self._ends
+
+    @cached_property
+    def _lateral(self) -> tuple[Piece, ...]:
+        return tuple(self._times(piece, lambda patch: (patch, self.right.solid)) for piece in self.left.pieces)
+
+    @cached_property
+    def _ends(self) -> tuple[Piece, ...]:
+        return tuple(self._times(piece, lambda patch: (self.left.solid, patch)) for piece in self.right.pieces)
+
+    def _times(self, piece: Piece, factors: Callable[[Patch], tuple[Patch, Patch]]) -> Piece:
+        patches = tuple(_pair(*factors(patch), len(self.left.axes)) for patch in piece.patches)
+        dimension = piece.dimension + len(self.axes) - len(piece.axes)
+        return replace(piece, axes=self.axes, dimension=dimension, patches=patches)
+
+    def _boundary(self) -> Piece:
+        if isinstance(self.right, Box):
+            return join("boundary", self._lateral)
+        return join("boundary", self._ends if isinstance(self.left, Box) else self.pieces)
+
+    def __repr__(self) -> str:
+        return f"{self.left.in_text} * {self.right.in_text}"
+
+
+def multiply(left: AbstractDomain, right: AbstractDomain) -> AbstractDomain:
+    """left × right: a Box when both are, else a Product."""
+    product = Product(left, right)
+    return Box(**dict(left), **dict(right)) if isinstance(left, Box) and isinstance(right, Box) else product
+
+
+def _pair(first: Patch, second: Patch, width: int) -> Patch:
+    """The product of two patches: coordinates, points and normals side by side, `width` columns of the first."""
+    split = len(first.ends)
+
+    def chart(unit):
+        (p, u), (q, v) = first.chart(unit[:, :split]), second.chart(unit[:, split:])
+        return np.concatenate([p, q], axis=1), np.concatenate([u, v], axis=1)
+
+    def keep(points, normals):
+        kept = np.ones(len(points), bool)
+        for patch, part in ((first, slice(None, width)), (second, slice(width, None))):
+            if patch.keep is not None:
+                kept &= patch.keep(points[:, part], normals[:, part])
+        return kept
+
+    whole = first.keep is None and second.keep is None
+    return Patch(chart, first.ends + second.ends, first.measure * second.measure, None if whole else keep)

@@ -1,0 +1,250 @@
+"""Several ways of filling, blended by what values hidden for the purpose say of each.
+
+Values are hidden as holes of every kind (`holes`), every model is learned without them and fills them, and each channel and
+kind of hole gets the weights that fill them best: non-negative, of sum one, least squares in units of the errors expected.
+What then remains of their errors calibrates the error bars, by kind. Nothing of every seventh block is learned from: what
+remains there tells how error bars of other tables differ from those of the one learned from. In the end all values are
+learned from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.optimize import nnls
+
+from flm.estimators.imputer.holes import NUM_KINDS, Calibration, hide, is_like, kinds_of
+from flm.estimators.imputer.lags import LagRegression, straight
+from flm.estimators.imputer.methods import Coupled, Dense, Filled, in_samples
+from flm.results.progress import Listener, Progress, silent, within
+
+if TYPE_CHECKING:
+    from flm.estimators.imputer.estimator import FLMImputer
+
+NAMES = ("coupled", "dense", "refined", "lags", "lines")
+_FEW = 30  # hidden values, fewer of which weigh nothing
+_GAIN = 0.05  # of the squared error, less of which is no reason for guesses that know nothing of their errors
+_BELIEF = 200.0  # values' worth of belief that a hole wants the weights of its kind and of its channel, in equal parts
+_HELD, _EVERY = 96, 7  # rows of a block that is held out, every seventh
+_DENSE_VALUES = 6_000  # of a table with several channels: beyond, dense series take longer than they are worth
+_LAGS = (1, 2, 4, 8)  # at which errors within a gap are compared
+
+
+class Blended(NamedTuple):
+    """A table filled: means, uncalibrated standard deviations and kinds of holes, (n, C) each."""
+
+    mean: np.ndarray
+    std: np.ndarray
+    kinds: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Mixture:
+    """The models, their weights, and what is known of the errors of the blend."""
+
+    coupled: Coupled | None
+    dense: Dense | None
+    refined: LagRegression | None  # on the table as the coupled model fills it
+    lags: LagRegression
+    weights: np.ndarray  # of the names above, (kinds, C, 5)
+    calibrations: tuple[Calibration, ...]  # by kind, of other tables
+    own_calibrations: tuple[Calibration, ...]  # of the table that was learned from
+    persistence: float  # correlation of the errors of neighboring rows in a gap
+    together: np.ndarray  # of the channels at one time, (C, C)
+
+    @classmethod
+    def learn(cls, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Mixture:
+        """Hide, learn, fill, weigh, calibrate; then learn on with all values."""
+        # A stream of our own: a user who hides values with the same seed must not hide the same ones.
+        rng = np.random.default_rng([asked.seed, 20240607])
+        n, C = values.shape
+        hidden = hide(~np.isnan(values), rng)
+        seen = np.where(hidden, np.nan, values)
+        kept = (np.arange(n) // _HELD) % _EVERY != _EVERY - 1
+        wants = lambda name: asked.method in ("auto", name)
+        lags = LagRegression.learn(steps, seen, rng)
+        guess = lags.fill(steps, seen) if C > 1 else seen
+        coupled = dense = None
+        apart = in_samples(steps)
+        if wants("coupled") and (C > 1 or apart or asked.method == "coupled"):
+            coupled = Coupled.learn(steps, seen, guess, asked, within(listen, 0.0, 0.5), kept)
+        small = C == 1 or values.size <= _DENSE_VALUES
+        if asked.method == "dense" or (wants("dense") and small and not apart):
+            dense = Dense.learn(steps, seen, asked, within(listen, 0.5, 0.7))
+        refined = None
+        if coupled is not None and asked.method == "auto":
+            refined = LagRegression.learn(steps, seen, rng, coupled.fill(steps, seen, asked, silent).mean)
+        equal = tuple(Calibration() for _ in range(NUM_KINDS))
+        blend = cls(
+            coupled=coupled,
+            dense=dense,
+            refined=refined,
+            lags=lags,
+            weights=np.zeros((NUM_KINDS, C, len(NAMES))),
+            calibrations=equal,
+            own_calibrations=equal,
+            persistence=0.0,
+            together=np.eye(C),
+        )
+        blend = blend._judged(steps, values, hidden, kept, asked, within(listen, 0.7, 0.8))
+        if not hidden.any():
+            return blend
+        blend = replace(blend, lags=LagRegression.learn(steps, values, rng))
+        if coupled is not None:
+            coupled = coupled.continued(steps, values, within(listen, 0.8, 1.0))
+            blend = replace(blend, coupled=coupled)
+        if coupled is not None and refined is not None and np.isnan(values).any():
+            start = coupled.fill(steps, values, asked, silent).mean
+            blend = replace(blend, refined=LagRegression.learn(steps, values, rng, start))
+        return blend
+
+    def _fillings(
+        self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener
+    ) -> dict[str, Filled]:
+        """What each model makes of a table; where one was asked for by name, that alone."""
+        found: dict[str, Filled] = {}
+        blank = np.full(values.shape, np.nan)
+        if self.coupled is not None:
+            found["coupled"] = self.coupled.fill(steps, values, asked, listen)
+        if self.dense is not None:
+            found["dense"] = self.dense.fill(steps, values, asked, listen)
+        if asked.method != "auto" and asked.method in found:
+            return found
+        if self.refined is not None:
+            found["refined"] = Filled(self.refined.fill(steps, values, found["coupled"].mean), blank)
+        found["lags"] = Filled(self.lags.fill(steps, values), blank)
+        found["lines"] = Filled(straight(steps, values), blank)
+        return found
+
+    def _judged(
+        self,
+        steps: np.ndarray,
+        values: np.ndarray,
+        hidden: np.ndarray,
+        kept: np.ndarray,
+        asked: FLMImputer,
+        listen: Listener,
+    ) -> Mixture:
+        """The same with weights and calibrations from the hidden values."""
+        seen = np.where(hidden, np.nan, values)
+        fillings = self._fillings(steps, seen, asked, listen)
+        kinds = kinds_of(np.isnan(seen), steps)
+        known = [NAMES.index(name) for name in fillings]
+        num_models = sum(name not in ("lags", "lines") for name in fillings)  # the first ones
+        means = np.stack([filled.mean for filled in fillings.values()], axis=-1)  # (n, C, e)
+        weights = np.zeros(self.weights.shape)
+        # Errors count in units of what the first model expects: where others tell it a value, guesses must not spoil it.
+        expected = next(iter(fillings.values())).std
+        least = max(0.1 * float(np.median(expected[hidden])), 1e-9) if hidden.any() else 1.0
+        errors = (means - values[:, :, None]) / np.maximum(expected, least)[:, :, None]
+        pooled = _gram(errors[hidden])
+        overall = pooled / max(int(hidden.sum()), 1)
+        of_channel = [
+            (_gram(errors[mine, c]) + _FEW * overall) / (mine.sum() + _FEW) for c, mine in enumerate(hidden.T)
+        ]
+        for kind in range(NUM_KINDS):
+            alike = hidden & (kinds == kind)
+            # Few holes of a kind can be hidden in a table that is full of others: holes as deep speak for it, then all.
+            of_kind = overall
+            for holes, belief in ((hidden & is_like(kinds, kind), _FEW), (alike, _BELIEF)):
+                of_kind = (_gram(errors[holes]) + belief * of_kind) / (holes.sum() + belief)
+            for c in range(values.shape[1]):
+                mine = alike[:, c]
+                gram = _gram(errors[mine, c]) + _BELIEF * (of_kind + of_channel[c]) / 2
+                weights[kind, c, known] = _weights(gram, num_models) if hidden.sum() >= _FEW else np.eye(len(known))[0]
+        blend = replace(self, weights=weights)
+        filled = blend._mixed(fillings, kinds, seen)
+        scores = (filled.mean - values) / filled.std
+        by_kind = Calibration.by_kind(scores[hidden], kinds[hidden])
+        # What was learned from is filled too well. The excess falls with what is learned from: in the end, everything.
+        relative = scores / np.array([found.factor for found in by_kind])[kinds]
+        factor = lambda chosen: (Calibration.of(relative[chosen]) or Calibration()).factor
+        other, learned = factor(hidden & ~kept[:, None]), factor(hidden & kept[:, None])
+        share = (~np.isnan(seen[kept])).sum() / max(int((~np.isnan(values)).sum()), 1)
+        own = np.sqrt(other**2 + share * (learned**2 - other**2))
+        persistence, together = _correlations(np.where(hidden, scores, np.nan))
+        return replace(
+            blend,
+            calibrations=tuple(found.times(other) for found in by_kind),
+            own_calibrations=tuple(found.times(float(own)) for found in by_kind),
+            persistence=persistence,
+            together=together,
+        )
+
+    def _mixed(self, fillings: dict[str, Filled], kinds: np.ndarray, values: np.ndarray) -> Blended:
+        mean, std, total = (np.zeros(values.shape) for _ in range(3))
+        channels = np.arange(values.shape[1])
+        for name, filled in fillings.items():
+            share = self.weights[kinds, channels, NAMES.index(name)]
+            mean += share * filled.mean
+            has = np.isfinite(filled.std)
+            # Lags and lines have no error bars of their own: those of the models speak for all.
+            std += np.where(has, (share + 1e-6) * np.where(has, filled.std, 0.0), 0.0)
+            total += np.where(has, share + 1e-6, 0.0)
+        std = np.where(total > 0, std / np.where(total > 0, total, 1.0), 1.0)
+        return Blended(mean, np.maximum(std, 1e-9), kinds)
+
+    def fill(self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener = silent) -> Blended:
+        """Every value of a table given its observed ones."""
+        kinds = kinds_of(np.isnan(values), steps)
+        return self._mixed(self._fillings(steps, values, asked, listen), kinds, values)
+
+    def grown(self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Mixture:
+        """The same after another table, each model averaged by rows; weights and error bars stay."""
+        listen(Progress("learning on", share=0.0))
+        grown = replace(
+            self, lags=self.lags.merged(LagRegression.learn(steps, values, np.random.default_rng(asked.seed)))
+        )
+        if self.coupled is not None and len(values) >= self.coupled.window:
+            grown = replace(grown, coupled=self.coupled.merged(self.coupled.continued(steps, values, listen)))
+        return grown
+
+
+def _gram(errors: np.ndarray) -> np.ndarray:
+    """Sums of products of the errors of the models, (e, e)."""
+    return errors.T @ errors
+
+
+def _weights(gram: np.ndarray, num_models: int) -> np.ndarray:
+    """The weights that are best, of the first models alone unless the others improve on them clearly."""
+    everything, models = _simplex(gram), np.zeros(len(gram))
+    models[:num_models] = _simplex(gram[:num_models, :num_models])
+    clearly = everything @ gram @ everything < (1 - _GAIN) * (models @ gram @ models)
+    return everything if clearly else models
+
+
+def _simplex(gram: np.ndarray) -> np.ndarray:
+    """Non-negative weights w of sum one that minimize w^T G w: non-negative least squares with a heavy row for the sum."""
+    values, vectors = np.linalg.eigh(gram)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    heavy = 1e3 * np.sqrt(max(values[-1], 1e-30))
+    found = nnls(np.vstack([root, np.full(len(gram), heavy)]), np.r_[np.zeros(len(gram)), heavy])[0]
+    return found / found.sum() if found.sum() > 0 else np.eye(len(gram))[0]
+
+
+def _correlations(scores: np.ndarray) -> tuple[float, np.ndarray]:
+    """Of errors in units of their deviation, NaN where nothing was hidden: from row to row in a gap, and between channels.
+
+    The first is rho of rho^lag, from lags of one to eight rows.
+    """
+    found = []
+    clipped = np.clip(scores, -4, 4)
+    for lag in _LAGS:
+        product = clipped[lag:] * clipped[:-lag]
+        both = np.isfinite(product)
+        if both.sum() >= 100:
+            size = np.sqrt(np.nanmean(clipped[lag:][both] ** 2) * np.nanmean(clipped[:-lag][both] ** 2))
+            found.append(np.clip(product[both].mean() / size, 0.0, 0.99) ** (1 / lag))
+    C = scores.shape[1]
+    there = np.isfinite(clipped)
+    safe = np.where(there, clipped, 0.0)
+    pairs = (there.T.astype(float) @ there) + 20.0  # a belief of twenty pairs that channels err apart
+    size = np.sqrt(np.maximum((safe**2).sum(axis=0) / np.maximum(there.sum(axis=0), 1), 1e-12))
+    together = safe.T @ safe / pairs / size / size[:, None]
+    np.fill_diagonal(together, 1.0)
+    values, vectors = np.linalg.eigh(np.clip(together, -0.99, 0.99) + 0.0)
+    together = (vectors * np.maximum(values, 1e-3)) @ vectors.T
+    scale = np.sqrt(together.diagonal())
+    return (float(np.mean(found)) if found else 0.0), (together / scale / scale[:, None] if C > 1 else np.eye(1))

@@ -1,0 +1,148 @@
+"""Kinds of holes, hiding values as such holes, and error bars calibrated by kind.
+
+A missing value has observed ones near or far on both sides, in its channel and in others: what is known of it differs by
+kind, and so do the best way to fill it and its error. The place within a hole counts and not the hole's length: values
+that are hidden beside a hole make it longer, and are easy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from flm.wording import InputError
+
+DEPTHS = np.array([0.8, 2.0, 4.5, 9.0])  # the deepest values of the kinds in a channel; deeper ones beyond
+NUM_DEPTHS = len(DEPTHS) + 1
+_SHARED = np.array([0.0, 1.5])  # the same of whole rows: some channel is observed, few rows lack all, many do
+NUM_KINDS = NUM_DEPTHS * (len(_SHARED) + 1)
+LONG = 35  # rows; a longer break of the clock begins another segment
+_GAPS = (6, 24)  # rows of the gaps that are hidden
+_BLOCK = 96  # rows that are hidden in one way
+_SHARE = 0.08  # of single values that are hidden
+
+_LEVELS = np.array([0.68, 0.95])
+_TAILS = np.array([2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 30.0, np.inf])  # degrees of freedom that are tried
+_ENOUGH = 60  # hidden values without which nothing is calibrated
+
+
+def kinds_of(missing: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """The kind of every hole, (n, C): how deep it lies among the missing values of its channel and among rows without any."""
+    depth = _depth(missing, steps)
+    nothing = np.asarray(missing.all(axis=1))[:, None]
+    shared = _depth(nothing, steps) if missing.shape[1] > 1 else np.zeros(nothing.shape)
+    return np.searchsorted(DEPTHS, depth) + NUM_DEPTHS * np.searchsorted(_SHARED, shared)
+
+
+def _depth(missing: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """a b / (a + b) with a and b rows to the observed values on both sides; zero where observed.
+
+    That is the variance of a random walk between them: 1/2 for a single point, about 1 at the edge of a gap, a quarter of its
+    length in the middle.
+    """
+    n = len(missing)
+    rows = np.arange(n)[:, None]
+    broken = np.r_[True, np.diff(steps) > LONG][:, None]  # another segment
+    # The last row that is observed, and the last row of another segment, which is as good as none.
+    before = np.maximum.accumulate(np.where(~missing, rows, -1), axis=0)
+    first = np.maximum.accumulate(np.where(broken, rows, 0), axis=0)
+    after = np.minimum.accumulate(np.where(~missing, rows, n)[::-1], axis=0)[::-1]
+    last = np.minimum.accumulate(np.where(np.r_[broken[1:], [[True]]], rows, n)[::-1], axis=0)[::-1]
+    left = np.where(before >= first, (rows - before).astype(float), np.inf)
+    right = np.where(after <= last, (after - rows).astype(float), np.inf)
+    with np.errstate(divide="ignore"):
+        return np.where(missing, 1 / np.maximum(1 / left + 1 / right, 1e-12), 0.0)
+
+
+def is_like(kinds: np.ndarray, kind: int) -> np.ndarray:
+    """Which holes are as deep, whatever the other channels lack."""
+    return kinds % NUM_DEPTHS == kind % NUM_DEPTHS
+
+
+def hide(observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Observed values to hide, (n, C): points everywhere; stretches of rows in turn lose short and long gaps, or long gaps of all.
+
+    A table of few rows has shorter gaps; neither its first nor its last row is hidden.
+    """
+    n, C = observed.shape
+    hidden = rng.random((n, C)) < _SHARE
+    block = min(_BLOCK, max(n // 4, 8))
+    short, long = (max(1, min(gap, block // 3)) for gap in _GAPS)
+    ways = ("points", "short", "long", "all") if C > 1 else ("points", "short", "long")
+    for i, first in enumerate(range(0, n, block)):
+        rows, way = min(block, n - first), ways[i % len(ways)]
+        part = hidden[first : first + rows]
+        if way == "all":
+            start = rng.integers(0, max(rows - long, 0) + 1)
+            part[start : start + long] = True
+        elif way != "points":
+            gap = short if way == "short" else long
+            for c in range(C):
+                start = rng.integers(0, max(rows - gap, 0) + 1)
+                part[start : start + gap, c] = True
+    hidden[[0, -1]] = False
+    hidden &= observed
+    # A channel keeps at least half of its values.
+    hidden[:, hidden.sum(axis=0) > observed.sum(axis=0) / 2] = False
+    return hidden
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A factor on standard deviations, and a Student distribution for intervals of any level.
+
+    The factor is chosen so that +-1 and +-1.96 standard deviations cover hidden values as nearly 68 % and 95 % as one
+    factor can. The distribution has the hidden values' ratio of those two quantiles.
+    """
+
+    factor: float = 1.0  # on the model's standard deviations
+    tail: float = np.inf  # degrees of freedom
+    unit: float = 1.0  # scale of the distribution in units of the model's standard deviations
+
+    @classmethod
+    def of(cls, scores: np.ndarray) -> Calibration | None:
+        """From hidden values, their errors in units of the model's standard deviations; None where there are too few."""
+        size = np.abs(scores[np.isfinite(scores)])
+        if len(size) < _ENOUGH:
+            return None
+        sorted_ = np.sort(size)
+        candidates = np.quantile(sorted_, np.linspace(0.5, 0.9, 401))
+        covered = np.searchsorted(sorted_, np.outer(ndtri((1 + _LEVELS) / 2), candidates)) / len(sorted_)
+        factor = float(candidates[np.argmin(np.abs(covered - _LEVELS[:, None]).max(axis=0))])
+        quantiles = np.quantile(sorted_, _LEVELS)
+        shapes = _student_quantile(_LEVELS[:, None], _TAILS)
+        best = int(np.argmin(np.abs(np.log(shapes[1] / shapes[0]) - np.log(quantiles[1] / quantiles[0]))))
+        return cls(factor, float(_TAILS[best]), float((quantiles / shapes[:, best]).mean()))
+
+    @classmethod
+    def by_kind(cls, scores: np.ndarray, kinds: np.ndarray) -> tuple[Calibration, ...]:
+        """One per kind; where hidden values of a kind are few, that of kinds like it, else that of all."""
+        pooled = cls.of(scores) or cls()
+        exact = [cls.of(scores[kinds == kind]) for kind in range(NUM_KINDS)]
+        return tuple(own or cls.of(scores[is_like(kinds, kind)]) or pooled for kind, own in enumerate(exact))
+
+    def times(self, factor: float) -> Calibration:
+        """The same for errors that are larger by a factor."""
+        return replace(self, factor=self.factor * factor, unit=self.unit * factor)
+
+    def half_width(self, level: float) -> float:
+        """Half-width of the interval of this level, in units of the calibrated standard deviation."""
+        if not 0 < level < 1:
+            raise InputError(f"`level` must be between 0 and 1; got {level!r}.")
+        return float(_student_quantile(level, self.tail)) * self.unit / self.factor
+
+    def spread(self, normal: np.ndarray) -> np.ndarray:
+        """Standard normal numbers as numbers of this distribution, in units of the calibrated standard deviation."""
+        if np.isinf(self.tail):
+            return normal * self.unit / self.factor
+        from scipy.special import ndtr
+
+        return stdtrit(self.tail, ndtr(normal)) * self.unit / self.factor
+
+
+def _student_quantile(level: float | np.ndarray, degrees: float | np.ndarray) -> np.ndarray:
+    """Quantile of the absolute value; infinite degrees: Gaussian."""
+    finite = np.where(np.isinf(degrees), 1.0, degrees)
+    return np.where(np.isinf(degrees), ndtri((1 + level) / 2), stdtrit(finite, (1 + level) / 2))

@@ -1,0 +1,117 @@
+"""What needs no spectrum: straight lines between observed values, and a regression on the rows around a hole.
+
+Lag regression: every channel by ridge regression on all channels within six rows, itself left out at lag zero. Holes of the
+regressors are straight lines first, then what the round before filled in; each round has coefficients of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+_REACH, _ROUNDS = 6, 5
+_RIDGE = 1.0  # on the coefficients; values have unit variance
+_MOST_CHANNELS = 12  # among the regressors: the most correlated ones
+_MOST_ROWS = 20_000  # to learn a channel from
+_BLOCK = 20_000  # rows at a time
+
+
+def straight(steps: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Holes by straight lines in each channel and segment, the nearest value at the ends; zero where nothing is observed."""
+    filled = values.copy()
+    for rows in _segments(steps):
+        for column in filled[rows].T:  # views
+            seen = ~np.isnan(column)
+            if not seen.all():
+                t = steps[rows]
+                column[~seen] = np.interp(t[~seen], t[seen], column[seen]) if seen.any() else 0.0
+    return filled
+
+
+def _segments(steps: np.ndarray) -> list[slice]:
+    """Stretches of rows without a break longer than the reach."""
+    ends = np.flatnonzero(np.diff(steps) > _REACH + 0.5) + 1
+    return [slice(a, b) for a, b in zip([0, *ends], [*ends, len(steps)], strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class LagRegression:
+    """Coefficients of every round and channel."""
+
+    neighbors: np.ndarray  # the channels that each channel is explained by, itself first, (C, c)
+    coefficients: np.ndarray  # (rounds, C, (2 * reach + 1) c); zero for the channel itself at lag zero
+    num_rows: int  # learned from
+
+    @classmethod
+    def learn(
+        cls, steps: np.ndarray, values: np.ndarray, rng: np.random.Generator, start: np.ndarray | None = None
+    ) -> LagRegression:
+        """Ridge regression in five rounds, each on the table as the one before filled it; one round from a given start."""
+        missing, C = np.isnan(values), values.shape[1]
+        filled = straight(steps, values) if start is None else np.where(missing, start, values)
+        size = np.maximum(np.linalg.norm(filled, axis=0), 1e-300)
+        likeness = np.abs(filled.T @ filled) / size / size[:, None] + np.eye(C)
+        neighbors = np.argsort(-likeness, axis=1, kind="stable")[:, :_MOST_CHANNELS]
+        around = _around(steps)
+        rounds = []
+        for _ in range(_ROUNDS if start is None else 1):
+            found, after = [], filled.copy()
+            for c in range(C):
+                rows = np.flatnonzero(~missing[:, c])
+                if len(rows) > _MOST_ROWS:
+                    rows = np.sort(rng.choice(rows, _MOST_ROWS, replace=False))
+                columns = _columns(filled, around[rows], neighbors[c])
+                gram = columns.T @ columns + _RIDGE * np.eye(columns.shape[1])
+                found.append(np.linalg.solve(gram, columns.T @ values[rows, c]))
+                _predict(after, filled, np.flatnonzero(missing[:, c]), around, c, neighbors[c], found[-1])
+            rounds.append(found)
+            filled = after
+        return cls(neighbors, np.array(rounds), len(values))
+
+    def fill(self, steps: np.ndarray, values: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
+        """The table filled, (n, C), from straight lines or from the start that the regression was learned with."""
+        missing, around = np.isnan(values), _around(steps)
+        filled = straight(steps, values) if start is None else np.where(missing, start, values)
+        for coefficients in self.coefficients:
+            after = filled.copy()
+            for c, found in enumerate(coefficients):
+                _predict(after, filled, np.flatnonzero(missing[:, c]), around, c, self.neighbors[c], found)
+            filled = after
+        return filled
+
+    def merged(self, other: LagRegression) -> LagRegression:
+        """Coefficients of two tables, by their rows; the channels are those of the first."""
+        share = other.num_rows / (self.num_rows + other.num_rows)
+        same = (self.neighbors == other.neighbors).all(axis=1)
+        mixed = self.coefficients.copy()
+        mixed[:, same] += share * (other.coefficients - self.coefficients)[:, same]
+        return LagRegression(self.neighbors, mixed, self.num_rows + other.num_rows)
+
+
+def _around(steps: np.ndarray) -> np.ndarray:
+    """Rows within the reach of every row, (n, 2 reach + 1); beyond a segment its last row."""
+    around = np.arange(len(steps))[:, None] + np.arange(-_REACH, _REACH + 1)
+    for rows in _segments(steps):
+        around[rows] = np.clip(around[rows], rows.start, rows.stop - 1)
+    return around
+
+
+def _columns(filled: np.ndarray, around: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
+    columns = filled[around[:, :, None], neighbors]  # (rows, lags, c)
+    columns[:, _REACH, 0] = 0.0
+    return columns.reshape(len(around), -1)
+
+
+def _predict(
+    after: np.ndarray,
+    filled: np.ndarray,
+    rows: np.ndarray,
+    around: np.ndarray,
+    channel: int,
+    neighbors: np.ndarray,
+    coefficients: np.ndarray,
+) -> None:
+    for start in range(0, len(rows), _BLOCK):
+        part = rows[start : start + _BLOCK]
+        after[part, channel] = _columns(filled, around[part], neighbors) @ coefficients

@@ -1,0 +1,147 @@
+"""What `FLMRegressor` was asked for, checked, and what rows are before they are fitted: chunks, a clock, repeats, holes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from flm.estimators.periodogram import Clock
+from flm.estimators.regressor.noise import KINDS
+from flm.estimators.waves import Scale
+from flm.wording import InputError, check_count
+
+if TYPE_CHECKING:
+    from flm.estimators.regressor.estimator import FLMRegressor
+
+_WAYS = ("auto", "lines", "lattice")
+TRENDS = {None: 0, "linear": 1, "quadratic": 2, "auto": 0}  # degrees
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `FLMRegressor` was asked for, checked against m features and K outputs."""
+
+    num_subnets: int | None
+    frequencies: str | np.ndarray  # (N, m)
+    interactions: int
+    period: np.ndarray  # (m,), NaN where free
+    bounds: np.ndarray | None  # (m, 2)
+    ridge: float | None
+    noise: np.ndarray | None  # (K,)
+    kind: str | None  # of the noise; None: by evidence
+    trend: str | None
+    max_columns: int
+
+    @classmethod
+    def of(cls, asked: FLMRegressor, m: int, K: int) -> Settings:
+        """Checked; what is not given is chosen by the number of features."""
+        interactions = (m if m <= 6 else 2) if asked.interactions is None else asked.interactions
+        period = asked.period if isinstance(asked.period, Iterable) else [asked.period] * m
+        period = np.array([np.nan if p is None else p for p in period], float)
+        if period.shape != (m,):
+            raise InputError(f"`period` must be one number or one per feature ({m}); got {asked.period!r}.")
+        bounds = None if asked.bounds is None else np.asarray(asked.bounds, float)
+        if bounds is not None and (bounds.shape != (m, 2) or not (bounds[:, 0] < bounds[:, 1]).all()):
+            raise InputError(f"`bounds` must be {m} pairs (low, high), low < high; got {asked.bounds!r}.")
+        if asked.ridge is not None and not asked.ridge > 0:
+            raise InputError(f"`ridge` must be positive or None; got {asked.ridge!r}.")
+        kind = asked.noise if isinstance(asked.noise, str) else None
+        if kind is not None and kind not in KINDS:
+            raise InputError(f"`noise` must be a number, None or one of {KINDS}; got {asked.noise!r}.")
+        if asked.trend not in TRENDS:
+            raise InputError(f"`trend` must be one of {tuple(TRENDS)}; got {asked.trend!r}.")
+        given = None if isinstance(asked.noise, str) else asked.noise
+        noise = None if given is None else np.broadcast_to(np.asarray(given, float), (K,))
+        if noise is not None and not (noise > 0).all():
+            raise InputError(f"`noise` must be positive or None; got {asked.noise!r}.")
+        return cls(
+            None if asked.num_subnets is None else check_count("num_subnets", asked.num_subnets, 1),
+            _frequencies(asked.frequencies, m),
+            min(check_count("interactions", interactions, 1), m),
+            period,
+            bounds,
+            asked.ridge,
+            noise,
+            kind,
+            asked.trend,
+            check_count("max_columns", asked.max_columns, 1),
+        )
+
+
+def _frequencies(given: str | npt.ArrayLike, m: int) -> str | np.ndarray:
+    if isinstance(given, str):
+        if given not in _WAYS:
+            raise InputError(f"`frequencies` must be one of {_WAYS} or an array (N, {m}); got {given!r}.")
+        return given
+    array = np.asarray(given, float)
+    array = array[:, None] if array.ndim == 1 and m == 1 else array
+    if array.ndim != 2 or array.shape[1] != m:
+        raise InputError(f"`frequencies` must have shape (N, {m}); got {array.shape}.")
+    return array
+
+
+def half_periods(period: np.ndarray, scale: Scale) -> np.ndarray:
+    """The periods in half-widths of the data, refused where they are shorter than it."""
+    found = period / (2 * scale.halfwidth)
+    if (short := found < 1 - 1e-9).any():
+        j = int(np.argmax(short))
+        raise InputError(
+            f"`period` must be at least the extent of the data; got {period[j]:.6g} for feature {j}, whose values "
+            f"span {2 * scale.halfwidth[j]:.6g}."
+        )
+    return found
+
+
+def clock_step(X: np.ndarray) -> float:
+    """The step of a clock: all gaps are multiples of it, or their median."""
+    gaps = np.diff(np.unique(X[:, 0]))
+    return 1.0 if X.shape[1] > 1 or not len(gaps) else Clock.of(X[:, 0]).step or float(np.median(gaps))
+
+
+def refuse_holes(X: object) -> None:
+    """Refuse NaN in a data frame or array of floats with a way out."""
+    values = X.to_numpy() if hasattr(X, "to_numpy") else X  # pyright: ignore[reportAttributeAccessIssue]
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.ndim != 2:
+        return
+    empty = np.isnan(values).any(axis=0)
+    if empty.any():
+        j = int(np.argmax(empty))
+        label = repr(str(X.columns[j])) if hasattr(X, "columns") else f"column {j}"  # pyright: ignore[reportAttributeAccessIssue]
+        raise InputError(
+            f"`X` must have no NaN; got {int(np.isnan(values[:, j]).sum())} in {label}. Leave the rows out, or fill them "
+            "with flm.FLMImputer."
+        )
+
+
+def mean_repeats(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
+    """Weight per distinct row of X where repeats carry no noise: equal X with equal y throughout; else one.
+
+    Equal rows are found by one number each, a projection on a fixed direction with no rational relations.
+    """
+    direction = np.sqrt(np.arange(X.shape[1]) + 2.0) % 1 + 0.5
+    spread = np.ptp(X, axis=0)
+    key = ((X - X.min(axis=0)) / np.where(spread > 0, spread, 1.0)) @ direction
+    order = np.argsort(key, kind="stable")
+    same = np.diff(key[order]) == 0
+    if same.any() and (np.diff(y[order], axis=0)[same] != 0).any():
+        return 1.0
+    return float(weights.sum() / (len(key) - same.sum()))
+
+
+def as_chunks(X: object) -> Iterator[object] | None:
+    """An iterator over chunks when X is not a table: an iterator, or a sequence of tuples that start with a matrix."""
+    if isinstance(X, Iterator):
+        return X
+    is_table = any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__"))
+    if is_table or not isinstance(X, Iterable) or isinstance(X, str | bytes | dict):
+        return None
+    iterator = iter(X)
+    first = next(iterator, None)
+    if isinstance(first, tuple) and len(first) in (2, 3) and np.ndim(first[0]) == 2:
+        return itertools.chain([first], iterator)
+    return None

@@ -1,0 +1,229 @@
+"""The spectral prior of a lattice: a Matern density per axis and, over one feature, bands: lines of some width.
+
+Sub-network k on the lattice, frequencies omega_j = (pi / T_j) k_j on scaled inputs, q nonzero components:
+
+    log s_k = rho + sum_{j: k_j != 0} [a_j or b_j - (nu + 1/2) log(1 + (l_j omega_j)^2 / (2 nu))]
+
+a_j is the relevance of feature j alone (q = 1), b_j its relevance in interactions (q > 1), l_j its length scale, nu the
+smoothness: the spectral density of a Matern kernel per axis (nu -> infinity: squared exponential). A sum over such waves
+is a sparse-spectrum Gaussian process. A band of height h, center c and width w adds exp(rho + h) / (1 + ((omega - c) / w)^2)^2
+to s: a quasi-periodic process, whose phase wanders. All parameters are logarithms but the centers, found by marginal
+likelihood with a weak prior that keeps the directions which the data leave free at a definite place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+from flm.estimators.evidence import Compressed, log_evidence
+from flm.estimators.waves import Waves
+from flm.series.lattices import by_size
+
+# Logarithms: (mean, standard deviation, lower, upper) of the weak priors. Inputs have half-width 1, outputs variance 1.
+_RHO = (3.0, 4.0, -14.0, 28.0)
+_NU = (1.0, 1.0, -0.7, 3.4)
+_LENGTH = (-0.3, 1.5, -5.5, 2.5)
+_RELEVANCE = (0.0, 3.0, -16.0, 7.0)
+_INTERACTION = (-2.0, 3.0, -18.0, 5.0)
+# Of a band: its height over rho, its center and the logarithm of its width, both in cells, pi on scaled inputs.
+_HEIGHT = (0.0, 3.0, -12.0, 14.0)
+_WIDTH = (0.5, 1.0, -1.2, 3.5)
+_CELL = np.pi
+TREND = 2.0  # logarithm of the variance of lines and of the trend's columns over that of the constant
+# While length scales are sought, noise is not taken below 1e-5 of the outputs: it gains nothing to interpolate closer, and
+# the evidence keeps six digits. The final scan over the ratio of signal to noise has no such floor.
+_NOISE_FLOOR = 1e-10
+# Hyperparameters are rounded to this step: data do not fix them closer, and a fit does not then depend on rounding.
+STEP = 1 / 16
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralPrior:
+    """The parameters of the prior, for m features."""
+
+    theta: np.ndarray  # rho, nu, l (m), a (m), b (m), then height, center and width of every band
+    num_features: int
+
+    @classmethod
+    def start(cls, m: int) -> SpectralPrior:
+        """The mean of the weak prior."""
+        return cls(_spread(m, 0)[0].copy(), m)
+
+    def _part(self, i: int) -> np.ndarray:
+        return self.theta[2 + i * self.num_features : 2 + (i + 1) * self.num_features]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Length scales in half-widths of the data, (m,)."""
+        return np.exp(self._part(0))
+
+    @property
+    def bands(self) -> np.ndarray:
+        """Height, center and width of every band, (B, 3)."""
+        return self.theta[2 + 3 * self.num_features :].reshape(-1, 3)
+
+    def with_band(self, frequency: float) -> SpectralPrior:
+        """The same with one more band, at a frequency on scaled inputs."""
+        return SpectralPrior(np.r_[self.theta, 0.0, frequency / _CELL, _WIDTH[0]], self.num_features)
+
+    @property
+    def centers(self) -> np.ndarray:
+        """Of the bands, frequencies on scaled inputs, (B,)."""
+        return _CELL * self.bands[:, 1]
+
+    def rounded(self) -> SpectralPrior:
+        """The nearest parameters on the grid of hyperparameters."""
+        return SpectralPrior(np.round(self.theta / STEP) * STEP, self.num_features)
+
+    def log_variances(self, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """log s of sub-networks with frequencies (N, m), and its Jacobian by theta (N, size of theta)."""
+        m = self.num_features
+        nu = np.exp(self.theta[1])
+        on = omega != 0
+        single = on.sum(axis=1) == 1
+        x2 = (self.lengths * omega) ** 2
+        logs = np.log1p(x2 / (2 * nu))
+        relevance = np.where(single[:, None], self._part(1), self._part(2)) * on
+        value = np.maximum(self.theta[0] + (relevance - (nu + 0.5) * logs).sum(axis=1), -60.0)
+        jacobian = np.zeros((len(omega), len(self.theta)))
+        jacobian[:, 0] = 1.0
+        ratio = x2 / (2 * nu + x2)
+        jacobian[:, 1] = (-nu * logs + (nu + 0.5) * ratio).sum(axis=1)
+        jacobian[:, 2 : 2 + m] = -2 * (nu + 0.5) * ratio
+        jacobian[:, 2 + m : 2 + 2 * m] = on * single[:, None]
+        jacobian[:, 2 + 2 * m :] = on * ~single[:, None]
+        for b, (height, center, log_width) in enumerate(self.bands):
+            # one over the width, and ((omega - c) / w)^2
+            inverse = np.exp(-log_width)
+            u = (np.abs(omega[:, 0]) / _CELL - center) * inverse
+            band = np.maximum(self.theta[0] + height - 2 * np.log1p(u**2), -60.0)
+            total = np.logaddexp(value, band)
+            share = np.exp(band - total)
+            jacobian *= (1 - share)[:, None]
+            place = 2 + 3 * m + 3 * b
+            jacobian[:, 0] += share
+            jacobian[:, place] = share
+            jacobian[:, place + 1] = share * 4 * u * inverse / (1 + u**2)
+            jacobian[:, place + 2] = share * 4 * u**2 / (1 + u**2)
+            value = total
+        return value, jacobian
+
+    def of_waves(self, waves: Waves) -> tuple[np.ndarray, np.ndarray]:
+        """log s of the sub-networks, lines among them, and of the columns of the trend, and its Jacobian."""
+        value, jacobian = self.log_variances(waves.subnets[: len(waves.subnets) - waves.num_lines])
+        trend = np.zeros((waves.num_lines + waves.num_powers, len(self.theta)))
+        trend[:, 0] = 1.0
+        return np.r_[value, np.full(len(trend), self.theta[0] + TREND)], np.concatenate([jacobian, trend])
+
+    def band_amplitudes(self, waves: Waves) -> np.ndarray:
+        """Of waves as strong as the bands, in units of the noise: the root of twice their variance, (B,)."""
+        whole = self.of_waves(waves)[0][waves.group]
+        amplitudes = []
+        for b in range(len(self.bands)):
+            kept = np.delete(self.bands, b, axis=0).ravel()
+            without = SpectralPrior(np.r_[self.theta[: 2 + 3 * self.num_features], kept], self.num_features)
+            rest = without.of_waves(waves)[0][waves.group]
+            amplitudes.append(np.sqrt(2 * max(float((np.exp(whole) - np.exp(rest)).sum()), 0.0)))
+        return np.array(amplitudes)
+
+
+def _spread(m: int, num_bands: int) -> np.ndarray:
+    """Rows: mean, standard deviation, lower, upper of every parameter."""
+    bands = [_HEIGHT, (0.0, np.inf, 1.5, np.inf), _WIDTH] * num_bands
+    rows = [_RHO, _NU, *[_LENGTH] * m, *[_RELEVANCE] * m, *[_INTERACTION] * m, *bands]
+    return np.array(rows).T
+
+
+def maximize_evidence(
+    data: Compressed, waves: Waves, start: SpectralPrior, *, iterations: int = 100
+) -> tuple[SpectralPrior, float]:
+    """The prior of largest (penalized) evidence, and that value."""
+    _, _, lower, upper = _spread(start.num_features, len(start.bands))
+    found = minimize(
+        lambda theta: _objective(theta, data, waves, start.num_features),
+        np.clip(start.theta, lower, upper),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=list(zip(lower, upper, strict=True)),
+        options={"maxiter": iterations, "gtol": 1e-5, "ftol": 1e-13, "maxcor": 20},
+    )
+    return SpectralPrior(found.x, start.num_features), -float(found.fun)
+
+
+def _objective(theta: np.ndarray, data: Compressed, waves: Waves, m: int) -> tuple[float, np.ndarray]:
+    """What the search lowers, minus the penalized evidence, and its gradient."""
+    prior, subnet = SpectralPrior(theta, m), waves.column_subnet
+    mean, deviation, _, _ = _spread(m, len(prior.bands))
+    log_s, jacobian = prior.of_waves(waves)
+    value, gradient = log_evidence(data, np.exp(log_s)[subnet], floor=_NOISE_FLOOR)
+    per_subnet = np.bincount(subnet, gradient, len(log_s))
+    z = (theta - mean) / deviation
+    return -(value - 0.5 * z @ z), -(jacobian.T @ per_subnet - z / deviation)
+
+
+def covariance(prior: SpectralPrior, data: Compressed, waves: Waves) -> np.ndarray:
+    """Of the parameters at a maximum of the evidence: the inverse of its curvature, by differences of the gradient."""
+    size, step = len(prior.theta), 2 * STEP
+    H = np.zeros((size, size))
+    for i in range(size):
+        ends = [
+            _objective(prior.theta + sign * step * np.eye(size)[i], data, waves, prior.num_features)[1]
+            for sign in (1, -1)
+        ]
+        H[i] = (ends[0] - ends[1]) / (2 * step)
+    values, vectors = np.linalg.eigh((H + H.T) / 2)
+    return (vectors / np.maximum(values, 1e-3)) @ vectors.T
+
+
+def choose_lattice(
+    prior: SpectralPrior,
+    base: np.ndarray,
+    interactions: int,
+    *,
+    max_columns: int | None = None,
+    num_subnets: int | None = None,
+    pair_bonus: np.ndarray | None = None,
+) -> np.ndarray:
+    """The lattice points (N, m) of largest prior variance, best first, within a budget of columns or of sub-networks.
+
+    One lattice step is `base` = pi / T_j, and a point with q nonzero components costs 2^q columns. `pair_bonus` (m, m)
+    is added to the log variance of points on a pair of features: what the residual says.
+    """
+    m = prior.num_features
+    if m == 1 and num_subnets is None and max_columns is not None:
+        # Bands may lie far out: the highest frequency is what 64 times the columns reach.
+        integers = np.arange(1, 64 * max_columns if len(prior.bands) else max_columns)[:, None]
+        variances = prior.log_variances(base * integers)[0]
+        kept = np.sort(np.argsort(-variances, kind="stable")[: (max_columns - 1) // 2])
+        return np.concatenate([np.zeros((1, 1)), integers[kept]]).astype(float)
+    rho, nu = float(prior.theta[0]), float(np.exp(prior.theta[1]))
+    unit = (prior.lengths * base).tolist()  # l_j pi / T_j
+    alone, joint = prior._part(1).tolist(), prior._part(2).tolist()
+
+    def size(k: tuple[int, ...]) -> float:
+        nonzero = [j for j in range(m) if k[j]]
+        relevance = alone if len(nonzero) == 1 else joint
+        value = rho + sum(relevance[j] - (nu + 0.5) * math.log1p((unit[j] * k[j]) ** 2 / (2 * nu)) for j in nonzero)
+        if pair_bonus is not None and len(nonzero) > 1:
+            value += max(pair_bonus[i, j] for i, j in itertools.combinations(nonzero, 2))
+        return value
+
+    chosen: list[tuple[int, ...]] = [(0,) * m]
+    columns = 1
+    # Within one set of active features the variance falls with every component.
+    sets = [active for q in range(1, interactions + 1) for active in itertools.combinations(range(m), q)]
+    roots = [(tuple(int(j in active) for j in range(m)), active) for active in sets]
+    for k in by_size(lambda k: -size(k), roots):
+        cost = 2 ** sum(1 for i in k if i)
+        if num_subnets is not None and len(chosen) >= num_subnets:
+            break
+        if max_columns is not None and columns + cost > max_columns:
+            break
+        chosen.append(k)
+        columns += cost
+    return np.array(chosen, float)

@@ -1,0 +1,112 @@
+"""A function of numbers as a list of operations that a page repeats, read from what JAX traces of it.
+
+Arrays inside the function are followed number by number: what only moves numbers about is done to their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jax.extend.core import Jaxpr, JaxprEqn
+
+MOST = 4_000  # operations that a page repeats many times in one drawing
+UNARY = (
+    *("neg", "exp", "log", "log1p", "expm1", "sqrt", "cbrt", "abs", "sign", "floor", "ceil", "not", "logistic"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+)
+BINARY = ("add", "sub", "mul", "div", "pow", "max", "min", "atan2", "lt", "gt", "le", "ge", "eq", "ne", "and", "or")
+SAME = ("convert_element_type", "copy", "copy_p", "stop_gradient")
+MOVES = ("slice", "squeeze", "reshape", "broadcast_in_dim", "transpose", "rev", "expand_dims")
+
+
+class Unreadable(Exception):
+    """The function has an operation that pages do not know."""
+
+
+class Tape:
+    """Operations [name, places of arguments…], appended once each; the first places are the inputs."""
+
+    def __init__(self, count: int):
+        self.count, self.operations = count, []
+        self._places: dict[tuple[object, ...], int] = {}
+
+    def add(self, name: str, *arguments: float) -> int:
+        """The place of an operation's result."""
+        key = (name, *arguments)
+        if key not in self._places:
+            if len(self.operations) >= MOST:
+                raise Unreadable
+            self._places[key] = self.count + len(self.operations)
+            self.operations.append([name, *arguments])
+        return self._places[key]
+
+    def constant(self, value: npt.ArrayLike) -> np.ndarray:
+        """Places of the numbers of an array."""
+        return np.vectorize(lambda v: self.add("number", float(v)), otypes=[int])(np.asarray(value, float))
+
+    def run(self, jaxpr: Jaxpr, consts: Sequence[npt.ArrayLike], arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Places of the outputs of a traced function, arrays of places for arrays of numbers."""
+        known = dict(zip(jaxpr.constvars, map(self.constant, consts), strict=True))
+        known |= dict(zip(jaxpr.invars, arguments, strict=True))
+        read = lambda v: self.constant(v.val) if hasattr(v, "val") else known[v]
+        for step in jaxpr.eqns:
+            inner = step.params.get("jaxpr", step.params.get("call_jaxpr"))
+            places = [read(v) for v in step.invars]
+            if inner is not None:
+                found = self.run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), places)
+            else:
+                made = self.step(step, places)
+                found = made if isinstance(made, list) else [made]
+            known |= dict(zip(step.outvars, found, strict=True))
+        return [read(v) for v in jaxpr.outvars]
+
+    def step(self, step: JaxprEqn, places: list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
+        """Places of the result of one operation on arrays, or of its results."""
+        name, params = step.primitive.name, step.params
+        each = lambda name, *given: np.vectorize(lambda *at: self.add(name, *map(int, at)), otypes=[int])(*given)
+        total = lambda at: int(at[0]) if len(at) == 1 else self.add("add", total(at[:-1]), int(at[-1]))
+        if name in SAME:
+            return places[0]
+        if name in MOVES:  # the same done to the places themselves
+            return np.asarray(step.primitive.bind(jnp.asarray(places[0]), **params))
+        if name == "split":
+            return np.split(places[0], np.cumsum(params["sizes"])[:-1], axis=params["axis"])
+        if name == "concatenate":
+            return np.concatenate(places, axis=params["dimension"])
+        if name == "stack":
+            return np.stack(places, axis=params.get("axis", 0))
+        if name == "unstack":
+            return list(np.moveaxis(places[0], params.get("axis", 0), 0))
+        if name in ("integer_pow", "square"):
+            return each("pow", places[0], self.constant(params.get("y", 2)))
+        if name == "rsqrt":
+            return each("pow", places[0], self.constant(-0.5))
+        if name == "clamp":
+            return each("min", each("max", places[1], places[0]), places[2])
+        if name == "reduce_sum":
+            kept = [j for j in range(places[0].ndim) if j not in params["axes"]]
+            flat = places[0].transpose(*kept, *params["axes"]).reshape(*(places[0].shape[j] for j in kept), -1)
+            return np.apply_along_axis(total, -1, flat)
+        if name == "dot_general" and not any(params["dimension_numbers"][1]):
+            (left, right), _ = params["dimension_numbers"]
+            a, b = (np.moveaxis(p, axes, range(-len(axes), 0)) for p, axes in zip(places, (left, right), strict=True))
+            kept = a.shape[: -len(left)] + b.shape[: -len(right)]
+            a, b = (p.reshape(-1, int(np.prod(p.shape[-len(left) :]))) for p in (a, b))
+            return np.array([[total(each("mul", x, y)) for y in b] for x in a]).reshape(kept)
+        if name not in (*UNARY, *BINARY, "select_n"):
+            raise Unreadable(name)
+        return each(name, *places)
+
+
+def tape(function: Callable[..., Sequence[object]], count: int) -> dict[str, object] | None:
+    """The operations of a function of `count` numbers, and the places of its results; None where a page cannot repeat it."""
+    traced, made = jax.make_jaxpr(function)(*(0.0,) * count), Tape(count)
+    try:
+        found = made.run(traced.jaxpr, traced.consts, [np.array(j) for j in range(count)])
+    except Unreadable:
+        return None
+    return {"inputs": count, "operations": made.operations, "outputs": [int(place) for place in found]}

@@ -1,0 +1,86 @@
+"""One piece of work at a time, in a process of its own that can be ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections import deque
+from pathlib import Path
+
+KEPT = 200  # events of which the page may ask
+
+
+class Job:
+    """The work that is being done, or was done last."""
+
+    def __init__(self, folder: Path, limit: float):
+        self.folder, self.limit = folder, limit
+        self.state, self.what, self.error, self.number = "idle", "", "", 0
+        self.events: deque[dict[str, object]] = deque(maxlen=KEPT)
+        self.process: asyncio.subprocess.Process | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def record(self) -> dict[str, object]:
+        """What the page asks for again and again."""
+        words = {"state": self.state, "what": self.what, "error": self.error}
+        return {**words, "number": self.number, "events": list(self.events)}
+
+    async def start(self, what: str, arguments: list[str]) -> bool:
+        """Begin; False where something is being done already."""
+        if self.state == "running":
+            return False
+        self.state, self.what, self.error = "running", what, ""
+        self.number += 1
+        self.events.clear()
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "flm.studio.work", *arguments, cwd=self.folder, stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, start_new_session=True, limit=2**20,
+        )  # fmt: skip
+        self._task = asyncio.create_task(self._watch(self.process))
+        return True
+
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        said = asyncio.create_task(process.stderr.read())
+
+        async def listen() -> None:
+            async for line in process.stdout:  # type: ignore[union-attr]
+                words = line.decode(errors="replace").rstrip()
+                if words.startswith("{"):
+                    self.events.append(json.loads(words))
+                elif words and not words.startswith(" "):  # what a command prints; its details are on the page
+                    self.events.append({"words": words})
+            await process.wait()
+
+        try:
+            await asyncio.wait_for(listen(), self.limit)
+        except TimeoutError:
+            self.error = f"stopped after {self.limit:g} seconds, the limit of flm studio; --limit raises it."
+            end(process)
+            await process.wait()
+        words = (await said).decode(errors="replace").strip().splitlines()
+        if self.state == "running":
+            good = process.returncode in (0, 1) and not self.error
+            self.state = "done" if good else "failed"
+            self.error = self.error or ("" if good else (words or ["the work ended without a word."])[-1])
+
+    async def cancel(self) -> None:
+        """End the work, and every process that it started."""
+        if self.state == "running" and self.process is not None:
+            self.state = "canceled"
+            end(self.process)
+            await self.process.wait()
+
+
+def end(process: asyncio.subprocess.Process) -> None:
+    """End a process at once, with those that it started where the system knows groups of them."""
+    with contextlib.suppress(ProcessLookupError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()

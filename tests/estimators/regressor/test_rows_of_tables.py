@@ -1,0 +1,177 @@
+"""What the regressor must reach on series as people have them: trends, seasons, outliers, growing and colored noise."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import flm
+
+
+def test_trend_and_season_five_years_ahead():
+    inside, errors = [], []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        months = np.arange(300) / 12
+        f = 300 + 1.5 * months + 0.015 * months**2 + 3 * np.cos(2 * np.pi * months - 1)
+        y = f + 0.3 * rng.normal(size=300)
+        model = flm.FLMRegressor().fit(months[:240, None], y[:240])
+        ahead = model.forecast(60)
+        inside.append(((y[240:] >= ahead["lower"]) & (y[240:] <= ahead["upper"])).mean())
+        errors.append(np.sqrt(((ahead["mean"] - f[240:]) ** 2).mean()) / y[:240].std())
+        assert len(model.spectrum_) == 1
+        assert model.spectrum_.period[0, 0] == pytest.approx(1, abs=4 * model.spectrum_.period_error[0, 0])
+    assert np.mean(inside) >= 0.9, inside
+    assert max(errors) <= 0.05, errors
+
+
+def slow_series(seed, is_smooth):
+    """Thirty years of quarters: a trend, a season, a continuum that forgets in a few years, and noise."""
+    rng, t = np.random.default_rng(seed), np.arange(120) / 4
+    apart = np.abs(t[:, None] - t)
+    covariance = np.exp(-0.5 * (apart / 2.5) ** 2) if is_smooth else np.exp(-apart / 4)
+    slow = np.linalg.cholesky(covariance + 1e-8 * np.eye(120)) @ rng.normal(size=120)
+    return t, 300 + 0.5 * t + 2 * np.cos(2 * np.pi * t - 1) + slow + 0.3 * rng.normal(size=120)
+
+
+def test_bands_five_years_beyond_a_record_with_a_continuum(tmp_path):
+    inside, widths, kinds = [], [], set()
+    for seed in range(100, 104):  # eight series: coverage of one series is that of one slow error
+        for is_smooth in (False, True):
+            t, y = slow_series(seed, is_smooth)
+            model = flm.FLMRegressor().fit(t[:100, None], y[:100])
+            ahead = model.forecast(20)
+            inside.append(((y[100:] >= ahead["lower"]) & (y[100:] <= ahead["upper"])).mean())
+            widths.append((ahead["upper"] - ahead["lower"]).max() / y[:100].std())
+            kinds.add(model.kind_)
+    assert np.mean(inside) >= 0.88, inside
+    assert np.median(widths) <= 4, widths
+    assert max(widths) <= 6, widths
+    assert "both" in kinds
+    flm.save(model, tmp_path / "model.safetensors")
+    pd.testing.assert_frame_equal(flm.load(tmp_path / "model.safetensors").forecast(20), ahead)
+
+
+@pytest.mark.parametrize(("seed", "is_smooth"), [(0, True), (1, False)])
+def test_far_beyond_the_record_a_continuum_is_known_to_no_better_than_the_spread_of_the_data(seed, is_smooth):
+    t, y = slow_series(seed, is_smooth)
+    model = flm.FLMRegressor(frequencies="lattice").fit(t[:100, None], y[:100])
+    std = model.forecast(400)["std"]
+    assert std.iloc[-200:].min() >= y[:100].std()
+    assert std.iloc[0] < 0.5 * y[:100].std()
+
+
+def test_carbon_dioxide_by_quarters_five_years_ahead():
+    co2 = pytest.importorskip("statsmodels.datasets.co2")
+    quarters = co2.load_pandas().data["co2"].dropna().resample("QS").mean().dropna()
+    for first, frequencies in (("1958", "auto"), ("1970", "lattice")):  # the whole record is the hard one
+        y = quarters[first:]
+        t = np.asarray((y.index - y.index[0]).days)[:, None] / 365.25
+        model = flm.FLMRegressor(frequencies=frequencies).fit(t[:-20], y[:-20])
+        mean, std = model.predict(t[-20:], return_std=True)
+        assert (np.abs(y[-20:] - mean) < 1.96 * std).mean() >= 0.85
+        assert 2 * 1.96 * std.max() < y[:-20].std()
+
+
+def test_the_trend_is_told_in_units_of_the_data():
+    t = np.arange(1000.0, 1100.0)
+    y = 5 + 0.25 * t - 0.01 * (t - 1050) ** 2
+    for trend, degree in (("linear", 1), ("quadratic", 2), (None, 0)):
+        model = flm.FLMRegressor(trend=trend, num_subnets=1, frequencies="lines").fit(t[:, None], y)
+        assert model.trend_.shape == (degree + 1,)
+    model = flm.FLMRegressor(trend="quadratic", num_subnets=1, frequencies="lines").fit(t[:, None], y)
+    whole = np.asarray(model.series_(t)) + np.polynomial.polynomial.polyval(t, model.trend_)
+    np.testing.assert_allclose(whole, y, rtol=1e-6)
+    with pytest.raises(
+        ValueError, match=r"^`trend` must be one of \(None, 'linear', 'quadratic', 'auto'\); got 'cubic'"
+    ):
+        flm.FLMRegressor(trend="cubic").fit(t[:, None], y)
+
+
+def two_waves(seed, n=400):
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(0, 1, n))
+    return rng, x, lambda x: np.sin(9 * x) + 0.5 * np.cos(31 * x)
+
+
+def test_outliers_hardly_move_the_curve():
+    grid, clean, dirty = np.linspace(0.01, 0.99, 300), [], []
+    for seed in range(2):
+        rng, x, f = two_waves(seed)
+        y = f(x) + 0.2 * rng.normal(size=400)
+        spoiled = y + np.where(rng.random(400) < 0.05, 6 * rng.normal(size=400), 0)
+        for found, values in ((clean, y), (dirty, spoiled)):
+            model = flm.FLMRegressor().fit(x[:, None], values)
+            found.append(np.sqrt(((model.predict(grid[:, None]) - f(grid)) ** 2).mean()))
+        assert model.noise_kind_ == "student"
+    assert np.mean(dirty) <= 1.3 * np.mean(clean), (clean, dirty)
+
+
+@pytest.mark.parametrize("by", ["feature", "level"])
+def test_bands_follow_noise_that_grows_fivefold(by):
+    rng, x, f = two_waves(0, 600)
+    f = f if by == "feature" else lambda x: 2 + 8 * x + np.sin(20 * x)
+    deviation = (lambda x: 0.1 + 0.4 * x) if by == "feature" else lambda x: 0.1 * f(x)
+    y = f(x) + deviation(x) * rng.normal(size=600)
+    held = rng.uniform(0, 1, 6000)
+    new = f(held) + deviation(held) * rng.normal(size=6000)
+    model = flm.FLMRegressor().fit(x[:, None], y)
+    assert model.noise_kind_ == "growing"
+    mean, std = model.predict(held[:, None], return_std=True)
+    order = np.argsort(deviation(held))
+    inside = (np.abs(new - mean) < 1.96 * std)[order]
+    assert 0.92 <= inside[:2000].mean() <= 0.98
+    assert 0.92 <= inside[-2000:].mean() <= 0.98
+
+
+def test_lines_of_sunspots_agree_over_the_centuries():
+    datasets = pytest.importorskip("statsmodels.datasets")
+    table = datasets.sunspots.load_pandas().data
+    years, number = table["YEAR"].to_numpy(), table["SUNACTIVITY"].to_numpy()
+    found = []
+    for part in np.array_split(np.arange(len(years)), 3):
+        spectrum = flm.FLMRegressor().fit(years[part, None], number[part]).spectrum_
+        found.append((spectrum.period[0, 0], spectrum.period_error[0, 0]))
+    for (a, da), (b, db) in [(found[i], found[j]) for i, j in ((0, 1), (1, 2), (0, 2))]:
+        assert abs(a - b) < 3 * np.hypot(da, db), found
+
+
+def test_sunspots_held_out_are_read_off_a_line_and_a_continuum():
+    datasets = pytest.importorskip("statsmodels.datasets")
+    table = datasets.sunspots.load_pandas().data
+    years, number = table["YEAR"].to_numpy(), table["SUNACTIVITY"].to_numpy()
+    rng = np.random.default_rng(1)
+    held = np.isin(np.arange(309), rng.choice(309, 77, replace=False))
+    model = flm.FLMRegressor().fit(years[~held, None], number[~held])
+    error = np.sqrt(((model.predict(years[held, None]) - number[held]) ** 2).mean()) / number.std()
+    straight = np.interp(years[held], years[~held], number[~held])
+    assert error < 0.3
+    assert error < 0.8 * np.sqrt(((straight - number[held]) ** 2).mean()) / number.std()
+    assert len(model.frequencies_) > 100  # to where the evidence ends
+
+
+def test_the_evidence_of_noise_that_is_asked_for():
+    rng, x, f = two_waves(3, 200)
+    y = f(x) + 0.2 * rng.normal(size=200)
+    assert flm.FLMRegressor(frequencies="lattice").fit(x[:, None], y).noise_kind_ == "white"
+    for kind in ("white", "student", "growing"):
+        model = flm.FLMRegressor(frequencies="lattice", noise=kind).fit(x[:, None], y)
+        assert model.noise_kind_ == kind
+        assert model.noise_ == pytest.approx(0.2, rel=0.3)
+
+
+def test_a_hundred_columns_of_which_three_matter():
+    rng = np.random.default_rng(0)
+    X, held = rng.uniform(0, 1, (400, 100)), rng.uniform(0, 1, (500, 100))
+    f = lambda X: np.sin(5 * X[:, 7]) + 2 * X[:, 50] + X[:, 98] ** 2
+    model = flm.FLMRegressor(max_columns=128).fit(X, f(X) + 0.1 * rng.normal(size=400))
+    assert ((model.predict(held) - f(held)) ** 2).mean() < 0.1 * f(held).var()
+    assert np.count_nonzero(model.frequencies_.any(axis=0)) <= 60
+
+
+def test_forecasts_of_several_series():
+    days = pd.date_range("2024-01-01", periods=120)
+    week = np.arange(127) * 2 * np.pi / 7
+    truth = np.stack([5 + np.sin(week), 2 * np.cos(week)], axis=1)
+    y = truth[:120] + 0.1 * np.random.default_rng(0).normal(size=(120, 2))
+    ahead = flm.FLMRegressor(trend=None, frequencies="lines").fit(days, y).forecast(7)
+    np.testing.assert_allclose(ahead[["mean[0]", "mean[1]"]], truth[120:], atol=0.15)

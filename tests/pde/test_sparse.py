@@ -1,0 +1,111 @@
+"""Sparse sets: four to eight variables, balls, nonlinear equations, and sets that follow the answer."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import flm
+from flm.pde.sparse.basis import SparseBasis, even_axes, next_set, total_degree
+from flm.pde.waves.fit import Fitter
+
+
+def square(x):
+    return sum(v**2 for v in x)
+
+
+def names(m):
+    return tuple(f"x{j + 1}" for j in range(m))
+
+
+def second(axes):
+    return tuple(f"u_{a}{a}" for a in axes)
+
+
+def heat_in_a_ball():
+    """PINNacle's heat equation in a ball of five variables, u = exp(|x|^2 / 2 + t)."""
+    axes = names(5)
+    truth = flm.Named(lambda *v: jnp.exp(square(v[:5]) / 2 + v[5]), (*axes, "t"))
+    source = lambda x, t: -square(x) / 5 * jnp.exp(square(x) / 2 + t)
+    equation = flm.Named(
+        lambda rate, *v: rate - sum(v[:5]) / 5 - source(v[5:10], v[10]), ("u_t", *second(axes), *axes, "t")
+    )
+    ball = flm.Ball(**dict.fromkeys(axes, 0.0), radius=1)
+    start = flm.Named(lambda *x: jnp.exp(square(x) / 2), axes)
+    return flm.PDE(ball * flm.Box(t=(0, 1)), equation, [flm.initial(start), flm.neumann(ball, truth)], exact=truth)
+
+
+def test_heat_in_a_ball_of_five_variables():
+    solution = flm.solve(heat_in_a_ball(), 1e-4)
+    error = solution.errors().relative_l2
+    assert solution.converged
+    assert error <= 2 * solution.error_estimate <= 2e-4
+
+
+def nonlinear(m, shift):
+    """-Lap u + u^3 = f on a box, u = exp(-|x - shift|^2 / 4) / (2 + x1 x2): its data are no short sum of products."""
+    axes = names(m)
+    truth = lambda *x: jnp.exp(-square([v - shift for v in x]) / 4) / (3 + x[0] * x[1])
+    from jax import hessian, vmap
+
+    def laplacian(*x):
+        flat = jnp.stack(jnp.broadcast_arrays(*x), axis=-1)
+        one = lambda p: jnp.trace(hessian(lambda q: truth(*q))(p))
+        return vmap(one)(flat.reshape(-1, m)).reshape(flat.shape[:-1])
+
+    equation = flm.Named(
+        lambda u, *v: -sum(v[:m]) + u**3 + laplacian(*v[m:]) - truth(*v[m:]) ** 3, ("u", *second(axes), *axes)
+    )
+    exact = flm.Named(truth, axes)
+    return flm.PDE(flm.Box(**dict.fromkeys(axes, (-1, 1))), equation, [flm.dirichlet("boundary", exact)], exact=exact)
+
+
+def test_a_nonlinear_equation_in_four_variables():
+    solution = flm.solve(nonlinear(4, 0.2), 1e-3)
+    assert solution.converged
+    assert solution.errors().relative_l2 <= 2 * solution.error_estimate
+    assert isinstance(solution.series, flm.ProductSeries)
+    points = np.random.default_rng(0).uniform(-0.9, 0.9, (20, 4))
+    assert np.allclose(solution.series(points), solution(points), atol=1e-4)  # a share of the tolerance
+
+
+def test_mirrored_problems_are_recognized_and_others_are_not():
+    even = lambda p: even_axes(p, Fitter(p, periodic_basis=False).sampler.held()).tolist()
+    assert even(heat_in_a_ball()) == [True] * 5 + [False]
+    box = flm.Box(x=(0, 1), y=(0, 1))
+    tilted = [flm.dirichlet("x=0"), flm.dirichlet("x=1", 1.0), flm.dirichlet("y=0"), flm.dirichlet("y=1")]
+    assert even(flm.PDE(box, lambda u_xx, u_yy: u_xx + u_yy + 1, tilted)) == [False, True]
+    assert even(flm.PDE(box, lambda x, u_xx, u_yy: u_xx + u_yy + x, [flm.dirichlet("boundary")])) == [False, True]
+    assert even(flm.PDE(box, lambda u_x, u_xx, u_yy: u_x + u_xx + u_yy + 1, [flm.dirichlet("boundary")])) == [
+        False,
+        True,
+    ]
+
+
+def test_sets_are_downward_closed_and_follow_the_decay():
+    one = np.ones(3, int)
+    degrees = total_degree(one, 60)
+    sizes = np.exp(-degrees @ np.array([0.5, 2.0, 2.0]))
+    grown = next_set(degrees, sizes[:, None], one, 120)
+    assert {tuple(k) for k in degrees} <= {tuple(k) for k in grown}
+    for k in grown:
+        for j in np.flatnonzero(k):
+            assert tuple(k - np.eye(3, dtype=int)[j]) in {tuple(g) for g in grown}
+    assert grown[:, 0].max() > 2 * grown[:, 1].max()
+    assert (total_degree(np.array([2, 1, 2]), 30)[:, [0, 2]] % 2 == 0).all()
+
+
+@pytest.mark.parametrize("alpha", [(0, 0, 0), (1, 0, 2), (0, 3, 0)])
+def test_the_basis_equals_its_model(alpha):
+    box, rng = flm.Box(x=(0, 2), y=(-1, 1), z=(1, 4)), np.random.default_rng(0)
+    basis = SparseBasis(box, total_degree(np.ones(3, int), 40))
+    coefficients, points = rng.normal(size=(40, 2)), box.interior(30, seed=0)
+    out = np.empty((40, 30))
+    basis.combine(points, {alpha: np.ones(30)}, out)
+    jets = np.asarray(basis.model(coefficients).jets(points, (alpha,)))[0]
+    assert np.allclose(out.T @ coefficients, jets, rtol=1e-10, atol=1e-8)
+    assert np.allclose(basis.evaluate(points, coefficients, (alpha,))[0], jets, rtol=1e-10, atol=1e-8)
+
+
+def test_waves_to_a_tolerance_are_sparse_sets_now():
+    with pytest.raises(ValueError, match="`num_subnets` must be given with `method` 'waves'"):
+        flm.solve(flm.problems.heat(), method="waves")
