@@ -53,7 +53,7 @@ class Part(NamedTuple):
 
 def fit_blocks(model: FLMRegressor, X: Any, y: Any) -> RegressorState:
     """The state of a regressor after all blocks; the model itself is fitted to a sample of the rows on the way."""
-    import dask
+    import dask  # pyright: ignore[reportMissingImports]
 
     if not is_dask(y):
         raise InputError(f"`y` must be of Dask where `X` is; got {type(y).__name__}.")
