@@ -13,7 +13,7 @@ from flm.pde.pieces.marching import Marching
 from flm.pde.pieces.newton import solve_system
 from flm.pde.pieces.readings import Chain, Readings
 from flm.pde.pieces.setup import can_serve, set_up
-from flm.pde.pieces.slabs import SpaceSlabs
+from flm.pde.pieces.slabs import LineSlabs
 from flm.pde.pieces.tree import Cut, Tree
 from flm.problems.text import read_problem
 from flm.results import Record
@@ -211,7 +211,7 @@ def test_derivatives_by_parameters_are_differences(where):
         system = setup.system(tree, (6, 6))
         answers = [solve_system(system, None, setup.is_linear)]
     else:
-        slabs = SpaceSlabs(setup, len(setup.orders), 1e-3, 10**6)
+        slabs = LineSlabs(setup, len(setup.orders), 1e-3, 10**6)
         answers = Marching(slabs, 1e-3, 10**6, Record()).run().answers
         assert len(answers) > 1
     chain = Chain(setup, answers, Readings.of(problem, setup))

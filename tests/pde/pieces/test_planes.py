@@ -7,9 +7,9 @@ from scipy.integrate import solve_ivp
 
 import flm
 from flm.pde.pieces.elimination import KeptFactors, eliminate, plan
+from flm.pde.pieces.plane_slab import radau
 from flm.pde.pieces.planes import PlaneSlabs
 from flm.pde.pieces.setup import set_up
-from flm.pde.pieces.stages import radau
 from flm.pde.pieces.tree import Cut, Tree
 
 SIDES = ("x=0", "x=1", "y=0", "y=1")

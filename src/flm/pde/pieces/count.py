@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from flm.pde.pieces.fields import AnyResidual, Parameters
-from flm.pde.pieces.stages import InSpace
+from flm.pde.pieces.fields import AnyResidual, InSpace, Parameters
 from flm.pde.problem import PDE
 
 NEVER = -1000  # in place of minus infinity: an equation in which an unknown does not stand

@@ -13,11 +13,10 @@ from flm.domains import Piece
 from flm.domains.piece import Patch
 from flm.pde.pieces.count import Trace
 from flm.pde.pieces.cut import LeafFunctions, degrees, products
-from flm.pde.pieces.fields import AnyResidual
+from flm.pde.pieces.fields import AnyResidual, InSpace
 from flm.pde.pieces.functions import Functions, grid
 from flm.pde.pieces.places import Spot
 from flm.pde.pieces.shape import FLAT, Cell, Shape, Stretch
-from flm.pde.pieces.stages import InSpace
 from flm.pde.pieces.tree import Face, Tie, Tree
 from flm.series import legendre as line
 

@@ -136,6 +136,29 @@ AnyResidual = Residual | FieldResidual
 
 
 @dataclass(frozen=True, eq=False)
+class InSpace:
+    """A residual of space and time, the last axis, whose jets are read as derivatives in space alone."""
+
+    residual: AnyResidual
+
+    @property
+    def jets(self) -> tuple[Jet, ...]:
+        """The derivatives in space, one for each jet of the residual."""
+        return tuple((k, alpha[:-1]) for k, alpha in self.residual.jets)
+
+    @property
+    def orders(self) -> np.ndarray:
+        """How often each jet is differentiated in time, (A,)."""
+        return np.array([alpha[-1] for _, alpha in self.residual.jets], int)
+
+    def linearize(
+        self, points: np.ndarray, jets: np.ndarray, parameters: np.ndarray, normals: np.ndarray
+    ) -> Linearized:
+        """The residual at points of space and time, (P, m)."""
+        return self.residual.linearize(points, jets, parameters, normals)
+
+
+@dataclass(frozen=True, eq=False)
 class Parameters:
     """All numbers of a problem and the coefficients of its unknown functions as one vector."""
 

@@ -16,10 +16,9 @@ import numpy as np
 
 from flm.language.arguments import Residual
 from flm.language.piecewise import Piecewise
-from flm.pde.pieces.fields import AnyResidual, FieldResidual
+from flm.pde.pieces.fields import AnyResidual, FieldResidual, InSpace
 from flm.pde.pieces.functions import Functions, grid
 from flm.pde.pieces.places import Place, Sample, Spot
-from flm.pde.pieces.stages import InSpace
 from flm.pde.pieces.tree import Cut, Face, Side, Tree
 
 LOOKS = 1025  # points along a side that are asked first: shorter stretches are not seen

@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from flm.language.arguments import Linearized
-from flm.pde.pieces.fields import AnyResidual
+from flm.pde.pieces.fields import AnyResidual, InSpace
 from flm.pde.pieces.functions import Alpha
-from flm.pde.pieces.stages import InSpace
 
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Own = Callable[[int], list[np.ndarray]]  # the coefficients of a piece in its own functions, for each unknown

@@ -1,87 +1,102 @@
 """One slab of time over a tree in space, its Radau nodes decoupled by diagonalization.
 
-The unknowns are the functions Y_i(x) at the nodes t_i. A derivative in time at the nodes is A⁻¹ (Y - T) / dt + T', T the Taylor
-polynomial of the start, so that with a frozen Jacobian the corrections of each eigenvalue λ of A⁻¹ solve one problem in
-space alone, in which every derivative in time is a factor λ / dt. Ties and conditions are corrected with the rest.
+On [0, 1] the s Radau nodes c_i end at 1; a polynomial of degree s that vanishes at 0 has the slopes A⁻¹ Y at the nodes, Y its
+values there. The unknowns are the functions Y_i(x) at the nodes t_i. A derivative in time there is A⁻¹ (Y - T) / dt + T', T the
+Taylor polynomial of the start. With A⁻¹ = V diag(λ) V⁻¹ and a frozen Jacobian the corrections of each eigenvalue λ solve one
+problem in space alone, in which every derivative in time is a factor λ / dt; of each conjugate pair one is enough. Ties and
+conditions are corrected with the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from math import factorial
+from typing import NamedTuple
 
 import numpy as np
 
 from flm.language.arguments import Linearized
-from flm.pde.pieces.cut import EXTRA
 from flm.pde.pieces.cut_rows import Along
 from flm.pde.pieces.elimination import KeptFactors, PieceRows, plan
-from flm.pde.pieces.functions import Functions
+from flm.pde.pieces.fields import InSpace
 from flm.pde.pieces.newton import followers, norms, scale
 from flm.pde.pieces.places import Keep, Place, Sample
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
-from flm.pde.pieces.stages import InSpace, Radau
+from flm.pde.pieces.slabs import in_space
 from flm.pde.pieces.tree import Tree
+from flm.series import legendre as line
 
 MAX_ROUNDS = 15  # corrections with one Jacobian
 SLOW = 0.3  # a correction that shrinks less asks for a new Jacobian
 
 
-@dataclass
-class Stages:
-    """What a slab found: coefficients at the nodes (s, L, C), or that the corrections did not settle."""
+@dataclass(frozen=True, eq=False)
+class Radau:
+    """The nodes of a slab of length one."""
+
+    nodes: np.ndarray  # c, (s,)
+    slopes: np.ndarray  # A⁻¹, (s, s)
+    rates: np.ndarray  # λ, one of each conjugate pair, (M,)
+    vectors: np.ndarray  # columns of V, twice for a pair, (s, M): Y is the real part of their sum
+    dual: np.ndarray  # the rows of V⁻¹ that belong to them, (M, s)
+
+    def to_legendre(self, order: int, dt: float) -> np.ndarray:
+        """From `order` derivatives at the start and the last of them at the nodes to Legendre coefficients, (n, n).
+
+        What is interpolated is the highest derivative that the slab hands on: a velocity, whose integral ends where the
+        value does. Interpolated values would end with another velocity, and the march would be unstable.
+        """
+        n, last = len(self.nodes) + order, max(order - 1, 0)
+        starts = [line.table(np.array([-1.0]), n, r) * (2 / dt) ** r for r in range(order)]
+        return np.linalg.inv(np.concatenate([*starts, line.table(2 * self.nodes - 1, n, last) * (2 / dt) ** last]))
+
+
+@lru_cache(maxsize=16)
+def radau(s: int) -> Radau:
+    """The rule with s nodes."""
+    z = line.radau(s)
+    everywhere = np.linalg.inv(line.values(np.concatenate([[-1.0], z]), s + 1))
+    slopes = 2 * (line.table(z, s + 1, 1) @ everywhere)[:, 1:]
+    rates, vectors = np.linalg.eig(slopes)
+    dual, kept = np.linalg.inv(vectors), np.flatnonzero(np.imag(rates) >= 0)
+    weights = np.where(np.imag(rates) > 0, 2.0, 1.0)
+    return Radau((z + 1) / 2, slopes, rates[kept], (vectors * weights)[:, kept], dual[kept])
+
+
+class Stages(NamedTuple):
+    """What a slab found: coefficients at the nodes (s, L, C), whether the corrections settled, and how slowly."""
 
     values: np.ndarray
     settled: bool
     contraction: float
 
 
-@dataclass
 class Plane:
-    """A problem of space and time on one tree in space.
+    """A problem of space and time on one tree in space, with so many equation nodes along each of its axes."""
 
-    Args:
-        setup: the problem, time last.
-        tree: the pieces in space.
-        nodes: equation nodes along each axis of space.
-        rule: the nodes in time.
-        dt: the length of a slab.
-    """
-
-    setup: Setup
-    tree: Tree
-    nodes: tuple[int, ...]
-    rule: Radau
-    dt: float
-    system: System = field(init=False)
-    factors: list[KeptFactors] = field(init=False, default_factory=list)
-    lengths: list[list[np.ndarray]] = field(init=False, default_factory=list)
-    stale: bool = True  # whether the Jacobian no longer serves
-
-    def __post_init__(self) -> None:
-        setup, last = self.setup, self.tree.num_axes
-        functions = space_functions(setup, self.tree, self.nodes)
+    def __init__(self, setup: Setup, tree: Tree, nodes: tuple[int, ...], rule: Radau, dt: float):
+        self.setup, self.tree, self.rule, self.dt = setup, tree, rule, dt
+        self.functions = in_space(setup, tree, nodes)  # the products that coefficients are written in
         places = [
             Place(InSpace(place.residual), place.pinned, place.normal[:-1], _in_space(place, setup))
             for place in setup.places
-            if last not in place.pinned and not isinstance(place.residual, InSpace)
+            if tree.num_axes not in place.pinned and not isinstance(place.residual, InSpace)
         ]
         along = [Along(InSpace(a.residual), a.pieces) for a in setup.along if not isinstance(a.residual, InSpace)]
         equations = [InSpace(residual) for residual in setup.equations]
-        self.system = System(functions, self.tree, equations, places, setup.parameters, free=setup.free, along=along)
+        self.system = System(self.functions, tree, equations, places, setup.parameters, free=setup.free, along=along)
         self.order = plan(self.system.members, self.system.sizes)
         self.most = max(row[-1] for row in setup.orders)
         # which derivatives at the start each coefficient has, (R, C)
-        self.started = np.zeros((max(self.most, 1), functions.num_columns))
+        self.started = np.zeros((max(self.most, 1), self.functions.num_columns))
         for k, row in enumerate(setup.orders):
-            self.started[: row[-1], functions.columns[k]] = 1.0
-
-    @property
-    def functions(self) -> Functions:
-        """Of every piece of space, the products that coefficients are written in."""
-        return self.system.hull
+            self.started[: row[-1], self.functions.columns[k]] = 1.0
+        self.factors: list[KeptFactors] = []  # of each eigenvalue
+        self.lengths: list[list[np.ndarray]] = []  # of its rows, for each piece
+        self.stale = True  # whether the Jacobian no longer serves
 
     # --- derivatives in time ---------------------------------------------------------------------------------------
 
@@ -104,13 +119,7 @@ class Plane:
     # --- rows ------------------------------------------------------------------------------------------------------
 
     def _read(self, sample: Sample, coefficients: Sequence[np.ndarray], times: np.ndarray) -> Linearized:
-        """A residual at several times, all points at the first one first.
-
-        Args:
-            sample: which, and where.
-            coefficients: for each derivative in time, at each of the times, (S, L, C).
-            times: (S,).
-        """
+        """A residual at times (S,), all points at the first one first; coefficients are (S, L, C) by derivative in time."""
         orders, jets = _orders(sample), []
         for i in range(len(times)):
             found = sample.jets(self.system.own(coefficients[0][i]))
@@ -121,14 +130,6 @@ class Plane:
         at = np.repeat(times, len(sample.points))
         points, normals = spread(sample.points, at), spread(sample.normals, np.zeros_like(at))
         return sample.residual.linearize(points, np.concatenate(jets, axis=1), self.setup.parameters, normals)
-
-    def _linear_rows(self, coefficients: np.ndarray) -> list[PieceRows]:
-        """Ties and fixed rows alone."""
-        system = self.system
-        keep, system.samples = system.samples, []
-        rows = system.assemble(coefficients)
-        system.samples = keep
-        return rows
 
     def factorize(self, start: np.ndarray, t: float) -> None:
         """Freeze the Jacobian at a state, half a slab after t, and keep the factors of every eigenvalue."""
@@ -142,7 +143,11 @@ class Plane:
                 for a, (k, _) in enumerate(sample.residual.jets):
                     rows[orders[a], :, columns[k]] += (slopes[a, where] * scales[a])[:, None] * tables[a]
                 blocks[leaf].append(rows)
-        linear = self._linear_rows(np.zeros((self.tree.num_leaves, self.functions.num_columns)))
+        samples, self.system.samples = self.system.samples, []
+        linear = self.system.assemble(
+            np.zeros((self.tree.num_leaves, self.functions.num_columns))
+        )  # ties and fixed rows
+        self.system.samples = samples
         self.linear = [piece.own for piece in linear]
         self.factors, self.lengths = [], []
         powers = np.arange(self.most + 1)
@@ -182,9 +187,9 @@ class Plane:
         ties = [self._own(values[:, leaf], leaf) @ own.T for leaf, own in enumerate(self.linear)]
         return residuals, ties
 
-    def solve(self, start: np.ndarray, t: float, local: float, guess: np.ndarray | None = None) -> Stages:
+    def solve(self, start: np.ndarray, t: float, local: float) -> Stages:
         """The slab from t on, corrected until a correction is a hundredth of the local tolerance."""
-        values = self._taylor(start, 0) + start[0] * (1 - self.started[0]) if guess is None else guess
+        values = self._taylor(start, 0) + start[0] * (1 - self.started[0])
         last, contraction = np.inf, 0.0
         lag = followers(self.setup.orders)
         led = [k for k in range(len(self.setup.orders)) if k not in lag]
@@ -201,30 +206,24 @@ class Plane:
             if not np.isfinite(change).all():
                 return Stages(values, False, np.inf)
             values = values + change
-            sizes = [scale(norms(self.functions, self.tree, v)) for v in values]
-            size = float(
-                max(np.max((norms(self.functions, self.tree, c) / s)[led]) for c, s in zip(change, sizes, strict=True))
-            )
+            norm = lambda coefficients: norms(self.functions, self.tree, coefficients)
+            size = max(float(np.max((norm(c) / scale(norm(v)))[led])) for c, v in zip(change, values, strict=True))
             if step > 0:
                 contraction = max(contraction, size / last) if size > 1e-12 else contraction
-                if size / last > 1 and size > 1e-9:
+                if size > max(last, 1e-9):
                     return Stages(values, False, contraction)
-            if step > 0 and size * max(min(contraction, 0.9), 0.1) <= 0.01 * local:
-                break
+                if size * max(min(contraction, 0.9), 0.1) <= 0.01 * local:
+                    return Stages(self._centered(values), True, contraction)
             last = size
-        else:
-            return Stages(values, False, contraction)
-        for k in self.setup.free:  # nothing fixes the constant: the mean is zero
+        return Stages(values, False, contraction)
+
+    def _centered(self, values: np.ndarray) -> np.ndarray:
+        """The same with means of zero where nothing fixes the constant."""
+        for k in self.setup.free:
             first = self.system.own_columns(0)[k].start
             means = np.stack([self._own(values[:, leaf], leaf)[:, first] for leaf in range(self.tree.num_leaves)])
             values[:, :, self.functions.columns[k].start] -= (self.tree.shares @ means)[:, None]
-        return Stages(values, True, contraction)
-
-
-def space_functions(setup: Setup, tree: Tree, nodes: tuple[int, ...]) -> Functions:
-    """The functions of a tree in space for a problem of space and time."""
-    orders = tuple(row[:-1] for row in setup.orders)
-    return Functions(nodes, orders, setup.ties[:-1], EXTRA if tree.is_cut.any() else 0)
+        return values
 
 
 def _orders(sample: Sample) -> np.ndarray:

@@ -18,7 +18,8 @@ from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.newton import Answer, solve_system, table_at
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
-from flm.pde.pieces.slabs import handed_on, with_velocities
+from flm.pde.pieces.slabs import handed_on
+from flm.pde.pieces.velocities import with_velocities
 from flm.pde.problem import PDE
 
 

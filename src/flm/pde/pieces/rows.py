@@ -17,11 +17,10 @@ from flm.pde.pieces.count import Trace
 from flm.pde.pieces.cut import LeafFunctions, leaf_functions
 from flm.pde.pieces.cut_rows import Along, cut_ties
 from flm.pde.pieces.elimination import PieceRows
-from flm.pde.pieces.fields import AnyResidual
+from flm.pde.pieces.fields import AnyResidual, InSpace
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
 from flm.pde.pieces.jumps import Fluxes, Jumps
 from flm.pde.pieces.places import Given, Linear, Own, Place, Sample, Spot
-from flm.pde.pieces.stages import InSpace
 from flm.pde.pieces.tree import Face, Side, Tie, Tree, projection, share_of_mean
 from flm.series import legendre as line
 

@@ -1,35 +1,31 @@
-"""Slabs over one space variable: the space of each is cut afresh where its start and its answer ask for it.
+"""Slabs over space: a tree in space that is cut where the start of a slab and its answer ask for it, one piece in time.
 
-A slab has one piece in time. Its start is the end of the slab before, at the Gauss points of every piece; space is cut by
-projecting the start, so that it coarsens by itself.
-
-Polynomials that satisfy u_tt = f at the nodes of each slab amplify short waves from slab to slab (a wave equation loses a
-digit and a half in each). With the velocity as an unknown of its own, u_t = v and v_t = f, nothing grows.
+The start of a slab is the end of the slab before, projected on the tree. Over a line (`LineSlabs`) a slab is solved like any
+other problem of space and time, and space is cut afresh for each; over a plane see `planes`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from abc import abstractmethod
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
-from flm.language.arguments import Named, Names, Reference, Residual
-from flm.pde.pieces.count import Ties, Trace
-from flm.pde.pieces.fields import AnyResidual, FieldResidual
-from flm.pde.pieces.functions import Functions
+from flm.pde.pieces.cut import EXTRA, leaf_functions
+from flm.pde.pieces.functions import Functions, grid
 from flm.pde.pieces.marching import MORE, AbstractSlabs, Trial
 from flm.pde.pieces.newton import Answer, solve_system, table_at
 from flm.pde.pieces.places import Given
-from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
-from flm.pde.pieces.stages import InSpace
+from flm.pde.pieces.shape import Cell
 from flm.pde.pieces.tree import Cut, Tree
 from flm.series import legendre as line
 
 ROUNDS = 40  # of cutting space within one slab
 SMALL = 1 / 64  # of space: pieces that were cut more often than smooth functions ask for
+
+Span = tuple[float, float]  # from when to when a slab lasts
+State = dict[tuple[int, int], np.ndarray]  # values at points (P,), by unknown and derivative in time
 
 
 def importance(shares: np.ndarray, duration: float = 1.0) -> np.ndarray:
@@ -70,168 +66,201 @@ def handed_on(setup: Setup, before: Answer) -> list[Given]:
     ]
 
 
-def slab_nodes(tol: float) -> tuple[int, int]:
-    """Equation nodes along space and time."""
-    return (9, 7) if tol >= 1e-5 else (11, 8) if tol >= 1e-7 else (15, 12)
+def in_space(setup: Setup, tree: Tree, nodes: tuple[int, ...]) -> Functions:
+    """The functions of a tree in space for a problem of space and time."""
+    orders = tuple(row[:-1] for row in setup.orders)
+    return Functions(nodes, orders, setup.ties[:-1], EXTRA if tree.is_cut.any() else 0)
 
 
-class SpaceSlabs(AbstractSlabs):
-    """Slabs of a problem in one space variable, of first order in time, which is the last axis."""
+def lasting(tree: Tree, span: Span, cells: tuple[Cell, ...] = ()) -> Tree:
+    """A tree in space times a slab's time."""
+    lower, upper = (
+        np.insert(side, tree.num_axes, t, axis=1) for side, t in ((tree.lower, span[0]), (tree.upper, span[1]))
+    )
+    return Tree(lower, upper, np.concatenate([tree.bounds, [span]]), (*tree.periodic, False), cells=cells)
+
+
+class AbstractSpaceSlabs(AbstractSlabs):
+    """Slabs of a problem in one or more space variables; time is the last axis."""
 
     longest = 1 / 8
-    smallest = 1e-9
+    max_columns: int  # coefficients of one slab
 
-    def __init__(self, setup: Setup, shown: int, tol: float, max_columns: int):
-        self.setup, self.shown, self.max_columns, self.nodes = setup, shown, max_columns, slab_nodes(tol)
+    @abstractmethod
+    def solve(self, tree: Tree, more: int, span: Span, before: Answer | None, like: Answer | None = None) -> Answer:
+        """A slab on a tree in space with so many nodes more, after another; `like` is a coarser answer of this slab."""
+
+    @abstractmethod
+    def space(self, before: Answer | None, span: Span, local: float) -> Tree | None:
+        """The tree to begin a slab with; None where there is no room for it."""
+
+    @abstractmethod
+    def whole(self, span: Span) -> Tree:
+        """The fewest pieces of space."""
+
+    def weights(self, tree: Tree, span: Span) -> np.ndarray:
+        """How much the tails of each piece count, (L, 1)."""
+        return importance(tree.shares)[:, None]
+
+    # --- the start of a slab ---------------------------------------------------------------------------------------
+
+    def state(self, points: np.ndarray, before: Answer | None) -> State:
+        """What a slab begins with at points of space (P, m - 1)."""
+        assert before is not None
+        there = np.insert(points, points.shape[1], 0.0, axis=1)
+        every = [(k, r) for k, row in enumerate(self.setup.orders) for r in range(max(row[-1], 1))]
+        return {(k, r): Front(before, k, r)(there) for k, r in every}
+
+    def start(self, tree: Tree, functions: Functions, before: Answer | None) -> np.ndarray:
+        """The end of the slab before, or the beginning, as coefficients on a tree, (R, L, C)."""
+        most = max(max(row[-1] for row in self.setup.orders), 1)
+        out = np.zeros((most, tree.num_leaves, functions.num_columns))
+        if before is not None and before.functions.nodes[:-1] == functions.nodes and _stands_on(before.tree, tree):
+            dt = float(before.tree.widths[0, -1])
+            for k, (row, shape) in enumerate(zip(self.setup.orders, before.functions.shapes, strict=True)):
+                own = before.coefficients[:, before.functions.columns[k]].reshape(tree.num_leaves, -1, shape[-1])
+                for r in range(max(row[-1], 1)):
+                    out[r][:, functions.columns[k]] = own @ line.node_table(1.0, shape[-1], r)[0] * (2 / dt) ** r
+            return out
+        self._project_cut(out, tree, functions, before)
+        whole, plain = np.flatnonzero(~tree.is_cut), replace(functions, extra=0)
+        for shape in set(plain.shapes) if len(whole) else ():
+            points = np.concatenate([tree.physical(int(leaf), grid(shape)) for leaf in whole])
+            part = np.zeros((most, len(whole), plain.num_columns))
+            for (k, r), values in self.state(points, before).items():
+                if plain.shapes[k] == shape:
+                    block = values.reshape(len(whole), *shape)
+                    for j, n in enumerate(shape):
+                        z, weights = line.gauss(n)
+                        project = (line.values(z, n) * weights[:, None]).T
+                        block = np.moveaxis(np.tensordot(project, block, (1, j + 1)), 0, j + 1)
+                    part[r][:, plain.columns[k]] = block.reshape(len(whole), -1)
+            out[:, whole] += functions.fitted(part, plain)
+        return out
+
+    def _project_cut(self, out: np.ndarray, tree: Tree, functions: Functions, before: Answer | None) -> None:
+        """Coefficients on cut pieces by least squares at their nodes, which lie inside, and along the boundary."""
+        for leaf in map(int, np.flatnonzero(tree.is_cut)):
+            view = leaf_functions(functions, tree, leaf)
+            points = np.concatenate([view.nodes, _edge(tree, leaf, max(self.nodes))])
+            own = np.zeros((len(out), view.num_columns))
+            for (k, r), values in self.state(points, before).items():
+                table = view.table(k, (0,) * tree.num_axes, points)
+                own[r, view.columns[k]] = np.linalg.lstsq(table, values)[0]
+            out[:, leaf] = [view.spread(o, functions.num_columns) for o in own]
+
+    # --- cutting space ---------------------------------------------------------------------------------------------
+
+    def _fits(self, tree: Tree) -> bool:
+        columns = in_space(self.setup, tree, self.nodes[:-1]).num_columns
+        return tree.num_leaves * columns * self.nodes[-1] <= self.max_columns
+
+    def cut_afresh(self, before: Answer | None, span: Span, local: float) -> Tree | None:
+        """Space cut where the start of a slab asks for it."""
+        tree = self.whole(span)
+        for _ in range(ROUNDS):
+            functions = in_space(self.setup, tree, self.nodes[:-1])
+            start = Answer(functions, tree, self.start(tree, functions, before)[0])
+            cuts = _cuts(start.tails(self.setup.orders) * self.weights(tree, span), local)
+            if not cuts:
+                break
+            tree, _ = tree.split(cuts)
+            if not self._fits(tree):
+                return None
+        return tree
 
     def first(self, begin: float, end: float, before: Answer | None, local: float) -> Trial:
         """One slab with its space cut as needed; see `AbstractSlabs`."""
-        tree = self._space(begin, end, before, local)
-        duration = self._duration(tree)
-        start: np.ndarray | None = None
+        span, like = (begin, end), None
+        self.tree = self.space(before, span, local)
+        if self.tree is None:
+            return Trial(None, reason="" if before else "the start needs more pieces than there is room for")
         for _ in range(ROUNDS):
-            system = self._system(tree, 0, before)
-            if start is None and before is not None:
-                start = self._held(system.functions, tree, before)
-            answer = solve_system(system, start, self.setup.is_linear)
+            answer = self.solve(self.tree, 0, span, before, like)
             if not answer.finite or not answer.settled:
                 break
-            tails = answer.tails()
-            late = float(np.linalg.norm(tails[:, 1] * importance(tree.shares, duration)))
-            early = tails[:, 0] * importance(tree.shares, duration)
-            marked = early > max(local, 0.1 * early.max())
+            tails = answer.tails() * self.weights(self.tree, span)
+            cuts, late = _cuts(tails[:, :-1], local), float(np.linalg.norm(tails[:, -1]))
             # A space that is not resolved shows in time too: space first, unless time alone is worse.
-            if not marked.any() or (late > local and late > early.max()):
+            if not cuts or (late > local and late > tails[:, :-1].max()):
                 return Trial(answer, late)
-            tree, parents = tree.split({int(leaf): [Cut(0)] for leaf in np.flatnonzero(marked)})
-            if tree.num_leaves * answer.functions.num_columns > self.max_columns:
+            self.tree, like = self.tree.split(cuts)[0], answer
+            if not self._fits(self.tree):
                 break
-            start = answer.on(tree, parents)
         return Trial(None)
 
     def second(self, slab: Answer, before: Answer | None) -> Answer | None:
         """The same cuts with more functions; see `AbstractSlabs`."""
-        system = self._system(slab.tree, MORE, before)
-        start = system.functions.fitted(slab.coefficients, slab.functions)
-        answer = solve_system(system, start, self.setup.is_linear)
+        assert self.tree is not None
+        low, high = map(float, slab.tree.bounds[-1])
+        answer = self.solve(self.tree, MORE, (low, high), before, slab)
         return answer if answer.finite and answer.settled else None
+
+
+def _cuts(tails: np.ndarray, local: float) -> dict[int, list[Cut]]:
+    """Pieces whose tails (L, m - 1) are too large, and not small beside the largest."""
+    marked = tails > max(local, 0.1 * tails.max())
+    leaves = np.flatnonzero(marked.any(axis=1))
+    return {int(leaf): [Cut(int(j)) for j in np.flatnonzero(marked[leaf])] for leaf in leaves}
+
+
+def _stands_on(slab: Tree, tree: Tree) -> bool:
+    """Whether a slab stands on a tree."""
+    return slab.num_leaves == tree.num_leaves and np.array_equal(slab.lower[:, :-1], tree.lower)
+
+
+def _edge(tree: Tree, leaf: int, count: int) -> np.ndarray:
+    """Points on the boundary of the region in a cut piece and its guests, (P, 2): nodes alone leave what lies beyond them."""
+    assert tree.shape is not None
+    cell, shares = tree.cells[leaf], (line.gauss(count)[0] + 1) / 2
+    points = [np.zeros((0, tree.num_axes))]
+    for patch in tree.shape.patches:
+        points += [stretch.at(shares)[0] for stretch in tree.shape.stretches(cell, patch)]
+        for guest in cell.guests:
+            there = [stretch.at(shares)[0] for stretch in tree.shape.stretches(guest, patch)]
+            points += [beyond[cell.reaches(beyond)] for beyond in there]
+    return np.concatenate(points)
+
+
+class LineSlabs(AbstractSpaceSlabs):
+    """Slabs of a problem in one space variable, of first order in time."""
+
+    smallest = 1e-9
+
+    def __init__(self, setup: Setup, shown: int, tol: float, max_columns: int):
+        self.setup, self.shown, self.max_columns = setup, shown, max_columns
+        self.nodes = (9, 7) if tol >= 1e-5 else (11, 8) if tol >= 1e-7 else (15, 12)
+
+    def whole(self, span: Span) -> Tree:
+        """One piece, cut where a coefficient or a formula jumps in this slab."""
+        slab = self.setup.start(np.array([self.setup.bounds[0], span]))
+        return Tree(slab.lower[:, :1], slab.upper[:, :1], self.setup.bounds[:1], self.setup.periodic[:1])
+
+    def space(self, before: Answer | None, span: Span, local: float) -> Tree | None:
+        """Cut afresh, so that it coarsens by itself; the first slab's answer shows what the beginning needs."""
+        return self.whole(span) if before is None else self.cut_afresh(before, span, local)
+
+    def weights(self, tree: Tree, span: Span) -> np.ndarray:
+        """See `importance`."""
+        return importance(tree.shares, float(np.ptp(span) / np.ptp(self.setup.bounds[1])))[:, None]
+
+    def solve(self, tree: Tree, more: int, span: Span, before: Answer | None, like: Answer | None = None) -> Answer:
+        """All pieces of space and time at once, from `like`, or from the end of the slab before held constant."""
+        slab, guess = lasting(tree, span), None
+        begin = () if before is None else handed_on(self.setup, before)
+        system = self.setup.system(slab, tuple(q + more for q in self.nodes), begin)
+        if like is not None:
+            parents = like.tree.locate((slab.lower + slab.upper) / 2)
+            guess = system.functions.fitted(like.on(slab, parents), like.functions)
+        elif before is not None:
+            functions = in_space(self.setup, tree, self.nodes[:-1])
+            held, guess = self.start(tree, functions, before)[0], np.zeros((tree.num_leaves, system.hull.num_columns))
+            for k, shape in enumerate(system.functions.shapes):
+                guess[:, system.functions.columns[k]][:, :: shape[-1]] = held[:, functions.columns[k]]
+        return solve_system(system, guess, self.setup.is_linear)
 
     def rough(self, slab: Answer, local: float) -> float:
         """What pieces leave that do not resolve their start, a kink or a jump: the second march leaves it too."""
-        tails = slab.tails()[:, 0]
+        tails, (low, high) = slab.tails()[:, 0], slab.tree.bounds[-1]
         unresolved = (tails > 10 * local) & (slab.tree.shares < SMALL)
-        return float(np.linalg.norm((tails * importance(slab.tree.shares, self._duration(slab.tree)))[unresolved]))
-
-    def _duration(self, tree: Tree) -> float:
-        """A slab's share of the whole time."""
-        return float(np.ptp(tree.bounds[1]) / np.ptp(self.setup.bounds[1]))
-
-    def _system(self, tree: Tree, more: int, before: Answer | None) -> System:
-        nodes = tuple(q + more for q in self.nodes)
-        return self.setup.system(tree, nodes, () if before is None else handed_on(self.setup, before))
-
-    def _space(self, begin: float, end: float, before: Answer | None, local: float) -> Tree:
-        """Space cut where the start of a slab asks for it."""
-        bounds = self.setup.bounds.copy()
-        bounds[1] = begin, end
-        tree = self.setup.start(bounds)
-        if before is None:
-            return tree
-        fronts = [Front(before, k, 0) for k, orders in enumerate(self.setup.orders) if orders[1]]
-        for _ in range(ROUNDS):
-            marked = self._front_tails(tree, fronts) * importance(tree.shares, self._duration(tree)) > local
-            if not marked.any():
-                break
-            tree, _ = tree.split({int(leaf): [Cut(0)] for leaf in np.flatnonzero(marked)})
-        return tree
-
-    def _front_tails(self, tree: Tree, fronts: list[Front]) -> np.ndarray:
-        """The last two coefficients of a start on each piece, relative to its size, (L,)."""
-        n, tails = self.nodes[0] + max(orders[0] for orders in self.setup.orders), np.zeros(tree.num_leaves)
-        for front in fronts:
-            found = _projected(tree, front, n, n + 2)
-            size = np.sqrt(tree.shares @ np.sum(found**2, axis=1)) or 1.0
-            tails = np.maximum(tails, np.sqrt(np.sum(found[:, -2:] ** 2, axis=1)) / size)
-        return tails
-
-    def _held(self, functions: Functions, tree: Tree, before: Answer) -> np.ndarray:
-        """The end of the slab before, held constant in time."""
-        out = np.zeros((tree.num_leaves, functions.num_columns))
-        for k, shape in enumerate(functions.shapes):
-            block = np.zeros((tree.num_leaves, *shape))
-            block[:, :, 0] = _projected(tree, Front(before, k, 0), shape[0], shape[0])
-            out[:, functions.columns[k]] = block.reshape(tree.num_leaves, -1)
-        return out
-
-
-def _projected(tree: Tree, front: Front, n: int, count: int) -> np.ndarray:
-    """The n coefficients of a start on each piece, from so many Gauss nodes, (L, n)."""
-    nodes, weights = line.gauss(count)
-    points = np.zeros((tree.num_leaves, count, 2))
-    points[..., 0] = tree.lower[:, :1] + (nodes + 1) / 2 * tree.widths[:, :1]
-    return front(points.reshape(-1, 2)).reshape(-1, count) @ (line.values(nodes, n) * weights[:, None])
-
-
-def with_velocities(setup: Setup) -> Setup:
-    """The setup with an unknown for the velocity of each unknown that has second derivatives in time, the last axis."""
-    second = tuple(k for k, orders in enumerate(setup.orders) if orders[-1] > 1)
-    if not second:
-        return setup
-    residuals = (*setup.equations, *(place.residual for place in setup.places))
-    speeds = {k: len(setup.orders) + i for i, k in enumerate(second)}
-    orders = [(*row[:-1], min(row[-1], 1)) for row in setup.orders]
-    for k in second:  # across space a velocity has the derivatives that the problem asks of it
-        asked = [a[:-1] for r in residuals for u, a in r.jets if u == k and a[-1]]
-        orders.append((*(max(row[j] for row in asked) for j in range(len(setup.bounds) - 1)), 1))
-    moved = lambda residual: _wrapped(residual, lambda inner: _moved(inner, tuple(speeds.items())))
-    velocity = lambda k, v: _wrapped(setup.equations[0], lambda inner: _velocity(inner, k, v))
-    return replace(
-        setup,
-        equations=(*map(moved, setup.equations), *(velocity(k, v) for k, v in speeds.items())),
-        places=tuple(replace(place, residual=moved(place.residual)) for place in setup.places),
-        orders=tuple(orders),
-        ties=tuple(_more_ties(ties, orders, speeds.values(), j) for j, ties in enumerate(setup.ties)),
-    )
-
-
-def _more_ties(ties: Ties, orders: list[tuple[int, ...]], speeds: Iterable[int], axis: int) -> Ties:
-    """What neighbors share across an axis, with the velocities."""
-    return replace(ties, traces=(*ties.traces, *(Trace(v, order) for v in speeds for order in range(orders[v][axis]))))
-
-
-def _wrapped(residual: AnyResidual | InSpace, change: Callable[[Residual], Residual]) -> AnyResidual:
-    """A residual made from another, with the same unknown functions among the parameters."""
-    assert not isinstance(residual, InSpace)
-    return replace(residual, inner=change(residual.inner)) if isinstance(residual, FieldResidual) else change(residual)
-
-
-@lru_cache(maxsize=64)
-def _moved(residual: Residual, speeds: tuple[tuple[int, int], ...]) -> Residual:
-    """A residual that asks for velocities instead of derivatives in time; made once, because it is compiled."""
-    by_unknown = dict(speeds)
-
-    def reference(old: Reference) -> Reference:
-        if old.kind == "jet" and old.index >= len(residual.names.unknowns):  # a function among the parameters
-            return old._replace(index=old.index + len(speeds))
-        if old.kind != "jet" or old.index not in by_unknown or old.alpha[-1] == 0:
-            return old
-        return Reference("jet", by_unknown[old.index], (*old.alpha[:-1], old.alpha[-1] - 1))
-
-    return replace(
-        residual, references=tuple(map(reference, residual.references)), names=_extended(residual.names, len(speeds))
-    )
-
-
-@lru_cache(maxsize=64)
-def _velocity(like: Residual, unknown: int, speed: int) -> Residual:
-    """u_t - v."""
-    names = _extended(like.names, speed + 1 - len(like.names.unknowns))
-    return Residual.bind(
-        Named(lambda slope, velocity: slope - velocity, (f"{names.unknowns[unknown]}_t", names.unknowns[speed])),
-        names,
-        "velocity",
-    )
-
-
-def _extended(names: Names, count: int) -> Names:
-    return replace(names, unknowns=(*names.unknowns, *(f"velocity{i}" for i in range(count))))
+        return float(np.linalg.norm((tails * self.weights(slab.tree, (low, high))[:, 0])[unresolved]))

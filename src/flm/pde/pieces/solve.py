@@ -20,7 +20,8 @@ from flm.pde.pieces.planes import PlaneSlabs
 from flm.pde.pieces.refine import Refinement
 from flm.pde.pieces.setup import Setup, has_readings, set_up
 from flm.pde.pieces.several import distance_to_another
-from flm.pde.pieces.slabs import SpaceSlabs, with_velocities
+from flm.pde.pieces.slabs import LineSlabs
+from flm.pde.pieces.velocities import with_velocities
 from flm.pde.problem import PDE
 from flm.results import Ending, Listener, Record, Solution, Word
 
@@ -164,7 +165,7 @@ def _slabs(setup: Setup, problem: PDE, tol: float, max_columns: int) -> Abstract
     if len(problem.axes) == 1:
         return OrdinarySlabs(setup)
     if len(problem.axes) == 2:
-        return SpaceSlabs(with_velocities(setup), len(setup.orders), tol, max_columns)
+        return LineSlabs(with_velocities(setup), len(setup.orders), tol, max_columns)
     slabs = PlaneSlabs(setup, tol, max_columns)
     return slabs if setup.jumps is None and slabs.initial.serves() else None
 
