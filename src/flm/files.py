@@ -271,6 +271,7 @@ def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
     obj = object.__new__(kind)
     for name, value in fields.items():  # arrays as JAX arrays, also inside tuples and dicts
         object.__setattr__(obj, name, jax.tree.map(lambda v: jnp.asarray(v) if isinstance(v, np.ndarray) else v, value))
-    if hasattr(obj, "__check_init__"):
-        obj.__check_init__()
+    for check in (vars(base).get("__check_init__") for base in kind.__mro__):
+        if check is not None:
+            check(obj)
     return obj

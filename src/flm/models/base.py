@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Self, TypeVar
 
@@ -17,9 +17,10 @@ from jaxtyping import Array, Float, PyTree
 from flm.domains import AbstractDomain
 from flm.series import PhaseSeries
 from flm.series.arrays import device, host
-from flm.series.waves import Orders
+from flm.series.waves import Frame, Orders, Waves, wave_columns, wave_jets
 from flm.wording import InputError, InputTypeError
 
+Inputs = int | AbstractDomain  # how many, or the domain whose extent is mapped
 Key = int | np.integer | np.ndarray | Array  # a seed, or a JAX key
 
 
@@ -52,14 +53,8 @@ class InputMap(eqx.Module):
         """A series of mapped inputs as one in physical units."""
         return PhaseSeries(frequencies, amplitudes, phases, self.axes).rescale(self.scale).shift(self.center)
 
-    def cosines(self, frequencies: Array, amplitudes: Array, phases: Array) -> PhaseSeries:
-        """The series sum_i A_i cos(k_i . z - phi_i) in physical units, one cosine for each frequency vector."""
-        shape = (len(frequencies), 2 ** (len(self.center) - 1), *amplitudes.shape[1:])
-        wide = (jnp.zeros(shape, column.dtype).at[:, 0].set(column) for column in (amplitudes, phases))
-        return self.series(frequencies, *wide)
 
-
-def input_map(inputs: int | AbstractDomain, width: float, period: npt.ArrayLike | None = None) -> InputMap:
+def input_map(inputs: Inputs, width: float, period: npt.ArrayLike | None = None) -> InputMap:
     """The map under which one period becomes `width`.
 
     Args:
@@ -73,27 +68,24 @@ def input_map(inputs: int | AbstractDomain, width: float, period: npt.ArrayLike 
         InputMap(center=(2.0,), scale=(0.5,), axes=('x',))
     """
     if isinstance(inputs, AbstractDomain):
-        m, axes = len(inputs.axes), tuple(inputs.axes)
-        extent = np.asarray(inputs.bounds, float)
-        center, default = extent.mean(axis=1), extent[:, 1] - extent[:, 0]
+        axes, extent = tuple(inputs.axes), np.asarray(inputs.bounds, float)
+        center, periods = extent.mean(axis=1), extent[:, 1] - extent[:, 0]
     elif isinstance(inputs, int | np.integer) and not isinstance(inputs, bool) and inputs >= 1:
-        m, axes = int(inputs), None
-        center, default = np.zeros(m), np.full(m, float(width))
+        axes, center, periods = None, np.zeros(int(inputs)), np.full(int(inputs), float(width))
     else:
         raise InputError(
             f"`num_inputs` must be a positive integer or a domain such as flm.Box(x=(0, 1)); got {inputs!r}."
         )
     if period is not None:
         try:
-            given = np.asarray(period, float)
+            periods = np.broadcast_to(np.asarray(period, float), center.shape)
         except (TypeError, ValueError):
-            given = np.array(np.nan)
-        with np.errstate(over="ignore", divide="ignore"):
-            given = np.where(np.isfinite(width / given), given, np.nan)  # a denormal period has no frequencies
-        if given.ndim > 1 or (given.ndim == 1 and len(given) != m) or not (np.isfinite(given) & (given > 0)).all():
-            raise InputError(f"`period` must be one positive number, or one per axis ({m}); got {period!r}.")
-        default = np.broadcast_to(given, (m,))
-    return InputMap(tuple(map(float, center)), tuple(map(float, width / default)), axes)
+            periods = np.full(len(center), np.nan)
+    with np.errstate(over="ignore", divide="ignore"):
+        scale = width / periods
+    if not (np.isfinite(scale) & np.isfinite(periods) & (periods > 0)).all():  # a denormal period has no frequencies
+        raise InputError(f"`period` must be one positive number, or one per axis ({len(center)}); got {period!r}.")
+    return InputMap(tuple(map(float, center)), tuple(map(float, scale)), axes)
 
 
 def random_key(key: Key) -> Array:
@@ -178,6 +170,17 @@ class AbstractModel(eqx.Module):
         if not jnp.issubdtype(array.dtype, jnp.floating):
             array = array.astype(jnp.result_type(float))
         return device(array)
+
+    def _wave_jets(self, waves: Waves, points: npt.ArrayLike, orders: Orders) -> Array:
+        """The jets of waves of the mapped inputs."""
+        return wave_jets(waves, self._frame(waves.k.dtype), self._checked(points), self._orders(orders))
+
+    def _wave_columns(self, k: Array, points: npt.ArrayLike, orders: Orders) -> Array:
+        """The cosines of the mapped inputs, then the sines, and their derivatives: (A, P, 2M)."""
+        return wave_columns(k, self._frame(k.dtype), self._checked(points), self._orders(orders))
+
+    def _frame(self, dtype: np.dtype) -> Frame:
+        return Frame(np.asarray(self.map.center, dtype), np.asarray(self.map.scale, dtype))
 
     def _orders(self, orders: Sequence[Sequence[int]]) -> Orders:
         checked = tuple(tuple(int(o) for o in alpha) for alpha in orders)
@@ -313,16 +316,12 @@ def least_squares(model: Model, points: npt.ArrayLike, values: npt.ArrayLike) ->
 
 @eqx.filter_jit  # called outside of a larger program, compile once per shape
 def _autodiff_jets(model: AbstractModel, points: Array, orders: Orders) -> Array:
-    return jnp.stack([_derivative(model.values, points, alpha) for alpha in orders])
-
-
-def _derivative(function: Callable[[Array], Array], points: Array, alpha: tuple[int, ...]) -> Array:
-    """D^alpha by nested forward mode: the function is pointwise, so one tangent serves all points."""
-    for j, order in enumerate(alpha):
-        for _ in range(order):
-            function = partial(_along, function, j)
-    return function(points)
-
-
-def _along(function: Callable[[Array], Array], j: int, points: Array) -> Array:
-    return jax.jvp(function, (points,), (jnp.zeros_like(points).at[:, j].set(1),))[1]
+    """Every D^alpha by nested forward mode: the function is pointwise, so one tangent serves all points."""
+    along = lambda function, direction, x: jax.jvp(function, (x,), (direction,))[1]
+    found = []
+    for alpha in orders:
+        function = model.values
+        for j in (j for j, order in enumerate(alpha) for _ in range(order)):
+            function = partial(along, function, jnp.zeros_like(points).at[:, j].set(1))
+        found.append(function(points))
+    return jnp.stack(found)

@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float, PyTree
 
-from flm.domains import AbstractDomain
-from flm.models.base import AbstractModel, AbstractOutputWeights, InputMap, Key, input_map, random_key
+from flm.models.base import AbstractModel, AbstractOutputWeights, InputMap, Inputs, Key, input_map, random_key
 from flm.models.networks import MLP
 from flm.series import PhaseSeries, lattice, sign_matrix, sincos
-from flm.series.arrays import upper_half
-from flm.series.waves import Orders, wave_columns, wave_jets
+from flm.series.arrays import device, host, per_row, upper_half
+from flm.series.waves import Orders, Waves
 from flm.wording import InputError, check_count, check_positive
 
 
@@ -53,7 +52,8 @@ class FourierNetwork(AbstractOutputWeights):
             raise InputError(f"`frequencies`, `biases` and `weights` must have one row per neuron; got {shapes}.")
 
     @classmethod
-    def _of(cls, k: Array, b: Array, w: Array, map: InputMap, *, train_frequencies: bool = False) -> Self:
+    def _of(cls, k: npt.ArrayLike, b: npt.ArrayLike, w: Array, map: InputMap, train_frequencies: bool = False) -> Self:
+        k, b = (jnp.asarray(value, w.dtype) for value in (k, b))
         outputs = 1 if w.ndim == 1 else w.shape[1]
         return cls(
             frequencies=k, biases=b, weights=w, map=map, num_outputs=outputs, train_frequencies=train_frequencies
@@ -62,25 +62,26 @@ class FourierNetwork(AbstractOutputWeights):
     @classmethod
     def _of_pairs(cls, map: InputMap, waves: np.ndarray, num_outputs: int) -> Self:
         """Zero weights on the cosine and the sine of every wave vector, and on the constant."""
-        dtype = jnp.result_type(float)
         k = np.concatenate([np.zeros((1, len(map.center))), np.repeat(waves, 2, axis=0)])
         b = np.append(0.0, np.tile([0.0, -np.pi / 2], len(waves)))
-        weights = jnp.zeros(_shape(len(k), num_outputs), dtype)
-        return cls._of(jnp.asarray(k, dtype), jnp.asarray(b, dtype), weights, map)
+        return cls._of(k, b, jnp.zeros(_shape(len(k), num_outputs), jnp.result_type(float)), map)
 
     @classmethod
-    def gw88(
-        cls, inputs: int | AbstractDomain, num_terms: int, *, key: Key | None = None, num_outputs: int = 1
-    ) -> Self:
+    def gw88(cls, inputs: Inputs, num_terms: int, *, key: Key | None = None, num_outputs: int = 1) -> Self:
         """Gallant and White (1988): the cosines and sines of the first wave vectors of the integer lattice.
 
         Theirs are clumps of squashing neurons, which are these cosines where the inputs stay in a cube of one period.
         """
         map = input_map(inputs, 2 * np.pi)
-        return cls._of_pairs(map, _wave_vectors(len(map.center), num_terms), num_outputs)
+        m = len(map.center)
+        # Of each pair k, -k one; a lattice point beside the origin has at least one wave of its own.
+        every = (lattice(m, 1 + check_count("num_terms", num_terms, 1))[:, None, :] * sign_matrix(m)).reshape(-1, m)
+        every = every * np.where(upper_half(every), 1.0, -1.0)[:, None] + 0.0  # no negative zeros
+        waves = [k for k in dict.fromkeys(tuple(k) for k in every) if any(k)][:num_terms]
+        return cls._of_pairs(map, np.array(waves), num_outputs)
 
     @classmethod
-    def zp95(cls, inputs: int | AbstractDomain, order: int, *, key: Key | None = None, num_outputs: int = 1) -> Self:
+    def zp95(cls, inputs: Inputs, order: int, *, key: Key | None = None, num_outputs: int = 1) -> Self:
         """The Fourier series network ZP95: the classical series with frequencies up to `order` along each axis."""
         map, side = input_map(inputs, 2 * np.pi), 2 * check_count("order", order) + 1
         m = len(map.center)
@@ -90,7 +91,7 @@ class FourierNetwork(AbstractOutputWeights):
         return cls._of_pairs(map, grid[upper_half(grid) & grid.any(axis=1)], num_outputs)
 
     @classmethod
-    def l13(cls, inputs: int | AbstractDomain, num_terms: int, *, key: Key, num_outputs: int = 1) -> Self:
+    def l13(cls, inputs: Inputs, num_terms: int, *, key: Key, num_outputs: int = 1) -> Self:
         """The network L13: sum_i a_i sin(c_i . z) + b_i cos(d_i . z), all trained, z in [-1, 1]^m as for a SIREN.
 
         With c_i = d_i it is SIREN-1 with omega = 1, since v sin(w . z + b) = v cos b sin(w . z) + v sin b cos(w . z). The
@@ -100,13 +101,10 @@ class FourierNetwork(AbstractOutputWeights):
         keys, shape = jax.random.split(random_key(key), 4), (n, len(map.center))
         k = [jax.random.uniform(one, shape, dtype, -np.pi, np.pi) for one in keys[:2]]
         w = [jax.random.normal(one, _shape(n, num_outputs), dtype) / np.sqrt(n) for one in keys[2:]]
-        b = jnp.asarray(np.repeat([-np.pi / 2, 0.0], n), dtype)
-        return cls._of(jnp.concatenate(k), b, jnp.concatenate(w), map, train_frequencies=True)
+        return cls._of(jnp.concatenate(k), np.repeat([-np.pi / 2, 0.0], n), jnp.concatenate(w), map, True)
 
     @classmethod
-    def myl22(
-        cls, inputs: int | AbstractDomain, num_neurons: int, *, key: Key, scale: float = np.pi, num_outputs: int = 1
-    ) -> Self:
+    def myl22(cls, inputs: Inputs, num_neurons: int, *, key: Key, scale: float = np.pi, num_outputs: int = 1) -> Self:
         """The Fourier extreme learning machine MYL22: random waves, output weights by least squares.
 
         Frequencies are uniform in +-scale per component (radians per unit of z), biases uniform in [0, 2 pi].
@@ -120,11 +118,16 @@ class FourierNetwork(AbstractOutputWeights):
 
     def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """Values and derivatives in closed form; see `AbstractModel.jets`."""
-        return _jets(self, self._checked(points), self._orders(orders))
+        # w cos(theta + b) = w cos b cos theta - w sin b sin theta
+        xp, (k, b, w) = host(self.frequencies, self.biases, self.weights)
+        b = per_row(b, w)
+        return self._wave_jets(Waves(k, w * xp.cos(b), -w * xp.sin(b)), points, orders)
 
     def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
         """The hidden layer and its derivatives."""
-        return _basis(self, self._checked(points), self._orders(orders))
+        xp, (columns, b) = host(self._wave_columns(self.frequencies, points, orders), self.biases)
+        cosines, sines = xp.split(columns, 2, axis=2)
+        return device(xp.cos(b) * cosines - xp.sin(b) * sines)
 
     def trainable(self) -> PyTree[bool]:
         """The output weights, and the frequencies where they are trained."""
@@ -133,36 +136,14 @@ class FourierNetwork(AbstractOutputWeights):
     @property
     def series(self) -> PhaseSeries:
         """The same function as a series in physical units, one cosine per neuron."""
-        bias = self.biases.reshape(-1, *(1,) * (self.weights.ndim - 1))
-        return self.map.cosines(self.frequencies, self.weights, jnp.broadcast_to(-bias, self.weights.shape))
-
-
-@eqx.filter_jit  # called outside of a larger program, compile once per shape
-def _jets(model: FourierNetwork, points: Array, orders: Orders) -> Array:
-    # w cos(theta + b) = w cos b cos theta - w sin b sin theta
-    turn, hold = (part.reshape(-1, *(1,) * (model.weights.ndim - 1)) for part in sincos(model.biases))
-    scale = np.asarray(model.map.scale, model.frequencies.dtype)
-    return wave_jets(model.frequencies, model.map(points), scale, hold * model.weights, -turn * model.weights, orders)
-
-
-@eqx.filter_jit
-def _basis(model: FourierNetwork, points: Array, orders: Orders) -> Array:
-    scale = np.asarray(model.map.scale, model.frequencies.dtype)
-    cosines, sines = jnp.split(wave_columns(model.frequencies, model.map(points), scale, orders), 2, axis=2)
-    turn, hold = sincos(model.biases)
-    return hold * cosines - turn * sines
+        shape = (len(self.frequencies), 2 ** (self.num_inputs - 1), *self.weights.shape[1:])
+        columns = (self.weights, -per_row(self.biases, self.weights))
+        wide = (jnp.zeros(shape, self.weights.dtype).at[:, 0].set(column) for column in columns)
+        return self.map.series(self.frequencies, *wide)
 
 
 def _shape(count: int, num_outputs: int) -> tuple[int, ...]:
     return (count,) if check_count("num_outputs", num_outputs, 1) == 1 else (count, num_outputs)
-
-
-def _wave_vectors(m: int, count: int) -> np.ndarray:
-    """The first `count` nonzero integer wave vectors, one of each pair k, -k: lattice points with all their signs."""
-    # A lattice point beside the origin has at least one wave of its own.
-    every = (lattice(m, 1 + check_count("num_terms", count, 1))[:, None, :] * sign_matrix(m)).reshape(-1, m)
-    every = every * np.where(upper_half(every), 1.0, -1.0)[:, None] + 0.0  # no negative zeros
-    return np.array([k for k in dict.fromkeys(map(tuple, every)) if any(k)][:count])
 
 
 class Silvescu(AbstractModel):
@@ -190,7 +171,7 @@ class Silvescu(AbstractModel):
     map: InputMap
     num_outputs: int = eqx.field(static=True)
 
-    def __init__(self, num_inputs: int | AbstractDomain, num_terms: int, *, key: Key, num_outputs: int = 1):
+    def __init__(self, num_inputs: Inputs, num_terms: int, *, key: Key, num_outputs: int = 1):
         self.map = input_map(num_inputs, 2 * np.pi)
         m, n = len(self.map.center), check_count("num_terms", num_terms, 1)
         dtype = jnp.result_type(float)
@@ -239,14 +220,7 @@ class RandomFourierFeatures(AbstractModel):
     num_outputs: int = eqx.field(static=True)
 
     def __init__(
-        self,
-        num_inputs: int | AbstractDomain,
-        width: int,
-        depth: int = 2,
-        *,
-        key: Key,
-        scale: float = np.pi,
-        num_outputs: int = 1,
+        self, num_inputs: Inputs, width: int, depth: int = 2, *, key: Key, scale: float = np.pi, num_outputs: int = 1
     ):
         self.map = input_map(num_inputs, 2.0)
         first, second = jax.random.split(random_key(key))

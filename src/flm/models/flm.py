@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import NamedTuple
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float, PyTree
 
-from flm.domains import AbstractDomain
-from flm.models.base import AbstractLinearModel, InputMap, Key, input_map, random_key
-from flm.series import PhaseSeries, lattice, sign_matrix, sincos
+from flm.models.base import AbstractLinearModel, InputMap, Inputs, Key, input_map, random_key
+from flm.series import PhaseSeries, lattice
 from flm.series.arrays import as_floats, device, host
-from flm.series.forms import MAX_INPUTS
-from flm.series.waves import Orders, wave_columns, wave_jets
+from flm.series.forms import MAX_INPUTS, phase_waves
+from flm.series.waves import Orders
 from flm.wording import InputError, check_count
 
 
@@ -55,7 +51,7 @@ class FLM(AbstractLinearModel):
 
     def __init__(
         self,
-        num_inputs: int | AbstractDomain,
+        num_inputs: Inputs,
         num_subnets: int,
         *,
         key: Key,
@@ -66,7 +62,7 @@ class FLM(AbstractLinearModel):
     ):
         self.map = input_map(num_inputs, 2 * np.pi, period)
         m, n = len(self.map.center), check_count("num_subnets", num_subnets, 1)
-        check_count("num_outputs", num_outputs, 1)
+        self.num_outputs = check_count("num_outputs", num_outputs, 1)
         if m > MAX_INPUTS:
             raise InputError(
                 f"`num_inputs` must be at most {MAX_INPUTS}; got {m}: {n} sub-networks would have "
@@ -79,41 +75,37 @@ class FLM(AbstractLinearModel):
             raise InputError(f"`frequencies` must have shape ({n}, {m}); got {self.frequencies.shape}.")
         if not isinstance(start, jax.core.Tracer) and not np.isfinite(np.asarray(start, float)).all():  # type: ignore[attr-defined]
             raise InputError("`frequencies` must be finite; got values that are not.")
-        shape = (n, 2 ** (m - 1)) if num_outputs == 1 else (n, 2 ** (m - 1), num_outputs)
-        self.amplitudes = device(np.zeros(shape, dtype))
-        self.phases = jax.random.normal(random_key(key), shape, dtype) * (np.pi / 3)
-        self.num_outputs = int(num_outputs)
+        self.amplitudes = device(np.zeros(self._shape, dtype))
+        self.phases = jax.random.normal(random_key(key), self._shape, dtype) * (np.pi / 3)
         self.train_frequencies = bool(train_frequencies)
 
     def __check_init__(self):
+        if self.frequencies.shape[1] != self.num_inputs:
+            raise InputError(f"`frequencies` must have {self.num_inputs} columns; got {self.frequencies.shape}.")
+        if self.amplitudes.shape != self._shape or self.phases.shape != self._shape:
+            shapes = f"{self.amplitudes.shape} and {self.phases.shape}"
+            raise InputError(f"`amplitudes` and `phases` must have shape {self._shape}; got {shapes}.")
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """(N, l), or (N, l, K) for several outputs."""
         n, m = self.frequencies.shape
-        if len(self.map.center) != m:
-            raise InputError(f"`frequencies` must have {len(self.map.center)} columns, one per input; got {m}.")
-        shape = (n, 2 ** (m - 1)) if self.num_outputs == 1 else (n, 2 ** (m - 1), self.num_outputs)
-        if self.amplitudes.shape != shape or self.phases.shape != shape:
-            raise InputError(
-                f"`amplitudes` and `phases` must have shape {shape}; got {self.amplitudes.shape} and "
-                f"{self.phases.shape}."
-            )
+        return (n, 2 ** (m - 1), self.num_outputs)[: 2 + (self.num_outputs > 1)]
 
     def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """Values and derivatives from one table: (A, P) or (A, P, K). See `AbstractModel.jets`."""
-        return _jets(self._frame(), self.amplitudes, self.phases, self._checked(points), self._orders(orders))
+        return self._wave_jets(phase_waves(self.frequencies, self.amplitudes, self.phases), points, orders)
 
     def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
         """Columns cos(k . z) then sin(k . z) of all M = N l waves, and their derivatives."""
-        return _basis(self._frame(), self._checked(points), self._orders(orders))
-
-    def _frame(self) -> _Frame:
-        center, scale = (np.asarray(v, self.frequencies.dtype) for v in (self.map.center, self.map.scale))
-        return _Frame(self.frequencies, center, scale)
+        k = phase_waves(self.frequencies, self.amplitudes, self.phases).k
+        return self._wave_columns(k, points, orders)
 
     @property
     def coefficients(self) -> Float[Array, "2M *K"]:
         """C of every wave, then S."""
-        xp, (A, phi) = host(self.amplitudes, self.phases)
-        C, S = A * xp.cos(phi), A * xp.sin(phi)
-        return device(xp.concatenate([C.reshape(-1, *C.shape[2:]), S.reshape(-1, *S.shape[2:])]))
+        xp, parts = host(*phase_waves(self.frequencies, self.amplitudes, self.phases)[1:])
+        return device(xp.concatenate(parts))
 
     def with_coefficients(self, coefficients: npt.ArrayLike) -> FLM:
         """The model with A = |C + iS| and phi = arg(C + iS), frequencies kept."""
@@ -126,8 +118,7 @@ class FLM(AbstractLinearModel):
 
     def trainable(self) -> PyTree[bool]:
         """Everything, or all but the frequencies when they are hardwired."""
-        spec = jax.tree.map(eqx.is_inexact_array, self)
-        return eqx.tree_at(lambda f: f.frequencies, spec, self.train_frequencies)
+        return eqx.tree_at(lambda f: f.frequencies, super().trainable(), self.train_frequencies)
 
     @property
     def num_subnets(self) -> int:
@@ -138,32 +129,3 @@ class FLM(AbstractLinearModel):
     def series(self) -> PhaseSeries:
         """The same function as a series in physical units."""
         return self.map.series(self.frequencies, self.amplitudes, self.phases)
-
-
-class _Frame(NamedTuple):
-    """Frequencies and input map, arguments of the compiled programs: another domain compiles nothing."""
-
-    frequencies: Float[Array, "N m"]
-    center: Float[np.ndarray, "m"]
-    scale: Float[np.ndarray, "m"]
-
-    def waves(self) -> Float[Array, "M m"]:
-        """The frequency vectors with all their signs."""
-        m = self.frequencies.shape[1]
-        return (self.frequencies[:, None, :] * sign_matrix(m).astype(self.frequencies.dtype)).reshape(-1, m)
-
-    def mapped(self, points: Float[Array, "P m"]) -> Float[Array, "P m"]:
-        """The points as the model's inputs, in their own precision."""
-        return (points - self.center.astype(points.dtype)) * self.scale.astype(points.dtype)
-
-
-@partial(jax.jit, static_argnames="orders")  # called outside of a larger program, compile once per shape
-def _jets(frame: _Frame, A: Array, phi: Array, points: Array, orders: Orders) -> Array:
-    sin_phi, cos_phi = sincos(phi)
-    C, S = ((A * v).reshape(-1, *A.shape[2:]) for v in (cos_phi, sin_phi))
-    return wave_jets(frame.waves(), frame.mapped(points), frame.scale, C, S, orders)
-
-
-@partial(jax.jit, static_argnames="orders")
-def _basis(frame: _Frame, points: Array, orders: Orders) -> Array:
-    return wave_columns(frame.waves(), frame.mapped(points), frame.scale, orders)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from flm.domains import AbstractDomain
-from flm.models.base import AbstractModel, Key
+from flm.models.base import AbstractModel, Inputs, Key
 from flm.models.classic import FourierNetwork, RandomFourierFeatures, Silvescu
 from flm.models.flm import FLM
 from flm.models.networks import MLP, Siren
@@ -33,7 +32,7 @@ NAMED: dict[str, Callable[..., AbstractModel]] = {
 }
 
 
-def named_model(name: str, inputs: int | AbstractDomain, size: int, *, key: Key, num_outputs: int = 1) -> AbstractModel:
+def named_model(name: str, inputs: Inputs, size: int, *, key: Key, num_outputs: int = 1) -> AbstractModel:
     """The model called `name`.
 
     Args:

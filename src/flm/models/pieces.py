@@ -26,7 +26,7 @@ from flm.models.base import AbstractModel, InputMap
 from flm.series import AbstractSeries, PhaseSeries, SeparableSeries, legendre
 from flm.series.arrays import device
 from flm.series.waves import Orders
-from flm.wording import InputError, NoSeriesError
+from flm.wording import InputError
 
 PERIOD = 2.0  # of the waves, in widths of a piece
 COUNTS = (13, 17, 21, 25, 31, 41, 51)  # waves along each axis that are tried
@@ -34,20 +34,30 @@ PART = 40  # nodes along each axis at which the waves of part of a box are fitte
 BLOCK = 4096  # points that are compared with all boxes at once
 
 
-class AbstractPieces(AbstractModel):
-    """A function that has one Fourier series on each of many boxes.
+class AbstractSummed(AbstractModel):
+    """A function that NumPy sums at points, in `_jets`; within a traced program it is called back."""
 
-    NumPy sums it at points, in `_jets`; within a traced program it is called back.
-    """
+    @abc.abstractmethod
+    def _jets(self, points: np.ndarray, orders: Orders) -> np.ndarray:
+        """Derivatives at checked points, (A, P, K)."""
+
+    def jets(self, points: ArrayLike, orders: Orders) -> Array:
+        """Values and derivatives; a point between two pieces belongs to the first. See `AbstractModel.jets`."""
+        wanted, points = self._orders(orders), self._checked(points)
+        if isinstance(points, Tracer):
+            found = jnp.stack([_traced(self, alpha, points) for alpha in wanted])
+        else:
+            found = device(self._jets(np.asarray(points), wanted))
+        return found[..., 0] if self.num_outputs == 1 else found
+
+
+class AbstractPieces(AbstractSummed):
+    """A function that has one Fourier series on each of many boxes."""
 
     @property
     @abc.abstractmethod
     def boxes(self) -> tuple[Box, ...]:
         """The pieces."""
-
-    @abc.abstractmethod
-    def _jets(self, points: np.ndarray, orders: Orders) -> np.ndarray:
-        """Derivatives at checked points, (A, P, K)."""
 
     @abc.abstractmethod
     def piece_series(
@@ -60,27 +70,9 @@ class AbstractPieces(AbstractModel):
         """How many boxes."""
         return len(self.boxes)
 
-    @property
-    def series(self) -> AbstractSeries:
-        """The function as one series in physical units; only for a single piece."""
-        if self.num_pieces > 1:
-            raise NoSeriesError(
-                f"this function has one series for each of its {self.num_pieces} pieces: see `.pieces`."
-            )
-        return self.piece_series(0)
-
-    def jets(self, points: ArrayLike, orders: Orders) -> Array:
-        """Values and derivatives; a point between two pieces belongs to the first. See `AbstractModel.jets`."""
-        wanted, points = self._orders(orders), self._checked(points)
-        if isinstance(points, Tracer):
-            found = jnp.stack([_traced(self, alpha, points) for alpha in wanted])
-        else:
-            found = device(self._jets(np.asarray(points), wanted))
-        return found[..., 0] if self.num_outputs == 1 else found
-
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _traced(model: AbstractPieces, alpha: tuple[int, ...], points: Array) -> Array:
+def _traced(model: AbstractSummed, alpha: tuple[int, ...], points: Array) -> Array:
     """The derivative alpha at points within a traced program, (P, outputs)."""
     shape = jax.ShapeDtypeStruct((*points.shape[:-1], model.num_outputs), points.dtype)
     evaluate = lambda p: np.asarray(model._jets(np.asarray(p).reshape(-1, p.shape[-1]), (alpha,))[0], p.dtype)
@@ -141,15 +133,17 @@ class PiecewiseFLM(AbstractPieces):
     @property
     def boxes(self) -> tuple[Box, ...]:
         """The pieces."""
-        sides = np.stack([np.asarray(self.lower), np.asarray(self.upper)], axis=-1)
+        sides = np.stack([self.lower, self.upper], axis=-1)
         return tuple(named_box(self.map.axes or (), bounds) for bounds in sides)
 
     def _jets(self, points: np.ndarray, orders: Orders) -> np.ndarray:
         """All points of a piece at once, (A, P, K)."""
         lower, upper = np.asarray(self.lower), np.asarray(self.upper)
-        leaf = np.concatenate(
-            [_locate(points[i : i + BLOCK], lower, upper) for i in range(0, len(points), BLOCK)] or [np.zeros(0, int)]
-        )
+        leaf = np.zeros(len(points), int)  # the box of each point, the nearest where it is in none
+        for i in range(0, len(points), BLOCK):
+            here = points[i : i + BLOCK, None]
+            beyond = np.maximum(lower - here, here - upper) / (upper - lower)
+            leaf[i : i + BLOCK] = beyond.max(axis=2).argmin(axis=1)
         out = np.empty((len(orders), len(points), self.num_outputs))
         order = np.argsort(leaf, kind="stable")
         edges = np.flatnonzero(np.diff(leaf[order], prepend=-1, append=-1))
@@ -161,7 +155,11 @@ class PiecewiseFLM(AbstractPieces):
             z = 2 * (points[rows] - lower[own]) / width - 1
             tables = [legendre.values(z[:, j], n) for j, n in enumerate(coefficients.shape[1:-1])]
             for a, alpha in enumerate(orders):
-                out[a, rows] = _combined(_differentiated(coefficients[own], alpha, width), tables)
+                block = coefficients[own]
+                for j, order in enumerate(alpha):
+                    slope = legendre.differentiation(block.shape[j], order) * (2 / width[j]) ** order
+                    block = _along(slope, block, j) if order else block
+                out[a, rows] = _combined(block, tables)
         return out
 
     # --- as waves --------------------------------------------------------------------------------------------------
@@ -214,8 +212,7 @@ def export(block: np.ndarray, axes: Sequence[int], gap: float) -> np.ndarray:
         waves, error = block, block
         for j in axes:
             matrix, back = as_waves(block.shape[j], count)
-            waves = np.moveaxis(np.tensordot(matrix, waves, (1, j)), 0, j)
-            error = np.moveaxis(np.tensordot(back, error, (1, j)), 0, j)
+            waves, error = _along(matrix, waves, j), _along(back, error, j)
         if np.sqrt(np.sum((error - block) ** 2)) <= gap * size:
             break
     return waves
@@ -277,19 +274,9 @@ def to_series(
     return SeparableSeries(frequencies, coefficients, axes).phase().shift(np.array([line.origin for line in lines]))
 
 
-def _locate(points: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """The box of each point, the nearest where it is in none."""
-    beyond = np.maximum(lower[None] - points[:, None], points[:, None] - upper[None]) / (upper - lower)[None]
-    return np.argmin(beyond.max(axis=2), axis=1)
-
-
-def _differentiated(coefficients: np.ndarray, alpha: tuple[int, ...], width: np.ndarray) -> np.ndarray:
-    """Coefficients of a derivative on a box of some widths."""
-    for j, order in enumerate(alpha):
-        if order:
-            matrix = legendre.differentiation(coefficients.shape[j], order) * (2 / width[j]) ** order
-            coefficients = np.moveaxis(np.tensordot(matrix, coefficients, (1, j)), 0, j)
-    return coefficients
+def _along(matrix: np.ndarray, block: np.ndarray, axis: int) -> np.ndarray:
+    """A matrix times an array along one of its axes."""
+    return np.moveaxis(np.tensordot(matrix, block, (1, axis)), 0, axis)
 
 
 def _combined(coefficients: np.ndarray, tables: Sequence[np.ndarray]) -> np.ndarray:

@@ -21,6 +21,7 @@ from jaxtyping import Array, Float
 
 from flm.series.arrays import Along, Numbers, Scalar, as_box, as_numbers, device, host, joined, per_row
 from flm.series.sine_cosine import sincos
+from flm.series.waves import Waves
 from flm.wording import InputError, check_count
 
 if TYPE_CHECKING:
@@ -41,14 +42,6 @@ class HasBounds(Protocol):
     def bounds(self) -> np.ndarray:
         """(lower, upper) of every axis, (m, 2)."""
         ...
-
-
-class Waves(NamedTuple):
-    """The plane waves of a series: sum_i C_i cos(k_i . x) + S_i sin(k_i . x)."""
-
-    k: Float[Numbers, "M m"]
-    C: Float[Numbers, "M *K"]
-    S: Float[Numbers, "M *K"]
 
 
 class Term(NamedTuple):

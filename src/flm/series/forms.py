@@ -19,8 +19,9 @@ import numpy.typing as npt
 from jaxtyping import Array, Float
 
 from flm.series.arrays import Along, Numbers, Scalar, as_floats, axis_indices, host, per_row
-from flm.series.calculus import AbstractSeries, Waves
+from flm.series.calculus import AbstractSeries
 from flm.series.lattices import sign_matrix
+from flm.series.waves import Waves
 from flm.wording import InputError
 
 MAX_INPUTS = 12  # a sub-network of m inputs has 2^(m-1) cosines
@@ -97,10 +98,7 @@ class PhaseSeries(AbstractSeries):
         return sign_matrix(self.num_inputs).astype(self.frequencies.dtype)
 
     def _waves(self) -> Waves:
-        _, (n,) = host(self.frequencies)
-        k = (n[:, None, :] * self._signs()).reshape(-1, self.num_inputs)
-        C, S = self.linear()
-        return Waves(k, C.reshape(len(k), *C.shape[2:]), S.reshape(len(k), *S.shape[2:]))
+        return phase_waves(self.frequencies, self.amplitudes, self.phases)
 
     @property
     def _outputs(self) -> tuple[int, ...]:
@@ -142,6 +140,14 @@ class PhaseSeries(AbstractSeries):
         _, (n, phi, offset) = host(self.frequencies, self.phases, offset)
         turn = (n * offset.astype(n.dtype)) @ self._signs().T  # (N, l): k . offset
         return self._with(phases=phi + per_row(turn, phi))
+
+
+def phase_waves(n: npt.ArrayLike, A: npt.ArrayLike, phi: npt.ArrayLike) -> Waves:
+    """The plane waves of sub-networks with frequencies (N, m), amplitudes and phases (N, l, ...): k = e_i * n."""
+    xp, (n, A, phi) = host(n, A, phi)
+    k = (n[:, None, :] * sign_matrix(n.shape[1]).astype(n.dtype)).reshape(-1, n.shape[1])
+    C, S = ((A * part).reshape(len(k), *A.shape[2:]) for part in (xp.cos(phi), xp.sin(phi)))
+    return Waves(k, C, S)
 
 
 def _first(like: Array) -> np.ndarray:

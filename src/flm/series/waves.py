@@ -6,25 +6,40 @@ so a whole jet is the table (cos theta, sin theta) times one small matrix of tur
 first, z = scale * (x - center): angles are k . z, and derivatives by x bring the factors k * scale.
 """
 
-from typing import TypeVar
+import math
+from functools import partial
+from typing import NamedTuple, TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from flm.series.arrays import Numbers
 from flm.series.sine_cosine import sincos
 
 Orders = tuple[tuple[int, ...], ...]  # multi-indices: how often each input is differentiated
 Coefficient = TypeVar("Coefficient", float, np.ndarray, Array)
 
 
-def monomial(k: Float[Array, "M m"], alpha: tuple[int, ...]) -> Float[Array, "M"]:
-    """k^alpha = prod_j k_j^alpha_j, one per wave."""
-    value = jnp.ones_like(k[:, 0])
-    for j, order in enumerate(alpha):
-        for _ in range(order):
-            value = value * k[:, j]
-    return value
+class Waves(NamedTuple):
+    """Plane waves: sum_i C_i cos(k_i . x) + S_i sin(k_i . x)."""
+
+    k: Float[Numbers, "M m"]
+    C: Float[Numbers, "M *K"]
+    S: Float[Numbers, "M *K"]
+
+
+class Frame(NamedTuple):
+    """The map z = scale * (x - center) as arguments of compiled programs: another domain compiles nothing."""
+
+    center: Float[np.ndarray, "m"]
+    scale: Float[np.ndarray, "m"]
+
+    def table(self, k: Array, points: Float[Array, "P m"]) -> tuple[Array, Array]:
+        """Sines and cosines of k . z, (M, P): neuron-major is XLA's fastest layout."""
+        z = (points - self.center.astype(points.dtype)) * self.scale.astype(points.dtype)
+        return sincos(k @ z.T)
 
 
 def quarter_turn(C: Coefficient, S: Coefficient, order: int) -> tuple[Coefficient, Coefficient]:
@@ -32,32 +47,33 @@ def quarter_turn(C: Coefficient, S: Coefficient, order: int) -> tuple[Coefficien
     return ((C, S), (S, -C), (-C, -S), (-S, C))[order % 4]
 
 
-def wave_jets(
-    k: Float[Array, "M m"],
-    z: Float[Array, "P m"],
-    scale: Float[np.ndarray, "m"],
-    C: Float[Array, "M *K"],
-    S: Float[Array, "M *K"],
-    orders: Orders,
-) -> Float[Array, "A P *K"]:
-    """D^alpha of sum_i C_i cos(k_i . z) + S_i sin(k_i . z) by x, for z = scale * (x - center), one order after another."""
+def _monomial(k: Float[Array, "M m"], alpha: tuple[int, ...]) -> Float[Array, "M"]:
+    """k^alpha = prod_j k_j^alpha_j, one per wave."""
+    return math.prod((k[:, j] ** order for j, order in enumerate(alpha)), start=jnp.ones_like(k[:, 0]))
+
+
+@partial(jax.jit, static_argnames="orders")  # called outside of a larger program, compile once per shape
+def wave_jets(waves: Waves, frame: Frame, points: Float[Array, "P m"], orders: Orders) -> Float[Array, "A P *K"]:
+    """D^alpha by x of waves of the mapped inputs z, one order after another."""
+    k, C, S = waves
     pairs = []
     for alpha in orders:
-        factor = monomial(k * scale, alpha).reshape(-1, *(1,) * (C.ndim - 1))
+        factor = _monomial(k * frame.scale, alpha).reshape(-1, *(1,) * (C.ndim - 1))
         pairs.append([part * factor for part in quarter_turn(C, S, sum(alpha))])
-    sine, cosine = sincos(k @ z.T)  # neuron-major: XLA's fastest layout
+    sine, cosine = frame.table(k, points)
     of_cosine, of_sine = (jnp.stack(part) for part in zip(*pairs, strict=True))
     return jnp.einsum("am...,mp->ap...", of_cosine, cosine) + jnp.einsum("am...,mp->ap...", of_sine, sine)
 
 
+@partial(jax.jit, static_argnames="orders")
 def wave_columns(
-    k: Float[Array, "M m"], z: Float[Array, "P m"], scale: Float[np.ndarray, "m"], orders: Orders
+    k: Float[Array, "M m"], frame: Frame, points: Float[Array, "P m"], orders: Orders
 ) -> Float[Array, "A P 2M"]:
-    """D^alpha of all cos(k_i . z), then of all sin(k_i . z), by x, for z = scale * (x - center)."""
-    sine, cosine = sincos(k @ z.T)
+    """D^alpha by x of all cos(k_i . z), then of all sin(k_i . z)."""
+    sine, cosine = frame.table(k, points)
     blocks = []
     for alpha in orders:
-        factor = monomial(k * scale, alpha)[:, None]
+        factor = _monomial(k * frame.scale, alpha)[:, None]
         # of C cos + S sin, the column of C is its derivative at C = 1, S = 0, and likewise for S
         (cc, cs), (sc, ss) = quarter_turn(1.0, 0.0, sum(alpha)), quarter_turn(0.0, 1.0, sum(alpha))
         blocks.append(jnp.concatenate([factor * (cc * cosine + cs * sine), factor * (sc * cosine + ss * sine)]))
