@@ -8,12 +8,12 @@ import numpy as np
 
 from flm.estimators.evidence import Compressed
 from flm.estimators.imputer.blend import NAMES, Mixture
+from flm.estimators.imputer.coupled import Coupled
 from flm.estimators.imputer.cross_spectrum import CrossSpectrum
-from flm.estimators.imputer.dense import DenseSpectrum
+from flm.estimators.imputer.dense import Dense, DenseSpectrum
 from flm.estimators.imputer.estimator import ImputerState
 from flm.estimators.imputer.holes import NUM_KINDS, Calibration
 from flm.estimators.imputer.lags import LagRegression
-from flm.estimators.imputer.methods import Coupled, Dense
 from flm.estimators.regressor.design import Design
 from flm.estimators.regressor.estimator import RegressorState
 from flm.estimators.table import Units

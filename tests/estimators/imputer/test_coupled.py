@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from flm.estimators.imputer import expectation_maximization as learning
-from flm.estimators.imputer.cross_spectrum import CrossSpectrum, Pattern, Window, cut, filling_windows, patterns
-from flm.estimators.imputer.expectation_maximization import expectation_maximization, learn, merged, windows_of
+from flm.estimators.imputer import cross_spectrum
+from flm.estimators.imputer.coupled import Coupled, cut, filling_windows, windows_of
+from flm.estimators.imputer.cross_spectrum import CrossSpectrum, Pattern, Window, expectation_maximization, patterns
 from flm.estimators.imputer.holes import Calibration, hide, kinds_of
 from flm.estimators.imputer.lags import LagRegression, straight
 
@@ -28,7 +28,7 @@ def random_window(rng, n=8, C=2, share=0.3, irregular=False):
 
 def dense_moments(spectrum, times):
     """Mean and covariance of a window's values, channel by channel, from the definition."""
-    C, F = spectrum.num_channels, len(spectrum.frequencies)
+    C, F = len(spectrum.noise), len(spectrum.frequencies)
     rows = []
     for c in range(C):
         for t in times:
@@ -54,10 +54,10 @@ def test_fill_is_the_conditional_gaussian(shared, share, irregular):
     expected = mean[m] + K[np.ix_(m, o)] @ G @ (window.values.ravel() - mean)[o]
     variance = (K + np.diag(noise))[m, m] - np.einsum("ij,jk,ik->i", K[np.ix_(m, o)], G, K[np.ix_(m, o)])
     pattern = Pattern(spectrum, window.times, shared=shared)
-    precision = pattern.precision(window)
-    np.testing.assert_allclose(precision.weighted[o], G @ (window.values.ravel() - mean)[o], rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(precision.diagonal[o], G.diagonal(), rtol=1e-6, atol=1e-7)
-    assert (precision.weighted[m] == 0).all()
+    weighted, precision = pattern.precision(window)
+    np.testing.assert_allclose(weighted[o], G @ (window.values.ravel() - mean)[o], rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(precision.diagonal()[o], G.diagonal(), rtol=1e-6, atol=1e-7)
+    assert (weighted[m] == 0).all()
     found, std = pattern.fill(window)
     np.testing.assert_allclose(found.ravel()[m], expected, rtol=1e-7, atol=1e-9)
     np.testing.assert_array_equal(found[window.observed], window.values[window.observed])
@@ -81,7 +81,7 @@ def log_likelihood(spectrum, windows):
 @pytest.mark.parametrize("irregular", [True, False])
 def test_expectation_maximization_raises_the_likelihood(irregular, monkeypatch):
     # without shrinkage, where it is a theorem
-    monkeypatch.setattr(learning, "_SHRINKAGE", 0.0)
+    monkeypatch.setattr(cross_spectrum, "_SHRINKAGE", 0.0)
     rng = np.random.default_rng(1)
     truth = random_spectrum(rng)
     windows = []
@@ -108,9 +108,8 @@ def test_learning_finds_coupling():
     values = (values - values.mean(axis=0)) / values.std(axis=0)
     steps = np.arange(float(n))
     holed = np.where(rng.random(values.shape) < 0.1, np.nan, values)
-    windows, guesses = (windows_of(steps, v, 24.0) for v in (holed, straight(steps, holed)))
     told = []
-    found = learn(windows, guesses, 24.0, listen=told.append)
+    (found,) = Coupled.start(holed, 24).learned(steps, holed, told.append, straight(steps, holed)).spectra
     shares = [event.share for event in told]
     assert shares == sorted(shares)
     assert shares[-1] <= 1
@@ -135,7 +134,7 @@ def test_windows_of_a_table():
 def test_two_distributions_merge_into_one():
     rng = np.random.default_rng(5)
     a, b = random_spectrum(rng), random_spectrum(rng)
-    both = merged(a, b, 0.25)
+    both = a.merged(b, 0.25)
     draws = [rng.multivariate_normal(s.mean, s.covariance, size=k) for s, k in ((a, 30_000), (b, 10_000))]
     np.testing.assert_allclose(both.mean, np.concatenate(draws).mean(axis=0), atol=0.03)
     np.testing.assert_allclose(both.covariance, np.cov(np.concatenate(draws).T), atol=0.08)

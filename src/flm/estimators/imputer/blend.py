@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from flm.estimators.imputer.holes import NUM_KINDS, Calibration, hide, is_like, kinds_of
+from flm.estimators.imputer.coupled import Coupled, Filled
+from flm.estimators.imputer.dense import Dense
+from flm.estimators.imputer.holes import NUM_KINDS, Calibration, hide, in_samples, is_like, kinds_of
 from flm.estimators.imputer.lags import LagRegression, straight
-from flm.estimators.imputer.methods import Coupled, Dense, Filled, in_samples
 from flm.results.progress import Listener, Progress, silent, within
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Blended(NamedTuple):
     kinds: np.ndarray
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Mixture:
     """The models, their weights, and what is known of the errors of the blend."""
 
@@ -63,41 +64,28 @@ class Mixture:
         hidden = hide(~np.isnan(values), rng)
         seen = np.where(hidden, np.nan, values)
         kept = (np.arange(n) // _HELD) % _EVERY != _EVERY - 1
-        wants = lambda name: asked.method in ("auto", name)
         lags = LagRegression.learn(steps, seen, rng)
-        guess = lags.fill(steps, seen) if C > 1 else seen
-        coupled = dense = None
-        apart = in_samples(steps)
-        if wants("coupled") and (C > 1 or apart or asked.method == "coupled"):
-            coupled = Coupled.learn(steps, seen, guess, asked, within(listen, 0.0, 0.5), kept)
-        small = C == 1 or values.size <= _DENSE_VALUES
-        if asked.method == "dense" or (wants("dense") and small and not apart):
-            dense = Dense.learn(steps, seen, asked, within(listen, 0.5, 0.7))
-        refined = None
-        if coupled is not None and asked.method == "auto":
-            refined = LagRegression.learn(steps, seen, rng, coupled.fill(steps, seen, asked, silent).mean)
-        equal = tuple(Calibration() for _ in range(NUM_KINDS))
-        blend = cls(
-            coupled=coupled,
-            dense=dense,
-            refined=refined,
-            lags=lags,
-            weights=np.zeros((NUM_KINDS, C, len(NAMES))),
-            calibrations=equal,
-            own_calibrations=equal,
-            persistence=0.0,
-            together=np.eye(C),
-        )
-        blend = blend._judged(steps, values, hidden, kept, asked, within(listen, 0.7, 0.8))
+        coupled = dense = refined = None
+        apart, auto = in_samples(steps), asked.method == "auto"
+        if asked.method == "coupled" or (auto and (C > 1 or apart)):
+            guess = lags.fill(steps, seen) if C > 1 else seen
+            coupled = Coupled.start(seen, asked.window).learned(steps, seen, within(listen, 0.0, 0.5), guess, kept)
+            if auto:
+                start = coupled.fill(steps, seen, asked.overlap and not apart, silent).mean
+                refined = LagRegression.learn(steps, seen, rng, start)
+        if asked.method == "dense" or (auto and (C == 1 or values.size <= _DENSE_VALUES) and not apart):
+            dense = Dense.learn(steps, seen, asked.seed, within(listen, 0.5, 0.7))
+        blank = cls(coupled, dense, refined, lags, np.zeros((NUM_KINDS, C, len(NAMES))), (), (), 0.0, np.eye(C))
+        blend = blank._judged(steps, values, hidden, kept, asked, within(listen, 0.7, 0.8))
         if not hidden.any():
             return blend
         blend = replace(blend, lags=LagRegression.learn(steps, values, rng))
         if coupled is not None:
-            coupled = coupled.continued(steps, values, within(listen, 0.8, 1.0))
+            coupled = coupled.learned(steps, values, within(listen, 0.8, 1.0))
             blend = replace(blend, coupled=coupled)
-        if coupled is not None and refined is not None and np.isnan(values).any():
-            start = coupled.fill(steps, values, asked, silent).mean
-            blend = replace(blend, refined=LagRegression.learn(steps, values, rng, start))
+            if refined is not None and np.isnan(values).any():
+                start = coupled.fill(steps, values, asked.overlap and not apart, silent).mean
+                blend = replace(blend, refined=LagRegression.learn(steps, values, rng, start))
         return blend
 
     def _fillings(
@@ -107,10 +95,10 @@ class Mixture:
         found: dict[str, Filled] = {}
         blank = np.full(values.shape, np.nan)
         if self.coupled is not None:
-            found["coupled"] = self.coupled.fill(steps, values, asked, listen)
+            found["coupled"] = self.coupled.fill(steps, values, asked.overlap and not in_samples(steps), listen)
         if self.dense is not None:
-            found["dense"] = self.dense.fill(steps, values, asked, listen)
-        if asked.method != "auto" and asked.method in found:
+            found["dense"] = self.dense.fill(steps, values, listen)
+        if asked.method in found:
             return found
         if self.refined is not None:
             found["refined"] = Filled(self.refined.fill(steps, values, found["coupled"].mean), blank)
@@ -131,31 +119,25 @@ class Mixture:
         seen = np.where(hidden, np.nan, values)
         fillings = self._fillings(steps, seen, asked, listen)
         kinds = kinds_of(np.isnan(seen), steps)
-        known = [NAMES.index(name) for name in fillings]
-        num_models = sum(name not in ("lags", "lines") for name in fillings)  # the first ones
         means = np.stack([filled.mean for filled in fillings.values()], axis=-1)  # (n, C, e)
-        weights = np.zeros(self.weights.shape)
         # Errors count in units of what the first model expects: where others tell it a value, guesses must not spoil it.
         expected = next(iter(fillings.values())).std
         least = max(0.1 * float(np.median(expected[hidden])), 1e-9) if hidden.any() else 1.0
         errors = (means - values[:, :, None]) / np.maximum(expected, least)[:, :, None]
-        pooled = _gram(errors[hidden])
-        overall = pooled / max(int(hidden.sum()), 1)
-        of_channel = [
-            (_gram(errors[mine, c]) + _FEW * overall) / (mine.sum() + _FEW) for c, mine in enumerate(hidden.T)
-        ]
+        known = [NAMES.index(name) for name in fillings]
+        num_models = sum(name not in ("lags", "lines") for name in fillings)  # the first ones
+        weights, overall = np.zeros(self.weights.shape), _products(errors[hidden])
+        of_channel = [_products(errors[mine, c], _FEW, overall) for c, mine in enumerate(hidden.T)]
         for kind in range(NUM_KINDS):
-            alike = hidden & (kinds == kind)
             # Few holes of a kind can be hidden in a table that is full of others: holes as deep speak for it, then all.
-            of_kind = overall
-            for holes, belief in ((hidden & is_like(kinds, kind), _FEW), (alike, _BELIEF)):
-                of_kind = (_gram(errors[holes]) + belief * of_kind) / (holes.sum() + belief)
-            for c in range(values.shape[1]):
-                mine = alike[:, c]
-                gram = _gram(errors[mine, c]) + _BELIEF * (of_kind + of_channel[c]) / 2
+            alike = hidden & (kinds == kind)
+            of_depth = _products(errors[hidden & is_like(kinds, kind)], _FEW, overall)
+            of_kind = _products(errors[alike], _BELIEF, of_depth)
+            for c, mine in enumerate(alike.T):
+                gram = _products(errors[mine, c], _BELIEF, (of_kind + of_channel[c]) / 2)
                 weights[kind, c, known] = _weights(gram, num_models) if hidden.sum() >= _FEW else np.eye(len(known))[0]
         blend = replace(self, weights=weights)
-        filled = blend._mixed(fillings, kinds, seen)
+        filled = blend._mixed(fillings, kinds)
         scores = (filled.mean - values) / filled.std
         by_kind = Calibration.by_kind(scores[hidden], kinds[hidden])
         # What was learned from is filled too well. The excess falls with what is learned from: in the end, everything.
@@ -163,48 +145,45 @@ class Mixture:
         factor = lambda chosen: (Calibration.of(relative[chosen]) or Calibration()).factor
         other, learned = factor(hidden & ~kept[:, None]), factor(hidden & kept[:, None])
         share = (~np.isnan(seen[kept])).sum() / max(int((~np.isnan(values)).sum()), 1)
-        own = np.sqrt(other**2 + share * (learned**2 - other**2))
+        own = float(np.sqrt(other**2 + share * (learned**2 - other**2)))
         persistence, together = _correlations(np.where(hidden, scores, np.nan))
         return replace(
             blend,
             calibrations=tuple(found.times(other) for found in by_kind),
-            own_calibrations=tuple(found.times(float(own)) for found in by_kind),
+            own_calibrations=tuple(found.times(own) for found in by_kind),
             persistence=persistence,
             together=together,
         )
 
-    def _mixed(self, fillings: dict[str, Filled], kinds: np.ndarray, values: np.ndarray) -> Blended:
-        mean, std, total = (np.zeros(values.shape) for _ in range(3))
-        channels = np.arange(values.shape[1])
+    def _mixed(self, fillings: dict[str, Filled], kinds: np.ndarray) -> Blended:
+        mean, std, total = (np.zeros(kinds.shape) for _ in range(3))
         for name, filled in fillings.items():
-            share = self.weights[kinds, channels, NAMES.index(name)]
+            share = self.weights[kinds, np.arange(kinds.shape[1]), NAMES.index(name)]
             mean += share * filled.mean
-            has = np.isfinite(filled.std)
             # Lags and lines have no error bars of their own: those of the models speak for all.
-            std += np.where(has, (share + 1e-6) * np.where(has, filled.std, 0.0), 0.0)
+            has = np.isfinite(filled.std)
+            std += np.where(has, (share + 1e-6) * filled.std, 0.0)
             total += np.where(has, share + 1e-6, 0.0)
         std = np.where(total > 0, std / np.where(total > 0, total, 1.0), 1.0)
         return Blended(mean, np.maximum(std, 1e-9), kinds)
 
     def fill(self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener = silent) -> Blended:
         """Every value of a table given its observed ones."""
-        kinds = kinds_of(np.isnan(values), steps)
-        return self._mixed(self._fillings(steps, values, asked, listen), kinds, values)
+        return self._mixed(self._fillings(steps, values, asked, listen), kinds_of(np.isnan(values), steps))
 
     def grown(self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Mixture:
         """The same after another table, each model averaged by rows; weights and error bars stay."""
         listen(Progress("learning on", share=0.0))
-        grown = replace(
-            self, lags=self.lags.merged(LagRegression.learn(steps, values, np.random.default_rng(asked.seed)))
-        )
+        lags = LagRegression.learn(steps, values, np.random.default_rng(asked.seed))
+        grown = replace(self, lags=self.lags.merged(lags))
         if self.coupled is not None and len(values) >= self.coupled.window:
-            grown = replace(grown, coupled=self.coupled.merged(self.coupled.continued(steps, values, listen)))
+            grown = replace(grown, coupled=self.coupled.merged(self.coupled.learned(steps, values, listen)))
         return grown
 
 
-def _gram(errors: np.ndarray) -> np.ndarray:
-    """Sums of products of the errors of the models, (e, e)."""
-    return errors.T @ errors
+def _products(errors: np.ndarray, belief: float = 0.0, others: np.ndarray | float = 0.0) -> np.ndarray:
+    """Mean products of the errors (k, e) of the models, (e, e), with a belief of so many values' worth in those of others."""
+    return (errors.T @ errors + belief * others) / max(len(errors) + belief, 1)
 
 
 def _weights(gram: np.ndarray, num_models: int) -> np.ndarray:
@@ -237,14 +216,13 @@ def _correlations(scores: np.ndarray) -> tuple[float, np.ndarray]:
         if both.sum() >= 100:
             size = np.sqrt(np.nanmean(clipped[lag:][both] ** 2) * np.nanmean(clipped[:-lag][both] ** 2))
             found.append(np.clip(product[both].mean() / size, 0.0, 0.99) ** (1 / lag))
-    C = scores.shape[1]
     there = np.isfinite(clipped)
     safe = np.where(there, clipped, 0.0)
     pairs = (there.T.astype(float) @ there) + 20.0  # a belief of twenty pairs that channels err apart
     size = np.sqrt(np.maximum((safe**2).sum(axis=0) / np.maximum(there.sum(axis=0), 1), 1e-12))
     together = safe.T @ safe / pairs / size / size[:, None]
     np.fill_diagonal(together, 1.0)
-    values, vectors = np.linalg.eigh(np.clip(together, -0.99, 0.99) + 0.0)
+    values, vectors = np.linalg.eigh(np.clip(together, -0.99, 0.99))
     together = (vectors * np.maximum(values, 1e-3)) @ vectors.T
     scale = np.sqrt(together.diagonal())
-    return (float(np.mean(found)) if found else 0.0), (together / scale / scale[:, None] if C > 1 else np.eye(1))
+    return (float(np.mean(found)) if found else 0.0), together / scale / scale[:, None]

@@ -12,7 +12,6 @@ A, w_0, b and the noise (product of one-step conditionals; Vecchia 1988), the pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,13 +22,14 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import LinearOperator, cg
 
-from flm.estimators.periodogram import Clock, NonuniformFFT, fast_length
-from flm.results.progress import Listener, Progress, silent
+from flm.estimators.imputer.coupled import Filled
+from flm.estimators.periodogram import Clock, NonuniformFFT
+from flm.results.progress import Listener, Progress, silent, within
 from flm.series.tables import WaveTable
 
 _NEIGHBOURS = 20  # before (preconditioner), and on each side (error bars)
 _CONDITIONALS, _BEFORE = 500, 12  # of the likelihood: a sample of one-step predictions, each from so many values before
-_TABLE = 8  # points of the kernel table per shortest half-period, irregular clocks
+_TABLE = 8  # points of the kernel table per shortest half-period
 _MAX_LINES, _LINE_PASSES = 24, 3
 
 
@@ -78,40 +78,28 @@ class DenseSpectrum:
 
 
 class _Kernel:
-    """k(lag) by a table and cubic interpolation; exact at the ticks of a regular clock."""
+    """k(lag) by a table over one period and Lagrange's cubic; exact at the ticks of a regular clock."""
 
-    def __init__(self, variances: np.ndarray, step: float, regular_step: float | None):
+    def __init__(self, variances: np.ndarray, step: float):
         J = len(variances) - 1
-        ticks = 2 * np.pi / (step * regular_step) if regular_step else 0.0
-        if ticks >= 2 * J - 0.5 and abs(ticks - round(ticks)) < 1e-6 * ticks / J:
-            length = round(ticks)  # every lag is a point of the table
-        else:
-            length = fast_length(2 * _TABLE * J)
-        half = np.zeros(length // 2 + 1, complex)
-        half[: J + 1] = variances * (length / 2)
-        if length == 2 * J:  # Nyquist's frequency stands alone
-            half[J] *= 2
-        self.table = np.asarray(fft.irfft(half, length))
+        half = np.r_[variances, np.zeros((_TABLE - 1) * J)] * (_TABLE * J)
+        table = np.asarray(fft.irfft(half, 2 * _TABLE * J))
+        self._table = np.r_[table[-1], table, table[:2]]  # one point before zero, and around the period
+        self._per_lag = _TABLE * J * step / np.pi
         self.at_zero = float(variances.sum())
-        self._per_lag = length * step / (2 * np.pi)
-
-    def reader(self, lag: np.ndarray) -> csr_matrix:
-        """The matrix that reads these lags off a table: a single entry per row where all are exact, else Lagrange's cubic."""
-        position = np.abs(lag).ravel() * self._per_lag
-        taps = np.rint(position)[:, None].astype(int)
-        weights = np.ones(taps.shape)
-        if np.abs(position - taps[:, 0]).max(initial=0.0) > 1e-5:
-            taps = np.floor(position)[:, None].astype(int) + np.arange(-1, 3)
-            u = position - taps[:, 1]
-            products = (-u * (u - 1) * (u - 2) / 6, (u + 1) * (u - 1) * (u - 2) / 2)
-            products += (-(u + 1) * u * (u - 2) / 2, (u + 1) * u * (u - 1) / 6)
-            weights = np.stack(products, axis=1)
-        ends = np.arange(0, taps.size + 1, taps.shape[1])
-        size = len(self.table)
-        return csr_matrix((weights.ravel(), np.mod(taps, size).ravel(), ends), shape=(len(taps), size))
 
     def __call__(self, lag: np.ndarray) -> np.ndarray:
-        return (self.reader(lag) @ self.table).reshape(lag.shape)
+        position = np.mod(np.abs(lag) * self._per_lag, len(self._table) - 3)
+        place = position.astype(int)
+        u = position - place
+        a, b, c, d = (self._table[place + i] for i in range(4))  # at -1, 0, 1, 2
+        return b + u * (c - a / 3 - b / 2 - d / 6 + u * ((a + c) / 2 - b + u * ((d - a) / 6 + (b - c) / 2)))
+
+
+def _regressed(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """From covariances (rows, 1 + q, 1 + q): the first regressed on the others, (rows, q), and the variance left."""
+    b = np.linalg.solve(K[:, 1:, 1:], K[:, 1:, :1])[:, :, 0]
+    return b, K[:, 0, 0] - (b * K[:, 1:, 0]).sum(axis=1)
 
 
 class DenseSeries:
@@ -160,19 +148,22 @@ class DenseSeries:
         return replace(found, **variances, noise=unit * float(found.noise), mean=mean)
 
     def _maximize(self, start: np.ndarray, frequencies: np.ndarray, together: np.ndarray, y: np.ndarray) -> np.ndarray:
-        lags = self.times[together][:, :, None] - self.times[together][:, None, :]
-        targets = y[together]
-        reader = _Kernel(_shape(start, frequencies), frequencies[1], self.clock.step).reader(lags)
+        """A, w_0, b and the noise of largest likelihood of each first value of the rows `together` given the others."""
+        lags = np.abs(self.times[together][:, :, None] - self.times[together][:, None, :])
+        apart, place = np.unique(lags, return_inverse=True)
+        plan = NonuniformFFT(apart, frequencies[1], len(frequencies) - 1)
+        targets, eye = y[together], np.eye(lags.shape[1])
 
         def objective(theta: np.ndarray) -> float:
-            kernel = _Kernel(_shape(theta, frequencies), frequencies[1], self.clock.step)
-            noise = float(np.exp(theta[3])) + 1e-8 * kernel.at_zero
-            K = (reader @ kernel.table).reshape(lags.shape) + noise * np.eye(lags.shape[1])
-            return -_conditional_likelihood(K, targets)
+            noise = np.exp(theta[3]) + 1e-8 * np.exp(theta[0])
+            K = plan.backward(_shape(theta, frequencies))[place].reshape(lags.shape) + noise * eye
+            b, variance = _regressed(K)
+            variance = np.maximum(variance, 1e-12)
+            error = targets[:, 0] - (b * targets[:, 1:]).sum(axis=1)
+            return float(0.5 * (np.log(2 * np.pi * variance) + error**2 / variance).mean())
 
         bounds = [(-8.0, 8.0), (np.log(0.5 * frequencies[1] / frequencies[-1]), 0.0), (0.0, 8.0), (-14.0, 1.0)]
-        found = minimize(objective, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 30, "ftol": 1e-8})
-        return found.x
+        return minimize(objective, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 30, "ftol": 1e-8}).x
 
     def _lines(self, spectrum: DenseSpectrum, y: np.ndarray) -> np.ndarray:
         """Harmonics where the whitened series has a peak above 2.5 log n times its local median level.
@@ -198,49 +189,37 @@ class DenseSeries:
         return NonuniformFFT(times - self.times[0], spectrum.step, len(spectrum.background) - 1)
 
     def weights(self, spectrum: DenseSpectrum, centered: np.ndarray) -> np.ndarray:
-        """alpha = (K + noise I)^-1 (y - mean)."""
-        n = len(centered)
-        plan = self._plan(spectrum, self.times)
+        """alpha = (K + noise I)^-1 (y - mean), preconditioned by neighbours and, for the lines, Woodbury's identity."""
+        n, plan, W = len(centered), self._plan(spectrum, self.times), self._whitening(spectrum)
+        U = spectrum.line_columns(self.times - self.times[0])
+        small, WU = _line_precision(spectrum, W @ U), W @ U
 
         def covariance(v: np.ndarray) -> np.ndarray:
             return plan.backward(spectrum.variances * plan.forward(v.ravel())) + spectrum.noise * v.ravel()
 
+        def nearly_inverse(v: np.ndarray) -> np.ndarray:
+            first = W @ v.ravel()
+            return W.T @ (first - WU @ cho_solve(small, WU.T @ first))
+
         A = LinearOperator((n, n), covariance, dtype=float)  # pyright: ignore[reportCallIssue]
-        M = LinearOperator((n, n), self._preconditioner(spectrum), dtype=float)  # pyright: ignore[reportCallIssue]
+        M = LinearOperator((n, n), nearly_inverse, dtype=float)  # pyright: ignore[reportCallIssue]
         return cg(A, centered, rtol=1e-8, maxiter=500, M=M)[0]
-
-    def _preconditioner(self, spectrum: DenseSpectrum) -> Callable[[np.ndarray], np.ndarray]:
-        """(K + noise)^-1, nearly: neighbours for the background, Woodbury's identity for the lines."""
-        W = self._whitening(spectrum)
-        if not len(spectrum.lines):
-            return lambda v: W.T @ (W @ v.ravel())
-        U = spectrum.line_columns(self.times - self.times[0])
-        small, MU = _line_precision(spectrum, W @ U), W.T @ (W @ U)
-
-        def apply(v: np.ndarray) -> np.ndarray:
-            first = W.T @ (W @ v.ravel())
-            return first - MU @ cho_solve(small, U.T @ first)
-
-        return apply
 
     def _whitening(self, spectrum: DenseSpectrum) -> csr_matrix:
         """Rows (e_i - b_i) / sqrt(d_i), b_i the regression of value i on its neighbours before: W^T W ~ (K + noise)^-1."""
         n, q = len(self.times), min(_NEIGHBOURS, len(self.times) - 1)
-        kernel = _Kernel(spectrum.background, spectrum.step, self.clock.step)
+        kernel = _Kernel(spectrum.background, spectrum.step)
         index = np.arange(n)[:, None] - np.arange(q + 1)
         valid = index >= 0
         entries = np.zeros((n, q + 1))
         for start in range(0, n, 4096):
             part = slice(start, start + 4096)
             t = self.times[np.maximum(index[part], 0)]
-            K = kernel(t[:, :, None] - t[:, None, :])
             both = valid[part][:, :, None] & valid[part][:, None, :]
-            K = np.where(both, K, 0.0) + (spectrum.noise + 1e-8 * kernel.at_zero) * np.eye(q + 1)
-            b = np.linalg.solve(K[:, 1:, 1:], K[:, 1:, :1])[:, :, 0]
-            d = K[:, 0, 0] - (b * K[:, 1:, 0]).sum(axis=1)
-            root = 1 / np.sqrt(np.maximum(d, 1e-12 * kernel.at_zero + 1e-300))
-            entries[part, 0] = root
-            entries[part, 1:] = -b * root[:, None] * valid[part, 1:]
+            K = np.where(both, kernel(t[:, :, None] - t[:, None, :]), 0.0)
+            b, d = _regressed(K + (spectrum.noise + 1e-8 * kernel.at_zero) * np.eye(q + 1))
+            row = np.concatenate([np.ones((len(b), 1)), -b * valid[part, 1:]], axis=1)
+            entries[part] = row / np.sqrt(np.maximum(d, 1e-12 * kernel.at_zero + 1e-300))[:, None]
         rows = np.repeat(np.arange(n), q + 1)
         return csr_matrix((entries.ravel(), (rows, np.maximum(index, 0).ravel())), shape=(n, n))
 
@@ -256,34 +235,27 @@ class DenseSeries:
 
     def _deviation(self, spectrum: DenseSpectrum, times: np.ndarray) -> np.ndarray:
         """Background from the nearest values on both sides; lines from the whole record."""
-        n = len(self.times)
-        clock = Clock.of(np.concatenate([self.times, times]))
-        regular = self.clock.step if clock.step and self.clock.step else None
-        kernel = _Kernel(spectrum.background, spectrum.step, regular)
+        n, kernel = len(self.times), _Kernel(spectrum.background, spectrum.step)
         width = min(2 * _NEIGHBOURS, n)
         first = np.clip(np.searchsorted(self.times, times) - width // 2, 0, n - width)
         U = spectrum.line_columns(self.times - self.times[0])
-        small = _line_precision(spectrum, self._whitening(spectrum) @ U) if len(spectrum.lines) else None
+        small = _line_precision(spectrum, self._whitening(spectrum) @ U)
         out = np.empty(len(times))
         for start in range(0, len(times), 2048):
             part = slice(start, start + 2048)
             index = first[part, None] + np.arange(width)
-            near = self.times[index]
-            K = kernel(near[:, :, None] - near[:, None, :])
-            K += (spectrum.noise + 1e-8 * kernel.at_zero) * np.eye(width)
-            k = kernel(near - times[part, None])
-            b = np.linalg.solve(K, k[:, :, None])[:, :, 0]
-            out[part] = kernel.at_zero - (k * b).sum(axis=1) + spectrum.noise
-            if small is not None:
-                # What the neighbours do not already say about the lines at this time.
-                left = spectrum.line_columns(times[part] - self.times[0]) - np.einsum("pw,pwl->pl", b, U[index])
-                out[part] += (left * cho_solve(small, left.T).T).sum(axis=1)
-        return np.sqrt(np.maximum(out, spectrum.noise))
+            near = np.concatenate([times[part, None], self.times[index]], axis=1)
+            jitter = np.r_[0.0, np.full(width, spectrum.noise + 1e-8 * kernel.at_zero)]
+            b, out[part] = _regressed(kernel(near[:, :, None] - near[:, None, :]) + np.diag(jitter))
+            # What the neighbours do not already say about the lines at this time.
+            left = spectrum.line_columns(times[part] - self.times[0]) - np.einsum("pw,pwl->pl", b, U[index])
+            out[part] += (left * cho_solve(small, left.T).T).sum(axis=1)
+        return np.sqrt(np.maximum(out + spectrum.noise, spectrum.noise))
 
 
 def _line_precision(spectrum: DenseSpectrum, whitened: np.ndarray) -> tuple[np.ndarray, bool]:
     """The factored precision matrix of the lines' amplitudes, from their columns without the background."""
-    return cho_factor(whitened.T @ whitened + np.eye(whitened.shape[1]) / spectrum.line_variance)
+    return cho_factor(whitened.T @ whitened + np.eye(whitened.shape[1]) / max(spectrum.line_variance, 1e-300))
 
 
 def _shape(theta: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
@@ -294,9 +266,31 @@ def _shape(theta: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
     return np.exp(theta[0]) * S / S.sum()
 
 
-def _conditional_likelihood(K: np.ndarray, targets: np.ndarray) -> float:
-    """Mean log density of each first target given the others, covariances (rows, 1 + q, 1 + q)."""
-    b = np.linalg.solve(K[:, 1:, 1:], K[:, 1:, :1])[:, :, 0]
-    mean = (b * targets[:, 1:]).sum(axis=1)
-    variance = np.maximum(K[:, 0, 0] - (b * K[:, 1:, 0]).sum(axis=1), 1e-12)
-    return float(-0.5 * (np.log(2 * np.pi * variance) + (targets[:, 0] - mean) ** 2 / variance).mean())
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Dense:
+    """All harmonics of the record under a learned prior, channel by channel."""
+
+    spectra: tuple[DenseSpectrum, ...]
+
+    @classmethod
+    def learn(cls, steps: np.ndarray, values: np.ndarray, seed: int, listen: Listener) -> Dense:
+        """The prior of every channel."""
+        spectra, C = [], values.shape[1]
+        for c, column in enumerate(values.T):
+            seen = ~np.isnan(column)
+            told = within(listen, c / C, (c + 1) / C)
+            spectra.append(DenseSeries(steps[seen], column[seen]).learn(seed=seed, listen=told))
+        return cls(spectra=tuple(spectra))
+
+    def fill(self, steps: np.ndarray, values: np.ndarray, listen: Listener) -> Filled:
+        """Each channel by one linear system and conjugate gradients."""
+        filled = Filled(np.zeros(values.shape), np.zeros(values.shape))
+        for c, (spectrum, column) in enumerate(zip(self.spectra, values.T, strict=True)):
+            listen(Progress("filling", share=c / values.shape[1]))
+            missing = np.isnan(column)
+            if missing.all():
+                filled.mean[:, c], filled.std[:, c] = spectrum.mean, np.sqrt(spectrum.variances.sum() + spectrum.noise)
+            elif missing.any():
+                series = DenseSeries(steps[~missing], column[~missing])
+                filled.mean[missing, c], filled.std[missing, c] = series.fill(spectrum.stretched(steps), steps[missing])
+        return filled

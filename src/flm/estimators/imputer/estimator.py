@@ -155,9 +155,8 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         filled = np.where(holes, table.placed(mean * units.spread + units.center), table.everything)
         together = np.eye(table.everything.shape[1])
         together[np.ix_(table.columns, table.columns)] = model.together
-        shaped = (
-            (lambda part: part.reshape(X.shape)) if isinstance(X, np.ndarray) and X.ndim == 3 else (lambda part: part)
-        )
+        shape = X.shape if isinstance(X, np.ndarray) else holes.shape
+        shaped = lambda part: part.reshape(shape)
         return Imputation(
             dressed(X, shaped(filled), [j for j in table.columns if holes[:, j].any()]),
             dressed(X, shaped(table.placed(std * units.spread)), table.columns),

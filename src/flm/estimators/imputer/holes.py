@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 
 from flm.wording import InputError
 
@@ -42,18 +42,23 @@ def _depth(missing: np.ndarray, steps: np.ndarray) -> np.ndarray:
     That is the variance of a random walk between them: 1/2 for a single point, about 1 at the edge of a gap, a quarter of its
     length in the middle.
     """
-    n = len(missing)
-    rows = np.arange(n)[:, None]
     broken = np.r_[True, np.diff(steps) > LONG][:, None]  # another segment
-    # The last row that is observed, and the last row of another segment, which is as good as none.
-    before = np.maximum.accumulate(np.where(~missing, rows, -1), axis=0)
-    first = np.maximum.accumulate(np.where(broken, rows, 0), axis=0)
-    after = np.minimum.accumulate(np.where(~missing, rows, n)[::-1], axis=0)[::-1]
-    last = np.minimum.accumulate(np.where(np.r_[broken[1:], [[True]]], rows, n)[::-1], axis=0)[::-1]
-    left = np.where(before >= first, (rows - before).astype(float), np.inf)
-    right = np.where(after <= last, (after - rows).astype(float), np.inf)
+
+    def rows_since(seen: np.ndarray, begins: np.ndarray) -> np.ndarray:
+        """Rows from the last one that is observed, in the same segment, else infinity."""
+        rows = np.arange(len(seen))[:, None]
+        last = np.maximum.accumulate(np.where(seen, rows, -1), axis=0)
+        return np.where(last >= np.maximum.accumulate(np.where(begins, rows, 0), axis=0), rows - last, np.inf)
+
+    left = rows_since(~missing, broken)
+    right = rows_since(~missing[::-1], np.r_[[[True]], broken[:0:-1]])[::-1]
     with np.errstate(divide="ignore"):
         return np.where(missing, 1 / np.maximum(1 / left + 1 / right, 1e-12), 0.0)
+
+
+def in_samples(steps: np.ndarray) -> bool:
+    """Whether stretches of the table are far apart, with no clock and no harmonics in common: three long breaks or more."""
+    return int((np.diff(steps) > LONG).sum()) >= 3
 
 
 def is_like(kinds: np.ndarray, kind: int) -> np.ndarray:
@@ -72,16 +77,12 @@ def hide(observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     short, long = (max(1, min(gap, block // 3)) for gap in _GAPS)
     ways = ("points", "short", "long", "all") if C > 1 else ("points", "short", "long")
     for i, first in enumerate(range(0, n, block)):
-        rows, way = min(block, n - first), ways[i % len(ways)]
-        part = hidden[first : first + rows]
-        if way == "all":
-            start = rng.integers(0, max(rows - long, 0) + 1)
-            part[start : start + long] = True
-        elif way != "points":
+        part, way = hidden[first : first + block], ways[i % len(ways)]
+        if way != "points":
             gap = short if way == "short" else long
-            for c in range(C):
-                start = rng.integers(0, max(rows - gap, 0) + 1)
-                part[start : start + gap, c] = True
+            start = rng.integers(0, max(len(part) - gap, 0) + 1, 1 if way == "all" else C)
+            since = np.arange(len(part))[:, None] - start
+            part |= (since >= 0) & (since < gap)
     hidden[[0, -1]] = False
     hidden &= observed
     # A channel keeps at least half of its values.
@@ -137,8 +138,6 @@ class Calibration:
         """Standard normal numbers as numbers of this distribution, in units of the calibrated standard deviation."""
         if np.isinf(self.tail):
             return normal * self.unit / self.factor
-        from scipy.special import ndtr
-
         return stdtrit(self.tail, ndtr(normal)) * self.unit / self.factor
 
 

@@ -67,15 +67,13 @@ class Imputation:
     def interval(self, level: float = 0.95) -> tuple[Container, Container]:
         """Lower and upper ends of the intervals of this level; the values themselves where observed."""
         half = self.half_width(level)
-        if is_frame(self.values) and is_frame(self.std):
-            lower, upper = self.values.copy(), self.values.copy()
-            for j in np.flatnonzero(self.filled.any(axis=0)):
-                width = half[:, j] * self.std.iloc[:, j].to_numpy()
-                lower.isetitem(j, self.values.iloc[:, j] - width)
-                upper.isetitem(j, self.values.iloc[:, j] + width)
-            return lower, upper
-        width = half.reshape(np.shape(self.std)) * np.asarray(self.std)
-        return self.values - width, self.values + width
+        if not is_frame(self.values):
+            width = half.reshape(np.shape(self.std)) * np.asarray(self.std)
+            return self.values - width, self.values + width
+        width = np.where(self.filled, half * _numbers(self.std), 0.0)
+        columns = np.flatnonzero(self.filled.any(axis=0))
+        lower, upper = (_numbers(self.values) + sign * width for sign in (-1, 1))
+        return dressed(self.values, lower, columns), dressed(self.values, upper, columns)
 
     def sample(self, n: int = 1, *, seed: int = 0) -> np.ndarray:
         """Whole fillings drawn at random, (n, rows, columns): what holds of a filled gap as a whole is read off them.

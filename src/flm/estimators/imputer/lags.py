@@ -13,8 +13,7 @@ import numpy as np
 _REACH, _ROUNDS = 6, 5
 _RIDGE = 1.0  # on the coefficients; values have unit variance
 _MOST_CHANNELS = 12  # among the regressors: the most correlated ones
-_MOST_ROWS = 20_000  # to learn a channel from
-_BLOCK = 20_000  # rows at a time
+_MOST_ROWS = 20_000  # to learn a channel from, and at a time
 
 
 def straight(steps: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -53,10 +52,9 @@ class LagRegression:
         size = np.maximum(np.linalg.norm(filled, axis=0), 1e-300)
         likeness = np.abs(filled.T @ filled) / size / size[:, None] + np.eye(C)
         neighbors = np.argsort(-likeness, axis=1, kind="stable")[:, :_MOST_CHANNELS]
-        around = _around(steps)
-        rounds = []
+        around, rounds = _around(steps), []
         for _ in range(_ROUNDS if start is None else 1):
-            found, after = [], filled.copy()
+            found = []
             for c in range(C):
                 rows = np.flatnonzero(~missing[:, c])
                 if len(rows) > _MOST_ROWS:
@@ -64,9 +62,8 @@ class LagRegression:
                 columns = _columns(filled, around[rows], neighbors[c])
                 gram = columns.T @ columns + _RIDGE * np.eye(columns.shape[1])
                 found.append(np.linalg.solve(gram, columns.T @ values[rows, c]))
-                _predict(after, filled, np.flatnonzero(missing[:, c]), around, c, neighbors[c], found[-1])
-            rounds.append(found)
-            filled = after
+            rounds.append(np.array(found))
+            filled = _predicted(filled, missing, around, neighbors, rounds[-1])
         return cls(neighbors, np.array(rounds), len(values))
 
     def fill(self, steps: np.ndarray, values: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
@@ -74,10 +71,7 @@ class LagRegression:
         missing, around = np.isnan(values), _around(steps)
         filled = straight(steps, values) if start is None else np.where(missing, start, values)
         for coefficients in self.coefficients:
-            after = filled.copy()
-            for c, found in enumerate(coefficients):
-                _predict(after, filled, np.flatnonzero(missing[:, c]), around, c, self.neighbors[c], found)
-            filled = after
+            filled = _predicted(filled, missing, around, self.neighbors, coefficients)
         return filled
 
     def merged(self, other: LagRegression) -> LagRegression:
@@ -100,18 +94,16 @@ def _around(steps: np.ndarray) -> np.ndarray:
 def _columns(filled: np.ndarray, around: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
     columns = filled[around[:, :, None], neighbors]  # (rows, lags, c)
     columns[:, _REACH, 0] = 0.0
-    return columns.reshape(len(around), -1)
+    return columns.reshape(len(around), around.shape[1] * len(neighbors))
 
 
-def _predict(
-    after: np.ndarray,
-    filled: np.ndarray,
-    rows: np.ndarray,
-    around: np.ndarray,
-    channel: int,
-    neighbors: np.ndarray,
-    coefficients: np.ndarray,
-) -> None:
-    for start in range(0, len(rows), _BLOCK):
-        part = rows[start : start + _BLOCK]
-        after[part, channel] = _columns(filled, around[part], neighbors) @ coefficients
+def _predicted(
+    filled: np.ndarray, missing: np.ndarray, around: np.ndarray, neighbors: np.ndarray, coefficients: np.ndarray
+) -> np.ndarray:
+    """The table with its holes as the rows around them say."""
+    after = filled.copy()
+    for c, found in enumerate(coefficients):
+        rows = np.flatnonzero(missing[:, c])
+        for part in np.array_split(rows, 1 + len(rows) // _MOST_ROWS):
+            after[part, c] = _columns(filled, around[part], neighbors[c]) @ found
+    return after
