@@ -10,15 +10,15 @@ Conventions: a level is negative inside; normals are unit vectors pointing outsi
 one column for each axis in order.
 """
 
-from flm.domains.ball import Ball as Ball
-from flm.domains.ball import Disk as Disk
-from flm.domains.ball import Ellipse as Ellipse
 from flm.domains.base import AbstractDomain as AbstractDomain
 from flm.domains.box import Box as Box
 from flm.domains.box import NotHeld as NotHeld
 from flm.domains.combined import Combination as Combination
 from flm.domains.combined import Product as Product
+from flm.domains.curve import Ball as Ball
 from flm.domains.curve import Curve as Curve
+from flm.domains.curve import Disk as Disk
+from flm.domains.curve import Ellipse as Ellipse
 from flm.domains.level_set import Region as Region
 from flm.domains.piece import Piece as Piece
 from flm.domains.polygon import Outline as Outline

@@ -24,10 +24,7 @@ EDGE = 1e-12  # how far outside, relative to the size, a point still counts as o
 
 
 class AbstractDomain(ABC):
-    """A bounded open set of points with named axes.
-
-    A subclass is final and provides `axes`, `bounds`, `level` and `pieces`; all sampling follows from these.
-    """
+    """A bounded open set of points with named axes: from its `bounds`, `level` and `pieces` all sampling follows."""
 
     axes: tuple[str, ...]
 
@@ -65,16 +62,8 @@ class AbstractDomain(ABC):
         """What a reader of the domain should know, as a clause; "" where there is nothing to say."""
         return "; ".join(leaf.note for leaf in self.leaves if leaf is not self and leaf.note)
 
-    @property
-    def in_text(self) -> str:
-        """The domain as a part of a longer expression."""
-        return repr(self)
-
     def stored(self, *, outward: bool = True) -> "AbstractDomain":
-        """The domain as a file holds it, without code: itself, or an outline of it.
-
-        An outline is drawn larger by what tracing may miss; without `outward`, for a hole, smaller by that.
-        """
+        """The domain as a file holds it, without code: itself, or an outline that is larger (a hole: smaller) by its error."""
         return self
 
     def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
@@ -139,22 +128,31 @@ class AbstractDomain(ABC):
         """
         if isinstance(where, Piece):
             return where
-        if isinstance(where, AbstractDomain):
-            return self._piece_of(where)
-        if not isinstance(where, str):
+        if isinstance(where, str):
+            return self._boundary() if where.strip() == "boundary" else self._pinned(where)
+        if not isinstance(where, AbstractDomain):
             raise InputError(f'`where` must be a string like "{self.axes[0]}=0", or a shape; got {where!r}.')
-        if where.strip() == "boundary":
-            return self._boundary()
-        return self._pinned(where)
+        mine = [piece for piece in self.pieces if piece.owner in where.leaves]
+        if not mine:
+            raise InputError(
+                f"`where` must be a shape that part of the boundary came from; got {where!r}. "
+                f"The boundary came from: {', '.join(repr(leaf) for leaf in self.leaves)}."
+            )
+        return join(mine[0].name if len(mine) == 1 else repr(where), mine)
 
     def __sub__(self, other: "AbstractDomain") -> "Combination":
-        return _combine("-", self, other)
+        return self._combined("-", other)
 
     def __and__(self, other: "AbstractDomain") -> "Combination":
-        return _combine("&", self, other)
+        return self._combined("&", other)
 
     def __or__(self, other: "AbstractDomain") -> "Combination":
-        return _combine("|", self, other)
+        return self._combined("|", other)
+
+    def _combined(self, operation: str, other: "AbstractDomain") -> "Combination":
+        from flm.domains.combined import Combination  # a combination knows its parts, not the other way round
+
+        return Combination(operation, self, other)
 
     def __mul__(self, other: "AbstractDomain") -> "AbstractDomain":
         from flm.domains.combined import multiply  # a product knows its factors, not the other way round
@@ -163,30 +161,20 @@ class AbstractDomain(ABC):
 
     def as_points(self, points: npt.ArrayLike) -> np.ndarray:
         """`points` as a float64 array (P, m), refused when the number of columns is not the number of axes."""
+        shape = f"shape (P, {len(self.axes)})"
         try:
             array = np.asarray(points, float)
         except (TypeError, ValueError):
-            raise InputError(f"`points` must be numbers of shape (P, {len(self.axes)}); got {short(points)}.") from None
+            raise InputError(f"`points` must be numbers of {shape}; got {short(points)}.") from None
         if array.ndim != 2 or array.shape[1] != len(self.axes):
-            raise InputError(
-                f"`points` must have shape (P, {len(self.axes)}), one column for each of {', '.join(self.axes)}; "
-                f"got {array.shape}."
-            )
+            axes = ", ".join(self.axes)
+            raise InputError(f"`points` must have {shape}, one column for each of {axes}; got {array.shape}.")
         return array
 
     _fills_bounds = False
 
     def _boundary(self) -> Piece:
         return join("boundary", self.pieces)
-
-    def _piece_of(self, shape: "AbstractDomain") -> Piece:
-        mine = [piece for piece in self.pieces if piece.owner in shape.leaves]
-        if not mine:
-            raise InputError(
-                f"`where` must be a shape that part of the boundary came from; got {shape!r}. "
-                f"The boundary came from: {', '.join(repr(leaf) for leaf in self.leaves)}."
-            )
-        return join(mine[0].name if len(mine) == 1 else repr(shape), mine)
 
     def _pinned(self, where: str) -> Piece:
         """The plane, edge or point that `where` pins, cut down to the domain."""
@@ -197,10 +185,8 @@ class AbstractDomain(ABC):
             value = {"min": low, "max": high}.get(value, value) if isinstance(value, str) else value
             tolerance = _SNAP * (high - low)
             if not low - tolerance <= value <= high + tolerance:
-                raise InputError(
-                    f"`where` must be a place in the domain, {number_text(low)} <= {axis} <= {number_text(high)}; "
-                    f"got {where!r}. The boundary pieces are: {', '.join(piece.name for piece in self.pieces)}."
-                )
+                inside = f"{number_text(low)} <= {axis} <= {number_text(high)}"
+                raise self._not_here(f"in the domain, {inside}", where)
             at_low, at_high = abs(value - low) <= tolerance, abs(value - high) <= tolerance
             if (at_low or at_high) and not normal.any():
                 normal[index] = -1.0 if at_low else 1.0
@@ -211,11 +197,12 @@ class AbstractDomain(ABC):
             return mine[0] if len(mine) == 1 else replace(join(place_text(fixed), mine), fixed=fixed)
         plane = self._plane(fixed, np.zeros(len(self.axes))).cut(lambda points, normals: self.contains(points))
         if plane is None:
-            raise InputError(
-                f"`where` must be a place that meets the domain; got {where!r}. "
-                f"The boundary pieces are: {', '.join(piece.name for piece in self.pieces)}."
-            )
+            raise self._not_here("that meets the domain", where)
         return plane
+
+    def _not_here(self, rule: str, where: str) -> InputError:
+        pieces = ", ".join(piece.name for piece in self.pieces)
+        return InputError(f"`where` must be a place {rule}; got {where!r}. The boundary pieces are: {pieces}.")
 
     def _plane(self, fixed: dict[str, float], normal: np.ndarray) -> Piece:
         """The points of the bounds with some axes fixed."""
@@ -270,9 +257,3 @@ def parse_where(where: str, axes: Sequence[str]) -> dict[str, float | str]:
 def place_text(fixed: dict[str, float]) -> str:
     """The canonical name of a place: "x=0, t=1"."""
     return ", ".join(f"{axis}={number_text(value)}" for axis, value in fixed.items())
-
-
-def _combine(operation: str, left: AbstractDomain, right: AbstractDomain) -> "Combination":
-    from flm.domains.combined import Combination  # a combination knows its parts, not the other way round
-
-    return Combination(operation, left, right)

@@ -1,7 +1,6 @@
 """Domains made of domains: difference, intersection and union of shapes, with the boundary kept by owner, and products of
 domains with different axes, such as a region times an interval of time."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -56,9 +55,8 @@ class Combination(AbstractDomain):
         a, b = self.left.bounds, self.right.bounds
         if self.operation == "-":
             return a
-        if self.operation == "&":
-            return np.stack([np.maximum(a[:, 0], b[:, 0]), np.minimum(a[:, 1], b[:, 1])], axis=1)
-        return np.stack([np.minimum(a[:, 0], b[:, 0]), np.maximum(a[:, 1], b[:, 1])], axis=1)
+        lower, upper = (np.maximum, np.minimum) if self.operation == "&" else (np.minimum, np.maximum)
+        return np.stack([lower(a[:, 0], b[:, 0]), upper(a[:, 1], b[:, 1])], axis=1)
 
     def level(self, points: np.ndarray) -> np.ndarray:
         """max(left, −right), max(left, right) or min(left, right)."""
@@ -82,17 +80,14 @@ class Combination(AbstractDomain):
     def _has_inside_around(self, points: np.ndarray) -> np.ndarray:
         """Whether the level is negative somewhere on a small sphere around each point: descent over directions."""
         size, rng = float(self.width.max()), np.random.default_rng(0)
-        best, lowest, spread = np.zeros_like(points), np.full(len(points), np.inf), 1.0
-        for _ in range(_ROUNDS):
-            ways = best[:, None] + spread * rng.normal(size=(1, _DIRECTIONS, points.shape[1]))
-            ways /= np.linalg.norm(ways, axis=2, keepdims=True)
-            level = self.level((points[:, None] + _PROBE * size * ways).reshape(-1, points.shape[1]))
-            level = level.reshape(len(points), _DIRECTIONS)
-            rows, choice = np.arange(len(points)), level.argmin(axis=1)
-            better = level[rows, choice] < lowest
-            best[better] = ways[rows, choice][better]
-            lowest = np.minimum(lowest, level[rows, choice])
-            spread /= 3.0
+        (count, m), rows = points.shape, np.arange(len(points))
+        best, lowest = np.zeros((count, 1, m)), np.full(count, np.inf)
+        for spread in 3.0 ** -np.arange(_ROUNDS):
+            ways = best + spread * rng.normal(size=(1, _DIRECTIONS, m))
+            ways = np.concatenate([best, ways / np.linalg.norm(ways, axis=2, keepdims=True)], axis=1)
+            level = self.level((points[:, None] + _PROBE * size * ways).reshape(-1, m)).reshape(ways.shape[:2])
+            choice = level.argmin(axis=1)
+            best, lowest = ways[rows, choice][:, None], level[rows, choice]
         return lowest < -EDGE * size
 
     def stored(self, *, outward: bool = True) -> AbstractDomain:
@@ -140,12 +135,11 @@ class Combination(AbstractDomain):
         return keep
 
     def __repr__(self) -> str:
-        return f"{self.left.in_text} {self.operation} {self.right.in_text}"
+        return f"{_in_text(self.left)} {self.operation} {_in_text(self.right)}"
 
-    @property
-    def in_text(self) -> str:
-        """The combination in parentheses."""
-        return f"({self!r})"
+
+def _in_text(part: AbstractDomain) -> str:
+    return f"({part!r})" if isinstance(part, Combination) else repr(part)
 
 
 def _flip(patch: Patch) -> Patch:
@@ -206,28 +200,23 @@ class Product(AbstractDomain):
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """Lateral pieces, then time faces; each keeps its name and owner."""
-        return self._lateral + self._ends
-
-    @cached_property
-    def _lateral(self) -> tuple[Piece, ...]:
-        return tuple(self._times(piece, lambda patch: (patch, self.right.solid)) for piece in self.left.pieces)
-
-    @cached_property
-    def _ends(self) -> tuple[Piece, ...]:
-        return tuple(self._times(piece, lambda patch: (self.left.solid, patch)) for piece in self.right.pieces)
-
-    def _times(self, piece: Piece, factors: Callable[[Patch], tuple[Patch, Patch]]) -> Piece:
-        patches = tuple(_pair(*factors(patch), len(self.left.axes)) for patch in piece.patches)
-        dimension = piece.dimension + len(self.axes) - len(piece.axes)
-        return replace(piece, axes=self.axes, dimension=dimension, patches=patches)
+        found, width = [], len(self.left.axes)
+        for piece in self.left.pieces + self.right.pieces:
+            lateral = len(found) < len(self.left.pieces)
+            pairs = [(p, self.right.solid) if lateral else (self.left.solid, p) for p in piece.patches]
+            dimension = piece.dimension + len(self.axes) - len(piece.axes)
+            patches = tuple(_pair(*pair, width) for pair in pairs)
+            found.append(replace(piece, axes=self.axes, dimension=dimension, patches=patches))
+        return tuple(found)
 
     def _boundary(self) -> Piece:
+        cut = len(self.left.pieces)
         if isinstance(self.right, Box):
-            return join("boundary", self._lateral)
-        return join("boundary", self._ends if isinstance(self.left, Box) else self.pieces)
+            return join("boundary", self.pieces[:cut])
+        return join("boundary", self.pieces[cut:] if isinstance(self.left, Box) else self.pieces)
 
     def __repr__(self) -> str:
-        return f"{self.left.in_text} * {self.right.in_text}"
+        return f"{_in_text(self.left)} * {_in_text(self.right)}"
 
 
 def multiply(left: AbstractDomain, right: AbstractDomain) -> AbstractDomain:

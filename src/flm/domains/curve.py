@@ -1,25 +1,192 @@
-"""Closed parametric curves, sampled evenly by arc length, and the compiling of functions that users write."""
+"""Shapes with smooth boundaries that a formula follows: balls, disks, ellipses and the insides of closed curves."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from flm.domains.base import AbstractDomain, check_axes
+from flm.domains.box import Box
 from flm.domains.piece import Patch, Piece
-from flm.domains.polygon import Outline, crosses_itself, outline, winds_around
+from flm.domains.polygon import Outline, crosses_itself, outline, signed_area, winds_around
 from flm.numerics.chunks import in_chunks
-from flm.wording import InputError, InputTypeError
+from flm.wording import InputError, InputTypeError, check_positive, number_text
 
 if TYPE_CHECKING:
     from jax import Array
 
 _NODES = 4096  # nodes of the arc length table
 _OUTLINE = 1024  # vertices of the polygon that tells inside from outside away from the curve
+_SLIDES = 9  # steps along the curve to the point that is nearest
 
 Path = Callable[[np.ndarray], Sequence[np.ndarray]]  # s (P,) → position (2, P), velocity (2, P)
+
+
+class AbstractEllipsoid(AbstractDomain):
+    """{x: |(x − origin) / radii| < 1}, with half-axes along the coordinates."""
+
+    origin: tuple[float, ...]
+    radii: tuple[float, ...]
+
+    def _place(self, coordinates: dict[str, float], dimension: int | None) -> None:
+        """Take axes and center, refused unless they are numbers, and as many as the shape has."""
+        center = tuple(coordinates.values())
+        try:
+            origin = tuple(float(value) for value in center)
+        except (TypeError, ValueError):
+            raise InputError(f"`center` must be numbers, one for each axis; got {center!r}.") from None
+        if not np.all(np.isfinite(origin)) or not origin:
+            raise InputError(f"`center` must be finite numbers, one for each axis; got {center!r}.")
+        if dimension is not None and len(origin) != dimension:
+            raise InputError(
+                f"`{type(self).__name__}` must have {dimension} axes; got {len(origin)} ({', '.join(coordinates)})."
+            )
+        object.__setattr__(self, "axes", check_axes(list(coordinates)))
+        object.__setattr__(self, "origin", origin)
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """The box around it, (m, 2)."""
+        bounds = np.array(self.origin)[:, None] + np.array(self.radii)[:, None] * np.array([-1.0, 1.0])
+        bounds.setflags(write=False)
+        return bounds
+
+    def level(self, points: np.ndarray) -> np.ndarray:
+        """(|(x − origin) / radii| − 1) min(radii): negative inside, of the size of the distance."""
+        scaled = (points - np.array(self.origin)) / np.array(self.radii)
+        return (np.linalg.norm(scaled, axis=1) - 1.0) * min(self.radii)
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The whole boundary; the two end points on a line."""
+        if len(self.axes) == 1:
+            return Box(**{self.axes[0]: tuple(self.bounds[0])}).pieces
+        origin, radii = np.array([self.origin]).T, np.array([self.radii]).T
+
+        def ellipse(s):
+            cos, sin = np.cos(s), np.sin(s)
+            return origin + radii * np.stack([cos, sin]), radii * np.stack([-sin, cos])
+
+        patch = _arc_length_patch(ellipse) if len(self.axes) == 2 else self._sphere()
+        return (Piece(repr(self), self.axes, len(self.axes) - 1, (patch,), owner=self),)
+
+    def _sphere(self) -> Patch:
+        """A sphere by area: height and angle in space (Archimedes), normalized Gaussians beyond."""
+        from scipy.special import gamma, ndtri
+
+        m, radius = len(self.axes), self.radii[0]
+
+        def chart(unit):
+            if m == 3:
+                height, angle = 1.0 - 2.0 * unit[:, 0], 2.0 * np.pi * unit[:, 1]
+                ring = np.sqrt((1.0 - height) * (1.0 + height))
+                normals = np.stack([ring * np.cos(angle), ring * np.sin(angle), height], axis=1)
+            else:
+                normals = ndtri(unit)
+            normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+            return np.array(self.origin) + radius * normals, normals
+
+        # |S^(m−1)| = 2 π^(m/2) / Γ(m/2)
+        measure = 2.0 * np.pi ** (m / 2) / gamma(m / 2) * radius ** (m - 1)
+        return Patch(chart, (False,) * (2 if m == 3 else m), float(measure))
+
+    def _text(self, **sizes: float) -> str:
+        named = dict(zip(self.axes, self.origin, strict=True)) | sizes
+        return f"{type(self).__name__}({', '.join(f'{name}={number_text(v)}' for name, v in named.items())})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Ball(AbstractEllipsoid):
+    """A ball, |x − c| < radius, in any dimension: a region, or a set of initial states.
+
+    Args:
+        center: The center, when it is not given by keywords: `Ball((0.2, 0.2, 0.6), 0.15)`. The axes are then x, y, z, or
+            x1, x2, … where there are more than three.
+        radius: The radius.
+        coordinates: The center by axis name: `Ball(x=0, y=0, z=0, radius=1)`.
+
+    Example:
+        >>> ball = Ball((0.2, 0.2, 0.6), 0.15)
+        >>> ball.axes, bool(ball.contains([[0.2, 0.2, 0.7]])[0])
+        (('x', 'y', 'z'), True)
+    """
+
+    axes: tuple[str, ...]
+    origin: tuple[float, ...]
+    radius: float
+    _dimension: ClassVar[int | None] = None  # any
+
+    def __init__(self, center: Sequence[float] | None = None, radius: float = 1.0, **coordinates: float):
+        if center is not None and coordinates:
+            raise InputError(
+                f"`center` must be given once, as a sequence or by axis names; got both, with {', '.join(coordinates)}."
+            )
+        if not coordinates:
+            values = np.zeros(self._dimension or 3) if center is None else np.atleast_1d(np.asarray(center, object))
+            names = ("x", "y", "z") if len(values) <= 3 else [f"x{j + 1}" for j in range(len(values))]
+            coordinates = dict(zip(names, values, strict=False))
+        self._place(coordinates, self._dimension)
+        object.__setattr__(self, "radius", check_positive("radius", radius))
+
+    @classmethod
+    def _unpack(cls, named: dict[str, Any]) -> "Ball":
+        return cls(radius=named["radius"], **dict(zip(named["axes"], named["origin"], strict=True)))
+
+    @property
+    def radii(self) -> tuple[float, ...]:
+        """The radius along each axis."""
+        return (self.radius,) * len(self.axes)
+
+    def __repr__(self) -> str:
+        return self._text(radius=self.radius)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Disk(Ball):
+    """A disk, |x − c| < radius, in the plane; its arguments are those of `Ball`.
+
+    Example:
+        >>> disk = Disk(x=0, y=0, radius=2)
+        >>> disk.bounds
+        array([[-2.,  2.],
+               [-2.,  2.]])
+    """
+
+    _dimension: ClassVar[int | None] = 2
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Ellipse(AbstractEllipsoid):
+    """An ellipse with axes along the coordinates, ((x − x0)/a)² + ((y − y0)/b)² < 1.
+
+    Args:
+        a: Half-axis along the first coordinate.
+        b: Half-axis along the second coordinate.
+        coordinates: The center by axis name: `Ellipse(x=0, y=0, a=1.5, b=1)`.
+
+    Example:
+        >>> ellipse = Ellipse(x=0, y=0, a=1.5, b=1)
+        >>> ellipse.contains([[1.4, 0.0], [0.0, 1.4]])
+        array([ True, False])
+    """
+
+    axes: tuple[str, ...]
+    origin: tuple[float, ...]
+    radii: tuple[float, float]
+
+    def __init__(self, *, a: float, b: float, **coordinates: float):
+        self._place(coordinates, 2)
+        object.__setattr__(self, "radii", (check_positive("a", a), check_positive("b", b)))
+
+    @classmethod
+    def _unpack(cls, named: dict[str, Any]) -> "Ellipse":
+        a, b = named["radii"]
+        return cls(a=a, b=b, **dict(zip(named["axes"], named["origin"], strict=True)))
+
+    def __repr__(self) -> str:
+        return self._text(a=self.radii[0], b=self.radii[1])
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -52,47 +219,41 @@ class Curve(AbstractDomain):
         if len(self.axes) != 2:
             raise InputError(f"`axes` must be two names; got {', '.join(axes)}.")
         (start, end), _ = (value.T for value in self._follow(np.array([0.0, 2.0 * np.pi])))
-        outline = self._outline[0]
-        if not np.all(np.isfinite(outline)):
+        line = self._outline[0]
+        if not np.all(np.isfinite(line)):
             raise InputError("`path` must be finite for all s in [0, 2π); got values that are not.")
-        if np.linalg.norm(end - start) > 1e-9 * np.ptp(outline, axis=0).max():
+        if np.linalg.norm(end - start) > 1e-9 * np.ptp(line, axis=0).max():
             raise InputError(
                 f"`path` must close, path(0) = path(2π); got {tuple(start.tolist())} and {tuple(end.tolist())}."
             )
-        if crosses_itself(outline[::2]):
+        if crosses_itself(line[::2]):
             raise InputError("`path` must not cross itself; got a curve that does.")
 
     @cached_property
     def bounds(self) -> np.ndarray:
         """The rectangle around the curve, widened by one part in a thousand of its size, (2, 2)."""
-        outline = self._outline[0]
-        low, high = outline.min(axis=0), outline.max(axis=0)
+        low, high = self._outline[0].min(axis=0), self._outline[0].max(axis=0)
         return np.stack([low - 1e-3 * (high - low), high + 1e-3 * (high - low)], axis=1)
 
     def level(self, points: np.ndarray) -> np.ndarray:
         """The signed distance to the curve; far from it, to the nearest of its outline's vertices."""
         from scipy.spatial import KDTree  # imported here: only regions need it
 
-        outline, s = self._outline
-        distance, nearest = (np.asarray(value) for value in KDTree(outline).query(points))
-        sign = np.ones(len(points))
-        # Within a few chords the polygon is not the curve: slide to the foot point, s ← s + (p − γ)·γ′/|γ′|².
-        spacing = np.linalg.norm(np.diff(outline, axis=0), axis=1).max()
-        near = distance < 4.0 * spacing
-        sign[~near] = np.where(winds_around(outline, points[~near]), -1.0, 1.0)
-        (close,) = np.nonzero(near)
-        if len(close):
-            foot, limit = s[nearest[close]], 4.0 * np.pi / len(outline)
-            for _ in range(8):
+        line, s = self._outline
+        distance, nearest = (np.asarray(value) for value in KDTree(line).query(points))
+        near = distance < 4.0 * np.linalg.norm(np.diff(line, axis=0), axis=1).max()
+        inside = np.zeros(len(points), bool)
+        inside[~near] = winds_around(line, points[~near])
+        if near.any():
+            # Within a few chords the polygon is not the curve: slide to the foot point, s ← s + (p − γ)·γ′/|γ′|².
+            foot, limit = s[nearest[near]], 4.0 * np.pi / len(line)
+            for _ in range(_SLIDES):
                 position, velocity = self._follow(foot)
-                offset = points[close].T - position
+                offset = points[near].T - position
                 foot = foot + np.clip((offset * velocity).sum(0) / (velocity**2).sum(0), -limit, limit)
-            position, velocity = self._follow(foot)
-            offset = points[close].T - position
-            normal = _right(velocity) * self._orientation
-            distance[close] = np.linalg.norm(offset, axis=0)
-            sign[close] = np.where((offset * normal).sum(0) > 0.0, 1.0, -1.0)
-        return sign * distance
+            distance[near] = np.linalg.norm(offset, axis=0)
+            inside[near] = (offset * _right(velocity)).sum(0) * self._orientation <= 0.0
+        return np.where(inside, -distance, distance)
 
     def stored(self, *, outward: bool = True) -> Outline:
         """The curve as a polygon."""
@@ -103,12 +264,22 @@ class Curve(AbstractDomain):
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """The curve."""
-        patch = arc_length_patch(self._follow, self._orientation)
+        patch = _arc_length_patch(self._follow, self._orientation)
         return (Piece(repr(self), self.axes, 1, (patch,), owner=self),)
 
     @cached_property
     def _follow(self) -> Path:
-        return _differentiate(self.path)
+        import jax
+        import jax.numpy as jnp
+
+        def point(s):
+            coordinates = self.path(s)
+            if len(coordinates) != 2:
+                raise InputError(f"`path` must return two coordinates; got {len(coordinates)}.")
+            return jnp.stack([jnp.broadcast_to(value, s.shape) for value in coordinates])
+
+        rows = compile_rows(lambda columns: jax.jvp(point, (columns[0],), (jnp.ones_like(columns[0]),)), 1, "path")
+        return lambda s: rows(s[:, None])
 
     @cached_property
     def _outline(self) -> tuple[np.ndarray, np.ndarray]:
@@ -118,15 +289,14 @@ class Curve(AbstractDomain):
     @cached_property
     def _orientation(self) -> float:
         """+1 for a counterclockwise curve."""
-        x, y = self._outline[0].T
-        return float(np.sign(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1))))
+        return float(np.sign(signed_area(self._outline[0])))
 
     def __repr__(self) -> str:
         name = getattr(self.path, "__name__", "path")
         return f"Curve({'s -> ' if name == '<lambda>' else name + ', '}({', '.join(self.axes)}))"
 
 
-def arc_length_patch(path: Path, orientation: float = 1.0) -> Patch:
+def _arc_length_patch(path: Path, orientation: float = 1.0) -> Patch:
     """A closed curve as a patch whose coordinate is proportional to arc length."""
     s = 2.0 * np.pi * np.arange(_NODES + 1) / _NODES
     speed = np.linalg.norm(path(s)[1], axis=0)
@@ -144,25 +314,6 @@ def _right(vectors: np.ndarray) -> np.ndarray:
     return np.stack([vectors[1], -vectors[0]])
 
 
-def _differentiate(path: "Callable[[Array], Sequence[Array | float]]") -> Path:
-    import jax
-    import jax.numpy as jnp
-
-    def function(columns):
-        s = columns[0]
-
-        def point(s):
-            coordinates = path(s)
-            if len(coordinates) != 2:
-                raise InputError(f"`path` must return two coordinates; got {len(coordinates)}.")
-            return jnp.stack([jnp.broadcast_to(value, s.shape) for value in coordinates])
-
-        return jax.jvp(point, (s,), (jnp.ones_like(s),))
-
-    rows = compile_rows(function, 1, "path")
-    return lambda s: tuple(rows(s[:, None]))
-
-
 def compile_rows(function: Callable[..., object], width: int, what: str) -> Callable[[np.ndarray], list[np.ndarray]]:
     """`function(columns (width, P))` → arrays with last axis P, jitted and applied in chunks to points (P, width)."""
     import jax
@@ -178,5 +329,4 @@ def compile_rows(function: Callable[..., object], width: int, what: str) -> Call
     except (TypeError, ArithmeticError) as error:
         raise InputError(f"`{what}` must return numbers, elementwise; it failed with: {error}") from None
     compiled = jax.jit(function)
-
     return lambda points: in_chunks(lambda rows: compiled(rows.T), points, axis=-1)

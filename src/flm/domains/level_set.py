@@ -119,7 +119,21 @@ class Region(AbstractDomain):
 
     @cached_property
     def _raw(self) -> Callable[[np.ndarray], list[np.ndarray]]:
-        return _differentiate(self.function, self.box)
+        """points (P, m) → level (P,), gradient (m, P)."""
+        import jax
+        import jax.numpy as jnp
+
+        columns = [self.axes.index(name) for name in check_arguments(self.function, self.axes, "function")]
+
+        def level(coordinates):
+            value = self.function(*(coordinates[column] for column in columns))
+            return jnp.broadcast_to(value, coordinates.shape[1:])
+
+        def value_and_gradient(coordinates):
+            value, back = jax.vjp(level, coordinates)
+            return value, back(jnp.ones_like(value))[0]
+
+        return compile_rows(value_and_gradient, len(self.axes), "function")
 
     @cached_property
     def _grid_values(self) -> np.ndarray:
@@ -213,20 +227,3 @@ class Region(AbstractDomain):
             return f"Region({self.function.text!r}, bounds={self.box!r})"
         name = getattr(self.function, "__name__", "function")
         return f"Region({'level' if name == '<lambda>' else name}, bounds={self.box!r})"
-
-
-def _differentiate(function: Callable[..., Any], bounds: Box) -> Callable[[np.ndarray], list[np.ndarray]]:
-    """points (P, m) → level (P,), gradient (m, P)."""
-    import jax
-    import jax.numpy as jnp
-
-    columns = [bounds.axes.index(name) for name in check_arguments(function, bounds.axes, "function")]
-
-    def level(coordinates):
-        return jnp.broadcast_to(function(*(coordinates[column] for column in columns)), coordinates.shape[1:])
-
-    def value_and_gradient(coordinates):
-        value, back = jax.vjp(level, coordinates)
-        return value, back(jnp.ones_like(value))[0]
-
-    return compile_rows(value_and_gradient, len(bounds), "function")

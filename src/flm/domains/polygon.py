@@ -32,19 +32,16 @@ class AbstractPolygonal(AbstractDomain):
         every = np.concatenate(self._arrays)
         return np.stack([every.min(axis=0) - self.margin, every.max(axis=0) + self.margin], axis=1)
 
-    def level(self, points: np.ndarray) -> np.ndarray:
-        """The signed distance to the nearest side, less the margin."""
-        return self._signed_distance(points, np.inf) - self.margin
+    def level(self, points: np.ndarray, reach: float = np.inf) -> np.ndarray:
+        """The signed distance to the nearest side, less the margin; sides beyond `reach` may be left out."""
+        inside = np.logical_xor.reduce([winds_around(ring, points) for ring in self._arrays])
+        distance = np.min([_distance_to(ring, points, reach) for ring in self._arrays], axis=0)
+        return np.where(inside, -distance, distance) - self.margin
 
     def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
         """Whether each point (P, 2) is inside or within the margin, up to a tolerance relative to the size."""
-        reach = self.margin + tolerance * self.width.max()
-        return self._signed_distance(self.as_points(points), abs(reach)) <= reach
-
-    def _signed_distance(self, points: np.ndarray, reach: float) -> np.ndarray:
-        inside = np.logical_xor.reduce([winds_around(ring, points) for ring in self._arrays])
-        distance = np.min([distance_to(ring, points, reach) for ring in self._arrays], axis=0)
-        return np.where(inside, -distance, distance)
+        slack = tolerance * self.width.max()
+        return self.level(self.as_points(points), abs(self.margin + slack)) <= slack
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -54,7 +51,7 @@ class AbstractPolygonal(AbstractDomain):
             others = [winds_around(other, ring[:1])[0] for k, other in enumerate(self._arrays) if k != index]
             outer = signed_area(ring) * (-1.0 if sum(others) % 2 else 1.0) > 0.0
             ring = ring if outer else ring[::-1]
-            patches += [side(start, end) for start, end in zip(ring, np.roll(ring, -1, axis=0), strict=True)]
+            patches += [_side(start, end) for start, end in zip(ring, np.roll(ring, -1, axis=0), strict=True)]
         return (Piece(repr(self), self.axes, 1, tuple(patches), owner=self),)
 
 
@@ -153,7 +150,7 @@ class Outline(AbstractPolygonal):
 
     @classmethod
     def _unpack(cls, named: dict[str, Any]) -> "Outline":
-        return cls(named["rings"], axes=named["axes"], margin=named["margin"], source=named["source"])
+        return cls(**named)
 
     def __repr__(self) -> str:
         return f"Outline of {self.source}, {sum(map(len, self.rings))} points"
@@ -174,7 +171,7 @@ def outline(
     return Outline(rings, axes=axes, margin=margin if outward else -margin, source=source)
 
 
-def side(start: np.ndarray, end: np.ndarray) -> Patch:
+def _side(start: np.ndarray, end: np.ndarray) -> Patch:
     """A straight side of a counterclockwise boundary."""
     length = float(np.linalg.norm(end - start))
     normal = np.array([end[1] - start[1], start[0] - end[0]]) / length
@@ -191,7 +188,7 @@ def signed_area(vertices: np.ndarray) -> float:
     return 0.5 * float(np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))
 
 
-def distance_to(vertices: np.ndarray, points: np.ndarray, reach: float) -> np.ndarray:
+def _distance_to(vertices: np.ndarray, points: np.ndarray, reach: float) -> np.ndarray:
     """The distance of each point to the nearest side, (P,); sides more than `reach` above or below are left out."""
     square, order = np.full(len(points), np.inf), np.argsort(points[:, 1])
     x, y = points[order].T

@@ -40,13 +40,7 @@ if TYPE_CHECKING:  # what `catalogue` finds, for the type checker
     from flm.problems.pde import *
     from flm.problems.strangers import *
 
-KINDS = (
-    "pde",
-    "conservation",
-    "control",
-    "ordinary",
-    "strangers",
-)  # modules of this folder with a function per problem
+KINDS = ("pde", "conservation", "control", "ordinary", "strangers")  # modules of this folder, a function per problem
 
 
 def catalogue(kinds: tuple[str, ...] = KINDS) -> dict[str, Callable[..., PDE | ConservationLaw | OptimalControl]]:

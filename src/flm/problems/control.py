@@ -8,7 +8,7 @@ Every problem takes `initial`, a state, an `flm.Ball` or an `flm.Box` whose axes
 `horizon`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flm.control.equations import Scalar
-from flm.control.problem import Free, Interval, OptimalControl
+from flm.control.problem import Free, OptimalControl
 from flm.control.starts import Initial
 from flm.language.arguments import Named, argument_names
 from flm.wording import InputError
@@ -76,17 +76,11 @@ def linear_quadratic(
         shape = {"B": (n, k), "R": (k, k)}.get(role, (n, n))
         if matrix.shape != shape:
             raise InputError(f"`{role}` must have shape {shape} to match B of shape {(n, k)}; got {matrix.shape}.")
-    functions = _linear_quadratic(**{role: tuple(map(tuple, matrix.tolist())) for role, matrix in matrices.items()})
+    f = _linear_quadratic(**{role: tuple(map(tuple, matrix.tolist())) for role, matrix in matrices.items()})
     states, controls = tuple(f"x{i + 1}" for i in range(n)), tuple(f"u{i + 1}" for i in range(k))
-    return OptimalControl(
-        dynamics=Named(functions["dynamics"], states + controls),
-        running_cost=Named(functions["running_cost"], states + controls),
-        horizon=horizon,
-        states=states,
-        controls=controls,
-        initial=initial,
-        terminal_cost=None if S is None else Named(functions["terminal_cost"], states),
-    )
+    dynamics, cost = Named(f["dynamics"], states + controls), Named(f["running_cost"], states + controls)
+    end = None if S is None else Named(f["terminal_cost"], states)
+    return OptimalControl(dynamics, cost, horizon, states, controls, initial=initial, terminal_cost=end)
 
 
 def van_der_pol(
@@ -94,10 +88,8 @@ def van_der_pol(
 ) -> OptimalControl:
     """Bring a Van der Pol oscillator to rest: x1' = (1 - x2²) x1 - x2 + u, x2' = x1, cost integral of x1² + x2² + u²."""
     odd = bounds is None or (None not in bounds and bounds[0] == -bounds[1])
-    turn = ((("-x1", "-x2"), ("-u",)),) if odd else ()
-    return OptimalControl(
-        _van_der_pol, _squares, horizon, ("x1", "x2"), ("u",), initial=initial, bounds=bounds, symmetries=turn
-    )
+    make = partial(OptimalControl, _van_der_pol, _squares, horizon, ("x1", "x2"), ("u",), initial=initial)
+    return make(bounds=bounds, symmetries=((("-x1", "-x2"), ("-u",)),) if odd else ())
 
 
 def double_integrator(
@@ -108,7 +100,7 @@ def double_integrator(
     From rest at distance 1 the answer is u = clip(k (t - T/2), -largest, largest), with the force 6/T² at the ends when
     it is unbounded (`largest=None`) and no answer below 4/T².
     """
-    return _to_rest(_effort, horizon, initial, bounds=None if largest is None else (-largest, largest))
+    return _to_rest(_effort, horizon, initial=initial, bounds=None if largest is None else (-largest, largest))
 
 
 def pendulum(initial: Initial = (0.0, 0.0), *, horizon: float = 8.0, largest: float = 0.7) -> OptimalControl:
@@ -125,19 +117,13 @@ def minimum_time(initial: Initial = (1.0, 0.0), *, effort: float = 0.1, guess: f
 
     Without bounds the answer from rest at distance x is T⁴ = 18 effort x² at cost 4T/3. The search for T starts at `guess`.
     """
-    return _to_rest(_time_and_effort, Free(guess), initial, parameters={"effort": effort})
+    return _to_rest(_time_and_effort, Free(guess), initial=initial, parameters={"effort": effort})
 
 
-def _to_rest(
-    cost: Callable[..., Scalar],
-    horizon: float | Free,
-    initial: Initial,
-    bounds: Interval | None = None,
-    parameters: Mapping[str, float] | None = None,
-) -> OptimalControl:
-    """A mass that is brought to rest at the origin by a force."""
-    problem = partial(OptimalControl, _mass, cost, horizon, ("x", "v"), ("u",), initial=initial, terminal=_at_rest)
-    return problem(bounds=bounds, parameters=parameters or {}, symmetries=((("-x", "-v"), ("-u",)),))
+# A mass that is brought to rest at the origin by a force, from a cost, a horizon and what else a problem has.
+_to_rest = lambda cost, horizon, **rest: OptimalControl(
+    _mass, cost, horizon, ("x", "v"), ("u",), terminal=_at_rest, symmetries=((("-x", "-v"), ("-u",)),), **rest
+)
 
 
 def _game(
@@ -145,17 +131,8 @@ def _game(
 ) -> OptimalControl:
     """A game between strategies u1, u2, …, whose arguments are those of the dynamics but the last."""
     *states, control = argument_names(dynamics, "dynamics")
-    return OptimalControl(
-        dynamics=dynamics,
-        running_cost=cost,
-        horizon=horizon,
-        states=tuple(states),
-        controls=(control,),
-        initial=initial,
-        parameters={"r": r},
-        on_simplex=True,
-        symmetries="cyclic",
-    )
+    make = partial(OptimalControl, dynamics, cost, horizon, tuple(states), (control,), initial=initial)
+    return make(parameters={"r": r}, on_simplex=True, symmetries="cyclic")
 
 
 def _odd_circulant(shares: Sequence[Scalar], gamma: Scalar) -> tuple[Scalar, ...]:
