@@ -73,27 +73,19 @@ class Names:
                 f"the argument {name!r} of {where} must have one meaning; got {len(found)}: "
                 f"{', '.join(sorted({r.kind for r in found}))}. Rename an axis, an unknown or a parameter."
             )
-        raise InputError(
-            f"the argument {name!r} of {where} must be one of {self.known()}; it is none of these. "
-            "A number of your own goes into `parameters`, in a file into [parameters]."
-            f"{did_you_mean(name, self.vocabulary())}"
-        )
-
-    def known(self) -> str:
-        """The known names as a sentence."""
-        example = f"{self.unknowns[0]}_{self.axes[0]}"
+        unknown, axis = self.unknowns[0], self.axes[0]
         parts = [
             f"an axis ({', '.join(self.axes)})",
-            f"an unknown ({', '.join(self.unknowns)}) or a derivative of one (such as {example})",
+            f"an unknown ({', '.join(self.unknowns)}) or a derivative of one (such as {unknown}_{axis})",
             f"a parameter ({', '.join(self.parameters) or 'none declared'})",
-            *([f"a normal ({self.unknowns[0]}_n, n{self.axes[0]})"] if self.normals else []),
+            *([f"a normal ({unknown}_n, n{axis})"] if self.normals else []),
         ]
-        return ", ".join(parts[:-1]) + " or " + parts[-1]
-
-    def vocabulary(self) -> list[str]:
-        """Names that a near miss may have meant."""
         derivatives = [f"{u}_{a}{b}" for u in self.unknowns for a in self.axes for b in ("", *self.axes)]
-        return [*self.axes, *self.unknowns, *self.parameters, *derivatives]
+        raise InputError(
+            f"the argument {name!r} of {where} must be one of {', '.join(parts[:-1])} or {parts[-1]}; it is none of these. "
+            "A number of your own goes into `parameters`, in a file into [parameters]."
+            f"{did_you_mean(name, [*self.axes, *self.unknowns, *self.parameters, *derivatives])}"
+        )
 
 
 class Field(NamedTuple):
@@ -115,12 +107,12 @@ def splits(suffix: str, axes: tuple[str, ...]) -> set[tuple[int, ...]]:
     """All multi-indices that a derivative suffix can mean: "xxy" over axes x, y is {(2, 1)}."""
     if not suffix:
         return {(0,) * len(axes)}
-    found = set()
-    for j, axis in enumerate(axes):
-        if suffix.startswith(axis):
-            rest = splits(suffix[len(axis) :], axes) if suffix != axis else {(0,) * len(axes)}
-            found |= {(*alpha[:j], alpha[j] + 1, *alpha[j + 1 :]) for alpha in rest}
-    return found
+    return {
+        (*alpha[:j], alpha[j] + 1, *alpha[j + 1 :])
+        for j, axis in enumerate(axes)
+        if suffix.startswith(axis)
+        for alpha in splits(suffix[len(axis) :], axes)
+    }
 
 
 @dataclass(frozen=True)
@@ -219,14 +211,16 @@ class Residual:
 
         Numbers beyond those of the unknowns stand for the unknown functions among the parameters.
         """
-        m = len(self.names.axes)
-        wanted: dict[Jet, None] = {}
+        wanted: list[Jet] = []
         for r in self.references:
             if r.kind == "jet":
-                wanted[(r.index, r.alpha)] = None
+                wanted.append((r.index, r.alpha))
             elif r.kind == "normal derivative":
-                wanted |= {(r.index, tuple(int(i == j) for i in range(m))): None for j in range(m)}
-        return tuple(wanted)
+                wanted += self._gradient(r.index)
+        return tuple(dict.fromkeys(wanted))
+
+    def _gradient(self, unknown: int) -> list[Jet]:
+        return [(unknown, tuple(map(int, unit))) for unit in np.eye(len(self.names.axes))]
 
     def __call__(
         self,
@@ -237,7 +231,6 @@ class Residual:
     ) -> Float[Array, "P"]:
         """The residual at points, from jets in the order of `jets`, all parameters, and normals on the boundary."""
         place = {jet: i for i, jet in enumerate(self.jets)}
-        m = len(self.names.axes)
         normals = jnp.zeros_like(points) if normals is None else normals
         arguments = []
         for r in self.references:
@@ -250,8 +243,7 @@ class Residual:
             elif r.kind == "normal":
                 arguments.append(normals[:, r.index])
             else:
-                unit = [tuple(int(i == j) for i in range(m)) for j in range(m)]
-                arguments.append(sum(normals[:, j] * jets[place[(r.index, unit[j])]] for j in range(m)))
+                arguments.append(sum(normals[:, j] * jets[place[d]] for j, d in enumerate(self._gradient(r.index))))
         value = self.function(*arguments)
         several = isinstance(value, tuple | list)
         if several or jnp.shape(value) not in ((), (len(points),)):
@@ -277,12 +269,10 @@ class Residual:
     @cached_property
     def traceable(self) -> bool:
         """Whether the coordinates may be traced; a function that uses NumPy on them gets concrete arrays instead."""
-        m, a = len(self.names.axes), len(self.jets)
-        zeros = jnp.zeros
+        jets, parameters = jnp.zeros((len(self.jets), 3)), jnp.zeros(len(self.names.parameters))
+        points = jnp.zeros((3, len(self.names.axes)))
         try:
-            jax.eval_shape(
-                lambda p, n: self(p, zeros((a, 3)), zeros(len(self.names.parameters)), n), zeros((3, m)), zeros((3, m))
-            )
+            jax.eval_shape(lambda p, n: self(p, jets, parameters, n), points, points)
         except jax.errors.TracerArrayConversionError:
             return False
         return True

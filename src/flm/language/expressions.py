@@ -175,122 +175,102 @@ class _Reader:
             raise self.refuse(node, f"an expression must have at most {MAX_NODES} parts")
         if depth > MAX_DEPTH:
             raise self.refuse(node, f"an expression must be nested at most {MAX_DEPTH} deep")
-        if isinstance(node, ast.Constant):
-            return self.number(node)
-        if isinstance(node, ast.Name):
-            return self.name(node)
+        if isinstance(node, ast.Name) and (node.id in self.declared or node.id not in (*CONSTANTS, *FUNCTIONS)):
+            self.names.setdefault(node.id, self.refuse(node, "").column)
+            return lambda known: known[node.id]
+        if isinstance(node, ast.Constant | ast.Name):
+            value = self.number(node)
+            return lambda known: value
+        operate, operands = self.operation(node)
+        parts = [self.read(one, depth + 1) for one in operands]
+        return lambda known: operate(*(part(known) for part in parts))
+
+    def number(self, node: ast.Constant | ast.Name) -> np.float64:
+        if isinstance(node, ast.Name) and node.id in FUNCTIONS:
+            raise self.refuse(node, f"the function {node.id} needs its argument: {node.id}(…)")
+        value = CONSTANTS[node.id] if isinstance(node, ast.Name) else node.value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.refuse(node, f"a number is wanted; got {str(value)[:40]!r}")
+        try:
+            found = np.float64(value)
+        except OverflowError:
+            found = np.float64(np.inf)
+        if not np.isfinite(found):
+            raise self.refuse(node, "the number is too large")
+        return found
+
+    def operation(self, node: ast.expr) -> tuple[Callable[..., Any], list[ast.expr]]:
+        """What a node does, and to which parts."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-            inner = self.read(node.operand, depth + 1)
-            return (lambda known: -inner(known)) if isinstance(node.op, ast.USub) else inner
+            return operator.neg if isinstance(node.op, ast.USub) else operator.pos, [node.operand]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            return self.power(node)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+            # A sum of any number of terms is no deeper than its deepest term.
+            signs, terms, first = [], [], node
+            while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add | ast.Sub):
+                signs, terms, first = [_BINARY[type(first.op)], *signs], [first.right, *terms], first.left
+            add = lambda total, term: term[0](total, term[1])
+            return lambda start, *rest: reduce(add, zip(signs, rest, strict=True), start), [first, *terms]
         if isinstance(node, ast.BinOp):
-            return self.binary(node, depth)
+            if type(node.op) not in _BINARY:
+                raise self.refuse(node, f"the operator {_OPERATORS.get(type(node.op), 'here')} is not allowed")
+            return _BINARY[type(node.op)], [node.left, node.right]
         if isinstance(node, ast.Call):
-            return self.call(node, depth)
+            return self.call(node)
         if isinstance(node, ast.Compare):
             raise self.refuse(node, "a comparison may only be the first argument of where(condition, yes, no)")
         raise self.refuse(node, f"{_KINDS.get(type(node), 'this')} is not allowed in an expression")
 
-    def number(self, node: ast.Constant) -> _Closure:
-        if isinstance(node.value, bool) or not isinstance(node.value, int | float):
-            raise self.refuse(node, f"a number is wanted; got {str(node.value)[:40]!r}")
-        try:
-            value = np.float64(node.value)
-        except OverflowError:
-            value = np.float64(np.inf)
-        if not np.isfinite(value):
-            raise self.refuse(node, "the number is too large")
-        return lambda known: value
-
-    def name(self, node: ast.Name) -> _Closure:
-        name = node.id
-        if name in CONSTANTS and name not in self.declared:
-            value = np.float64(CONSTANTS[name])
-            return lambda known: value
-        if name in FUNCTIONS and name not in self.declared:
-            raise self.refuse(node, f"the function {name} needs its argument: {name}(…)")
-        self.names.setdefault(name, self.refuse(node, "").column)
-        return lambda known: known[name]
-
-    def binary(self, node: ast.BinOp, depth: int) -> _Closure:
-        if isinstance(node.op, ast.Add | ast.Sub):
-            return self.sum(node, depth)
-        if not isinstance(node.op, ast.Pow) and type(node.op) not in _BINARY:
-            raise self.refuse(node, f"the operator {_OPERATORS.get(type(node.op), 'here')} is not allowed")
-        left = self.read(node.left, depth + 1)
-        if isinstance(node.op, ast.Pow):
-            return self.power(node, left, depth)
-        right, operate = self.read(node.right, depth + 1), _BINARY[type(node.op)]
-        return lambda known: operate(left(known), right(known))
-
-    def sum(self, node: ast.expr, depth: int) -> _Closure:
-        """A sum of any number of terms; it is no deeper than its deepest term."""
-        spine: list[ast.BinOp] = []
-        while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-            spine.insert(0, node)
-            node = node.left
-        first = self.read(node, depth + 1)
-        terms = [(_BINARY[type(one.op)], self.read(one.right, depth + 1)) for one in spine]
-        return lambda known: reduce(lambda total, term: term[0](total, term[1](known)), terms, first(known))
-
-    def power(self, node: ast.BinOp, base: _Closure, depth: int) -> _Closure:
-        exponent = node.right
-        sign = 1
+    def power(self, node: ast.BinOp) -> tuple[Callable[..., Any], list[ast.expr]]:
+        exponent, sign = node.right, 1
         while isinstance(exponent, ast.UnaryOp) and isinstance(exponent.op, ast.USub | ast.UAdd):
             sign = -sign if isinstance(exponent.op, ast.USub) else sign
             exponent = exponent.operand
-        if isinstance(exponent, ast.Constant) and isinstance(exponent.value, int | float):
-            self.number(exponent)
-            value = sign * exponent.value
-            if abs(value) > MAX_EXPONENT:
-                raise self.refuse(exponent, f"an exponent must be at most {MAX_EXPONENT} in size; got {value:g}")
-            # A whole exponent stays an integer: x**2 is then differentiable everywhere.
-            whole = int(value) if float(value).is_integer() else np.float64(value)
-            return lambda known: base(known) ** whole
-        power = self.read(node.right, depth + 1)
+        if not isinstance(exponent, ast.Constant):
+            return _function("power"), [node.left, node.right]
+        value = sign * self.number(exponent)
+        if abs(value) > MAX_EXPONENT:
+            raise self.refuse(exponent, f"an exponent must be at most {MAX_EXPONENT} in size; got {value:g}")
+        # A whole exponent stays an integer: x**2 is then differentiable everywhere.
+        whole = int(value) if value.is_integer() else value
+        return lambda base: base**whole, [node.left]
 
-        def raised(known: Mapping[str, Value]) -> Value:
-            import jax.numpy as jnp
-
-            return jnp.power(base(known), power(known))
-
-        return raised
-
-    def call(self, node: ast.Call, depth: int) -> _Closure:
+    def call(self, node: ast.Call) -> tuple[Callable[..., Any], list[ast.expr]]:
         if not isinstance(node.func, ast.Name):
             raise self.refuse(node, "only functions by their plain name may be called")
-        name = node.func.id
+        name, arguments = node.func.id, node.args
         if name not in FUNCTIONS or name in self.declared:
             near = did_you_mean(name, list(FUNCTIONS))
             raise self.refuse(node.func, f"the function {name!r} is not known.{near}".rstrip("."))
-        if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
+        if node.keywords or any(isinstance(a, ast.Starred) for a in arguments):
             raise self.refuse(node, f"{name} takes its arguments by position")
         target, least, most = FUNCTIONS[name]
-        if not least <= len(node.args) <= most:
+        if not least <= len(arguments) <= most:
             wanted = f"{least}" if least == most else f"{least} to {most}"
-            raise self.refuse(node, f"{name} takes {wanted} argument{'s' if most > 1 else ''}; got {len(node.args)}")
-        first = [self.condition(node.args[0], depth + 1)] if name == "where" else []
-        arguments = first + [self.read(a, depth + 1) for a in node.args[len(first) :]]
-
-        def called(known: Mapping[str, Value]) -> Value:
-            values = [argument(known) for argument in arguments]
-            function = _function(target)
-            return reduce(function, values) if target in ("maximum", "minimum") else function(*values)
-
-        return called
-
-    def condition(self, node: ast.expr, depth: int) -> _Closure:
-        if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in _COMPARE:
-            raise self.refuse(node, "the first argument of where must be one comparison such as x < 0.5")
-        left, right = self.read(node.left, depth + 1), self.read(node.comparators[0], depth + 1)
-        compare = _COMPARE[type(node.ops[0])]
-        return lambda known: compare(left(known), right(known))
+            raise self.refuse(node, f"{name} takes {wanted} argument{'s' if most > 1 else ''}; got {len(arguments)}")
+        function = _function(target)
+        if name in ("max", "min"):
+            return lambda *values: reduce(function, values), arguments
+        if name != "where":
+            return function, arguments
+        test = arguments[0]
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1 or type(test.ops[0]) not in _COMPARE:
+            raise self.refuse(test, "the first argument of where must be one comparison such as x < 0.5")
+        compare, sides = _COMPARE[type(test.ops[0])], [test.left, *test.comparators]
+        return lambda left, right, *values: function(compare(left, right), *values), [*sides, *arguments[1:]]
 
 
 def _function(name: str) -> Callable[..., Any]:
-    import jax.numpy
-    import jax.scipy.special
+    """A function of jax by its name, imported on the first call."""
 
-    return getattr(jax.scipy.special if name == "erf" else jax.numpy, name)
+    def called(*values: Value) -> Value:
+        import jax.numpy
+        import jax.scipy.special
+
+        return getattr(jax.scipy.special if name == "erf" else jax.numpy, name)(*values)
+
+    return called
 
 
 _KINDS: dict[type, str] = {

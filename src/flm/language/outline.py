@@ -34,9 +34,8 @@ class Place:
     error: type[InputError] = ProblemError
 
     def __str__(self) -> str:
-        return ", ".join(
-            filter(None, [self.source, " ".join(filter(None, [self.table and f"[{self.table}]", self.key]))])
-        )
+        inside = " ".join(filter(None, [self.table and f"[{self.table}]", self.key]))
+        return ", ".join(filter(None, [self.source, inside]))
 
     def refuse(self, message: str, column: int | None = None) -> InputError:
         """The error to raise."""
@@ -100,8 +99,6 @@ class Outline:
             return cls(place, tomllib.loads(text), folder)
         except (ValueError, RecursionError) as error:  # TOMLDecodeError, bad dates, arrays in arrays in arrays …
             raise place.refuse(f"not a TOML file: {str(error)[:200]}") from None
-
-    # --- reading ---------------------------------------------------------------------------------------------------
 
     def table(self, name: str, *, required: bool = False) -> dict[str, Any]:
         """A table of the file, empty when it is not there."""
@@ -238,26 +235,11 @@ class Outline:
         for name, value in self.table("parameters").items():
             place = self.at("parameters", name)
             self.names(name, place)
-            if name not in given and isinstance(value, dict) and "where" in value:
-                self.parameters[name] = self._piecewise(value, place)
-            elif name not in given and isinstance(value, dict) and "range" in value:
-                self.keys(value, ("range",), place)
-                ends = self.numbers(value["range"], place)
-                if len(ends) != 2:
-                    raise place.refuse(f"two numbers are wanted, {{range = [0.05, 0.3]}}; got {short(value['range'])}")
-                with sentences(place):
-                    self.parameters[name] = Range(*ends)
-            elif name not in given and isinstance(value, dict):
-                self.keys(value, ("learn", "lower", "upper", "axes"), place)
-                if "learn" not in value:
-                    raise place.refuse("a parameter to be found needs its start: {learn = 0.5}")
-                ends = {k: self.number(value[k], place) for k in ("lower", "upper") if k in value}
-                start = self.number(value["learn"], place)
-                axes = self.names(value["axes"], place) if "axes" in value else None
-                with sentences(place):
-                    self.parameters[name] = Learn(start, axes=axes, **ends)
-            else:
+            if name in given or not isinstance(value, dict):
                 self.parameters[name] = self.number(given.get(name, value), place)
+            else:
+                with sentences(place):
+                    self.parameters[name] = self._special(value, place)
         for name in given:
             if name not in self.parameters:
                 near = did_you_mean(name, self.parameters)
@@ -271,8 +253,21 @@ class Outline:
                 raise self.at("parameters", name).refuse(f"{kind} takes numbers as parameters; got flm.{what}")
         return dict(self.parameters)
 
-    def _piecewise(self, value: dict[str, Any], place: Place) -> Piecewise:
-        """A parameter that jumps: {value = 1, where = [{box = {x = [0, 0.5]}, value = 100}]}."""
+    def _special(self, value: dict[str, Any], place: Place) -> Learn | Range | Piecewise:
+        """A parameter that is found, takes every value between two, or jumps."""
+        if "range" in value and "where" not in value:
+            self.keys(value, ("range",), place)
+            ends = self.numbers(value["range"], place)
+            if len(ends) != 2:
+                raise place.refuse(f"two numbers are wanted, {{range = [0.05, 0.3]}}; got {short(value['range'])}")
+            return Range(*ends)
+        if "where" not in value:
+            self.keys(value, ("learn", "lower", "upper", "axes"), place)
+            if "learn" not in value:
+                raise place.refuse("a parameter to be found needs its start: {learn = 0.5}")
+            numbers = {k: self.number(value[k], place) for k in ("learn", "lower", "upper") if k in value}
+            axes = self.names(value["axes"], place) if "axes" in value else None
+            return Learn(numbers.pop("learn"), axes=axes, **numbers)
         self.keys(value, ("value", "where"), place)
         wanted = "boxes and their values are wanted, {value = 1, where = [{box = {x = [0, 0.5]}, value = 100}]}"
         if "value" not in value or not _all(value["where"], dict):
@@ -287,8 +282,7 @@ class Outline:
             if not all(len(pair) == 2 and pair[0] < pair[1] for pair in pairs):
                 raise place.refuse(f"an interval [low, high] is wanted for each axis of a box; got {short(box)}")
             where[Extent(tuple(box), tuple((a, b) for a, b in pairs))] = self.number(entry["value"], place)
-        with sentences(place):
-            return Piecewise(self.number(value["value"], place), where)
+        return Piecewise(self.number(value["value"], place), where)
 
     def keys(self, found: Iterable[str], known: tuple[str, ...], place: Place) -> None:
         """Refuse keys that are not known."""
