@@ -44,6 +44,7 @@ CONSTANTS = {"pi": math.pi, "e": math.e}
 _BINARY = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 _COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
 _Closure = Callable[[Mapping[str, Any]], Any]  # from the values of names; numbers, arrays or tuples of them
+_Operation = tuple[Callable[..., Any], list[ast.expr]]  # what a node does, and to which parts
 
 
 class ExpressionError(InputError):
@@ -199,7 +200,7 @@ class _Reader:
             raise self.refuse(node, "the number is too large")
         return found
 
-    def operation(self, node: ast.expr) -> tuple[Callable[..., Any], list[ast.expr]]:
+    def operation(self, node: ast.expr) -> _Operation:
         """What a node does, and to which parts."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             return operator.neg if isinstance(node.op, ast.USub) else operator.pos, [node.operand]
@@ -222,7 +223,7 @@ class _Reader:
             raise self.refuse(node, "a comparison may only be the first argument of where(condition, yes, no)")
         raise self.refuse(node, f"{_KINDS.get(type(node), 'this')} is not allowed in an expression")
 
-    def power(self, node: ast.BinOp) -> tuple[Callable[..., Any], list[ast.expr]]:
+    def power(self, node: ast.BinOp) -> _Operation:
         exponent, sign = node.right, 1
         while isinstance(exponent, ast.UnaryOp) and isinstance(exponent.op, ast.USub | ast.UAdd):
             sign = -sign if isinstance(exponent.op, ast.USub) else sign
@@ -236,7 +237,7 @@ class _Reader:
         whole = int(value) if value.is_integer() else value
         return lambda base: base**whole, [node.left]
 
-    def call(self, node: ast.Call) -> tuple[Callable[..., Any], list[ast.expr]]:
+    def call(self, node: ast.Call) -> _Operation:
         if not isinstance(node.func, ast.Name):
             raise self.refuse(node, "only functions by their plain name may be called")
         name, arguments = node.func.id, node.args
@@ -261,7 +262,7 @@ class _Reader:
         return lambda left, right, *values: function(compare(left, right), *values), [*sides, *arguments[1:]]
 
 
-def _function(name: str) -> Callable[..., Any]:
+def _function(name: str) -> Callable[..., Value]:
     """A function of jax by its name, imported on the first call."""
 
     def called(*values: Value) -> Value:
