@@ -27,8 +27,8 @@ import numpy as np
 import optax
 
 import flm
-from flm.control.solve import penalty
-from flm.control.solve.adam import Networks
+from flm.control.solve import networks
+from flm.control.solve.networks import Networks
 from flm.numerics.descent import Objective, Stage, build_chunk, enter_stage, initial_state
 from flm.series import lattice, sign_matrix, sincos
 from flm.training.loss import TrainingLoss, draw
@@ -81,8 +81,8 @@ def penalty_epochs():
     units = jnp.asarray([2 * np.pi, np.pi / 2, np.pi / 2])
     keys = jax.random.split(jax.random.key(0), 3)
     make = lambda key: Networks.start(lattice(3, 27), 1, key)
-    start = penalty.Parameters(jax.vmap(make)(keys[:2]), make(keys[2]))
-    terms = lambda p, epoch: penalty.penalty_loss(problem, settings, units, v0, epoch / 1e4, p)[None]
+    start = networks.Parameters(jax.vmap(make)(keys[:2]), make(keys[2]))
+    terms = lambda p, epoch: networks.penalty_loss(problem, settings, units, v0, epoch / 1e4, p)[None]
     stage = Stage(optax.with_extra_args_support(optax.adam(5e-4, b1=0.95, b2=0.97)), BLOCK)
     state, tolerance = enter_stage(initial_state(start, jnp.float64), stage), np.asarray(0.0)
     count = jnp.asarray(BLOCK, jnp.int32)

@@ -8,8 +8,8 @@ from control_problems import simulate as follow_control
 from scipy.integrate import solve_ivp
 
 import flm
-from flm.control.dynamics.kernels import Multipliers
-from flm.control.dynamics.simulation import adjoint, gauss, grid, simulate
+from flm.control.dynamics import adjoint, gauss, grid, simulate
+from flm.control.equations import Multipliers
 from flm.control.law import Controls
 from flm.control.solve.levels import transcribe
 from flm.problems import van_der_pol
@@ -24,8 +24,8 @@ def by_dop853(problem, control, x0, horizon):
 
     @jax.jit
     def by_normalized_time(s, v, u):
-        say, numbers = problem.equations, problem.numbers
-        return jnp.append(say.rates(s, v, u, numbers), say.running(s, v, u, numbers))
+        point = problem.equations.along(s, v, u, problem.numbers)
+        return jnp.append(point.rates, point.running)
 
     def slope(t, y):
         return by_normalized_time(t / horizon, y[:-1], np.array([control(t)])) / horizon
@@ -49,7 +49,7 @@ def test_costs_agree_with_dop853(problem, x0):
     followed = follow_control(problem, wavy, x0)
     assert followed.change < 1e-11
     np.testing.assert_allclose(followed.cost[0], cost, rtol=2e-10)
-    x = followed.states(np.array([problem.numbers[-1]]))[0, -1]
+    x = followed.states(np.ones((1, 1)))[0, -1]
     np.testing.assert_allclose(x[: len(final)], final, rtol=0, atol=2e-9)
 
 
@@ -131,7 +131,7 @@ def test_costates_converge_to_the_continuous_ones():
     reference = flm.references.pontryagin(problem)
     solution = flm.solve(problem, tol=1e-12)
     v0 = problem.starts.center[None]
-    run = solution.law.at(v0).follow(problem, v0).chunks[0]
+    run = solution.law.at(v0).follow(problem, v0)
     np.testing.assert_allclose(adjoint(run).initial[0], reference.costates([0.0])[0], atol=1e-6)
 
 

@@ -188,8 +188,8 @@ def test_names_pick_arguments_in_any_order_and_defaults_are_left_alone():
         parameters={"k": 3.0},
     )
     point = 0.5, np.array([0.1, 0.2]), np.array([0.7]), built.numbers
-    np.testing.assert_allclose(built.equations.rates(*point), [0.2, -0.3 + 1.4], atol=1e-15)
-    np.testing.assert_allclose(built.equations.running(*point), 0.5 + 0.01, atol=1e-15)
+    np.testing.assert_allclose(built.equations.along(*point).rates, [0.2, -0.3 + 1.4], atol=1e-15)
+    np.testing.assert_allclose(built.equations.along(*point).running, 0.5 + 0.01, atol=1e-15)
 
 
 def test_states_as_a_string_and_bounds_with_an_open_end():
@@ -259,9 +259,9 @@ def test_the_catalogue_reads_as_the_paper():
         payoff = (L + gamma * M) @ u
         point = 0.0, u[:-1], np.array([gamma]), built.numbers
         expected = 6.0 * (u * (payoff - u @ payoff))[:-1]
-        np.testing.assert_allclose(built.equations.rates(*point), expected, atol=1e-14)
+        np.testing.assert_allclose(built.equations.along(*point).rates, expected, atol=1e-14)
         cost = 0.5 * np.sum((u - 1 / n) ** 2) + 0.1 * gamma**2
-        np.testing.assert_allclose(built.equations.running(*point), 6.0 * cost, atol=1e-14)
+        np.testing.assert_allclose(built.equations.along(*point).running, 6.0 * cost, atol=1e-14)
 
 
 def test_what_is_printed():

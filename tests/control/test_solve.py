@@ -14,7 +14,7 @@ from scipy.optimize import lsq_linear
 
 import flm
 from flm.control.solve import Adam, Penalty, Reduced
-from flm.control.solve.adam import Networks
+from flm.control.solve.networks import Networks
 from flm.problems import (
     double_integrator,
     linear_quadratic,

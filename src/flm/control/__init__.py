@@ -5,7 +5,7 @@ functions of normalized time, independent coordinates and controls; `starts` des
 or disk on the simplex; `symmetry` checks claimed symmetries. The answer is a law (`law`): each control as
 a Fourier series in time and initial state, squashed to its bounds.
 
-Data walks so: `solve/` proposes coefficients; `dynamics/` follows the states under them, and their costates back, which
+Data walks so: `solve/` proposes coefficients; `dynamics` follows the states under them, and their costates back, which
 gives the cost with exact first and second derivatives; `solve/` improves the law until the excess cost, estimated from
 the Hamiltonian along the trajectory, is within the tolerance. `solution` is the law with its simulated costs, beside those
 of a reference if asked; `references` finds such costs in two independent ways.

@@ -1,7 +1,7 @@
-"""The functions of an optimal control problem, written by argument name, as functions of vectors.
+"""The functions of an optimal control problem: by argument name, as functions of vectors, and compiled for many points.
 
 Conventions. s = t/T in [0, 1] is the normalized time; v are the independent coordinates of the state (all states, or all
-but the last on the simplex); w are the controls, followed by log T when the horizon is free. With these
+but the last on the simplex); w are the controls, followed by log T when the horizon is free; z = (v, w). With these
 
     dv/ds = F(s, v, w) = T f(t, x, u),        J = phi(v(1)) + integral of l(s, v, w) ds,        l = T L(t, x, u).
 
@@ -9,21 +9,21 @@ Constraints enter through an augmented Lagrangian: path constraints g <= 0 with 
 terminal constraints h = 0 with multipliers nu,
 
     l + T sum (max(0, lam + rho g)^2 - lam^2) / (2 rho),        phi + nu . h + rho |h|^2 / 2.
-
-Everything here is for one point; `flm.control.dynamics.simulation` batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from flm.language.arguments import Named, argument_names
+from flm.numerics.chunks import in_chunks
 from flm.wording import InputError, InputTypeError, did_you_mean
 
 if TYPE_CHECKING:
@@ -34,12 +34,23 @@ Constraints = Function | list[Function] | tuple[Function, ...] | None
 Array = jax.Array | np.ndarray
 Scalar = jax.Array | np.ndarray | float
 
+_ROWS = (256, 4096)  # points per compiled call
+_NO_WEIGHT = 1e-12  # of constraints where there are no multipliers: the Lagrangian is then the cost
+
+
+class Along(NamedTuple):
+    """The rates F, the running cost l and the path constraints g at a point."""
+
+    rates: jax.Array
+    running: jax.Array
+    path: jax.Array
+
 
 @dataclass(frozen=True)
 class Equations:
-    """What a control problem says, without its numbers: hashable, so that compiled kernels are shared between problems.
+    """What a control problem says, without its numbers: hashable, so that compiled functions are shared between problems.
 
-    `num_path` and `num_terminal` count the values that its constraints return.
+    `num_path` and `num_terminal` count the values that its constraints return. `numbers` are those of the problem.
     """
 
     dynamics: Named
@@ -65,62 +76,29 @@ class Equations:
         """The number of controls, log T included when the horizon is free."""
         return len(self.controls) + self.free
 
-    def lift(self, v: Array) -> Array:
-        """All states from the independent coordinates (last axis)."""
-        if not self.on_simplex:
-            return v
-        return jnp.concatenate([v, 1.0 - v.sum(axis=-1, keepdims=True)], axis=-1)
-
     def duration(self, w: Array, numbers: Array) -> jax.Array:
         """T, from log T or from the last of `numbers`."""
         return jnp.exp(w[len(self.controls)]) if self.free else numbers[len(self.parameters)]
 
-    def known(self, s: Scalar, v: Array, w: Array, numbers: Array) -> dict[str, Scalar]:
+    def known(self, s: Scalar, v: Sequence[Scalar] | Array, w: Array, numbers: Array) -> dict[str, Scalar]:
         """Every name's value at a point."""
         values = dict(zip(self.parameters, numbers, strict=False))
         values["t"] = s * self.duration(w, numbers)
-        values.update(zip(self.states, self.lift(v), strict=True))
+        values.update(zip(self.states, (*v, 1.0 - sum(v)) if self.on_simplex else v, strict=True))
         values.update(zip(self.controls, w, strict=False))
         return values
 
-    def rates(self, s: Scalar, v: Array, w: Array, numbers: Array) -> jax.Array:
-        """F: the coordinates' derivative with respect to normalized time."""
-        values = values_of(self.dynamics, self.known(s, v, w, numbers))
-        return self.duration(w, numbers) * stack(values[: self.num_coordinates])
+    def along(self, s: Scalar, v: Array, w: Array, numbers: Array) -> Along:
+        """What counts along a trajectory."""
+        known, horizon = self.known(s, v, w, numbers), self.duration(w, numbers)
+        rates = stack(values_of(self.dynamics, known)[: self.num_coordinates])
+        return Along(horizon * rates, horizon * _all([self.running_cost], known)[0], _all(self.path, known))
 
-    def running(self, s: Scalar, v: Array, w: Array, numbers: Array) -> jax.Array:
-        """l: the running cost per unit of normalized time."""
-        return self.duration(w, numbers) * stack(values_of(self.running_cost, self.known(s, v, w, numbers)))[0]
-
-    def path_values(self, s: Scalar, v: Array, w: Array, numbers: Array) -> jax.Array:
-        """All path constraints g."""
-        return _all(self.path, self.known(s, v, w, numbers))
-
-    def final_cost(self, v: Array, w: Array, numbers: Array) -> jax.Array:
-        """phi, zero when there is no terminal cost."""
-        if self.terminal_cost is None:
-            return jnp.zeros(())
-        return stack(values_of(self.terminal_cost, self.known(1.0, v, w, numbers)))[0]
-
-    def terminal_values(self, v: Array, w: Array, numbers: Array) -> jax.Array:
-        """All terminal constraints h."""
-        return _all(self.terminal, self.known(1.0, v, w, numbers))
-
-    def running_lagrangian(self, s: Scalar, v: Array, w: Array, numbers: Array, lam: Array, rho: Scalar) -> jax.Array:
-        """l with the path constraints' augmented Lagrangian."""
-        value = self.running(s, v, w, numbers)
-        if not self.path:
-            return value
-        g = self.path_values(s, v, w, numbers)
-        return value + self.duration(w, numbers) * jnp.sum(jnp.maximum(0.0, lam + rho * g) ** 2 - lam**2) / (2 * rho)
-
-    def final_lagrangian(self, v: Array, w: Array, numbers: Array, nu: Array, rho: Scalar) -> jax.Array:
-        """phi with the terminal constraints' augmented Lagrangian."""
-        value = self.final_cost(v, w, numbers)
-        if not self.terminal:
-            return value
-        h = self.terminal_values(v, w, numbers)
-        return value + nu @ h + 0.5 * rho * h @ h
+    def at_end(self, v: Array, w: Array, numbers: Array) -> tuple[jax.Array, jax.Array]:
+        """phi, zero when there is no terminal cost, and the terminal constraints h."""
+        known = self.known(1.0, v, w, numbers)
+        cost = jnp.zeros(()) if self.terminal_cost is None else _all([self.terminal_cost], known)[0]
+        return cost, _all(self.terminal, known)
 
 
 def values_of(named: Named, known: Mapping[str, Scalar]) -> Sequence[Scalar]:
@@ -129,7 +107,7 @@ def values_of(named: Named, known: Mapping[str, Scalar]) -> Sequence[Scalar]:
     return value if isinstance(value, tuple | list) else (value,)
 
 
-def _all(functions: tuple[Named, ...], known: Mapping[str, Scalar]) -> jax.Array:
+def _all(functions: Sequence[Named], known: Mapping[str, Scalar]) -> jax.Array:
     values = [value for function in functions for value in values_of(function, known)]
     return stack(values) if values else jnp.zeros((0,))
 
@@ -141,7 +119,12 @@ def stack(values: Sequence[Scalar]) -> jax.Array:
 
 def make_equations(problem: OptimalControl) -> Equations:
     """A problem's functions, refused unless their arguments are known names and they return as many values as they should."""
-    states, controls, parameters = problem.states, problem.controls, tuple(problem.parameters)
+    states, controls, parameters, final = (
+        problem.states,
+        problem.controls,
+        tuple(problem.parameters),
+        problem.terminal_cost,
+    )
     along, at_end = ("t", *states, *controls, *parameters), ("t", *states, *parameters)
     rates, count = _read("dynamics", problem.dynamics, along, "one value per state")
     if count != len(states):
@@ -149,18 +132,12 @@ def make_equations(problem: OptimalControl) -> Equations:
             f"`dynamics` must return one value for each state {', '.join(states)}; got {count} "
             f"value{'s' if count > 1 else ''} for {len(states)} states."
         )
-    costs = [_read("running_cost", problem.running_cost, along, "one value")]
-    if problem.terminal_cost is not None:
-        costs.append(_read("terminal_cost", problem.terminal_cost, at_end, "one value"))
-    for role, (_, count) in zip(("running_cost", "terminal_cost"), costs, strict=False):
-        if count != 1:
-            raise InputError(f"`{role}` must return one value; got {count}.")
     path = [_read("path", function, along, "values") for function in _listed(problem.path)]
     terminal = [_read("terminal", function, at_end, "values") for function in _listed(problem.terminal)]
     return Equations(
         dynamics=rates,
-        running_cost=costs[0][0],
-        terminal_cost=costs[1][0] if len(costs) > 1 else None,
+        running_cost=_read_cost("running_cost", problem.running_cost, along),
+        terminal_cost=None if final is None else _read_cost("terminal_cost", final, at_end),
         path=tuple(named for named, _ in path),
         terminal=tuple(named for named, _ in terminal),
         num_path=sum(count for _, count in path),
@@ -171,6 +148,13 @@ def make_equations(problem: OptimalControl) -> Equations:
         on_simplex=problem.on_simplex,
         free=problem.free,
     )
+
+
+def _read_cost(role: str, function: Function, known: tuple[str, ...]) -> Named:
+    named, count = _read(role, function, known, "one value")
+    if count != 1:
+        raise InputError(f"`{role}` must return one value; got {count}.")
+    return named
 
 
 def _listed(value: Constraints) -> Sequence[Function]:
@@ -198,3 +182,123 @@ def _read(role: str, function: Function, known: tuple[str, ...], expected: str) 
     if any(shapes):
         raise InputError(f"`{role}` must return {expected}, elementwise; got shapes {shapes} for scalar arguments.")
     return named, len(values)
+
+
+# At many points, with derivatives.
+
+
+@dataclass(frozen=True, eq=False)
+class Multipliers:
+    """Augmented-Lagrangian multipliers: path (E, P, q, G), terminal (P, H), and the penalty weight."""
+
+    path: np.ndarray
+    terminal: np.ndarray
+    weight: float
+
+
+class First(NamedTuple):
+    """Rates F with their slopes F_z, the running cost, the running Lagrangian with its slopes l_z, and path constraints."""
+
+    rates: np.ndarray
+    F_z: np.ndarray
+    running: np.ndarray
+    lagrangian: np.ndarray
+    l_z: np.ndarray
+    path: np.ndarray
+
+
+class Last(NamedTuple):
+    """The final cost, the final Lagrangian with its first and second derivatives by z, and terminal constraints."""
+
+    cost: np.ndarray
+    lagrangian: np.ndarray
+    phi_z: np.ndarray
+    phi_zz: np.ndarray
+    terminal: np.ndarray
+
+
+def first_order(
+    problem: OptimalControl, s: np.ndarray, v: np.ndarray, w: np.ndarray, multipliers: Multipliers | None = None
+) -> First:
+    """Values and first derivatives at times s (...), coordinates v (..., d) and inputs w (..., k)."""
+    return First(*_at_nodes(_first, problem, multipliers, s, v, w))
+
+
+def second_order(
+    problem: OptimalControl,
+    s: np.ndarray,
+    v: np.ndarray,
+    w: np.ndarray,
+    p: np.ndarray,
+    multipliers: Multipliers | None = None,
+) -> np.ndarray:
+    """Second derivatives of the Hamiltonian l + p.F by z, (..., d + k, d + k), at costates p (..., d)."""
+    return _at_nodes(_second, problem, multipliers, s, v, w, p)[0]
+
+
+def finish(problem: OptimalControl, v: np.ndarray, w: np.ndarray, multipliers: Multipliers | None = None) -> Last:
+    """What counts at the end, at final coordinates v (P, d) and inputs w (P, k)."""
+    equations, count, size = problem.equations, len(v), v.shape[1] + w.shape[1]
+    if equations.terminal_cost is None and not equations.num_terminal:
+        zero = np.where(np.isfinite(v).all(axis=1), 0.0, np.nan)
+        return Last(zero, zero, np.zeros((count, size)), np.zeros((count, size, size)), np.zeros((count, 0)))
+    nu = np.zeros((count, equations.num_terminal)) if multipliers is None else multipliers.terminal
+    rho = _NO_WEIGHT if multipliers is None else multipliers.weight
+    return Last(*in_chunks(partial(_last, equations, problem.numbers, rho), v, w, nu, sizes=_ROWS))
+
+
+def _at_nodes(
+    kernel: Callable[..., Sequence], problem: OptimalControl, multipliers: Multipliers | None, *arrays: np.ndarray
+) -> list[np.ndarray]:
+    """A kernel of rows applied to arrays (*shape, ...), the first of which has the shape of the rows alone."""
+    shape, count = arrays[0].shape, arrays[0].size
+    lam = np.zeros((*shape, problem.equations.num_path)) if multipliers is None else multipliers.path
+    rho = _NO_WEIGHT if multipliers is None else multipliers.weight
+    flat = [array.reshape(count, *array.shape[len(shape) :]) for array in (lam, *arrays)]
+    values = in_chunks(partial(kernel, problem.equations, problem.numbers, rho), *flat, sizes=_ROWS)
+    return [value.reshape(*shape, *value.shape[1:]) for value in values]
+
+
+def _lagrangian(equations: Equations, numbers, rho, z, s, lam):
+    """F followed by the running Lagrangian; and what holds at the point."""
+    v, w = z[: equations.num_coordinates], z[equations.num_coordinates :]
+    point = equations.along(s, v, w, numbers)
+    penalty = jnp.sum(jnp.maximum(0.0, lam + rho * point.path) ** 2 - lam**2) / (2 * rho)
+    return jnp.append(point.rates, point.running + equations.duration(w, numbers) * penalty), point
+
+
+@partial(jax.jit, static_argnums=0)
+def _first(equations: Equations, numbers, rho, lam, s, v, w):
+    def at(lam, s, v, w):
+        def both(z):
+            values, point = _lagrangian(equations, numbers, rho, z, s, lam)
+            return values, (values, point)
+
+        slopes, (values, point) = jax.jacfwd(both, has_aux=True)(jnp.concatenate([v, w]))
+        return values[:-1], slopes[:-1], point.running, values[-1], slopes[-1], point.path
+
+    return jax.vmap(at)(lam, s, v, w)
+
+
+@partial(jax.jit, static_argnums=0)
+def _second(equations: Equations, numbers, rho, lam, s, v, w, p):
+    def at(lam, s, v, w, p):
+        hamiltonian = lambda z: jnp.append(p, 1.0) @ _lagrangian(equations, numbers, rho, z, s, lam)[0]
+        return (jax.hessian(hamiltonian)(jnp.concatenate([v, w])),)
+
+    return jax.vmap(at)(lam, s, v, w, p)
+
+
+@partial(jax.jit, static_argnums=0)
+def _last(equations: Equations, numbers, rho, v, w, nu):
+    d = equations.num_coordinates
+
+    def at(v, w, nu):
+        def value(z):
+            cost, h = equations.at_end(z[:d], z[d:], numbers)
+            return cost + nu @ h + 0.5 * rho * h @ h
+
+        z, (cost, h) = jnp.concatenate([v, w]), equations.at_end(v, w, numbers)
+        return cost, value(z), jax.grad(value)(z), jax.hessian(value)(z), h
+
+    return jax.vmap(at)(v, w, nu)

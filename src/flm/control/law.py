@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from flm.control.dynamics.following import Followed, follow
-from flm.control.dynamics.kernels import finish, first_order
-from flm.control.dynamics.simulation import gauss, grid
+from flm.control.dynamics import Simulated, follow, gauss, grid
+from flm.control.equations import finish, first_order
 from flm.control.problem import OptimalControl
 from flm.series import PhaseSeries, SeparableSeries
 from flm.series.tables import WaveTable
@@ -66,42 +65,28 @@ class ControlLaw(_InRows):
         )  # fmt: skip
 
     @property
-    def num_subnets(self) -> int:
-        """N."""
-        return len(self.frequencies)
-
-    @property
     def num_columns(self) -> int:
         """The number of linear unknowns."""
         return self.coefficients.size + (0 if self.duration_coefficients is None else self.duration_coefficients.size)
-
-    @property
-    def num_parameters(self) -> int:
-        """Frequencies and, in phase form, amplitudes and phases."""
-        return self.frequencies.size + self.num_columns
-
-    def normalize(self, v: np.ndarray) -> np.ndarray:
-        """z (P, d) of coordinates v (P, ...)."""
-        return (v[:, : len(self.center)] - self.center) / self.scale
-
-    def amplitudes(self, v: np.ndarray) -> np.ndarray:
-        """The series in time of each start, (P, 2N, K): α_n, β_n in turn."""
-        products = space_products(self.normalize(v), self.frequencies[:, 1:])  # (P, N, 2^d)
-        result = np.einsum("pni,ntik->pntk", products, self.coefficients, optimize=True)
-        return result.reshape(len(v), -1, self.coefficients.shape[-1])
 
     def duration(self, v: np.ndarray) -> np.ndarray:
         """T for each start, (P,)."""
         if self.duration_coefficients is None or self.duration_frequencies is None:
             return np.full(len(v), self.horizon)
-        products = space_products(self.normalize(v), self.duration_frequencies)
+        products = self._products(v, self.duration_frequencies)
         return self.horizon * np.exp(np.einsum("pni,ni->p", products, self.duration_coefficients))
 
     def at(self, v: np.ndarray) -> Controls:
         """The controls of starts with coordinates v (P, d)."""
         log_duration = None if self.duration_coefficients is None else np.log(self.duration(v))
-        waves = self.frequencies[:, 0], self.amplitudes(v)
-        return Controls(*waves, self.offset, self.lower, self.upper, log_duration)
+        waves = np.einsum(
+            "pni,ntik->pntk", self._products(v, self.frequencies[:, 1:]), self.coefficients, optimize=True
+        )
+        amplitudes = waves.reshape(len(v), -1, waves.shape[-1])  # α_n, β_n in turn
+        return Controls(self.frequencies[:, 0], amplitudes, self.offset, self.lower, self.upper, log_duration)
+
+    def _products(self, v: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
+        return space_products((v[:, : len(self.center)] - self.center) / self.scale, frequencies)
 
     def series(self, axes: tuple[str, ...]) -> PhaseSeries:
         """The series before squashing, in physical units: radians per unit of time (of s, when T is free) and state."""
@@ -134,23 +119,29 @@ class Controls:
     upper: np.ndarray
     log_duration: np.ndarray | None = None
 
-    def raw(self, s: np.ndarray, part: slice = slice(None)) -> np.ndarray:
+    def __getitem__(self, part: slice) -> Controls:
+        """The controls of some of the starts."""
+        log_duration = None if self.log_duration is None else self.log_duration[part]
+        return replace(self, amplitudes=self.amplitudes[part], log_duration=log_duration)
+
+    def raw(self, s: np.ndarray) -> np.ndarray:
         """Controls before squashing, (P, R, K), at s (R,) for all starts or (P, R) for each its own."""
-        return self.offset + time_waves(s, self.frequencies) @ self.amplitudes[part]
+        return self.offset + time_waves(s, self.frequencies) @ self.amplitudes
 
-    def squashed(self, s: np.ndarray, part: slice = slice(None)) -> np.ndarray:
+    def squashed(self, s: np.ndarray) -> np.ndarray:
         """Controls (P, R, K), within their bounds."""
-        return np.clip(self.raw(s, part), self.lower, self.upper)
+        return np.clip(self.raw(s), self.lower, self.upper)
 
-    def inputs(self, s: np.ndarray, part: slice) -> np.ndarray:
-        """Controls, and log T when it is free, at times s (E, P, q) of some of the starts, (E, P, q, k)."""
-        u = self.squashed(s.transpose(1, 0, 2).reshape(s.shape[1], -1), part)
-        u = u.reshape(s.shape[1], s.shape[0], s.shape[2], -1).transpose(1, 0, 2, 3)
+    def inputs(self, s: np.ndarray) -> np.ndarray:
+        """Controls, and log T when it is free, at times s (E, P, q), (E, P, q, k)."""
+        num_elements, num_starts, q = s.shape
+        u = self.squashed(np.swapaxes(s, 0, 1).reshape(num_starts, -1))
+        u = np.swapaxes(u.reshape(num_starts, num_elements, q, -1), 0, 1)
         if self.log_duration is None:
             return u
-        return np.concatenate([u, np.broadcast_to(self.log_duration[part, None], s.shape)[..., None]], axis=-1)
+        return np.concatenate([u, np.broadcast_to(self.log_duration[:, None], s.shape)[..., None]], axis=-1)
 
-    def follow(self, problem: OptimalControl, v0: np.ndarray) -> Followed:
+    def follow(self, problem: OptimalControl, v0: np.ndarray) -> Simulated:
         """The trajectories from v0 (P, d) under these controls, tightly integrated."""
         return follow(problem, v0, self.inputs, self.breaks())
 
@@ -160,21 +151,20 @@ class Controls:
         if not bounds:
             return None
         index, level = np.array([k for k, _ in bounds]), np.array([bound for _, bound in bounds])
-        s, num_starts = np.linspace(0.0, 1.0, _SAMPLES), len(self.amplitudes)
+        s = np.linspace(0.0, 1.0, _SAMPLES)
         above = self.raw(s)[..., index] > level  # (P, samples, bounds)
         start, place, which = np.nonzero(above[:, 1:] != above[:, :-1])  # in the order of the starts
-        counts = np.bincount(start, minlength=num_starts)
-        column = np.arange(len(start)) - np.repeat(np.cumsum(counts) - counts, counts)
-        low = np.full((num_starts, counts.max(initial=0)), np.nan)
-        high, bound, rising = low.copy(), np.zeros(low.shape, int), np.zeros(low.shape, bool)
-        low[start, column], high[start, column], bound[start, column] = s[place], s[place + 1], which
-        rising[start, column] = above[start, place + 1, which]
-        for _ in range(34 if low.size else 0):  # bisections, to a tenth of a billionth of the horizon and less
+        low, high, rising = s[place], s[place + 1], above[start, place + 1, which]
+        offset, control = self.offset[index[which]], self.amplitudes[start, :, index[which]]
+        for _ in range(34 if len(start) else 0):  # bisections, to a tenth of a billionth of the horizon and less
             middle = 0.5 * (low + high)
-            values = np.take_along_axis(self.raw(np.nan_to_num(middle)), index[bound][..., None], axis=-1)[..., 0]
-            late = (values > level[bound]) == rising
+            values = offset + np.einsum("ia,ia->i", time_waves(middle, self.frequencies), control)
+            late = (values > level[which]) == rising
             low, high = np.where(late, low, middle), np.where(late, middle, high)
-        return 0.5 * (low + high)
+        counts = np.bincount(start, minlength=len(self.amplitudes))
+        found = np.full((len(counts), counts.max(initial=0)), np.nan)
+        found[start, np.arange(len(start)) - np.repeat(np.cumsum(counts) - counts, counts)] = 0.5 * (low + high)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,12 +183,10 @@ class StateNetworks(_InRows):
 
     def coordinates(self, s: np.ndarray, v0: np.ndarray) -> np.ndarray:
         """v (P, R, d), at s (R,) or (P, R) from starts v0 (P, ...)."""
-        z = (v0[:, : len(self.center)] - self.center) / self.scale
-        values = []
+        z, values = (v0[:, : len(self.center)] - self.center) / self.scale, []
         for frequencies, coefficients in zip(self.frequencies, self.coefficients, strict=True):
-            products = space_products(z, frequencies[:, 1:])
-            amplitudes = np.einsum("pni,nti->pnt", products, coefficients).reshape(len(z), -1, 1)
-            values.append(time_waves(s, frequencies[:, 0]) @ amplitudes)
+            amplitudes = np.einsum("pni,nti->pnt", space_products(z, frequencies[:, 1:]), coefficients)
+            values.append(time_waves(s, frequencies[:, 0]) @ amplitudes.reshape(len(z), -1, 1))
         return np.concatenate(values, axis=-1)
 
     def cost(self, problem: OptimalControl, law: ControlLaw, v0: np.ndarray) -> np.ndarray:

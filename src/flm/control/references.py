@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.integrate import OdeSolution, solve_bvp, solve_ivp
 from scipy.interpolate import PPoly
 
-from flm.control.dynamics.kernels import Last, Multipliers, finish, first_order, second_order
+from flm.control.equations import Last, Multipliers, finish, first_order, second_order
 from flm.control.problem import OptimalControl
 from flm.wording import InputError, UnsolvedError
 

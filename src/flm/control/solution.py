@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from flm.control.dynamics.following import Followed
+from flm.control.dynamics import Simulated, adjoint
 from flm.control.law import ControlLaw, Controls, StateNetworks
 from flm.control.problem import OptimalControl
 from flm.control.starts import Starts
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from flm.control.references import PontryaginSolution
 
+_CHUNK = 256  # starts simulated together
 States = npt.ArrayLike | None  # one state (n,) or several (P, n); None for the only one of the law
 
 
@@ -105,12 +106,12 @@ class ControlSolution(AbstractResult):
     @property
     def num_subnets(self) -> int:
         """The number of sub-networks of the control."""
-        return self.law.num_subnets
+        return len(self.law.frequencies)
 
     @property
     def num_parameters(self) -> int:
         """How many numbers the control law consists of."""
-        return self.law.num_parameters
+        return self.law.frequencies.size + self.law.num_columns
 
     # --- the law ---------------------------------------------------------------------------------------------------
 
@@ -157,7 +158,7 @@ class ControlSolution(AbstractResult):
 
     def cost(self, x0: States = None) -> float | np.ndarray:
         """The cost of the *simulated* dynamics under the law, tightly integrated: a number, or one for each state."""
-        return self._each(x0, lambda asked: self._follow(asked).cost)
+        return self._each(x0, lambda asked: self._along(asked, lambda run: run.cost))
 
     def network_cost(self, x0: States = None) -> float | np.ndarray:
         """The cost of the networks' own states and controls, which can be below the optimum: see `predicted_bias`.
@@ -175,21 +176,26 @@ class ControlSolution(AbstractResult):
         """
         if self.networks is None:
             return self._each(x0, lambda asked: np.zeros(len(asked.image)))
-        asked, (mu_dynamics, mu_initial) = self._asked(x0), self.networks.penalties
-        along, first = self._follow(asked).costates()
-        return asked.answer(-along / mu_dynamics - first / mu_initial)
+        mu_dynamics, mu_initial = self.networks.penalties
+
+        def bias(run: Simulated) -> np.ndarray:
+            p = adjoint(run)
+            along = np.einsum("epq,epqd->p", run.weights, p.stages**2) * run.duration
+            return -along / mu_dynamics - (p.initial**2).sum(axis=1) / mu_initial
+
+        return self._each(x0, lambda asked: self._along(asked, bias))
 
     def trajectory(self, t: npt.ArrayLike, x0: States = None) -> np.ndarray:
         """All states at times t (R,) along the simulated dynamics, (R, n) or (P, R, n)."""
-        asked = self._asked(x0)
+        asked, times = self._asked(x0), np.atleast_1d(np.asarray(t, float))
         self._normalized(t, asked)  # refuses times outside the horizon
-        x = self._follow(asked).states(np.atleast_1d(np.asarray(t, float)))
+        x = self._along(asked, lambda run: run.states(times / run.duration[:, None]))
         x = x[0] if asked.one else x
         return x if np.ndim(t) else np.take(x, 0, axis=-2)
 
     def violation(self, x0: States = None) -> float | np.ndarray:
         """The largest path or terminal constraint value along the simulated dynamics; zero without constraints."""
-        return self._each(x0, lambda asked: self._follow(asked).violation)
+        return self._each(x0, lambda asked: self._along(asked, lambda run: run.violation))
 
     def compare(
         self,
@@ -231,9 +237,9 @@ class ControlSolution(AbstractResult):
         import pandas
 
         asked, s = self._asked(x0), np.linspace(0.0, 1.0, num_times)
-        followed = self._follow(asked)
-        t = s * followed.duration[:, None]
-        rows = np.concatenate([followed.states(t), self._controls(asked).squashed(s)], axis=-1)  # (P, R, n + k)
+        t = s * self.law.duration(asked.image)[:, None]
+        states = self._along(asked, lambda run: run.states(np.broadcast_to(s, (len(run.cost), num_times))))
+        rows = np.concatenate([states, self._controls(asked).squashed(s)], axis=-1)  # (P, R, n + k)
         columns = {"start": np.repeat(np.arange(len(t)), num_times), "t": t.ravel()}
         columns |= {name: rows[..., i].ravel() for i, name in enumerate((*self.starts.states, *self.controls))}
         return pandas.DataFrame(columns)
@@ -305,9 +311,11 @@ class ControlSolution(AbstractResult):
         controls = self.law.at(asked.image)
         return replace(controls, amplitudes=controls.amplitudes @ turns)
 
-    def _follow(self, asked: _Asked) -> Followed:
-        """The simulated trajectories from the states themselves, not from their images."""
-        return self._controls(asked).follow(self._problem, self.starts.coordinates(asked.x0))
+    def _along(self, asked: _Asked, value: Callable[[Simulated], np.ndarray]) -> np.ndarray:
+        """A value of the simulated trajectories from the states themselves, not from their images."""
+        controls, v0 = self._controls(asked), self.starts.coordinates(asked.x0)
+        parts = [slice(start, start + _CHUNK) for start in range(0, len(v0), _CHUNK)]
+        return np.concatenate([value(controls[part].follow(self._problem, v0[part])) for part in parts])
 
 
 class _Asked(NamedTuple):

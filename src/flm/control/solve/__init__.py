@@ -1,14 +1,15 @@
 """Solving optimal control problems: tolerance in, control law out.
 
 `solve_control` chooses and runs a method. The reduced one (`reduced`) has only the control as a series: `levels` solves starts one
-by one on growing time bases by the derivatives of `variation`, `family` fits one law to many starts, `adam` trains it as the
-paper would. The penalty method (`penalty`) is the paper's: states are series too. `search` keeps the best law.
+by one on growing time bases by the derivatives of `variation`, `family` fits one law to many starts. The paper's ways
+(`networks`) train the law by Adam, on the reduced problem or by the penalty method, where states are series too. `search`
+keeps the best law.
 """
 
 from flm.control.problem import OptimalControl
 from flm.control.solution import ControlSolution
-from flm.control.solve.adam import Adam as Adam
-from flm.control.solve.penalty import Penalty, solve_penalty
+from flm.control.solve.networks import Adam as Adam
+from flm.control.solve.networks import Penalty, solve_penalty
 from flm.control.solve.reduced import Reduced, solve_reduced
 from flm.control.solve.search import INTERRUPTED, Search
 from flm.numerics.least_squares import one_thread
@@ -40,13 +41,12 @@ def solve_control(
     if problem.free and isinstance(settings, Penalty):
         raise InputError(f"`method` must be 'reduced' for a free horizon; got {method!r}.")
     search = Search(problem, tol, num_subnets, max_columns, seed, Record(progress))
+    penalty = isinstance(settings, Penalty)
     with one_thread(0):  # many small factorizations
         try:
-            ending = (
-                solve_penalty(search, settings) if isinstance(settings, Penalty) else solve_reduced(search, settings)
-            )
+            ending = solve_penalty(search, settings) if penalty else solve_reduced(search, settings)
         except KeyboardInterrupt:
             if not search.found:
                 raise
             ending = INTERRUPTED
-    return search.solution(ending, "penalty" if isinstance(settings, Penalty) else "reduced")
+    return search.solution(ending, "penalty" if penalty else "reduced")

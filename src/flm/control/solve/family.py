@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 
-from flm.control.dynamics.simulation import grid
+from flm.control.dynamics import grid
 from flm.control.law import ControlLaw, space_products
 from flm.control.problem import OptimalControl
 from flm.control.solve.levels import Batch
@@ -27,7 +28,7 @@ from flm.numerics.newton import Nielsen
 from flm.numerics.variable_projection import Projected, project
 from flm.series.tables import WaveTable
 
-SPACE_UNIT = np.pi / 8  # the lowest wave repeats after eight widths: a Fourier extension, without zero components
+_SPACE_UNIT = np.pi / 8  # the lowest wave repeats after eight widths: a Fourier extension, without zero components
 _RIDGE = 1e-9  # relative to the largest column, on the amplitudes of frequencies that are learned
 
 
@@ -52,10 +53,10 @@ class SpaceBasis:
 
 
 def space_lattice(dimension: int, level: int) -> np.ndarray:
-    """Frequencies SPACE_UNIT (1 + k), k in N_0^d with total degree below `level`, (n, d)."""
+    """Frequencies _SPACE_UNIT (1 + k), k in N_0^d with total degree below `level`, (n, d)."""
     points = [k for k in product(range(level), repeat=dimension) if sum(k) < level]
     points.sort(key=lambda k: (sum(k), k))
-    return SPACE_UNIT * (1.0 + np.array(points, float).reshape(len(points), dimension))
+    return _SPACE_UNIT * (1.0 + np.array(points, float).reshape(len(points), dimension))
 
 
 def make_law(problem: OptimalControl, basis: TimeBasis, space: SpaceBasis, coordinates: np.ndarray) -> ControlLaw:
@@ -76,9 +77,12 @@ def fit_lattice(batch: Batch, space_frequencies: np.ndarray) -> ControlLaw:
     """The best law on the time basis of solved starts and on the given frequencies of the start (n, d)."""
     transcription, problem = batch.transcription, batch.transcription.problem
     space = SpaceBasis.make(space_frequencies, problem.starts.normalize(transcription.v0))
-    hessian = _weighted(batch, batch.derivatives.hessian)
-    right = (hessian @ batch.c[..., None])[..., 0].T @ space.values  # (M, B)
-    X = _solve(_kronecker_sum(hessian, space.values), right.reshape(-1)).reshape(right.shape)
+    hessian, psi = _weighted(batch, batch.derivatives.hessian), space.values
+    right = (hessian @ batch.c[..., None])[..., 0].T @ psi  # (M, B)
+    (count, m, _), b = hessian.shape, psi.shape[1]
+    pairs = (psi[:, :, None] * psi[:, None, :]).reshape(count, -1)
+    kronecker = (hessian.reshape(count, -1).T @ pairs).reshape(m, m, b, b)  # Σ_j H_j ⊗ ψ_j ψ_j'
+    X = _solve(kronecker.transpose(0, 2, 1, 3).reshape(m * b, m * b), right.ravel()).reshape(m, b)
     return make_law(problem, transcription.basis, space, X)
 
 
@@ -88,61 +92,54 @@ def _weighted(batch: Batch, hessian: np.ndarray) -> np.ndarray:
     return (turn * np.abs(size)[:, None]) @ np.swapaxes(turn, 1, 2)
 
 
-@dataclass(frozen=True, eq=False)
-class SolvedStarts:
-    """Normalized starts z (P, d) with their own controls at nodes s (P, R) of time, and their costs' quadratic models.
+class _SolvedStarts(NamedTuple):
+    """Normalized starts z (P, d), nodes s (P, R) of time, and the quadratic models of the costs around the starts' own controls.
 
-    `values` (P, k R) are each control before squashing in turn, less its rest; `roots` (k, P, k R, R) are square roots of the
-    weighted Hessians by control: they turn values of a control at the nodes into rows of least squares.
+    `roots` (k, P, k R, R) are square roots of the weighted Hessians by control: they turn values of a control at the nodes into
+    rows of least squares; `target` (P k R,) is what they make of the own controls, before squashing and less their rest.
     """
 
     z: np.ndarray
     s: np.ndarray
-    values: np.ndarray
     roots: np.ndarray
+    target: np.ndarray
 
-    @classmethod
-    def around(cls, batch: Batch) -> SolvedStarts:
-        """The model around solved starts of a problem with a fixed horizon."""
-        transcription, problem, count = batch.transcription, batch.transcription.problem, len(batch.c)
-        raw = transcription.raw(batch.c) - problem.rest  # (E, P, q, k)
-        values = raw.transpose(1, 3, 0, 2).reshape(count, -1)
-        nodal = replace(transcription, basis=transcription.basis.nodal())
-        size, turn = np.linalg.eigh(_weighted(batch, nodal.derivatives(batch.run, values, batch.multipliers).hessian))
-        rows = np.sqrt(np.maximum(size, 0.0))[..., None] * np.swapaxes(turn, 1, 2)
-        roots = np.stack(np.split(rows, len(problem.controls), axis=2))
-        s = np.swapaxes(grid(transcription.basis.edges, count)[0], 0, 1).reshape(count, -1)
-        return cls(problem.starts.normalize(transcription.v0), s, values, roots)
 
-    def learned(self, law: ControlLaw, *, steps: int) -> ControlLaw:
-        """The law with frequencies moved, off any lattice, to where it loses least."""
-        return project(TunedLaw.at(self, law), Nielsen(start=1e-3), max_steps=steps, gain_tol=1e-6).point.law
+def learn_frequencies(batch: Batch, law: ControlLaw, *, steps: int) -> ControlLaw:
+    """The law with frequencies moved, off any lattice, to where solved starts of a fixed horizon lose least by it."""
+    transcription, problem, count = batch.transcription, batch.transcription.problem, len(batch.c)
+    raw = transcription.raw(batch.c) - problem.rest  # (E, P, q, k)
+    values = raw.transpose(1, 3, 0, 2).reshape(count, -1)
+    nodal = replace(transcription, basis=transcription.basis.nodal())
+    size, turn = np.linalg.eigh(_weighted(batch, nodal.derivatives(batch.run, values, batch.multipliers).hessian))
+    rows = np.sqrt(np.maximum(size, 0.0))[..., None] * np.swapaxes(turn, 1, 2)
+    roots = np.stack(np.split(rows, len(problem.controls), axis=2))
+    s = np.swapaxes(grid(transcription.basis.edges, count)[0], 0, 1).reshape(count, -1)
+    z = problem.starts.normalize(transcription.v0)
+    starts = _SolvedStarts(z, s, roots, (rows @ values[..., None]).ravel())
+    return project(_TunedLaw.at(starts, law), Nielsen(start=1e-3), max_steps=steps, gain_tol=1e-6).point.law
 
 
 @dataclass(frozen=True, eq=False)
-class TunedLaw:
+class _TunedLaw:
     """A law whose amplitudes are the best for its frequencies; `basis` spans its columns, `residual` is what they leave."""
 
-    starts: SolvedStarts
+    starts: _SolvedStarts
     law: ControlLaw
     basis: np.ndarray
     residual: np.ndarray
 
     @classmethod
-    def at(cls, starts: SolvedStarts, law: ControlLaw) -> TunedLaw:
-        """The best amplitudes for the frequencies of a law."""
+    def at(cls, starts: _SolvedStarts, law: ControlLaw) -> _TunedLaw:
         products = space_products(starts.z, law.frequencies[:, 1:])  # (P, N, 2^d)
         pairs = WaveTable.at(starts.s, law.frequencies[:, 0]).pairs()  # (P, R, N, 2)
-        waves = (pairs[..., None] * products[:, None, :, None]).reshape(len(products), pairs.shape[1], -1)
-        columns = np.stack([root @ waves for root in starts.roots], axis=-1)
-        columns = columns.reshape(starts.values.size, -1)
-        each = starts.values.reshape(len(products), len(starts.roots), -1, 1)
-        target = np.sum([root @ each[:, i] for i, root in enumerate(starts.roots)], axis=0).ravel()
+        waves = (pairs[..., None] * products[:, None, :, None]).reshape(*starts.s.shape, -1)
+        columns = np.stack([root @ waves for root in starts.roots], axis=-1).reshape(len(starts.target), -1)
         basis, size, turn = np.linalg.svd(columns, full_matrices=False)
         kept = size / (size**2 + (_RIDGE * size[0]) ** 2)
-        coefficients = turn.T @ (kept * (basis.T @ target))
+        coefficients = turn.T @ (kept * (basis.T @ starts.target))
         law = replace(law, coefficients=coefficients.reshape(law.coefficients.shape))
-        return cls(starts, law, basis, target - columns @ coefficients)
+        return cls(starts, law, basis, starts.target - columns @ coefficients)
 
     @property
     def value(self) -> float:
@@ -150,7 +147,6 @@ class TunedLaw:
         return float(self.residual @ self.residual)
 
     def projected(self) -> Projected:
-        """The problem of the frequencies alone."""
         starts, law = self.starts, self.law
         products = space_products(starts.z, law.frequencies[:, 1:])
         pairs = WaveTable.at(starts.s, law.frequencies[:, 0]).pairs()
@@ -159,16 +155,16 @@ class TunedLaw:
         sides += [(pairs, z[:, None, None] * _quarter_turn(products, p)) for p, z in enumerate(starts.z.T)]
         # (P, R, N, k) each: Σ_t f_t(s) Σ_g products_g a_ntgk
         parts = [np.einsum("prnt,pntk->prnk", a, np.einsum("png,ntgk->pntk", b, law.coefficients)) for a, b in sides]
-        slopes = np.stack(parts, axis=3)  # (P, R, N, 1 + d, k)
-        slopes = slopes.reshape(*slopes.shape[:2], -1, slopes.shape[-1])
+        slopes = np.stack(parts, axis=3).reshape(*starts.s.shape, -1, len(starts.roots))  # (P, R, N (1 + d), k)
         rows = np.sum([root @ slopes[..., i] for i, root in enumerate(starts.roots)], axis=0)
         rows = rows.reshape(len(self.residual), -1)
         return Projected(rows - self.basis @ (self.basis.T @ rows), self.residual)
 
-    def moved(self, step: np.ndarray) -> TunedLaw:
-        """The law with other frequencies."""
+    def moved(self, step: np.ndarray) -> _TunedLaw:
         law = self.law
-        return TunedLaw.at(self.starts, replace(law, frequencies=law.frequencies + step.reshape(law.frequencies.shape)))
+        return _TunedLaw.at(
+            self.starts, replace(law, frequencies=law.frequencies + step.reshape(law.frequencies.shape))
+        )
 
 
 def _quarter_turn(products: np.ndarray, p: int) -> np.ndarray:
@@ -176,18 +172,6 @@ def _quarter_turn(products: np.ndarray, p: int) -> np.ndarray:
     shaped = products.reshape(*products.shape[:2], 2**p, 2, -1)
     turned = np.stack([-shaped[..., 1, :], shaped[..., 0, :]], axis=-2)
     return turned.reshape(products.shape)
-
-
-def _kronecker_sum(hessian: np.ndarray, psi: np.ndarray) -> np.ndarray:
-    """Σ_j H_j ⊗ ψ_j ψ_j', (M B, M B)."""
-    m, b = hessian.shape[1], psi.shape[1]
-    matrix = np.empty((m, b, m, b))
-    for i in range(m):
-        for j in range(i + 1):
-            block = (psi * hessian[:, i, j, None]).T @ psi
-            matrix[i, :, j] = block
-            matrix[j, :, i] = block.T
-    return matrix.reshape(m * b, m * b)
 
 
 def _solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -16,8 +16,8 @@ from functools import cached_property
 
 import numpy as np
 
-from flm.control.dynamics.kernels import Multipliers
-from flm.control.dynamics.simulation import NODES, Simulated
+from flm.control.dynamics import NODES, Simulated
+from flm.control.equations import Multipliers
 from flm.control.law import ControlLaw, StateNetworks
 from flm.control.problem import OptimalControl
 from flm.control.solve.search import COLUMNS, FEASIBLE, MET, NO_GAIN, Search, cost_scale
@@ -25,11 +25,11 @@ from flm.control.solve.variation import Derivatives, TimeBasis, Transcription, e
 from flm.numerics.newton import FixedFactors, Minimum, Step, Trial, minimize
 from flm.results import Ending
 
-GROWTH = 1.4
+_GROWTH = 1.4
 _FIRST = 4  # time frequencies to begin with
 _ALIGNMENTS = 6  # rounds of moving elements' edges to the corners of bounded controls
 _GUESSES = 10  # random controls that are tried beside zero
-STEPS = 40  # of Newton's method
+_STEPS = 40  # of Newton's method
 _AIM = 1e-10  # what the rounds aim at: a violation h changes the cost by nu . h, to first order
 _ROUNDS = 40
 # Steps start undamped: the Hessian is exact, and far from the minimum its negative eigenvalues are turned positive.
@@ -43,7 +43,7 @@ class Batch:
     transcription: Transcription
     c: np.ndarray
     run: Simulated
-    multipliers: Multipliers | None
+    multipliers: Multipliers
 
     @cached_property
     def derivatives(self) -> Derivatives:
@@ -83,96 +83,90 @@ class Batch:
         return replace(self, c=c, run=self.run.mixed(other.run, accepted))
 
 
-def newton(
-    transcription: Transcription, c: np.ndarray, *, multipliers: Multipliers | None = None, steps: int = STEPS
-) -> Minimum[Batch]:
+def _newton(transcription: Transcription, c: np.ndarray, multipliers: Multipliers, steps: int) -> Minimum[Batch]:
     """Minimize each start's Lagrangian by a damped, saddle-free Newton method from coefficients c (P, M)."""
     start = Batch(transcription, c, transcription.run(c, multipliers), multipliers)
     return minimize(start, lambda batch: batch, _RULE, max_steps=steps, step_tol=1e-13, noise=1e-15, mix=Batch.mixed)
 
 
-def meet_constraints(
-    transcription: Transcription, c: np.ndarray, multipliers: Multipliers | None
-) -> tuple[Minimum[Batch], Multipliers | None]:
-    """Minimize and update multipliers in turn until the constraints are met; the last minimum and multipliers."""
-    if multipliers is None:
-        return newton(transcription, c), None
+def _meet_constraints(
+    transcription: Transcription, c: np.ndarray, multipliers: Multipliers
+) -> tuple[Minimum[Batch], Multipliers]:
+    """Minimize and update multipliers in turn until the constraints are met, at once where there are none."""
     if not transcription.problem.equations.path:
         # Multipliers of path constraints live on the grid, which then stays as it is; without any it may have changed.
-        shape = (len(transcription.basis.edges) - 1, len(c), NODES, 0)
-        multipliers = replace(multipliers, path=np.zeros(shape))
-    before, history = np.inf, []
+        multipliers = replace(multipliers, path=_no_multipliers(transcription).path)
+    history = []
     for _ in range(_ROUNDS):
-        found = newton(transcription, c, multipliers=multipliers)
+        found = _newton(transcription, c, multipliers, _STEPS)
         c, run = found.point.c, found.point.run
         # max(g, -lam/rho): how far g is from its own sign condition and complementarity.
         gap = np.maximum(run.path, -multipliers.path / multipliers.weight)
         worst = max(np.abs(gap).max(initial=0.0), np.abs(run.terminal).max(initial=0.0))
         if not np.isfinite(worst):
             break
-        multipliers = replace(
-            multipliers,
-            path=np.maximum(0.0, multipliers.path + multipliers.weight * run.path),
-            terminal=multipliers.terminal + multipliers.weight * run.terminal,
+        weight = multipliers.weight
+        path, terminal = (
+            np.maximum(0.0, multipliers.path + weight * run.path),
+            multipliers.terminal + weight * run.terminal,
         )
+        multipliers = Multipliers(path, terminal, weight)
         history.append(worst)
         if worst <= _AIM or (len(history) > 6 and worst < FEASIBLE and worst > 0.5 * min(history[:-3])):
             break
-        if worst > 0.25 * before:
-            multipliers = replace(multipliers, weight=min(5.0 * multipliers.weight, 1e7))
-        before = worst
+        if len(history) > 1 and worst > 0.25 * history[-2]:
+            multipliers = replace(multipliers, weight=min(5.0 * weight, 1e7))
     return found, multipliers
 
 
-def first_multipliers(transcription: Transcription, c: np.ndarray) -> Multipliers | None:
-    """Zeros, with a weight that makes the constraints count as much as the cost; None without constraints."""
+def _no_multipliers(transcription: Transcription) -> Multipliers:
+    equations, count = transcription.problem.equations, len(transcription.v0)
+    path = np.zeros((len(transcription.basis.edges) - 1, count, NODES, equations.num_path))
+    return Multipliers(path, np.zeros((count, equations.num_terminal)), 1.0)
+
+
+def _first_multipliers(transcription: Transcription, c: np.ndarray) -> Multipliers:
+    """Zeros, with a weight that makes the constraints count as much as the cost."""
+    zeros = _no_multipliers(transcription)
     if not transcription.problem.constrained:
-        return None
+        return zeros
     run = transcription.run(c)
     finite = np.isfinite(run.cost)
     worst = max(run.violation[finite].max(initial=0.0), 0.1)
     size = max(np.abs(run.cost[finite]).mean() if finite.any() else 1.0, 0.1)
-    weight = float(np.clip(10.0 * size / worst**2, 1.0, 1e4))
-    return Multipliers(np.zeros_like(run.path), np.zeros_like(run.terminal), weight)
-
-
-def owed(multipliers: Multipliers | None, run: Simulated) -> np.ndarray:
-    """The cost that each start's violation is worth, |nu . h| + integral of lam |g|, (P,)."""
-    if multipliers is None:
-        return np.zeros(len(run.cost))
-    along = np.einsum("epq,epqg->p", run.weights, multipliers.path * np.abs(run.path))
-    return along + np.abs(multipliers.terminal * run.terminal).sum(axis=1)
+    return replace(zeros, weight=float(np.clip(10.0 * size / worst**2, 1.0, 1e4)))
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
     """Independent solutions of a batch of starts on one time basis.
 
-    `cost` (P,) is that of the tightly simulated dynamics, `excess` (P,) the estimate ½∫h_u²/h_uu of what is lost.
+    `cost` (P,) is that of the tightly simulated dynamics, `excess` (P,) the estimate ½∫h_u²/h_uu of what is lost, and `error`
+    the worst start's (excess + change from the level before) / cost.
     """
 
     batch: Batch
     cost: np.ndarray
     excess: np.ndarray
-
-    @property
-    def transcription(self) -> Transcription:
-        """The problem on that basis."""
-        return self.batch.transcription
+    error: float = np.inf
 
     @property
     def count(self) -> int:
         """The number of time frequencies."""
-        return len(self.transcription.basis.frequencies)
-
-    @property
-    def violation(self) -> float:
-        """The largest constraint value."""
-        return float(self.batch.run.violation.max())
+        return len(self.batch.transcription.basis.frequencies)
 
     def seed(self, transcription: Transcription) -> np.ndarray:
         """Coordinates of these controls (of the first start, when the starts differ) in another transcription."""
-        return transcription.coordinates(self.transcription.at(self.batch.c))
+        return transcription.coordinates(self.batch.transcription.at(self.batch.c))
+
+    def error_of(self, law: ControlLaw) -> tuple[float, float]:
+        """A law's worst relative excess cost over these starts' own, their error added, and its worst violation."""
+        v0 = self.batch.transcription.v0
+        run = law.at(v0).follow(self.batch.transcription.problem, v0)
+        if not np.isfinite(run.cost).all():
+            return np.inf, np.inf
+        excess = np.abs(run.cost - self.cost) / cost_scale(self.cost)
+        return float(excess.max()) + self.error, float(run.violation.max())
 
 
 def time_frequencies(count: int) -> np.ndarray:
@@ -186,47 +180,46 @@ def transcribe(problem: OptimalControl, v0: np.ndarray, count: int) -> Transcrip
     return Transcription(problem, TimeBasis.make(time_frequencies(count), num_elements), v0)
 
 
-def best_controls(transcription: Transcription, c: np.ndarray) -> tuple[Minimum[Batch], Multipliers | None]:
+def best_controls(transcription: Transcription, c: np.ndarray) -> tuple[Batch, Multipliers]:
     """Each start's best control, from coordinates c, and the multipliers of its constraints."""
     problem = transcription.problem
-    found, multipliers = meet_constraints(transcription, c, first_multipliers(transcription, c))
+    found, multipliers = _meet_constraints(transcription, c, _first_multipliers(transcription, c))
     if problem.bounded and not problem.equations.path:
         # Where u = clip(w) has corners, elements end: quadrature across a corner is of second order only.
         for _ in range(_ALIGNMENTS):
             c, before = found.point.c, found.point.run.lagrangian
-            trial, trial_multipliers = meet_constraints(found.point.transcription.aligned(c), c, multipliers)
+            trial, trial_multipliers = _meet_constraints(found.point.transcription.aligned(c), c, multipliers)
             after = trial.point.run.lagrangian
             if not np.all(after <= before + 1e-4 * np.abs(before)):
                 break
             found, multipliers = trial, trial_multipliers
-            if np.all(np.abs(before - after) <= 1e-11 * np.abs(before)) or found.steps == STEPS:
+            if np.all(np.abs(before - after) <= 1e-11 * np.abs(before)) or found.steps == _STEPS:
                 break
-    return found, multipliers
+    return found.point, multipliers
 
 
-def solve_level(transcription: Transcription, c: np.ndarray) -> Level:
+def _solve_level(transcription: Transcription, c: np.ndarray) -> Level:
     """Each start's best control, from coordinates c, with its tightly simulated cost and the estimate of what is lost."""
-    problem = transcription.problem
-    found, multipliers = best_controls(transcription, c)
-    batch = found.point
-    followed = batch.transcription.at(batch.c).follow(problem, batch.transcription.v0)
+    problem, (batch, multipliers) = transcription.problem, best_controls(transcription, c)
+    run = batch.transcription.at(batch.c).follow(problem, transcription.v0)
     if not problem.constrained and not problem.free:
-        excess = np.concatenate([excess_along(problem, run) for run in followed.chunks])
-    else:
-        # Multipliers and the horizon's derivatives live on the solver's grid. Those of path constraints are known node
-        # by node, too roughly for a pointwise estimate: there the change between levels has to do.
-        excess = owed(multipliers, batch.run) + (0.0 if problem.equations.path else batch.derivatives.excess)
-    return Level(batch, followed.cost, excess)
+        return Level(batch, run.cost, excess_along(run))
+    # Multipliers and the horizon's derivatives live on the solver's grid. A violation is worth |nu . h| + ∫ lam |g|. Multipliers
+    # of path constraints are known node by node, too roughly for a pointwise estimate: there the change between levels has to do.
+    excess = np.einsum("epq,epqg->p", batch.run.weights, multipliers.path * np.abs(batch.run.path))
+    excess += np.abs(multipliers.terminal * batch.run.terminal).sum(axis=1)
+    return Level(batch, run.cost, excess if problem.equations.path else excess + batch.derivatives.excess)
 
 
-def judge(search: Search, law: ControlLaw, networks: StateNetworks | None = None) -> float:
-    """Remember a trained law and return its error: ½∫h_u²/h_uu along its trajectories / cost, the worst of 16 held-out starts."""
+def judge(search: Search, stage: str, law: ControlLaw, estimate: float, networks: StateNetworks | None = None) -> None:
+    """Remember a trained law with its error: ½∫h_u²/h_uu along its trajectories / cost, the worst of 16 held-out starts."""
     problem, starts = search.problem, search.problem.starts
     v0 = starts.spread(16, seed=search.seed + 1) if starts.dimension else starts.center[None]
-    followed = law.at(v0).follow(problem, v0)
-    excess = np.concatenate([excess_along(problem, run) for run in followed.chunks])
-    error = float((excess / cost_scale(followed.cost)).max())
-    return search.keep(law, error, float(followed.violation.max()), networks)
+    run = law.at(v0).follow(problem, v0)
+    error = float((excess_along(run) / cost_scale(run.cost)).max())
+    error = search.keep(law, error, float(run.violation.max()), networks)
+    columns = law.num_columns + (0 if networks is None else networks.coefficients.size)
+    search.record.step(stage, columns=columns, estimate=estimate, error_estimate=error)
 
 
 def explore(problem: OptimalControl, seed: int) -> Level:
@@ -238,36 +231,15 @@ def explore(problem: OptimalControl, seed: int) -> Level:
     k, m = len(problem.controls), transcription.basis.size
     c = np.zeros((len(v0), transcription.size))
     c[1:, : k * m] = (rng.standard_normal((_GUESSES, k, m)) * size[:, None] / np.sqrt(m)).reshape(_GUESSES, k * m)
-    batch = newton(transcription, c, steps=25, multipliers=first_multipliers(transcription, c)).point
+    batch = _newton(transcription, c, _first_multipliers(transcription, c), 25).point
     # Zero is kept unless another guess is better by more than the accuracy of this look.
     lagrangian = batch.run.lagrangian
-    best = int(np.nanargmin(lagrangian)) if np.isfinite(lagrangian).any() else 0
+    best = int(np.argmin(lagrangian))
     if lagrangian[best] > lagrangian[0] - 1e-3 * abs(lagrangian[0]):
         best = 0
     one, chosen = transcribe(problem, v0[:1], _FIRST), batch.c[best : best + 1]
-    found = Batch(one, chosen, one.run(chosen), None)
-    return Level(found, found.run.cost, found.derivatives.excess)
-
-
-@dataclass(frozen=True, eq=False)
-class Ladder:
-    """Solutions of a batch of starts on growing time bases, the error of each level, and why they end.
-
-    A level's error is the worst start's (estimated excess + change from the level before) / cost.
-    """
-
-    levels: list[Level]
-    errors: list[float]
-    ending: Ending
-
-    def error_of(self, law: ControlLaw) -> tuple[float, float]:
-        """A law's worst relative excess cost over these starts' own, their error added, and its worst violation."""
-        level = self.levels[-1]
-        followed = law.at(level.transcription.v0).follow(level.transcription.problem, level.transcription.v0)
-        if not np.isfinite(followed.cost).all():
-            return np.inf, np.inf
-        excess = np.abs(followed.cost - level.cost) / cost_scale(level.cost)
-        return float(excess.max()) + self.errors[-1], float(followed.violation.max())
+    found = Batch(one, chosen, one.run(chosen), _no_multipliers(one))
+    return Level(found, found.run.cost, np.full(1, np.inf))
 
 
 def solve_starts(
@@ -276,34 +248,28 @@ def solve_starts(
     first: Level,
     *,
     tol: float,
-    keep: Callable[[Level, float], object] = lambda level, error: None,
-) -> Ladder:
-    """Solve each start v0 (P, d) on its own, on growing time bases, until the error is below `tol`.
-
-    `keep` is told of each level and its error.
-    """
+    keep: Callable[[Level], object] = lambda level: None,
+) -> tuple[list[Level], Ending]:
+    """Solve each start v0 (P, d) on its own, on growing time bases, until the error is below `tol`; `keep` sees each level."""
     problem, count, level = search.problem, _FIRST, first
     levels: list[Level] = []
-    errors: list[float] = []
     while True:
         transcription = transcribe(problem, v0, count)
-        level = solve_level(transcription, level.seed(transcription))
-        change = np.abs(levels[-1].cost - level.cost) if levels else np.full(len(v0), np.inf)
-        error = np.inf
-        if np.isfinite(level.cost).all():
-            error = float(np.max((level.excess + change) / cost_scale(level.cost)))
+        level = _solve_level(transcription, level.seed(transcription))
+        if levels and np.isfinite(level.cost).all():
+            change = np.abs(levels[-1].cost - level.cost)
+            level = replace(level, error=float(np.max((level.excess + change) / cost_scale(level.cost))))
         levels.append(level)
-        errors.append(error)
-        keep(level, error)
+        keep(level)
         columns, stage = 2 * count * len(problem.controls), "starts" if len(v0) > 1 else "start"
-        search.record.step(stage, columns=columns, estimate=level.cost.mean(), error_estimate=error)
-        if error <= tol and level.violation <= FEASIBLE:
-            return Ladder(levels, errors, MET)
-        if stalled(errors[1:]):
-            return Ladder(levels, errors, NO_GAIN)
-        count = int(np.ceil(count * GROWTH))
+        search.record.step(stage, columns=columns, estimate=level.cost.mean(), error_estimate=level.error)
+        if level.error <= tol and level.batch.run.violation.max() <= FEASIBLE:
+            return levels, MET
+        if stalled([entry.error for entry in levels[1:]]):
+            return levels, NO_GAIN
+        count = int(np.ceil(count * _GROWTH))
         if 2 * count * len(problem.controls) > search.max_columns:
-            return Ladder(levels, errors, COLUMNS)
+            return levels, COLUMNS
 
 
 def stalled(errors: list[float]) -> bool:

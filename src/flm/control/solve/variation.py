@@ -15,19 +15,16 @@ u - h_u / h_uu, which is beyond the bound exactly when the bound should stay act
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
-from flm.control.dynamics import simulation
-from flm.control.dynamics.following import edges_with
-from flm.control.dynamics.kernels import Multipliers, second_order
-from flm.control.dynamics.simulation import Simulated, gauss, grid
+from flm.control.dynamics import Simulated, adjoint, edges_with, gauss, grid, simulate, sweep
+from flm.control.equations import Multipliers, second_order
 from flm.control.law import Controls, time_waves
 from flm.control.problem import OptimalControl
 
 _EVEN = 8  # elements at least, besides those that end at a bound
-PULL = 1e-3  # weight of the pull on squashed controls, relative to the Hamiltonian's own curvature
+_PULL = 1e-3  # weight of the pull on squashed controls, relative to the Hamiltonian's own curvature
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,22 +73,18 @@ class TimeBasis:
         return np.diff(self.edges, axis=0)[..., None] * gauss().weights
 
 
-class Squashing(NamedTuple):
-    """Where controls are inside their bounds, and elsewhere the pull's weight and target, (E, P, q, k)."""
-
-    inside: np.ndarray
-    pull: np.ndarray
-    target: np.ndarray
-
-
 @dataclass(frozen=True, eq=False)
 class Derivatives:
-    """Gradient (P, M) and Hessian (P, M, M) of the Lagrangian, and the estimated excess cost (P,) of each start."""
+    """Gradient (P, M) and Hessian (P, M, M) of the Lagrangian, and the estimated excess cost (P,) of each start.
+
+    `pull` and `target` (E, P, q, k) are the weight and the aim of controls beyond their bounds, the weight zero elsewhere.
+    """
 
     gradient: np.ndarray
     hessian: np.ndarray
     excess: np.ndarray
-    squashing: Squashing | None
+    pull: np.ndarray
+    target: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,15 +105,17 @@ class Transcription:
 
     def raw(self, c: np.ndarray) -> np.ndarray:
         """Controls before squashing, (E, P, q, k)."""
-        k, m = len(self.problem.controls), self.basis.size
-        return self.basis.nodes @ np.swapaxes(c[:, : k * m].reshape(-1, k, m), 1, 2) + self.problem.rest
+        return self.basis.nodes @ np.swapaxes(self._by_control(c), 1, 2) + self.problem.rest
 
     def at(self, c: np.ndarray) -> Controls:
         """The controls as functions of any time."""
-        k, m, problem = len(self.problem.controls), self.basis.size, self.problem
-        series = np.einsum("am,pkm->pak", self.basis.transform, c[:, : k * m].reshape(-1, k, m))
+        problem, series = self.problem, np.einsum("am,pkm->pak", self.basis.transform, self._by_control(c))
         log_duration = np.log(problem.numbers[-1]) + c[:, -1] if problem.free else None
         return Controls(self.basis.frequencies, series, problem.rest, problem.lower, problem.upper, log_duration)
+
+    def _by_control(self, c: np.ndarray) -> np.ndarray:
+        """The coordinates of each control, (P, k, m)."""
+        return c[:, : self.size - self.problem.free].reshape(len(c), len(self.problem.controls), self.basis.size)
 
     def aligned(self, c: np.ndarray) -> Transcription:
         """The same problem with elements' edges where the controls c meet their bounds."""
@@ -130,112 +125,87 @@ class Transcription:
     def coordinates(self, controls: Controls) -> np.ndarray:
         """c (P, M) of the controls nearest to given ones; if those are for another number of starts, the first serves all."""
         num_starts, (s, _) = len(self.v0), grid(self.basis.edges[:, 0], 1)
-        kept = slice(None) if len(controls.amplitudes) == num_starts else slice(1)
-        raw = (
-            controls.raw(s.ravel(), kept).reshape(-1, *s[:, 0].shape, len(self.problem.controls)).transpose(1, 0, 2, 3)
-        )
+        kept = controls if len(controls.amplitudes) == num_starts else controls[:1]
+        raw = kept.raw(s.ravel()).reshape(-1, *s[:, 0].shape, len(self.problem.controls)).transpose(1, 0, 2, 3)
         weighted = np.swapaxes(self.basis.weights[..., None] * self.basis.nodes, -1, -2)  # (E, P, m, q)
         c = np.swapaxes((weighted @ (raw - self.problem.rest)).sum(axis=0), 1, 2).reshape(raw.shape[1], -1)
-        if controls.log_duration is not None:
-            c = np.hstack([c, controls.log_duration[kept, None] - np.log(self.problem.numbers[-1])])
+        if kept.log_duration is not None:
+            c = np.hstack([c, kept.log_duration[:, None] - np.log(self.problem.numbers[-1])])
         return np.broadcast_to(c, (num_starts, self.size))
 
     def run(self, c: np.ndarray, multipliers: Multipliers | None = None, guess: np.ndarray | None = None) -> Simulated:
         """The trajectories under c."""
         problem, inputs = self.problem, np.clip(self.raw(c), self.problem.lower, self.problem.upper)
         if problem.free:
-            log_duration = np.log(problem.numbers[-1]) + c[:, -1]
-            inputs = np.concatenate(
-                [inputs, np.broadcast_to(log_duration[:, None, None], (*inputs.shape[:3], 1))], axis=-1
-            )
-        return simulation.simulate(problem, self.v0, inputs, self.basis.edges, guess=guess, multipliers=multipliers)
+            log_duration = np.log(problem.numbers[-1]) + c[:, -1, None, None]
+            inputs = np.concatenate([inputs, np.broadcast_to(log_duration, (*inputs.shape[:3], 1))], axis=-1)
+        return simulate(problem, self.v0, inputs, self.basis.edges, guess=guess, multipliers=multipliers)
 
     def merit(self, run: Simulated, c: np.ndarray, derivatives: Derivatives) -> np.ndarray:
         """What a step must decrease, (P,): the Lagrangian plus the pull, frozen where `derivatives` were taken."""
-        if derivatives.squashing is None:
-            return run.lagrangian
-        _, pull, target = derivatives.squashing
-        gap = self.raw(c) - target
-        return run.lagrangian + 0.5 * (self.basis.weights[..., None] * pull * gap**2).sum(axis=(0, 2, 3))
+        pulled = derivatives.pull * (self.raw(c) - derivatives.target) ** 2
+        return run.lagrangian + 0.5 * (self.basis.weights[..., None] * pulled).sum(axis=(0, 2, 3))
 
     def derivatives(self, run: Simulated, c: np.ndarray, multipliers: Multipliers | None = None) -> Derivatives:
         """Gradient and Hessian at c."""
-        problem, k, m = self.problem, len(self.problem.controls), self.basis.size
-        num_elements, num_starts, q, d = run.stages.shape
-        costates = simulation.adjoint(run)
+        problem, k, m, d = self.problem, len(self.problem.controls), self.basis.size, run.stages.shape[-1]
+        costates = adjoint(run)
         h_zz = second_order(problem, run.s, run.stages, run.inputs, costates.stages, multipliers)
-        excess = pointwise_excess(problem, run, costates.h_w, h_zz)
-        squashing = self._squashing(run, c, costates.h_w, h_zz) if problem.bounded else None
+        excess = _excess(run, costates.h_w, h_zz)
+        raw = self.raw(c)
+        inside = (raw > problem.lower) & (raw < problem.upper)
+        curvature = np.maximum(np.einsum("epqkk->epqk", h_zz[..., d:, d:])[..., :k], 1e-8)
+        target = run.inputs[..., :k] - costates.h_w[..., :k] / curvature
+        # Far beyond a bound asinh keeps the target, and so the series, moderate.
+        size = np.where(np.isfinite(problem.upper - problem.lower), 0.5 * (problem.upper - problem.lower), 1.0)
+        near = np.clip(target, problem.lower, problem.upper)
+        target = near + size * np.arcsinh((target - near) / size)
+        pull = np.where(inside, 0.0, _PULL * curvature)
 
-        tangent = np.zeros((num_elements, num_starts, q, k + problem.free, self.size))
+        tangent = np.zeros((*run.s.shape, k + problem.free, self.size))
         for i in range(k):
-            inside = 1.0 if squashing is None else squashing.inside[..., i, None]
-            tangent[..., i, i * m : (i + 1) * m] = self.basis.nodes * inside
+            tangent[..., i, i * m : (i + 1) * m] = self.basis.nodes * inside[..., i, None]
         if problem.free:
             tangent[..., k, -1] = 1.0
         gradient = np.einsum("epqk,epqkm->pm", run.weights[..., None] * costates.h_w, tangent, optimize=True)
         gradient += np.einsum("pk,pkm->pm", run.phi_z[:, d:], tangent[-1, :, -1])
-        hessian = self._second_variation(run, run.weights[..., None, None] * h_zz, tangent)
+        hessian = _second_variation(run, run.weights[..., None, None] * h_zz, tangent)
         if problem.free:
             excess = excess + 0.5 * gradient[:, -1] ** 2 / np.maximum(hessian[:, -1, -1], 1e-300)
-        if squashing is not None:
-            weighted = (self.basis.weights[..., None] * squashing.pull)[..., None]  # (E, P, q, k, 1)
-            gap = self.raw(c) - squashing.target
-            for i in range(k):
-                part = slice(i * m, (i + 1) * m)
-                scaled = np.swapaxes(weighted[..., i, :] * self.basis.nodes, -1, -2)  # (E, P, m, q)
-                gradient[:, part] += (scaled @ gap[..., i, None]).sum(axis=0)[..., 0]
-                hessian[:, part, part] += (scaled @ self.basis.nodes).sum(axis=0)
-        return Derivatives(gradient, hessian, excess, squashing)
-
-    def _second_variation(self, run: Simulated, curvature: np.ndarray, tangent: np.ndarray) -> np.ndarray:
-        """Hessians (P, M, M) from weighted h_zz (E, P, q, d + k, d + k) and the inputs' tangents (E, P, q, k, M)."""
-        num_elements, num_starts, q, d = run.stages.shape
-        scheme = gauss(q)
-        F_v, forced = run.F_z[..., :d], run.F_z[..., d:] @ tangent  # (E, P, q, d, M)
-        driven = run.width[..., None, None, None] * np.einsum("ij,epjdm->epidm", scheme.matrix, forced, optimize=True)
-        unit = np.broadcast_to(np.eye(d), (num_elements, num_starts, q, d, d))
-        both = simulation.stage_solve(scheme.matrix, run.width, F_v, np.concatenate([driven, unit], axis=-1))
-        own, response = both[..., :-d], both[..., -d:]
-        hessian = np.zeros((num_starts, self.size, self.size))
-        edge = np.zeros((num_starts, d, self.size))
-        flat = (num_starts, -1, self.size)
-        for e in range(num_elements):
-            stage = own[e] + response[e] @ edge[:, None]
-            moved = np.concatenate([stage, tangent[e]], axis=2)  # (P, q, d + k, M)
-            hessian += np.swapaxes(moved.reshape(flat), 1, 2) @ (curvature[e] @ moved).reshape(flat)
-            slope = F_v[e] @ stage + forced[e]
-            edge = edge + run.width[e][:, None, None] * np.einsum("q,pqdm->pdm", scheme.weights, slope, optimize=True)
-        last = np.concatenate([edge, tangent[-1, :, -1]], axis=1)
-        return hessian + np.swapaxes(last, 1, 2) @ run.phi_zz @ last
-
-    def _squashing(self, run: Simulated, c: np.ndarray, h_w: np.ndarray, h_zz: np.ndarray) -> Squashing:
-        problem, k, d = self.problem, len(self.problem.controls), run.stages.shape[-1]
-        raw, lower, upper = self.raw(c), problem.lower, problem.upper
-        inside = (raw > lower) & (raw < upper)
-        curvature = np.maximum(np.einsum("epqkk->epqk", h_zz[..., d:, d:])[..., :k], 1e-8)
-        target = run.inputs[..., :k] - h_w[..., :k] / curvature
-        # Far beyond a bound asinh keeps the target, and so the series, moderate.
-        size = np.where(np.isfinite(upper - lower), 0.5 * (upper - lower), 1.0)
-        near = np.clip(target, lower, upper)
-        target = near + size * np.arcsinh((target - near) / size)
-        return Squashing(inside, np.where(inside, 0.0, PULL * curvature), target)
+        for i in range(k if pull.any() else 0):
+            part, weighted = slice(i * m, (i + 1) * m), (self.basis.weights * pull[..., i])[..., None]
+            scaled = np.swapaxes(weighted * self.basis.nodes, -1, -2)  # (E, P, m, q)
+            gradient[:, part] += (scaled @ (raw - target)[..., i, None]).sum(axis=0)[..., 0]
+            hessian[:, part, part] += (scaled @ self.basis.nodes).sum(axis=0)
+        return Derivatives(gradient, hessian, excess, pull, target)
 
 
-def excess_along(problem: OptimalControl, run: Simulated) -> np.ndarray:
+def _second_variation(run: Simulated, curvature: np.ndarray, tangent: np.ndarray) -> np.ndarray:
+    """Hessians (P, M, M) from weighted h_zz (E, P, q, d + k, d + k) and the inputs' tangents (E, P, q, k, M)."""
+    (_, num_starts, q, d), size = run.stages.shape, tangent.shape[-1]
+    forced, still = run.F_z[..., d:] @ tangent, np.zeros((num_starts, d, size))
+    stages, edge = sweep(gauss(q).matrix, run.width, run.F_z[..., :d], forced, still)
+    last = np.concatenate([edge, tangent[-1, :, -1]], axis=1)
+    hessian, flat = np.swapaxes(last, 1, 2) @ run.phi_zz @ last, (num_starts, -1, size)
+    for stage, input_tangent, curved in zip(stages, tangent, curvature, strict=True):
+        moved = np.concatenate([stage, input_tangent], axis=2)  # (P, q, d + k, M)
+        hessian += np.swapaxes(moved.reshape(flat), 1, 2) @ (curved @ moved).reshape(flat)
+    return hessian
+
+
+def excess_along(run: Simulated) -> np.ndarray:
     """The estimated excess cost of trajectories, (P,)."""
-    costates = simulation.adjoint(run)
-    h_zz = second_order(problem, run.s, run.stages, run.inputs, costates.stages)
-    return pointwise_excess(problem, run, costates.h_w, h_zz)
+    costates = adjoint(run)
+    return _excess(run, costates.h_w, second_order(run.problem, run.s, run.stages, run.inputs, costates.stages))
 
 
-def pointwise_excess(problem: OptimalControl, run: Simulated, h_w: np.ndarray, h_zz: np.ndarray) -> np.ndarray:
+def _excess(run: Simulated, h_w: np.ndarray, h_zz: np.ndarray) -> np.ndarray:
     """The largest decrease of the Hamiltonian's quadratic model by a change of each control alone, integrated, (P,).
 
     Without bounds this is ½ ∫ h_u² / h_uu ds. Coupling between controls is taken into account by solving with the full
     h_uu where no bound is active.
     """
-    k, d = len(problem.controls), run.stages.shape[-1]
+    problem, k, d = run.problem, len(run.problem.controls), run.stages.shape[-1]
     slope, curvature, u = h_w[..., :k], h_zz[..., d : d + k, d : d + k], run.inputs[..., :k]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if k > 1 and not problem.bounded:
