@@ -18,8 +18,7 @@ from scipy.linalg import block_diag
 from flm.numerics.newton import Nielsen, minimize
 from flm.pde.pieces.adapt import Pieces
 from flm.pde.pieces.fields import Parameters
-from flm.pde.pieces.misfit import Linear, Misfit, Prior, Weights
-from flm.pde.pieces.readings import Chain, Readings
+from flm.pde.pieces.readings import Chain, Linear, Misfit, Prior, Readings, Weights
 from flm.pde.pieces.setup import Setup
 from flm.pde.problem import PDE
 from flm.results import Ending, LearnedFunction, Parameter, Record, Word
@@ -54,6 +53,7 @@ class ParameterSearch:
         self.readings = Readings.of(problem, setup)
         self.known: Parameters = setup.known
         self.num_learned = len(self.known.learned)
+        self.is_given = all(kind.sigma is not None for kind in self.readings)
         self.settled = True
 
     # --- what readings and priors count ----------------------------------------------------------------------------
@@ -89,10 +89,7 @@ class ParameterSearch:
 
     def _whitened(self, misfit: Misfit) -> np.ndarray:
         """Posterior variances of the z relative to their priors: 1 where readings say nothing, near 0 where they decide."""
-        if not self.num_learned:
-            return np.zeros(0)
-        inverse = np.linalg.pinv(misfit.slopes, rcond=1e-14)
-        return np.where(misfit.weights.prior > 0, np.sum(inverse**2, axis=1), 0.0)
+        return np.where(misfit.weights.prior > 0, np.sum(misfit.inverse**2, axis=1), 0.0)
 
     # --- one set of pieces -----------------------------------------------------------------------------------------
 
@@ -102,52 +99,32 @@ class ParameterSearch:
         weights = self._first_weights() if last is None else last.weights
         parameters = self.known.start if last is None else last.point.parameters
         point = chain.at(parameters, [answer.coefficients for answer in found.answers])
-        misfit, again = Misfit(chain, weights, point), self._is_unsaid()
-        if not self.num_learned:
-            return misfit
-        for _ in range(REWEIGHTS if again else 1):
-            start = misfit.point.parameters[list(self.known.learned)]
-            least = minimize(
-                misfit.point,
-                partial(Misfit, chain, weights),
-                Nielsen(start=1e-3),
-                max_steps=STEPS,
-                gain_tol=1e-10,
-                step_tol=1e-12,
-            )
+        misfit = Misfit(chain, weights, point)
+        again = bool(self.known.fields) or not self.is_given  # whether noise or priors are to be found too
+        for _ in range((REWEIGHTS if again else 1) * bool(self.num_learned)):
+            start, model = misfit.learned, partial(Misfit, chain, weights)
+            least = minimize(misfit.point, model, Nielsen(start=1e-3), max_steps=STEPS, gain_tol=1e-10, step_tol=1e-12)
             misfit = Misfit(chain, weights, least.point)
             self.settled = least.converged or self._is_still(misfit)
             self.record.step(
-                "parameters", columns=sum(a.num_columns for a in least.point.answers), estimate=self._scatter(misfit),
-                parameters=tuple(map(float, misfit.point.parameters[list(self.known.learned)][:8])),
+                "parameters", columns=sum(a.num_columns for a in least.point.answers), estimate=misfit.scatter,
+                parameters=tuple(map(float, misfit.learned[:8])),
             )  # fmt: skip
             if not again:
                 break
             weights = self._reweighted(misfit)
-            moved = misfit.point.parameters[list(self.known.learned)] - start
             stays = np.abs(weights.sigma / misfit.weights.sigma - 1).max() < 0.01
-            same = weights.strengths == misfit.weights.strengths
+            same, moved = weights.strengths == misfit.weights.strengths, np.abs(misfit.learned - start)
             misfit = Misfit(chain, weights, misfit.point)
-            if stays and (same or np.all(np.abs(moved) <= 0.1 * SHIFT * self._errors(misfit))):
+            if stays and (same or np.all(moved <= 0.1 * SHIFT * self._errors(misfit))):
                 break
         return misfit
 
-    def _is_unsaid(self) -> bool:
-        """Whether noise or priors are to be found too."""
-        return bool(self.known.fields) or any(kind.sigma is None for kind in self.readings)
-
     def _is_still(self, misfit: Misfit) -> bool:
         """Whether a further step would be small against the standard errors, or against the parameters."""
-        if misfit.value == 0:
-            return True
         step = misfit.step(np.array(0.0))
         move = misfit.weights.whitening @ step.move
-        now = misfit.point.parameters[list(self.known.learned)]
-        return bool(float(step.predicted) <= SHIFT**2 or np.all(np.abs(move) <= 1e-6 * np.abs(now)))
-
-    def _scatter(self, misfit: Misfit) -> float:
-        """Root mean square of the readings' misfit, in standard deviations."""
-        return float(np.sqrt(np.mean((misfit.point.misfit / misfit.weights.sigma) ** 2)))
+        return bool(float(step.predicted) <= SHIFT**2 or np.all(np.abs(move) <= 1e-6 * np.abs(misfit.learned)))
 
     def _errors(self, misfit: Misfit) -> np.ndarray:
         return np.sqrt(np.maximum(np.diagonal(misfit.covariance()), 0.0))
@@ -186,26 +163,26 @@ class ParameterSearch:
 
     def _stays(self, last: Misfit | None, misfit: Misfit, found: Pieces, finest: float) -> bool:
         """Whether new pieces have left the parameters where they were."""
-        if not self.num_learned:
-            return True
-        if last is None or (found.bar > finest and found.ending.word is Word.CONVERGED):
+        if self.num_learned and (last is None or (found.bar > finest and found.ending.word is Word.CONVERGED)):
             return False
-        learned = list(self.known.learned)
-        moved = np.abs(misfit.point.parameters - last.point.parameters)[learned]
-        near = np.maximum(SHIFT * self._errors(misfit), 1e-9 * np.abs(misfit.point.parameters[learned]))
-        return bool(np.all(moved <= near))
+        if last is None:
+            return True
+        near = np.maximum(SHIFT * self._errors(misfit), 1e-9 * np.abs(misfit.learned))
+        return bool(np.all(np.abs(misfit.learned - last.learned) <= near))
 
     def _conclude(self, found: Pieces, misfit: Misfit) -> Inverse:
-        ending, bar = found.ending, found.bar
-        covariance = self._covariance(misfit) + self._coarse(misfit)
-        unseen = self._unseen(misfit)
-        scatter = self._scatter(misfit)
-        given = all(kind.sigma is not None for kind in self.readings)
+        ending, bar, covariance, scatter = found.ending, found.bar, np.zeros((0, 0)), misfit.scatter
+        unseen = self._unseen(misfit) if self.num_learned else ""
+        if self.known.fields:  # averaged over priors as probable as these
+            linear = Linear.of(misfit, misfit.weights.sigma)
+            covariance = linear.spread(misfit.weights.strengths, misfit.away) + self._coarse(misfit)
+        elif self.num_learned:
+            covariance = misfit.covariance() + self._coarse(misfit)
         if unseen:
             ending, bar = Ending(Word.UNDETERMINED, f"undetermined: the readings do not determine {unseen}"), np.inf
         elif not self.settled:
             ending, bar = Ending(Word.STALLED, "stalled: no better parameters are found near these"), np.inf
-        elif given and len(misfit.point.misfit) > 3 and scatter > WORSE and bar < np.inf:
+        elif self.is_given and len(misfit.point.misfit) > 3 and scatter > WORSE and bar < np.inf:
             note = f"the readings scatter about the solution by {scatter:.2g} times their standard deviation"
             ending = replace(ending, note="; ".join(filter(None, (ending.note, note))))
         if bar == np.inf:
@@ -213,18 +190,8 @@ class ParameterSearch:
         pieces = Pieces(misfit.point.answers, bar, ending)  # of all the time
         return Inverse(pieces, self._named(misfit.point.parameters, covariance))
 
-    def _covariance(self, misfit: Misfit) -> np.ndarray:
-        """Of the learned parameters; where there are functions, averaged over priors as probable as these."""
-        if not self.known.fields:
-            return misfit.covariance() if self.num_learned else np.zeros((0, 0))
-        learned = list(self.known.learned)
-        here = misfit.point.parameters[learned] - self.known.start[learned]
-        return Linear.of(misfit, misfit.weights.sigma).spread(misfit.weights.strengths, here)
-
     def _coarse(self, misfit: Misfit) -> np.ndarray:
         """What fewer functions would shift the parameters by, as a covariance."""
-        if not self.num_learned:
-            return np.zeros((0, 0))
         point = misfit.point
         chain = Chain(self.setup, point.answers, self.readings, fewer=2)
         starts = [
@@ -236,13 +203,11 @@ class ParameterSearch:
         except np.linalg.LinAlgError:
             return np.zeros((self.num_learned,) * 2)
         full = np.concatenate([gap, np.zeros(len(misfit.z))])
-        shift = misfit.weights.whitening @ np.linalg.lstsq(misfit.slopes, full, rcond=1e-14)[0]
+        shift = misfit.weights.whitening @ (misfit.inverse @ full)
         return np.outer(shift, shift)
 
     def _unseen(self, misfit: Misfit) -> str:
         """Parameters that the readings do not determine, as a list; empty where they determine all."""
-        if not self.num_learned:
-            return ""
         J, learned = misfit.slopes, np.array(self.known.learned)
         left = self._whitened(misfit)
         names = [

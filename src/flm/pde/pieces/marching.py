@@ -55,9 +55,9 @@ class AbstractSlabs(ABC):
         """The length of the next slab, where another factor times the last one would do."""
         return factor * dt
 
+    @abstractmethod
     def rough(self, slab: Answer, local: float) -> float:
         """What the slab leaves unresolved and the second march does not show."""
-        return 0.0
 
 
 @dataclass
@@ -67,27 +67,22 @@ class March:
     shown: int  # unknowns that the user asked for; the rest are their velocities
     few: list[Answer] = field(default_factory=list)
     many: list[Answer] = field(default_factory=list)
-    gaps: list[np.ndarray] = field(default_factory=list)  # integrals of the squared distance over each slab, (K,)
-    squares: list[np.ndarray] = field(default_factory=list)  # of the answer's squares
-    edges: list[float] = field(default_factory=list)  # ends of the slabs
     rough: list[float] = field(default_factory=list)  # what both marches leave unresolved, (S,)
     reason: str = ""  # why it ended before the end of time
 
-    def append(self, few: Answer, many: Answer, rough: float) -> None:
-        """One more slab."""
-        low, high = map(float, many.tree.bounds[-1])
-        gap = many.coefficients - many.functions.fitted(few.coefficients, few.functions)
-        self.few.append(few)
-        self.many.append(many)
-        self.gaps.append((high - low) * norms(many.functions, many.tree, gap) ** 2)
-        self.squares.append((high - low) * many.sizes**2)
-        self.edges.append(high)
-        self.rough.append(rough)
+    def until(self, slab: int = -1) -> float:
+        """When a slab ends."""
+        return float(self.many[slab].tree.bounds[-1, 1])
 
     def bars(self) -> np.ndarray:
         """The relative L2 distance over space and time up to the end of each slab, worst unknown, (S,)."""
-        sizes = np.stack([scale(size) for size in np.sqrt(np.cumsum(self.squares, axis=0))])
-        apart = (np.sqrt(np.cumsum(self.gaps, axis=0)) / sizes)[:, : self.shown].max(axis=1)
+        squares = []  # integrals over each slab, of the distance and of the answer
+        for few, many in zip(self.few, self.many, strict=True):
+            gap = many.coefficients - many.functions.fitted(few.coefficients, few.functions)
+            both = np.stack([norms(many.functions, many.tree, gap), many.sizes])
+            squares.append(np.ptp(many.tree.bounds[-1]) * both**2)
+        totals = np.sqrt(np.cumsum(squares, axis=0))
+        apart = np.array([np.max((gap / scale(size))[: self.shown]) for gap, size in totals])
         rough = np.maximum.accumulate(self.rough)
         return np.maximum(np.where(rough > 0, 2 * apart, apart), np.maximum(rough, ROUNDING))
 
@@ -128,12 +123,13 @@ class Marching:
             march = self._march(max(local, FLOOR))
             if not march.many:
                 return best
-            marched, bar = judged(march, self.tol, self.end), float(march.bars()[-1])
+            bounds = march.bars()
+            marched, bar = judged(march, bounds, self.tol, self.end), float(bounds[-1])
             if best is None or marched.bar < best.bar or (best.until or -np.inf) < (marched.until or -np.inf):
                 best = marched
             self.record.step(
                 "march", columns=march.num_columns, estimate=bar, error_estimate=best.bar,
-                pieces=sum(s.tree.num_leaves for s in march.many), until=march.edges[-1],
+                pieces=sum(s.tree.num_leaves for s in march.many), until=march.until(),
             )  # fmt: skip
             bars.append(bar)
             if march.reason or bar <= self.tol or local <= FLOOR:
@@ -146,47 +142,48 @@ class Marching:
 
     def _march(self, local: float) -> March:
         """From the start to the end, or to where it could not go on."""
-        whole = self.end - self.begin
-        t, dt, march = self.begin, self.slabs.longest * whole, March(self.slabs.shown)
+        march = March(self.slabs.shown)
         try:
-            while t < self.end:
-                stop = self.slabs.setup.next_jump(t)
-                end = t + dt if t + 1.2 * dt < stop else stop
-                few, tail, reason = self.slabs.first(t, end, march.few[-1] if march.few else None, local)
-                if reason:
-                    march.reason = reason
-                    return march
-                many = few  # the second march only where the first resolves the slab
-                if few is not None and tail <= local:
-                    many = self.slabs.second(few, march.many[-1] if march.many else None)
-                if few is None or many is None or tail > local:
-                    settled = few is not None and many is not None
-                    factor = (self.slabs.aim * local / tail) ** self.power if settled else 0.3
-                    dt = self.slabs.step(end - t, float(np.clip(factor, 0.2, 0.8)))
-                    if dt < self.slabs.smallest * whole or t + dt == t:
-                        march.reason = f"slabs of {dt:.1e} are still too long there"
-                        return march
-                    continue
-                march.append(few, many, self.slabs.rough(few, local))
-                self.record.step("slab", columns=many.num_columns, estimate=tail, pieces=few.tree.num_leaves, until=end)
-                if march.num_columns > self.max_columns:
-                    march.reason = f"the size limit of {self.max_columns} columns was reached there"
-                    return march
-                factor = (self.slabs.aim * local / max(tail, 1e-300)) ** self.power
-                dt = self.slabs.step(end - t, float(np.clip(factor, self.slabs.shrink, 4.0)))
-                t = end
+            march.reason = self._slab_by_slab(march, local)
         except KeyboardInterrupt:
             if not march.many:
                 raise
             march.reason = "it was interrupted there"
         return march
 
+    def _slab_by_slab(self, march: March, local: float) -> str:
+        """Why the march ended before the end of time, if it did."""
+        slabs, whole = self.slabs, self.end - self.begin
+        t, dt = self.begin, slabs.longest * whole
+        while t < self.end:
+            stop = slabs.setup.next_jump(t)
+            end = t + dt if t + 1.2 * dt < stop else stop
+            few, tail, reason = slabs.first(t, end, march.few[-1] if march.few else None, local)
+            if reason:
+                return reason
+            many = few  # the second march only where the first resolves the slab
+            if few is not None and tail <= local:
+                many = slabs.second(few, march.many[-1] if march.many else None)
+            factor = 0.3 if few is None or many is None else (slabs.aim * local / max(tail, 1e-300)) ** self.power
+            if few is None or many is None or tail > local:
+                dt = slabs.step(end - t, float(np.clip(factor, 0.2, 0.8)))
+                if dt < slabs.smallest * whole or t + dt == t:
+                    return f"slabs of {dt:.1e} are still too long there"
+                continue
+            march.rough.append(slabs.rough(few, local))
+            march.few.append(few)
+            march.many.append(many)
+            self.record.step("slab", columns=many.num_columns, estimate=tail, pieces=few.tree.num_leaves, until=end)
+            if march.num_columns > self.max_columns:
+                return f"the size limit of {self.max_columns} columns was reached there"
+            dt = slabs.step(end - t, float(np.clip(factor, slabs.shrink, 4.0)))
+            t = end
+        return ""
 
-def judged(march: March, tol: float, end: float) -> Pieces:
-    """What can be trusted of a march."""
-    bars = march.bars()
-    whole = march.edges[-1] >= end
-    if whole and bars[-1] <= max(tol, UNRESOLVED):
+
+def judged(march: March, bars: np.ndarray, tol: float, end: float) -> Pieces:
+    """What can be trusted of a march with these error bars up to the end of each slab."""
+    if march.until() >= end and bars[-1] <= max(tol, UNRESOLVED):
         word = Word.CONVERGED if bars[-1] <= tol else Word.STALLED
         return Pieces(march.many, float(bars[-1]), Ending(word))
     good = np.flatnonzero(bars <= tol)
@@ -195,9 +192,7 @@ def judged(march: March, tol: float, end: float) -> Pieces:
         reason = march.reason or "two marches do not agree from the start"
         return Pieces(march.many, np.inf, Ending(Word.STALLED, f"not resolved: {reason}"))
     last = int(good[-1])
-    until, bar = march.edges[last], float(bars[last])
+    until, bar = march.until(last), float(bars[last])
     reason = march.reason if last == len(bars) - 1 else "beyond it two marches no longer agree"
-    ending = Ending(
-        Word.STOPPED, f"stopped at t = {until:.6g}: {reason}", f"up to there the error estimate is {bar:.1e}"
-    )
-    return Pieces(march.many[: last + 1], np.inf, ending, until, bar)
+    clause, note = f"stopped at t = {until:.6g}: {reason}", f"up to there the error estimate is {bar:.1e}"
+    return Pieces(march.many[: last + 1], np.inf, Ending(Word.STOPPED, clause, note), until, bar)

@@ -6,9 +6,7 @@ derivatives begin where the slab before ended. The user's order is kept; an alge
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import jax
@@ -26,67 +24,45 @@ from flm.pde.pieces.tree import Tree
 from flm.series import legendre as line
 from flm.series.arrays import Numbers
 
-NODES = (
-    15  # Radau nodes of a slab: from here on more nodes save no time (Lotka-Volterra, Lorenz, van der Pol, Robertson)
-)
+NODES = 15  # Radau nodes of a slab: more save no time (Lotka-Volterra, Lorenz, van der Pol, Robertson)
 STEPS = 15  # of Newton's method on one slab
 FEW, LOOKS = 32, 2048  # points at which the residual of a slab is looked at, of a short one and of all the time
 UNIT = 5e-16  # rounding of one slab, relative
 MISSED = 1e4  # a residual between the nodes that is so many times the accepted tail was not seen by them
 
-
-class Slope(NamedTuple):
-    """All equations at the nodes, (E, P), and their derivatives by every jet, (E, A, P)."""
-
-    value: Numbers
-    by_jet: Numbers
+Span = tuple[float, float]
+Rows = tuple[np.ndarray, np.ndarray]  # linear equations for the coefficients of a slab, (R, C) and (R,)
 
 
-@dataclass(frozen=True, eq=False)
 class Together:
-    """Several residuals of one variable as one compiled function."""
+    """Several residuals of one variable as one compiled function; `jets` are (unknown, order) of what any of them needs."""
 
-    residuals: tuple[AnyResidual, ...]  # E of them
+    def __init__(self, residuals: tuple[AnyResidual, ...]):
+        self.jets = list(dict.fromkeys((k, alpha[0]) for residual in residuals for k, alpha in residual.jets))
+        places = [np.array([self.jets.index((k, a[0])) for k, a in residual.jets], int) for residual in residuals]
 
-    @cached_property
-    def jets(self) -> list[tuple[int, int]]:
-        """(unknown, order) of all derivatives that any residual needs."""
-        return list(dict.fromkeys((k, alpha[0]) for residual in self.residuals for k, alpha in residual.jets))
-
-    @cached_property
-    def _places(self) -> list[list[int]]:
-        return [[self.jets.index((k, alpha[0])) for k, alpha in residual.jets] for residual in self.residuals]
-
-    @cached_property
-    def _compiled(self) -> Callable[[np.ndarray, np.ndarray, np.ndarray], Slope]:
-        def run(points: Numbers, jets: Numbers, parameters: Numbers) -> Slope:
+        def run(points: Numbers, jets: Numbers, parameters: Numbers) -> tuple[Numbers, Numbers]:
             values, slopes, normals = [], [], jnp.zeros_like(points)
-            for residual, places in zip(self.residuals, self._places, strict=True):
-                index = np.array(places, int)
+            for residual, index in zip(residuals, places, strict=True):
                 found = residual.derivatives(points, jnp.asarray(jets)[index], parameters, normals)
                 values.append(found.value)
                 slopes.append(jnp.zeros(jets.shape).at[index].set(found.by_jet))
-            return Slope(jnp.stack(values), jnp.stack(slopes))
+            return jnp.stack(values), jnp.stack(slopes)
 
-        return jax.jit(run) if all(residual.traceable for residual in self.residuals) else run
+        self._run = jax.jit(run) if all(residual.traceable for residual in residuals) else run
 
-    def __call__(self, times: np.ndarray, jets: np.ndarray, parameters: np.ndarray) -> Slope:
-        """At times (P,) from jets (A, P)."""
-        run = lambda points, rows: self._compiled(points, rows.T, parameters)
-        return Slope(*in_chunks(run, times[:, None], jets.T, sizes=SIZES, axis=-1))
+    def __call__(self, times: np.ndarray, jets: np.ndarray, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All equations at times (P,) from jets (A, P): values (E, P) and derivatives by every jet (E, A, P)."""
+        run = lambda points, rows: self._run(points, rows.T, parameters)
+        value, by_jet = in_chunks(run, times[:, None], jets.T, sizes=SIZES, axis=-1)
+        return value, by_jet
+
+    def powers(self, dt: float) -> np.ndarray:
+        """What turns derivatives on the reference slab into those by time, (A, 1, 1)."""
+        return ((2 / dt) ** np.array([order for _, order in self.jets]))[:, None, None]
 
 
-@lru_cache(maxsize=32)
-def together(residuals: tuple[AnyResidual, ...]) -> Together:
-    """One compiled function for each problem of this process."""
-    return Together(residuals)
-
-
-class Rows(NamedTuple):
-    """Linear equations for the coefficients of a slab, (R, C) and (R,)."""
-
-    left: np.ndarray
-    right: np.ndarray
+together = lru_cache(maxsize=32)(Together)  # one compiled function for each problem of this process
 
 
 class Table(NamedTuple):
@@ -98,7 +74,6 @@ class Table(NamedTuple):
     conditions: np.ndarray  # jets of the initial conditions at the lower end, (B, 1, C)
     first: np.ndarray  # the derivatives that a slab takes over, at its lower end, (D, C)
     last: np.ndarray  # and those that it hands on, at its upper end
-    values: np.ndarray  # of the unknowns at the upper end, (K, C)
 
 
 class OrdinarySlabs(AbstractSlabs):
@@ -112,9 +87,10 @@ class OrdinarySlabs(AbstractSlabs):
         self.equations = together(setup.equations)
         self.conditions = together(tuple(place.residual for place in setup.places))
         self.states = [(k, order) for k, (p,) in enumerate(setup.orders) for order in range(p)]
+        self._orders = np.array([order for _, order in self.states])
         self._tables: dict[tuple[int, int], Table] = {}
-        self._running = np.zeros(len(setup.orders))
-        self._spread = np.zeros((0, 0))
+        self._running = np.zeros(len(setup.orders))  # the largest size of each unknown so far
+        self._spread = np.zeros((0, 0))  # the covariance of rounding errors at the end of the last slab, (D, D)
 
     def table(self, s: int, looks: int = 0) -> Table:
         """The tables of s nodes; with so many even points in place of the nodes, if any."""
@@ -129,43 +105,35 @@ class OrdinarySlabs(AbstractSlabs):
 
             low, high = np.array([-1.0]), np.array([1.0])
             nodes = (2 * np.arange(looks) + 1) / looks - 1 if looks else line.radau(s)
-            values = [(k, 0) for k in range(len(self.setup.orders))]
-            self._tables[s, looks] = Table(
-                functions=functions,
-                nodes=nodes,
-                equations=at(nodes, self.equations.jets),
-                conditions=at(low, self.conditions.jets),
-                first=at(low, self.states)[:, 0],
-                last=at(high, self.states)[:, 0],
-                values=at(high, values)[:, 0],
-            )
+            inside, begin = at(nodes, self.equations.jets), at(low, self.conditions.jets)
+            ends = at(low, self.states)[:, 0], at(high, self.states)[:, 0]
+            self._tables[s, looks] = Table(functions, nodes, inside, begin, *ends)
         return self._tables[s, looks]
 
     # --- the two marches -------------------------------------------------------------------------------------------
 
     def first(self, begin: float, end: float, before: Answer | None, local: float) -> Trial:
         """One slab; see `AbstractSlabs`."""
+        span, functions = (begin, end), self.table(NODES).functions
         if before is None:
             self._running = np.zeros(len(self.setup.orders))
         guess = self._constant(before) if before is not None else self._at_rest(begin, end)
-        found = self._newton(NODES, (begin, end), before, guess, local)
+        found = self._newton(NODES, span, before, guess, local)
         if found is None:
             return Trial(None)
-        functions = self.table(NODES).functions
         own = _sizes(functions, found)
         size = scale(np.maximum(own, self._running))
         last = np.array([np.sqrt(np.sum(found[columns][-2:] ** 2)) for columns in functions.columns])
         tail = float(np.max(last / size))
-        if tail <= local and self._misses((begin, end), found, size) > MISSED * local:
-            return Trial(self._answer(NODES, (begin, end), found), 10 * local)
-        if tail <= local:
+        if tail <= local and self._misses(span, found, size) > MISSED * local:
+            tail = 10 * local
+        elif tail <= local:
             self._running = np.maximum(self._running, own)
-        return Trial(self._answer(NODES, (begin, end), found), tail)
+        return Trial(self._answer(NODES, span, found), tail)
 
     def second(self, slab: Answer, before: Answer | None) -> Answer | None:
         """The same slab with more nodes; see `AbstractSlabs`."""
-        functions = self.table(NODES + MORE).functions
-        guess = functions.fitted(slab.coefficients[0], slab.functions)
+        guess = self.table(NODES + MORE).functions.fitted(slab.coefficients[0], slab.functions)
         span = float(slab.tree.bounds[0, 0]), float(slab.tree.bounds[0, 1])
         found = self._newton(NODES + MORE, span, before, guess, FLOOR)
         if found is None:
@@ -175,51 +143,41 @@ class OrdinarySlabs(AbstractSlabs):
 
     def rough(self, slab: Answer, local: float) -> float:
         """How large rounding errors have grown, relative to the unknowns: two marches do not show it, since both grow alike."""
-        if not self.states:
-            return 0.0
-        size = scale(self._running)
-        found = [np.sqrt(s) / size[k] for (k, o), s in zip(self.states, np.diag(self._spread), strict=True) if o == 0]
-        return float(max(found, default=0.0)) if max(found, default=0.0) > 10 * UNIT else 0.0
+        size, variances = scale(self._running), zip(self.states, np.diag(self._spread), strict=True)
+        largest = max((float(np.sqrt(v) / size[k]) for (k, order), v in variances if order == 0), default=0.0)
+        return largest if largest > 10 * UNIT else 0.0
 
-    def _spread_on(self, found: np.ndarray, span: tuple[float, float], before: Answer | None) -> np.ndarray:
+    def _spread_on(self, found: np.ndarray, span: Span, before: Answer | None) -> np.ndarray:
         """The covariance of rounding errors at the end of a slab, (D, D): those at its start, moved on, and its own."""
         table, dt = self.table(NODES + MORE), span[1] - span[0]
-        own = np.diag((UNIT * np.maximum(np.abs(table.last @ found), 1e-300)) ** 2)
-        lifts = (2 / dt) ** np.array([order for _, order in self.states])
-        own = own * lifts[:, None] * lifts
+        lifts = (2 / dt) ** self._orders
+        own = np.diag((UNIT * np.maximum(np.abs(table.last @ found), 1e-300) * lifts) ** 2)
         if before is None:
             return own
         times = span[0] + (table.nodes + 1) / 2 * dt
-        rows, _ = self._linearized(self.equations, times, table.equations * _powers(self.equations, dt), found)
+        rows, _ = self._linearized(self.equations, times, table.equations * self.equations.powers(dt), found)
         matrix = np.concatenate([table.first, rows])
-        length = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
         begin = np.zeros((len(matrix), len(self.states)))
         begin[: len(self.states)] = np.diag(1 / lifts)
-        moved = np.linalg.solve(matrix / length[:, None], begin / length[:, None])
-        onward = (table.last @ moved) * lifts[:, None]  # d (state at the end) / d (state at the start)
+        onward = table.last @ _solved(matrix, begin) * lifts[:, None]  # d (state at the end) / d (state at the start)
         return onward @ self._spread @ onward.T + own
 
-    def _answer(self, s: int, span: tuple[float, float], coefficients: np.ndarray) -> Answer:
-        tree = Tree.whole(np.array([span]), (False,))
-        return Answer(self.table(s).functions, tree, coefficients[None])
+    def _answer(self, s: int, span: Span, coefficients: np.ndarray) -> Answer:
+        return Answer(self.table(s).functions, Tree.whole(np.array([span]), (False,)), coefficients[None])
 
     def _constant(self, before: Answer) -> np.ndarray:
         """The end of the slab before, held constant."""
-        table = self.table(before.functions.nodes[0])
-        out = np.zeros(table.functions.num_columns)
-        out[[columns.start for columns in table.functions.columns]] = table.values @ before.coefficients[0]
+        out, functions = np.zeros(before.functions.num_columns), before.functions
+        for columns, shape in zip(functions.columns, functions.shapes, strict=True):
+            out[columns.start] = line.node_table(1.0, shape[0], 0)[0] @ before.coefficients[0, columns]
         return out
 
     def _at_rest(self, begin: float, end: float) -> np.ndarray:
         """The polynomials of lowest degree that meet the initial conditions; zero where Newton's method does not find any."""
         table = self.table(NODES)
         found = np.zeros(table.functions.num_columns)
-        low = [
-            c.start + order
-            for c, (p,) in zip(table.functions.columns, self.setup.orders, strict=True)
-            for order in range(p)
-        ]
-        at = table.conditions * _powers(self.conditions, end - begin)
+        low = [table.functions.columns[k].start + order for k, order in self.states]
+        at = table.conditions * self.conditions.powers(end - begin)
         for _ in range(STEPS):
             rows, right = self._linearized(self.conditions, np.array([begin]), at, found)
             new = np.zeros_like(found)
@@ -227,49 +185,43 @@ class OrdinarySlabs(AbstractSlabs):
             if not np.isfinite(new).all() or np.abs(new - found).max() <= 1e-9 * np.abs(new).max():
                 break
             found = new
-        return np.where(np.isfinite(found), found, 0.0)
+        return found
 
-    def _misses(self, span: tuple[float, float], found: np.ndarray, size: np.ndarray) -> float:
+    def _misses(self, span: Span, found: np.ndarray, size: np.ndarray) -> float:
         """The largest residual between the nodes, where a short pulse may hide, as a change of the unknowns' sizes.
 
         Slabs are looked at in at least as many points as their share of the time has of `LOOKS`.
         """
         begin, dt = span[0], span[1] - span[0]
         count = FEW if dt * LOOKS <= FEW * float(np.ptp(self.setup.bounds)) else LOOKS
-        tables = self.table(NODES, count).equations * _powers(self.equations, dt)
+        powers = self.equations.powers(dt)
         times = begin + (np.arange(count) + 0.5) / count * dt
-        value, by_jet = self.equations(times, tables @ found, self.setup.parameters)
-        scales = np.array([size[k] for k, _ in self.equations.jets])[:, None] * _powers(self.equations, dt)[:, :, 0]
+        jets = (self.table(NODES, count).equations * powers) @ found
+        value, by_jet = self.equations(times, jets, self.setup.parameters)
+        scales = size[[k for k, _ in self.equations.jets], None] * powers[:, :, 0]
         weight = np.sum(np.abs(by_jet) * scales, axis=1)
         return float(np.max(np.abs(value) / np.where(weight > 0, weight, 1.0)))
 
     # --- Newton's method -------------------------------------------------------------------------------------------
 
-    def _newton(
-        self, s: int, span: tuple[float, float], before: Answer | None, guess: np.ndarray, goal: float
-    ) -> np.ndarray | None:
+    def _newton(self, s: int, span: Span, before: Answer | None, guess: np.ndarray, goal: float) -> np.ndarray | None:
         """The coefficients of one slab, (C,), or None where the steps do not become small."""
         table, found, last = self.table(s), guess, np.inf
         begin, dt = span[0], span[1] - span[0]
         times = begin + (table.nodes + 1) / 2 * dt
         if self.setup.jumps is not None:  # the last node is on this side of a jump
             times[-1] -= 1e-13 * dt
-        inside = table.equations * _powers(self.equations, dt)
-        at = table.conditions * _powers(self.conditions, dt)
-        start = Rows(table.first, np.zeros(len(table.first)))
+        inside = table.equations * self.equations.powers(dt)
+        at = table.conditions * self.conditions.powers(dt)
+        start, first = np.zeros(len(self.states)), table.first
         if before is not None:
-            orders = np.array([order for _, order in self.states])
-            ratio = (dt / float(before.tree.widths[0, 0])) ** orders
-            start = Rows(table.first, (table.last @ before.coefficients[0]) * ratio)
+            start = table.last @ before.coefficients[0] * (dt / float(before.tree.widths[0, 0])) ** self._orders
         for _ in range(STEPS):
             rows, right = self._linearized(self.equations, times, inside, found)
             if before is None:
-                start = self._linearized(self.conditions, np.array([begin]), at, found)
-            matrix, vector = np.concatenate([start.left, rows]), np.concatenate([start.right, right])
-            length = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
-            length[length == 0] = 1.0
+                first, start = self._linearized(self.conditions, np.array([begin]), at, found)
             try:
-                new = np.linalg.solve(matrix / length[:, None], vector / length)
+                new = _solved(np.concatenate([first, rows]), np.concatenate([start, right]))
             except np.linalg.LinAlgError:
                 return None
             if not np.isfinite(new).all():
@@ -288,7 +240,7 @@ class OrdinarySlabs(AbstractSlabs):
         jets = tables @ coefficients
         value, by_jet = residuals(times, jets, self.setup.parameters)
         left = np.einsum("eap,apc->epc", by_jet, tables).reshape(-1, len(coefficients))
-        return Rows(left, (np.einsum("eap,ap->ep", by_jet, jets) - value).ravel())
+        return left, (np.einsum("eap,ap->ep", by_jet, jets) - value).ravel()
 
 
 def _sizes(functions: Functions, coefficients: np.ndarray) -> np.ndarray:
@@ -296,6 +248,8 @@ def _sizes(functions: Functions, coefficients: np.ndarray) -> np.ndarray:
     return np.array([np.sqrt(np.sum(coefficients[columns] ** 2)) for columns in functions.columns])
 
 
-def _powers(residuals: Together, dt: float) -> np.ndarray:
-    """What turns reference derivatives into those by time, (A, 1, 1)."""
-    return ((2 / dt) ** np.array([order for _, order in residuals.jets]))[:, None, None]
+def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The solution of square equations, rows scaled to unit length."""
+    length = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+    length[length == 0] = 1.0
+    return np.linalg.solve(matrix / length[:, None], (right.T / length).T)

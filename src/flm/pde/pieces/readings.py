@@ -1,26 +1,39 @@
-"""The answer as a function of the parameters, on fixed pieces: what readings see of it, and how that changes with them.
+"""The answer as a function of the parameters, on fixed pieces, and the sum of squares that parameters are to make least.
 
 The equation and the conditions hold as they do without readings: for given parameters p the square rows F(u, p) = 0 determine u
 by elimination, and its derivatives by one more right-hand side for each parameter: F_u u_p = -F_p. Slabs hand on both u and
 u_p.
+
+Near the parameters found the readings are linear in them, b = J x + e, with x the deviation from the start, e of unit variance
+and J = Q R. Numbers come first and have no prior; then
+
+    2 log p(b) = -zᵀ (I + R C Rᵀ)⁻¹ z - log det(I + R C Rᵀ)
+
+with the rows of R and z = Qᵀ b below the numbers, and C the prior covariance of the functions' coefficients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import product
 
 import numpy as np
+from scipy.linalg import block_diag, cho_factor, cho_solve
 
-from flm.pde.pieces.elimination import eliminate, plan
-from flm.pde.pieces.fields import AnyResidual
+from flm.numerics.newton import Step, Trial
+from flm.pde.pieces.elimination import eliminate, plan, triangle
+from flm.pde.pieces.fields import LENGTHS, STRENGTHS, AnyResidual, FieldFunctions
 from flm.pde.pieces.newton import Answer, solve_system, table_at
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.slabs import handed_on
 from flm.pde.pieces.velocities import with_velocities
 from flm.pde.problem import PDE
+
+Prior = tuple[float, float]  # length and strength of one function
+LEAST = 1e-3  # of the largest weight: priors that are less probable do not count
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +49,11 @@ class Readings:
     def of(cls, problem: PDE, setup: Setup) -> list[Readings]:
         """Those of a problem."""
         found = []
-        for block in problem.conditions:
-            if block.data is not None:
-                sigma, values = block.data.sigma, np.asarray(block.data.values, float)
-                sigma = None if sigma is None else np.broadcast_to(np.asarray(sigma, float), values.shape)
-                residual = setup.known.bind(block.residual)
-                found.append(cls(residual, np.asarray(block.data.points, float), values, sigma))
+        for block in (block for block in problem.conditions if block.data is not None):
+            points, values = (np.asarray(a, float) for a in (block.data.points, block.data.values))
+            sigma = block.data.sigma
+            sigma = None if sigma is None else np.broadcast_to(np.asarray(sigma, float), values.shape)
+            found.append(cls(setup.known.bind(block.residual), points, values, sigma))
         return found
 
 
@@ -89,11 +101,7 @@ class Chain:
         return found
 
     def at(self, parameters: np.ndarray, starts: Sequence[np.ndarray | None]) -> Point:
-        """The answer at some parameters.
-
-        Raises:
-            numpy.linalg.LinAlgError: there is none on these pieces.
-        """
+        """The answer at some parameters; LinAlgError where there is none on these pieces."""
         answers: list[Answer] = []
         for system, order, start in zip(self.systems, self.orders, starts, strict=True):
             system.parameters = parameters
@@ -141,3 +149,166 @@ class Chain:
                 there = own[spot.leaves][:, system.functions.columns[k]]
                 out[a, spot.rows] = np.einsum("pn,pn...->p...", spot.tables[a], there)
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """How readings and priors count."""
+
+    sigma: np.ndarray  # standard deviation of each reading, (P,)
+    whitening: np.ndarray  # W: the learned parameters are their start plus W z, z of variance 1 where there is a prior
+    prior: np.ndarray  # 1 for the z that have a prior, 0 for numbers, (Q,)
+    strengths: tuple[Prior, ...] = ()  # of the prior of each unknown function
+
+
+@dataclass(frozen=True, eq=False)
+class Misfit:
+    """The sum of squares near a point: see `flm.numerics.newton.Model`."""
+
+    chain: Chain
+    weights: Weights
+    point: Point
+
+    @property
+    def learned(self) -> np.ndarray:
+        """The learned parameters, (Q,)."""
+        return self.point.parameters[list(self.chain.setup.known.learned)]
+
+    @property
+    def away(self) -> np.ndarray:
+        """Their deviation from the start."""
+        known = self.chain.setup.known
+        return self.learned - known.start[list(known.learned)]
+
+    @cached_property
+    def z(self) -> np.ndarray:
+        """The same in units of their prior."""
+        return np.linalg.solve(self.weights.whitening, self.away)
+
+    @cached_property
+    def residuals(self) -> np.ndarray:
+        """Of readings, in standard deviations, then of the priors."""
+        return np.concatenate([self.point.misfit / self.weights.sigma, self.weights.prior * self.z])
+
+    @property
+    def value(self) -> float:
+        """The sum of squares."""
+        return float(self.residuals @ self.residuals)
+
+    @cached_property
+    def derivatives(self) -> list[np.ndarray]:
+        """Of the answer by the learned parameters."""
+        return self.chain.derivatives(self.point)
+
+    @cached_property
+    def plain(self) -> np.ndarray:
+        """Slopes of the readings by the learned parameters, in standard deviations, (P, Q)."""
+        return self.chain.slopes(self.point, self.derivatives) / self.weights.sigma[:, None]
+
+    @cached_property
+    def slopes(self) -> np.ndarray:
+        """Slopes of `residuals` by z."""
+        return np.concatenate([self.plain @ self.weights.whitening, np.diag(self.weights.prior)])
+
+    def step(self, damping: np.ndarray) -> Step:
+        """Levenberg and Marquardt's step, in z."""
+        J, r = self.slopes, self.residuals
+        size = np.sqrt(np.sum(J**2, axis=0))
+        size = np.where(size > 0, size, 1.0)
+        rows = np.concatenate([J / size, np.sqrt(float(damping)) * np.eye(len(size))])
+        move = np.linalg.lstsq(rows, np.concatenate([-r, np.zeros(len(size))]), rcond=1e-12)[0] / size
+        return Step(move, float(-2 * (J.T @ r) @ move - np.sum((J @ move) ** 2)))
+
+    def take(self, move: np.ndarray) -> Trial[Point]:
+        """The answer after a step, within the limits; Newton starts where the derivatives point to."""
+        known, parameters = self.chain.setup.known, self.point.parameters
+        learned = list(known.learned)
+        change = np.zeros_like(parameters)
+        change[learned] = self.weights.whitening @ move
+        change = known.limited(parameters, change)
+        along = change[learned]
+        starts = [a.coefficients + d @ along for a, d in zip(self.point.answers, self.derivatives, strict=True)]
+        point = self.chain.at(parameters + change, starts)
+        return Trial(point, replace(self, point=point).value)
+
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        """The pseudo-inverse of `slopes`."""
+        return np.linalg.pinv(self.slopes, rcond=1e-14)
+
+    def covariance(self) -> np.ndarray:
+        """Of the learned parameters, (Q, Q): the inverse of JᵀJ."""
+        half = self.weights.whitening @ self.inverse
+        return half @ half.T
+
+    @property
+    def scatter(self) -> float:
+        """Root mean square of the readings' misfit, in standard deviations."""
+        return float(np.sqrt(np.mean((self.point.misfit / self.weights.sigma) ** 2)))
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """The problem linearized at a point."""
+
+    slopes: np.ndarray  # J, numbers first, (P, Q)
+    target: np.ndarray  # b, (P,)
+    fields: tuple[FieldFunctions, ...]  # the functions, in the order of their columns
+
+    @classmethod
+    def of(cls, misfit: Misfit, sigma: np.ndarray) -> Linear:
+        """The problem of a misfit, with standard deviations of its own."""
+        J = misfit.plain * (misfit.weights.sigma / sigma)[:, None]
+        return cls(J, J @ misfit.away - misfit.point.misfit / sigma, misfit.chain.setup.known.fields)
+
+    @cached_property
+    def reduced(self) -> np.ndarray:
+        """R and z side by side."""
+        return triangle(np.column_stack([self.slopes, self.target]))
+
+    @property
+    def numbers(self) -> int:
+        """How many columns have no prior."""
+        return self.slopes.shape[1] - sum(f.columns.stop - f.columns.start for f in self.fields)
+
+    def evidence(self, priors: tuple[Prior, ...]) -> float:
+        """2 log p(b), up to a constant."""
+        rows = self.reduced[self.numbers :, self.numbers :]
+        R, z = rows[:, :-1], rows[:, -1]
+        C = block_diag(*[f.covariance(*prior) for f, prior in zip(self.fields, priors, strict=True)])
+        factor = cho_factor(np.eye(len(R)) + R @ C @ R.T)
+        return float(-z @ cho_solve(factor, z) - 2 * np.sum(np.log(np.diagonal(factor[0]))))
+
+    def trials(self, priors: tuple[Prior, ...], index: int) -> Iterator[tuple[Prior, ...]]:
+        """The priors with that of one function exchanged."""
+        for prior in product(LENGTHS, STRENGTHS):
+            yield (*priors[:index], prior, *priors[index + 1 :])
+
+    def strongest(self, priors: tuple[Prior, ...]) -> tuple[Prior, ...]:
+        """The priors under which the readings are most probable, function by function."""
+        for index in range(len(self.fields)):
+            priors = max(self.trials(priors, index), key=self.evidence)
+        return priors
+
+    def spread(self, priors: tuple[Prior, ...], here: np.ndarray) -> np.ndarray:
+        """The covariance about x = `here`, averaged over the priors of each function in turn, as probable as they are, (Q, Q)."""
+        total = np.zeros((len(here),) * 2)
+        for index in range(len(self.fields)):
+            trials = list(self.trials(priors, index))
+            found = np.array([self.evidence(trial) for trial in trials])
+            weights = np.exp((found - found.max()) / 2)
+            for trial, weight in zip(trials, weights / weights.sum(), strict=True):
+                if weight > LEAST * weights.max() / weights.sum():
+                    total += weight * self._second_moment(trial, here) / len(self.fields)
+        return total
+
+    def _second_moment(self, priors: tuple[Prior, ...], here: np.ndarray) -> np.ndarray:
+        """Covariance under some priors, and the square of the distance of their mean from `here`."""
+        R, z = self.reduced[:, :-1], self.reduced[:, -1]
+        blocks = [f.whitening(*prior) for f, prior in zip(self.fields, priors, strict=True)]
+        W = np.asarray(block_diag(np.eye(self.numbers), *blocks))
+        has_prior = np.diag(np.arange(len(W)) >= self.numbers).astype(float)
+        inverse = np.linalg.pinv(np.concatenate([R @ W, has_prior]), rcond=1e-14)
+        away = W @ (inverse[:, : len(R)] @ z) - here
+        half = W @ inverse
+        return half @ half.T + np.outer(away, away)
