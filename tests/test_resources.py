@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import flm
-from flm.pde.sparse import solve as growth
+from flm.pde import sparse as growth
 from flm.pde.waves import fixed_size, sampling
 
 needs_signals = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs signals and /proc")

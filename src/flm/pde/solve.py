@@ -17,7 +17,7 @@ from flm.pde.pieces.setup import MAX_AXES, can_serve
 from flm.pde.pieces.solve import solve_in_pieces
 from flm.pde.problem import PDE
 from flm.pde.products.solve import solve_by_products, try_products
-from flm.pde.sparse.solve import MAX_COLUMNS, solve_by_sparse_sets
+from flm.pde.sparse import MAX_COLUMNS, solve_by_sparse_sets
 from flm.pde.waves.fixed_size import solve_by_waves
 from flm.pde.waves.linear_models import solve_linear_model
 from flm.results import Listener, Solution, Word, silent

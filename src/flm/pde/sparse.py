@@ -1,18 +1,30 @@
-"""Tolerance in, sum of products out: a sparse set that grows until two answers agree and held-out residuals are small."""
+"""Sparse sets: one sum of products of Legendre functions over a set of degrees that grows until two answers agree.
+
+For four to eight variables, and where pieces do not serve: undamped waves on regions, readings in place of conditions. A set is
+downward closed: the degrees of smallest size, sum_j b_j k_j (total degree, stretched) or sum_j b_j log(1 + k_j) (a hyperbolic
+cross), b_j the rate at which coefficients decay along axis j. Along axes on which a problem is its own mirror image, its solution
+has even degrees alone. Coefficients are found by least squares at points (`waves/fit`), as for any other basis.
+"""
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from flm.domains import AbstractDomain
+from flm.models.products import SparseFLM, tensor_columns
 from flm.numerics.least_squares import one_thread
-from flm.pde.problem import PDE
-from flm.pde.sparse.basis import SparseBasis, even_axes, next_set, total_degree
+from flm.pde.problem import PDE, Block
+from flm.pde.waves.basis import AbstractBasis, Alpha
 from flm.pde.waves.fit import Fit, Fitter
+from flm.pde.waves.sampling import Batch
 from flm.pde.waves.search import ROUNDING, UNRESOLVED, Search, columns_in_memory, to_solution
 from flm.results import Ending, Listener, Record, Solution, Word
+from flm.series.lattices import by_size
 from flm.wording import InputError
 
 MAX_COLUMNS = 4000  # of one dense least-squares problem
@@ -22,6 +34,106 @@ PATIENCE = 3  # sets without halving the bar
 NULL = 1e-7  # a smaller residual is a solution of the homogeneous problem
 POWER_STEPS = 30
 CHECK = 240  # functions with which missing conditions are looked for
+POINTS, SAME = 48, 1e-9  # where a problem is compared with its mirror image, and how
+SLOWEST, FASTEST = 0.15, 12.0  # rates of decay per degree that are believed
+
+
+class SparseBasis(AbstractBasis):
+    """Products of orthonormal Legendre functions with degrees (C, m) on the bounding box of a domain."""
+
+    def __init__(self, domain: AbstractDomain, degrees: np.ndarray):
+        self.domain, self.degrees = domain, np.asarray(degrees, int)
+
+    @property
+    def num_columns(self) -> int:
+        """One per row of degrees."""
+        return len(self.degrees)
+
+    def columns(self, points: np.ndarray, alphas: Sequence[Alpha]) -> Iterator[np.ndarray]:
+        """D^alpha of every product, (C, P) each."""
+        return tensor_columns(points, np.asarray(self.domain.bounds, float), self.degrees, alphas)
+
+    def model(self, coefficients: np.ndarray) -> SparseFLM:
+        """The function with these coefficients."""
+        return SparseFLM(self.domain.bounds, self.degrees, coefficients, self.domain.axes)
+
+
+def total_degree(steps: np.ndarray, count: int) -> np.ndarray:
+    """The first degrees in the order of their sum, (count, m); multiples of `steps`, 2 along axes of even functions."""
+    return _first(np.ones(len(steps)), steps, count, hyperbolic=False)
+
+
+def next_set(degrees: np.ndarray, coefficients: np.ndarray, steps: np.ndarray, count: int) -> np.ndarray:
+    """So many degrees, of the shape and with the rates that the coefficients of the last set have, and its degrees."""
+    sizes = np.abs(coefficients).max(axis=1)
+    sizes = np.maximum(sizes / (sizes.max() or 1.0), 1e-17)
+    rates, crossed = (np.array([_rate(column, sizes, kind) for column in degrees.T]) for kind in (False, True))
+    left = lambda order: float(np.sum(sizes[np.argsort(order, kind="stable")[len(sizes) // 2 :]] ** 2))
+    # what the second half of the set would hold in each order
+    hyperbolic = left(np.log1p(degrees) @ crossed) < 0.5 * left(degrees @ rates)
+    wanted = _first(crossed if hyperbolic else rates, steps, count, hyperbolic)
+    return np.unique(np.concatenate([degrees, wanted]), axis=0)
+
+
+def _first(rates: np.ndarray, steps: np.ndarray, count: int, hyperbolic: bool) -> np.ndarray:
+    m, along = len(rates), np.arange(1024) * steps[:, None]
+    costs = (rates[:, None] * (np.log1p(along) if hyperbolic else along)).tolist()
+    size = lambda k: sum(cost[i] for cost, i in zip(costs, k, strict=True))
+    return np.array(list(itertools.islice(by_size(size, [((0,) * m, tuple(range(m)))]), count)), int) * steps
+
+
+def _rate(degrees: np.ndarray, sizes: np.ndarray, hyperbolic: bool) -> float:
+    """How fast the largest coefficients decay with the degree along one axis."""
+    n = int(degrees.max())
+    if n == 0:
+        return 1.0
+    fall = -np.log(sizes[degrees == n].max() / sizes.max()) / (np.log1p(n) if hyperbolic else n)
+    return float(np.clip(fall, SLOWEST, FASTEST))
+
+
+# --- axes along which the problem is its own mirror image ------------------------------------------------------------
+
+
+def even_axes(problem: PDE, batches: tuple[Batch, ...]) -> np.ndarray:
+    """Which axes may be mirrored about the middle of the domain without changing the equation or any condition, (m,)."""
+    if len(problem.unknowns) > 1 or problem.learned or any(b.kind == "data" for b in problem.blocks):
+        return np.zeros(len(problem.axes), bool)
+    return np.array([all(_is_even(problem, batch, j) for batch in batches) for j in range(len(problem.axes))])
+
+
+def _is_even(problem: PDE, batch: Batch, j: int) -> bool:
+    if batch.partner is not None:
+        return True  # opposite faces are joined either way
+    block, flip = batch.block, np.where(np.arange(len(problem.axes)) == j, -1.0, 1.0)
+    points, normals = batch.points[:POINTS], batch.normals[:POINTS]
+    middle = problem.domain.center * (flip < 0)
+    there = (points - middle) * flip + middle
+    other = _mirror(problem, block, j)
+    if other is None or other.residual.jets != block.residual.jets:
+        return False
+    kept = [p.keep(there, normals * flip) for p in (other.piece.patches if other.piece else ()) if p.keep is not None]
+    if (kept and not np.any(kept, axis=0).all()) or not problem.domain.contains(there, tolerance=SAME).all():
+        return False
+    jets = np.random.default_rng(0).normal(size=(len(block.residual.jets), len(points)))
+    turned = jets * np.array([[flip[j] ** alpha[j]] for _, alpha in block.residual.jets]).reshape(-1, 1)
+    start = problem.parameter_start
+    value = np.asarray(block.residual(points, jets, start, normals))
+    found = np.asarray(other.residual(there, turned, start, normals * flip))
+    return bool(np.abs(value - found).max() <= SAME * max(np.abs(value).max(), 1e-300))
+
+
+def _mirror(problem: PDE, block: Block, j: int) -> Block | None:
+    """The condition that holds where this one is mirrored to: itself, or that on the opposite face."""
+    axis, fixed = problem.axes[j], {} if block.piece is None else dict(block.piece.fixed)
+    if axis not in fixed:
+        return block
+    fixed[axis] = float(2 * problem.domain.center[j] - fixed[axis])
+    close = SAME * problem.domain.width[j]
+    near = lambda other: other.keys() == fixed.keys() and all(abs(other[a] - fixed[a]) <= close for a in fixed)
+    return next((b for b in problem.conditions if b.piece is not None and near(b.piece.fixed)), None)
+
+
+# --- the search ------------------------------------------------------------------------------------------------------
 
 
 def solve_by_sparse_sets(
@@ -53,12 +165,13 @@ class Growth:
         self.limit = "size limit" if self.max_columns == max_columns else "limit of the free memory, at a size"
         self.fitter = Fitter(problem, seed=seed, periodic_basis=False)
         self.m, self.unknowns = len(problem.axes), len(problem.unknowns)
+        self.has_data = any(b.kind == "data" for b in problem.blocks)
         self.steps = 1 + even_axes(problem, self.fitter.sampler.held()).astype(int)
         self.search = Search(record=Record(progress))
 
     def is_homogeneous(self) -> bool:
         """Whether the problem is linear and zero satisfies everything exactly."""
-        if not self.fitter.is_linear or any(b.kind == "data" for b in self.problem.blocks):
+        if not self.fitter.is_linear or self.has_data:
             return False
         zero = lambda b: np.zeros((len(b.block.residual.jets), b.size))
         held, start = self.fitter.sampler.held(), self.problem.parameter_start
@@ -66,8 +179,7 @@ class Growth:
 
     def zero(self) -> Search:
         """The zero function."""
-        basis = SparseBasis(self.problem.domain, np.zeros((1, self.m), int))
-        nothing = np.zeros((1, self.unknowns))
+        basis, nothing = SparseBasis(self.problem.domain, np.zeros((1, self.m), int)), np.zeros((1, self.unknowns))
         best = self.fitter.judge(basis, nothing, self.problem.parameter_start, None, (), steps=0)
         return Search(best, 0.0, Ending(Word.TRIVIAL, note="give a source or data"), self.search.record)
 
@@ -94,37 +206,28 @@ class Growth:
             wanted = int(np.ceil(GROWTH * len(degrees)))
             if wanted > largest > 1.2 * len(degrees):
                 wanted = largest
-            degrees = (
-                next_set(degrees, fit.coefficients, self.steps, wanted)
-                if fit.finite and fit.estimate < UNRESOLVED  # the decay of a poor fit says nothing of the solution's
-                else total_degree(self.steps, wanted)
-            )
+            if fit.finite and fit.estimate < UNRESOLVED:  # the decay of a poor fit says nothing of the solution's
+                degrees = next_set(degrees, fit.coefficients, self.steps, wanted)
+            else:
+                degrees = total_degree(self.steps, wanted)
         return self._finish(Word.SIZE, f"stopped at the {self.limit} of {self.max_columns} columns")
 
     def free_constants(self) -> list[int]:
         """Unknowns that only enter by their derivatives in a linear problem: any constant may be added to them."""
         if not self.fitter.is_linear:
             return []
-        zero = (0,) * self.m
-        seen = {u for b in self.problem.blocks if b.kind != "periodic" for u, alpha in b.residual.jets if alpha == zero}
-        return [k for k in range(self.unknowns) if k not in seen]
-
-    def _orders(self) -> list[int]:
-        """The highest derivative of each unknown along the first axis."""
-        jets = [jet for b in self.problem.equations for jet in b.residual.jets]
-        return [max((alpha[0] for u, alpha in jets if u == k), default=0) for k in range(self.unknowns)]
+        jets = {jet for b in self.problem.blocks if b.kind != "periodic" for jet in b.residual.jets}
+        return [k for k in range(self.unknowns) if (k, (0,) * self.m) not in jets]
 
     def doubt(self) -> None:
         """Withdraw an answer that is one of many."""
         search, fit = self.search, self.search.best
-        if fit is None or not fit.finite or fit.estimate > UNRESOLVED:
+        if fit is None or not fit.finite or fit.estimate > UNRESOLVED or self.problem.learned or self.has_data:
             return
-        starts = sum(b.kind == "initial" for b in self.problem.blocks)
-        full = self.m == 1 and starts >= sum(
-            self._orders()
-        )  # an initial value problem is determined, however fast it grows
-        if full or self.problem.learned or any(b.kind == "data" for b in self.problem.blocks):
-            return
+        jets = [jet for b in self.problem.equations for jet in b.residual.jets]
+        orders = [max((alpha[0] for u, alpha in jets if u == k), default=0) for k in range(self.unknowns)]
+        if self.m == 1 and sum(b.kind == "initial" for b in self.problem.blocks) >= sum(orders):
+            return  # an initial value problem is determined, however fast it grows
         left = homogeneous_residual(self.fitter, fit, total_degree(np.ones(self.m, int), CHECK), self.free_constants())
         if left < NULL:
             search.bar = np.inf
@@ -156,23 +259,17 @@ def homogeneous_residual(fitter: Fitter, fit: Fit, degrees: np.ndarray, free_con
     With A = Q R the rows of the problem on a sparse set and V its values inside, the direction in which |V c| / |A c| is largest,
     the first singular vector of V R^-1, is the best candidate for a solution of the homogeneous problem. How well it satisfies
     that is judged as any answer is: 0.006 to 1 for well-posed problems, about half the relative distance of k^2 from an
-    eigenvalue for Helmholtz' equation, below 1e-7 where a condition is missing.
-
-    Args:
-        fitter: of the problem.
-        fit: the answer.
-        degrees: of the functions that are tried.
-        free_constants: unknowns to which any constant may be added, which then does not count.
+    eigenvalue for Helmholtz' equation, below 1e-7 where a condition is missing. Any constant may be added to `free_constants`,
+    which then does not count.
     """
-    problem, m, unknowns = fitter.problem, len(fitter.problem.axes), fitter.num_unknowns
+    problem, unknowns, count = fitter.problem, fitter.num_unknowns, len(degrees)
     basis = SparseBasis(problem.domain, degrees)
-    count = basis.num_columns
     batches = fitter.sampler.training(unknowns * count)
     jets = [fitter.jets(fit.basis, fit.coefficients, b) for b in batches]
     answer = fitter.solve(basis, batches, jets, fit.parameters).answer
     held = fitter.sampler.held()[0]
     values = np.empty((count, held.size))
-    basis.combine(held.points, {(0,) * m: np.ones(held.size)}, values)
+    basis.combine(held.points, {(0,) * len(problem.axes): np.ones(held.size)}, values)
     centered = values - values.mean(axis=1, keepdims=True)
     side = np.zeros((unknowns * count, unknowns * held.size))
     for k in range(unknowns):
