@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,47 +25,41 @@ from flm.pde.problem import PDE
 
 @dataclass(frozen=True, eq=False)
 class Evolution:
-    """A problem as first-order evolution of its states.
-
-    Attributes:
-        space: which axes of the problem are space; `time` is the other.
-        kinds: the series along each of them.
-        states: (unknown, order in time) of everything that evolves.
-        algebraic: unknowns without a time derivative.
-        linear: L by jet: slopes of the rates of the evolving unknowns, (E,).
-        constraints: slopes of the equations without a time derivative by jet, (number of them,).
-        evaluated: the jets that N needs.
-    """
+    """A problem as first-order evolution of its states."""
 
     problem: PDE
-    time: int
-    space: tuple[int, ...]
-    kinds: tuple[str, ...]
-    lift: np.ndarray
-    states: tuple[tuple[int, int], ...]
-    algebraic: tuple[int, ...]
-    equations: tuple[Residual, ...]
-    inverse: np.ndarray | None
-    linear: dict[Jet, np.ndarray]
-    constraints: dict[Jet, np.ndarray]
-    evaluated: tuple[Jet, ...]
-    starts: tuple[Start, ...]
+    time: int  # which axis of the problem
+    space: tuple[int, ...]  # the others
+    kinds: tuple[str, ...]  # the series along each of them
+    lift: np.ndarray  # what makes the sides homogeneous, (unknowns, d, 3)
+    states: tuple[tuple[int, int], ...]  # (unknown, order in time) of everything that evolves
+    algebraic: tuple[int, ...]  # unknowns without a time derivative
+    equations: tuple[Residual, ...]  # those with a time derivative
+    inverse: np.ndarray | None  # of the mass matrix, where that is constant
+    linear: dict[Jet, np.ndarray]  # L by jet: slopes of the rates of the evolving unknowns, (E,)
+    constraints: dict[Jet, np.ndarray]  # slopes of the equations without a time derivative by jet
+    evaluated: tuple[Jet, ...]  # the jets that N needs
+    starts: tuple[tuple[Residual, int], ...]  # the initial condition of each state, and which of its jets that is
 
-    @property
-    def tops(self) -> tuple[int, ...]:
+    @cached_property
+    def tops(self) -> list[int]:
         """The places in `states` of the highest order of each evolving unknown."""
-        return tuple(i for i, (k, d) in enumerate(self.states) if (k, d + 1) not in self.states)
+        return [i for i, (k, d) in enumerate(self.states) if (k, d + 1) not in self.states]
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[tuple[float, float], ...]:
         """Of space."""
         return tuple((float(a), float(b)) for a, b in np.asarray(self.problem.domain.bounds)[list(self.space)])
 
-    @property
+    @cached_property
     def span(self) -> tuple[float, float]:
         """First and last time."""
         low, high = np.asarray(self.problem.domain.bounds, float)[self.time]
         return float(low), float(high)
+
+    def jet(self, unknown: int, order: int) -> Jet:
+        """A derivative in time."""
+        return unknown, tuple(order * (j == self.time) for j in range(len(self.problem.axes)))
 
     def along_space(self, jet: Jet) -> tuple[int, ...]:
         """The space part of a jet's orders."""
@@ -111,7 +104,8 @@ class Evolution:
             base = self._residuals(coordinates, given, shape)
             if self.inverse is not None:
                 return np.einsum("ij,j...->i...", -self.inverse, base)
-            moved = [self._residuals(coordinates, {**given, self._top(i): 1.0}, shape) for i in self.tops]
+            tops = [self.jet(k, d + 1) for k, d in (self.states[i] for i in self.tops)]
+            moved = [self._residuals(coordinates, {**given, top: 1.0}, shape) for top in tops]
         mass = np.stack([rows - base for rows in moved], axis=1)  # (E, E, ...)
         return -np.moveaxis(
             np.linalg.solve(np.moveaxis(mass, (0, 1), (-2, -1)), np.moveaxis(base, 0, -1)[..., None])[..., 0], -1, 0
@@ -131,10 +125,6 @@ class Evolution:
         if reference.kind == "parameter":
             return float(self.problem.parameter_start[reference.index])
         return given.get((reference.index, reference.alpha), 0.0)
-
-    def _top(self, state: int) -> Jet:
-        k, d = self.states[state]
-        return k, tuple((d + 1) * (j == self.time) for j in range(len(self.problem.axes)))
 
 
 def recognize(problem: PDE) -> Evolution:
@@ -165,16 +155,16 @@ def recognize(problem: PDE) -> Evolution:
     for k, alpha in jets:
         highest[k] = np.maximum(highest[k], [alpha[j] for j in space])
     kinds, lift = read_sides(problem, space, highest)
-    slopes = _slopes(problem, moving, tops)
-    size = max([float(np.abs(row).max()) for row in slopes.by_jet.values()], default=1.0)
+    slopes, inverse = _slopes(problem, moving, tops)
+    size = max([float(np.abs(row).max()) for row in slopes.values()], default=1.0)
     odd = lambda jet: any(jet[1][j] % 2 for j, kind in zip(space, kinds, strict=True) if kind != "fourier")
-    even = {jet: row for jet, row in slopes.by_jet.items() if not odd(jet)}
-    linear = {jet: row[:, 0] for jet, row in even.items() if np.ptp(row, axis=1).max() <= SAME * size}
+    same = lambda row: np.ptp(row, axis=1).max() <= SAME * size
+    linear = {jet: row[:, 0] for jet, row in slopes.items() if same(row) and not odd(jet)}
     if algebraic and set(kinds) != {"fourier"}:
         raise Unfit("an unknown without a time derivative needs periodic axes")
     return Evolution(
-        problem, time, space, kinds, lift, states, algebraic, tuple(moving), slopes.inverse, linear,
-        _constraints(problem, still, time), tuple(jet for jet in slopes.by_jet if jet not in linear),
+        problem, time, space, kinds, lift, states, algebraic, tuple(moving), inverse, linear,
+        _constraints(problem, still, time), tuple(jet for jet in slopes if jet not in linear),
         _starts(problem, states, time),
     )  # fmt: skip
 
@@ -192,14 +182,10 @@ def _probe(problem: PDE, residuals: Sequence[Residual]) -> np.ndarray:
     return out
 
 
-class Slopes(NamedTuple):
+def _slopes(
+    problem: PDE, moving: Sequence[Residual], tops: Sequence[Jet]
+) -> tuple[dict[Jet, np.ndarray], np.ndarray | None]:
     """By jet the slopes of the rates at all probes, (E, probes); the mass matrix's inverse where that is constant."""
-
-    by_jet: dict[Jet, np.ndarray]
-    inverse: np.ndarray | None
-
-
-def _slopes(problem: PDE, moving: Sequence[Residual], tops: Sequence[Jet]) -> Slopes:
     jets, table = unique_jets(moving), _probe(problem, moving)
     mass = table[:, :, [jets.index(top) for top in tops]]  # (3, E, E, probes)
     size = np.abs(mass).max()
@@ -213,8 +199,7 @@ def _slopes(problem: PDE, moving: Sequence[Residual], tops: Sequence[Jet]) -> Sl
     inverses = np.linalg.inv(matrices)
     rates = np.concatenate(list(-np.einsum("pij,sjap->siap", inverses, table)), axis=-1)
     constant = np.ptp(matrices, axis=0).max() <= SAME * size
-    by_jet = {jet: rates[:, a] for a, jet in enumerate(jets) if jet not in tops}
-    return Slopes(by_jet, inverses[0] if constant else None)
+    return {jet: rates[:, a] for a, jet in enumerate(jets) if jet not in tops}, inverses[0] if constant else None
 
 
 def _constraints(problem: PDE, still: Sequence[Residual], time: int) -> dict[Jet, np.ndarray]:
@@ -229,33 +214,18 @@ def _constraints(problem: PDE, still: Sequence[Residual], time: int) -> dict[Jet
     return {jet: slopes[:, a, 0] for a, jet in enumerate(jets)}
 
 
-@dataclass(frozen=True)
-class Start:
-    """An initial condition: a residual that is affine in one of its jets, and in no other."""
-
-    residual: Residual
-    jet: int
-
-    def values(self, points: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-        """What it gives at points (P, m)."""
-        found = self.residual.linearize(points, np.zeros((len(self.residual.jets), len(points))), parameters)
-        return -found.value / found.by_jet[self.jet]
-
-
-def _starts(problem: PDE, states: tuple[tuple[int, int], ...], time: int) -> tuple[Start, ...]:
-    """The initial condition of each state, in their order."""
-    found: dict[tuple[int, int], Start] = {}
+def _starts(problem: PDE, states: tuple[tuple[int, int], ...], time: int) -> tuple[tuple[Residual, int], ...]:
+    """The initial condition of each state, in their order, and the place of the one jet that it is affine in."""
+    found: dict[tuple[int, int], tuple[Residual, int]] = {}
     points = problem.domain.interior(PROBES, seed=4, warp=False)
-    for block in problem.conditions:
-        if block.kind != "initial":
-            continue
+    for block in (block for block in problem.conditions if block.kind == "initial"):
         given = affine_in_one(block.residual, points, problem)
         if given is None or sum(given.alpha) != given.alpha[time] or any(f.patches[0].keep for f in block.faces):
             raise Unfit("an initial condition must give one unknown or one of its time derivatives on all of space")
         state = (given.unknown, given.alpha[time])
         if state in found:
             raise Unfit("an initial condition must give each unknown once")
-        found[state] = Start(block.residual, given.place)
+        found[state] = block.residual, given.place
     if set(found) != set(states):
         raise Unfit("there must be an initial condition for each unknown and each time derivative but the highest")
     return tuple(found[state] for state in states)

@@ -53,21 +53,13 @@ class Window:
         return np.tensordot(legendre.values(z, len(kept)), kept, (1, 0))
 
 
-class Start(NamedTuple):
-    """The states at the first time in a space that resolves them, and what it leaves out, relative."""
-
-    space: Space
-    states: np.ndarray
-    left_out: float
-
-
 class Step(NamedTuple):
     """A window's states and N along eigenvectors at its nodes, its error in time as a share of what is allowed, and the last
     sweep's contraction, which is about proportional to the window's length; zero where a few sweeps were enough."""
 
     states: np.ndarray
     forcing: np.ndarray | None
-    error: float
+    error: float = 0.0
     contraction: float = 0.0
 
 
@@ -82,6 +74,20 @@ class Trajectory:
     tail: float = 0.0  # the largest of the last waves in space, relative
     gap: float = 0.0  # of polynomials in time to what they follow, where halving ended
     work: float = 0.0
+    bars: np.ndarray = field(default_factory=lambda: np.zeros(0))  # error bars up to the end of each window, if known
+
+    @property
+    def columns(self) -> int:
+        """Coefficients in space of the largest window, all unknowns."""
+        return max([window.coefficients[0].size for window in self.windows], default=0)
+
+
+class Start(NamedTuple):
+    """The states at the first time in a space that resolves them, and what it leaves out, relative."""
+
+    space: Space
+    states: np.ndarray
+    left_out: float
 
 
 def resolve_start(evolution: Evolution, base: int, tol: float) -> Start:
@@ -132,18 +138,17 @@ class Pace:
 
     def accepts(self, step: Step | None) -> bool:
         """Whether a window will do; if not, the next length to try is set."""
-        if step is not None and step.error <= self.allowed:
+        error = np.inf if step is None else step.error
+        if error <= self.allowed:
             self.rejected, self.flat = np.inf, 0
             return True
-        error = np.inf if step is None else step.error
         self.flat = self.flat + 1 if self.rejected / 4 < error < np.inf else 0
         if self.flat and (error <= NOISE or self.flat == FLAT):
             self.allowed, self.ticks = 1.5 * max(error, self.rejected), self.ticks << self.flat
             self.rejected, self.flat = np.inf, 0
-            return False
-        self.rejected, self.ticks, self.barred = error, self.ticks // 2, step is None
-        self.patience = min(2 * self.patience, 32)
-        self.wait = self.patience
+        else:
+            self.rejected, self.ticks, self.barred = error, self.ticks // 2, step is None
+            self.wait = self.patience = min(2 * self.patience, 32)
         return False
 
     def lengthen(self, error: float, sure: float, place: int) -> None:
@@ -179,11 +184,15 @@ class Run:
         self.sizes = _positive(start.space.norms(states))
         self.given = np.zeros(len(self.evolution.problem.unknowns))
         place, pace = 0, Pace(FIRST if self.evolution.is_forced else TICKS)
-        while place < TICKS:
+        while place < TICKS and not found.reason:
             h, t = self.whole * pace.ticks / TICKS, self.begin + self.whole * place / TICKS
-            if pace.ticks < SHORTEST or found.work > self.most_work:
-                found.reason = self._why(2 * h, start)
-                return found
+            if found.work > self.most_work:
+                rough = f"; the start is resolved to {start.left_out:.1e} only" * (start.left_out > SHARE * self.tol)
+                found.reason = f"the limit of work was reached{rough}"
+            elif pace.ticks < SHORTEST:
+                found.reason = f"windows of {2 * h:.1e} are still too long"
+            if found.reason:
+                break
             fast = float(np.real(dynamics.rates).max()) * h
             step = self._step(dynamics, states, t, h) if fast <= GROWTH else None
             if not pace.accepts(step):
@@ -192,15 +201,12 @@ class Run:
             wanted = self._wanted(dynamics.space, step.states)
             if wanted:
                 space, largest = dynamics.space.doubled(wanted), max(dynamics.space.intervals)
-                if max(space.intervals) > MOST[space.num_axes] or not dynamics.is_forced:
+                if not dynamics.is_forced:  # waves do not make others: what grew was left out of the start, or rounding
+                    found.reason = "the shortest waves grow: what the start leaves out and rounds takes over"
+                elif max(space.intervals) > MOST[space.num_axes]:
                     found.reason = f"{largest:,} intervals along an axis do not resolve the answer"
-                    if (
-                        not dynamics.is_forced
-                    ):  # waves do not make others: what grew was left out of the start, or rounding
-                        found.reason = "the shortest waves grow: what the start leaves out and rounds takes over"
-                    return found
-                states = space.padded(states, dynamics.space)
-                dynamics = Dynamics(self.evolution, space)
+                else:
+                    states, dynamics = space.padded(states, dynamics.space), Dynamics(self.evolution, space)
                 continue
             self._hand_over(dynamics, states, step, t, h, 0)
             states, place = step.states[-1], place + pace.ticks
@@ -210,12 +216,6 @@ class Run:
                 pace.lengthen(step.error, 2.0 ** (2 - self.collocation.num_nodes), place)
         return found
 
-    def _why(self, h: float, start: Start) -> str:
-        if self.found.work <= self.most_work:
-            return f"windows of {h:.1e} are still too long"
-        rough = f"; the start is resolved to {start.left_out:.1e} only" if start.left_out > SHARE * self.tol else ""
-        return f"the limit of work was reached{rough}"
-
     def _step(self, dynamics: Dynamics, states: np.ndarray, t: float, h: float) -> Step | None:
         """One window by sweeps; None where they do not contract."""
         times, space = t + h * self.collocation.nodes, dynamics.space
@@ -223,9 +223,11 @@ class Run:
         work = len(times) * int(np.prod(space.grid)) * self.transforms
         if not dynamics.is_forced:
             self.found.work += work
-            return Step(dynamics.from_eigen(propagate(start, None)), None, 0.0)
-        forcing = np.array(self._guess(dynamics, states, times))
-        forcing[:1] = dynamics.forcing(states[None], times[:1])  # the window's start stays as it is
+            return Step(dynamics.from_eigen(propagate(start, None)), None)
+        first = dynamics.forcing(states[None], times[:1])  # the window's start stays as it is
+        # N before the first sweep: the last window's polynomial, or the value at the start
+        guess = first if self.known is None else space.padded(self.known.at(times), self.known.space)
+        forcing = np.concatenate([first, np.broadcast_to(guess, (len(times), *states.shape))[1:]])
         own = dynamics.to_eigen(forcing)
         found, change, target = dynamics.from_eigen(propagate(start, own)), np.inf, self._allowed(h, SWEPT)
         sizes = np.maximum(self.sizes, space.norms(found[[0, -1]]).max(axis=0))
@@ -252,12 +254,6 @@ class Run:
             if sweep >= PATIENCE and ratio > CONTRACTION:
                 return None
         return None
-
-    def _guess(self, dynamics: Dynamics, states: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """N at the nodes before the first sweep: the last window's polynomial, or the value at the start."""
-        if self.known is None:
-            return np.broadcast_to(dynamics.forcing(states[None], times[:1]), (len(times), *states.shape))
-        return dynamics.space.padded(self.known.at(times), self.known.space)
 
     def _error(self, dynamics: Dynamics, forcing: np.ndarray, h: float, sizes: np.ndarray) -> float:
         """The last coefficients of N in time, damped as the window damps them, as a share of what is allowed."""
@@ -291,5 +287,5 @@ class Run:
         for half, time in zip(rule.halves, (t, t + h / 2), strict=True):
             forcing = None if step.forcing is None else np.tensordot(half, step.forcing, (1, 0))
             own = dynamics.from_eigen(propagate(dynamics.to_eigen(begin[None])[0], forcing))
-            self._hand_over(dynamics, begin, Step(own, forcing, 0.0), time, h / 2, depth + 1)
+            self._hand_over(dynamics, begin, Step(own, forcing), time, h / 2, depth + 1)
             begin = own[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +21,7 @@ class Unfit(Exception):
     """Why the march cannot solve a problem, as a sentence."""
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(NamedTuple):
     """One condition: the derivative of the given order along an axis of an unknown has a value at an end."""
 
     unknown: int

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -81,60 +80,47 @@ def _fitting(problem: PDE) -> Evolution:
 
 def _answer(evolution: Evolution, tol: float, most_work: float, progress: Listener) -> Solution:
     began, record, problem = time.perf_counter(), Record(progress), evolution.problem
-    found = march(evolution, tol, most_work, record)
-    if not found.run.windows:  # nothing beyond the first time
+    run, interrupted = march(evolution, tol, most_work, record)
+    if not run.windows:  # nothing beyond the first time
         start, (first, last) = resolve_start(evolution, 32, tol), evolution.span
         at_first = Dynamics(evolution, start.space).unknowns(start.states[None], np.array([first]))
-        found.run.windows.append(Window(first, last, start.space, at_first))
+        run.windows.append(Window(first, last, start.space, at_first))
+    verdict = _judge(run, interrupted, evolution, tol)
     return Solution(
-        model=_model(found, evolution, tol),
+        model=_model(run, evolution, tol),
         axes=problem.axes,
         unknowns=problem.unknowns,
         bounds=problem.domain.bounds,
         tolerance=tol,
         history=record.history,
-        num_columns=columns(found.run),
+        num_columns=run.columns,
         seconds=time.perf_counter() - began,
         domain=problem.domain,
         exact=problem.exact_values if problem.exact is not None else None,
-        **_judge(found, evolution, tol)._asdict(),
+        **verdict._asdict(),
     )
 
 
-@dataclass
-class Estimated:
-    """A run with its error bar up to the end of each of its windows, and whether it was asked to stop."""
-
-    run: Trajectory
-    bars: np.ndarray
-    interrupted: bool = False
-
-
-def march(evolution: Evolution, tol: float, most_work: float, record: Record) -> Estimated:
-    """Two runs or more, until the bar is within the tolerance or they can do no better."""
-    aim, coarse, best = tol * COARSE, None, Estimated(Trajectory(), np.zeros(0))
+def march(evolution: Evolution, tol: float, most_work: float, record: Record) -> tuple[Trajectory, bool]:
+    """Two runs or more, until the bar is within the tolerance or they can do no better; and whether it was asked to stop."""
+    aim, coarse, best = tol * COARSE, None, Trajectory()
     try:
         for turn in range(1, ROUNDS + 2):
             run = Run(evolution, max(aim, FINEST), BASES[turn % 2], NODES[turn % 2], most_work, record)
-            best = best if best.run.windows else Estimated(run.found, np.zeros(0))
+            best = best if best.windows else run.found
             fine = run.march()
             if coarse is not None:
-                best = Estimated(fine, _bars(fine, coarse))
-                bar = float(best.bars[-1]) if len(best.bars) else np.inf
-                record.step("march", columns=columns(fine), estimate=bar, until=fine.until)
+                best, fine.bars = fine, _bars(fine, coarse)
+                bar = float(fine.bars[-1]) if len(fine.bars) else np.inf
+                record.step("march", columns=fine.columns, estimate=bar, until=fine.until)
                 if fine.reason or bar <= tol or aim <= FINEST:
                     break
             elif fine.reason:  # nothing to compare with: a second run at the same tolerance
                 aim /= TIGHTEN
             coarse, aim = fine, aim * TIGHTEN
     except KeyboardInterrupt:
-        best.interrupted = True
-    return best
-
-
-def columns(run: Trajectory) -> int:
-    """Coefficients in space of the largest window, all unknowns."""
-    return max([window.coefficients[0].size for window in run.windows], default=0)
+        return best, True
+    return best, False
 
 
 def _bars(fine: Trajectory, coarse: Trajectory) -> np.ndarray:
@@ -171,10 +157,10 @@ class Verdict(NamedTuple):
     estimate_until: float | None = None
 
 
-def _judge(found: Estimated, evolution: Evolution, tol: float) -> Verdict:
+def _judge(run: Trajectory, interrupted: bool, evolution: Evolution, tol: float) -> Verdict:
     """Status, estimate, and how far the answer can be trusted."""
-    bars, run, (first, last) = found.bars, found.run, evolution.span
-    if len(bars) == len(run.windows) and not run.reason and not found.interrupted:
+    bars, (first, last) = run.bars, evolution.span
+    if len(bars) == len(run.windows) and not run.reason and not interrupted:
         if bars[-1] <= tol:
             return Verdict(Ending(Word.CONVERGED), float(bars[-1]))
         if run.left_out > SHARE * tol:
@@ -182,7 +168,7 @@ def _judge(found: Estimated, evolution: Evolution, tol: float) -> Verdict:
             return Verdict(Ending(Word.STALLED, clause), float(bars[-1]))
     good = np.flatnonzero(bars <= tol)
     until, estimate = (run.windows[good[-1]].end, float(bars[good[-1]])) if len(good) else (first, math.inf)
-    if found.interrupted:
+    if interrupted:
         return Verdict(Ending(Word.INTERRUPTED), math.inf, until, estimate)
     reason = run.reason or "two runs differ by more than the tolerance from there on: errors grow too fast"
     clause = f"stopped at t = {until:.6g} of {last:.6g}: {reason}"
@@ -190,10 +176,10 @@ def _judge(found: Estimated, evolution: Evolution, tol: float) -> Verdict:
     return Verdict(Ending(Word.STOPPED, clause), math.inf, until, estimate)
 
 
-def _model(found: Estimated, evolution: Evolution, tol: float) -> MarchedFLM:
+def _model(run: Trajectory, evolution: Evolution, tol: float) -> MarchedFLM:
     """All windows in real coefficients, without the last waves that are too small to matter."""
     blocks = []
-    for window in found.run.windows:
+    for window in run.windows:
         block = window.space.real(window.coefficients)
         size = np.abs(block).max(axis=tuple(i for i in range(block.ndim) if i != 1), keepdims=True)
         large = np.abs(block) > DROPPED * tol / np.sqrt(block[0, 0].size) * size
@@ -203,7 +189,7 @@ def _model(found: Estimated, evolution: Evolution, tol: float) -> MarchedFLM:
             count += evolution.kinds[j - 2] == "fourier" and count % 2 == 0  # a cosine comes with its sine
             block, large = (a[(slice(None),) * j + (slice(0, count),)] for a in (block, large))
         blocks.append(block)
-    edges = [found.run.windows[0].begin, *(window.end for window in found.run.windows)]
+    edges = [run.windows[0].begin, *(window.end for window in run.windows)]
     return MarchedFLM(
         edges, blocks, evolution.kinds, evolution.bounds, evolution.lift, evolution.problem.axes,
         evolution.time, DROPPED * tol,

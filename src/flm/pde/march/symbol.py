@@ -37,7 +37,7 @@ class Dynamics:
         self.mesh = np.meshgrid(*space.lines, indexing="ij")
         self._sparse = np.meshgrid(*space.lines, indexing="ij", sparse=True)
         self.dtype = complex if space.half is not None else float
-        self.count, self.tops = len(evolution.states), list(evolution.tops)
+        self.count, self.tops = len(evolution.states), evolution.tops
         # States come first, then unknowns without a time derivative.
         self.places = {state: i for i, state in enumerate((*evolution.states, *((k, 0) for k in evolution.algebraic)))}
         blocks = np.zeros((self.count, len(self.places), *space.shape), self.dtype)
@@ -190,11 +190,13 @@ class Dynamics:
         evolution = self.evolution
         points = np.full((self.mesh[0].size, len(evolution.problem.axes)), evolution.span[0])
         points[:, list(evolution.space)] = np.stack([x.ravel() for x in self.mesh], axis=1)
-        values = np.stack([own.values(points, evolution.problem.parameter_start) for own in evolution.starts])
-        values = values.reshape(-1, *self.space.grid)
-        for own, (k, d) in zip(values, evolution.states, strict=True):
-            own -= evolution.lifted((k, tuple(d * (j == evolution.time) for j in range(points.shape[1]))), self.mesh)
-        found = self.space.coefficients(values)
+        values = []
+        for (residual, place), state in zip(evolution.starts, evolution.states, strict=True):
+            zero = np.zeros((len(residual.jets), len(points)))
+            at = residual.linearize(points, zero, evolution.problem.parameter_start)
+            given = np.reshape(-at.value / at.by_jet[place], self.space.grid)
+            values.append(given - evolution.lifted(evolution.jet(*state), self.mesh))
+        found = self.space.coefficients(np.stack(values))
         return found if self._away is None else found + _apply(self._away, found[None])[0]
 
 
