@@ -90,7 +90,7 @@ done = 0
 model = flm.FLMRegressor(32, frequencies="lattice", bounds=[[0, 1]])
 if path.exists():
     model = flm.load(path)
-    done = round(model._state.data.count / 500)
+    done = round(model._state.fit.model.data.count / 500)
 for chunk in range(done, count):
     rng = np.random.default_rng(chunk)
     x = rng.uniform(size=(500, 1))
@@ -112,7 +112,7 @@ def kill_absorbing(folder, kills, chunks, seed):
         subprocess.run([sys.executable, "-c", ABSORB, str(file), str(chunks)], check=True, stdout=subprocess.DEVNULL)
     found, straight = flm.load(path), flm.load(folder / "straight fit.safetensors")
     grid = np.linspace(0, 1, 200)[:, None]
-    assert found._state.data.count == straight._state.data.count == 500 * chunks
+    assert found._state.fit.model.data.count == straight._state.fit.model.data.count == 500 * chunks
     for one, other in zip(found.predict(grid, return_std=True), straight.predict(grid, return_std=True), strict=True):
         assert one.tobytes() == other.tobytes()
     return killed

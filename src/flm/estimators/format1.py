@@ -14,8 +14,9 @@ from flm.estimators.imputer.dense import Dense, DenseSpectrum
 from flm.estimators.imputer.estimator import ImputerState
 from flm.estimators.imputer.holes import NUM_KINDS, Calibration
 from flm.estimators.imputer.lags import LagRegression
-from flm.estimators.regressor.design import Design
 from flm.estimators.regressor.estimator import RegressorState
+from flm.estimators.regressor.wave_fit import WaveFit
+from flm.estimators.regressor.wave_model import WaveModel
 from flm.estimators.table import Units
 from flm.estimators.waves import Scale, Waves
 
@@ -32,10 +33,11 @@ def _regressor(named: dict) -> RegressorState:
     old = named["design"]
     given = {field.name: f"waves_{field.name}" for field in fields(Waves)}
     waves = Waves(**{name: old[key] for name, key in given.items() if key in old})
-    plain = {field.name: old[field.name] for field in fields(Design) if field.name in old}
-    design = Design(scale=Scale(old["center"], old["halfwidth"]), waves=waves, **plain)
-    data = Compressed(named["factor"], len(design.gain), named["count"], old["known_noise"])
-    return RegressorState(design, data, named["repeats"], named["y_ndim"] == 1)
+    data = Compressed(named["factor"], len(old["gain"]), named["count"], old["known_noise"])
+    plain = ("kind", "log_s", "reach", "is_learned", "joint")
+    model = WaveModel(waves=waves, data=data, **{name: old[name] for name in plain if name in old})
+    fit = WaveFit(Scale(old["center"], old["halfwidth"]), Scale(old["offset"], old["gain"]), model)
+    return RegressorState(fit, named["repeats"], named["y_ndim"] == 1)
 
 
 def _imputer(named: dict) -> ImputerState:

@@ -25,12 +25,12 @@ def test_blocks_on_a_cluster_are_the_whole():
         distributed.Client(cluster),
     ):
         model = asked.fit(da.from_array(X, chunks=(1000, 1)), da.from_array(y, chunks=700))
-    assert model._state.data.count == 6000
+    fit = model._state.fit
+    assert fit.model.data.count == 6000
     # the same frequencies and prior, all rows at once
-    state = model._state
-    sample = state.design.sample(X, y[:, None], np.ones(6000), None)
-    whole = replace(state, data=sample.compressed(state.design.waves))
-    np.testing.assert_allclose(model.predict(X[:200]), whole.fit.mean(X[:200])[:, 0], rtol=1e-8, atol=1e-8)
+    sample = fit.sample(X, y[:, None], np.ones(6000), is_first=True)
+    whole = replace(fit, model=fit.model.with_rows(sample.compressed(fit.model.waves)))
+    np.testing.assert_allclose(model.predict(X[:200]), whole.mean(X[:200])[:, 0], rtol=1e-8, atol=1e-8)
     truth = np.sin(9 * X[:, 0]) + X[:, 1] ** 2
     assert np.sqrt(((model.predict(X) - truth) ** 2).mean()) < 0.04
     assert model.noise_ == pytest.approx(0.2, rel=0.05)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
@@ -13,10 +12,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from flm.estimators.base import AbstractEstimator
-from flm.estimators.evidence import Compressed
 from flm.estimators.features import Feature, as_frame, encoded, features_of
 from flm.estimators.regressor.cluster import fit_blocks, is_dask
-from flm.estimators.regressor.design import Design, fit_design
+from flm.estimators.regressor.search import first_fit
 from flm.estimators.regressor.settings import Settings, as_chunks, clock_step, mean_repeats, refuse_holes
 from flm.estimators.regressor.wave_fit import Spectrum, WaveFit
 from flm.estimators.table import check_size
@@ -37,19 +35,16 @@ Chunks = Iterable[tuple[Table, ...]]  # (X, y) or (X, y, sample_weight)
 class RegressorState:
     """What was learned from the rows so far."""
 
-    design: Design  # what the first rows fixed
-    data: Compressed  # all that is kept of the rows
+    fit: WaveFit
     repeats: float  # weight per distinct row, by which weights are divided
     is_flat: bool  # whether outputs have one axis
     features: tuple[Feature, ...] = ()  # how columns become numbers, where they are not
     target: str = ""  # the name of the output, where it has one
     step: float = 1.0  # of the clock of a series
 
-    @cached_property
-    def fit(self) -> WaveFit:
-        """The function fitted, found when it is first asked for: a stream need not wait for it after every chunk."""
-        with one_thread():
-            return WaveFit.of(self.design, self.data)
+    def shaped(self, by_output: np.ndarray) -> np.ndarray:
+        """Something of every output, on the last axis, as the outputs came."""
+        return by_output[..., 0] if self.is_flat else by_output
 
 
 @dataclass(eq=False, repr=False)
@@ -139,16 +134,15 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         if chunks is None:
             self._absorb(X, y, sample_weight, first=True, streaming=False)
             return self
-        first = True
+        index = -1
         for index, chunk in enumerate(chunks):
             if not isinstance(chunk, tuple) or len(chunk) not in (2, 3):
                 raise InputError(
                     "`X` without `y` must be an iterable of (X, y) or (X, y, sample_weight) tuples; got "
                     f"{type(chunk).__name__} as item {index}."
                 )
-            self._absorb(*chunk, first=first)
-            first = False
-        if first:
+            self._absorb(*chunk, first=index == 0)
+        if index < 0:
             raise InputError("`X` must hold at least one (X, y) chunk; got an empty iterable.")
         return self
 
@@ -158,15 +152,9 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         return self
 
     def _absorb(
-        self,
-        X: object,
-        y: object,
-        sample_weight: npt.ArrayLike | None = None,
-        *,
-        first: bool,
-        streaming: bool = True,
+        self, X: object, y: object, weights: npt.ArrayLike | None = None, *, first: bool, streaming: bool = True
     ) -> None:
-        """Take in checked rows: the first ones fix the design."""
+        """Take in checked rows: the first ones fix the frequencies."""
         X, y = as_frame(X), as_frame(y)
         features = features_of(X) if first else self._state.features
         target = str(getattr(y, "name", None) or "")
@@ -176,32 +164,30 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         X, y = map(np.asarray, validate_data(self, X, y, **rules))  # pyright: ignore[reportArgumentType]
         check_size("X", X)
         check_size("y", y)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = _check_sample_weight(weights, X, dtype=np.float64, ensure_non_negative=True)
         if not weights.any():  # scikit-learn 1.6 lets them pass
             raise InputError("`sample_weight` must have at least one non-zero entry; got zeros only.")
         some = weights > 0  # a row of weight zero is no row
         X, outputs, weights = X[some], y.reshape(len(y), -1).astype(np.float64)[some], weights[some]
         with one_thread():
-            if first:
-                asked, repeats = Settings.of(self, X.shape[1], outputs.shape[1]), mean_repeats(X, outputs, weights)
-                listen = self._listener()
-                design, data = fit_design(X, outputs, weights / repeats, asked, streaming=streaming, listen=listen)
-                listen(Progress("fitted", share=1.0))
-                self._state = RegressorState(design, data, repeats, y.ndim == 1, features, target, clock_step(X))
-            else:
+            if not first:
                 self._state = self._continued(X, outputs, weights)
+                return
+            asked, repeats = Settings.of(self, X.shape[1], outputs.shape[1]), mean_repeats(X, outputs, weights)
+            listen = self._listener()
+            fit = first_fit(X, outputs, weights / repeats, asked, streaming=streaming, listen=listen)
+            listen(Progress("fitted", share=1.0))
+            self._state = RegressorState(fit, repeats, y.ndim == 1, features, target, clock_step(X))
 
     def _continued(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> RegressorState:
-        state = self._state
-        if y.shape[1] != state.data.num_outputs:
-            raise InputError(f"`y` must have {state.data.num_outputs} outputs, as before; got {y.shape[1]}.")
-        # Frequencies are fixed from here on: what the first rows said of their errors no longer holds.
-        design = replace(state.design, joint=None, rivals=())
-        sample = design.sample(X, y, weights / state.repeats, state.data)
-        design.refuse_beyond(X.min(axis=0), X.max(axis=0))
-        factor = sample.factor(design.waves.columns, design.waves.num_columns, state.data.factor)
-        data = replace(state.data, factor=factor, count=state.data.count + sample.count)
-        return replace(state, design=design, data=data)
+        state, model = self._state, self._state.fit.model
+        if y.shape[1] != model.data.num_outputs:
+            raise InputError(f"`y` must have {model.data.num_outputs} outputs, as before; got {y.shape[1]}.")
+        state.fit.refuse_beyond(X.min(axis=0), X.max(axis=0))
+        sample = state.fit.sample(X, y, weights / state.repeats)
+        factor = sample.factor(model.waves.columns, model.waves.num_columns, model.data.factor)
+        data = replace(model.data, factor=factor, count=model.data.count + sample.count)
+        return replace(state, fit=replace(state.fit, model=model.with_rows(data)))
 
     @overload
     def predict(self, X: Table, return_std: Literal[False] = False) -> np.ndarray: ...
@@ -211,10 +197,9 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         """Values, and with `return_std` the standard deviations of a new observation at X (noise included)."""
         state = self._fitted
         table = self.numbers(X)
-        shaped = (lambda values: values[:, 0]) if state.is_flat else (lambda values: values)
         with one_thread():
-            mean = shaped(state.fit.mean(table))
-            return (mean, shaped(state.fit.std(table))) if return_std else mean
+            mean = state.shaped(state.fit.mean(table))
+            return (mean, state.shaped(state.fit.std(table))) if return_std else mean
 
     def forecast(self, horizon: int | None = None, *, until: object = None, level: float = 0.95) -> pd.DataFrame:
         """The steps of the clock after the last row: means, standard deviations and the band of this level.
@@ -244,7 +229,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         if not 0 < level < 1 or (horizon is None) == (until is None):
             raise InputError("`forecast` must get `horizon` or `until`, and a `level` between 0 and 1.")
         clock = state.features[0] if state.features else Feature(self._names[0])
-        last = float(state.design.scale.center[0] + state.design.scale.halfwidth[0])
+        last = float(state.fit.inputs.center[0] + state.fit.inputs.halfwidth[0])
         if horizon is None:
             end = pd.Series([until])
             at = clock.numbers(pd.Series(pd.to_datetime(end)) if clock.kind == "date" else end)[0, 0]
@@ -294,18 +279,19 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
     @property
     def noise_(self) -> float | np.ndarray:
         """Standard deviation of the noise in units of y: a number, or one per output."""
-        noise = self._fitted.design.gain * np.sqrt(self._fitted.fit.noise_variance)
-        return float(noise[0]) if self._fitted.is_flat else noise
+        fit = self._fitted.fit
+        noise = self._fitted.shaped(fit.outputs.halfwidth * np.sqrt(fit.model.noise_variance))
+        return float(noise) if self._fitted.is_flat else noise
 
     @property
     def correlation_(self) -> float:
         """Of the noise from one tick of the clock to the next; zero where it is white."""
-        return self._fitted.design.noise.rho
+        return self._fitted.fit.model.noise.rho
 
     @property
     def noise_kind_(self) -> str:
         """What the noise is: "white", "ar1", "student" or "growing"."""
-        return self._fitted.design.noise.kind
+        return self._fitted.fit.model.noise.kind
 
     @property
     def trend_(self) -> np.ndarray:
@@ -315,18 +301,17 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         """
         if self.n_features_in_ != 1:
             raise InputError(f"`trend_` must have one feature; got {self.n_features_in_}. Use `predict`.")
-        found = self._fitted.fit.trend()
-        return found[:, 0] if self._fitted.is_flat else found
+        return self._fitted.shaped(self._fitted.fit.trend())
 
     @property
     def kind_(self) -> str:
         """Where the frequencies came from: "lines", "lattice", "both" or "given"."""
-        return self._fitted.design.kind
+        return self._fitted.fit.model.kind
 
     @property
     def log_evidence_(self) -> float:
         """Log marginal likelihood of the standardized outputs, of the rows that fixed the frequencies."""
-        return self._fitted.design.evidence
+        return self._fitted.fit.model.evidence
 
     def plot(self, X: Table | None = None, y: npt.ArrayLike | None = None, *, feature: int | str = 0, output: int = 0):
         """The fitted curve over one feature with its 68 % and 95 % bands; with data, these and their residuals.

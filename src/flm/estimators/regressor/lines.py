@@ -94,18 +94,21 @@ class Lines:
             movable[: -self.waves.num_lines] = False
         return movable.ravel()
 
+    def _factor(self) -> np.ndarray:
+        """The triangular factor of the columns, of what frequencies change in each output, and of the outputs."""
+        p, K = self.coefficients.shape
+
+        def both(z: np.ndarray) -> np.ndarray:
+            columns, slopes = self.waves.columns_and_slopes(z, self.coefficients)
+            return np.concatenate([columns, slopes.reshape(len(z), -1)], axis=1)
+
+        return self.sample.factor(both, p + K * self.waves.subnets.size)
+
     def projected(self) -> Projected:
         """Kaufman's Jacobian by the movable components, and the residual, in units of the noise."""
         p, K = self.coefficients.shape
-        free = self.waves.subnets.size
-
-        def columns(z: np.ndarray) -> np.ndarray:
-            columns, slopes = self.waves.columns_and_slopes(z, self.coefficients)
-            return np.concatenate([columns, slopes.reshape(len(z), K * free)], axis=1)
-
-        factor = self._stacked(self.sample.factor(columns, p + K * free))
-        root = np.sqrt(self.variance)
-        factor[:, p:] /= np.concatenate([np.repeat(root, free), root])
+        factor, root = self._stacked(self._factor()), np.sqrt(self.variance)
+        factor[:, p:] /= np.concatenate([np.repeat(root, self.waves.subnets.size), root])
         jacobian, residual = trailing_block(factor, p, K)
         return Projected(jacobian[:, self.movable], residual)
 
@@ -137,24 +140,14 @@ class Lines:
         get variance zero.
         """
         p, K = self.coefficients.shape
-        size = K * p + self.waves.subnets.size
+        free = self.waves.subnets.size
+        size, factor = K * p + free, self._factor()
         precision = np.ones(K * p) if prior is None else 1 / np.outer(variance, prior).ravel()
-        H = np.diag(np.r_[precision, np.zeros(size - K * p)])
-        step = max(256, (1 << 22) // size)
-        for start in range(0, len(self.sample.z), step):
-            stop = min(start + step, len(self.sample.z))
-            w = self.sample.weights[start:stop, None]
-
-            def both(z: np.ndarray) -> np.ndarray:
-                columns, slopes = self.waves.columns_and_slopes(z, self.coefficients)
-                return np.concatenate([columns, slopes.reshape(len(z), -1)], axis=1)
-
-            white = self.sample.white_rows(both, start, stop)
-            columns, slopes = white[:, :p], white[:, p:].reshape(stop - start, K, -1)
-            for k in range(K):
-                gradient = np.concatenate([columns, slopes[:, k]], axis=1)
-                mine = np.r_[k * p : (k + 1) * p, K * p : size]
-                H[np.ix_(mine, mine)] += gradient.T @ (w * gradient) / variance[k]
+        H = np.diag(np.r_[precision, np.zeros(free)])
+        for k in range(K):
+            part = factor[:, np.r_[:p, p + k * free : p + (k + 1) * free]]
+            mine = np.r_[k * p : (k + 1) * p, K * p : size]
+            H[np.ix_(mine, mine)] += part.T @ part / variance[k]
         live = np.flatnonzero(np.concatenate([np.ones(K * p, bool), self.movable]) & (H.diagonal() > 0))
         scale = 1 / np.sqrt(H.diagonal()[live])
         correlation = H[np.ix_(live, live)] * scale[:, None] * scale

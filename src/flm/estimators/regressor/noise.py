@@ -8,10 +8,12 @@ Gaussian likelihood, by scoring. What either gains in log likelihood over white 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import gammaln
+
+from flm.estimators.evidence import Sample
 
 KINDS = ("white", "ar1", "student", "growing")
 _TAILS = np.array([2.2, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0])
@@ -43,34 +45,31 @@ class Noise:
         regressors = _regressors(np.clip(z, -1, 1), np.clip(fitted, -5, 5))
         return np.exp(regressors[:, : len(self.slopes)] @ self.slopes)
 
-    def deviations(self, z: np.ndarray, fitted: np.ndarray, residual: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """What each row's noise is taken for, relative, given what the fit leaves over, (n, K)."""
+    def weighed(self, sample: Sample, fitted: np.ndarray, variance: np.ndarray) -> Sample:
+        """The sample with what each row's noise is taken for, relative, given what a fit leaves over."""
         if np.isinf(self.tail):
-            return self.growth(z, fitted)
-        surprise = (residual**2 / variance).sum(axis=1)
-        return np.sqrt((self.tail + surprise) / (self.tail + residual.shape[1]))
+            return replace(sample, deviations=self.growth(sample.z, fitted))
+        surprise = ((sample.y - fitted) ** 2 / variance).sum(axis=1)
+        return replace(sample, deviations=np.sqrt((self.tail + surprise) / (self.tail + fitted.shape[1])))
 
 
 def _regressors(z: np.ndarray, fitted: np.ndarray) -> np.ndarray:
     return np.concatenate([z, fitted], axis=1) if fitted.shape[1] == 1 else z
 
 
-def likely_noise(
-    z: np.ndarray, fitted: np.ndarray, residual: np.ndarray, weights: np.ndarray, asked: str | None
-) -> Noise:
-    """The kind of noise that the residuals (n, K) of a fit speak for, or of the kind asked for."""
-    count = weights.sum()
-    variance = np.maximum(weights @ residual**2 / count, 1e-300)
-    white = -0.5 * count * (np.log(2 * np.pi * variance) + 1).sum()
+def likely_noise(sample: Sample, fitted: np.ndarray, asked: str | None) -> Noise:
+    """The kind of noise that the residuals of a fit speak for, or of the kind asked for."""
+    residual, weights, count = sample.y - fitted, sample.weights, sample.count
+    r = residual / np.sqrt(np.maximum(weights @ residual**2 / count, 1e-300))
+    white = -0.5 * count * r.shape[1] * (np.log(2 * np.pi) + 1)
     found = [(0.0 if asked is None else -np.inf, Noise())]
     if asked in (None, "student"):
-        gains = [_student(residual / np.sqrt(variance), weights, tail) for tail in _TAILS]
-        best = int(np.argmax(gains))
-        gain = gains[best] - 0.5 * count * np.log(variance).sum() - white - 0.5 * np.log(count) - _CLEAR
-        found.append((gain, Noise("student", tail=float(_TAILS[best]))))
+        gains = [_student(r, weights, tail) for tail in _TAILS]
+        gain = max(gains) - white - 0.5 * np.log(count) - _CLEAR
+        found.append((gain, Noise("student", tail=float(_TAILS[int(np.argmax(gains))]))))
     if asked in (None, "growing"):
-        slopes, likelihood = _growing(_regressors(z, fitted), residual / np.sqrt(variance), weights)
-        gain = likelihood - 0.5 * count * np.log(variance).sum() - white - 0.5 * len(slopes) * np.log(count) - _CLEAR
+        slopes, likelihood = _growing(_regressors(sample.z, fitted), r, weights)
+        gain = likelihood - white - 0.5 * len(slopes) * np.log(count) - _CLEAR
         found.append((gain, Noise("growing", slopes=slopes)))
     return max(found, key=lambda item: item[0])[1]
 

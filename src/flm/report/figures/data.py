@@ -43,7 +43,7 @@ def plot_fit(
     names = list(model._names)
     j = _feature(feature, names)
     fit = model._fitted.fit
-    center, halfwidth = fit.design.scale.center, fit.design.scale.halfwidth
+    center, halfwidth = fit.inputs.center, fit.inputs.halfwidth
     table = None if X is None else model.numbers(X)
     low, high = center[j] - halfwidth[j], center[j] + halfwidth[j]
     if table is not None:
@@ -69,7 +69,7 @@ def plot_fit(
         for width, opacity in _BANDS:
             ends = mean - width * std, mean + width * std
             upper.fill_between(grid[:, j], *ends, color=COLORS[0], alpha=opacity, lw=0)
-        upper.plot(grid[:, j], mean, color=COLORS[0], label=f"fit, {len(fit.design.waves.subnets)} frequencies")
+        upper.plot(grid[:, j], mean, color=COLORS[0], label=f"fit, {len(fit.frequencies)} frequencies")
         held = [f"{names[i]} = {others[i]:.4g}" for i in range(len(names)) if i != j]
         upper.set_title("fit with 68 % and 95 % bands" + (f" at {', '.join(held[:4])}" if held else ""))
         upper.legend()

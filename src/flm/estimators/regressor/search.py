@@ -1,0 +1,225 @@
+"""The first rows fix scaling, trend, frequencies, prior and noise: the way of largest evidence. Everything after is linear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from flm.estimators.evidence import Sample, log_evidence
+from flm.estimators.regressor.lattice_fit import fit_lattice, relevant_features
+from flm.estimators.regressor.lines import Lines, LineSearch
+from flm.estimators.regressor.noise import Noise, likely_noise
+from flm.estimators.regressor.settings import TRENDS, Settings, clock_step, half_periods
+from flm.estimators.regressor.wave_fit import WaveFit
+from flm.estimators.regressor.wave_model import WaveModel
+from flm.estimators.waves import Scale, Waves
+from flm.results.progress import Listener, Progress, silent, within
+
+_TREND_GAIN = 2.0  # nats that polynomials alone must explain before they are tried with waves
+_LEAST_ROWS = 50  # for a kind of noise
+_REWEIGHTINGS = 8
+_NOISE_FREE = 1e-12  # of the variance of the outputs
+_MOST_LINES = 24  # beside a lattice
+_HOPELESS = 10.0  # nats by which a lattice may be behind before other trends are tried with it
+_MOVES = 3  # of the frequencies of lines beside a lattice
+_NEAR = 20.0  # nats by which a model may be behind and still count beyond the record
+
+
+def first_fit(
+    X: np.ndarray, y: np.ndarray, weights: np.ndarray, asked: Settings, *, streaming: bool, listen: Listener
+) -> WaveFit:
+    """Choose trend, frequencies and noise."""
+    total = weights.sum()
+    inputs = Scale.of(*((X.min(axis=0), X.max(axis=0)) if asked.bounds is None else asked.bounds.T))
+    offset = weights @ y / total
+    gain = np.sqrt(weights @ (y - offset) ** 2 / total)
+    # A constant output, up to rounding, keeps its unit.
+    outputs = Scale(offset, np.where(gain > 1e-14 * np.abs(offset), gain, 1.0))
+    known = None if asked.noise is None else (asked.noise / outputs.halfwidth) ** 2
+    sample = Sample(inputs(X), outputs(y), weights, known)
+    search = _Search(asked, inputs, half_periods(asked.period, inputs), streaming)
+    share = 0.6 if asked.kind is None and not streaming else 1.0
+    model = search.best(sample, within(listen, 0.0, share))
+    is_open = asked.noise is None and (asked.kind in ("student", "growing") or (asked.kind is None and not streaming))
+    if is_open and model.noise.rho == 0 and total >= _LEAST_ROWS:
+        model = search.with_noise(sample, model, within(listen, share, 1.0))
+    return WaveFit(inputs, outputs, model)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The ways in which frequencies may be chosen."""
+
+    asked: Settings
+    inputs: Scale
+    half_periods: np.ndarray
+    streaming: bool
+
+    def best(self, sample: Sample, listen: Listener) -> WaveModel:
+        """The model of largest evidence, over the ways and the degrees of the trend."""
+        asked, m = self.asked, sample.z.shape[1]
+        degrees = [TRENDS[asked.trend]]
+        if asked.trend == "auto" and not self.streaming:
+            degrees = _likely_degrees(sample)
+        # Where there may be a trend, a wave that the record does not hold one and a half times is no line.
+        slowest = 1.5 if degrees[-1] else 0.5
+        # A line found in the first rows of a stream need not fit the rest of it: only on request.
+        ways = ["lines", "lattice"] if m == 1 and not self.streaming else ["lattice"]
+        if not isinstance(asked.frequencies, str) or asked.frequencies != "auto":
+            ways = [asked.frequencies if isinstance(asked.frequencies, str) else "given"]
+        found: list[WaveModel] = []
+        tasks = [(degree, way) for degree in degrees for way in ways]
+        for place, (degree, way) in enumerate(tasks):
+            told = within(listen, 0.9 * place / len(tasks), 0.9 * (place + 1) / len(tasks))
+            hopeless = max((model.evidence for model in found), default=0.0) - _HOPELESS
+            if way == "lines":
+                found.append(self._lines(sample, degree, slowest, told))
+            elif way == "given":
+                waves = Waves.of(np.asarray(asked.frequencies) * self.inputs.halfwidth, degree)
+                reach, data = np.full(m, np.inf), sample.compressed(waves)
+                found.append(WaveModel("given", waves, np.zeros(waves.num_blocks), reach, data, is_learned=True))
+            elif not any(model.kind == way and model.evidence < hopeless for model in found):
+                found.append(self._lattice(sample, degree, told))
+        if len(ways) == 2 and asked.num_subnets is None:
+            listen(Progress("lines beside a lattice", share=0.9))
+            found += self._both(sample, found)
+        model = max(found, key=lambda model: model.evidence)
+        rivals = [other for other in found if other is not model and other.evidence > model.evidence - _NEAR]
+        if asked.ridge is not None:
+            # sum of squares + ridge |c|^2: prior variance 1 / ridge in units of the noise
+            log_s = np.full(model.waves.num_blocks, -np.log(asked.ridge))
+            model = replace(model, log_s=log_s, is_learned=False)
+        return replace(model, rivals=tuple(rivals))
+
+    def _lines(self, sample: Sample, degree: int, slowest: float, listen: Listener) -> WaveModel:
+        """Lines in white noise or in correlated noise, whichever has the larger evidence or was asked for."""
+        asked, m = self.asked, sample.z.shape[1]
+        num_lines = None if asked.num_subnets is None else asked.num_subnets - 1
+        most = max(1, min(256, asked.max_columns // 2**m))
+        make = lambda sample: LineSearch(sample, interactions=asked.interactions, degree=degree, slowest=slowest)
+        searches = [make(sample)]
+        plain = m == 1 and bool((sample.weights == sample.weights[0]).all()) and asked.kind in (None, "ar1")
+        rho = searches[0].correlation() if plain and sample.deviations is None else 0.0
+        if rho * np.sqrt(len(sample.z)) > 4:  # more than four standard errors of none
+            colored = make(_colored(sample, rho))
+            searches = [colored] if asked.kind == "ar1" else [*searches, colored]
+        found = []
+        for i, search in enumerate(searches):
+            told = within(listen, i / len(searches), (i + 1) / len(searches))
+            lines = search.run(num_lines, max_lines=most, listen=told)
+            variance = search.noise_variance(lines)
+            # Amplitudes of the size of the outputs, as in `lines`: one over the noise variance.
+            log_s = np.full(lines.waves.num_blocks, np.log(min(1 / variance.max(), 2e18 / sample.count)))
+            rho, reach, data = search.sample.rho, np.full(m, np.inf), search.sample.compressed(lines.waves)
+            model = WaveModel("lines", lines.waves, log_s, reach, data, evidence=search.evidence(lines))
+            noise = Noise("ar1", rho) if rho else Noise()
+            found.append(replace(model, noise=noise, joint=lines.covariance(variance)))
+        return max(found, key=lambda model: model.evidence)
+
+    def _lattice(self, sample: Sample, degree: int, listen: Listener, lines: np.ndarray | None = None) -> WaveModel:
+        m, kept = sample.z.shape[1], relevant_features(sample)
+        model = fit_lattice(
+            replace(sample, z=sample.z[:, kept]),
+            interactions=min(self.asked.interactions, len(kept)),
+            half_periods=self.half_periods[kept],
+            num_subnets=self.asked.num_subnets,
+            max_columns=self.asked.max_columns,
+            degree=degree,
+            lines=lines,
+            listen=listen,
+        )
+        if len(kept) == m:
+            return model
+        # Waves of the features that were kept, in the space of all; a trend of all takes part no more.
+        base, integers, reach = np.ones(m), np.zeros((len(model.waves.subnets), m)), np.full(m, np.inf)
+        base[kept], integers[:, kept], reach[kept] = np.pi / model.reach, model.waves.integers, model.reach
+        waves = Waves.on_lattice(base, integers)
+        return replace(
+            model, waves=waves, log_s=model.log_s[: len(integers)], reach=reach, data=sample.compressed(waves)
+        )
+
+    def _both(self, sample: Sample, found: list[WaveModel]) -> list[WaveModel]:
+        """Lines and a lattice in one model, where there are lines and something besides: what pays of the lines."""
+        by_kind = lambda kind: max((model for model in found if model.kind == kind), key=lambda model: model.evidence)
+        lines, lattice = by_kind("lines"), by_kind("lattice")
+        if lines.noise.rho == 0 and lattice.evidence <= lines.evidence:
+            return []
+        subnets, search = lines.waves.subnets[1:], LineSearch(sample)
+        cost = np.log(search.cells) + 0.5 * np.log(sample.count)
+        while 0 < len(subnets) <= _MOST_LINES:
+            start = self._lattice(sample, lines.waves.degree, silent, subnets)
+            model = _refined(sample, start, search.highest)
+            # Half of chi-squared of the two coefficients of each line: what it explains that the rest does not.
+            paying = 0.5 * _line_chi_squared(model) > cost + np.log(sample.count)
+            if paying.all():
+                return [replace(model, evidence=start.evidence - cost * len(subnets))]
+            subnets = subnets[paying]
+        return []
+
+    def with_noise(self, sample: Sample, model: WaveModel, listen: Listener) -> WaveModel:
+        """The same, or a model that was found again in noise that is heavy-tailed or grows, if residuals speak for it."""
+        fitted = model.values(sample.z)
+        noise = likely_noise(sample, fitted, self.asked.kind)
+        if noise.kind == "white" or ((sample.y - fitted) ** 2).mean() < _NOISE_FREE:  # rounding has no kind
+            return model
+        # Deviations and amplitudes in turn, at frequencies that stay; then other frequencies.
+        weighed = sample
+        for _ in range(_REWEIGHTINGS):
+            variance = np.maximum(weighed.precisions @ (sample.y - fitted) ** 2 / sample.count, 1e-300)
+            weighed = noise.weighed(sample, fitted, variance)
+            fitted = replace(model, data=weighed.compressed(model.waves)).values(sample.z)
+        model = self.best(weighed, listen)
+        noise = likely_noise(sample, model.values(sample.z), noise.kind)
+        return replace(model, noise=noise, rivals=tuple(replace(rival, noise=noise) for rival in model.rivals))
+
+
+def _refined(sample: Sample, model: WaveModel, highest: float) -> WaveModel:
+    """Gauss-Newton steps of the lines' frequencies, at most half a cell each while evidence rises, and the joint covariance."""
+    model = replace(model.rescaled(), kind="both")
+    for _ in range(_MOVES):
+        posterior, waves = model.posterior, model.waves
+        fit = Lines(sample, waves, highest, 0.0, posterior.variance, posterior.mean, posterior.variance)
+        joint = fit.covariance(posterior.variance, model.s)
+        slopes = waves.columns_and_slopes(sample.z, posterior.mean)[1]  # (n, K, N)
+        score = sample.precisions[:, None] * (sample.y - model.values(sample.z)) / posterior.variance
+        step = joint[-waves.subnets.size :, -waves.subnets.size :] @ np.einsum("nk,nkf->f", score, slopes)
+        moved = waves.moved(waves.subnets + np.clip(step, -np.pi / 2, np.pi / 2)[:, None])
+        trial = replace(model, waves=moved, data=sample.compressed(moved), joint=joint)
+        if log_evidence(trial.data, model.s)[0] <= log_evidence(model.data, model.s)[0]:
+            return replace(model, joint=joint)
+        model = trial
+    return model
+
+
+def _line_chi_squared(model: WaveModel) -> np.ndarray:
+    """Of the two coefficients of every line against zero, over the outputs, (L,)."""
+    waves, joint, coefficients = model.waves, model.joint, model.posterior.mean
+    assert joint is not None
+    rows = np.flatnonzero(waves.is_line)
+    pairs = np.stack([rows, rows + len(waves.group) - 1], axis=1)  # all waves but the constant have a sine
+    found = np.zeros(len(rows))
+    for k, c in enumerate(coefficients.T):
+        index = k * len(coefficients) + pairs
+        inverse = np.linalg.inv(joint[index[:, :, None], index[:, None, :]])
+        found += np.einsum("li,lij,lj->l", c[pairs], inverse, c[pairs])
+    return found
+
+
+def _likely_degrees(sample: Sample) -> list[int]:
+    """Degrees of a trend to try, the larger ones only where polynomials alone explain something; one feature."""
+    if sample.z.shape[1] > 1 or sample.count < 2 * _LEAST_ROWS / 5:
+        return [0]
+    root = np.sqrt(sample.precisions)[:, None]
+    columns, y = Waves.of(np.zeros((1, 1)), 2).columns(sample.z) * root, sample.y * root
+    energy = [(y - columns[:, :d] @ np.linalg.lstsq(columns[:, :d], y)[0]) ** 2 for d in (1, 3)]
+    constant, trend = (np.maximum(part.sum(axis=0), 1e-300) for part in energy)
+    return [0, 1, 2] if 0.5 * sample.count * np.log(constant / trend).sum() > _TREND_GAIN else [0]
+
+
+def _colored(sample: Sample, rho: float) -> Sample:
+    """The sample in order of time, with noise that is correlated from tick to tick."""
+    order = np.argsort(sample.z[:, 0], kind="stable")
+    z = sample.z[order]
+    ticks = np.r_[np.inf, np.maximum(np.diff(z[:, 0]) / clock_step(z), 1e-3)]
+    return replace(sample, z=z, y=sample.y[order], weights=sample.weights[order], rho=rho, ticks=ticks)
