@@ -47,11 +47,11 @@ class AbstractEstimator(BaseEstimator, Generic[State]):
     def _pack(self) -> dict[str, object]:
         parameters = self.get_params(deep=False)
         del parameters["progress"]
-        named = hasattr(self, "feature_names_in_")
+        names = self._names if hasattr(self, "feature_names_in_") else None
         return {
             "parameters": parameters,
             "num_features": int(self.n_features_in_),
-            "names": self._names if named else None,
+            "names": names,
             "state": self._fitted,
         }
 

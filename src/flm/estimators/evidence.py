@@ -50,21 +50,16 @@ class Sample:
         correlated = 0.0 if self.rho == 0 else float(np.log(self._carried[1]).sum())
         return correlated - (0.0 if self.deviations is None else float(self.weights @ np.log(self.deviations)))
 
-    def white_rows(self, columns: Callable[[np.ndarray], np.ndarray], start: int, stop: int) -> np.ndarray:
-        """Rows of columns of z, or of the outputs, as combinations whose noise is white."""
-        first = start if self.rho == 0 else max(start - 1, 0)
-        found = columns(self.z[first:stop])
+    def _white(self, rows: np.ndarray, first: int) -> np.ndarray:
+        """Rows (b, columns) from the `first` on as combinations whose noise is white; of correlated ones the first is lost."""
+        own = slice(first, first + len(rows))
         if self.deviations is not None:
-            found = found / self.deviations[first:stop].reshape(-1, *(1,) * (found.ndim - 1))
+            rows = rows / self.deviations[own, None]
         if self.rho == 0:
-            return found
-        before = np.concatenate([np.zeros((1 if start == 0 else 0, *found.shape[1:])), found[: len(found) - 1]])
-        carry, scale = (part[start:stop].reshape(-1, *(1,) * (found.ndim - 1)) for part in self._carried)
-        return scale * (found[start - first :] - carry * before)
-
-    @cached_property
-    def _white_y(self) -> np.ndarray:
-        return self.white_rows(lambda _: self.y, 0, len(self.y))
+            return rows
+        carry, scale = (part[own, None] for part in self._carried)
+        before = np.concatenate([np.zeros((1, rows.shape[1])), rows[:-1]])
+        return scale * (rows - carry * before)
 
     @cached_property
     def count(self) -> float:
@@ -81,12 +76,12 @@ class Sample:
     ) -> np.ndarray:
         """The triangular factor of sqrt(w) [Phi(z), y], a block of rows at a time; `earlier` is that of other rows."""
         accumulator = RowAccumulator(num_columns + self.y.shape[1], earlier)
-        root = np.sqrt(self.weights) if (self.weights != 1).any() else None
         step = block_rows(num_columns)
         for start in range(0, len(self.z), step):
-            rows = slice(start, start + step)
-            white = self.white_rows(columns, start, min(start + step, len(self.z)))
-            accumulator.add(white, self._white_y[rows], scale=None if root is None else root[rows])
+            first = max(start - (self.rho != 0), 0)  # correlated rows need the one before
+            parts = columns(self.z[first : start + step]), self.y[first : start + step]
+            white = [self._white(part, first)[start - first :] for part in parts]
+            accumulator.add(*white, scale=np.sqrt(self.weights[start : start + step]))
         return accumulator.factor
 
     def compressed(self, waves: Waves) -> Compressed:

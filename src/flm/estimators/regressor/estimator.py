@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
@@ -235,16 +236,15 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
             at = clock.numbers(pd.Series(pd.to_datetime(end)) if clock.kind == "date" else end)[0, 0]
             horizon = int(np.floor((at - last) / state.step + 1e-6))
             if horizon < 1:
-                raise InputError(
-                    f"`until` must be after the last row, {clock.back(np.array([last]))[0]}; got {until!r}."
-                )
+                end = clock.back(np.array([last]))[0]
+                raise InputError(f"`until` must be after the last row, {end}; got {until!r}.")
         times = last + state.step * np.arange(1, check_count("horizon", horizon, 1) + 1)
         with one_thread():
             mean, std = state.fit.mean(times[:, None]), state.fit.std(times[:, None])
-        half, columns = float(ndtri((1 + level) / 2)) * std, {}
-        for name, part in {"mean": mean, "std": std, "lower": mean - half, "upper": mean + half}.items():
-            for k in range(part.shape[1]):
-                columns[name if state.is_flat else f"{name}[{k}]"] = part[:, k]
+        half = float(ndtri((1 + level) / 2)) * std
+        parts = {"mean": mean, "std": std, "lower": mean - half, "upper": mean + half}
+        label = lambda name, k: name if state.is_flat else f"{name}[{k}]"
+        columns = {label(name, k): column for name, part in parts.items() for k, column in enumerate(part.T)}
         return pd.DataFrame(columns, index=clock.back(times).rename(clock.name))
 
     def numbers(self, X: object) -> np.ndarray:
@@ -271,10 +271,11 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         valid = all(name.isidentifier() for name in names) and len(set(names)) == len(names)
         return self._fitted.fit.series(names if valid else None, phase_form=self.n_features_in_ <= 6)
 
-    @property
-    def frequencies_(self) -> np.ndarray:
-        """Frequency vectors in radians per unit of X, (N, m)."""
-        return self._fitted.fit.frequencies
+    frequencies_ = property(attrgetter("_fitted.fit.frequencies"), doc="Radians per unit of X, (N, m).")
+    kind_ = property(attrgetter("_fitted.fit.model.kind"), doc="Where the frequencies came from.")
+    correlation_ = property(attrgetter("_fitted.fit.model.noise.rho"), doc="Of the noise from tick to tick.")
+    noise_kind_ = property(attrgetter("_fitted.fit.model.noise.kind"), doc="What the noise is.")
+    log_evidence_ = property(attrgetter("_fitted.fit.model.evidence"), doc="Of the rows that fixed the frequencies.")
 
     @property
     def noise_(self) -> float | np.ndarray:
@@ -282,16 +283,6 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         fit = self._fitted.fit
         noise = self._fitted.shaped(fit.outputs.halfwidth * np.sqrt(fit.model.noise_variance))
         return float(noise) if self._fitted.is_flat else noise
-
-    @property
-    def correlation_(self) -> float:
-        """Of the noise from one tick of the clock to the next; zero where it is white."""
-        return self._fitted.fit.model.noise.rho
-
-    @property
-    def noise_kind_(self) -> str:
-        """What the noise is: "white", "ar1", "student" or "growing"."""
-        return self._fitted.fit.model.noise.kind
 
     @property
     def trend_(self) -> np.ndarray:
@@ -302,16 +293,6 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         if self.n_features_in_ != 1:
             raise InputError(f"`trend_` must have one feature; got {self.n_features_in_}. Use `predict`.")
         return self._fitted.shaped(self._fitted.fit.trend())
-
-    @property
-    def kind_(self) -> str:
-        """Where the frequencies came from: "lines", "lattice", "both" or "given"."""
-        return self._fitted.fit.model.kind
-
-    @property
-    def log_evidence_(self) -> float:
-        """Log marginal likelihood of the standardized outputs, of the rows that fixed the frequencies."""
-        return self._fitted.fit.model.evidence
 
     def plot(self, X: Table | None = None, y: npt.ArrayLike | None = None, *, feature: int | str = 0, output: int = 0):
         """The fitted curve over one feature with its 68 % and 95 % bands; with data, these and their residuals.

@@ -52,18 +52,16 @@ class Lines:
     lowest: float = 0.0  # bound on the size of a frequency from below
 
     @classmethod
-    def at(cls, sample: Sample, waves: Waves, highest: float = np.inf) -> Self:
+    def at(cls, sample: Sample, waves: Waves, highest: float = np.inf, lowest: float = 0.0) -> Self:
         """The fit at these frequencies, with the ridge and the noise that it has itself."""
         nothing = np.zeros(0)
-        blank = cls(sample, waves, highest, _LEAST_RIDGE, nothing, nothing, nothing)
-        return blank._solved().refreshed()
+        return cls(sample, waves, highest, _LEAST_RIDGE, nothing, nothing, nothing, lowest)._solved().refreshed()
 
     def _stacked(self, factor: np.ndarray) -> np.ndarray:
         """The triangular factor with the ridge below it."""
         p = self.waves.num_columns
-        penalty = np.zeros((p, factor.shape[1]))
-        penalty[:, :p] = np.diag(self.ridge * np.maximum(np.linalg.norm(factor[:, :p], axis=0), 1e-300))
-        return triangular_factor(np.concatenate([factor, penalty]))
+        penalty = np.eye(p, factor.shape[1]) * np.maximum(np.linalg.norm(factor, axis=0), 1e-300)
+        return triangular_factor(np.concatenate([factor, self.ridge * penalty]))
 
     def _solved(self) -> Self:
         """The same with the coefficients that fit best."""
@@ -74,9 +72,8 @@ class Lines:
 
     def refreshed(self) -> Self:
         """The same with the noise of this fit, and with its ridge where it has become much better."""
-        count = self.sample.count
+        count, fit = self.sample.count, self
         smaller = max(float(np.sqrt(2 * self.energy.max(initial=0.0)) / count), _LEAST_RIDGE)
-        fit = self
         if not len(self.variance) or smaller < 0.5 * self.ridge:
             fit = replace(self, ridge=smaller)._solved()
         return replace(fit, variance=fit.energy / count + NOISE_FLOOR)
@@ -150,18 +147,15 @@ class Lines:
             H[np.ix_(mine, mine)] += part.T @ part / variance[k]
         live = np.flatnonzero(np.concatenate([np.ones(K * p, bool), self.movable]) & (H.diagonal() > 0))
         scale = 1 / np.sqrt(H.diagonal()[live])
-        correlation = H[np.ix_(live, live)] * scale[:, None] * scale
-        correlation[np.diag_indices(len(live))] += 1e-12
+        correlation = H[np.ix_(live, live)] * scale[:, None] * scale + 1e-12 * np.eye(len(live))
         covariance = np.zeros((size, size))
-        inverse = cho_solve(cho_factor(correlation), np.eye(len(live)))
-        covariance[np.ix_(live, live)] = inverse * scale[:, None] * scale
+        covariance[np.ix_(live, live)] = cho_solve(cho_factor(correlation), np.diag(scale)) * scale[:, None]
         if self.waves.subnets.shape[1] == 1:
-            place = np.arange(K * p, size)
-            covariance[place, place] += wander(self, variance)
+            covariance[np.diag_indices(size)] += np.r_[np.zeros(K * p), _wander(self, variance)]
         return covariance
 
 
-def wander(lines: Lines, variance: np.ndarray) -> np.ndarray:
+def _wander(lines: Lines, variance: np.ndarray) -> np.ndarray:
     """What wandering phases add to the variances of the frequencies, (N,); one feature.
 
     A line's phase in each of six stretches of the record, against the whole: where steps from one to the next are larger
@@ -177,19 +171,20 @@ def wander(lines: Lines, variance: np.ndarray) -> np.ndarray:
     blocks = [np.flatnonzero((z >= low) & (z <= high)) for low, high in itertools.pairwise(edges)]
     C, S = waves.split(c)
     for g in np.flatnonzero(lines.movable):
-        w = int(np.flatnonzero(waves.group == g)[0])
-        size = np.hypot(C[w], S[w])
-        k = int(np.argmax(size / np.sqrt(variance)))
-        turn = phasors(waves.subnets[g, 0] * z)
-        one = rest[:, k] + C[w, k] * np.real(turn) + S[w, k] * np.imag(turn)
-        if min(map(len, blocks)) < 6 or abs(waves.subnets[g, 0]) < 2 * _STRETCHES / 3 * np.pi:
+        frequency, w = waves.subnets[g, 0], int(np.flatnonzero(waves.group == g)[0])
+        if min(map(len, blocks)) < 6 or abs(frequency) < 2 * _STRETCHES / 3 * np.pi:
             continue  # too few rows or less than two thirds of a cycle in a stretch
-        inside = [np.column_stack([np.real(turn[b]), np.imag(turn[b])]) for b in blocks]
-        found = [np.linalg.lstsq(columns, one[b])[0] for columns, b in zip(inside, blocks, strict=True)]
-        angles = [np.angle((f[0] + 1j * f[1]) * np.conj(C[w, k] + 1j * S[w, k])) for f in found]
-        steps = np.diff(np.unwrap(angles))
-        level = variance[k] / np.abs(1 - sample.rho * np.exp(1j * np.pi * waves.subnets[g, 0] / lines.highest)) ** 2
-        expected = np.mean([4 * level / (size[k] ** 2 * len(b)) for b in blocks])  # twice the variance of a phase
+        wave = C[w] + 1j * S[w]
+        k = int(np.argmax(np.abs(wave) / np.sqrt(variance)))
+        turn = phasors(frequency * z)
+        columns = np.column_stack([np.real(turn), np.imag(turn)])
+        one = rest[:, k] + columns @ [C[w, k], S[w, k]]
+        found = np.array([np.linalg.lstsq(columns[b], one[b])[0] for b in blocks])
+        steps = np.diff(np.unwrap(np.angle((found @ [1, 1j]) / wave[k])))
+        level = variance[k] / np.abs(1 - sample.rho * np.exp(1j * np.pi * frequency / lines.highest)) ** 2
+        expected = np.mean(
+            [4 * level / (np.abs(wave[k]) ** 2 * len(b)) for b in blocks]
+        )  # twice the variance of a phase
         walk = float((steps**2).mean())
         if walk > 3 * expected:
             extra[g] = (walk - expected) * _STRETCHES**2 / (4 * (_STRETCHES - 1))  # steps are 2 / 6 long
@@ -242,9 +237,8 @@ class LineSearch:
             candidates = integers * self._base
             waves_each = 2.0 ** (np.count_nonzero(integers, axis=1) - 1)
             power = (2 * squares / self.sample.count / variance).sum(axis=1) / waves_each
-        order = np.argsort(-power, kind="stable")
         found: list[np.ndarray] = []
-        for i in order[: 400 * how_many]:
+        for i in np.argsort(-power, kind="stable")[: 400 * how_many]:
             if len(found) == how_many or power[i] <= 0:
                 break
             near_new = any(np.abs(candidates[i] - f).max() < self.cell for f in found)
@@ -255,9 +249,8 @@ class LineSearch:
 
     def at(self, subnets: np.ndarray, steps: int = 0, tolerance: float = 1e-2) -> Lines:
         """The fit at these frequency vectors, or after so many steps from there."""
-        lines = Lines.at(self.sample, Waves.of(subnets, self.degree), self.highest)
-        if self.slowest > 0.5:  # where slower things are a trend
-            lines = replace(lines, lowest=self.slowest * self.cell)
+        lowest = self.slowest * self.cell if self.slowest > 0.5 else 0.0  # slower things are a trend
+        lines = Lines.at(self.sample, Waves.of(subnets, self.degree), self.highest, lowest)
         return lines.refined(steps, tolerance) if steps else lines
 
     def run(self, num_lines: int | None = None, *, max_lines: int = 64, listen: Listener = silent) -> Lines:
@@ -283,14 +276,18 @@ class LineSearch:
             lines = self.at(np.concatenate([lines.waves.subnets, new]), 12 if due else 0)
             last_refined = more if due else last_refined
             value = self.evidence(lines)
-            if value > best_value or num_lines is not None:
-                best, best_value, failures = lines, value, 0
-            else:
-                failures += 1
-                if failures > _PATIENCE:
-                    break
-        if num_lines is None:
-            best = self._pruned(best)
+            failures = 0 if value > best_value or num_lines is not None else failures + 1
+            if failures > _PATIENCE:
+                break
+            if not failures:
+                best, best_value = lines, value
+        while num_lines is None and len(best.waves.subnets) > 1:  # drop the weakest while that raises the evidence
+            strength = np.bincount(best.waves.column_subnet, (best.coefficients**2).sum(axis=1))
+            weakest = 1 + int(np.argmin(strength[1 : len(best.waves.subnets)]))
+            trial = self.at(np.delete(best.waves.subnets, weakest, axis=0), 12)
+            if self.evidence(trial) <= best_value:
+                break
+            best, best_value = trial, self.evidence(trial)
         lines = self.at(best.waves.subnets, 40, tolerance=1e-8)
         # At the bound from below it is a trend, and no line.
         slow = (np.abs(lines.waves.subnets) <= lines.lowest * (1 + 1e-9)).all(axis=1) & lines.waves.subnets.any(axis=1)
@@ -298,38 +295,22 @@ class LineSearch:
 
     def correlation(self) -> float:
         """rho of the noise from the level of the periodogram, whose lines are too few to move medians; zero on short records."""
-        without = self.at(np.zeros((1, 1)))
-        residual = self.sample.y - without.waves.values(self.sample.z, without.coefficients)
-        first = 4 * OVERSAMPLING if self.degree else 0  # a trend takes the lowest ones with it
-        power = self._scan.power(residual).mean(axis=1)[1 + first :]
-        bands = np.array_split(np.arange(len(power)), 24)
         if len(self.sample.z) < _LEAST_ROWS:
             return 0.0
+        without = self.at(np.zeros((1, 1)))
+        residual = self.sample.y - without.waves.values(self.sample.z, without.coefficients)
+        first = 1 + (4 * OVERSAMPLING if self.degree else 0)  # a trend takes the lowest ones with it
+        power = self._scan.power(residual).mean(axis=1)[first:]
+        turn = np.exp(1j * np.pi * self._scan.frequencies[first:] / self.highest)
+        bands = np.array_split(np.arange(len(power)), 24)
         level = np.log([np.median(power[band]) + 1e-300 for band in bands])
-        turn = np.exp(1j * np.pi * (np.arange(len(power)) + 1 + first) / (len(power) + first))
         candidates = np.arange(0.0, 0.96, 0.01)
-        misfit = []
-        for rho in candidates:
-            shape = -2 * np.log(np.abs(1 - rho * turn))
-            misfit.append(np.var(level - [shape[band].mean() for band in bands]))
-        return float(candidates[int(np.argmin(misfit))])
+        shapes = -2 * np.log(np.abs(1 - candidates[:, None] * turn))
+        misfit = np.var(level - np.stack([shapes[:, band].mean(axis=1) for band in bands], axis=1), axis=1)
+        return float(candidates[np.argmin(misfit)])
 
     def noise_variance(self, lines: Lines) -> np.ndarray:
         """sigma_k^2 without the bias of the fitted amplitudes and frequencies, (K,)."""
         p, K = lines.coefficients.shape
         freedom = max(self.sample.count - p - lines.waves.subnets.size / K, 1.0)
         return np.maximum(lines.energy / freedom, NOISE_FLOOR)
-
-    def _pruned(self, lines: Lines) -> Lines:
-        """Drop, one at a time, the line whose removal raises the evidence most."""
-        value = self.evidence(lines)
-        while len(lines.waves.subnets) > 1:
-            energy = (lines.coefficients**2).sum(axis=1)
-            strength = np.bincount(lines.waves.column_subnet, energy)
-            weakest = 1 + int(np.argmin(strength[1 : len(lines.waves.subnets)]))
-            trial = self.at(np.delete(lines.waves.subnets, weakest, axis=0), 12)
-            trial_value = self.evidence(trial)
-            if trial_value <= value:
-                return lines
-            lines, value = trial, trial_value
-        return lines

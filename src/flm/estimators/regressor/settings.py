@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from flm.estimators.periodogram import Clock
 from flm.estimators.regressor.noise import KINDS
+from flm.estimators.table import is_frame
 from flm.estimators.waves import Scale
 from flm.wording import InputError, check_count
 
@@ -50,27 +51,21 @@ class Settings:
             raise InputError(f"`bounds` must be {m} pairs (low, high), low < high; got {asked.bounds!r}.")
         if asked.ridge is not None and not asked.ridge > 0:
             raise InputError(f"`ridge` must be positive or None; got {asked.ridge!r}.")
-        kind = asked.noise if isinstance(asked.noise, str) else None
-        if kind is not None and kind not in KINDS:
-            raise InputError(f"`noise` must be a number, None or one of {KINDS}; got {asked.noise!r}.")
+        kind = noise = None
+        if isinstance(asked.noise, str):
+            kind = asked.noise
+            if kind not in KINDS:
+                raise InputError(f"`noise` must be a number, None or one of {KINDS}; got {asked.noise!r}.")
+        elif asked.noise is not None:
+            noise = np.broadcast_to(np.asarray(asked.noise, float), (K,))
+            if not (noise > 0).all():
+                raise InputError(f"`noise` must be positive or None; got {asked.noise!r}.")
         if asked.trend not in TRENDS:
             raise InputError(f"`trend` must be one of {tuple(TRENDS)}; got {asked.trend!r}.")
-        given = None if isinstance(asked.noise, str) else asked.noise
-        noise = None if given is None else np.broadcast_to(np.asarray(given, float), (K,))
-        if noise is not None and not (noise > 0).all():
-            raise InputError(f"`noise` must be positive or None; got {asked.noise!r}.")
-        return cls(
-            None if asked.num_subnets is None else check_count("num_subnets", asked.num_subnets, 1),
-            _frequencies(asked.frequencies, m),
-            min(check_count("interactions", interactions, 1), m),
-            period,
-            bounds,
-            asked.ridge,
-            noise,
-            kind,
-            asked.trend,
-            check_count("max_columns", asked.max_columns, 1),
-        )
+        num_subnets = None if asked.num_subnets is None else check_count("num_subnets", asked.num_subnets, 1)
+        frequencies, interactions = _frequencies(asked.frequencies, m), check_count("interactions", interactions, 1)
+        given = num_subnets, frequencies, min(interactions, m), period, bounds, asked.ridge, noise, kind, asked.trend
+        return cls(*given, check_count("max_columns", asked.max_columns, 1))
 
 
 def _frequencies(given: str | npt.ArrayLike, m: int) -> str | np.ndarray:
@@ -105,17 +100,15 @@ def clock_step(X: np.ndarray) -> float:
 
 def refuse_holes(X: object) -> None:
     """Refuse NaN in a data frame or array of floats with a way out."""
-    values = X.to_numpy() if hasattr(X, "to_numpy") else X  # pyright: ignore[reportAttributeAccessIssue]
+    values = X.to_numpy() if is_frame(X) else X
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.ndim != 2:
         return
-    empty = np.isnan(values).any(axis=0)
+    empty = np.isnan(values).sum(axis=0)
     if empty.any():
-        j = int(np.argmax(empty))
-        label = repr(str(X.columns[j])) if hasattr(X, "columns") else f"column {j}"  # pyright: ignore[reportAttributeAccessIssue]
-        raise InputError(
-            f"`X` must have no NaN; got {int(np.isnan(values[:, j]).sum())} in {label}. Leave the rows out, or fill them "
-            "with flm.FLMImputer."
-        )
+        j = int(np.argmax(empty > 0))
+        label = repr(str(X.columns[j])) if is_frame(X) else f"column {j}"
+        way_out = "Leave the rows out, or fill them with flm.FLMImputer."
+        raise InputError(f"`X` must have no NaN; got {empty[j]} in {label}. {way_out}")
 
 
 def mean_repeats(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
@@ -142,6 +135,5 @@ def as_chunks(X: object) -> Iterator[object] | None:
         return None
     iterator = iter(X)
     first = next(iterator, None)
-    if isinstance(first, tuple) and len(first) in (2, 3) and np.ndim(first[0]) == 2:
-        return itertools.chain([first], iterator)
-    return None
+    are_chunks = isinstance(first, tuple) and len(first) in (2, 3) and np.ndim(first[0]) == 2
+    return itertools.chain([first], iterator) if are_chunks else None

@@ -90,26 +90,21 @@ class SpectralPrior:
         logs = np.log1p(x2 / (2 * nu))
         relevance = np.where(single[:, None], self._part(1), self._part(2)) * on
         value = np.maximum(self.theta[0] + (relevance - (nu + 0.5) * logs).sum(axis=1), -60.0)
-        jacobian = np.zeros((len(omega), len(self.theta)))
-        jacobian[:, 0] = 1.0
         ratio = x2 / (2 * nu + x2)
-        jacobian[:, 1] = (-nu * logs + (nu + 0.5) * ratio).sum(axis=1)
-        jacobian[:, 2 : 2 + m] = -2 * (nu + 0.5) * ratio
-        jacobian[:, 2 + m : 2 + 2 * m] = on * single[:, None]
-        jacobian[:, 2 + 2 * m :] = on * ~single[:, None]
+        by_nu = (-nu * logs + (nu + 0.5) * ratio).sum(axis=1)
+        of_bands = np.zeros((len(omega), self.bands.size))
+        relevances = on * single[:, None], on * ~single[:, None]
+        jacobian = np.column_stack([np.ones(len(omega)), by_nu, -2 * (nu + 0.5) * ratio, *relevances, of_bands])
         for b, (height, center, log_width) in enumerate(self.bands):
-            # one over the width, and ((omega - c) / w)^2
             inverse = np.exp(-log_width)
             u = (np.abs(omega[:, 0]) / _CELL - center) * inverse
             band = np.maximum(self.theta[0] + height - 2 * np.log1p(u**2), -60.0)
             total = np.logaddexp(value, band)
             share = np.exp(band - total)
             jacobian *= (1 - share)[:, None]
-            place = 2 + 3 * m + 3 * b
+            slope = share * 4 * u / (1 + u**2)
             jacobian[:, 0] += share
-            jacobian[:, place] = share
-            jacobian[:, place + 1] = share * 4 * u * inverse / (1 + u**2)
-            jacobian[:, place + 2] = share * 4 * u**2 / (1 + u**2)
+            jacobian[:, 2 + 3 * (m + b) : 5 + 3 * (m + b)] = np.column_stack([share, slope * inverse, slope * u])
             value = total
         return value, jacobian
 
@@ -168,14 +163,10 @@ def _objective(theta: np.ndarray, data: Compressed, waves: Waves, m: int) -> tup
 
 def covariance(prior: SpectralPrior, data: Compressed, waves: Waves) -> np.ndarray:
     """Of the parameters at a maximum of the evidence: the inverse of its curvature, by differences of the gradient."""
-    size, step = len(prior.theta), 2 * STEP
-    H = np.zeros((size, size))
-    for i in range(size):
-        ends = [
-            _objective(prior.theta + sign * step * np.eye(size)[i], data, waves, prior.num_features)[1]
-            for sign in (1, -1)
-        ]
-        H[i] = (ends[0] - ends[1]) / (2 * step)
+    step = 2 * STEP
+    gradient = lambda theta: _objective(theta, data, waves, prior.num_features)[1]
+    ends = [(gradient(prior.theta + d), gradient(prior.theta - d)) for d in step * np.eye(len(prior.theta))]
+    H = np.array([(up - down) / (2 * step) for up, down in ends])
     values, vectors = np.linalg.eigh((H + H.T) / 2)
     return (vectors / np.maximum(values, 1e-3)) @ vectors.T
 
@@ -213,17 +204,13 @@ def choose_lattice(
             value += max(pair_bonus[i, j] for i, j in itertools.combinations(nonzero, 2))
         return value
 
-    chosen: list[tuple[int, ...]] = [(0,) * m]
-    columns = 1
+    chosen, columns = [(0,) * m], 1
     # Within one set of active features the variance falls with every component.
     sets = [active for q in range(1, interactions + 1) for active in itertools.combinations(range(m), q)]
     roots = [(tuple(int(j in active) for j in range(m)), active) for active in sets]
     for k in by_size(lambda k: -size(k), roots):
-        cost = 2 ** sum(1 for i in k if i)
-        if num_subnets is not None and len(chosen) >= num_subnets:
-            break
-        if max_columns is not None and columns + cost > max_columns:
+        columns += 2 ** np.count_nonzero(k)
+        if len(chosen) == num_subnets or (max_columns is not None and columns > max_columns):
             break
         chosen.append(k)
-        columns += cost
     return np.array(chosen, float)
