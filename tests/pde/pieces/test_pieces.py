@@ -102,7 +102,6 @@ def test_the_order_of_merging_does_not_matter():
     right = np.concatenate([piece.right for piece in rows])
     expected = np.linalg.lstsq(dense, right, rcond=None)[0][: len(rows) * columns].reshape(len(rows), columns)
     np.testing.assert_allclose(found, expected, atol=1e-10)
-    assert order.largest >= max(sum(system.sizes[name] for name in piece.names) for piece in rows) // 2
 
 
 def honest(solution, reference=None, factor=2.0):
@@ -222,7 +221,7 @@ def work(tree):
     around = [
         sum(system.sizes[n] for n, touched in enumerate(system.members) if i in touched) for i in range(len(tree.low))
     ]
-    fronts = [sum(system.sizes[name] for name in (*m.inside, *m.outside)) for m in order.merges]
+    fronts = [sum(system.sizes[name] for name in (*m.inside, *m.outside)) for m in order]
     return sum((system.functions.num_columns + traces) ** 3 for traces in around) + sum(front**3 for front in fronts)
 
 

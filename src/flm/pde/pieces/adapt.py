@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from flm.pde.pieces.cut import num_columns
-from flm.pde.pieces.elimination import Factors
+from flm.pde.pieces.elimination import Front
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.newton import Answer, continue_system, solve_system
 from flm.pde.pieces.setup import Setup
@@ -91,7 +91,8 @@ class Adaptation:
         self.setup, self.tol, self.max_columns, self.record = setup, tol, max_columns, record
         self.found = Found()
         self.num_axes = len(setup.bounds)
-        self.pivot, self.contradiction, self.factors = np.inf, False, Factors()
+        self.pivot, self.contradiction = np.inf, False
+        self.known: dict[bytes, Front] = {}  # fronts of pieces that the next tree may have too
         self.whole = setup.start(setup.bounds)
         self.singular = setup.singular_points()
 
@@ -115,7 +116,7 @@ class Adaptation:
         the linear problem begins, while an iterate that wanders may end at any other.
         """
         system = self.setup.system(tree, (nodes,) * self.num_axes)
-        answer = solve_system(system, start, self.setup.is_linear, factors=self.factors)
+        answer = solve_system(system, start, self.setup.is_linear, known=self.known)
         return answer if answer.settled or not helped else continue_system(system)
 
     def ladder(self, marches: bool = False) -> bool:

@@ -7,6 +7,7 @@ highest degrees hold is what a fit without them would lose.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -28,24 +29,16 @@ EASED = 4.0  # degrees for each further digit: two sizes then drop different fun
 
 @dataclass(frozen=True, eq=False)
 class LeafFunctions:
-    """The functions of one piece.
+    """The functions of one piece."""
 
-    Attributes:
-        low: lower corner of their box, (m,).
-        width: of the box, (m,).
-        index: for each unknown the degrees of each function along each axis, (N_k, m).
-        places: for each unknown where its coefficients lie among those of all pieces, (N_k,).
-        factors: for each unknown R, coefficients on orthonormal functions being R times those of Legendre products; None
-            where these are the same.
-        nodes: where equations hold in a cut piece, (P, m).
-    """
-
-    low: np.ndarray
-    width: np.ndarray
-    index: tuple[np.ndarray, ...]
-    places: tuple[np.ndarray, ...]
-    factors: tuple[np.ndarray | None, ...]
-    nodes: np.ndarray
+    low: np.ndarray  # lower corner of their box, (m,)
+    width: np.ndarray  # of the box, (m,)
+    index: tuple[np.ndarray, ...]  # for each unknown the degrees of each function along each axis, (N_k, m)
+    places: tuple[np.ndarray, ...]  # where its coefficients lie among those of Legendre products, (N_k,) or (N_k, n)
+    factors: tuple[
+        np.ndarray | None, ...
+    ]  # R: coefficients are R times those of Legendre products; None where the same
+    nodes: np.ndarray  # where equations hold in a cut piece, (P, m)
 
     @property
     def columns(self) -> tuple[slice, ...]:
@@ -56,7 +49,17 @@ class LeafFunctions:
     @property
     def num_columns(self) -> int:
         """Coefficients of this piece."""
-        return sum(len(index) for index in self.index)
+        return sum(places.size for places in self.places)
+
+    def in_time(self, hull: Functions, functions: Functions) -> LeafFunctions:
+        """The same functions of space times polynomials in time, whose products are `functions` instead of `hull`."""
+        places = tuple(
+            whole.start + (own - space.start)[:, None] * shape[-1] + np.arange(shape[-1])
+            for own, space, whole, shape in zip(
+                self.places, hull.columns, functions.columns, functions.shapes, strict=True
+            )
+        )
+        return replace(self, places=places)
 
     def table(self, unknown: int, alpha: Alpha, points: np.ndarray) -> np.ndarray:
         """D^alpha of an unknown's functions at physical points, (P, N_k)."""
@@ -78,47 +81,15 @@ class LeafFunctions:
         return out
 
     def tail(self, unknown: int, own: np.ndarray) -> np.ndarray:
-        """The length of the coefficients of the two highest degrees, along each axis of a whole piece, (m,)."""
+        """The length of the coefficients of the two highest degrees, along each axis of a whole piece, time last, (m,)."""
         index = self.index[unknown]
         degrees = index if self.factors[unknown] is None else np.broadcast_to(index.sum(axis=1)[:, None], index.shape)
-        return np.array([np.linalg.norm(own[degree >= degree.max() - 1]) for degree in degrees.T])
-
-
-@dataclass(frozen=True, eq=False)
-class SlabFunctions:
-    """The functions of one piece of a region times polynomials in time.
-
-    Attributes:
-        space: the functions of the piece.
-        hull: the Legendre products in space that coefficients are written in.
-        functions: those in space and time.
-    """
-
-    space: LeafFunctions
-    hull: Functions
-    functions: Functions
-
-    @property
-    def num_columns(self) -> int:
-        """Coefficients of this piece."""
-        return self.space.num_columns * self.functions.shapes[0][-1]
-
-    def own(self, coefficients: np.ndarray) -> list[np.ndarray]:
-        """Coefficients on this piece's functions, (N_k, n) for each unknown, from those on Legendre products (C,)."""
-        found = []
-        for k, (places, factor) in enumerate(zip(self.space.places, self.space.factors, strict=True)):
-            block = coefficients[self.functions.columns[k]].reshape(-1, self.functions.shapes[k][-1])
-            picked = block[places - self.hull.columns[k].start]
-            found.append(picked if factor is None else factor @ picked)
-        return found
-
-    def tail(self, unknown: int, own: np.ndarray) -> np.ndarray:
-        """The length of the last coefficients along each axis, time last, (m,)."""
-        return np.append(self.space.tail(unknown, own), np.linalg.norm(own[:, -2:]))
+        late = [own[:, -2:]] if own.ndim == 2 else []
+        return np.array([np.linalg.norm(own[d >= d.max() - 1]) for d in degrees.T] + [*map(np.linalg.norm, late)])
 
 
 def leaf_functions(functions: Functions, tree: Tree, leaf: int) -> LeafFunctions:
-    """The functions of a piece of a region; kept with its cell. A slab's are of another kind, made with its cells."""
+    """The functions of a piece of a region; kept with its cell."""
     made = tree.cells[leaf].made
     if functions not in made:
         made[functions] = _cut(functions, tree, leaf) if tree.is_cut[leaf] else _whole(functions, tree, leaf)
@@ -126,40 +97,29 @@ def leaf_functions(functions: Functions, tree: Tree, leaf: int) -> LeafFunctions
 
 
 def num_columns(functions: Functions, tree: Tree) -> int:
-    """Coefficients of all pieces, at most."""
-    slabs = [view for cell in tree.cells if isinstance(view := cell.made.get(functions), SlabFunctions)]
-    if slabs:
-        return sum(view.num_columns for view in slabs)
-    whole = replace(functions, extra=0).num_columns
-    cut = sum(len(degrees(shape)) for shape in functions.shapes)
-    return int(tree.is_cut.sum()) * cut + int((~tree.is_cut).sum()) * whole
+    """Coefficients of all pieces; at most so many, where their functions have not been made."""
+    made = [cell.made.get(functions) for cell in tree.cells]
+    if made and all(made):
+        return sum(cast(LeafFunctions, view).num_columns for view in made)
+    whole, cut = replace(functions, extra=0).num_columns, sum(len(degrees(shape)) for shape in functions.shapes)
+    return int(np.where(tree.is_cut, cut, whole).sum())
 
 
 def _whole(functions: Functions, tree: Tree, leaf: int) -> LeafFunctions:
-    index = [_tensor(tuple(n - functions.extra for n in shape)) for shape in functions.shapes]
+    index = tuple(_tensor(tuple(n - functions.extra for n in shape)) for shape in functions.shapes)
+    none = np.zeros((0, tree.num_axes))
     return LeafFunctions(
-        tree.lower[leaf],
-        tree.widths[leaf],
-        tuple(index),
-        _places(functions, index),
-        (None,) * len(index),
-        np.zeros((0, tree.num_axes)),
+        tree.lower[leaf], tree.widths[leaf], index, _places(functions, index), (None,) * len(index), none
     )
 
 
 def _cut(functions: Functions, tree: Tree, leaf: int) -> LeafFunctions:
     low, width = tree.lower[leaf], tree.widths[leaf]
-    most = max(functions.shapes, key=lambda shape: len(degrees(shape)))
-    nodes = _nodes(tree, leaf, most)
+    nodes = _nodes(tree, leaf, max(functions.shapes, key=lambda shape: len(degrees(shape))))
     z = 2 * (nodes - low) / width - 1
-    index, factors, known = [], [], {}
-    for shape in functions.shapes:
-        if shape not in known:
-            known[shape] = _orthonormal(degrees(shape), z)
-        kept, factor = known[shape]
-        index.append(kept)
-        factors.append(factor)
-    return LeafFunctions(low, width, tuple(index), _places(functions, index), tuple(factors), nodes)
+    made = {shape: _orthonormal(degrees(shape), z) for shape in set(functions.shapes)}
+    index, factors = zip(*(made[shape] for shape in functions.shapes), strict=True)
+    return LeafFunctions(low, width, index, _places(functions, index), factors, nodes)
 
 
 def _orthonormal(index: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -188,7 +148,7 @@ def _nodes(tree: Tree, leaf: int, shape: tuple[int, ...]) -> np.ndarray:
     return points
 
 
-def _places(functions: Functions, index: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+def _places(functions: Functions, index: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     return tuple(
         columns.start + np.ravel_multi_index(tuple(rows.T), shape)
         for columns, rows, shape in zip(functions.columns, index, functions.shapes, strict=True)

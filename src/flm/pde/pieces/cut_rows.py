@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +14,9 @@ from flm.pde.pieces.count import Trace
 from flm.pde.pieces.cut import LeafFunctions, degrees, products
 from flm.pde.pieces.fields import AnyResidual, InSpace
 from flm.pde.pieces.functions import Functions, grid
-from flm.pde.pieces.places import Spot
+from flm.pde.pieces.places import Spot, Tie
 from flm.pde.pieces.shape import FLAT, Cell, Shape, Stretch
-from flm.pde.pieces.tree import Face, Tie, Tree
+from flm.pde.pieces.tree import Face, Tree
 from flm.series import legendre as line
 
 SHORTEST = 0.3  # of a piece's width: shorter stretches of its boundary get as many points as one of this length
@@ -55,11 +54,6 @@ def _along_arc(tree: Tree, patch: Patch, count: int, extra: int) -> Iterator[Spo
     for leaf, cell in enumerate(tree.cells):
         for stretch in tree.shape.stretches(cell, patch):
             yield Spot(leaf, *stretch.at(_shares(cell, stretch, count, extra)))
-        for guest in cell.guests:
-            for stretch in tree.shape.stretches(guest, patch):
-                points, normals = stretch.at(_shares(cell, stretch, count, extra))
-                mine = cell.reaches(points)
-                yield Spot(leaf, points[mine], normals[mine])
 
 
 def _shares(cell: Cell, stretch: Stretch, count: int, extra: int) -> np.ndarray:
@@ -67,17 +61,13 @@ def _shares(cell: Cell, stretch: Stretch, count: int, extra: int) -> np.ndarray:
     if cell.is_cut:
         widths = stretch.length / np.max(cell.upper - cell.lower)
         return (line.gauss(int(np.ceil((count + 2) * max(widths, SHORTEST))) + 1)[0] + 1) / 2
-    nodes = (line.gauss(count - extra)[0] + 1) / 2
+    nodes, width = (line.gauss(count - extra)[0] + 1) / 2, cell.high - cell.low
     (start, end), _ = stretch.at(np.array([0.0, 1.0]))
-    for axis in range(2):
-        on_side = [
-            abs(start[axis] - value) <= FLAT * (cell.high - cell.low)[axis]
-            for value in (cell.low[axis], cell.high[axis])
-        ]
-        if any(on_side) and abs(end[axis] - start[axis]) <= FLAT * (cell.high - cell.low)[axis]:
+    for axis in (0, 1):
+        on_side = min(abs(start[axis] - cell.low[axis]), abs(start[axis] - cell.high[axis])) <= FLAT * width[axis]
+        if on_side and abs(end[axis] - start[axis]) <= FLAT * width[axis]:
             other = 1 - axis
-            there = cell.low[other] + (cell.high - cell.low)[other] * nodes
-            share = (there - start[other]) / (end[other] - start[other])
+            share = (cell.low[other] + width[other] * nodes - start[other]) / (end[other] - start[other])
             return share[(share > -1e-9) & (share < 1 + 1e-9)]
     return nodes
 
@@ -128,31 +118,31 @@ class Shared(NamedTuple):
     trace: np.ndarray
 
 
-def shared(tree: Tree, face: Face, fine: int, shape: tuple[int, ...]) -> Iterator[Shared]:
+def _shared(tree: Tree, face: Face, fine: int, shape: tuple[int, ...]) -> Iterator[Shared]:
     """The parts of a face that lie inside the region, for an unknown with so many functions along each axis."""
     assert tree.shape is not None
     cell, axis = tree.cells[fine], face.axis
-    value = (tree.low, tree.high)[face.side][face.coarse, axis]
+    others = [a for a in range(tree.num_axes) if a != axis]
     low, high = cell.low.copy(), cell.high.copy()
-    low[axis] = high[axis] = value
+    low[axis] = high[axis] = (tree.low, tree.high)[face.side][face.coarse, axis]
+    n = tuple(shape[a] for a in others)
     if tree.num_axes == 2:
-        yield from _intervals(tree, face, fine, low, high, shape)
+        marks = np.concatenate([tree.cells[leaf].marks for leaf in (fine, face.coarse)])
+        near = np.abs(marks[:, axis] - low[axis]) <= 1e-4 * (cell.high - cell.low)[axis]
+        for a, b in _inside(tree.shape, low, high, axis, marks[near, others[0]]):
+            points = np.full((n[0], 2), low[axis])
+            points[:, others[0]] = a + (b - a) * (line.gauss(n[0])[0] + 1) / 2
+            yield Shared(points, line.values(line.gauss(n[0])[0], n[0]))
         return
-    others = [a for a in range(3) if a != axis]
     even = _between(tree.shape, low, high, axis, [(np.arange(12) + 0.5) / 6 - 1] * 2)
-    if not len(even):
-        return
-    if len(even) < 144:
+    if len(even) == 144:
+        points, index = _between(tree.shape, low, high, axis, [line.gauss(k)[0] for k in n]), np.array([*np.ndindex(n)])
+    elif len(even):
         margin = (high - low) / 24
         low, high = np.maximum(low, even.min(axis=0) - margin), np.minimum(high, even.max(axis=0) + margin)
-    whole = len(even) == 144
-    counts = [shape[a] if whole else int(np.ceil(ACROSS * shape[a])) for a in others]
-    points = _between(tree.shape, low, high, axis, [line.gauss(n)[0] for n in counts])
-    index = np.array(list(product(*(range(shape[a]) for a in others))))
-    if not whole:
-        index = degrees(tuple(shape[a] for a in others))
-        index = index[: max(1, int(len(points) / 1.2))]
-    if len(points):
+        points = _between(tree.shape, low, high, axis, [line.gauss(int(np.ceil(ACROSS * k)))[0] for k in n])
+        index = degrees(n)[: max(1, int(len(points) / 1.2))]
+    if len(even) and len(points):
         z = 2 * (points[:, others] - low[others]) / (high - low)[others] - 1
         yield Shared(points, products(index, (0, 0), z))
 
@@ -168,7 +158,7 @@ def cut_ties(
     """A cut piece and those behind its side agree on the parts of the face that lie inside the region."""
     normal = lambda order: tuple(order if a == face.axis else 0 for a in range(tree.num_axes))
     for leaf in face.fine:
-        found = {shape: list(shared(tree, face, leaf, shape)) for shape in set(functions.shapes)}
+        found = {shape: list(_shared(tree, face, leaf, shape)) for shape in set(functions.shapes)}
         for trace in traces:
             for part in found[functions.shapes[trace.unknown]]:
                 name = named((face.coarse, leaf), part.trace.shape[1])
@@ -177,27 +167,15 @@ def cut_ties(
                     yield Tie(own, tuple(parts), ((name, part.trace),))
 
 
-def _intervals(
-    tree: Tree, face: Face, fine: int, low: np.ndarray, high: np.ndarray, shape: tuple[int, ...]
-) -> Iterator[Shared]:
-    """A straight face parted where the boundary crosses it."""
-    assert tree.shape is not None
-    axis, other = face.axis, 1 - face.axis
-    marks = np.concatenate([tree.cells[leaf].marks for leaf in (fine, face.coarse)])
-    span = tree.cells[fine].high - tree.cells[fine].low
-    near = np.abs(marks[:, axis] - low[axis]) <= 1e-4 * span[axis]
-    inside: list[tuple[float, float]] = []
-    for a, b in _segments(marks[near, other], low[other], high[other]):
-        middle = np.full((1, 2), low[axis])
-        middle[0, other] = (a + b) / 2
-        if tree.shape.is_between(middle, axis)[0]:
-            joined = bool(inside) and inside[-1][1] == a
-            inside[-1:] = [(inside[-1][0], b)] if joined else [*inside[-1:], (a, b)]
-    n = shape[other]
-    for a, b in inside:
-        points = np.full((n, 2), low[axis])
-        points[:, other] = a + (b - a) * (line.gauss(n)[0] + 1) / 2
-        yield Shared(points, line.values(line.gauss(n)[0], n))
+def _inside(shape: Shape, low: np.ndarray, high: np.ndarray, axis: int, marks: np.ndarray) -> list[tuple[float, float]]:
+    """The parts of a straight face, which the boundary crosses at some marks, that have the region on both sides."""
+    first, last = low[1 - axis], high[1 - axis]
+    ends = np.array([first, *sorted(mark for mark in marks if first < mark < last), last])
+    middle = np.full((len(ends) - 1, 2), low[axis])
+    middle[:, 1 - axis] = (ends[1:] + ends[:-1]) / 2
+    change = np.diff(np.concatenate([[0], shape.is_between(middle, axis), [0]]).astype(int))
+    parts = zip(ends[change == 1], ends[change == -1], strict=True)
+    return [(float(a), float(b)) for a, b in parts if b - a > 1e-6 * (last - first)]
 
 
 def _between(shape: Shape, low: np.ndarray, high: np.ndarray, axis: int, lines: list[np.ndarray]) -> np.ndarray:
@@ -207,9 +185,3 @@ def _between(shape: Shape, low: np.ndarray, high: np.ndarray, axis: int, lines: 
     points = np.full((len(reference), len(low)), low[axis])
     points[:, others] = low[others] + (high - low)[others] * (reference + 1) / 2
     return points[shape.is_between(points, axis)]
-
-
-def _segments(ends: Iterable[float], low: float, high: float) -> list[tuple[float, float]]:
-    """An interval parted at some of its points; parts shorter than a millionth are left out."""
-    inner = sorted(e for e in ends if low < e < high)
-    return [(a, b) for a, b in pairwise([low, *inner, high]) if b - a > 1e-6 * (high - low)]

@@ -35,8 +35,7 @@ class PieceRows:
     names: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Merge:
+class Merge(NamedTuple):
     """One step of the order: two groups become one, and these traces are inside it."""
 
     first: int
@@ -45,12 +44,7 @@ class Merge:
     outside: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Order:
-    """In which order groups are merged; groups are numbered as the pieces, then as they arise."""
-
-    merges: tuple[Merge, ...]
-    largest: int  # columns of the largest front
+Order = tuple[Merge, ...]  # groups are numbered as the pieces, then as they arise
 
 
 def plan(members: Sequence[tuple[int, ...]], sizes: Sequence[int], count: int = 1) -> Order:
@@ -59,44 +53,33 @@ def plan(members: Sequence[tuple[int, ...]], sizes: Sequence[int], count: int = 
     There are at least `count` pieces: those that touch nothing are among them.
     """
     count = max(count, 1 + max((piece for pieces in members for piece in pieces), default=0))
-    touching: dict[int, set[int]] = {piece: set() for piece in range(count)}
+    touching: dict[int, set[int]] = {piece: set() for piece in range(count)}  # the traces around each group
     for name, pieces in enumerate(members):
         for piece in pieces:
             touching[piece].add(name)
-    group_of = {piece: {piece} for piece in range(count)}
-    owner = {piece: piece for piece in range(count)}
+    owner = {piece: piece for piece in range(count)}  # the group of each piece
     heap: list[tuple[int, int, int]] = []
 
-    def consider(a: int, b: int) -> None:
-        front = sum(sizes[name] for name in touching[a] | touching[b])
-        heapq.heappush(heap, (front, min(a, b), max(a, b)))
-
-    def neighbors(group: int) -> set[int]:
-        found = {owner[piece] for name in touching[group] for piece in members[name]}
-        return found - {group}
+    def consider(group: int) -> None:
+        for other in {owner[piece] for name in touching[group] for piece in members[name]} - {group}:
+            front = sum(sizes[name] for name in touching[group] | touching[other])
+            heapq.heappush(heap, (front, min(group, other), max(group, other)))
 
     for group in range(count):
-        for other in neighbors(group):
-            if other > group:
-                consider(group, other)
-    merges, largest, new = [], max((sum(sizes[n] for n in t) for t in touching.values()), default=0), count
+        consider(group)
+    merges: list[Merge] = []
     while heap:
-        front, a, b = heapq.heappop(heap)
-        if a not in group_of or b not in group_of:
+        _, a, b = heapq.heappop(heap)
+        if a not in touching or b not in touching:
             continue
-        pieces = group_of.pop(a) | group_of.pop(b)
-        both = touching.pop(a) | touching.pop(b)
-        inside = tuple(sorted(name for name in both if set(members[name]) <= pieces))
+        new, both = count + len(merges), touching.pop(a) | touching.pop(b)
+        owner |= {piece: new for piece, group in owner.items() if group in (a, b)}
+        inside = tuple(sorted(name for name in both if all(owner[piece] == new for piece in members[name])))
         outside = tuple(sorted(both - set(inside)))
         merges.append(Merge(a, b, inside, outside))
-        largest = max(largest, front)
-        group_of[new], touching[new] = pieces, set(outside)
-        for piece in pieces:
-            owner[piece] = new
-        for other in neighbors(new):
-            consider(new, other)
-        new += 1
-    return Order(tuple(merges), largest)
+        touching[new] = set(outside)
+        consider(new)
+    return tuple(merges)
 
 
 class Front(NamedTuple):
@@ -162,38 +145,30 @@ def triangle(rows: np.ndarray) -> np.ndarray:
     return reduced(rows, 0).passed()
 
 
-class Factors:
-    """The fronts of the pieces of the last two solves, by their rows."""
-
-    def __init__(self) -> None:
-        self._old: dict[bytes, Front] = {}
-        self._new: dict[bytes, Front] = {}
-
-    def turn(self) -> None:
-        """Begin a new solve: forget what the one before the last had."""
-        self._old, self._new = self._new, {}
-
-    def front(self, piece: PieceRows) -> Front:
-        """The rows of a piece, reduced."""
-        rows, count = np.concatenate([piece.own, piece.traces], axis=1), piece.own.shape[1]
-        key = hashlib.sha1(np.ascontiguousarray(rows).data, usedforsecurity=False).digest() + bytes(
-            f"{rows.shape} {count}", "ascii"
-        )
-        found = self._new.get(key) or self._old.get(key) or reduced(rows, count)
-        self._new[key] = found
-        return found
-
-
 class KeptFactors:
-    """All fronts of a tree, from rows whose right-hand sides are not read; some may be known from earlier solves."""
+    """All fronts of a tree, from rows whose right-hand sides are not read.
 
-    def __init__(self, pieces: Sequence[PieceRows], sizes: Sequence[int], order: Order, factors: Factors | None = None):
+    `known` has the fronts of pieces by their rows, and is brought up to date: those of the last solve serve equal pieces.
+    """
+
+    def __init__(
+        self, pieces: Sequence[PieceRows], sizes: Sequence[int], order: Order, known: dict[bytes, Front] | None = None
+    ):
         self.names, self.sizes, self.order = [piece.names for piece in pieces], sizes, order
-        factors = factors or Factors()
-        factors.turn()
-        self.fronts = [factors.front(piece) for piece in pieces]
+        before, known = dict(known or {}), {} if known is None else known
+        known.clear()
+        self.fronts: list[Front] = []
+        for piece in pieces:
+            rows, count = np.concatenate([piece.own, piece.traces], axis=1), piece.own.shape[1]
+            key = (
+                hashlib.sha1(np.ascontiguousarray(rows).data, usedforsecurity=False).digest()
+                + repr((count, rows.shape)).encode()
+            )
+            if key not in known:
+                known[key] = before.get(key) or reduced(rows, count)
+            self.fronts.append(known[key])
         rows = {index: (piece.names, self.fronts[index].passed()) for index, piece in enumerate(pieces)}
-        for new, merge in enumerate(order.merges, start=len(pieces)):
+        for new, merge in enumerate(order, start=len(pieces)):
             stacked = _stack([rows.pop(merge.first), rows.pop(merge.second)], (*merge.inside, *merge.outside), sizes)
             self.fronts.append(reduced(stacked, sum(sizes[name] for name in merge.inside)))
             rows[new] = (merge.outside, self.fronts[-1].passed())
@@ -211,14 +186,14 @@ class KeptFactors:
             if index < count:
                 right = rights[index]
             else:
-                merge = self.order.merges[index - count]
+                merge = self.order[index - count]
                 right = np.concatenate([passed.pop(merge.first), passed.pop(merge.second)])
             rotated.append(front.rotate(right))
             passed[index] = rotated[-1][front.count : front.height]
             lost += float(np.sum(np.abs(rotated[-1][front.height :]) ** 2))
         self.residual = float(np.sqrt(lost + sum(np.sum(np.abs(rest) ** 2) for rest in passed.values())))
         for index in range(len(self.fronts) - 1, count - 1, -1):
-            merge = self.order.merges[index - count]
+            merge = self.order[index - count]
             found = self.fronts[index].substitute(rotated[index], self.known(merge.outside, rights[0]))
             for name in merge.inside:
                 values[name], found = found[: self.sizes[name]], found[self.sizes[name] :]
@@ -241,18 +216,21 @@ def eliminate(pieces: Sequence[PieceRows], sizes: Sequence[int], order: Order) -
     return KeptFactors(pieces, sizes, order).solve([piece.right for piece in pieces])
 
 
+def columns_of(names: Sequence[int], sizes: Sequence[int]) -> dict[int, slice]:
+    """Where the columns of each trace lie, one after the other."""
+    ends = np.cumsum([0, *(sizes[name] for name in names)]).tolist()
+    return {name: slice(a, b) for name, a, b in zip(names, ends, ends[1:], strict=False)}
+
+
 def _stack(
     groups: Sequence[tuple[tuple[int, ...], np.ndarray]], names: tuple[int, ...], sizes: Sequence[int]
 ) -> np.ndarray:
     """Rows of several groups over one set of traces."""
-    ends = np.cumsum([0, *(sizes[name] for name in names)])
-    place = {name: slice(int(a), int(b)) for name, a, b in zip(names, ends, ends[1:], strict=False)}
-    out = np.zeros((sum(len(block) for _, block in groups), int(ends[-1])), groups[0][1].dtype, order="F")
-    row = 0
+    place = columns_of(names, sizes)
+    height, width = sum(len(block) for _, block in groups), sum(sizes[name] for name in names)
+    out, row = np.zeros((height, width), groups[0][1].dtype, order="F"), 0
     for own, block in groups:
-        column = 0
-        for name in own:
-            out[row : row + len(block), place[name]] = block[:, column : column + sizes[name]]
-            column += sizes[name]
+        for name, columns in columns_of(own, sizes).items():
+            out[row : row + len(block), place[name]] = block[:, columns]
         row += len(block)
     return out

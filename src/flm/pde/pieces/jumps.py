@@ -8,8 +8,8 @@ derivative; for equations of first order along an axis it is the flux instead of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -19,7 +19,7 @@ from flm.language.piecewise import Piecewise
 from flm.pde.pieces.fields import AnyResidual, FieldResidual, InSpace
 from flm.pde.pieces.functions import Functions, grid
 from flm.pde.pieces.places import Place, Sample, Spot
-from flm.pde.pieces.tree import Cut, Face, Side, Tree
+from flm.pde.pieces.tree import Cut, Tree
 
 LOOKS = 1025  # points along a side that are asked first: shorter stretches are not seen
 HALVINGS = 50
@@ -39,6 +39,12 @@ class Jumps:
     fluxes: dict[int, AnyResidual]  # of unknowns by number; the normal derivative of others
     axes: tuple[str, ...]  # names of the axes
 
+    @cached_property
+    def boxes(self) -> np.ndarray:
+        """The ends of all boxes along each axis, (B, m, 2)."""
+        ends = [[box.along(axis) for axis in self.axes] for jump in self.parameters for box in jump.where]
+        return np.array(ends).reshape(-1, len(self.axes), 2)
+
     def align(self, tree: Tree) -> Tree:
         """The tree cut until every leaf lies inside or outside every box."""
         while cuts := self._straddling(tree):
@@ -48,30 +54,26 @@ class Jumps:
     def _straddling(self, tree: Tree) -> dict[int, list[Cut]]:
         """For each leaf that a box covers in part, a cut along one of the box's faces."""
         cuts: dict[int, list[Cut]] = {}
-        for box in (box for jump in self.parameters for box in jump.where):
-            ends = np.array([box.along(axis) for axis in self.axes])
+        for ends in self.boxes:
             close = 1e-9 * tree.widths
             touches = np.all((tree.upper > ends[:, 0] + close) & (tree.lower < ends[:, 1] - close), axis=1)
-            for leaf in np.flatnonzero(touches):
-                for j in np.flatnonzero(np.isfinite(ends).any(axis=1)):
-                    low, width = tree.lower[leaf, j], tree.widths[leaf, j]
-                    inside = [v for v in ends[j] if low + close[leaf, j] < v < tree.upper[leaf, j] - close[leaf, j]]
-                    if inside:
-                        cuts.setdefault(int(leaf), [Cut(int(j), float((inside[0] - low) / width))])
+            for leaf in map(int, np.flatnonzero(touches)):
+                shares = (ends - tree.lower[leaf][:, None]) / tree.widths[leaf][:, None]
+                inside = [
+                    Cut(int(j), float(shares[j, e])) for j, e in np.argwhere((shares > 1e-9) & (shares < 1 - 1e-9))
+                ]
+                if inside:
+                    cuts.setdefault(leaf, inside[:1])
         return cuts
 
     def corners(self, bounds: np.ndarray) -> list[np.ndarray]:
         """The corners of all boxes, as far as they lie in the domain, each (m,)."""
-        found = []
-        for box in (box for jump in self.parameters for box in jump.where):
-            ends = [np.clip(box.along(axis), *bounds[j]) for j, axis in enumerate(self.axes)]
-            found += [np.array(corner) for corner in product(*ends)]
-        return found
+        inside = np.clip(self.boxes, bounds[:, :1], bounds[:, 1:])
+        return [np.array(corner) for ends in inside for corner in product(*ends)]
 
     def ends(self, axis: int) -> list[float]:
         """Where boxes end along an axis."""
-        name = self.axes[axis]
-        return [v for jump in self.parameters for box in jump.where for v in box.along(name) if np.isfinite(v)]
+        return [float(v) for v in self.boxes[:, axis].ravel() if np.isfinite(v)]
 
     def values(self, tree: Tree) -> np.ndarray:
         """Each parameter's value in each leaf, (Q, L)."""
@@ -79,50 +81,14 @@ class Jumps:
         at = {axis: center[:, j] for j, axis in enumerate(self.axes)}
         return np.stack([np.asarray(jump(**{a: at[a] for a in jump.axes})) for jump in self.parameters])
 
-
-@dataclass(eq=False)
-class Fluxes:
-    """The sides of a tree's pieces on which fluxes are traces."""
-
-    jumps: Jumps
-    functions: Functions
-    tree: Tree
-    sides: dict[Side, list[int]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._values = self.jumps.values(self.tree)
-
-    def is_flux(self, k: int, order: int, face: Face) -> bool:
-        """Whether this trace of an unknown on this face is its flux."""
-        axis, last = face.axis, self.functions.orders[k][face.axis] - 1
-        if k not in self.jumps.fluxes or self.jumps.axes[axis] == "t" or order != last:
-            return False
-        here = self._values[:, face.coarse]
-        return any((self._values[:, leaf] != here).any() for leaf in face.fine)
-
-    def ask(self, k: int, axis: int, z: float, leaf: int) -> Side:
-        """Note that a flux is wanted on a side; where it will be found."""
-        leaves = self.sides.setdefault(Side(k, axis, z), [])
-        leaves.append(leaf)
-        return Side(k, axis, z, len(leaves) - 1)
-
-    def samples(self) -> dict[Side, Sample]:
-        """The fluxes at the Gauss nodes of all sides of a kind, a little inside."""
-        tree, found = self.tree, {}
-        for side, leaves in self.sides.items():
-            shape, axis = self.functions.shapes[side.unknown], side.axis
-            nodes = tuple(side.z if a == axis else n for a, n in enumerate(shape))
-            residual = self.jumps.fluxes[side.unknown]
-            tables = [self.functions.table(k, alpha, nodes) for k, alpha in residual.jets]
-            spots, scales = [], []
-            for leaf in leaves:
-                points = tree.physical(leaf, grid(nodes))
-                width, at = tree.widths[leaf, axis], np.abs(points[0, axis])
-                points[:, axis] -= side.z * max(INSIDE * width, 4 * np.spacing(at))
-                spots.append(Spot(leaf, points, np.eye(tree.num_axes)[[axis] * len(points)]))
-                scales.append(tree.scales(leaf, residual.jets))
-            found[side] = Sample(residual, spots, [tables] * len(leaves), scales)
-        return found
+    def flux(self, functions: Functions, tree: Tree, k: int, axis: int, z: float, leaf: int) -> Sample:
+        """The flux of an unknown at the Gauss nodes of a leaf's side, reference coordinate z, a little inside."""
+        nodes = tuple(z if a == axis else n for a, n in enumerate(functions.shapes[k]))
+        residual, points = self.fluxes[k], tree.physical(leaf, grid(nodes))
+        points[:, axis] -= z * max(INSIDE * tree.widths[leaf, axis], 4 * np.spacing(abs(points[0, axis])))
+        tables = [functions.table(unknown, alpha, nodes) for unknown, alpha in residual.jets]
+        spot = Spot(leaf, points, np.eye(tree.num_axes)[[axis] * len(points)])
+        return Sample(residual, [spot], [tables], [tree.scales(leaf, residual.jets)])
 
 
 def steps_of(places: Sequence[Place], axis: int, bounds: np.ndarray, parameters: np.ndarray) -> list[float]:
@@ -147,17 +113,21 @@ def _steps(place: Place, axis: int, bounds: np.ndarray, parameters: np.ndarray) 
     jets = rng.uniform(0.5, 1.5, (len(place.residual.jets), 1))
     for _ in range(LINES if len(bounds) > 1 else 1):
         point = rng.uniform(bounds[:, 0], bounds[:, 1])
-        point[list(place.pinned)] = list(place.pinned.values())
 
         def values(along: np.ndarray, point: np.ndarray = point) -> np.ndarray:
-            points = np.tile(point, (len(along), 1))
-            points[:, axis] = along
-            states, normals = np.repeat(jets, len(along), axis=1), np.tile(place.normal, (len(along), 1))
-            return np.asarray(place.residual.linearize(points, states, parameters, normals).value)
+            points, normals = _line(place, point, axis, along)
+            return place.residual.linearize(points, np.repeat(jets, len(along), axis=1), parameters, normals).value
 
         here, close = _switches(values, *bounds[axis])[0], 1e-9 * np.ptp(bounds[axis])
         common = here if common is None else np.array([v for v in common if np.any(np.abs(here - v) <= close)])
     return [] if common is None else common.tolist()
+
+
+def _line(place: Place, point: np.ndarray, axis: int, along: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Points of a place on the line through a point along an axis, and normals there, (P, m) both."""
+    points = np.tile(point, (len(along), 1))
+    points[:, list(place.pinned)], points[:, axis] = list(place.pinned.values()), along
+    return points, np.tile(place.normal, (len(along), 1))
 
 
 def _switches(values: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
@@ -182,18 +152,13 @@ def _switches(values: Callable[[np.ndarray], np.ndarray], low: float, high: floa
 def breaks_of(places: Sequence[Place], bounds: np.ndarray) -> tuple[Break, ...]:
     """The ends of all conditions that hold on a part of a side only."""
     found: dict[tuple[float, ...], Break] = {}
-    for place in places:
-        if place.keep is None or len(place.pinned) != 1:
-            continue
-        ((side, value),) = place.pinned.items()
-        for end in _switches(partial(_kept, place, side, value), *bounds[1 - side])[1]:
-            point = np.array([value, float(f"{end:.14g}")])[:: 1 if side == 0 else -1]
-            found[tuple(np.round(point, 12))] = (1 - side, point)
+    for place in (place for place in places if len(place.pinned) == 1):
+        ((side, value),), keep = place.pinned.items(), place.keep
+        if keep is not None:
+            kept = lambda along, place=place, keep=keep, other=1 - side: np.asarray(
+                keep(*_line(place, np.zeros(2), other, along)), float
+            )
+            for end in _switches(kept, *bounds[1 - side])[1]:
+                point = np.array([value, float(f"{end:.14g}")])[:: 1 if side == 0 else -1]
+                found[tuple(np.round(point, 12))] = (1 - side, point)
     return tuple(found.values())
-
-
-def _kept(place: Place, side: int, value: float, along: np.ndarray) -> np.ndarray:
-    points = np.empty((len(along), 2))
-    points[:, side], points[:, 1 - side] = value, along
-    assert place.keep is not None
-    return np.asarray(place.keep(points, np.broadcast_to(place.normal, points.shape)), float)

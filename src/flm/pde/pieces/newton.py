@@ -9,7 +9,7 @@ import numpy as np
 
 from flm.pde.pieces.count import Orders
 from flm.pde.pieces.cut import leaf_functions, num_columns
-from flm.pde.pieces.elimination import Factors, KeptFactors, Order, eliminate, plan
+from flm.pde.pieces.elimination import Front, KeptFactors, Order, eliminate, plan
 from flm.pde.pieces.functions import Alpha, Functions
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.tree import Tree
@@ -54,23 +54,20 @@ class Answer:
     def tails(self, orders: Orders | None = None) -> np.ndarray:
         """The last two coefficients along each axis relative to the unknown's size, worst unknown, (L, m).
 
-        Unknowns that take no condition along any axis (of `orders`), such as a pressure, are left out: the others determine
-        them.
+        Unknowns that take no condition along any axis (of `orders`) are left out: the others determine them.
         """
-        found = np.zeros((self.tree.num_leaves, self.tree.num_axes))
-        sizes = scale(self.sizes)
-        for k, (columns, shape) in enumerate(zip(self.functions.columns, self.functions.shapes, strict=True)):
-            if k in followers(self.functions.orders if orders is None else orders):
-                continue
-            block = self.coefficients[:, columns].reshape(-1, *shape) / sizes[k]
-            now = np.zeros_like(found)
+        found, sizes = np.zeros((self.tree.num_leaves, self.tree.num_axes)), scale(self.sizes)
+        extra, orders = self.functions.extra, orders or self.functions.orders
+        for k in (k for k in range(len(orders)) if k not in followers(orders)):
+            shape = self.functions.shapes[k]
+            block, now = self.coefficients[:, self.functions.columns[k]].reshape(-1, *shape), np.zeros_like(found)
             for j, n in enumerate(shape):
-                last = np.take(block, range(max(n - self.functions.extra - 2, 0), n), axis=j + 1)
+                last = np.take(block, range(max(n - extra - 2, 0), n), axis=j + 1)
                 now[:, j] = np.sqrt(np.sum(last**2, axis=tuple(range(1, last.ndim))))
-            for leaf in np.flatnonzero(self.tree.is_cut):
-                view = leaf_functions(self.functions, self.tree, int(leaf))
-                now[leaf] = view.tail(k, view.own(self.coefficients[leaf])[k]) / sizes[k]
-            found = np.maximum(found, now)
+            for leaf in map(int, np.flatnonzero(self.tree.is_cut)):
+                view = leaf_functions(self.functions, self.tree, leaf)
+                now[leaf] = view.tail(k, view.own(self.coefficients[leaf])[k])
+            found = np.maximum(found, now / sizes[k])
         return found
 
     @property
@@ -86,8 +83,7 @@ class Answer:
         """Coefficients of the same function on a finer tree, given the old leaf of each new one, (L', C)."""
         out = np.empty((tree.num_leaves, self.functions.num_columns))
         for leaf, parent in enumerate(parents):
-            low = 2 * (tree.lower[leaf] - self.tree.lower[parent]) / self.tree.widths[parent] - 1
-            high = 2 * (tree.upper[leaf] - self.tree.lower[parent]) / self.tree.widths[parent] - 1
+            low, high = self.tree.within(tree, leaf, parent)
             for columns, shape in zip(self.functions.columns, self.functions.shapes, strict=True):
                 block = self.coefficients[parent, columns].reshape(shape)
                 for j, n in enumerate(shape):
@@ -200,7 +196,7 @@ def solve_system(
     is_linear: bool,
     order: Order | None = None,
     strength: float = 1.0,
-    factors: Factors | None = None,
+    known: dict[bytes, Front] | None = None,
 ) -> Answer:
     """The answer on one tree, from `start` or zero; with a strength below one that share of the nonlinear part acts."""
     order = order or plan(system.members, system.sizes, system.tree.num_leaves)
@@ -211,7 +207,7 @@ def solve_system(
     while steps < MAX_STEPS:
         steps += 1
         rows = system.assemble(coefficients, strength)
-        kept = KeptFactors(rows, system.sizes, order, factors)
+        kept = KeptFactors(rows, system.sizes, order, known)
         found = kept.solve([piece.right for piece in rows])
         new = system.gathered(found)
         if not np.isfinite(new).all():

@@ -1,4 +1,4 @@
-"""Where something must hold on the pieces: conditions, initial values, and residuals at points."""
+"""Where something must hold on the pieces: conditions, initial values, residuals at points, and ties between neighbors."""
 
 from __future__ import annotations
 
@@ -62,13 +62,9 @@ class Linear(NamedTuple):
 
 
 class Sample:
-    """A residual at points of some pieces.
+    """A residual at points of some pieces, where each has a table for each jet of the residual, (P, N_k).
 
-    Args:
-        residual: the function.
-        spots: where it holds.
-        tables: of each spot, for each jet of the residual, (P, N_k).
-        scales: what turns these into physical derivatives, (A,) for each spot; nothing where they are.
+    Scales, (A,) for each piece, turn these into physical derivatives; without any they are physical.
     """
 
     def __init__(
@@ -79,10 +75,9 @@ class Sample:
         scales: Sequence[np.ndarray] = (),
     ):
         self.residual, self.parts, end = residual, [], 0
-        plain = np.ones(len(residual.jets))
-        for i, (spot, own) in enumerate(zip(spots, tables, strict=True)):
-            where = slice(end, end := end + len(spot.points))
-            self.parts.append(Part(spot.leaf, where, own, scales[i] if scales else plain))
+        plain = [np.ones(len(residual.jets))] * len(spots)
+        for spot, own, scale in zip(spots, tables, scales or plain, strict=True):
+            self.parts.append(Part(spot.leaf, slice(end, end := end + len(spot.points)), own, scale))
         self.points = np.concatenate([spot.points for spot in spots] or [np.zeros((0, 1))])
         self.normals = np.concatenate([spot.normals for spot in spots] or [np.zeros((0, 1))])
 
@@ -103,9 +98,18 @@ class Sample:
         strength: float = 1.0,
         learned: Sequence[int] | None = None,
     ) -> Iterator[Linear]:
-        """The rows of each piece, linearized at an iterate, for the answer or for its derivatives by learned parameters."""
+        """The rows of each piece, linearized at an iterate, for the answer or for its derivatives by learned parameters.
+
+        With a strength s below one, a share of the nonlinear part acts: F_s(u) = s F(u) + (1 - s) (F(0) + F'(0) u), the
+        homotopy from the problem that is linearized at zero.
+        """
         jets = self.jets(own)
-        found = weakened(self.residual, self.points, jets, parameters, self.normals, strength)
+        found = self.residual.linearize(self.points, jets, parameters, self.normals)
+        if strength < 1.0:
+            plain = self.residual.linearize(self.points, np.zeros_like(jets), parameters, self.normals)
+            there = plain.value + np.sum(plain.by_jet * jets, axis=0)
+            mixed = strength * found.by_jet + (1 - strength) * plain.by_jet
+            found = Linearized(strength * found.value + (1 - strength) * there, mixed, found.by_parameter)
         right = np.sum(found.by_jet * jets, axis=0) - found.value
         if learned is not None:  # F_u du/dp = -F_p
             right = -found.by_parameter[list(learned)].T
@@ -117,22 +121,17 @@ class Sample:
             yield Linear(leaf, rows, right[where])
 
 
-def weakened(
-    residual: AnyResidual | InSpace,
-    points: np.ndarray,
-    jets: np.ndarray,
-    parameters: np.ndarray,
-    normals: np.ndarray,
-    strength: float,
-) -> Linearized:
-    """A residual at points from jets (A, P), with a share s of its nonlinear part.
+@dataclass(frozen=True, eq=False)
+class Tie:
+    """One side of a face: u's normal derivative at the piece's side less a trace is zero."""
 
-    F_s(u) = s F(u) + (1 - s) (F(0) + F'(0) u): the homotopy from the problem that is linearized at zero.
-    """
-    found = residual.linearize(points, jets, parameters, normals)
-    if strength == 1.0:
-        return found
-    plain = residual.linearize(points, np.zeros_like(jets), parameters, normals)
-    there = plain.value + np.sum(plain.by_jet * jets, axis=0)
-    mixed = strength * found.by_jet + (1 - strength) * plain.by_jet
-    return Linearized(strength * found.value + (1 - strength) * there, mixed, found.by_parameter)
+    leaf: int  # whose side
+    parts: tuple[tuple[int, np.ndarray], ...]  # (k, (P, N_k)) on the piece's own columns, physical
+    traces: tuple[tuple[int, np.ndarray], ...]  # (name, (P, size)) of what is subtracted
+    flux: Sample | None = None  # where the trace is of a flux: in place of the parts, and another with each iterate
+    mean: np.ndarray | None = None  # what turns the flux at points into rows; None is the points themselves
+
+    @property
+    def height(self) -> int:
+        """P."""
+        return len(self.parts[0][1])

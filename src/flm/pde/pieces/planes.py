@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from flm.language.arguments import Jet
-from flm.pde.pieces.cut import SlabFunctions
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.newton import Answer
 from flm.pde.pieces.plane_slab import SLOW, Plane, radau
@@ -133,6 +132,6 @@ def _cells(plane: Plane, functions: Functions, span: Span) -> tuple[Cell, ...]:
     for cell, view in zip(plane.tree.cells, plane.system.views, strict=False):
         low, high = np.append(cell.low, span[0]), np.append(cell.high, span[1])
         lower, upper = np.append(cell.lower, span[0]), np.append(cell.upper, span[1])
-        made: dict[object, object] = {functions: SlabFunctions(view, plane.functions, functions)}
+        made: dict[object, object] = {functions: view.in_time(plane.functions, functions)}
         cells.append(Cell(low, high, "cut", lower, upper, cell.volume, np.zeros((0, 2)), made=made))
     return tuple(cells)

@@ -6,7 +6,7 @@ residual F(x, u, u_x, ...) at points of a piece is linearized there: sum over je
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
@@ -16,12 +16,12 @@ import numpy as np
 from flm.pde.pieces.count import Trace
 from flm.pde.pieces.cut import LeafFunctions, leaf_functions
 from flm.pde.pieces.cut_rows import Along, cut_ties
-from flm.pde.pieces.elimination import PieceRows
+from flm.pde.pieces.elimination import PieceRows, columns_of
 from flm.pde.pieces.fields import AnyResidual, InSpace
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
-from flm.pde.pieces.jumps import Fluxes, Jumps
-from flm.pde.pieces.places import Given, Linear, Own, Place, Sample, Spot
-from flm.pde.pieces.tree import Face, Side, Tie, Tree, projection, share_of_mean
+from flm.pde.pieces.jumps import Jumps
+from flm.pde.pieces.places import Given, Linear, Own, Place, Sample, Spot, Tie
+from flm.pde.pieces.tree import Face, Tree, projection, share_of_mean
 from flm.series import legendre as line
 
 
@@ -52,10 +52,9 @@ class System:
         self.samples = [*map(self._inside, self.equations), *(sample for sample in conditions if sample.parts)]
         self.members, self.sizes = [], []
         self.ties = [[] for _ in range(self.tree.num_leaves)]
-        self._fluxes = None if self.jumps is None else Fluxes(self.jumps, self.functions, self.tree)
+        self._jumping = np.zeros((0, self.tree.num_leaves)) if self.jumps is None else self.jumps.values(self.tree)
         for face in self.tree.faces:
             self._tie(face)
-        self._flux_samples = {} if self._fluxes is None else self._fluxes.samples()
         self.begin(self.given)
 
     def begin(self, given: Sequence[Given]) -> None:
@@ -134,55 +133,65 @@ class System:
         for index, trace in enumerate(ties.traces):
             shape = [functions.shapes[trace.unknown][a] for a in others]
             size = int(np.prod(shape, dtype=int))
-            k, order = trace.unknown, trace.order
-            flux = self._fluxes if self._fluxes is not None and self._fluxes.is_flux(k, order, face) else None
+            flows = self._is_flux(trace, face)
             if face.fine == (face.coarse,):  # a piece that is its own neighbor around a periodic axis
-                self._join(trace, axis, face.coarse)
+                sides = zip(*(self._side(trace, axis, face.coarse, end) for end in (1.0, -1.0)), strict=True)
+                parts = tuple((k, high - low) for (k, high), (_, low) in sides)
+                self.ties[face.coarse].append(Tie(face.coarse, parts, ()))
             elif len(face.fine) == 1 or index < ties.whole[1 - face.side]:
                 name = self._name((face.coarse, *face.fine), size)
-                self._match(trace, axis, face.coarse, z, face.coarse, name, flux)
+                self._match(trace, axis, face.coarse, z, face.coarse, name, flows)
                 for leaf in face.fine:
-                    self._match(trace, axis, leaf, -z, face.coarse, name, flux)
+                    self._match(trace, axis, leaf, -z, face.coarse, name, flows)
             else:
                 means = []
                 for leaf in face.fine:
                     name = self._name((face.coarse, leaf), size)
-                    self._match(trace, axis, leaf, -z, leaf, name, flux)
+                    self._match(trace, axis, leaf, -z, leaf, name, flows)
                     means.append((name, share_of_mean(self.tree, face, leaf, shape)))
-                table = self._mean(trace, axis, face.coarse, z)
-                side = flux.ask(k, axis, z, face.coarse) if flux else None
-                self.ties[face.coarse].append(Tie(face.coarse, table, tuple(means), side, projection(tuple(shape))))
+                table, flux = self._mean(trace, axis, face.coarse, z), self._flux(trace, axis, face.coarse, z, flows)
+                self.ties[face.coarse].append(Tie(face.coarse, table, tuple(means), flux, projection(tuple(shape))))
 
     def _name(self, leaves: tuple[int, ...], size: int) -> int:
+        """A new trace that some pieces share."""
         self.members.append(tuple(dict.fromkeys(leaves)))
         self.sizes.append(size)
         return len(self.sizes) - 1
 
-    def _match(self, trace: Trace, axis: int, leaf: int, z: float, owner: int, name: int, flux: Fluxes | None) -> None:
+    def _is_flux(self, trace: Trace, face: Face) -> bool:
+        """Whether a trace on a face is the flux of its unknown: where a coefficient jumps there, but not in time."""
+        k, last = trace.unknown, self.functions.orders[trace.unknown][face.axis] - 1
+        if self.jumps is None or k not in self.jumps.fluxes or self.jumps.axes[face.axis] == "t" or trace.order != last:
+            return False
+        return bool(np.any(self._jumping[:, face.fine] != self._jumping[:, [face.coarse]]))
+
+    def _flux(self, trace: Trace, axis: int, leaf: int, z: float, flows: bool) -> Sample | None:
+        if self.jumps is None or not flows:
+            return None
+        return self.jumps.flux(self.functions, self.tree, trace.unknown, axis, z, leaf)
+
+    def _match(self, trace: Trace, axis: int, leaf: int, z: float, owner: int, name: int, flows: bool) -> None:
         """Rows at the Gauss nodes of a leaf's side, reference coordinate z; the trace lives on the side of `owner`."""
         tree, tables = self.tree, []
         for a, n in enumerate(self.functions.shapes[trace.unknown]):
             if a != axis:
-                there = tree.low[leaf, a] + (line.gauss(n)[0] + 1) / 2 * (tree.high - tree.low)[leaf, a]
-                tables.append(line.values(2 * (there - tree.low[owner, a]) / (tree.high - tree.low)[owner, a] - 1, n))
+                there = tree.low[leaf, a] + (line.gauss(n)[0] + 1) / 2 * tree.spans[leaf, a]
+                tables.append(line.values(2 * (there - tree.low[owner, a]) / tree.spans[owner, a] - 1, n))
         table = reduce(np.kron, tables, np.ones((1, 1)))
-        side = flux.ask(trace.unknown, axis, z, leaf) if flux else None
-        self.ties[leaf].append(Tie(leaf, self._side(trace, axis, leaf, z), ((name, table),), side))
-
-    def _join(self, trace: Trace, axis: int, leaf: int) -> None:
-        """Rows that make the two sides of one leaf agree."""
-        sides = zip(self._side(trace, axis, leaf, 1.0), self._side(trace, axis, leaf, -1.0), strict=True)
-        self.ties[leaf].append(Tie(leaf, tuple((k, high - low) for (k, high), (_, low) in sides), ()))
+        parts, flux = self._side(trace, axis, leaf, z), self._flux(trace, axis, leaf, z, flows)
+        self.ties[leaf].append(Tie(leaf, parts, ((name, table),), flux))
 
     def _side(self, trace: Trace, axis: int, leaf: int, z: float) -> tuple[tuple[int, np.ndarray], ...]:
         """A trace at the Gauss nodes of a leaf's side, as rows on the unknowns' coefficients."""
         nodes = tuple(z if a == axis else n for a, n in enumerate(self.functions.shapes[trace.unknown]))
+        points = self.tree.low[leaf] + (grid(nodes) + 1) / 2 * self.tree.spans[leaf]
+        table = lambda k, alpha: (
+            self.views[leaf].table(k, alpha, points)
+            if self.tree.is_cut[leaf]
+            else self._physical(k, alpha, nodes, leaf)
+        )
         normal = lambda order: tuple(order if a == axis else 0 for a in range(self.tree.num_axes))
-        if self.tree.is_cut[leaf]:
-            low, width = self.tree.low[leaf], (self.tree.high - self.tree.low)[leaf]
-            points, view = low + (grid(nodes) + 1) / 2 * width, self.views[leaf]
-            return tuple((k, factor * view.table(k, normal(order), points)) for k, order, factor in trace.terms)
-        return tuple((k, factor * self._physical(k, normal(order), nodes, leaf)) for k, order, factor in trace.terms)
+        return tuple((k, factor * table(k, normal(order))) for k, order, factor in trace.terms)
 
     def _mean(self, trace: Trace, axis: int, leaf: int, z: float) -> tuple[tuple[int, np.ndarray], ...]:
         """The coefficients of a trace on a leaf's side, as rows."""
@@ -196,7 +205,7 @@ class System:
         return tuple(parts)
 
     def _physical(self, k: int, alpha: Alpha, nodes: Nodes, leaf: int) -> np.ndarray:
-        return self.functions.table(k, alpha, nodes) * float(np.prod((2 / self.tree.widths[leaf]) ** np.array(alpha)))
+        return self.functions.table(k, alpha, nodes) * self.tree.scales(leaf, [(k, alpha)])
 
     # --- values ----------------------------------------------------------------------------------------------------
 
@@ -237,15 +246,12 @@ class System:
         self, coefficients: np.ndarray, strength: float = 1.0, learned: Sequence[int] | None = None
     ) -> list[PieceRows]:
         """All rows, linearized at these coefficients (L, C), for the answer or for its derivatives by learned parameters."""
-        blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
         linear = lambda sample: self.linear(sample, coefficients, strength, learned)
+        blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
         for sample in self.samples:
             for leaf, rows, right in linear(sample):
                 blocks[leaf].append((rows, right))
-        fluxes = {side: list(linear(sample)) for side, sample in self._flux_samples.items()}
-        for leaf, fixed in enumerate(self._fixed):
-            blocks[leaf] += fixed
-        return [self._piece(leaf, blocks[leaf], fluxes) for leaf in range(self.tree.num_leaves)]
+        return [self._piece(leaf, [*blocks[leaf], *fixed], linear) for leaf, fixed in enumerate(self._fixed)]
 
     def linear(
         self, sample: Sample, coefficients: np.ndarray, strength: float = 1.0, learned: Sequence[int] | None = None
@@ -271,38 +277,33 @@ class System:
         self,
         leaf: int,
         blocks: list[tuple[np.ndarray, np.ndarray]],
-        fluxes: dict[Side, list[Linear]],
+        linear: Callable[[Sample], Iterable[Linear]],
     ) -> PieceRows:
         ties = self.ties[leaf]
         names = tuple(dict.fromkeys(name for tie in ties for name, _ in tie.traces))
-        ends = np.cumsum([0, *(self.sizes[name] for name in names)])
-        place = {name: slice(int(a), int(b)) for name, a, b in zip(names, ends, ends[1:], strict=False)}
-        count = sum(len(right) for _, right in blocks)
-        height = count + sum(tie.height for tie in ties)
+        place = columns_of(names, self.sizes)
+        ends = np.cumsum([0, *(len(values) for _, values in blocks), *(tie.height for tie in ties)])
+        parts = [slice(int(a), int(b)) for a, b in pairwise(ends)]
         columns = self.own_columns(leaf)
-        own, traces = np.zeros((height, columns[-1].stop)), np.zeros((height, ends[-1]))
-        right = np.zeros((height, *(blocks[0][1].shape[1:] if blocks else ())))
-        row = 0
-        for rows, values in blocks:
-            own[row : row + len(rows)], right[row : row + len(rows)] = rows, values
-            row += len(rows)
-        for tie in ties:
-            part = slice(row, row + tie.height)
-            if tie.side is None:
+        own = np.zeros((ends[-1], columns[-1].stop))
+        traces = np.zeros((ends[-1], sum(self.sizes[name] for name in names)))
+        right = np.zeros((ends[-1], *(blocks[0][1].shape[1:] if blocks else ())))
+        for part, (rows, values) in zip(parts, blocks, strict=False):
+            own[part], right[part] = rows, values
+        for part, tie in zip(parts[len(blocks) :], ties, strict=True):
+            if tie.flux is None:
                 for k, table in tie.parts:
                     own[part, columns[k]] = table
             else:
-                _, rows, values = fluxes[replace(tie.side, index=0)][tie.side.index]
+                ((_, rows, values),) = linear(tie.flux)
                 project = tie.mean if tie.mean is not None else np.eye(tie.height)
                 own[part], right[part] = project @ rows, project @ values
             for name, table in tie.traces:
                 traces[part, place[name]] -= table
-            row += tie.height
         length = np.sqrt(np.sum(own**2, axis=1))
         if self.tree.is_cut[leaf]:
             # Least squares: one scale for all rows of a kind, or what is steep near the boundary would count for nothing.
-            ends = np.cumsum([0, *(len(values) for _, values in blocks), *(tie.height for tie in ties)])
-            for part in (slice(int(a), int(b)) for a, b in pairwise(ends) if a < b):
+            for part in (part for part in parts if part.start < part.stop):
                 length[part] = np.sqrt(np.mean(length[part] ** 2))
         length = np.where(length > 0, length, 1.0)
         return PieceRows(own / length[:, None], traces / length[:, None], (right.T / length).T, names)

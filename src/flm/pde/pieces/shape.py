@@ -7,7 +7,7 @@ boundary cuts keeps the box around what is inside, so that functions live where 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
@@ -18,7 +18,7 @@ from flm.domains.piece import Patch
 
 ASIDE = 1e-9  # of the region's size: how far to look on both sides of a boundary
 FLAT = 1e-7  # of a cell's width: a boundary this close to its sides does not cut it
-SLIVER = 1e-3  # of a cell's width: thinner parts belong to the neighbors, whose functions reach that far
+THIN = 1e-3  # the same in space, where a boundary is known at some points only
 FOLLOWED = 4096  # points along the whole boundary
 SPREAD = 6000  # points on each surface in space
 PLANES = 16  # planes along one axis at which the first cells are parted
@@ -28,66 +28,52 @@ ROUNDS = 16  # of bisection between two points of an arc
 
 @dataclass(frozen=True)
 class Stretch:
-    """Part of an arc: from one parameter to another."""
+    """Part of a patch of a planar boundary: from one parameter to another, of about this length."""
 
-    arc: Arc
+    patch: Patch
     start: float
     end: float
-
-    @property
-    def length(self) -> float:
-        """About, by its chart's even speed."""
-        return self.arc.length * (self.end - self.start)
+    length: float
 
     def at(self, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Points and outward normals at shares of the way, (P, m) both."""
-        return self.arc.patch.chart((self.start + (self.end - self.start) * share)[:, None])
+        return self.patch.chart((self.start + (self.end - self.start) * share)[:, None])
 
 
 class Arc:
     """A patch of a planar boundary, followed at many parameters."""
 
-    def __init__(self, patch: Patch, count: int):
-        self.patch = patch
+    def __init__(self, patch: Patch, count: int, aside: float):
+        self.patch, self.aside = patch, aside
         self.parameters = np.linspace(0.0, 1.0, count + 1)
-        self.points, self.normals = patch.chart(self.parameters[:, None])
+        self.points, _ = patch.chart(self.parameters[:, None])
         steps = np.linalg.norm(np.diff(self.points, axis=0), axis=1)
         self.length, self.step = float(steps.sum()), float(steps.max())
 
-    def stretches(self, low: np.ndarray, high: np.ndarray, aside: float) -> list[Stretch]:
+    def stretches(self, low: np.ndarray, high: np.ndarray) -> list[Stretch]:
         """The parts whose inner side lies in a cell."""
-        u, flags = self._flags(low, high, aside)
-        if len(u) == 0:
+        near = np.all((self.points >= low - 2 * self.step) & (self.points <= high + 2 * self.step), axis=1)
+        first = np.flatnonzero(near[1:] | near[:-1])
+        if not len(first):
             return []
+        finer = int(np.clip(np.ceil(16 * self.step / np.min(high - low)), 1, 1024))  # finely enough for the cell
+        u = (self.parameters[first, None] + np.arange(finer) / finer / (len(near) - 1)).ravel()
+        u = np.append(u, self.parameters[first[-1] + 1])
+        flags = self._member(u, low, high)
         (change,) = np.nonzero(flags[1:] != flags[:-1])
         left, right, before = u[change], u[change + 1], flags[change]
         for _ in range(ROUNDS if len(change) else 0):
             middle = (left + right) / 2
-            same = self._member(middle, *self.patch.chart(middle[:, None]), low, high, aside) == before
+            same = self._member(middle, low, high) == before
             left, right = np.where(same, middle, left), np.where(same, right, middle)
         ends = [*([u[0]] if flags[0] else []), *((left + right) / 2), *([u[-1]] if flags[-1] else [])]
-        return [Stretch(self, float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True) if b > a]
+        pairs = [(float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True) if b > a]
+        return [Stretch(self.patch, a, b, self.length * (b - a)) for a, b in pairs]
 
-    def _flags(self, low: np.ndarray, high: np.ndarray, aside: float) -> tuple[np.ndarray, np.ndarray]:
-        """Parameters, finely enough for the cell, and whether the arc is in it there."""
-        near = np.all((self.points >= low - 2 * self.step) & (self.points <= high + 2 * self.step), axis=1)
-        if not near.any():
-            return np.zeros(0), np.zeros(0, bool)
-        finer = int(np.clip(np.ceil(16 * self.step / np.min(high - low)), 1, 1024))
-        if finer == 1:
-            u, points, normals = self.parameters, self.points, self.normals
-        else:
-            first = np.flatnonzero(np.logical_or(near[1:], near[:-1]))
-            share = np.arange(finer) / finer
-            u = np.unique((self.parameters[first, None] + share * (1 / (len(near) - 1))).ravel())
-            u = np.append(u, min(1.0, self.parameters[first[-1] + 1]))
-            points, normals = self.patch.chart(u[:, None])
-        return u, self._member(u, points, normals, low, high, aside)
-
-    def _member(
-        self, u: np.ndarray, points: np.ndarray, normals: np.ndarray, low: np.ndarray, high: np.ndarray, aside: float
-    ) -> np.ndarray:
-        inner = points - aside * np.where(normals.any(axis=1, keepdims=True), normals, -1.0)
+    def _member(self, u: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Whether the inner side of the arc is in a cell at some parameters, (P,)."""
+        points, normals = self.patch.chart(u[:, None])
+        inner = points - self.aside * np.where(normals.any(axis=1, keepdims=True), normals, -1.0)
         inside = np.all((inner >= low) & (inner <= high), axis=1)
         if self.patch.keep is not None and inside.any():
             inside[inside] = self.patch.keep(points[inside], normals[inside])
@@ -96,47 +82,26 @@ class Arc:
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """A cell of the tree and what the region leaves of it.
+    """A cell of the tree and what the region leaves of it."""
 
-    Attributes:
-        low, high: the cell, (m,).
-        kind: "whole", "cut", "sliver" or "outside".
-        lower, upper: the box around the part inside, (m,).
-        volume: of the part inside.
-        marks: where the boundary meets the cell's sides in the plane, (K, 2).
-        guests: slivers next to a cut cell that belong to it.
-        stretches: of patches, by their identity.
-        made: the functions that live here, by what they were made for.
-    """
-
-    low: np.ndarray
+    low: np.ndarray  # the cell, (m,)
     high: np.ndarray
-    kind: str
-    lower: np.ndarray
+    kind: str  # "whole", "outside", or "cut": then rows are a least-squares problem, instead of as many as columns
+    lower: np.ndarray  # the box around the part inside, (m,)
     upper: np.ndarray
-    volume: float
-    marks: np.ndarray
-    guests: tuple[Cell, ...] = ()
-    stretches: dict[int, list[Stretch]] = field(default_factory=dict)
-    made: dict[object, object] = field(default_factory=dict)
+    volume: float  # of the part inside
+    marks: np.ndarray  # where the boundary meets the cell's sides in the plane, (K, 2)
+    stretches: dict[int, list[Stretch]] = field(default_factory=dict)  # of patches, by their identity
+    made: dict[object, object] = field(default_factory=dict)  # the functions that live here, by what they were made for
 
     @property
     def is_cut(self) -> bool:
-        """Whether rows of the part inside are a least-squares problem, instead of as many as columns."""
+        """Whether the boundary cuts it."""
         return self.kind == "cut"
-
-    def reaches(self, points: np.ndarray) -> np.ndarray:
-        """Whether points of a guest belong here, (P,)."""
-        slack = 2 * SLIVER * (self.high - self.low)
-        return np.all((points >= self.low - slack) & (points <= self.high + slack), axis=1)
 
 
 class Shape:
-    """A region: its arcs or surfaces, and the cells that were asked about.
-
-    Args:
-        domain: the region.
-    """
+    """A region: its arcs or surfaces, and the cells that were asked about."""
 
     def __init__(self, domain: AbstractDomain):
         self.domain, self.bounds = domain, np.asarray(domain.bounds, float)
@@ -151,32 +116,25 @@ class Shape:
             drawn = [patch.sample(SPREAD, seed=3, warp=False) for patch in self.patches]
             self._surface = np.concatenate([points - self.aside * normals for points, normals in drawn])
 
-    def arc(self, patch: Patch) -> Arc:
-        """A patch as an arc."""
-        if id(patch) not in self._arcs:
-            count = int(np.clip(FOLLOWED * patch.measure / self.measure, 64, FOLLOWED))
-            self._arcs[id(patch)] = Arc(patch, count)
-        return self._arcs[id(patch)]
-
     def planes(self) -> list[list[float]]:
         """Coordinates of the boundary's axis-parallel sides and re-entrant corners within the bounds, for each axis."""
         found: list[set[float]] = [set() for _ in self.bounds]
         for piece in self.domain.pieces:
             for axis, value in piece.fixed.items():
                 found[self.domain.axes.index(axis)].add(float(value))
-        for axis, value in filter(None, map(self.plane, self.patches)):
+        for axis, value in filter(None, map(self._plane, self.patches)):
             found[axis].add(value)
         for axis, value in ((axis, float(value)) for bend in self._bends for axis, value in enumerate(bend)):
             if all(abs(value - other) > BEND * self.size for other in found[axis]):
                 found[axis].add(value)
-        slack = 1e-9 * (self.bounds[:, 1] - self.bounds[:, 0])
+        slack = 1e-9 * np.ptp(self.bounds, axis=1)
         inner = [
             sorted(v for v in values if low + s < v < high - s)
             for values, (low, high), s in zip(found, self.bounds, slack, strict=True)
         ]
         return [values if len(values) <= PLANES else [] for values in inner]
 
-    def plane(self, patch: Patch) -> tuple[int, float] | None:
+    def _plane(self, patch: Patch) -> tuple[int, float] | None:
         """The axis across which a flat patch lies, and where; None for a patch that is oblique or curved."""
         if not all(patch.ends):
             return None
@@ -185,9 +143,9 @@ class Shape:
         return (int(flat[0]), float(vertices[0, flat[0]])) if len(flat) else None
 
     @cached_property
-    def is_boxes(self) -> bool:
+    def _is_boxes(self) -> bool:
         """Whether all of the boundary is axis-parallel: cells that end at its planes are whole or outside."""
-        return all(map(self.plane, self.patches)) and any(self.planes())
+        return all(map(self._plane, self.patches)) and any(self.planes())
 
     @cached_property
     def corners(self) -> list[np.ndarray]:
@@ -197,10 +155,10 @@ class Shape:
     @cached_property
     def _bends(self) -> list[np.ndarray]:
         """Re-entrant corners between sides that are not both axis-parallel: where the arcs of a plane boundary end."""
-        if len(self.bounds) != 2 or all(map(self.plane, self.patches)):
+        if len(self.bounds) != 2 or all(map(self._plane, self.patches)):
             return []
         low, high = self.bounds[:, 0] - self.size, self.bounds[:, 1] + self.size
-        arcs = [stretch for patch in self.patches for stretch in self.arc(patch).stretches(low, high, self.aside)]
+        arcs = [stretch for patch in self.patches for stretch in self._arc(patch).stretches(low, high)]
         return self._reentrant(np.concatenate([np.zeros((0, 2)), *(arc.at(np.array([0.0, 1.0]))[0] for arc in arcs)]))
 
     def _reentrant(self, points: np.ndarray) -> list[np.ndarray]:
@@ -228,89 +186,53 @@ class Shape:
         step[axis] = 10 * self.aside
         return self.inside(points - step) & self.inside(points + step)
 
-    def fit(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, tuple[Cell, ...]]:
-        """Which cells stay, and what they are; those outside go, slivers go to their neighbors."""
-        cells = [self.cell(low, high) for low, high in zip(lower, upper, strict=True)]
-        slivers = [cell for cell in cells if cell.kind == "sliver"]
-        keep = np.array([index for index, cell in enumerate(cells) if cell.kind in ("whole", "cut")], int)
-        kept = [cells[index] for index in keep]
-        for sliver in slivers:
-            for index, cell in enumerate(kept):
-                slack = FLAT * (cell.high - cell.low)
-                if np.all((sliver.lower <= cell.high + slack) & (sliver.upper >= cell.low - slack)):
-                    kept[index] = _grown(cell, sliver)
-        return keep, tuple(kept)
-
-    def cell(self, low: np.ndarray, high: np.ndarray) -> Cell:
-        """What the region leaves of a cell."""
-        key = low.tobytes() + high.tobytes()
-        if key not in self._cells:
-            if self.is_boxes:
-                kind = "whole" if self.inside((low + high)[None] / 2)[0] else "outside"
-                self._cells[key] = Cell(low, high, kind, low, high, float(np.prod(high - low)), np.zeros((0, len(low))))
-            else:
-                self._cells[key] = self._planar(low, high) if len(low) == 2 else self._solid(low, high)
-        return self._cells[key]
+    def _arc(self, patch: Patch) -> Arc:
+        if id(patch) not in self._arcs:
+            count = int(np.clip(FOLLOWED * patch.measure / self.measure, 64, FOLLOWED))
+            self._arcs[id(patch)] = Arc(patch, count, self.aside)
+        return self._arcs[id(patch)]
 
     def stretches(self, cell: Cell, patch: Patch) -> list[Stretch]:
         """The parts of a patch in a cell; found once."""
-        known = cell.stretches.get(id(patch))
-        if known is None:
-            known = cell.stretches[id(patch)] = self._stretches(cell.low, cell.high, patch)
-        return known
+        if id(patch) not in cell.stretches:
+            cell.stretches[id(patch)] = self._arc(patch).stretches(cell.low, cell.high)
+        return cell.stretches[id(patch)]
 
-    def _stretches(self, low: np.ndarray, high: np.ndarray, patch: Patch) -> list[Stretch]:
-        arc, flat = self.arc(patch), self.plane(patch)
-        if flat is not None:
-            axis, value = flat
-            other, inward = 1 - axis, -arc.normals[0, axis] or 1.0
-            if not low[axis] < value + inward * FLAT * (high - low)[axis] < high[axis]:
-                return []
-            start, end = arc.points[[0, -1], other]
-            first, last = sorted(np.clip((np.array([low[other], high[other]]) - start) / (end - start), 0, 1))
-            if last <= first:
-                return []
-            points, normals = patch.chart(np.linspace(first, last, 35)[1:-1, None])
-            kept = np.ones(1, bool) if patch.keep is None else patch.keep(points, normals)
-            if kept.all() or not kept.any():
-                return [Stretch(arc, float(first), float(last))] if kept.all() else []
-        return arc.stretches(low, high, self.aside)
+    def cell(self, low: np.ndarray, high: np.ndarray) -> Cell:
+        """What the region leaves of a cell; found once."""
+        key = low.tobytes() + high.tobytes()
+        if key not in self._cells:
+            self._cells[key] = self._fitted(low, high)
+        return self._cells[key]
 
-    def _planar(self, low: np.ndarray, high: np.ndarray) -> Cell:
-        width, found, covered = high - low, [], np.zeros((2, 2))
-        cuts = False
-        for patch in self.patches:
-            for stretch in self._stretches(low, high, patch):
-                points = stretch.at(np.linspace(0, 1, 33))[0]
-                found.append(points)
-                gaps = np.stack([points - low, high - points]) / width  # (2, P, axes)
-                if np.all(gaps > FLAT, axis=(0, 2)).any():
-                    cuts = True
-                    continue
-                for side, axis in product(range(2), range(2)):
-                    if np.all(gaps[side, :, axis] <= FLAT):
-                        covered[side, axis] += stretch.length / width[1 - axis]
-        marks = np.concatenate([points[[0, -1]] for points in found]) if found else np.zeros((0, 2))
-        corners = np.array(list(product(*zip(low, high, strict=True))))
-        if not cuts and not self.inside((low + high)[None] / 2)[0]:
-            return Cell(low, high, "outside", low, high, 0.0, marks)
-        partly = np.any((covered > 1e-6) & (covered < 1 - 1e-6))
-        if not cuts and not partly:
-            return Cell(low, high, "whole", low, high, float(np.prod(width)), marks)
-        inner = corners[self.inside(corners)] if cuts else corners
-        return self._cut(low, high, np.concatenate([*found, inner]), marks, 32)
-
-    def _solid(self, low: np.ndarray, high: np.ndarray) -> Cell:
-        width, none = high - low, np.zeros((0, 3))
+    def _fitted(self, low: np.ndarray, high: np.ndarray) -> Cell:
+        width, center, planar = high - low, (low + high)[None] / 2, len(low) == 2
+        made = lambda kind, lower=low, upper=high, share=1.0: Cell(
+            low, high, kind, lower, upper, share * float(np.prod(upper - lower)), marks
+        )
+        marks = np.zeros((0, len(low)))
+        if self._is_boxes:
+            return made("whole" if self.inside(center)[0] else "outside")
         near = self._surface[np.all((self._surface >= low) & (self._surface <= high), axis=1)]
+        parts = [part for patch in self.patches for part in self._arc(patch).stretches(low, high)] if planar else []
+        followed = [part.at(np.linspace(0, 1, 33))[0] for part in parts]
+        if followed:
+            near, marks = np.concatenate(followed), np.concatenate([points[[0, -1]] for points in followed])
         gaps = np.minimum(near - low, high - near) / width
-        if not np.all(gaps > 1e-3, axis=1).any():  # what is thinner is a sliver
-            if not self.inside((low + high)[None] / 2)[0]:
-                return Cell(low, high, "outside", low, high, 0.0, none)
-            if not self._has_mixed_sides(low, high):
-                return Cell(low, high, "whole", low, high, float(np.prod(width)), none)
-        around = _midpoints(low, high, 20)
-        return self._cut(low, high, np.concatenate([near, around[self.inside(around)]]), none, 20)
+        cuts = np.all(gaps > (FLAT if planar else THIN), axis=1).any()
+        if not cuts and not self.inside(center)[0]:
+            return made("outside")
+        if not cuts and not (_is_partly_covered(low, high, parts) if planar else self._has_mixed_sides(low, high)):
+            return made("whole")
+        # the box around what is known of the part inside
+        within = np.concatenate([np.array(list(product(*zip(low, high, strict=True)))), _midpoints(low, high, 20)])
+        points = np.concatenate([near, within[self.inside(within)] if cuts else within])
+        if not len(points):
+            return made("outside")
+        lower, upper = np.maximum(points.min(axis=0), low), np.minimum(points.max(axis=0), high)
+        share = float(np.mean(self.inside(_midpoints(lower, upper, 32 if planar else 20))))
+        lost = share == 0 or np.any(upper - lower < (FLAT if planar else THIN) * width)
+        return made("outside") if lost else made("cut", lower, upper, share)
 
     def _has_mixed_sides(self, low: np.ndarray, high: np.ndarray) -> bool:
         """Whether some side of a cell lies partly between two parts of the region and partly on its boundary."""
@@ -321,15 +243,15 @@ class Shape:
                 return True
         return False
 
-    def _cut(self, low: np.ndarray, high: np.ndarray, points: np.ndarray, marks: np.ndarray, count: int) -> Cell:
-        """A cell that is cut, with the box around these points of it."""
-        if len(points) == 0:
-            return Cell(low, high, "outside", low, high, 0.0, marks)
-        lower, upper = np.maximum(points.min(axis=0), low), np.minimum(points.max(axis=0), high)
-        kind = "sliver" if np.any(upper - lower < SLIVER * (high - low)) else "cut"
-        share = float(np.mean(self.inside(_midpoints(lower, upper, count))))
-        kind = "sliver" if share == 0 else kind
-        return Cell(low, high, kind, lower, upper, share * float(np.prod(upper - lower)), marks)
+
+def _is_partly_covered(low: np.ndarray, high: np.ndarray, parts: list[Stretch]) -> bool:
+    """Whether the boundary covers some side of a planar cell in part."""
+    width, covered = high - low, np.zeros((2, 2))
+    for part in parts:
+        points = part.at(np.linspace(0, 1, 33))[0]
+        along = np.stack([points - low, high - points]) / width <= FLAT  # (2, P, axes)
+        covered += np.all(along, axis=1) * part.length / width[::-1]
+    return bool(np.any((covered > 1e-6) & (covered < 1 - 1e-6)))
 
 
 def _midpoints(low: np.ndarray, high: np.ndarray, count: int) -> np.ndarray:
@@ -339,10 +261,3 @@ def _midpoints(low: np.ndarray, high: np.ndarray, count: int) -> np.ndarray:
         for a, b in zip(low, high, strict=True)
     ]
     return np.stack([g.ravel() for g in np.meshgrid(*lines, indexing="ij")], axis=1)
-
-
-def _grown(cell: Cell, sliver: Cell) -> Cell:
-    slack = 2 * SLIVER * (cell.high - cell.low)
-    lower = np.minimum(cell.lower, np.maximum(sliver.lower, cell.low - slack))
-    upper = np.maximum(cell.upper, np.minimum(sliver.upper, cell.high + slack))
-    return replace(cell, kind="cut", lower=lower, upper=upper, guests=(*cell.guests, sliver), made={})

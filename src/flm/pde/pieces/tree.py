@@ -32,7 +32,7 @@ class Face:
     fine: tuple[int, ...]  # the leaves on the other side
 
 
-class Pair(NamedTuple):
+class _Pair(NamedTuple):
     """Two leaves that touch across an axis, the second above the first."""
 
     axis: int
@@ -50,18 +50,14 @@ class Cut:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Boxes that tile a box, or what a region leaves of them.
-
-    Args:
-        cells: what tiles the bounds where `shape` is given: a cut leaf's functions live on less than its cell.
-    """
+    """Boxes that tile a box, or what a region leaves of them."""
 
     lower: np.ndarray  # of each leaf's functions, (L, m)
     upper: np.ndarray  # likewise
     bounds: np.ndarray  # of the whole, (m, 2)
     periodic: tuple[bool, ...]  # which axes are joined end to end
     shape: Shape | None = None  # the region, where it is no box
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[Cell, ...] = ()  # what tiles the region: a cut leaf's functions live on less than its cell
 
     @classmethod
     def whole(cls, bounds: np.ndarray, periodic: Iterable[bool], shape: Shape | None = None) -> Tree:
@@ -84,7 +80,9 @@ class Tree:
 
     def _fitted(self, shape: Shape) -> tuple[Tree, np.ndarray]:
         """Cells less what lies outside a region, and the old leaf of each."""
-        keep, cells = shape.fit(self.lower, self.upper)
+        every = [shape.cell(low, high) for low, high in zip(self.lower, self.upper, strict=True)]
+        keep = np.array([index for index, cell in enumerate(every) if cell.kind != "outside"], int)
+        cells = tuple(every[index] for index in keep)
         lower, upper = np.array([cell.lower for cell in cells]), np.array([cell.upper for cell in cells])
         return Tree(lower, upper, self.bounds, self.periodic, shape, cells), keep
 
@@ -139,6 +137,11 @@ class Tree:
         """What turns derivatives on the reference piece into those in a leaf, (A,)."""
         return np.array([np.prod((2 / self.widths[leaf]) ** np.array(alpha)) for _, alpha in jets])
 
+    def within(self, other: Tree, leaf: int, parent: int) -> tuple[np.ndarray, np.ndarray]:
+        """The corners of another tree's leaf in the coordinates of a leaf of this one, (m,) both."""
+        place = lambda corner: 2 * (corner - self.lower[parent]) / self.widths[parent] - 1
+        return place(other.lower[leaf]), place(other.upper[leaf])
+
     def split(self, cuts: Mapping[int, Iterable[Cut]]) -> tuple[Tree, np.ndarray]:
         """The tree with some leaves cut, each along one or several axes, and the old leaf of each new one."""
         lower, upper, parents = [], [], []
@@ -161,48 +164,39 @@ class Tree:
         return mended, old[between]
 
     @cached_property
-    def _pairs(self) -> list[Pair]:
+    def _pairs(self) -> list[_Pair]:
         """Leaves that share more than an edge."""
         found, span = [], self.spans
         for axis in range(self.num_axes):
-            others = [a for a in range(self.num_axes) if a != axis]
             close = CLOSE * span[:, axis]
             touch = np.abs(self.high[:, None, axis] - self.low[None, :, axis]) <= np.minimum(close[:, None], close)
             if self.periodic[axis]:
                 last = self.high[:, axis] >= self.bounds[axis, 1] - close
                 first = self.low[:, axis] <= self.bounds[axis, 0] + close
                 touch |= last[:, None] & first[None, :]
-            for a in others:
+            for a in (a for a in range(self.num_axes) if a != axis):
                 low = np.maximum(self.low[:, None, a], self.low[None, :, a])
                 high = np.minimum(self.high[:, None, a], self.high[None, :, a])
-                least = np.minimum(span[:, None, a], span[None, :, a])
-                touch &= high - low > CLOSE * least
-            found += [Pair(axis, int(i), int(j)) for i, j in np.argwhere(touch)]
+                touch &= high - low > CLOSE * np.minimum(span[:, None, a], span[None, :, a])
+            found += [_Pair(axis, int(i), int(j)) for i, j in np.argwhere(touch)]
         return found
 
     def _covers(self, leaf: int, other: int, axis: int) -> bool:
         """Whether a leaf's side across `axis` covers the other's."""
-        span = self.spans
-        for a in range(self.num_axes):
-            close = CLOSE * span[other, a]
-            low, high = self.low[other, a] + close, self.high[other, a] - close
-            if a != axis and not (self.low[leaf, a] <= low and self.high[leaf, a] >= high):
-                return False
-        return True
+        close = CLOSE * self.spans[other]
+        covers = (self.low[leaf] <= self.low[other] + close) & (self.high[leaf] >= self.high[other] - close)
+        return bool(np.delete(covers, axis).all())
 
     def _repairs(self) -> dict[int, list[Cut]]:
         """Cuts that make every side nested in the side behind it: of two that only overlap, the first is cut."""
         cuts: dict[int, list[Cut]] = {}
-        span = self.spans
         for axis, i, j in self._pairs:
-            if self._covers(i, j, axis) or self._covers(j, i, axis) or i in cuts or j in cuts:
+            if i in cuts or j in cuts or self._covers(i, j, axis) or self._covers(j, i, axis):
                 continue
-            for a in range(self.num_axes):
-                inside = [c for c in (self.low[j, a], self.high[j, a]) if self.low[i, a] < c < self.high[i, a]]
-                inside = [c for c in inside if min(c - self.low[i, a], self.high[i, a] - c) > CLOSE * span[i, a]]
-                if a != axis and inside:
-                    cuts[i] = [Cut(a, float((inside[0] - self.low[i, a]) / span[i, a]))]
-                    break
+            shares = [(end[j] - self.low[i]) / self.spans[i] for end in (self.low, self.high)]
+            others = (a for a in range(self.num_axes) if a != axis)
+            inside = [Cut(a, float(s[a])) for a in others for s in shares if CLOSE < s[a] < 1 - CLOSE]
+            cuts |= {i: inside[:1]} if inside else {}
         return cuts
 
     @cached_property
@@ -234,32 +228,6 @@ def _halves(low: np.ndarray, high: np.ndarray, cut: Cut) -> list[tuple[np.ndarra
     return [(low, below), (above, high)]
 
 
-@dataclass(frozen=True)
-class Side:
-    """A side of a leaf on which a flux is wanted: its unknown, axis and reference coordinate, and which one of them."""
-
-    unknown: int
-    axis: int
-    z: float
-    index: int = 0
-
-
-@dataclass(frozen=True)
-class Tie:
-    """One side of a face: u's normal derivative at the piece's side less a trace is zero."""
-
-    leaf: int  # whose side
-    parts: tuple[tuple[int, np.ndarray], ...]  # (k, (P, N_k)) on the piece's own columns, physical
-    traces: tuple[tuple[int, np.ndarray], ...]  # (name, (P, size)) of what is subtracted
-    side: Side | None = None  # where it is a flux that the trace is of: its table changes with the iterate
-    mean: np.ndarray | None = None  # what turns the flux at points into rows; None is the points themselves
-
-    @property
-    def height(self) -> int:
-        """P."""
-        return len(self.parts[0][1])
-
-
 @lru_cache(maxsize=64)
 def projection(shape: tuple[int, ...]) -> np.ndarray:
     """What turns values at the Gauss nodes of a side into coefficients, (size, size)."""
@@ -269,11 +237,6 @@ def projection(shape: tuple[int, ...]) -> np.ndarray:
 
 def share_of_mean(tree: Tree, face: Face, leaf: int, shape: list[int]) -> np.ndarray:
     """What a trace on a fine side adds to the coefficients on the coarse one, (size, size)."""
-    others, parts = [a for a in range(tree.num_axes) if a != face.axis], []
-    for a, n in zip(others, shape, strict=True):
-        low, high = (
-            float(2 * (end[leaf, a] - tree.lower[face.coarse, a]) / tree.widths[face.coarse, a] - 1)
-            for end in (tree.lower, tree.upper)
-        )
-        parts.append((high - low) / 2 * line.restriction(n, low, high).T)
+    low, high = (np.delete(end, face.axis).tolist() for end in tree.within(tree, leaf, face.coarse))
+    parts = [(b - a) / 2 * line.restriction(n, a, b).T for n, a, b in zip(shape, low, high, strict=True)]
     return reduce(np.kron, parts, np.ones((1, 1)))
