@@ -16,6 +16,7 @@ from flm.pde.pieces.cut import num_columns
 from flm.pde.pieces.elimination import Front
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.newton import Answer, continue_system, solve_system
+from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Tree
 from flm.results import Ending, Record, Word
@@ -96,9 +97,13 @@ class Adaptation:
         self.whole = setup.start(setup.bounds)
         self.singular = setup.singular_points()
 
+    def system(self, tree: Tree, nodes: int) -> System:
+        """The rows on a tree with so many equation nodes along each axis."""
+        return self.setup.system(tree, (nodes,) * self.num_axes)
+
     def is_homogeneous(self) -> bool:
         """Whether zero satisfies everything."""
-        system = self.setup.system(self.whole, (LADDER[self.num_axes][0],) * self.num_axes)
+        system = self.system(self.whole, LADDER[self.num_axes][0])
         zero = np.zeros((self.whole.num_leaves, system.hull.num_columns))
         return not any(piece.right.any() for piece in system.assemble(zero))
 
@@ -106,8 +111,7 @@ class Adaptation:
         """The function that vanishes."""
         whole = Tree.whole(self.setup.bounds, self.setup.periodic, self.setup.shape)
         functions = self.setup.functions(whole, (1,) * self.num_axes)
-        nothing = np.zeros((whole.num_leaves, functions.num_columns))
-        return Answer(functions, whole, nothing)
+        return Answer(functions, whole, np.zeros((whole.num_leaves, functions.num_columns)))
 
     def solve(self, tree: Tree, nodes: int, start: np.ndarray | None = None, helped: bool = True) -> Answer:
         """The answer on a tree with so many equation nodes along each axis.
@@ -115,78 +119,62 @@ class Adaptation:
         Where Newton's method does not settle, the nonlinear part is turned on in steps: that follows the solution which
         the linear problem begins, while an iterate that wanders may end at any other.
         """
-        system = self.setup.system(tree, (nodes,) * self.num_axes)
+        system = self.system(tree, nodes)
         answer = solve_system(system, start, self.setup.is_linear, known=self.known)
         return answer if answer.settled or not helped else continue_system(system)
 
     def ladder(self, marches: bool = False) -> bool:
         """One piece, growing; whether it met the tolerance. Where slabs can follow, it is given up early."""
-        hasty = marches and self.num_axes == 3
-        tree, before, clash, unmet = self.whole, None, [], []
+        enough = 7 if marches and self.num_axes == 3 else 15  # nodes from which the tail must promise success
+        before, misfits, unmet = None, [], []
         tail, lost = np.inf, 0
         for nodes in LADDER[self.num_axes]:
-            start = None
-            if before is not None and before.settled and before.finite:
-                functions = self.setup.functions(tree, (nodes,) * self.num_axes)
-                start = functions.fitted(before.coefficients, before.functions)
-            if not self._fits(nodes):
-                self.found.ending = Ending(Word.SIZE, f"stopped at the size limit of {self.max_columns} columns")
+            functions = self.setup.functions(self.whole, (nodes,) * self.num_axes)
+            if num_columns(functions, self.whole) > self.max_columns:
+                self.stop_at_size()
                 return False
-            answer = self.solve(tree, nodes, start, helped=not marches)
+            start = None if before is None else functions.fitted(before.coefficients, before.functions)
+            answer = self.solve(self.whole, nodes, start, helped=not marches)
             if not answer.finite or not answer.settled:
                 before, lost = None, lost + 1
                 if lost == 2:  # smaller pieces or slabs help, more functions do not
                     break
                 continue
             last, tail = tail, float(answer.tails().max())
-            self.pivot = answer.pivot
+            before, self.pivot = answer, answer.pivot
             self.note("one piece", answer, np.nan, tail)
             if self.found.bar == np.inf:
                 self.found.answer = answer
-            clash.append(answer.misfit)
+            misfits.append(answer.misfit)
             if self.setup.surplus and tail < INCONSISTENT:
-                unmet.append(self._unmet(answer, nodes))
-            if self.pivot <= PIVOT or self._contradicts(clash, tail) or self._stays(unmet):
+                unmet.append(self.system(self.whole, nodes).unmet(answer.coefficients))
+            self.contradiction = self._contradicts(misfits, unmet, tail)
+            if self.pivot <= PIVOT or self.contradiction:
                 return False
             if tail <= 10 * self.tol and not self.singular and self.second_opinion(answer, nodes):
                 return True
             if self.contradiction:
                 return False
-            if tail > self.tol and (nodes >= 15 or (hasty and nodes >= 7)) and not self._hopeful(last, tail):
+            promising = tail < last < np.inf and tail * (tail / last) ** 1.5 <= self.tol
+            if (tail > self.tol and nodes >= enough and not promising) or (nodes >= 11 and self.singular):
                 break
-            if nodes >= 11 and self.singular:
-                break
-            before = answer
         return False
 
-    def _fits(self, nodes: int) -> bool:
-        """Whether one piece of this size is within the size limit."""
-        functions = self.setup.functions(self.whole, (nodes,) * self.num_axes)
-        return num_columns(functions, self.whole) <= self.max_columns
+    def stop_at_size(self) -> None:
+        """Say that there is no room for more."""
+        self.found.ending = Ending(Word.SIZE, f"stopped at the size limit of {self.max_columns} columns")
 
-    def _contradicts(self, misfits: list[float], tail: float) -> bool:
+    def _contradicts(self, misfits: list[float], unmet: list[float], tail: float) -> bool:
         """Whether more functions do not lower the residual, where there are more conditions than the equations take.
 
-        A small contradiction shows once the answer is resolved far beyond it.
+        A small contradiction shows once the answer is resolved far beyond it; or what equations and conditions leave, in
+        their own scale, rises from size to size, twice.
         """
         spare = self.setup.surplus or self.setup.free
         stays = len(misfits) > 1 and misfits[-1] > 0.5 * misfits[-2]
         large = misfits[-1] > INCONSISTENT or misfits[-1] > max(RESOLVED * tail, NOISE)
-        self.contradiction = bool(spare and stays and large)
-        return self.contradiction
-
-    def _unmet(self, answer: Answer, nodes: int) -> float:
-        """What an answer leaves of equations and conditions, in their own scale."""
-        return self.setup.system(answer.tree, (nodes,) * self.num_axes).unmet(answer.coefficients)
-
-    def _stays(self, unmet: list[float]) -> bool:
-        """Whether what is left rises from size to size, twice, while the last coefficients are small."""
-        self.contradiction = len(unmet) > 2 and unmet[-1] > unmet[-2] > unmet[-3] > NOISE
-        return self.contradiction
-
-    def _hopeful(self, last: float, tail: float) -> bool:
-        """Whether the next size of one piece is likely to meet the tolerance."""
-        return tail < last < np.inf and tail * (tail / last) ** 1.5 <= self.tol
+        rises = len(unmet) > 2 and unmet[-1] > unmet[-2] > unmet[-3] > NOISE
+        return bool((spare and stays and large) or rises)
 
     def second_opinion(self, answer: Answer, nodes: int, least: float = 0.0, doubt: float = np.inf) -> bool:
         """Compare with more functions on the same tree; whether the difference is within the tolerance.
@@ -194,25 +182,24 @@ class Adaptation:
         `least` is what the changes from level to level leave to come at singular places, zero for resolved answers; `doubt` the
         same for answers that seem resolved, but whose coefficients fall slowly.
         """
-        system = self.setup.system(answer.tree, (nodes + MORE,) * self.num_axes)
+        system = self.system(answer.tree, nodes + MORE)
         start = system.hull.fitted(answer.coefficients, answer.functions)
         other = solve_system(system, start, self.setup.is_linear)
         if not other.finite or not other.settled or other.tail >= UNRESOLVED:
             return False
         if self.setup.surplus:  # what contradicts stays, however many functions there are
-            before, unmet = self._unmet(answer, nodes), system.unmet(other.coefficients)
+            before = self.system(answer.tree, nodes).unmet(answer.coefficients)
+            unmet = system.unmet(other.coefficients)
             self.contradiction = unmet > max(before, NOISE)
             if unmet > max(0.5 * before, NOISE):
                 return False
-        bar = max(answer.difference(other), least, ROUNDING)
+        bar, last, now = max(answer.difference(other), least, ROUNDING), answer.tails().max(), other.tails().max()
         if least == 0:
             # Rows that contradict each other leave a residual that two answers share; and coefficients that fall more
             # slowly than those of smooth functions leave more to come than the next two of them.
-            bar = max(bar, SHARED * other.residual)
-            last, now = float(answer.tails().max()), float(other.tails().max())
-            if now > SLOW * last and now > NOISE:
-                bar = max(bar, doubt)
-        self.note("second opinion", other, bar, float(other.tails().max()))
+            slow = now > SLOW * last and now > NOISE
+            bar = max(bar, SHARED * other.residual, doubt if slow else 0.0)
+        self.note("second opinion", other, bar, float(now))
         if bar < self.found.bar:
             self.found.answer, self.found.bar = other, bar
         return bar <= self.tol

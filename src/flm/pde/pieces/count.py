@@ -9,7 +9,7 @@ its own: it enters the flux of the equation in which it stands, nu u_x - p.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,7 +21,6 @@ from flm.pde.problem import PDE
 
 NEVER = -1000  # in place of minus infinity: an equation in which an unknown does not stand
 Orders = tuple[tuple[int, ...], ...]  # by unknown and axis
-FluxOf = Callable[[int, int], tuple[int, float] | None]  # by unknown and axis
 
 
 class Term(NamedTuple):
@@ -58,21 +57,12 @@ class Ties:
     whole: tuple[int, int]  # how many do so when the coarse leaf lies below the face, and above it
 
 
-@dataclass(frozen=True)
-class Count:
-    """p of each unknown along each axis, and the ties across each axis."""
-
-    orders: Orders
-    ties: tuple[Ties, ...]
-
-
 def highest_derivatives(problem: PDE, residuals: Sequence[AnyResidual]) -> Orders:
     """The highest derivative of each unknown along each axis, (K, m)."""
-    jets = [jet for residual in residuals for jet in residual.jets]
-    return tuple(
-        tuple(max([alpha[j] for k, alpha in jets if k == unknown], default=0) for j in range(len(problem.axes)))
-        for unknown in range(len(problem.unknowns))
-    )
+    highest = np.zeros((len(problem.unknowns), len(problem.axes)), int)
+    for k, alpha in (jet for residual in residuals for jet in residual.jets):
+        highest[k] = np.maximum(highest[k], alpha)
+    return tuple(map(tuple, highest.tolist()))
 
 
 def count(
@@ -81,8 +71,9 @@ def count(
     known: Parameters,
     ends: Sequence[tuple[int, int]],
     named: Sequence[set[int]],
-) -> Count:
-    """Read the count from the equations, the conditions at both ends of each axis, and the unknowns that these name."""
+) -> tuple[Orders, tuple[Ties, ...]]:
+    """p of each unknown along each axis and the ties across each, from the equations, the conditions at both ends of each
+    axis, and the unknowns that these name."""
     highest = highest_derivatives(problem, residuals)
     orders = [list(row) for row in highest]
     for j, (below, above) in enumerate(ends):
@@ -94,9 +85,14 @@ def count(
             less = max(min(spare, orders[k][j]), 0)
             orders[k][j] -= less
             spare -= less
-    flux = lambda k, j: _flux(problem, residuals, known, highest, k, j)
-    ties = tuple(_ties(problem, flux, highest, orders, j, pair) for j, pair in enumerate(ends))
-    return Count(tuple(map(tuple, orders)), ties)
+    ties = []
+    for j, pair in enumerate(ends):
+        taken = sum(row[j] for row in orders)
+        lowered = [k for k, row in enumerate(orders) if row[j] < highest[k][j]]
+        fluxes = {k: _flux(problem, residuals, known, highest, k, j) for k in lowered}
+        whole = pair if sum(pair) == taken and not problem.periodic_axes[j] else ((taken + 1) // 2, taken // 2)
+        ties.append(Ties(_traces(highest, j, [row[j] for row in orders], fluxes), whole))
+    return tuple(map(tuple, orders)), tuple(ties)
 
 
 def _degree(residuals: Sequence[AnyResidual], num_unknowns: int, axis: int) -> int:
@@ -108,51 +104,45 @@ def _degree(residuals: Sequence[AnyResidual], num_unknowns: int, axis: int) -> i
     return int(table[linear_sum_assignment(table, maximize=True)].sum())
 
 
-def _ties(
-    problem: PDE, flux_of: FluxOf, highest: Orders, orders: list[list[int]], axis: int, ends: tuple[int, int]
-) -> Ties:
-    lowered = [k for k, row in enumerate(orders) if row[axis] < highest[k][axis]]
-    in_flux = {m: flux for m in lowered if (flux := flux_of(m, axis)) is not None}
-    traces = []
-    for k, row in enumerate(orders):
-        for order in range(row[axis] if k in in_flux else highest[k][axis]):
-            others = tuple((m, factor) for m, (i, factor) in in_flux.items() if i == k and order == row[axis] - 1)
-            # Values first: the lower half of the derivatives. A lowered unknown without a flux is a further flux.
-            place = order - highest[k][axis] / 2 if k not in lowered else np.inf
-            traces.append((place, Trace(k, order, others)))
-    traces.sort(key=lambda pair: pair[0])
-    taken = sum(row[axis] for row in orders)
-    whole = ends if sum(ends) == taken and not problem.periodic_axes[axis] else ((taken + 1) // 2, taken // 2)
-    return Ties(tuple(trace for _, trace in traces), whole)
-
-
 def plain_ties(highest: Orders, axis: int) -> Ties:
-    """Every derivative across the faces of an axis below the highest, values first: for regions, whose rows are least
-    squares."""
-    traces = [Trace(k, order) for k, row in enumerate(highest) for order in range(row[axis])]
-    traces.sort(key=lambda trace: trace.order - highest[trace.unknown][axis] / 2)
-    return Ties(tuple(traces), ((len(traces) + 1) // 2, len(traces) // 2))
+    """Every derivative across the faces of an axis below the highest: for regions, whose rows are least squares."""
+    traces = _traces(highest, axis, [row[axis] for row in highest], {})
+    return Ties(traces, ((len(traces) + 1) // 2, len(traces) // 2))
+
+
+def _traces(
+    highest: Orders, axis: int, orders: Sequence[int], fluxes: dict[int, tuple[int, float] | None]
+) -> tuple[Trace, ...]:
+    """What neighbors share across an axis, values first; `fluxes` of lowered unknowns are those that hold them, if any."""
+    traces = []
+    for k, taken in enumerate(orders):
+        for order in range(taken if fluxes.get(k) else highest[k][axis]):
+            holds = [(m, flux[1]) for m, flux in fluxes.items() if flux and flux[0] == k and order == taken - 1]
+            # The lower half of the derivatives are values. A lowered unknown without a flux is a further flux.
+            place = np.inf if k in fluxes else order - highest[k][axis] / 2
+            traces.append((place, Trace(k, order, tuple(holds))))
+    return tuple(trace for _, trace in sorted(traces, key=lambda pair: pair[0]))
 
 
 def _flux(
     problem: PDE, residuals: Sequence[AnyResidual], known: Parameters, highest: Orders, unknown: int, axis: int
 ) -> tuple[int, float] | None:
-    """The unknown k whose flux D^(p-1) u_k + factor * D^(r-1) u_m holds a lowered unknown m, if the factor is a number.
+    """The unknown k whose flux D^(p-1) u_k + factor * u_m holds a lowered unknown m, if the factor is a number.
 
     Each highest derivative along the axis of an equation is lowered by one: nu u_xx - p_x belongs to nu u_x - p.
     """
     pure = lambda k, order: (k, tuple(order if j == axis else 0 for j in range(len(problem.axes))))
-    own = pure(unknown, highest[unknown][axis])
-    for residual in residuals:
-        jets = residual.jets
+    own = pure(unknown, 1)
+    if highest[unknown][axis] != 1:
+        return None
+    for residual in (residual for residual in residuals if own in residual.jets):
         for k, row in enumerate(highest):
             partner = pure(k, row[axis])
-            if own[1][axis] != 1 or k == unknown or row[axis] < 2 or own not in jets or partner not in jets:
-                continue
-            slopes = sampled_slopes(residual, problem, known)
-            factors = np.concatenate([s[jets.index(own)] / s[jets.index(partner)] for s in slopes])
-            if np.isfinite(factors).all() and np.ptp(factors) <= 1e-9 * np.abs(factors).max():
-                return k, float(factors[0])
+            if row[axis] >= 2 and partner in residual.jets:
+                slopes, jets = sampled_slopes(residual, problem, known), residual.jets
+                factors = np.concatenate([s[jets.index(own)] / s[jets.index(partner)] for s in slopes])
+                if np.isfinite(factors).all() and np.ptp(factors) <= 1e-9 * np.abs(factors).max():
+                    return k, float(factors[0])
     return None
 
 

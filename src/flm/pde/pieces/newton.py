@@ -1,15 +1,14 @@
-"""Newton's method over all pieces: the full iterate, or steps that are damped, or the nonlinear part turned on in steps."""
+"""Newton's method over all pieces: the full iterate, or the nonlinear part turned on in steps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from flm.pde.pieces.count import Orders
 from flm.pde.pieces.cut import leaf_functions, num_columns
-from flm.pde.pieces.elimination import Front, KeptFactors, Order, eliminate, plan
+from flm.pde.pieces.elimination import Front, KeptFactors, Order, plan
 from flm.pde.pieces.functions import Alpha, Functions
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.tree import Tree
@@ -19,8 +18,6 @@ MAX_STEPS = 20
 FIRST_STRENGTH = 0.1  # of the nonlinear part: a flow of Reynolds number 1000 begins with 100
 PATIENCE = 9  # steps after which an iterate that still changes by half is lost
 SETTLED = 1e-11  # of the answer's size: a step this small is rounding
-DAMPED_STEPS = 40
-SHORTEST = 1 / 256  # share of a damped step: where the residual does not fall even then, the iterate is lost
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,39 +139,6 @@ def followers(orders: Orders) -> list[int]:
     return [k for k, row in enumerate(orders) if not any(row)]
 
 
-def damp_system(system: System, start: np.ndarray | None = None) -> Answer:
-    """The answer on one tree by damped steps: each is halved until the residual falls, and full steps end it."""
-    order = plan(system.members, system.sizes, system.tree.num_leaves)
-    here = np.zeros((system.tree.num_leaves, system.hull.num_columns)) if start is None else start
-    lengths = [
-        np.concatenate([np.zeros(0), *(np.linalg.norm(part.rows, axis=1) for part in system.linear(sample, here))])
-        for sample in system.samples
-    ]
-    left = _violation(system, here, lengths)
-    for _ in range(DAMPED_STEPS):
-        new = system.gathered(eliminate(system.assemble(here), system.sizes, order))
-        share, trial = 1.0, np.inf
-        while np.isfinite(new).all() and share >= SHORTEST:
-            trial = _violation(system, here + share * (new - here), lengths)
-            if trial <= (1 - share / 4) * left:
-                break
-            share /= 2
-        # a full step that squares the residual: Newton's own steps do the rest
-        if not trial <= left or (share == 1.0 and trial <= 1e-2 * left):
-            break
-        here, left = here + share * (new - here), trial
-    return solve_system(system, here, False, order)
-
-
-def _violation(system: System, coefficients: np.ndarray, lengths: Sequence[np.ndarray]) -> float:
-    """The norm of all residuals, each by the length of its row."""
-    total, own = 0.0, system.own(coefficients)
-    for sample, length in zip(system.samples, lengths, strict=True):
-        value = sample.residual.linearize(sample.points, sample.jets(own), system.parameters, sample.normals).value
-        total += float(np.sum((value / np.where(length > 0, length, 1.0)) ** 2))
-    return float(np.sqrt(total))
-
-
 def continue_system(system: System) -> Answer:
     """The answer on one tree by continuation: the nonlinear part is turned on in steps, as far as Newton's method follows."""
     order = plan(system.members, system.sizes, system.tree.num_leaves)
@@ -200,32 +164,29 @@ def solve_system(
 ) -> Answer:
     """The answer on one tree, from `start` or zero; with a strength below one that share of the nonlinear part acts."""
     order = order or plan(system.members, system.sizes, system.tree.num_leaves)
-    shape = (system.tree.num_leaves, system.hull.num_columns)
-    coefficients = np.zeros(shape) if start is None else start
-    kept, settled, steps, last = None, False, 0, np.inf
+    sizes_of = lambda coefficients: norms(system.hull, system.tree, coefficients)
+    coefficients = np.zeros((system.tree.num_leaves, system.hull.num_columns)) if start is None else start
+    settled, last = False, np.inf
     led = [k for k in range(len(system.functions.orders)) if k not in followers(system.functions.orders)]
-    while steps < MAX_STEPS:
-        steps += 1
+    for step in range(1, MAX_STEPS + 1):
         rows = system.assemble(coefficients, strength)
         kept = KeptFactors(rows, system.sizes, order, known)
         found = kept.solve([piece.right for piece in rows])
         new = system.gathered(found)
         if not np.isfinite(new).all():
             break
-        sizes = scale(norms(system.hull, system.tree, new))
-        change = np.max((norms(system.hull, system.tree, new - coefficients) / sizes)[led])
+        change = np.max((sizes_of(new - coefficients) / scale(sizes_of(new)))[led])
         coefficients = new
-        if steps > PATIENCE and change > 0.5:
+        if step > PATIENCE and change > 0.5:
             break
         # quadratic convergence: after a change of 1e-6 the next is rounding
-        if is_linear or change < SETTLED or (change < 1e-7 and change > 0.1 * last):
-            settled = True
+        settled = bool(is_linear or change < SETTLED or (change < 1e-7 and change > 0.1 * last))
+        if settled:
             break
         last = change
-    assert kept is not None
     for k in system.free:  # nothing fixes the constant: the mean is zero
-        first = system.hull.columns[k].start
-        shape, mean = system.tree.shape, system.tree.shares @ coefficients[:, first]
+        first, shape = system.hull.columns[k].start, system.tree.shape
+        mean = system.tree.shares @ coefficients[:, first]
         if shape is not None:
             mean = evaluated(system.hull, system.tree, coefficients, shape.spread)[:, k].mean()
         coefficients[:, first] -= mean

@@ -10,7 +10,7 @@ import numpy as np
 
 from flm.domains import Box, Piece, Product
 from flm.domains.piece import Patch
-from flm.pde.pieces.count import Ties, count, highest_derivatives, plain_ties, sampled_slopes
+from flm.pde.pieces.count import Orders, Ties, count, highest_derivatives, plain_ties, sampled_slopes
 from flm.pde.pieces.cut import EXTRA
 from flm.pde.pieces.cut_rows import Along
 from flm.pde.pieces.fields import AnyResidual, Parameters
@@ -31,9 +31,6 @@ class Setup:
     """A problem on a box or a region, ready for the pieces."""
 
     equations: tuple[AnyResidual, ...]
-    places: tuple[Place, ...]
-    orders: tuple[tuple[int, ...], ...]  # p, (K, m): how many conditions each unknown takes along each axis
-    ties: tuple[Ties, ...]  # what neighbors share across each axis
     free: tuple[int, ...]  # unknowns that enter by their derivatives alone, so that nothing fixes their constant
     surplus: int  # conditions beyond what the orders take
     bounds: np.ndarray
@@ -42,6 +39,9 @@ class Setup:
     parameters: np.ndarray  # their values, (Q,)
     is_linear: bool  # whether all residuals are affine in the unknowns
     jumps: Jumps | None = None  # coefficients that jump
+    places: tuple[Place, ...] = ()  # conditions of a box, and where time begins
+    orders: Orders = ()  # p, (K, m): how many conditions each unknown takes along each axis
+    ties: tuple[Ties, ...] = ()  # what neighbors share across each axis
     breaks: tuple[Break, ...] = ()  # where conditions on a side of a plane box end
     is_short: bool = False  # whether parts of a region's boundary lack a condition that the equation needs all around
     along: tuple[Along, ...] = ()  # conditions of a region
@@ -97,35 +97,30 @@ def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
 
     Readings do not stand for conditions that are missing: such problems are for one series by least squares.
     """
+    if len(problem.axes) > MAX_AXES:
+        return False
     if max_columns is not None and max_columns < SMALLEST ** len(problem.axes) * len(problem.unknowns):
         return False
+    periodic = [block.piece for block in problem.conditions if block.kind == "periodic"]
+    faces = [face for block in problem.conditions if block.kind != "periodic" for face in block.faces]
     if not isinstance(problem.domain, Box):
         kinds = {block.kind for block in problem.conditions}
-        if problem.learned or problem.jumping or kinds & {"data", "periodic"} or len(problem.axes) > MAX_AXES:
+        if problem.learned or problem.jumping or kinds & {"data", "periodic"}:
             return False
-        return (
-            _serves_in_time(problem, problem.domain) if isinstance(problem.domain, Product) else "initial" not in kinds
-        )
-    pinned = all(face.fixed for b in problem.conditions if b.kind != "periodic" for face in b.faces)
-    whole = all(
-        problem.periodic_axes[problem.axes.index(axis)]
-        for b in problem.conditions
-        if b.kind == "periodic" and b.piece is not None
-        for axis in b.piece.fixed
-    )
-    if not (len(problem.axes) <= MAX_AXES and pinned and whole):
+        in_time = isinstance(problem.domain, Product)
+        return _serves_in_time(problem, problem.domain, faces) if in_time else "initial" not in kinds
+    joined = {axis for piece in periodic if piece is not None for axis in piece.fixed}
+    if not all(face.fixed for face in faces) or not all(problem.periodic_axes[problem.axes.index(a)] for a in joined):
         return False
     return not has_readings(problem) or _has_its_conditions(problem)
 
 
-def _serves_in_time(problem: PDE, domain: Product) -> bool:
+def _serves_in_time(problem: PDE, domain: Product, faces: Sequence[Piece]) -> bool:
     """Whether a problem on a plane region times time begins with all its conditions and has the rest around the region."""
     if len(domain.left.axes) != 2 or domain.right.axes != ("t",):
         return False
-    starts = [face for block in problem.conditions for face in block.faces if "t" in face.fixed]
-    around = [face for block in problem.conditions for face in block.faces if "t" not in face.fixed]
-    first = {"t": float(domain.bounds[-1, 0])}
-    if not all(face.fixed == first for face in starts) or not all(face.dimension == 2 for face in around):
+    first, starts = {"t": float(domain.bounds[-1, 0])}, [face for face in faces if "t" in face.fixed]
+    if not all(face.fixed == first if "t" in face.fixed else face.dimension == 2 for face in faces):
         return False
     setup = set_up(problem)
     # Least squares on cut pieces is no stable discretization of waves: what oscillates undamped would grow.
@@ -142,92 +137,85 @@ def _has_its_conditions(problem: PDE) -> bool:
     """Whether there are conditions across every axis for every derivative along it, so that no reading need replace one."""
     setup = set_up(problem)
     across = [sum(j in place.pinned for place in setup.places) for j in range(len(problem.axes))]
-    needed = [sum(row[j] for row in setup.orders) for j in range(len(problem.axes))]
+    needed = np.sum(setup.orders, axis=0)
     enough = [joined or a >= n for joined, a, n in zip(problem.periodic_axes, across, needed, strict=True)]
     return all(enough) and not setup.free
 
 
 def set_up(problem: PDE) -> Setup:
     """Read the orders and conditions of a problem."""
-    if not isinstance(problem.domain, Box):
-        return _set_up_region(problem)
-    known = Parameters.of(problem)
+    known, count_unknowns = Parameters.of(problem), len(problem.unknowns)
     conditions = [block for block in problem.conditions if block.kind not in ("periodic", "data")]
-    places = [place for block in conditions for place in places_of(problem, block, known)]
-    residuals = [known.bind(block.residual) for block in problem.equations]
+    residuals = tuple(known.bind(block.residual) for block in problem.equations)
     fluxes = {k: known.bind(flux) for k, flux in problem.fluxes.items()}
-    num_axes = len(problem.axes)
-    ends = [_ends(problem, places, j) for j in range(num_axes)]
-    named = [{k for p in places if set(p.pinned) == {j} for k, _ in p.residual.jets} for j in range(num_axes)]
-    counted = count(problem, residuals, known, ends, named)
-    everything = [*residuals, *(place.residual for place in places), *fluxes.values()]
-    zero = (0,) * num_axes
-    valued = {k for residual in everything for k, alpha in residual.jets if alpha == zero}
-    taken = sum(row[j] for row in counted.orders for j in range(num_axes) if not problem.periodic_axes[j])
-    bounds = np.asarray(problem.domain.bounds, float)
-    return Setup(
-        equations=tuple(residuals),
-        places=tuple(places),
-        orders=counted.orders,
-        ties=counted.ties,
-        free=tuple(k for k in range(len(problem.unknowns)) if k not in valued),
-        surplus=max(sum(map(sum, ends)) - taken, 0) + max(len(residuals) - len(problem.unknowns), 0),
-        bounds=bounds,
+    everything = [*residuals, *(known.bind(block.residual) for block in conditions), *fluxes.values()]
+    valued = {k for residual in everything for k, alpha in residual.jets if not any(alpha)}
+    setup = Setup(
+        equations=residuals,
+        free=tuple(k for k in range(count_unknowns) if k not in valued),
+        surplus=max(len(residuals) - count_unknowns, 0),
+        bounds=np.asarray(problem.domain.bounds, float),
         periodic=problem.periodic_axes,
         known=known,
         parameters=known.start,
         is_linear=all(is_affine(residual, problem, known) for residual in everything),
         jumps=Jumps(tuple(problem.jumping.values()), fluxes, problem.axes) if problem.jumping else None,
-        breaks=breaks_of(places, bounds) if len(bounds) == 2 and "t" not in problem.axes else (),
+    )
+    return (_on_box if isinstance(problem.domain, Box) else _on_region)(problem, setup, conditions)
+
+
+def _on_box(problem: PDE, setup: Setup, conditions: Sequence[Block]) -> Setup:
+    """The setup with the conditions of a box, which are counted at both ends of each axis."""
+    places = tuple(place for block in conditions for place in places_of(problem, block, setup.known))
+    axes = range(len(problem.axes))
+    ends = [_ends(setup.bounds, places, j) for j in axes]
+    named = [{k for p in places if set(p.pinned) == {j} for k, _ in p.residual.jets} for j in axes]
+    orders, ties = count(problem, setup.equations, setup.known, ends, named)
+    taken = sum(row[j] for row in orders for j in axes if not problem.periodic_axes[j])
+    return replace(
+        setup,
+        places=places,
+        orders=orders,
+        ties=ties,
+        surplus=setup.surplus + max(sum(map(sum, ends)) - taken, 0),
+        breaks=breaks_of(places, setup.bounds) if len(axes) == 2 and "t" not in problem.axes else (),
     )
 
 
-def _set_up_region(problem: PDE) -> Setup:
-    """The setup of a region, whose boundary with c conditions on average offers 2 c along each axis, c at each end.
+def _on_region(problem: PDE, setup: Setup, conditions: Sequence[Block]) -> Setup:
+    """The setup with the conditions of a region, whose boundary with c of them on average offers 2 c along each axis.
 
     A region times time is the region, with conditions around it and places where time begins.
     """
-    known, domain = Parameters.of(problem), problem.domain
+    domain = problem.domain
     in_time = isinstance(domain, Product) and "t" in domain.right.axes
-    starts = [block for block in problem.conditions if in_time and block.kind == "initial"]
+    shape = Shape(domain.left if isinstance(domain, Product) and in_time else domain)
+    starts = [block for block in conditions if in_time and block.kind == "initial"]
     along = tuple(
         Along(block.residual, tuple(map(_in_space, block.faces)) if in_time else block.faces)
-        for block in problem.conditions
+        for block in conditions
         if block not in starts
     )
-    places = tuple(place for block in starts for place in places_of(problem, block, known))
-    residuals = tuple(block.residual for block in problem.equations)
-    everything = [*residuals, *(block.residual for block in problem.conditions)]
-    shape = Shape(domain.left if isinstance(domain, Product) and in_time else domain)
-    highest = highest_derivatives(problem, residuals)
-    num_axes = len(shape.bounds)
+    highest, num_axes = highest_derivatives(problem, setup.equations), len(shape.bounds)
     held = [piece.measure for condition in along for piece in condition.pieces if _is_boundary(piece)]
     offered = 2 * sum(held) / shape.measure
     named = {k for condition in along for k, _ in condition.residual.jets}
+    # An unknown that no condition names takes none along space, unless the boundary offers enough for all.
+    enough = [j == num_axes or not named or total <= offered + 0.5 for j, total in enumerate(np.sum(highest, axis=0))]
     orders = tuple(
-        tuple(
-            row[j] if j == num_axes or k in named or not named or sum(r[j] for r in highest) <= offered + 0.5 else 0
-            for j in range(len(row))
-        )
+        tuple(p if fits or k in named else 0 for p, fits in zip(row, enough, strict=True))
         for k, row in enumerate(highest)
     )
     taken = max(sum(row[j] for row in orders) for j in range(num_axes))
-    valued = {k for residual in everything for k, alpha in residual.jets if not any(alpha)}
     spare = int(np.ceil(max(offered - taken - 0.02, 0)))  # measures are estimated by sampling
     # An equation of one even order along every axis, as an elliptic one is, needs half of it on all of the boundary.
     elliptic = all(len(set(row[:num_axes])) == 1 and row[0] % 2 == 0 for row in orders)
-    return Setup(
-        equations=residuals,
-        places=places,
+    return replace(
+        setup,
+        places=tuple(place for block in starts for place in places_of(problem, block, setup.known)),
         orders=orders,
         ties=tuple(plain_ties(highest, j) for j in range(len(problem.axes))),
-        free=tuple(k for k in range(len(problem.unknowns)) if k not in valued),
-        surplus=spare + max(len(residuals) - len(problem.unknowns), 0),
-        bounds=np.asarray(domain.bounds, float),
-        periodic=(False,) * len(problem.axes),
-        known=known,
-        parameters=known.start,
-        is_linear=all(is_affine(residual, problem, known) for residual in everything),
+        surplus=setup.surplus + spare,
         is_short=elliptic and offered < taken - 0.02,
         along=along,
         shape=shape,
@@ -263,24 +251,22 @@ def places_of(problem: PDE, block: Block, known: Parameters) -> list[Place]:
         pinned = {problem.axes.index(axis): float(value) for axis, value in face.fixed.items()}
         normal = np.zeros(len(problem.axes))
         for axis, value in pinned.items():
-            normal[axis] = 1.0 if value == bounds[axis, 1] else -1.0 if value == bounds[axis, 0] else 0.0
-        length = np.linalg.norm(normal)
-        keep = face.patches[0].keep
-        places.append(Place(known.bind(block.residual), pinned, normal / length if length else normal, keep))
+            normal[axis] = float(value == bounds[axis, 1]) - float(value == bounds[axis, 0])
+        normal /= np.linalg.norm(normal) or 1.0
+        places.append(Place(known.bind(block.residual), pinned, normal, face.patches[0].keep))
     return places
 
 
-def _ends(problem: PDE, places: list[Place], axis: int) -> tuple[int, int]:
+def _ends(bounds: np.ndarray, places: Sequence[Place], axis: int) -> tuple[int, int]:
     """How many conditions hold at a point of the lower and of the upper face across an axis."""
-    bounds = np.asarray(problem.domain.bounds, float)
     points = np.random.default_rng(3).uniform(bounds[:, 0], bounds[:, 1], (64, len(bounds)))
     found = [0.0, 0.0]
-    for place in places:
-        if set(place.pinned) == {axis} and place.pinned[axis] in bounds[axis]:
-            points[:, axis] = place.pinned[axis]
+    for place in (place for place in places if set(place.pinned) == {axis}):
+        points[:, axis] = value = place.pinned[axis]
+        if value in bounds[axis]:
             normals = np.broadcast_to(place.normal, points.shape)
             share = 1.0 if place.keep is None else float(np.mean(place.keep(points, normals)))
-            found[int(place.pinned[axis] == bounds[axis, 1])] += share
+            found[int(value == bounds[axis, 1])] += share
     return round(found[0]), round(found[1])
 
 

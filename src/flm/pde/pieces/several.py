@@ -15,7 +15,7 @@ import numpy as np
 
 from flm.pde.pieces.adapt import LADDER, Adaptation
 from flm.pde.pieces.elimination import PieceRows, eliminate, plan
-from flm.pde.pieces.newton import Answer, damp_system, evaluated, norms, scale, solve_system
+from flm.pde.pieces.newton import Answer, evaluated, norms, scale, solve_system
 from flm.pde.pieces.places import Sample
 from flm.pde.pieces.refine import probes
 from flm.pde.pieces.rows import System
@@ -29,25 +29,22 @@ SAME = 0.1  # of that distance: how near the same solution is found again at the
 
 def distance_to_another(search: Adaptation) -> float | None:
     """How far another solution is from the answer, relative to the answer's size, worst unknown; None where none is found."""
-    answer, sizes = search.found.answer, LADDER[search.num_axes][-3:]
+    answer, (first, *finer) = search.found.answer, LADDER[search.num_axes][-3:]
     assert answer is not None
     points = probes(search.whole, 400)
     here = answer.evaluate(points)
-    apart = lambda a, b: float(
-        np.max(np.sqrt(np.mean((a - b) ** 2, axis=0)) / scale(np.sqrt(np.mean(here**2, axis=0))))
-    )
-    system = search.setup.system(search.whole, (sizes[0],) * search.num_axes)
+    sizes = scale(np.sqrt(np.mean(here**2, axis=0)))
+    apart = lambda a, b: float(np.max(np.sqrt(np.mean((a - b) ** 2, axis=0)) / sizes))
+    system = search.system(search.whole, first)
     for start in _starts(system, answer):
-        twin = damp_system(system, start)
-        for nodes in sizes[1:]:
-            if not (twin.settled and twin.finite):
-                break
+        twin = solve_system(system, start, False)
+        for nodes in finer:
             values = twin.evaluate(points)
             away = apart(values, here)
-            if away < max(APART, 10 * search.found.bar):
+            if not (twin.settled and twin.finite) or away < max(APART, 10 * search.found.bar):
                 break
-            finer = search.setup.system(search.whole, (nodes,) * search.num_axes)
-            twin = solve_system(finer, finer.hull.fitted(twin.coefficients, twin.functions), False)
+            next_system = search.system(search.whole, nodes)
+            twin = solve_system(next_system, next_system.hull.fitted(twin.coefficients, twin.functions), False)
             if twin.settled and twin.finite and apart(twin.evaluate(points), values) < SAME * away:
                 return away
     return None

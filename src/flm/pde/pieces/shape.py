@@ -23,7 +23,7 @@ FOLLOWED = 4096  # points along the whole boundary
 SPREAD = 6000  # points on each surface in space
 PLANES = 16  # planes along one axis at which the first cells are parted
 BEND = 1e-6  # of the region's size: a circle of this radius tells a corner, and corners closer than this are one
-ROUNDS = 16  # of bisection between two points of an arc
+ROUNDS = 36  # of bisection between two points of an arc
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Arc:
             same = self._member(middle, low, high) == before
             left, right = np.where(same, middle, left), np.where(same, right, middle)
         ends = [*([u[0]] if flags[0] else []), *((left + right) / 2), *([u[-1]] if flags[-1] else [])]
-        pairs = [(float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True) if b > a]
+        pairs = [(float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True) if b - a > 1e-10]
         return [Stretch(self.patch, a, b, self.length * (b - a)) for a, b in pairs]
 
     def _member(self, u: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
