@@ -145,11 +145,11 @@ class PiecewiseFLM(AbstractPieces):
             beyond = np.maximum(lower - here, here - upper) / (upper - lower)
             leaf[i : i + BLOCK] = beyond.max(axis=2).argmin(axis=1)
         out = np.empty((len(orders), len(points), self.num_outputs))
-        order = np.argsort(leaf, kind="stable")
-        edges = np.flatnonzero(np.diff(leaf[order], prepend=-1, append=-1))
+        by_leaf = np.argsort(leaf, kind="stable")
+        edges = np.flatnonzero(np.diff(leaf[by_leaf], prepend=-1, append=-1))
         coefficients = np.asarray(self.coefficients)
         for first, last in pairwise(edges):
-            rows = order[first:last]
+            rows = by_leaf[first:last]
             own = leaf[rows[0]]
             width = upper[own] - lower[own]
             z = 2 * (points[rows] - lower[own]) / width - 1

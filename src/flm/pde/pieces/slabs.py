@@ -210,15 +210,12 @@ def _stands_on(slab: Tree, tree: Tree) -> bool:
 
 
 def _edge(tree: Tree, leaf: int, count: int) -> np.ndarray:
-    """Points on the boundary of the region in a cut piece and its guests, (P, 2): nodes alone leave what lies beyond them."""
+    """Points on the boundary of the region in a cut piece, (P, 2): nodes alone leave what lies beyond them."""
     assert tree.shape is not None
     cell, shares = tree.cells[leaf], (line.gauss(count)[0] + 1) / 2
     points = [np.zeros((0, tree.num_axes))]
     for patch in tree.shape.patches:
         points += [stretch.at(shares)[0] for stretch in tree.shape.stretches(cell, patch)]
-        for guest in cell.guests:
-            there = [stretch.at(shares)[0] for stretch in tree.shape.stretches(guest, patch)]
-            points += [beyond[cell.reaches(beyond)] for beyond in there]
     return np.concatenate(points)
 
 
