@@ -31,7 +31,7 @@ import numpy as np
 from pde_rivals import chebyshev_solve, deepxde_solve, fastlsq_solve, is_linear
 
 import flm
-from flm.pde.waves.basis import WaveBasis
+from flm.pde.waves.basis import ModelColumns
 
 pi, P = np.pi, flm.problems
 
@@ -196,7 +196,8 @@ def assembly(top=8, num_rows=1500, linear=True, rounds=9):
         flm.Box(x=(0, 1), t=(0, 1)), flux or (lambda u, u_t, u_x, u_xx, u_tt: u_t + u * u_x - 0.1 * (u_xx + u_tt))
     )
     residual = problem.equations[0].residual
-    basis = WaveBasis(problem.domain, flm.lattice(2, top**2, "box"), (2.0, 2.0))
+    frequencies = flm.lattice(2, top**2, "box")
+    basis = ModelColumns(flm.FLM(problem.domain, top**2, key=0, period=(2.0, 2.0), frequencies=frequencies))
     coefficients = np.random.default_rng(0).normal(size=(basis.num_columns, 1)) / basis.num_columns
     points = problem.domain.interior(num_rows, seed=0)
     alphas = tuple(alpha for _, alpha in residual.jets)

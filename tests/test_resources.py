@@ -15,13 +15,13 @@ import pytest
 
 import flm
 from flm.pde import sparse as growth
-from flm.pde.waves import fixed_size, sampling
+from flm.pde.waves import distillation, sampling
 
 needs_signals = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs signals and /proc")
 
 
 def test_a_size_that_memory_does_not_hold_is_refused(monkeypatch):
-    monkeypatch.setattr(fixed_size, "columns_in_memory", lambda: 1000)
+    monkeypatch.setattr(distillation, "columns_in_memory", lambda: 1000)
     with pytest.raises(
         ValueError, match=r"`num_subnets` must be at most 250, .* got 100,000, .* up to 400,000 columns"
     ):

@@ -63,7 +63,7 @@ def test_a_nonlinear_equation_in_four_variables():
 
 
 def test_mirrored_problems_are_recognized_and_others_are_not():
-    even = lambda p: even_axes(p, Fitter(p, periodic_basis=False).sampler.held()).tolist()
+    even = lambda p: even_axes(p, Fitter(p).held).tolist()
     assert even(heat_in_a_ball()) == [True] * 5 + [False]
     box = flm.Box(x=(0, 1), y=(0, 1))
     tilted = [flm.dirichlet("x=0"), flm.dirichlet("x=1", 1.0), flm.dirichlet("y=0"), flm.dirichlet("y=1")]

@@ -156,9 +156,9 @@ class PiecewiseFLM(AbstractPieces):
             tables = [legendre.values(z[:, j], n) for j, n in enumerate(coefficients.shape[1:-1])]
             for a, alpha in enumerate(orders):
                 block = coefficients[own]
-                for j, order in enumerate(alpha):
-                    slope = legendre.differentiation(block.shape[j], order) * (2 / width[j]) ** order
-                    block = _along(slope, block, j) if order else block
+                for j, times in enumerate(alpha):
+                    slope = legendre.differentiation(block.shape[j], times) * (2 / width[j]) ** times
+                    block = _along(slope, block, j) if times else block
                 out[a, rows] = _combined(block, tables)
         return out
 

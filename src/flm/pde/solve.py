@@ -18,7 +18,7 @@ from flm.pde.pieces.solve import solve_in_pieces
 from flm.pde.problem import PDE
 from flm.pde.products.solve import solve_by_products, try_products
 from flm.pde.sparse import MAX_COLUMNS, solve_by_sparse_sets
-from flm.pde.waves.fixed_size import solve_by_waves
+from flm.pde.waves.distillation import solve_by_waves
 from flm.pde.waves.linear_models import solve_linear_model
 from flm.results import Listener, Solution, Word, silent
 from flm.wording import InputError, did_you_mean
@@ -120,8 +120,11 @@ def solve_pde(
                 f"variables; got {len(space)}: {found}. Data that are no formulas can be stated with flm.products([...])."
             )
     if num_subnets is not None:
+        otherwise = lambda finer: solve_pde(
+            problem, finer, num_subnets=None, method=None, max_columns=None, seed=seed, progress=progress
+        )
         return solve_by_waves(
-            problem, tol, num_subnets=num_subnets, max_columns=max_columns, seed=seed, progress=progress
+            problem, tol, otherwise, num_subnets=num_subnets, max_columns=max_columns, seed=seed, progress=progress
         )
     other = solve_by_sparse_sets(problem, tol, max_columns=max_columns, seed=seed, progress=progress)
     return other if solution is None or other.error_estimate < solution.error_estimate else solution

@@ -163,10 +163,10 @@ class Growth:
         self.problem, self.tol = problem, tol
         self.max_columns = min(max_columns, columns_in_memory())
         self.limit = "size limit" if self.max_columns == max_columns else "limit of the free memory, at a size"
-        self.fitter = Fitter(problem, seed=seed, periodic_basis=False)
+        self.fitter = Fitter(problem, seed=seed)
         self.m, self.unknowns = len(problem.axes), len(problem.unknowns)
         self.has_data = any(b.kind == "data" for b in problem.blocks)
-        self.steps = 1 + even_axes(problem, self.fitter.sampler.held()).astype(int)
+        self.steps = 1 + even_axes(problem, self.fitter.held).astype(int)
         self.search = Search(record=Record(progress))
 
     def is_homogeneous(self) -> bool:
@@ -174,13 +174,13 @@ class Growth:
         if not self.fitter.is_linear or self.has_data:
             return False
         zero = lambda b: np.zeros((len(b.block.residual.jets), b.size))
-        held, start = self.fitter.sampler.held(), self.problem.parameter_start
+        held, start = self.fitter.held, self.problem.parameter_start
         return not any(self.fitter.linearize(b, zero(b), start).value.any() for b in held)
 
     def zero(self) -> Search:
         """The zero function."""
         basis, nothing = SparseBasis(self.problem.domain, np.zeros((1, self.m), int)), np.zeros((1, self.unknowns))
-        best = self.fitter.judge(basis, nothing, self.problem.parameter_start, None, (), steps=0)
+        best = self.fitter.judge(basis, nothing, self.problem.parameter_start, None, ())
         return Search(best, 0.0, Ending(Word.TRIVIAL, note="give a source or data"), self.search.record)
 
     def run(self) -> None:
@@ -264,10 +264,10 @@ def homogeneous_residual(fitter: Fitter, fit: Fit, degrees: np.ndarray, free_con
     """
     problem, unknowns, count = fitter.problem, fitter.num_unknowns, len(degrees)
     basis = SparseBasis(problem.domain, degrees)
-    batches = fitter.sampler.training(unknowns * count)
+    batches = fitter.training(unknowns * count)
     jets = [fitter.jets(fit.basis, fit.coefficients, b) for b in batches]
     answer = fitter.solve(basis, batches, jets, fit.parameters).answer
-    held = fitter.sampler.held()[0]
+    held = fitter.held[0]
     values = np.empty((count, held.size))
     basis.combine(held.points, {(0,) * len(problem.axes): np.ones(held.size)}, values)
     centered = values - values.mean(axis=1, keepdims=True)

@@ -1,19 +1,40 @@
-"""Any function or solution as a small FLM."""
+"""The best FLM of N sub-networks for a function, or for the solution of a problem, which is found to a tolerance first.
+
+Only values are fitted, as functions of z in [-1, 1]^m. Wave i of sub-network q has k = e_i * n_q, and u = sum C cos(k . z) +
+S sin(k . z): given frequencies, the amplitudes are least squares. Frequencies are those of a lattice with one of some periods, or
+learned by variable projection, du/dn_qj = sum_i e_ij z_j (S_i cos(k_i . z) - C_i sin(k_i . z)).
+"""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from flm.domains import AbstractDomain, Box
-from flm.language.arguments import Named
+from flm.models import FLM
+from flm.numerics.least_squares import RIDGE, Rows, one_thread, triangular_factor
+from flm.numerics.newton import Nielsen
+from flm.numerics.variable_projection import Projected, project, trailing_block
 from flm.pde.problem import PDE
-from flm.pde.waves.fixed_size import best_of_size
-from flm.pde.waves.search import to_solution
-from flm.results import Listener, Solution, listener
+from flm.pde.sparse import solve_by_sparse_sets
+from flm.pde.waves.search import ROUNDING, columns_in_memory
+from flm.results import Ending, Listener, Record, Solution, Word, listener
+from flm.series import lattice, sign_matrix
 from flm.wording import InputError, InputTypeError, check_count
+
+ORDERS = ("euclid", "box", "total")
+PERIODS = (1.0, 1.15, 1.3, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.5, 8.0)  # of a lattice, in widths of the domain
+RANGES = (3.0, 6.0, 12.0)  # of random starts, in radians per half-width
+LEAST = 0.2  # the projected objective is even in each component: its slope vanishes at zero, so never start there
+STARTS = 2  # per range
+MAX_STEPS = 60
+MAX_COLUMNS = 3000  # of one dense least-squares problem
+LARGEST = 200  # columns beyond which learning frequencies costs minutes and a lattice does as well
+ROWS_PER_COLUMN, FEWEST, HELD_OUT = 3, 200, 600  # points that are fitted, and that are not
+FINEST, LARGEST_WHOLE = 1e-13, 1500  # the solution that is distilled: its tolerance, and its columns
 
 
 def distill(
@@ -44,7 +65,6 @@ def distill(
         >>> small.converged
         True
     """
-    began = time.perf_counter()
     check_count("num_subnets", num_subnets, 1)
     check_count("seed", seed)
     if not (isinstance(tol, int | float | np.number) and tol > 0):
@@ -69,14 +89,180 @@ def distill(
         raise InputError(
             f"`f` must return finite real numbers in `domain`; got {probe.ravel()[0]!r} at one of 4 points."
         )
+    return _distilled(f, domain, unknowns, num_subnets, tol=tol, seed=seed, record=Record(listener(progress)))
 
-    def misfit(k: int) -> Named:
-        def residual(u: Any, *coordinates: Any) -> Any:
-            values = np.asarray(f(np.stack([np.asarray(c) for c in coordinates], axis=1)))
-            return u - (values if len(unknowns) == 1 else values[:, k])
 
-        return Named(residual, (unknowns[k], *domain.axes))
+def solve_by_waves(
+    problem: PDE,
+    tol: float,
+    solve_otherwise: Callable[[float], Solution],
+    *,
+    num_subnets: int,
+    max_columns: int | None,
+    seed: int,
+    progress: Listener,
+) -> Solution:
+    """The solution of a problem with so many sub-networks.
 
-    problem = PDE(domain, [misfit(k) for k in range(len(unknowns))], unknowns=unknowns)
-    search = best_of_size(problem, num_subnets, tol=tol, seed=seed, progress=listener(progress), residual_is_error=True)
-    return to_solution(problem, search, tol, began, exact=lambda points: np.asarray(f(points)))
+    What few of them can say is smooth, so that one sum of Legendre functions finds it to rounding; where that fails,
+    `solve_otherwise` solves to a tolerance. The estimate is that of the whole solution and the distance to it. A solution of
+    which nothing is known is returned as it is.
+    """
+    columns, most = num_subnets * 2 ** len(problem.axes) * len(problem.unknowns), columns_in_memory()
+    if columns > (limit := MAX_COLUMNS if max_columns is None else max_columns):
+        raise InputError(
+            f"`num_subnets` must have at most `max_columns` = {limit} coefficients; got {num_subnets}, which has "
+            f"{columns}. Raise `max_columns`, or give a tolerance alone."
+        )
+    if columns > most:
+        raise InputError(
+            f"`num_subnets` must be at most {max(most * num_subnets // columns, 1):,}, so that the least-squares problem fits "
+            f"in half of the free memory; got {num_subnets:,}, which has up to {columns:,} columns."
+        )
+    record = Record(progress)
+    whole = solve_by_sparse_sets(problem, FINEST, max_columns=LARGEST_WHOLE, seed=seed, progress=progress)
+    if whole.error_estimate > tol / 3 and whole.status.word is not Word.INTERRUPTED:
+        whole = min(whole, solve_otherwise(tol / 3), key=lambda solution: solution.error_estimate)
+    if whole.status.word is Word.INTERRUPTED:
+        raise KeyboardInterrupt
+    if not np.isfinite(whole.error_estimate):
+        return whole
+    small = _distilled(
+        lambda points: np.asarray(whole.model(points)),
+        problem.domain,
+        problem.unknowns,
+        num_subnets,
+        tol=tol,
+        seed=seed,
+        record=record,
+        known_to=whole.error_estimate,
+        joined=problem.periodic_axes,
+    )
+    return replace(small, parameters=whole.parameters, exact=whole.exact)
+
+
+def _distilled(
+    f: Callable[[np.ndarray], np.ndarray],
+    domain: AbstractDomain,
+    unknowns: tuple[str, ...],
+    num_subnets: int,
+    *,
+    tol: float,
+    seed: int,
+    record: Record,
+    known_to: float = 0.0,
+    joined: tuple[bool, ...] | bool = False,
+) -> Solution:
+    """The fit with the least error at held-out points; `known_to` is the error of the function itself."""
+    m, outputs = len(domain.axes), len(unknowns)
+    columns = num_subnets * 2**m
+    count = max(ROWS_PER_COLUMN * (columns + num_subnets * m), FEWEST)
+    fitted, held = domain.interior(count, seed=seed), domain.interior(HELD_OUT, seed=seed + 7919, warp=False)
+    values, expected = (np.asarray(f(points), float).reshape(len(points), -1) for points in (fitted, held))
+    size = np.sqrt(np.mean(expected**2, axis=0))
+    size = np.where(size > 0, size, 1.0)
+    mapped = lambda points: (points - domain.center) * 2 / domain.width
+    target = Target(mapped(fitted), values / size, mapped(held), expected / size)
+    fits: list[Waves] = []
+    shifted: list[tuple[float, str, np.ndarray]] = []  # lattices moved by half a cell, with their errors
+
+    def keep(fit: Waves, how: str) -> bool:
+        fits.append(fit)
+        fits.sort(key=lambda other: other.error)
+        bar = max(fits[0].error, ROUNDING) + known_to
+        record.step("sub-networks", columns=columns * outputs, estimate=fit.error, error_estimate=bar, start=how)
+        return bar <= max(tol, 10 * ROUNDING)
+
+    ending = Ending(Word.SIZE, f"the best of {num_subnets} sub-networks that was found")
+    try:
+        for order in ORDERS if m > 1 else ORDERS[:1]:
+            for period in PERIODS:
+                points, cell = lattice(m, num_subnets, order), np.pi / np.where(joined, 1.0, period)
+                fit, how = Waves(target, points * cell), f"{order} lattice, period {period:g}"
+                shifted.append((fit.error, f"half a cell from {how}", (points + 0.5) * cell))
+                good = keep(fit, how)
+        if columns * outputs <= LARGEST and not good:
+            rng = np.random.default_rng(seed)
+            starts = [start for _, *start in sorted(shifted, key=lambda entry: entry[0])[:2]]
+            starts += [(f"random up to {r:g}", rng.uniform(LEAST, r, (num_subnets, m))) for r in RANGES * STARTS]
+            for how, start in starts:
+                # A small gain under heavy damping says little: the search goes on until λ is small as well.
+                found = project(Waves(target, start), Nielsen(), max_steps=MAX_STEPS, gain_tol=1e-4, settled=1e-3)
+                if keep(found.point, f"learned, {how}"):
+                    break
+    except KeyboardInterrupt:
+        if not fits:
+            raise
+        ending = Ending(Word.INTERRUPTED)
+    best, period = fits[0], np.pi * domain.width  # of the wave of frequency 1 on [-1, 1]
+    model = FLM(domain, num_subnets, key=0, period=period, num_outputs=outputs, frequencies=best.frequencies)
+    coefficients = best.coefficients * size
+    model = model.with_coefficients(coefficients if outputs > 1 else coefficients[:, 0])
+    error = target.error(
+        np.asarray(model(held)).reshape(expected.shape) / size
+    )  # phases of large amplitudes lose digits
+    return Solution(
+        model=model,
+        axes=domain.axes,
+        unknowns=unknowns,
+        bounds=domain.bounds,
+        ending=ending,
+        error_estimate=max(error, ROUNDING) + known_to,
+        tolerance=tol,
+        history=record.history,
+        num_columns=columns * outputs,
+        seconds=record.seconds,
+        domain=domain,
+        exact=lambda points: np.asarray(f(points)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Values (P, K) of size one at points of [-1, 1]^m that are fitted, and at others that are not."""
+
+    points: np.ndarray
+    values: np.ndarray
+    held: np.ndarray
+    expected: np.ndarray
+
+    def error(self, found: np.ndarray) -> float:
+        """The relative L2 distance at the held-out points, worst unknown."""
+        return float(np.sqrt(np.mean((found - self.expected) ** 2, axis=0)).max())
+
+
+class Waves:
+    """The least-squares fit at given frequencies (N, m), which can be moved to others (`variable_projection`)."""
+
+    def __init__(self, target: Target, frequencies: np.ndarray):
+        self.target, self.frequencies = target, frequencies
+        self.columns = self._columns(target.points)
+        rows = Rows(len(self.columns), *target.values.shape)
+        rows.take(len(target.points))[...] = np.concatenate([self.columns, target.values.T])
+        self.coefficients = rows.solve().coefficients  # (C, K)
+        self.residual = target.values - self.columns.T @ self.coefficients
+        self.value = float(np.sum(self.residual**2))
+        self.error = target.error(self._columns(target.held).T @ self.coefficients)
+
+    def _columns(self, points: np.ndarray) -> np.ndarray:
+        """All cosines, then all sines, (C, P)."""
+        waves = (self.frequencies[:, None, :] * sign_matrix(points.shape[1])).reshape(-1, points.shape[1])
+        angles = waves @ points.T
+        return np.concatenate([np.cos(angles), np.sin(angles)])
+
+    def moved(self, step: np.ndarray) -> Waves:
+        """The fit at other frequencies."""
+        return Waves(self.target, self.frequencies + step.reshape(self.frequencies.shape))
+
+    def projected(self) -> Projected:
+        """The problem of the frequencies alone, from one factorization."""
+        points, (count, m), size = self.target.points, self.frequencies.shape, len(self.columns)
+        signs, (cosine, sine) = sign_matrix(m), np.split(self.columns, 2)
+        parts = [self.columns / np.maximum(np.linalg.norm(self.columns, axis=1), 1e-150)[:, None]]
+        for C, S in zip(*np.split(self.coefficients.T[..., None], 2, axis=1), strict=True):
+            turned = (S * cosine - C * sine).reshape(count, len(signs), -1)
+            parts.append(np.einsum("qip,ij,pj->qjp", turned, signs, points, optimize=True).reshape(count * m, -1))
+        system = np.concatenate([*parts, self.residual.T])
+        system = np.concatenate([system, RIDGE * np.eye(len(system), size)], axis=1)
+        with one_thread(size):
+            return trailing_block(triangular_factor(system.T, overwrite=True), size, self.residual.shape[1])

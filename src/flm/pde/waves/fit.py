@@ -8,19 +8,20 @@ columns. Nothing here asks which basis it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from flm.language.arguments import Linearized
-from flm.numerics.least_squares import RIDGE, LeastSquares, Rows
+from flm.language.arguments import Jet, Linearized
+from flm.numerics.least_squares import LeastSquares, Rows
 from flm.pde.problem import PDE
 from flm.pde.waves.basis import AbstractBasis
-from flm.pde.waves.sampling import Batch, Sampler
+from flm.pde.waves.sampling import Batch, held_out_batches, training_batches
 
 DATA_WEIGHT = 1e-6  # of measured rows against unit rows of the equation: the equation is then a near-exact constraint
 MAX_STEPS = 20
 FLAT = 0.1  # of |u| / width^order, per term: an equation's residual is compared with no less. |error| <= residual * width^order
+KEPT = 64  # batches whose linearization is remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,7 @@ class Fit:
     """A basis with coefficients (C, K) and what held-out points say of it.
 
     Attributes:
+        covariance: of the learned parameters, (0, 0) where it is not known.
         estimate: the largest relative residual over the blocks, a guess at the relative error.
         inside: values at the held-out interior points, (P, K).
     """
@@ -38,9 +40,11 @@ class Fit:
     covariance: np.ndarray
     estimate: float
     inside: np.ndarray
-    misfit: float
-    finite: bool = True
-    steps: int = 1
+
+    @property
+    def finite(self) -> bool:
+        """Whether it is an answer at all."""
+        return bool(np.isfinite(self.estimate))
 
     def difference(self, other: Fit) -> float:
         """Relative L2 difference of two fits over the inside, worst unknown."""
@@ -61,96 +65,59 @@ class Solved(NamedTuple):
 class Fitter:
     """Fits bases to one problem, sharing points and pointwise coefficients between them."""
 
-    def __init__(self, problem: PDE, *, seed: int = 0, periodic_basis: bool = True):
-        self.problem = problem
-        self.sampler = Sampler(problem, seed=seed, periodic_basis=periodic_basis)
+    def __init__(self, problem: PDE, *, seed: int = 0):
+        self.problem, self.seed, self.held = problem, seed, held_out_batches(problem, seed)
         self.num_unknowns = len(problem.unknowns)
-        self._coefficients: dict[int, Linearized] = {}
+        self._training: tuple[int, tuple[Batch, ...]] = (0, ())  # the last, and for how many columns
+        self._linear: dict[Batch, Linearized] = {}
         self._gain = 0.0  # of data rows; 0: not set yet
-        self.is_linear = not problem.learned and all(self._is_linear(b) for b in self.sampler.held())
+        self.is_linear = not problem.learned and all(self._is_linear(b) for b in self.held)
+
+    def training(self, num_columns: int) -> tuple[Batch, ...]:
+        """The points to fit so many columns at."""
+        if self._training[0] != num_columns:
+            self._training = num_columns, training_batches(self.problem, num_columns, self.seed)
+        return self._training[1]
 
     # --- pointwise quantities --------------------------------------------------------------------------------------
 
     def _is_linear(self, batch: Batch) -> bool:
         """Whether the derivatives by the jets do not depend on the jets."""
-        rng = np.random.default_rng(0)
+        rng, residual = np.random.default_rng(0), batch.block.residual
         points, normals = batch.points[:64], batch.normals[:64]
-        shape = (len(batch.block.residual.jets), len(points))
-        passes = [
-            batch.block.residual.linearize(
-                points, scale * rng.normal(size=shape), self.problem.parameter_start, normals
-            )
-            for scale in (1.0, 3.0)
-        ]
-        size = np.abs(passes[0].by_jet).max(axis=1, keepdims=True, initial=0)
-        return bool((np.abs(passes[0].by_jet - passes[1].by_jet) <= 1e-12 * size).all())
+        jets, start = rng.normal(size=(2, len(residual.jets), len(points))), self.problem.parameter_start
+        one, two = (residual.linearize(points, s * j, start, normals).by_jet for s, j in zip((1, 3), jets, strict=True))
+        return bool((np.abs(one - two) <= 1e-12 * np.abs(one).max(axis=1, keepdims=True, initial=0)).all())
 
     def linearize(self, batch: Batch, jets: np.ndarray, parameters: np.ndarray) -> Linearized:
         """A batch's residual and its derivatives at these jets; those of a linear problem are found once."""
         residual = batch.block.residual
         if not self.is_linear:
             return residual.linearize(batch.points, jets, parameters, batch.normals)
-        key = id(batch)
-        if key not in self._coefficients:
-            if len(self._coefficients) > 64:
-                self._coefficients.clear()
-            self._coefficients[key] = residual.linearize(batch.points, np.zeros_like(jets), parameters, batch.normals)
-            self._keep = [*getattr(self, "_keep", [])[-64:], batch]  # ids stay valid while the batch lives
-        at_zero = self._coefficients[key]
+        if batch not in self._linear:
+            kept = list(self._linear.items())[1 - KEPT :]
+            zero = residual.linearize(batch.points, np.zeros_like(jets), parameters, batch.normals)
+            self._linear = dict(kept) | {batch: zero}
+        at_zero = self._linear[batch]
         return Linearized(at_zero.value + (at_zero.by_jet * jets).sum(axis=0), at_zero.by_jet, at_zero.by_parameter)
 
-    def jets(
-        self, basis: AbstractBasis, coefficients: np.ndarray, batch: Batch, points: np.ndarray | None = None
-    ) -> np.ndarray:
+    def jets(self, basis: AbstractBasis, coefficients: np.ndarray, batch: Batch) -> np.ndarray:
         """The derivatives that a batch's residual needs, (A, P); for a periodic pair, here less there."""
         wanted = batch.block.residual.jets
         alphas = tuple(dict.fromkeys(alpha for _, alpha in wanted))
         out = np.zeros((len(wanted), batch.size))
-        for where, sign in ((batch.points if points is None else points, 1.0), (batch.partner, -1.0)):
-            if where is None or not wanted:
-                continue
-            values = basis.evaluate(where, coefficients, alphas)
+        for points, sign in batch.sides if wanted else ():
+            values = basis.evaluate(points, coefficients, alphas)
             for i, (unknown, alpha) in enumerate(wanted):
                 out[i] += sign * values[alphas.index(alpha), :, unknown]
         return out
 
+    def _residual(self, batch: Batch, jets: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """F at these jets, less what was read."""
+        value, data = self.linearize(batch, jets, parameters).value, batch.block.data
+        return value if data is None else value - data.values
+
     # --- one least-squares solve -----------------------------------------------------------------------------------
-
-    def _fill(
-        self, basis: AbstractBasis, batch: Batch, line: Linearized, jets: np.ndarray, parameters: np.ndarray, view: Any
-    ) -> None:
-        """Rows of one batch: columns of every unknown, columns of learned parameters, right-hand side."""
-        size, learned = basis.num_columns, self.problem.learned
-        wanted = batch.block.residual.jets
-        for unknown in range(self.num_unknowns):
-            weights = {alpha: line.by_jet[i] for i, (k, alpha) in enumerate(wanted) if k == unknown}
-            part = view[unknown * size : (unknown + 1) * size]
-            basis.combine(batch.points, weights, part)
-            if batch.partner is not None:
-                there = np.empty_like(part)
-                basis.combine(batch.partner, weights, there)
-                part -= there
-        start = self.num_unknowns * size
-        for i, q in enumerate(learned):
-            view[start + i] = line.by_parameter[q]
-        target = (line.by_jet * jets).sum(axis=0) - line.value
-        target += sum(line.by_parameter[q] * parameters[q] for q in learned)
-        if batch.block.data is not None:
-            target += batch.block.data.values
-        view[start + len(learned)] = target
-
-    def _weights(self, basis: AbstractBasis, batch: Batch, rows: Rows, start: int) -> np.ndarray:
-        """Scale the newest rows: unit norm, and data rows by their standard deviation."""
-        if batch.block.data is None:
-            return rows.scale_rows(start, batch.weight)
-        sigma = _sigma(batch)
-        view = rows.buffer[:, start : rows.used]
-        if not self._gain:  # one gain for all readings, so that they keep their weights relative to one another
-            count = self.num_unknowns * basis.num_columns
-            typical = np.sqrt(np.mean(np.einsum("ij,ij->j", view[:count], view[:count])))
-            self._gain = DATA_WEIGHT * float(np.sqrt(np.mean(sigma**2))) / max(typical, 1e-300)
-        view *= self._gain / sigma
-        return self._gain / sigma
 
     def solve(
         self,
@@ -158,92 +125,94 @@ class Fitter:
         batches: tuple[Batch, ...],
         jets: list[np.ndarray],
         parameters: np.ndarray,
-        frozen: Any = None,
-        ridge: float = RIDGE,
+        frozen: list[np.ndarray] | None = None,
     ) -> Solved:
         """The least squares of these batches, linearized at jets; with `frozen` factors of its rows."""
-        learned = self.problem.learned
-        columns = self.num_unknowns * basis.num_columns
-        rows = Rows(columns + len(learned), sum(b.size for b in batches))
-        factors = []
-        if frozen is None:
-            self._gain = 0.0
-        for i, batch in enumerate(batches):
-            start = rows.used
-            line = self.linearize(batch, jets[i], parameters)
+        learned, size = list(self.problem.learned), basis.num_columns
+        columns = self.num_unknowns * size
+        rows, factors = Rows(columns + len(learned), sum(b.size for b in batches)), []
+        for i, (batch, here) in enumerate(zip(batches, jets, strict=True)):
+            start, line = rows.used, self.linearize(batch, here, parameters)
             view = rows.take(batch.size)
-            self._fill(basis, batch, line, jets[i], parameters, view)
-            if frozen is None:
-                factors.append(self._weights(basis, batch, rows, start))
-            else:
+            for unknown in range(self.num_unknowns):
+                jet_rows = zip(batch.block.residual.jets, line.by_jet, strict=True)
+                weights = {alpha: row for (k, alpha), row in jet_rows if k == unknown}
+                part = view[unknown * size : (unknown + 1) * size]
+                basis.combine(batch.points, weights, part)
+                if batch.partner is not None:
+                    there = np.empty_like(part)
+                    basis.combine(batch.partner, weights, there)
+                    part -= there
+            slopes = line.by_parameter[learned] if learned else np.zeros((0, batch.size))
+            view[columns:-1] = slopes
+            view[-1] = (line.by_jet * here).sum(axis=0) + parameters[learned] @ slopes
+            view[-1] -= self._residual(batch, here, parameters)
+            if frozen is not None:
                 view *= frozen[i]
-        answer = rows.solve(ridge)
-        coefficients = answer.coefficients[:columns, 0].reshape(self.num_unknowns, -1).T
+            elif batch.block.data is None:
+                factors.append(rows.scale_rows(start, batch.weight))
+            else:
+                # one gain for all readings, so that they keep their weights relative to one another
+                if not any(b.block.data for b in batches[:i]):
+                    typical = np.sqrt(np.mean((view[:columns] ** 2).sum(axis=0)))
+                    self._gain = DATA_WEIGHT * float(np.sqrt(np.mean(batch.sigma**2))) / max(typical, 1e-300)
+                factors.append(self._gain / batch.sigma)
+                view *= factors[-1]
+        answer = rows.solve()
         found = parameters.copy()
-        found[list(learned)] = answer.coefficients[columns:, 0]
-        return Solved(np.ascontiguousarray(coefficients), self._bounded(found), answer, frozen or factors)
-
-    def _bounded(self, parameters: np.ndarray) -> np.ndarray:
+        found[learned] = answer.coefficients[columns:, 0]
         limits = [getattr(v, "limits", (-np.inf, np.inf)) for v in self.problem.parameters.values()]
-        return np.clip(parameters, [a for a, _ in limits], [b for _, b in limits]) if limits else parameters
+        found = np.clip(found, *np.reshape(limits, (-1, 2)).T)
+        coefficients = np.ascontiguousarray(answer.coefficients[:columns, 0].reshape(self.num_unknowns, -1).T)
+        return Solved(coefficients, found, answer, frozen or factors)
 
     # --- the whole fit ---------------------------------------------------------------------------------------------
 
-    def fit(self, basis: AbstractBasis, start: Fit | None = None, ridge: float = RIDGE) -> Fit:
+    def fit(self, basis: AbstractBasis, start: Fit | None = None) -> Fit:
         """The best coefficients of a basis; `start` is an earlier fit, in any basis, to linearize at first."""
-        problem = self.problem
-        batches = self.sampler.training(self.num_unknowns * basis.num_columns + len(problem.learned))
-        parameters = problem.parameter_start if start is None else start.parameters
-        zero = np.zeros((basis.num_columns, self.num_unknowns))
+        batches = self.training(self.num_unknowns * basis.num_columns + len(self.problem.learned))
+        parameters = self.problem.parameter_start if start is None else start.parameters
         if start is None or self.is_linear:
             jets = [np.zeros((len(b.block.residual.jets), b.size)) for b in batches]
         else:
             jets = [self.jets(start.basis, start.coefficients, b) for b in batches]
-        coefficients, found, answer, factors = self.solve(basis, batches, jets, parameters, ridge=ridge)
+        coefficients, found, answer, factors = self.solve(basis, batches, jets, parameters)
         if self.is_linear:
-            return self.judge(basis, coefficients, found, answer, batches, steps=1)
+            return self.judge(basis, coefficients, found, answer, batches)
 
-        old_jets, old, old_parameters = jets, (zero if start is None else None), parameters
+        # a start in another basis cannot be mixed with this one: its first step is taken whole
+        old = np.zeros_like(coefficients) if start is None else None
         merit = self._merit(batches, jets, parameters, factors)
-        steps = 1
-        for steps in range(1, MAX_STEPS + 1):
-            new_jets = [self.jets(basis, coefficients, b) for b in batches]
-            size = 1.0
+        for step in range(MAX_STEPS):
+            new_jets, size = [self.jets(basis, coefficients, b) for b in batches], 1.0
             while True:
-                mixed = [o + size * (n - o) for o, n in zip(old_jets, new_jets, strict=True)]
-                mixed_parameters = old_parameters + size * (found - old_parameters)
+                mixed = [o + size * (n - o) for o, n in zip(jets, new_jets, strict=True)]
+                mixed_parameters = parameters + size * (found - parameters)
                 new_merit = self._merit(batches, mixed, mixed_parameters, factors)
-                # a start in another basis cannot be mixed with this one: its first step is taken whole
                 if old is None or new_merit < merit or size < 1e-3:
                     break
                 size /= 2
-            if old is not None:
-                coefficients = old + size * (coefficients - old)
-            found = mixed_parameters
-            drop = merit - new_merit
-            scale = max(np.sqrt(sum((j**2).sum() for j in mixed)), 1e-300)
-            change = np.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(mixed, old_jets, strict=True)))
-            moved = np.abs(found - old_parameters).max(initial=0) / max(np.abs(found).max(initial=0), 1e-300)
-            old_jets, old, old_parameters, merit = mixed, coefficients, found, new_merit
-            if not np.isfinite(merit):
+            old = coefficients if old is None else old + size * (coefficients - old)
+            drop, scale = merit - new_merit, max(np.sqrt(sum((j**2).sum() for j in mixed)), 1e-300)
+            change = np.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(mixed, jets, strict=True)))
+            moved = np.abs(mixed_parameters - parameters).max(initial=0)
+            settled = change <= 1e-12 * scale and moved <= 1e-10 * np.abs(mixed_parameters).max(initial=0)
+            jets, parameters, merit = mixed, mixed_parameters, new_merit
+            if not np.isfinite(merit) or (step and (settled or drop <= 0.02 * merit)):
                 break
-            settled = change <= 1e-12 * scale and moved <= 1e-10
-            if steps > 1 and (settled or drop <= 0.02 * merit):
-                break
-            frozen = None if steps <= 1 else factors
-            coefficients, found, answer, factors = self.solve(basis, batches, old_jets, old_parameters, frozen, ridge)
-            if frozen is None:
-                merit = self._merit(batches, old_jets, old_parameters, factors)
-        coefficients = old if old is not None else coefficients
-        return self.judge(basis, coefficients, old_parameters, answer, batches, steps=steps)
+            coefficients, found, answer, factors = self.solve(
+                basis, batches, jets, parameters, factors if step else None
+            )
+            if not step:
+                merit = self._merit(batches, jets, parameters, factors)
+        assert old is not None
+        return self.judge(basis, old, parameters, answer, batches)
 
-    def _merit(self, batches: tuple[Batch, ...], jets: list[np.ndarray], parameters: np.ndarray, factors: Any) -> float:
-        total = 0.0
-        for batch, j, factor in zip(batches, jets, factors, strict=True):
-            value = self.linearize(batch, j, parameters).value
-            if batch.block.data is not None:
-                value = value - batch.block.data.values
-            total += float(np.sum((factor * value) ** 2))
+    def _merit(
+        self, batches: tuple[Batch, ...], jets: list[np.ndarray], parameters: np.ndarray, factors: list[np.ndarray]
+    ) -> float:
+        rows = zip(batches, jets, factors, strict=True)
+        total = sum(float(np.sum((factor * self._residual(b, j, parameters)) ** 2)) for b, j, factor in rows)
         return np.sqrt(total) if np.isfinite(total) else np.inf
 
     def homogeneous(self, basis: AbstractBasis, coefficients: np.ndarray, at: Fit, free_constants: list[int]) -> float:
@@ -251,12 +220,11 @@ class Fitter:
 
         Unknowns in `free_constants` are as large as what they have beside a constant.
         """
-        held, zero = self.sampler.held(), (0,) * len(self.problem.axes)
-        inside = basis.evaluate(held[0].points, coefficients, (zero,))[0]
+        inside = self._inside(basis, coefficients)
         inside[:, free_constants] -= inside[:, free_constants].mean(axis=0)
-        typical: dict[Any, float] = {}
+        typical: dict[Jet, float] = {}
         worst = 0.0
-        for batch in held:
+        for batch in self.held:
             line = self.linearize(batch, self.jets(at.basis, at.coefficients, batch), at.parameters)
             jets = self.jets(basis, coefficients, batch)
             terms = line.by_jet * jets
@@ -272,17 +240,14 @@ class Fitter:
         basis: AbstractBasis,
         coefficients: np.ndarray,
         parameters: np.ndarray,
-        answer: Any,
-        batches: Any,
-        steps: int,
+        answer: LeastSquares | None,
+        batches: tuple[Batch, ...],
     ) -> Fit:
         """Relative residuals on held-out points: rms(F) / (sum_alpha rms(c_alpha D^alpha u) + rms(rhs)), block by block."""
-        held = self.sampler.held()
-        inside = basis.evaluate(held[0].points, coefficients, ((0,) * len(self.problem.axes),))[0]
-        typical: dict[Any, float] = {}
-        estimate = 0.0
-        finite = bool(np.isfinite(coefficients).all())
-        for batch in held if finite else ():
+        inside = self._inside(basis, coefficients)
+        typical: dict[Jet, float] = {}
+        estimate = 0.0 if np.isfinite(coefficients).all() else np.inf
+        for batch in self.held if np.isfinite(estimate) else ():
             jets = self.jets(basis, coefficients, batch)
             line = self.linearize(batch, jets, parameters)
             terms = line.by_jet * jets
@@ -293,55 +258,45 @@ class Fitter:
                 if not self.problem.learned:  # where a coefficient of zero would pass for a solution
                     scale = max(scale, FLAT * self._floor(batch, line, {}, inside))
                 typical |= {jet: _rms(j) for jet, j in zip(batch.block.residual.jets, jets, strict=True)}
-            elif (
-                batch.block.kind != "initial" or not given
-            ):  # the answer inherits the relative error of a start that grows
+            elif batch.block.kind != "initial" or not given:  # a start that grows hands on its relative error
                 scale = max(scale, self._floor(batch, line, typical, inside))
-            estimate = max(estimate, _rms(line.value) / scale if scale > 0 else 0.0)
-        misfit, covariance = self._data_misfit(basis, coefficients, parameters, answer, batches)
-        finite = finite and np.isfinite(estimate)
-        estimate = estimate if finite else np.inf
-        return Fit(basis, coefficients, parameters, covariance, estimate, inside, misfit, finite, steps)
+            ratio = _rms(line.value) / scale if scale > 0 else 0.0
+            estimate = max(estimate, ratio) if np.isfinite(ratio) else np.inf
+        covariance = np.zeros((0, 0))
+        if self.problem.learned and answer is not None and any(b.block.data for b in batches):
+            covariance = self._covariance(basis, coefficients, parameters, answer, batches)
+        return Fit(basis, coefficients, parameters, covariance, estimate, inside)
 
-    def _floor(self, batch: Batch, line: Linearized, typical: dict[Any, float], inside: np.ndarray) -> float:
+    def _inside(self, basis: AbstractBasis, coefficients: np.ndarray) -> np.ndarray:
+        """Values at the held-out interior points, (P, K)."""
+        return basis.evaluate(self.held[0].points, coefficients, ((0,) * len(self.problem.axes),))[0]
+
+    def _floor(self, batch: Batch, line: Linearized, typical: dict[Jet, float], inside: np.ndarray) -> float:
         """What a block is judged against however small its terms are: the size of the unknown inside, per width^order."""
-        size = np.sqrt(np.mean(inside**2, axis=0))
-        width = self.problem.domain.width
-        total = 0.0
-        for factor, jet in zip(line.by_jet, batch.block.residual.jets, strict=True):
-            unknown, alpha = jet
-            total += np.sqrt(np.mean(factor**2)) * typical.get(jet, size[unknown] / np.prod(width ** np.array(alpha)))
-        return float(total)
+        size, width = np.sqrt(np.mean(inside**2, axis=0)), self.problem.domain.width
+        expected = lambda jet: typical.get(jet, size[jet[0]] / np.prod(width ** np.array(jet[1])))
+        factors = zip(line.by_jet, batch.block.residual.jets, strict=True)
+        return float(sum(_rms(factor) * expected(jet) for factor, jet in factors))
 
-    def _data_misfit(
-        self, basis: AbstractBasis, coefficients: Any, parameters: Any, answer: Any, batches: Any
-    ) -> tuple[float, Any]:
-        """Root mean square of the data residual in standard deviations, and the covariance of the learned parameters."""
-        data = [b for b in batches if b.block.data is not None]
-        learned = len(self.problem.learned)
-        if not data:
-            return 0.0, np.zeros((0, 0))
-        squares, count = 0.0, 0
-        for batch in data:
-            value = (
-                self.linearize(batch, self.jets(basis, coefficients, batch), parameters).value - batch.block.data.values
-            )
-            squares += float(np.sum((value / _sigma(batch)) ** 2))
-            count += batch.size
-        variance = squares / max(count - learned, 1)
-        if not learned or answer is None:
-            return float(np.sqrt(variance)), np.zeros((0, 0))
-        # R of the scaled system ends in the learned parameters: that block alone inverts to their covariance. A reading
-        # has standard deviation gain * sqrt(variance) in the units of its scaled row.
-        block = answer.triangle[-learned:, -learned:]
-        inverse = np.linalg.inv(block) / answer.column_norms[-learned:, None]
-        return float(np.sqrt(variance)), inverse @ inverse.T * variance * self._gain**2
+    def _covariance(
+        self,
+        basis: AbstractBasis,
+        coefficients: np.ndarray,
+        parameters: np.ndarray,
+        answer: LeastSquares,
+        batches: tuple[Batch, ...],
+    ) -> np.ndarray:
+        """The covariance of the learned parameters, from the misfit of the readings.
+
+        R of the scaled system ends in the learned parameters: that block alone inverts to their covariance. A reading has
+        standard deviation gain * sqrt(variance) in the units of its scaled row.
+        """
+        learned, data = len(self.problem.learned), [b for b in batches if b.block.data is not None]
+        misfits = [self._residual(b, self.jets(basis, coefficients, b), parameters) / b.sigma for b in data]
+        variance = sum(float(np.sum(m**2)) for m in misfits) / max(sum(map(len, misfits)) - learned, 1)
+        inverse = np.linalg.inv(answer.triangle[-learned:, -learned:]) / answer.column_norms[-learned:, None]
+        return inverse @ inverse.T * variance * self._gain**2
 
 
 def _rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(values**2))) if values.size else 0.0
-
-
-def _sigma(batch: Batch) -> np.ndarray:
-    sigma = 1.0 if batch.block.data is None or batch.block.data.sigma is None else batch.block.data.sigma
-    return np.broadcast_to(sigma, batch.size)

@@ -45,7 +45,7 @@ def solve_linear_model(problem: PDE | HasStrongForm, model: AbstractLinearModel,
             f"{model.num_inputs} and {model.num_outputs}."
         )
     began = time.perf_counter()
-    fit = Fitter(strong, seed=seed, periodic_basis=False).fit(ModelColumns(model))
+    fit = Fitter(strong, seed=seed).fit(ModelColumns(model))
     ending = Ending(Word.SOLVED, f"least squares in {fit.basis.num_columns} columns")
     return to_solution(strong, Search(fit, fit.estimate, ending), np.nan, began)
 
@@ -67,7 +67,7 @@ def solve_extreme(
     if not tol > 0:
         raise InputError(f"`tol` must be a positive number; got {tol!r}.")
     strong = strong_form(problem)
-    began, fitter = time.perf_counter(), Fitter(strong, seed=seed, periodic_basis=False)
+    began, fitter = time.perf_counter(), Fitter(strong, seed=seed)
     record = Record()
     best, bar = None, np.inf
     for size in [n for n in SIZES if n <= max_neurons] or [max_neurons]:

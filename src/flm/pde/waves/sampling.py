@@ -34,77 +34,57 @@ class Batch:
         """Number of rows."""
         return len(self.points)
 
+    @property
+    def sides(self) -> list[tuple[np.ndarray, float]]:
+        """Where the unknown is looked at, and the sign with which it counts."""
+        return [(self.points, 1.0)] + ([] if self.partner is None else [(self.partner, -1.0)])
+
+    @property
+    def sigma(self) -> np.ndarray:
+        """The standard deviation of each reading, 1 where it is not known."""
+        data = self.block.data
+        return np.broadcast_to(1.0 if data is None or data.sigma is None else data.sigma, self.size)
+
+
+def training_batches(problem: PDE, num_columns: int, seed: int) -> tuple[Batch, ...]:
+    """Batches with at least three rows per linear unknown."""
+    is_box, equations = isinstance(problem.domain, Box), len(problem.equations)
+    extended = [b for b in problem.conditions if b.piece is not None and b.piece.dimension > 0]
+    # Of polynomials in many variables a large share satisfies the equation: only conditions tell those apart.
+    many = not is_box and len(problem.axes) > 3
+    around = equations * (INSIDE_SHARE if many else 1)  # of a region
+    faces = sum(map(_faces, extended)) if is_box or not extended else around
+    share = ROWS_PER_COLUMN * num_columns / (INSIDE_SHARE * equations + faces)
+    measure = max(sum(b.piece.measure for b in extended if b.piece), 1e-300)
+    out = []
+    for block in problem.blocks:
+        weight = 1.0
+        if block.piece is None:
+            count = INSIDE_SHARE * share
+        elif is_box:
+            count = share * _faces(block)
+        else:
+            count = max(8, around * share * (1 / len(extended) if many else block.piece.measure / measure))
+            weight = CURVED_WEIGHT
+        if block.piece is not None and block.piece.dimension == 0:  # a single point stands for a whole face
+            weight *= np.sqrt(share)
+        out.append(_batch(block, int(np.ceil(count)), seed, True, weight))
+    return tuple(out)
+
+
+def held_out_batches(problem: PDE, seed: int) -> tuple[Batch, ...]:
+    """Batches that no solver is fitted to."""
+    count = lambda block: HELD_INSIDE if block.piece is None else HELD_FACE * _faces(block)
+    blocks = [block for block in problem.blocks if block.kind != "data"]
+    return tuple(_batch(block, count(block), seed + 7919, False, 1.0) for block in blocks)
+
 
 def _faces(block: Block) -> int:
     """How many faces of a box a condition covers; a curved boundary counts as one."""
-    if block.piece is None or not isinstance(block.domain, Box):
-        return 1
-    return len(block.piece.patches)
+    return len(block.piece.patches) if block.piece is not None and isinstance(block.domain, Box) else 1
 
 
-class Sampler:
-    """Training and held-out batches of a problem, cached by size.
-
-    Args:
-        problem: whose blocks are sampled.
-        seed: fixes all points.
-        periodic_basis: whether the basis repeats along periodic axes by itself, so that those pairs need no rows.
-    """
-
-    def __init__(self, problem: PDE, *, seed: int, periodic_basis: bool = True):
-        self.problem, self.seed = problem, seed
-        joined = problem.periodic_axes if periodic_basis else ()
-        built_in = {axis for axis, periodic in zip(problem.axes, joined, strict=False) if periodic}
-        self.blocks = tuple(
-            b for b in problem.blocks if not (b.kind == "periodic" and b.piece and set(b.piece.fixed) <= built_in)
-        )
-        self.is_box = isinstance(problem.domain, Box)
-        self._training: dict[int, tuple[Batch, ...]] = {}
-        self._held: tuple[Batch, ...] = ()
-
-    def training(self, num_columns: int) -> tuple[Batch, ...]:
-        """Batches with at least three rows per linear unknown."""
-        if num_columns not in self._training:
-            wanted = ROWS_PER_COLUMN * num_columns
-            equations = [b for b in self.blocks if b.kind == "equation"]
-            extended = [b for b in self.blocks if b.piece is not None and b.piece.dimension > 0]
-            faces = [_faces(b) for b in extended]
-            # Of polynomials in many variables a large share satisfies the equation: only conditions tell those apart.
-            many = not self.is_box and len(self.problem.axes) > 3
-            around = INSIDE_SHARE if many else 1
-            share = wanted / (INSIDE_SHARE * len(equations) + (sum(faces) if self.is_box else around * len(equations)))
-            if not extended:
-                share = wanted / (INSIDE_SHARE * len(equations))
-            region = max(sum(b.piece.measure for b in extended if b.piece), 1e-300)
-            out = []
-            for block in self.blocks:
-                if block.piece is None:
-                    count = int(np.ceil(INSIDE_SHARE * share))
-                elif self.is_box:
-                    count = int(np.ceil(share * _faces(block)))
-                else:
-                    part = 1 / len(extended) if many else block.piece.measure / region
-                    count = max(8, int(np.ceil(around * share * part * len(equations))))
-                # a single point stands for a whole face
-                lone = np.sqrt(share) if block.piece is not None and block.piece.dimension == 0 else 1.0
-                curved = 1.0 if self.is_box or block.piece is None else CURVED_WEIGHT
-                out.append(self._batch(block, count, self.seed, True, lone * curved))
-            self._training = {num_columns: tuple(out)} | dict(list(self._training.items())[:3])
-        return self._training[num_columns]
-
-    def held(self) -> tuple[Batch, ...]:
-        """Batches that no solver is fitted to."""
-        if not self._held:
-            self._held = tuple(
-                self._batch(b, HELD_INSIDE if b.piece is None else HELD_FACE * _faces(b), self.seed + 7919, False, 1.0)
-                for b in self.blocks
-                if b.kind != "data"
-            )
-        return self._held
-
-    def _batch(self, block: Block, count: int, seed: int, warp: bool, weight: float) -> Batch:
-        points, normals = block.sample(count, seed=seed, warp=warp)
-        partner = None
-        if block.partner is not None:
-            partner, _ = block.partner.sample(count, seed=seed, warp=warp)
-        return Batch(block, points, normals, partner, weight)
+def _batch(block: Block, count: int, seed: int, warp: bool, weight: float) -> Batch:
+    points, normals = block.sample(count, seed=seed, warp=warp)
+    partner = None if block.partner is None else block.partner.sample(count, seed=seed, warp=warp)[0]
+    return Batch(block, points, normals, partner, weight)

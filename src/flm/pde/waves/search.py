@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ class Search:
     record: Record = field(default_factory=Record)
 
 
-def to_solution(problem: PDE, search: Search, tol: float, began: float, exact: Any = None) -> Solution:
+def to_solution(problem: PDE, search: Search, tol: float, began: float) -> Solution:
     """The answer of a search as a solution."""
     best = search.best
     assert best is not None
@@ -52,7 +51,7 @@ def to_solution(problem: PDE, search: Search, tol: float, began: float, exact: A
         num_columns=best.basis.num_columns * len(problem.unknowns),
         seconds=time.perf_counter() - began,
         domain=problem.domain,
-        exact=exact or (problem.exact_values if problem.exact is not None else None),
+        exact=problem.exact_values if problem.exact is not None else None,
     )
 
 
