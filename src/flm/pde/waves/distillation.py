@@ -34,7 +34,7 @@ MAX_STEPS = 60
 MAX_COLUMNS = 3000  # of one dense least-squares problem
 LARGEST = 200  # columns beyond which learning frequencies costs minutes and a lattice does as well
 ROWS_PER_COLUMN, FEWEST, HELD_OUT = 3, 200, 600  # points that are fitted, and that are not
-FINEST, LARGEST_WHOLE = 1e-13, 1500  # the solution that is distilled: its tolerance, and its columns
+FINEST, LARGEST_WHOLE = 1e-13, 1000  # the solution that is distilled: its tolerance, and its columns
 
 
 def distill(
