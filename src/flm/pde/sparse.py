@@ -76,7 +76,7 @@ def next_set(degrees: np.ndarray, coefficients: np.ndarray, steps: np.ndarray, c
 
 
 def _first(rates: np.ndarray, steps: np.ndarray, count: int, hyperbolic: bool) -> np.ndarray:
-    m, along = len(rates), np.arange(1024) * steps[:, None]
+    m, along = len(rates), np.arange(count + 1) * steps[:, None]
     costs = (rates[:, None] * (np.log1p(along) if hyperbolic else along)).tolist()
     size = lambda k: sum(cost[i] for cost, i in zip(costs, k, strict=True))
     return np.array(list(itertools.islice(by_size(size, [((0,) * m, tuple(range(m)))]), count)), int) * steps
