@@ -105,10 +105,7 @@ def _drain(
     deaths: Counter[str],
     keep: Callable[[list[Result], int], None],
 ) -> None:
-    """Run until nothing is pending or the executor is broken; the runs that were in flight are then pending again.
-
-    `deaths` counts how often a run's worker ended, by the run's key.
-    """
+    """Run until nothing is pending or the executor is broken; runs in flight are then pending again, `deaths` by their keys."""
     flying: dict[futures.Future[tuple[str, Record]], tuple[str, Definition]] = {}
     again: list[tuple[str, Definition]] = []
     while (pending and not again) or flying:

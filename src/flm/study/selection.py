@@ -177,10 +177,8 @@ class Selection:
         if c.test == EQUAL:
             return f"{word}: the {k} configurations have equal scores on every seed: no difference, all go on."
         if c.test == ANOVA:
-            who = "both" if k == 2 else f"all {k}"
-            start = (
-                f"{word}: {who} configurations pass Shapiro-Wilk (lowest p {_p(min(c.normality))}), so one-way ANOVA: F"
-            )
+            who, lowest = "both" if k == 2 else f"all {k}", _p(min(c.normality))
+            start = f"{word}: {who} configurations pass Shapiro-Wilk (lowest p {lowest}), so one-way ANOVA: F"
             pairs, measure = "Tukey's HSD", "mean"
         else:
             odd = [i for i, p in zip(step.candidates, c.normality, strict=True) if not p > self.alpha]
@@ -221,33 +219,31 @@ def select(
     tables = {name: np.asarray(table, dtype=float) for name, table in scores.items()}
     if not tables:
         raise InputError("`scores` must have at least one metric; got none.")
-    shape = (len(labels), next(iter(tables.values())).shape[-1])
+    metric, first = next(iter(tables.items()))
+    shape = (len(labels), first.shape[-1])
     for name, table in tables.items():
         if table.shape != shape:
-            raise InputError(
-                f"`scores[{name!r}]` must have shape (configurations, seeds) = {shape}; got {table.shape}."
-            )
+            wanted = f"`scores[{name!r}]` must have shape (configurations, seeds) = {shape}"
+            raise InputError(f"{wanted}; got {table.shape}.")
     if len(sizes) != len(labels):
         raise InputError(f"`sizes` must have one entry per configuration, {len(labels)}; got {len(sizes)}.")
-    first = next(iter(tables.values()))
     there = ~np.all([np.isnan(t).all(axis=1) for t in tables.values()], axis=0)
     left = tuple(np.flatnonzero(there).tolist())
     if not left:
         raise InputError("`scores` must have at least one run; got none. Run the study first.")
     steps: list[Step] = []
-    for metric, table in tables.items():
+    for name, table in tables.items():
         if len(left) == 1:
             break
         found = compare(table[list(left)], alpha)
-        steps.append(Step(metric, left, found, tuple(np.array(left)[list(found.kept)].tolist())))
+        steps.append(Step(name, left, found, tuple(np.array(left)[list(found.kept)].tolist())))
         left = steps[-1].kept
     means = [float(np.nanmean(row)) if not np.isnan(row).all() else np.inf for row in first]
     winner = min(left, key=lambda i: (sizes[i], means[i], i))
     reason = f"Chosen: {labels[winner]}, the only one left."
     if len(left) > 1:
         alike = sum(sizes[i] == sizes[winner] for i in left)
-        lower = WORDS.get(next(iter(tables)), next(iter(tables)))
-        tie = f", of {alike} of that size the one with the lowest mean {lower}" if alike > 1 else ""
+        tie = f", of {alike} of that size the one with the lowest mean {WORDS.get(metric, metric)}" if alike > 1 else ""
         reason = f"{len(left)} are equivalent in every metric; chosen: {labels[winner]}, the smallest network"
         reason += f" ({sizes[winner]:g} parameters){tie}."
     absent = tuple(np.flatnonzero(~there).tolist())

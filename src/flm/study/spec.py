@@ -19,7 +19,7 @@ from flm.wording import InputError, did_you_mean
 
 RUNNER = "flm.study.runs:train"
 KEYS = ("title", "runner", "problems", "seeds", "training", "final", "selection", "models", "optimizers")
-POINT_SETS = ("equation", "initial", "boundary")
+LEG, POINT_SETS = ("epochs", "loss_tol"), ("equation", "initial", "boundary")
 NAMES = Rule("a list of different names", lambda v: _different(v, lambda name: isinstance(name, str)))
 SIZES = Rule("a list of different integers of at least 1", lambda v: _different(v, COUNT.holds))
 SEEDS = Rule(
@@ -97,8 +97,7 @@ class Spec:
 
     def definition(self, configuration: Configuration, seed: int, *, final: bool = False) -> Record:
         """All that defines a run, and so its key in the store."""
-        c = configuration
-        training = dict(self.training)
+        c, training = configuration, dict(self.training)
         legs = [[training.pop("epochs"), training.pop("loss_tol")]] if self.runner == RUNNER else []
         if final and self.final:
             legs.append([self.final["epochs"], self.final["loss_tol"]])
@@ -110,10 +109,8 @@ class Spec:
 
     def definitions(self) -> Iterator[Record]:
         """Every run of the selection: seeds innermost."""
-        for group in self.groups:
-            for configuration in group.configurations:
-                for seed in self.seeds:
-                    yield self.definition(configuration, seed)
+        every = (c for group in self.groups for c in group.configurations)
+        return (self.definition(configuration, seed) for configuration in every for seed in self.seeds)
 
     @property
     def num_runs(self) -> int:
@@ -143,7 +140,12 @@ def parse_spec(text: str, *, file: Path) -> Spec:
         _check_problem(outline.at("", "problems"), problem, files)
     absolute = {p: str(path.resolve()) for p, path in files.items()}
     seeds = outline.take("seeds", SEEDS)
-    selection = outline.inner("selection", ("metrics", "alpha"))
+    final, selection = outline.inner("final", LEG), outline.inner("selection", ("metrics", "alpha"))
+    if final is not None and not known:
+        raise final.place.refuse("a study with its own runner has no additional epochs: leave this table out")
+    metrics = METRICS if selection is None else selection.take("metrics", NAMES, METRICS)
+    for metric in metrics if known else ():
+        _one_of(outline.at("selection", "metrics"), metric, METRICS)
     return Spec(
         path=file,
         text=text,
@@ -153,8 +155,8 @@ def parse_spec(text: str, *, file: Path) -> Spec:
         optimizers=_optimizers(outline),
         seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
         training=_training(outline) if known else dict(outline.table("training")),
-        final=_final(outline, known),
-        metrics=METRICS if selection is None else _metrics(selection, known),
+        final=None if final is None else _leg(final),
+        metrics=tuple(metrics),
         alpha=0.05 if selection is None else selection.take("alpha", LEVEL, 0.05),
         runner=runner,
         fingerprints={absolute[p]: hashlib.sha256(path.read_bytes()).hexdigest() for p, path in files.items()},
@@ -185,26 +187,12 @@ def _leg(table: Outline) -> Record:
 
 
 def _training(outline: Outline) -> Record:
-    table = outline.inner("training", ("epochs", "loss_tol", "points"))
+    table = outline.inner("training", (*LEG, "points"))
     points = None if table is None else table.inner("points", POINT_SETS)
     if table is None or points is None:
         example = "{equation = 1000, initial = 200, boundary = 200}"
         raise outline.at("training").refuse(f"epochs, loss_tol and points = {example} are wanted, and missing")
     return _leg(table) | {"points": {k: points.take(k, COUNT) for k in POINT_SETS if k in points.tree}}
-
-
-def _final(outline: Outline, known: bool) -> Record | None:
-    table = outline.inner("final", ("epochs", "loss_tol"))
-    if table is not None and not known:
-        raise table.place.refuse("a study with its own runner has no additional epochs: leave this table out")
-    return None if table is None else _leg(table)
-
-
-def _metrics(selection: Outline, known: bool) -> tuple[str, ...]:
-    metrics = selection.take("metrics", NAMES, METRICS)
-    for metric in metrics if known else ():
-        _one_of(selection.at("selection", "metrics"), metric, METRICS)
-    return tuple(metrics)
 
 
 def _models(outline: Outline, known: bool) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -216,9 +204,7 @@ def _models(outline: Outline, known: bool) -> tuple[tuple[str, tuple[int, ...]],
         if known and ":" not in name:
             _one_of(table.place, name, NAMED, " or 'module:function'")
         if name in found:
-            raise table.place.refuse(
-                f"another name than those above is wanted; got {name!r} again. Put its sizes together"
-            )
+            raise table.place.refuse(f"another name than above is wanted; got {name!r} again. Put its sizes together")
         found[name] = tuple(table.take("sizes", SIZES))
     return tuple(found.items())
 

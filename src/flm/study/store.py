@@ -16,6 +16,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS once ON runs (key) WHERE status != 'failed';
 CREATE TRIGGER IF NOT EXISTS no_update BEFORE UPDATE ON runs BEGIN SELECT RAISE(ABORT, 'the store is append-only'); END;
 CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON runs BEGIN SELECT RAISE(ABORT, 'the store is append-only'); END;
 """
+_COLUMNS = ("key", "attempt", "status", "definition", "outcome", "finished", "checksum")
 
 
 class StoreError(FileError):
@@ -97,7 +99,7 @@ class Audit:
         return "\n".join((counts, *self.problems))
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """The runs of a study on disk.
 
     Args:
@@ -143,9 +145,6 @@ class Store:
             ) from None
         self._lock = lock
 
-    def __enter__(self) -> Store:
-        return self
-
     def __exit__(self, *exception: object) -> None:
         self.close()
 
@@ -171,13 +170,10 @@ class Store:
                 before = self._connection.execute("SELECT status FROM runs WHERE key = ?", (key,)).fetchall()
                 if any(row[0] != FAILED for row in before):
                     continue
-                text, result, now = canonical(definition), canonical(_finite(outcome)), time.time()
-                values = (key, len(before) + 1, status, text, result, now)
-                self._connection.execute(
-                    "INSERT INTO runs (key, attempt, status, definition, outcome, finished, checksum) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (*values, _checksum(values)),
-                )
+                text, result = canonical(definition), canonical(_finite(outcome))
+                values = (key, len(before) + 1, status, text, result, time.time())
+                insert = f"INSERT INTO runs ({', '.join(_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+                self._connection.execute(insert, (*values, _checksum(values)))
                 added += 1
             self._connection.execute("COMMIT")
         except BaseException:
@@ -190,8 +186,8 @@ class Store:
         """Every run in the order of finishing; the last attempt of each, or all attempts."""
         which = "WHERE number IN (SELECT MAX(number) FROM runs GROUP BY key) " if latest else ""
         query = f"SELECT key, status, definition, outcome, finished, attempt FROM runs {which}ORDER BY number"
-        for key, status, definition, outcome, finished, attempt in self._connection.execute(query):
-            yield Row(key, status, json.loads(definition), json.loads(outcome), finished, attempt)
+        for key, status, definition, outcome, *rest in self._connection.execute(query):
+            yield Row(key, status, json.loads(definition), json.loads(outcome), *rest)
 
     def keys(self) -> set[str]:
         """Keys of the runs that are stored."""
@@ -204,8 +200,7 @@ class Store:
         if check != "ok":
             problems.append(f"SQLite finds the file damaged: {check}")
         counts, finals, attempts = Counter[str](), Counter[str](), Counter[str]()
-        columns = "number, key, attempt, status, definition, outcome, finished, checksum"
-        found = self._connection.execute(f"SELECT {columns} FROM runs ORDER BY number")
+        found = self._connection.execute(f"SELECT number, {', '.join(_COLUMNS)} FROM runs ORDER BY number")
         for number, (stored, *values, checksum) in enumerate(found, 1):
             key, attempt, status, definition = values[:4]
             counts[status] += 1
@@ -232,10 +227,8 @@ class Store:
         path = Path(path)
         if path.suffix != ".csv":
             raise InputError(f"`path` must end in .csv; got {path.name!r}.")
-        table = []
-        for row in self.rows(latest=False):
-            line = {"key": row.key, "status": row.status, "attempt": row.attempt, "finished": row.finished}
-            table.append(line | row.definition | row.outcome)
+        named = lambda row: {key: getattr(row, key) for key in ("key", "status", "attempt", "finished")}
+        table = [named(row) | row.definition | row.outcome for row in self.rows(latest=False)]
         write_atomic(path, pd.json_normalize(table).to_csv(index=False, lineterminator="\n").encode())
         return path
 
