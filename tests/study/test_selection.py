@@ -63,12 +63,15 @@ def survivors(scores, alpha=0.05):
     return {i for i in range(k) if i == best or p[best, i] > alpha}
 
 
-LATER = [pytest.param(20, marks=pytest.mark.slow), *(pytest.param(i, marks=pytest.mark.bench) for i in (40, 60, 80))]
+LATER = [
+    pytest.param(10, marks=pytest.mark.slow),
+    *(pytest.param(i, marks=pytest.mark.bench) for i in range(20, 100, 10)),
+]
 
 
 @pytest.mark.parametrize("start", [0, *LATER])
 def test_agrees_with_an_independent_computation(start):
-    for seed in range(start, start + 20):
+    for seed in range(start, start + 10):
         tables = {"mse": table(seed)}
         k, n = tables["mse"].shape
         rng = np.random.default_rng(seed + 1000)
@@ -180,7 +183,7 @@ def test_two_configurations_with_failures():
 @pytest.mark.parametrize("seed", range(20))
 def test_two_configurations_are_scipys_wilcoxon_exactly(seed):
     rng = np.random.default_rng(seed)
-    n = int(rng.integers(5, 14))
+    n = int(rng.integers(5, 10))  # with ties scipy tries all 2^n signs
     pair = np.exp(rng.normal([[0.0], [rng.choice([0.0, 1.0])]], 1.5, (2, n)))
     if seed % 3 == 0:
         pair = np.round(2 * pair)  # ties, and pairs that are equal

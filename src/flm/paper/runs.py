@@ -17,6 +17,7 @@ from flm.study.store import Definition, Record
 
 if TYPE_CHECKING:
     from flm.control.problem import OptimalControl
+    from flm.control.references import PontryaginSolution
     from flm.control.solution import ControlSolution
     from flm.results import Solution
 
@@ -59,13 +60,9 @@ def surface(solution: Solution) -> Record:
 
 def control_fixed(definition: Definition) -> Record:
     """Rock–Paper–Scissors from one state: cost against Pontryagin's principle, trajectories of both."""
-    from flm.problems import rock_paper_scissors
-    from flm.references import pontryagin
-
     wanted = definition["training"]
-    problem = rock_paper_scissors(tuple(wanted["start"]))
+    problem, reference = _fixed(tuple(wanted["start"]))
     solution = _solve_control(problem, definition)
-    reference = pontryagin(problem, tol=1e-10, max_nodes=20_000)
     t = np.linspace(0.0, problem.numbers[-1], CURVE)
     x = reference.states(t)
     return _costs(solution, wanted["start"], np.array([reference.cost])) | {
@@ -75,6 +72,15 @@ def control_fixed(definition: Definition) -> Record:
         "reference_states": [_digits(row) for row in x],
         "reference_control": _digits(np.asarray(reference.controls(t)).ravel()),
     }
+
+
+@lru_cache(maxsize=8)  # both methods start from the same states
+def _fixed(start: tuple[float, ...]) -> tuple[OptimalControl, PontryaginSolution]:
+    from flm.problems import rock_paper_scissors
+    from flm.references import pontryagin
+
+    problem = rock_paper_scissors(start)
+    return problem, pontryagin(problem, tol=1e-10, max_nodes=20_000)
 
 
 def control_family(definition: Definition) -> Record:
