@@ -8,6 +8,7 @@ import pytest
 import flm
 from flm.pde.march.recognize import recognize
 from flm.pde.march.run import Run
+from flm.pde.march.solve import as_model
 from flm.pde.march.space import Space
 from flm.pde.march.symbol import Dynamics
 from flm.results import Record
@@ -53,6 +54,11 @@ def kuramoto_sivashinsky(end):
 
 
 @pytest.fixture(scope="module")
+def turbulent():
+    return flm.solve(kuramoto_sivashinsky(1.0), 1e-6, method="march")
+
+
+@pytest.fixture(scope="module")
 def kdv():
     problem = flm.PDE(
         flm.Box(x=(-1, 1), t=(0, 0.35)),
@@ -67,7 +73,7 @@ def test_a_soliton_of_korteweg_and_de_vries():
     around = lambda x: x - length * jnp.floor(x / length + 0.5)
     soliton = lambda x, t: 3 * c / jnp.cosh(jnp.sqrt(c) / 2 * around(x - c * t)) ** 2
     problem = flm.PDE(
-        flm.Box(x=(-length / 2, length / 2), t=(0, 0.1)),
+        flm.Box(x=(-length / 2, length / 2), t=(0, 0.05)),
         lambda u, u_t, u_x, u_xxx: u_t + u * u_x + u_xxx,
         [flm.initial(lambda x: soliton(x, 0.0)), flm.periodic("x")],
         exact=soliton,
@@ -77,16 +83,15 @@ def test_a_soliton_of_korteweg_and_de_vries():
     assert solution.errors().relative_l2 <= solution.error_estimate
 
 
-def test_kuramoto_sivashinsky_against_etdrk4():
-    solution = flm.solve(kuramoto_sivashinsky(0.4), 1e-6, method="march")
-    assert solution.converged
+def test_kuramoto_sivashinsky_against_etdrk4(turbulent):
+    assert turbulent.converged
     x = 2 * PI * np.arange(256) / 256
     reference = etdrk4(
         lambda k: 100 / 16**2 * k**2 - 100 / 16**4 * k**4,
         lambda v, k: -100 / 32 * 1j * k * np.fft.rfft(np.fft.irfft(v) ** 2),
         np.cos(x) * (1 + np.sin(x)), 2 * PI, 0.4, 1000,
     )  # fmt: skip
-    found = np.asarray(solution(x=x, t=0.4))
+    found = np.asarray(turbulent(x=x, t=0.4))
     assert np.linalg.norm(found - reference) < 2e-6 * np.linalg.norm(reference)
 
 
@@ -116,7 +121,7 @@ def test_mass_and_momentum_are_conserved(kdv):
 
 def test_the_charge_of_schroedinger_is_conserved_and_the_soliton_moves():
     problem = flm.PDE(
-        flm.Box(x=(-15, 15), t=(0, 1)),
+        flm.Box(x=(-15, 15), t=(0, 0.4)),
         lambda h, h_t, h_xx: 1j * h_t + 0.5 * h_xx + abs(h) ** 2 * h,
         [flm.initial(lambda x: jnp.exp(1j * x) / jnp.cosh(x), unknown="h"), flm.periodic("x")],
         unknowns=("h",),
@@ -128,13 +133,13 @@ def test_the_charge_of_schroedinger_is_conserved_and_the_soliton_moves():
     assert solution.converged
     assert solution.errors().relative_l2 < 1e-4
     x = -15 + 30 * np.arange(512) / 512
-    charge = np.sum(np.asarray(solution(x=x[:, None], t=np.array([0.0, 0.5, 1.0]))) ** 2, axis=(0, 2))
+    charge = np.sum(np.asarray(solution(x=x[:, None], t=np.array([0.0, 0.2, 0.4]))) ** 2, axis=(0, 2))
     np.testing.assert_allclose(charge, charge[0], rtol=1e-4)
 
 
 def flow(nu):
     return flm.PDE(
-        flm.Box(x=(0, 2 * PI), y=(0, 2 * PI), t=(0, 0.5)),
+        flm.Box(x=(0, 2 * PI), y=(0, 2 * PI), t=(0, 0.25)),
         [
             lambda u, v, u_t, u_x, u_y, u_xx, u_yy, p_x: u_t + u * u_x + v * u_y + p_x - nu * (u_xx + u_yy),
             lambda u, v, v_t, v_x, v_y, v_xx, v_yy, p_y: v_t + u * v_x + v * v_y + p_y - nu * (v_xx + v_yy),
@@ -154,7 +159,7 @@ def test_an_unforced_flow_keeps_its_energy_and_its_momentum_balances():
     solution = flm.solve(flow(0.0), 1e-4, method="march")
     assert solution.converged
     line = 2 * PI * np.arange(24) / 24
-    x, y, t = np.meshgrid(line, line, [0.0, 0.25, 0.5], indexing="ij")
+    x, y, t = np.meshgrid(line, line, [0.0, 0.12, 0.25], indexing="ij")
     u, v, p = np.moveaxis(np.asarray(solution(x=x, y=y, t=t)), -1, 0)
     np.testing.assert_allclose(np.mean(u**2 + v**2, axis=(0, 1)), np.mean(u[..., 0] ** 2 + v[..., 0] ** 2), rtol=1e-4)
     assert np.abs(p.mean(axis=(0, 1))).max() < 1e-12
@@ -295,24 +300,21 @@ def test_a_march_without_a_first_window_says_so(monkeypatch):
     assert solution.trusted_until == 0.0
 
 
-def test_chaos_is_noticed():
+def test_chaos_is_noticed(turbulent):
     """One run at 1e-2 is far off at the end (0.1 and more); the bar sees it and tightens until it is true."""
-    problem = kuramoto_sivashinsky(1.0)
-    solution = flm.solve(problem, 1e-2, method="march")
-    finer = flm.solve(problem, 1e-4, method="march")
+    solution = flm.solve(kuramoto_sivashinsky(1.0), 1e-2, method="march")
     assert solution.converged
-    assert solution.errors(lambda p: np.asarray(finer(p))).relative_l2 <= solution.error_estimate
+    assert solution.errors(lambda p: np.asarray(turbulent(p))).relative_l2 <= solution.error_estimate
 
 
-def test_what_sweeps_leave_is_not_common_to_both_runs():
+def test_what_sweeps_leave_is_not_common_to_both_runs(turbulent):
     """Both runs of the estimate once stopped sweeping at like errors: their difference was less than the error."""
-    problem = kuramoto_sivashinsky(1.0)
-    solution = flm.solve(problem, 1e-6, method="march")
-    finer = flm.solve(problem, 1e-8, method="march")
-    assert solution.errors(lambda p: np.asarray(finer(p))).relative_l2 <= solution.error_estimate
+    evolution = recognize(kuramoto_sivashinsky(1.0))
+    finer = as_model(Run(evolution, 1e-9, 32, 10, np.inf, Record()).march(), evolution, 1e-9)
+    assert turbulent.errors(lambda p: np.asarray(finer(p))).relative_l2 <= turbulent.error_estimate
 
 
-def test_a_march_that_is_stopped_says_how_far_it_can_be_trusted(monkeypatch, tmp_path):
+def test_a_march_that_is_stopped_says_how_far_it_can_be_trusted(turbulent, monkeypatch):
     monkeypatch.setattr("flm.pde.march.solve.WORK", 3e5)
     solution = flm.solve(kuramoto_sivashinsky(1.0), 1e-5, method="march")
     assert solution.status.word == "stopped"
@@ -320,9 +322,7 @@ def test_a_march_that_is_stopped_says_how_far_it_can_be_trusted(monkeypatch, tmp
     assert 0 < solution.trusted_until < 1
     assert solution.estimate_until <= 1e-5
     x = np.linspace(0, 6, 30)
-    monkeypatch.undo()
-    truth = flm.solve(kuramoto_sivashinsky(solution.trusted_until), 1e-7, method="march")
-    gap = np.asarray(solution(x=x, t=solution.trusted_until) - truth(x=x, t=solution.trusted_until))
+    gap = np.asarray(solution(x=x, t=solution.trusted_until) - turbulent(x=x, t=solution.trusted_until))
     assert np.abs(gap).max() < 1e-3
     with pytest.warns(UserWarning, match="up to t ="):
         assert np.isnan(solution(x=1.0, t=0.999))
@@ -334,8 +334,8 @@ def test_answers_are_functions_like_any_other(kdv, tmp_path):
     again = flm.load(tmp_path / "kdv.safetensors")
     np.testing.assert_array_equal(again(points), kdv(points))
     value = lambda x: kdv(x=x, t=0.3)
-    np.testing.assert_allclose(jax.grad(jax.grad(value))(0.2), kdv.d("xx")(x=0.2, t=0.3), rtol=1e-12)
-    np.testing.assert_allclose(jax.vmap(value)(points[:, 0]), kdv(x=points[:, 0], t=0.3), rtol=1e-12)
+    bent = jax.jit(jax.vmap(jax.grad(jax.grad(value))))(points[:, 0])
+    np.testing.assert_allclose(bent, kdv.d("xx")(x=points[:, 0], t=0.3), rtol=1e-11)
     grid, step = np.asarray(kdv(x=0.2, t=np.array([0.2999, 0.3001]))), 2e-4
     np.testing.assert_allclose(np.diff(grid) / step, kdv.d("t")(x=0.2, t=0.3), rtol=1e-4)
     residual = kdv.d("t")(points) + kdv(points) * kdv.d("x")(points) + 0.0025 * kdv.d("xxx")(points)

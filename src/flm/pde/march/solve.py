@@ -87,7 +87,7 @@ def _answer(evolution: Evolution, tol: float, most_work: float, progress: Listen
         run.windows.append(Window(first, last, start.space, at_first))
     verdict = _judge(run, interrupted, evolution, tol)
     return Solution(
-        model=_model(run, evolution, tol),
+        model=as_model(run, evolution, tol),
         axes=problem.axes,
         unknowns=problem.unknowns,
         bounds=problem.domain.bounds,
@@ -176,7 +176,7 @@ def _judge(run: Trajectory, interrupted: bool, evolution: Evolution, tol: float)
     return Verdict(Ending(Word.STOPPED, clause), math.inf, until, estimate)
 
 
-def _model(run: Trajectory, evolution: Evolution, tol: float) -> MarchedFLM:
+def as_model(run: Trajectory, evolution: Evolution, tol: float) -> MarchedFLM:
     """All windows in real coefficients, without the last waves that are too small to matter."""
     blocks = []
     for window in run.windows:
