@@ -67,7 +67,7 @@ def vortices():
         *(flm.dirichlet(side, f, unknown=name) for side in SIDES),
     ]
     return flm.PDE(
-        BOX,
+        flm.Box(x=(0, 1), y=(0, 1), t=(0, 0.4)),
         [
             lambda u, v, u_t, u_x, u_y, u_xx, u_yy, p_x: u_t + u * u_x + v * u_y + p_x - nu * (u_xx + u_yy),
             lambda u, v, v_t, v_x, v_y, v_xx, v_yy, p_y: v_t + u * v_x + v * v_y + p_y - nu * (v_xx + v_yy),
@@ -168,7 +168,7 @@ def test_slabs_converge_with_the_order_of_their_nodes(name, order):
     tree = Tree.whole(setup.bounds[:-1], (False, False)).split({0: [Cut(0), Cut(1)]})[0]
     points = np.stack([*np.random.default_rng(0).uniform(0.05, 0.95, (2, 200)), np.full(200, 0.5)], axis=1)
     errors = []
-    for count in (4, 8):
+    for count in (3, 6):
         before = None
         for i in range(count):
             before = slabs.solve(tree, 0, (0.5 * i / count, 0.5 * (i + 1) / count), before)
@@ -180,7 +180,7 @@ def test_slabs_converge_with_the_order_of_their_nodes(name, order):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_marches_over_a_plane_are_honest(name):
-    tol = 1e-3 if name == "vortices" else 1e-4
+    tol = 1e-3 if name in ("vortices", "spreading") else 1e-4
     solution = flm.solve(PROBLEMS[name](), tol, method="pieces")
     assert solution.converged, solution.status
     assert solution.errors().relative_l2 <= 2 * solution.error_estimate
