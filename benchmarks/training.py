@@ -47,7 +47,7 @@ def ours(dtype):
     """Epochs per call of the loop that flm.train runs."""
     model = start(dtype)
     free, fixed = eqx.partition(model, model.trainable())
-    loss = TrainingLoss(HEAT, draw(HEAT, POINTS, 0), {}, dtype)
+    loss = TrainingLoss(draw(HEAT, POINTS, 0), {}, dtype)
     alpha = jnp.asarray(HEAT.parameter_start, dtype)
     terms = lambda f, epoch: loss.by_term(eqx.combine(f, fixed), alpha)
     stage = Stage(optax.with_extra_args_support(optax.adam(RATE)), BLOCK)

@@ -242,7 +242,10 @@ REFUSED = [
     (lambda: train(epochs=0), "`epochs` must be an integer of at least 1; got 0."),
     (lambda: train(points=3), "`points` must be a dict"),
     (lambda: train(points={"equation": 4}), "`points` must count every set of the problem"),
-    (lambda: train(points={"equation": 4, "boundry": 2}), "`points` must count equation, initial, boundary"),
+    (
+        lambda: train(points={"equation": 4, "boundry": 2}),
+        "`points` must be for the loss terms equation, initial, boundary; got",
+    ),
     (lambda: train(loss_tol=nan), "`loss_tol` must be a number of at least 0; got nan."),
     (
         lambda: train(points={"equation": 10**15, "boundary": 2}),

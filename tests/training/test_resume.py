@@ -23,7 +23,7 @@ DECAY = decay()  # an equation whose programs compile quickly
 POINTS = {"equation": 40, "initial": 5}
 # Stages, with a schedule, with keys in the state of the first and a line search in the second.
 RATE = optax.scale_by_schedule(optax.cosine_decay_schedule(-1e-2, 90))
-SEARCH = optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(8, store_grad=True))
+SEARCH = optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(4, store_grad=True))
 STAGES = [(optax.chain(optax.scale_by_adam(), optax.add_noise(1e-3, 0.5, 7), RATE), 60), (SEARCH, 30)]
 
 
@@ -108,21 +108,28 @@ OTHER = {
 }
 
 
+CALL = {"problem": DECAY, "model": small, "optimizer": optax.adam(1e-2), "epochs": 5, "points": POINTS}
+
+
+def run(call, path):
+    options = {name: value for name, value in call.items() if name not in ("problem", "model")}
+    return flm.train(call["problem"], call["model"], **options, checkpoint=path)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A checkpoint of one run, which refused runs leave as it is."""
+    path = tmp_path_factory.mktemp("stored") / "run.safetensors"
+    run(CALL, path)
+    return path
+
+
 @pytest.mark.parametrize("name", OTHER)
-def test_a_checkpoint_of_another_run_is_refused(name, tmp_path):
-    path = tmp_path / "run.safetensors"
-    call = {
-        "problem": DECAY,
-        "model": small,
-        "optimizer": optax.adam(1e-2),
-        "epochs": 5,
-        "points": POINTS,
-        "checkpoint": path,
-    }
-    run = lambda c: flm.train(c["problem"], c["model"], **{k: v for k, v in c.items() if k not in ("problem", "model")})
-    run(call)
+def test_a_checkpoint_of_another_run_is_refused(name, stored):
+    before = stored.read_bytes()
     with pytest.raises(ValueError, match="`checkpoint` must belong to this run"):
-        run(call | OTHER[name])
+        run(CALL | OTHER[name], stored)
+    assert stored.read_bytes() == before
 
 
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"\x08" + bytes(40)])

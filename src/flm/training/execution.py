@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, TypeGuard
+from typing import TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -32,11 +32,13 @@ SECONDS_PER_CHECKPOINT = 10.0
 Leaf = np.ndarray | jax.Array
 
 
-class Trained(NamedTuple):
-    """How a run ended, its last state, the losses of all epochs (E, 1 + T), and the time spent in all sessions."""
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """The fingerprint of the run, its stage, its state, the losses (E, T) of all epochs so far and the time spent."""
 
-    ending: Ending
-    state: State
+    run: str
+    stage: int
+    state: State  # in a file its leaves
     history: np.ndarray
     seconds: float
 
@@ -50,7 +52,7 @@ def execute(
     constants: Sequence[Leaf],
     path: str | os.PathLike[str] | None,
     listen: Listener,
-) -> Trained:
+) -> tuple[Ending, Checkpoint]:
     """Train `free` by the optimizers in turn, to the end, the tolerance, a divergence or Ctrl-C.
 
     A run is continued from the checkpoint at `path`; the constants tell it from others beside its programs.
@@ -62,17 +64,19 @@ def execute(
     saved, name = None, ""
     if path is not None:
         held, earlier = [*constants, *jax.tree.leaves(free)], [stage.epochs for stage in stages[:-1]]
-        name = fingerprint((program.jaxpr for program in programs), held, earlier)
-        saved = read_checkpoint(path, name, fresh)
+        name = _fingerprint((program.jaxpr for program in programs), held, earlier)
+        saved = _read_checkpoint(path, name, fresh)
     here = saved or Checkpoint(name, 0, fresh[0], np.zeros((0, 1 + len(objective.weights)), dtype), 0.0)
     stage, state, history = here.stage, here.state, [here.history]
     began = written = time.monotonic()
     spent = lambda: here.seconds + time.monotonic() - began
     interrupted = False
 
-    def write() -> None:
+    def write() -> Checkpoint:
+        content = Checkpoint(name, stage, state, np.concatenate(history), spent())
         if path is not None:
-            write_checkpoint(path, Checkpoint(name, stage, state, np.concatenate(history), spent()))
+            save(replace(content, state=tuple(map(_plain, jax.tree.leaves(state)))), path)
+        return content
 
     try:
         for stage in range(here.stage, len(stages)):
@@ -89,8 +93,7 @@ def execute(
                     written = time.monotonic()
     except KeyboardInterrupt:
         interrupted = True
-    write()
-    return Trained(_ending(state, least, interrupted), state, np.concatenate(history), spent())
+    return _ending(state, least, interrupted), write()
 
 
 def _ending(state: State, tolerance: np.ndarray, interrupted: bool) -> Ending:
@@ -107,18 +110,7 @@ def _ending(state: State, tolerance: np.ndarray, interrupted: bool) -> Ending:
     return Ending(Word.EPOCHS, f"all {epoch:,} epochs were run", f"the parameters are those of {kept}")
 
 
-@dataclass(frozen=True, eq=False)
-class Checkpoint:
-    """The fingerprint of the run, its stage, its state, the losses (E, T) of all epochs so far and the time spent."""
-
-    run: str
-    stage: int
-    state: State  # in a file its leaves
-    history: np.ndarray
-    seconds: float
-
-
-def fingerprint(programs: Iterable[ClosedJaxpr], constants: Iterable[Leaf], numbers: Iterable[int]) -> str:
+def _fingerprint(programs: Iterable[ClosedJaxpr], constants: Iterable[Leaf], numbers: Iterable[int]) -> str:
     """A digest of traced programs (jaxprs with their constants), arrays and numbers."""
     digest = hashlib.sha256()
 
@@ -135,12 +127,7 @@ def fingerprint(programs: Iterable[ClosedJaxpr], constants: Iterable[Leaf], numb
     return digest.hexdigest()
 
 
-def write_checkpoint(path: str | os.PathLike[str], content: Checkpoint) -> None:
-    """Replace the file at `path` in one step."""
-    save(replace(content, state=tuple(map(_plain, jax.tree.leaves(content.state)))), path)
-
-
-def read_checkpoint(path: str | os.PathLike[str], run: str, states: Sequence[State]) -> Checkpoint | None:
+def _read_checkpoint(path: str | os.PathLike[str], run: str, states: Sequence[State]) -> Checkpoint | None:
     """The checkpoint at `path`, or None when there is none yet; `states` are of the right structure for each stage.
 
     A file that is damaged or belongs to a run of another fingerprint is refused.

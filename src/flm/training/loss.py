@@ -8,8 +8,9 @@ Weights are 1 unless given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +31,8 @@ from flm.wording import InputError, did_you_mean
 TERMS = {kind: kind for kind in ("equation", "initial", "boundary", "data")} | {"periodic": "boundary"}
 COUNTED = ("equation", "initial", "boundary")  # data come with their own points
 MOST = 10_000_000  # points of one set
+Place = tuple[int, np.ndarray]  # a set by its number, and its points or those of its periodic partner
+T = TypeVar("T")
 _OVERSAMPLING = 32  # uniform random points = a random subset of this many times as many well-spread ones
 
 
@@ -49,25 +52,36 @@ def terms_of(problem: PDE) -> list[str]:
     return list(dict.fromkeys(TERMS[block.kind] for block in problem.blocks))
 
 
+def by_term(
+    role: str, given: Mapping[str, T], terms: Sequence[str], rule: str, holds: Callable[[T], bool]
+) -> dict[str, T]:
+    """The argument `role`, a value for some loss terms, or a sentence about what is wrong with it."""
+    if not isinstance(given, Mapping):
+        raise InputError(f"`{role}` must be a dict by term ({', '.join(terms)}); got {given!r}.")
+    for name, value in given.items():
+        if name not in terms:
+            near = did_you_mean(str(name), terms)
+            raise InputError(f"`{role}` must be for the loss terms {', '.join(terms)}; got {name!r}.{near}")
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not holds(value):
+            raise InputError(f"`{role}[{name!r}]` must be {rule}; got {value!r}.")
+    return dict(given)
+
+
 def checked_counts(points: Mapping[str, int], problem: PDE) -> dict[str, int]:
-    """The counts by term, or a sentence about what is wrong with them."""
-    if not isinstance(points, Mapping):
-        raise InputError(
-            f'`points` must be a dict such as {{"equation": 1000, "initial": 200, "boundary": 200}}; got {points!r}.'
-        )
-    for name, count in points.items():
-        if name not in COUNTED:
-            raise InputError(
-                f"`points` must count {', '.join(COUNTED)}; got {name!r}.{did_you_mean(str(name), COUNTED)}"
-            )
-        if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= MOST:
-            raise InputError(f"`points[{name!r}]` must be an integer from 1 to {MOST:,}; got {count!r}.")
+    """The numbers of points of every term that has no points of its own."""
+    found = by_term(
+        "points",
+        points,
+        COUNTED,
+        f"an integer from 1 to {MOST:,}",
+        lambda n: isinstance(n, int | np.integer) and 1 <= n <= MOST,
+    )
     needed = [term for term in terms_of(problem) if term in COUNTED]
-    if missing := [name for name in needed if name not in points]:
+    if missing := [name for name in needed if name not in found]:
         raise InputError(
             f"`points` must count every set of the problem ({', '.join(needed)}); got no count for {', '.join(missing)}."
         )
-    return {name: int(points[name]) for name in needed}
+    return {name: int(found[name]) for name in needed}
 
 
 def draw(problem: PDE, counts: Mapping[str, int], seed: int) -> tuple[PointSet, ...]:
@@ -78,21 +92,15 @@ def draw(problem: PDE, counts: Mapping[str, int], seed: int) -> tuple[PointSet, 
         if term == "data":
             sets += [PointSet(term, (block,), *block.sample(0, seed=0)) for block in blocks]
             continue
-        places = _places(blocks)
-        shares = split(counts[term], [1.0] * len(places))
-        for i, (place, count) in enumerate(zip(places, shares, strict=True)):
+        by_place: dict[tuple[bool, bytes], list[Block]] = {}  # the same place: equal samples
+        for block in blocks:
+            probe, _ = block.sample(8, seed=1, warp=False)
+            by_place.setdefault((block.partner is not None, probe.tobytes()), []).append(block)
+        shares = split(counts[term], [1.0] * len(by_place))
+        for i, (place, count) in enumerate(zip(by_place.values(), shares, strict=True)):
             rng = np.random.default_rng([seed, *term.encode(), i])
-            sets.append(_uniform(term, place, max(count, 1), rng))
+            sets.append(_uniform(term, tuple(place), max(count, 1), rng))
     return tuple(sets)
-
-
-def _places(blocks: list[Block]) -> list[tuple[Block, ...]]:
-    """The blocks of each place together: two places are the same when their samples are equal."""
-    by_place: dict[tuple[bool, bytes], list[Block]] = {}
-    for block in blocks:
-        probe, _ = block.sample(8, seed=1, warp=False)
-        by_place.setdefault((block.partner is not None, probe.tobytes()), []).append(block)
-    return [tuple(group) for group in by_place.values()]
 
 
 def _uniform(term: str, blocks: tuple[Block, ...], count: int, rng: np.random.Generator) -> PointSet:
@@ -105,71 +113,64 @@ def _uniform(term: str, blocks: tuple[Block, ...], count: int, rng: np.random.Ge
     return PointSet(term, blocks, points[chosen], normals[chosen], partner)
 
 
-# By set and whether at its periodic partner: the derivatives of every unknown.
-Jets = dict[tuple[int, bool], dict[Jet, Array]]
-
-
 class TrainingLoss:
     """The loss of a model on a training set, in the model's precision."""
 
-    def __init__(self, problem: PDE, sets: Sequence[PointSet], weights: Mapping[str, float], dtype: npt.DTypeLike):
-        self.problem = problem
+    def __init__(self, sets: Sequence[PointSet], weights: Mapping[str, float], dtype: npt.DTypeLike):
         self.dtype = np.dtype(dtype)
-        self.sets = tuple(sets)
+        cast = lambda array: None if array is None else np.asarray(array, self.dtype)
+        self.sets = [PointSet(s.term, s.blocks, *map(cast, (s.points, s.normals, s.partner))) for s in sets]
         self.terms = tuple(dict.fromkeys(s.term for s in sets))  # in the order of `by_term` and of the weights
         self.weights = np.array([weights.get(term, 1.0) for term in self.terms], self.dtype)
-        self._count = {t: sum(len(s.points) for s in sets if s.term == t) for t in self.terms}
         # Points that need the same derivatives are evaluated together: one sine-cosine table per evaluation.
-        self._groups: dict[tuple[tuple[int, ...], ...], list[tuple[int, bool]]] = {}
+        self._groups: dict[tuple[tuple[int, ...], ...], list[Place]] = {}
         for i, s in enumerate(self.sets):
             orders = tuple(sorted({alpha for _, alpha in unique_jets(b.residual for b in s.blocks)}))
-            both = (False,) if s.partner is None else (False, True)
-            self._groups.setdefault(orders, []).extend((i, far) for far in both)
-        self._points = [np.asarray(s.points, self.dtype) for s in self.sets]
-        self._partner = {i: np.asarray(s.partner, self.dtype) for i, s in enumerate(sets) if s.partner is not None}
-        self._normals = [np.asarray(s.normals, self.dtype) for s in self.sets]
+            places = [(i, points) for points in (s.points, s.partner) if points is not None]
+            self._groups.setdefault(orders, []).extend(places)
 
     def by_term(self, model: AbstractModel, parameters: Float[Array, "Q"]) -> Float[Array, "T"]:
         """The unweighted mean square of every term."""
         jets = self._jets(model)
         sums = dict.fromkeys(self.terms, jnp.zeros((), self.dtype))
-        for i, s in enumerate(self.sets):
+        for s, own in zip(self.sets, jets, strict=True):
             for block in s.blocks:
-                sums[s.term] = sums[s.term] + jnp.sum(self._residual(i, block, jets, parameters) ** 2)
-        return jnp.stack([sums[term] / self._count[term] for term in self.terms]).astype(self.dtype)
+                sums[s.term] = sums[s.term] + jnp.sum(self._residual(s, block, own, parameters) ** 2)
+        counts = [sum(len(s.points) for s in self.sets if s.term == term) for term in self.terms]
+        return jnp.stack([sums[term] / count for term, count in zip(self.terms, counts, strict=True)]).astype(
+            self.dtype
+        )
 
     def constants(self) -> list[np.ndarray]:
         """All arrays that the loss depends on: they tell one run from another."""
-        return [*self._points, *self._partner.values(), *self._normals, self.weights]
+        arrays = [array for s in self.sets for array in (s.points, s.normals, s.partner) if array is not None]
+        return [*arrays, self.weights]
 
-    def _jets(self, model: AbstractModel) -> Jets:
-        """The derivatives of every unknown at every set (and at its periodic partner)."""
-        found = {}
-        for orders, members in self._groups.items():
-            places = [self._partner[i] if far else self._points[i] for i, far in members]
+    def _jets(self, model: AbstractModel) -> list[list[dict[Jet, Array]]]:
+        """The derivatives of every unknown at each set, and at its periodic partner."""
+        found: list[list[dict[Jet, Array]]] = [[] for _ in self.sets]
+        for orders, places in self._groups.items():
             if not orders:  # a residual without the unknown: constant, but a legal one
-                found |= {member: {} for member in members}
-                continue
-            stacked = model.jets(np.concatenate(places), orders)
+                stacked = jnp.zeros((0, sum(len(points) for _, points in places), 0))
+            else:
+                stacked = model.jets(np.concatenate([points for _, points in places]), orders)
             stacked = stacked[..., None] if stacked.ndim == 2 else stacked  # (A, P, K)
-            ends = np.cumsum([len(p) for p in places])
-            for member, start, end in zip(members, [0, *ends[:-1]], ends, strict=True):
-                part = stacked[:, start:end]
-                found[member] = {
-                    (k, alpha): part[a, :, k] for a, alpha in enumerate(orders) for k in range(part.shape[2])
-                }
+            ends = np.cumsum([len(points) for _, points in places])[:-1]
+            for (i, _), part in zip(places, jnp.split(stacked, ends, axis=1), strict=True):
+                both = [(a, alpha, k) for a, alpha in enumerate(orders) for k in range(part.shape[2])]
+                found[i].append({(k, alpha): part[a, :, k] for a, alpha, k in both})
         return found
 
-    def _residual(self, i: int, block: Block, jets: Jets, parameters: Array) -> Array:
-        here = [jets[(i, False)][jet] for jet in block.residual.jets]
-        value = block.residual(self._points[i], here, parameters, self._normals[i])
-        if block.partner is not None:
-            there = [jets[(i, True)][jet] for jet in block.residual.jets]
-            return value - block.residual(self._partner[i], there, parameters, self._normals[i])
+    def _residual(self, s: PointSet, block: Block, jets: list[dict[Jet, Array]], parameters: Array) -> Array:
+        both = zip((s.points, s.partner), jets, strict=False)
+        here, *there = [
+            block.residual(points, [known[jet] for jet in block.residual.jets], parameters, s.normals)
+            for points, known in both
+        ]
         if block.data is not None:
-            misfit = value - np.asarray(block.data.values, self.dtype)
+            misfit = here - np.asarray(block.data.values, self.dtype)
             return misfit if block.data.sigma is None else misfit * _relative_precision(block.data, self.dtype)
-        return value
+        return here - there[0] if there else here
 
 
 def _relative_precision(data: Data, dtype: np.dtype) -> np.ndarray:
@@ -199,18 +200,16 @@ class Unknowns:
 
 def _to_free(learn: Learn) -> float:
     low, high = learn.limits
-    if np.isfinite(low) and np.isfinite(high):
+    if np.isfinite([low, high]).all():
         return float(logit(np.clip((learn.start - low) / (high - low), 1e-6, 1 - 1e-6)))
-    if np.isinf(low) and np.isinf(high):
-        return learn.start
-    gap = max(learn.start - low if np.isfinite(low) else high - learn.start, 1e-6)
-    return float(gap + np.log(-np.expm1(-gap)))  # the inverse of softplus
+    gap = max(min(learn.start - low, high - learn.start), 1e-6)
+    return learn.start if np.isinf(gap) else float(gap + np.log(-np.expm1(-gap)))  # the inverse of softplus
 
 
 def _from_free(learn: Learn, q: Array) -> Array:
     low, high = learn.limits
-    if np.isfinite(low) and np.isfinite(high):
+    if np.isfinite([low, high]).all():
         return low + (high - low) * jax.nn.sigmoid(q)
-    if np.isinf(low) and np.isinf(high):
+    if np.isinf([low, high]).all():
         return q
     return low + jax.nn.softplus(q) if np.isfinite(low) else high - jax.nn.softplus(q)

@@ -20,8 +20,8 @@ from flm.pde.problem import PDE
 from flm.pde.strong import HasStrongForm, strong_form
 from flm.results import Listener, Parameter, Solution, listener
 from flm.training.execution import execute
-from flm.training.loss import TrainingLoss, Unknowns, checked_counts, draw, terms_of
-from flm.wording import InputError, InputTypeError, check_count, did_you_mean
+from flm.training.loss import TrainingLoss, Unknowns, by_term, checked_counts, draw, terms_of
+from flm.wording import InputError, InputTypeError, check_count
 
 Start = AbstractModel | Callable[[PRNGKeyArray], AbstractModel]  # a model, or what makes one from a key
 Stages = Sequence[tuple[optax.GradientTransformation, int]]
@@ -91,13 +91,15 @@ def train(
     if not jax.tree.leaves(free):
         raise InputError(f"`model` must have trainable parameters; got a {type(start).__name__} with none.")
     dtype = jnp.result_type(*jax.tree.leaves(free))
-    loss = TrainingLoss(problem, draw(problem, counts, int(seed)), _weights(weights, problem), dtype)
+    rule = "a number of at least 0", lambda value: np.isfinite(value) and value >= 0
+    factors = by_term("weights", weights or {}, terms_of(problem), *rule)
+    loss = TrainingLoss(draw(problem, counts, int(seed)), factors, dtype)
     unknowns = Unknowns(problem, dtype)
 
     def terms(free, epoch):
         return loss.by_term(eqx.combine(free["model"], fixed), unknowns.all(free["parameters"]))
 
-    found = execute(
+    ending, found = execute(
         Objective(terms, loss.weights),
         {"model": free, "parameters": unknowns.start()},
         stages,
@@ -106,15 +108,14 @@ def train(
         path=checkpoint,
         listen=listener(progress),
     )
-    best = eqx.combine(found.state.best["model"], fixed)
     values = np.asarray(unknowns.all(found.state.best["parameters"]))
     names = list(problem.parameters)
     return Solution(
-        model=best,
+        model=eqx.combine(found.state.best["model"], fixed),
         axes=problem.axes,
         unknowns=problem.unknowns,
         bounds=np.asarray(problem.domain.bounds),
-        ending=found.ending,
+        ending=ending,
         error_estimate=float("nan"),
         tolerance=float(loss_tol),
         parameters={names[i]: Parameter(float(values[i]), float("nan")) for i in unknowns.learned},
@@ -128,36 +129,19 @@ def train(
 
 def _stages(optimizer: optax.GradientTransformation | Stages, epochs: int | None) -> list[Stage]:
     if isinstance(optimizer, optax.GradientTransformation):
-        pairs = [(optimizer, check_count("epochs", epochs, 1))]
-    elif isinstance(optimizer, list | tuple) and optimizer and all(isinstance(p, list | tuple) for p in optimizer):
-        if epochs is not None:
-            raise InputError(f"`epochs` must not be given with stages, which have their own; got {epochs!r}.")
-        pairs = list(optimizer)
-    else:
+        return [Stage(optax.with_extra_args_support(optimizer), check_count("epochs", epochs, 1))]
+    pairs = list(optimizer) if isinstance(optimizer, list | tuple) else []
+    if not pairs or not all(
+        isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], optax.GradientTransformation)
+        for pair in pairs
+    ):
         raise InputError(
             "`optimizer` must be an optax optimizer such as optax.adam(1e-3), or stages [(optimizer, epochs), ...]; "
             f"got {optimizer!r}."
         )
-    for pair in pairs:
-        if len(pair) != 2 or not isinstance(pair[0], optax.GradientTransformation):
-            raise InputError(f"`optimizer` must have stages (optax optimizer, epochs); got {pair!r}.")
-        check_count("epochs", pair[1], 1)
-    return [Stage(optax.with_extra_args_support(o), int(n)) for o, n in pairs]
-
-
-def _weights(weights: Mapping[str, float] | None, problem: PDE) -> dict[str, float]:
-    terms = terms_of(problem)
-    if not isinstance(weights, Mapping | None):
-        raise InputError(f"`weights` must be a dict by term ({', '.join(terms)}); got {weights!r}.")
-    found = {}
-    for name, value in (weights or {}).items():
-        if name not in terms:
-            near = did_you_mean(str(name), terms)
-            raise InputError(f"`weights` must name loss terms of the problem ({', '.join(terms)}); got {name!r}.{near}")
-        if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value >= 0):
-            raise InputError(f"`weights[{name!r}]` must be a number of at least 0; got {value!r}.")
-        found[name] = float(value)
-    return found
+    if epochs is not None:
+        raise InputError(f"`epochs` must not be given with stages, which have their own; got {epochs!r}.")
+    return [Stage(optax.with_extra_args_support(o), check_count("epochs", n, 1)) for o, n in pairs]
 
 
 def _model(model: Start | Mapping[str, Start], problem: PDE, seed: int) -> AbstractModel:
