@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flm
-from flm.control.starts import make_starts, plane_basis
-from flm.control.symmetry import make_group
+from flm.control.starts import make_group, make_starts, plane_basis
 from flm.problems import double_integrator
 
 PLAIN = {

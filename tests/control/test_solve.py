@@ -158,7 +158,7 @@ def test_networks_are_their_series():
         s, z, units = np.linspace(0, 1, 5), rng.uniform(-1, 1, (4, m - 1)), np.arange(1, m + 1.0)
         series = flm.PhaseSeries(networks.frequencies * units, networks.amplitudes, networks.phases)
         points = np.array([[a, *b] for a in s for b in z])
-        values, slopes = networks.values(*map(jnp.asarray, (units, s, z)))
+        values, slopes = jax.jit(networks.values)(units, s, z)
         for found, known in ((values, series(points)), (slopes, series.d((0,))(points))):
             np.testing.assert_allclose(np.moveaxis(found, 0, -1).reshape(20, -1), known.reshape(20, -1), atol=1e-12)
 
@@ -263,7 +263,7 @@ def test_a_path_constraint():
         lambda u: (u,), lambda t, x, u: 0.5 * u**2 + 4.0 * (x - jnp.sin(3 * t)) ** 2, 1.0, ("x",), ("u",), initial=[0.0],
         path=lambda x: x - 0.5,
     )  # fmt: skip
-    solution = flm.solve(problem, tol=1e-4)
+    solution = flm.solve(problem, tol=3e-4)
     assert solution.violation() < 1e-3
     assert solution.trajectory(np.linspace(0, 1, 301)).max() < 0.501
     t, h = np.linspace(0, 1, 401), 1 / 400
@@ -276,7 +276,7 @@ def test_a_path_constraint():
 
 def test_swinging_up_a_pendulum():
     """Many corners and several extremals: the guesses find a swing that direct collocation from rest does not."""
-    solution = flm.solve(pendulum((1.0, 0.0)), tol=1e-6)
+    solution = flm.solve(pendulum((1.0, 0.0)), tol=1e-5)
     assert solution.converged
     assert np.abs(solution.control(np.linspace(0, 8, 801))).max() <= 0.7
     assert solution.cost() < 4.7505

@@ -2,7 +2,7 @@
 
 A problem (`problem`, as text `text`) is dynamics, costs and constraints by argument name. `equations` turns them into
 functions of normalized time, independent coordinates and controls; `starts` describes the initial states, a point, ball, box
-or disk on the simplex; `symmetry` checks claimed symmetries. The answer is a law (`law`): each control as
+or disk on the simplex, with their symmetric images. The answer is a law (`law`): each control as
 a Fourier series in time and initial state, squashed to its bounds.
 
 Data walks so: `solve/` proposes coefficients; `dynamics` follows the states under them, and their costates back, which

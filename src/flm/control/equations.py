@@ -34,7 +34,7 @@ Constraints = Function | list[Function] | tuple[Function, ...] | None
 Array = jax.Array | np.ndarray
 Scalar = jax.Array | np.ndarray | float
 
-_ROWS = (256, 4096)  # points per compiled call
+_ROWS = (1024,)  # points per compiled call
 _NO_WEIGHT = 1e-12  # of constraints where there are no multipliers: the Lagrangian is then the cost
 
 

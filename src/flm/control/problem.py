@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flm.control.equations import Constraints, Equations, Function, make_equations
-from flm.control.starts import Initial, Starts, make_starts
-from flm.control.symmetry import Symmetries, check_invariances, make_group
+from flm.control.starts import Initial, Starts, Symmetries, check_invariances, make_group, make_starts
 from flm.wording import InputError, did_you_mean, number_text
 
 Interval = tuple[float | None, float | None]  # None for an open end

@@ -89,20 +89,15 @@ def _initial(control: Outline, states: tuple[str, ...]) -> Initial:
     return Ball(tuple(point), control.number(control.tree["radius"], radius))
 
 
-def _bounds(control: Outline, controls: tuple[str, ...]) -> dict[str, Interval] | None:
+def _bounds(control: Outline, controls: tuple[str, ...]) -> Interval | dict[str, Interval] | None:
     value, place = control.tree.get("bounds"), control.at("control", "bounds")
-    if value is None:
-        return None
-    if not isinstance(value, dict) and len(controls) > 1:
-        raise place.refuse(f"intervals by control are wanted, {{{controls[0]} = [-1, 1]}}; got {value!r}")
-    intervals: dict = value if isinstance(value, dict) else dict.fromkeys(controls, value)
-    control.keys(intervals, controls, place)
-    for name, pair in intervals.items():
-        if not isinstance(pair, list) or len(pair) != 2:
-            raise place.refuse(f"an interval [low, high] is wanted for {name}; got {pair!r}")
     # An open end is written "-inf" or "inf".
     end = lambda bound: None if bound in ("inf", "-inf") else control.number(bound, place)
-    return {name: (end(low), end(high)) for name, (low, high) in intervals.items()}
+    interval = lambda pair: tuple(map(end, pair)) if isinstance(pair, list) else pair
+    if not isinstance(value, dict):
+        return interval(value)
+    control.keys(value, controls, place)
+    return {name: interval(pair) for name, pair in value.items()}
 
 
 def _horizon(control: Outline) -> float | Free:
