@@ -81,7 +81,7 @@ class Box(AbstractDomain):
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """The faces, axis by axis, lower before upper."""
-        return tuple(face for axis in self.axes for face in self.faces(axis))
+        return tuple(self._pinned(f"{axis}={end}") for axis in self.axes for end in ("min", "max"))
 
     def faces(self, axis: str) -> tuple[Piece, Piece]:
         """The two opposite faces of an axis; equal seeds sample them at equal free coordinates."""
@@ -94,9 +94,8 @@ class Box(AbstractDomain):
 
     def __getitem__(self, axis: str) -> tuple[float, float]:
         if axis not in self.axes:
-            raise UnknownNameError(
-                f"`axis` must be one of {', '.join(self.axes)}; got {axis!r}.{did_you_mean(axis, self.axes)}"
-            )
+            near = did_you_mean(axis, self.axes)
+            raise UnknownNameError(f"`axis` must be one of {', '.join(self.axes)}; got {axis!r}.{near}")
         return self.intervals[self.axes.index(axis)]
 
     def __iter__(self) -> Iterator[str]:

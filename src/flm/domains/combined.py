@@ -36,10 +36,8 @@ class Combination(AbstractDomain):
         if not (isinstance(self.left, AbstractDomain) and isinstance(self.right, AbstractDomain)):
             raise InputTypeError(f"`{self.operation}` must join two domains; got {self.left!r} and {self.right!r}.")
         if self.left.axes != self.right.axes:
-            raise InputError(
-                f"`{self.operation}` must join domains with the same axes in the same order; "
-                f"got {', '.join(self.left.axes)} and {', '.join(self.right.axes)}."
-            )
+            got = f"{', '.join(self.left.axes)} and {', '.join(self.right.axes)}"
+            raise InputError(f"`{self.operation}` must join domains with the same axes in the same order; got {got}.")
         low, high = self.bounds.T
         if np.any(low >= high) or self.solid.measure == 0.0:
             raise InputError(f"`{self.operation}` must leave a region; got an empty one: {self!r}.")
@@ -112,14 +110,12 @@ class Combination(AbstractDomain):
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """What remains of each shape's pieces, in the order of the shapes."""
-        pieces = []
+        found = []
         for index, shape in enumerate(self._shapes):
             outward = self._outward(self._shapes[:index])
-            for piece in shape.pieces:
-                both = [patch.cut(outward) for patch in piece.patches + tuple(map(_flip, piece.patches))]
-                if patches := tuple(patch for patch in both if patch is not None):
-                    pieces.append(replace(piece, patches=patches))
-        return tuple(pieces)
+            both = (replace(p, patches=p.patches + tuple(map(_flip, p.patches))) for p in shape.pieces)
+            found += [cut for piece in both if (cut := piece.cut(outward)) is not None]
+        return tuple(found)
 
     def _outward(self, earlier: tuple[AbstractDomain, ...]):
         """Which points of a shape's boundary are the combination's, with this normal, and not already another's."""

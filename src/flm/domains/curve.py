@@ -40,9 +40,8 @@ class AbstractEllipsoid(AbstractDomain):
         if not np.all(np.isfinite(origin)) or not origin:
             raise InputError(f"`center` must be finite numbers, one for each axis; got {center!r}.")
         if dimension is not None and len(origin) != dimension:
-            raise InputError(
-                f"`{type(self).__name__}` must have {dimension} axes; got {len(origin)} ({', '.join(coordinates)})."
-            )
+            got = f"{len(origin)} ({', '.join(coordinates)})"
+            raise InputError(f"`{type(self).__name__}` must have {dimension} axes; got {got}.")
         object.__setattr__(self, "axes", check_axes(list(coordinates)))
         object.__setattr__(self, "origin", origin)
 
@@ -120,9 +119,7 @@ class Ball(AbstractEllipsoid):
 
     def __init__(self, center: Sequence[float] | None = None, radius: float = 1.0, **coordinates: float):
         if center is not None and coordinates:
-            raise InputError(
-                f"`center` must be given once, as a sequence or by axis names; got both, with {', '.join(coordinates)}."
-            )
+            raise InputError(f"`center` must be given once; got a sequence, and also {', '.join(coordinates)} by name.")
         if not coordinates:
             values = np.zeros(self._dimension or 3) if center is None else np.atleast_1d(np.asarray(center, object))
             names = ("x", "y", "z") if len(values) <= 3 else [f"x{j + 1}" for j in range(len(values))]
@@ -223,9 +220,8 @@ class Curve(AbstractDomain):
         if not np.all(np.isfinite(line)):
             raise InputError("`path` must be finite for all s in [0, 2π); got values that are not.")
         if np.linalg.norm(end - start) > 1e-9 * np.ptp(line, axis=0).max():
-            raise InputError(
-                f"`path` must close, path(0) = path(2π); got {tuple(start.tolist())} and {tuple(end.tolist())}."
-            )
+            ends = " and ".join(str(tuple(point.tolist())) for point in (start, end))
+            raise InputError(f"`path` must close, path(0) = path(2π); got {ends}.")
         if crosses_itself(line[::2]):
             raise InputError("`path` must not cross itself; got a curve that does.")
 

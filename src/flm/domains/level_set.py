@@ -60,13 +60,11 @@ class Region(AbstractDomain):
         object.__setattr__(self, "resolution", resolution or (256 if len(bounds) == 2 else 48))
         values = self._grid_values
         if not np.all(np.isfinite(values)):
-            raise InputError(
-                f"`function` must be finite in its bounds; got {int(np.sum(~np.isfinite(values)))} values that are not."
-            )
+            bad = int(np.sum(~np.isfinite(values)))
+            raise InputError(f"`function` must be finite in its bounds; got {bad} values that are not.")
         if not np.any(values < 0.0):
-            raise InputError(
-                f"`function` must be negative somewhere in {bounds!r}; got {values.min():.3g} or more: an empty region."
-            )
+            least = f"{values.min():.3g} or more: an empty region"
+            raise InputError(f"`function` must be negative somewhere in {bounds!r}; got {least}.")
         for index, axis in enumerate(bounds):
             faces = np.take(values, [0, -1], axis=index)
             if np.any(faces <= 0.0):
@@ -165,8 +163,8 @@ class Region(AbstractDomain):
         best, (value, gradient) = points, self._raw(points)
         for _ in range(_NEWTON_STEPS):
             slope = np.linalg.norm(gradient, axis=0)
-            step = value / np.where(slope > 0.0, slope, 1.0)
-            moved = best - (np.clip(step, -cell, cell) * gradient / np.where(slope > 0.0, slope, 1.0)).T
+            slope = np.where(slope > 0.0, slope, 1.0)
+            moved = best - (np.clip(value / slope, -cell, cell) * gradient / slope).T
             new_value, new_gradient = self._raw(moved)
             better = np.abs(new_value) < np.abs(value)
             if not better.any():
@@ -193,10 +191,7 @@ class Region(AbstractDomain):
         return Patch(chart, ends=(False,), measure=float(length[-1]))
 
     def _surface_patch(self) -> Patch:
-        """The surface as a pool of points spread evenly by area, neighbors one after the other.
-
-        A point p of the shell |φ|/|∇φ| < δ is uniform in volume, so its projection is uniform in area up to O(δ²).
-        """
+        """A pool of points, neighbors in a row: those of a shell |φ|/|∇φ| < δ, projected, are even by area up to O(δ²)."""
         from scipy.spatial import KDTree  # imported here: only regions need it
 
         m = len(self.axes)

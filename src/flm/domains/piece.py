@@ -48,9 +48,7 @@ class Patch:
                 kept = kept[((np.arange(n) + 0.5) * (len(kept) / max(n, 1))).astype(int)]
                 return points[kept], normals[kept]
             if tried >= _LARGEST:
-                raise InputError(
-                    f"`n` must be at most the number of points that this thin part of a domain or boundary holds; got {n}."
-                )
+                raise InputError(f"`n` must be at most what a thin part of a domain or boundary holds; got {n}.")
             tried = min(_LARGEST, 1 + int(1.02 * tried * max(1.0, n / max(len(kept), 1))))
 
     def cut(self, keep: Keep) -> "Patch | None":
@@ -89,9 +87,8 @@ class Piece:
         """
         if n < 1:
             raise InputError(f"`n` must be at least 1; got {n}.")
-        lone = [1] * len(self.patches)  # the two ends of a line: one point each
         weights = [patch.measure if patch.weight is None else patch.weight for patch in self.patches]
-        counts = split(n, weights) if self.dimension else lone
+        counts = split(n, weights) if self.dimension else [1] * len(weights)  # the ends of a line: one point each
         parts = [p.sample(k, seed=seed, warp=warp) for p, k in zip(self.patches, counts, strict=True) if k]
         return np.concatenate([p for p, _ in parts]), np.concatenate([v for _, v in parts])
 
@@ -106,31 +103,24 @@ class Piece:
 
         cut = self.cut(keep, name=f"{self.name}, restricted")
         if cut is None:
-            raise InputError(
-                f"`where` must hold somewhere on {self.name!r}; got a predicate that is false all over it."
-            )
+            raise InputError(f"`where` must hold somewhere on {self.name!r}; got a predicate that never does.")
         return cut
 
     def cut(self, keep: Keep, *, name: str | None = None) -> "Piece | None":
         """The part of the piece where `keep(points, normals)` holds, or None when nothing remains."""
-        cuts = [patch.cut(keep) for patch in self.patches]
-        left = tuple(patch for patch in cuts if patch is not None)
+        left = tuple(cut for patch in self.patches if (cut := patch.cut(keep)) is not None)
         return replace(self, name=name or self.name, patches=left) if left else None
 
 
 def join(name: str, pieces: Sequence[Piece], *, equal: bool = False) -> Piece:
     """The union of pieces of one domain; samples shared by measure, or equally."""
-    if len(pieces) == 1 and pieces[0].name == name:
-        return pieces[0]
-    owners = {id(piece.owner): piece.owner for piece in pieces}
+    first = pieces[0]
+    if len(pieces) == 1 and first.name == name:
+        return first
+    owner = first.owner if all(piece.owner is first.owner for piece in pieces) else None
     parts = [(patch, len(piece.patches)) for piece in pieces for patch in piece.patches]
-    return Piece(
-        name=name,
-        axes=pieces[0].axes,
-        dimension=max(piece.dimension for piece in pieces),
-        patches=tuple(replace(patch, weight=1.0 / count) if equal else patch for patch, count in parts),
-        owner=next(iter(owners.values())) if len(owners) == 1 else None,
-    )
+    patches = tuple(replace(patch, weight=1.0 / count) if equal else patch for patch, count in parts)
+    return Piece(name, first.axes, max(piece.dimension for piece in pieces), patches, owner=owner)
 
 
 def check_arguments(function: Callable[..., object], names: Sequence[str], what: str) -> list[str]:
@@ -138,8 +128,6 @@ def check_arguments(function: Callable[..., object], names: Sequence[str], what:
     parameters = inspect.signature(function).parameters.values()
     arguments = [p.name for p in parameters if p.default is p.empty]
     if unknown := [name for name in arguments if name not in names]:
-        raise InputError(
-            f"`{what}` must be a function of {', '.join(names)}; got the argument{'s' * (len(unknown) > 1)} "
-            f"{', '.join(unknown)}."
-        )
+        got = f"the argument{'s' * (len(unknown) > 1)} {', '.join(unknown)}"
+        raise InputError(f"`{what}` must be a function of {', '.join(names)}; got {got}.")
     return arguments

@@ -137,9 +137,8 @@ class Outline(AbstractPolygonal):
             if array.ndim != 2 or array.shape[1] != 2 or len(array) < 3 or not np.all(np.isfinite(array)):
                 raise InputError(f"`rings` must be polygons (V, 2) of finite vertices; got shape {array.shape}.")
         if not arrays or len(axes) != 2 or not np.isfinite(margin):
-            raise InputError(
-                f"`Outline` must have a ring, two axes and a finite margin; got {len(arrays)}, {axes!r}, {margin}."
-            )
+            got = f"{len(arrays)}, {axes!r}, {margin}"
+            raise InputError(f"`Outline` must have a ring, two axes and a finite margin; got {got}.")
         object.__setattr__(self, "axes", check_axes(axes))
         object.__setattr__(self, "rings", tuple(tuple(map(tuple, array.tolist())) for array in arrays))
         object.__setattr__(self, "margin", float(margin))

@@ -26,13 +26,12 @@ def unit_points(n: int, ends: Sequence[bool], *, seed: int, warp: bool) -> np.nd
     `ends` says whether each coordinate has ends (an interval) or closes on itself (an angle); with `warp`, those with ends get
     denser towards them. Different seeds give different points; the same seed gives the same points.
     """
-    dimension = len(ends)
+    dimension, index = len(ends), np.arange(n)
     if dimension == 0:
         return np.zeros((n, 0))
     if dimension == 1:
-        unit = ((np.arange(n) + _offset(seed)) / max(n, 1))[:, None]
+        unit = ((index + _offset(seed)) / max(n, 1))[:, None]
     elif dimension == 2 and not any(ends):
-        index = np.arange(n)
         unit = np.stack([(index + _offset(seed)) / max(n, 1), (index * _GOLDEN + _offset(seed + 1)) % 1.0], axis=1)
     elif dimension <= MAX_DIMENSION:
         unit = sobol(n, dimension, seed=seed)
@@ -83,19 +82,20 @@ MAX_DIMENSION = len(_POLYNOMIALS) + 1
 def sobol(n: int, dimension: int, *, seed: int | None) -> np.ndarray:
     """The first `n` points (at most 2^30) of a Sobol sequence, (n, dimension), strictly inside the unit cube.
 
-    `seed` is that of the scrambling; None leaves the sequence as it is.
+    `seed` is that of the scrambling, digits times a random lower triangular matrix and a shift; None leaves them as they are.
     """
     if not 1 <= dimension <= MAX_DIMENSION:
         raise InputError(f"`dimension` must be between 1 and {MAX_DIMENSION}; got {dimension}.")
     directions = np.array([_directions(j) for j in range(dimension)], np.int64)  # (d, BITS)
-    shift = np.zeros(dimension, np.int64)
+    digits, index = np.zeros((n, dimension), np.int64), np.arange(n, dtype=np.int64)
     if seed is not None:
         rng = np.random.default_rng(seed)
-        directions = _scramble(directions, rng)
-        shift = rng.integers(0, 2**BITS, dimension)
-    index = np.arange(n, dtype=np.int64)
+        places = BITS - 1 - np.arange(BITS)  # digit 0 is the most significant
+        lower = np.tril(rng.integers(0, 2, (dimension, BITS, BITS)), -1) + np.eye(BITS, dtype=np.int64)
+        mixed = np.einsum("dij,dkj->dki", lower, (directions[:, :, None] >> places) & 1) & 1
+        directions = (mixed << places).sum(axis=2)
+        digits += rng.integers(0, 2**BITS, dimension)
     gray = index ^ (index >> 1)
-    digits = np.tile(shift, (n, 1))
     for bit in range(max(1, int(n).bit_length())):
         digits ^= ((gray >> bit) & 1)[:, None] * directions[:, bit]
     return (digits + 0.5) / 2.0**BITS
@@ -115,12 +115,3 @@ def _directions(coordinate: int) -> list[int]:
                 new ^= v[k - j]
         v.append(new)
     return v
-
-
-def _scramble(directions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Each coordinate's digits multiplied by a random lower triangular matrix with ones on the diagonal."""
-    places = BITS - 1 - np.arange(BITS)  # digit 0 is the most significant
-    digits = (directions[:, :, None] >> places) & 1  # (d, BITS, digit)
-    lower = np.tril(rng.integers(0, 2, (len(directions), BITS, BITS)), -1) + np.eye(BITS, dtype=np.int64)
-    mixed = np.einsum("dij,dkj->dki", lower, digits) & 1
-    return (mixed << places).sum(axis=2)

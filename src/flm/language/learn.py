@@ -41,7 +41,7 @@ class Learn:
             object.__setattr__(self, "axes", tuple(axes))
             if self.start in (self.lower, self.upper):
                 raise InputError(
-                    f"`start` of a function must be inside its limits; got {self.start!r}, which is on one."
+                    f"`start` of a function must be inside its limits; got {self.start!r}, on one of them."
                 )
         given = (self.start, *(v for v in (self.lower, self.upper) if v is not None))
         low, high = self.limits

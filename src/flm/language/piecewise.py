@@ -58,9 +58,8 @@ class Piecewise:
 
     def __init__(self, value: float, where: Mapping[T, float]):
         if not isinstance(where, Mapping) or not where:
-            raise InputTypeError(
-                f"`where` of Piecewise must be values by box, such as {{flm.Box(x=(0, 0.5)): 100.0}}; got {short(where)}."
-            )
+            example = "{flm.Box(x=(0, 0.5)): 100.0}"
+            raise InputTypeError(f"`where` of Piecewise must be values by box, such as {example}; got {short(where)}.")
         self.value = _number(value, "`value` of Piecewise")
         self.where: dict[Extent, float] = {}
         for box, inside in where.items():
@@ -99,18 +98,15 @@ class Piecewise:
 
     def check(self, name: str, axes: tuple[str, ...], bounds: np.ndarray) -> None:
         """Refuse boxes that have nothing to do with a domain of these axes and bounds."""
+        boxes = f"the boxes of the parameter {name!r} must"
         for box in self.where:
-            for axis in box.axes:
+            for axis, (start, end) in zip(box.axes, box.intervals, strict=True):
                 if axis not in axes:
-                    raise InputError(
-                        f"the boxes of the parameter {name!r} must have axes of the domain ({', '.join(axes)}); got {box!r}."
-                    )
+                    raise InputError(f"{boxes} have axes of the domain ({', '.join(axes)}); got {box!r}.")
                 low, high = bounds[axes.index(axis)]
-                if not (box.along(axis)[0] < high and box.along(axis)[1] > low):
-                    raise InputError(
-                        f"the boxes of the parameter {name!r} must lie in the domain; got {box!r}, where {axis} ends at "
-                        f"{low:g} and {high:g}."
-                    )
+                if not (start < high and end > low):
+                    where = f"{axis} ends at {low:g} and {high:g}"
+                    raise InputError(f"{boxes} lie in the domain; got {box!r}, where {where}.")
 
 
 def at_points(

@@ -137,7 +137,14 @@ def parse_spec(text: str, *, file: Path) -> Spec:
     problems: list[str] = outline.take("problems", NAMES)
     files = {p: outline.folder / p for p in problems if known and p.endswith(".toml")}
     for problem in problems if known else ():
-        _check_problem(outline.at("", "problems"), problem, files)
+        if problem in files and not files[problem].is_file():
+            wanted = "files that exist, relative to the specification, are wanted"
+            raise outline.at("", "problems").refuse(f"{wanted}; got {problem!r}")
+        if problem not in files and ":" not in problem:
+            from flm.problems import catalogue
+
+            makers = catalogue(("pde", "conservation"))
+            _one_of(outline.at("", "problems"), problem, makers, ", a file or 'module:function'")
     absolute = {p: str(path.resolve()) for p, path in files.items()}
     seeds = outline.take("seeds", SEEDS)
     final, selection = outline.inner("final", LEG), outline.inner("selection", ("metrics", "alpha"))
@@ -170,16 +177,6 @@ def _different(values: object, holds: Callable[[object], bool]) -> bool:
 def _one_of(place: Place, name: str, known: Iterable[str], also: str = "") -> None:
     if name not in (known := list(known)):
         raise place.refuse(f"one of {', '.join(known)}{also} is wanted; got {name!r}.{did_you_mean(name, known)}")
-
-
-def _check_problem(place: Place, problem: str, files: Mapping[str, Path]) -> None:
-    if problem in files:
-        if not files[problem].is_file():
-            raise place.refuse(f"files that exist, relative to the specification, are wanted; got {problem!r}")
-    elif ":" not in problem:
-        from flm.problems import catalogue
-
-        _one_of(place, problem, catalogue(("pde", "conservation")), ", a file or 'module:function'")
 
 
 def _leg(table: Outline) -> Record:

@@ -118,9 +118,8 @@ class Store(AbstractContextManager["Store"]):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._acquire()
         elif not self.path.exists():
-            raise FileMissingError(
-                f"There are no runs yet: {self.path} does not exist. Start with: flm study run SPEC.toml"
-            )
+            start = "Start with: flm study run SPEC.toml"
+            raise FileMissingError(f"There are no runs yet: {self.path} does not exist. {start}")
         self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
         try:
             if write and self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":

@@ -42,7 +42,13 @@ def dask(address: str) -> Workers:
     """The workers of a Dask cluster, by the address of its scheduler."""
     with _client(address) as client:
         found = max(1, sum(client.nthreads().values()))
-    return Workers(found, partial(_cluster, address))
+
+    @contextlib.contextmanager
+    def cluster() -> Iterator[futures.Executor]:
+        with _client(address) as client, DaskExecutor(client) as executor:
+            yield executor
+
+    return Workers(found, cluster)
 
 
 @contextlib.contextmanager
@@ -75,12 +81,6 @@ def _end_with_the_driver() -> None:
             os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-@contextlib.contextmanager
-def _cluster(address: str) -> Iterator[futures.Executor]:
-    with _client(address) as client, DaskExecutor(client) as executor:
-        yield executor
 
 
 class DaskExecutor(futures.Executor):
