@@ -1,8 +1,4 @@
-"""Pieces of a boundary: named sets with a sampler, outward normals and a measure.
-
-A piece is a list of patches; a patch is a chart from the unit cube, (n, d) → points and normals, and optionally a rule
-that keeps part of it. Everything that cuts a boundary (booleans, `restrict`) only adds such a rule.
-"""
+"""Pieces of a boundary: lists of patches, each a chart from the unit cube and, where something cut it, a rule that keeps part."""
 
 import inspect
 from collections.abc import Callable, Sequence

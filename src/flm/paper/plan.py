@@ -1,8 +1,7 @@
-"""The plan of `flm paper`: which runs the paper's tables and figures need, short or in full, and what they cost.
+"""The plan of `flm paper`: the runs that the paper's tables and figures need, all in one store, and what they cost.
 
-Everything is a run of a study, kept in one store: what is there is not computed again, and a page can be made from whatever
-is there. In full, the four PDEs are the ready protocols (selection, then the chosen configuration of every model for
-30,000 more epochs); in short, one configuration and one seed of each model for a few thousand epochs.
+In full, the four PDEs are the ready protocols (selection, then the chosen configuration of every model for 30,000 more epochs);
+in short, one configuration and one seed of each model for a few thousand epochs.
 """
 
 from __future__ import annotations
@@ -63,12 +62,9 @@ class Plan:
         found = {problem: read_protocol(problem) for problem in PDE_ERRORS}
         if not self.quick:
             return found
-        training = {"epochs": self.budget.epochs, "loss_tol": 0.0}
+        options = {"training": {"epochs": self.budget.epochs, "loss_tol": 0.0}, "optimizers": (ADAM,), "final": None}
         others = lambda spec: tuple((name, (sizes[3],)) for name, sizes in spec.models if name != "flm")
-        return {
-            problem: self._short(spec, training, models=others(spec), optimizers=(ADAM,), final=None)
-            for problem, spec in found.items()
-        }
+        return {problem: self._short(spec, models=others(spec), **options) for problem, spec in found.items()}
 
     @cached_property
     def figure(self) -> Spec:
@@ -181,9 +177,8 @@ def cost(plan: Plan, rows: Mapping[str, Row], workers: int, *, measure: bool = F
         return f"{left:,} runs and the final ones; --dry-run measures what they take. Stop at any time and start again."
     costs = [estimate(spec, workers, rows) for spec in plan.studies()]
     seconds = sum(c.seconds for c in costs) / workers
-    return (
-        f"{left:,} runs and {sum(c.final_runs for c in costs):,} final ones, at most {duration(seconds)} of training."
-    )
+    final = sum(c.final_runs for c in costs)
+    return f"{left:,} runs and {final:,} final ones, at most {duration(seconds)} of training."
 
 
 def outcome(rows: Mapping[str, Row], definition: Definition | None) -> Record:

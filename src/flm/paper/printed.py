@@ -10,10 +10,8 @@ _PRINTED = tomllib.loads(resources.files("flm.paper").joinpath("printed.toml").r
 # Table 1 and the appendix: model -> words; model -> the formula of its parameters; model -> size -> number of them.
 ARCHITECTURES: dict[str, str] = {name: model["words"] for name, model in _PRINTED["models"].items()}
 PARAMETER_FORMULAS: dict[str, str] = {name: model["formula"] for name, model in _PRINTED["models"].items()}
-PARAMETERS: dict[str, dict[int, int]] = {
-    name: {int(size): number for size, number in model["parameters"].items()}
-    for name, model in _PRINTED["models"].items()
-}
+_by_size = lambda parameters: {int(size): number for size, number in parameters.items()}
+PARAMETERS: dict[str, dict[int, int]] = {n: _by_size(m["parameters"]) for n, m in _PRINTED["models"].items()}
 
 # Table 2: problem -> model -> [MSE, MAE, largest error].
 PDE_ERRORS: dict[str, dict[str, list[float]]] = _PRINTED["errors"]

@@ -1,8 +1,7 @@
-"""Running a study: runs through any `concurrent.futures.Executor`, results into the store as they come.
+"""Running a study: runs through any `concurrent.futures.Executor`, results into the store as they come, by the driver alone.
 
-Only the driver writes. When a worker dies its run is lost, and with a pool of processes all runs in flight are lost. They are
-sent again. A run that was lost twice is sent alone, so that nothing else can be to blame; if it ends its worker again
-and again, it is recorded as failed.
+When a worker dies its run, or with a pool of processes all in flight, is lost and sent again. A run that was lost twice is sent
+alone, so that nothing else can be to blame; if it ends its worker again and again, it is recorded as failed.
 """
 
 from __future__ import annotations

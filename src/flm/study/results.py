@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -46,12 +47,10 @@ def read_rows(store: Store) -> dict[str, Row]:
 def score_tables(spec: Spec, rows: Mapping[str, Row], group: Group) -> dict[str, np.ndarray]:
     """(configurations, seeds) for each metric: +inf for failed and diverged runs, NaN for those that are not there."""
     tables = {m: np.full((len(group.configurations), len(spec.seeds)), math.nan) for m in spec.metrics}
-    for i, configuration in enumerate(group.configurations):
-        for j, seed in enumerate(spec.seeds):
-            row = rows.get(run_key(spec.definition(configuration, seed)))
-            if row is not None:
-                for metric, table in tables.items():
-                    table[i, j] = score(row.outcome.get(metric, math.inf)) if row.status == DONE else math.inf
+    for (i, configuration), (j, seed) in product(enumerate(group.configurations), enumerate(spec.seeds)):
+        row = rows.get(run_key(spec.definition(configuration, seed)))
+        for metric, table in tables.items() if row is not None else ():
+            table[i, j] = score(row.outcome.get(metric, math.inf)) if row.status == DONE else math.inf
     return tables
 
 
@@ -67,21 +66,15 @@ def score(value: float | str | None) -> float:
 def _parameters(spec: Spec, rows: Mapping[str, Row], configuration: Configuration) -> float:
     """What breaks ties: the stored number of parameters, else the size."""
     stored = (rows.get(run_key(spec.definition(configuration, seed))) for seed in spec.seeds)
-    return next(
-        (float(row.outcome["parameters"]) for row in stored if row and "parameters" in row.outcome),
-        float(configuration.size),
-    )
+    found = (float(row.outcome["parameters"]) for row in stored if row and "parameters" in row.outcome)
+    return next(found, float(configuration.size))
 
 
 def choose(spec: Spec, rows: Mapping[str, Row], group: Group) -> Chosen:
     """The selection of one group by what is stored, with those of its final runs that are stored."""
     scores = score_tables(spec, rows, group)
-    selection = select(
-        scores,
-        labels=[c.label for c in group.configurations],
-        sizes=[_parameters(spec, rows, c) for c in group.configurations],
-        alpha=spec.alpha,
-    )
+    sizes = [_parameters(spec, rows, c) for c in group.configurations]
+    selection = select(scores, labels=[c.label for c in group.configurations], sizes=sizes, alpha=spec.alpha)
     winner = group.configurations[selection.winner]
     seeds = () if spec.final is None else spec.seeds
     final = (rows.get(run_key(spec.definition(winner, seed, final=True))) for seed in seeds)
@@ -104,11 +97,8 @@ def run_study(
 
 def final_definitions(spec: Spec, rows: Mapping[str, Row]) -> list[Record]:
     """The final runs of every group, all seeds of its chosen configuration."""
-    return [
-        spec.definition(choose(spec, rows, group).configuration, seed, final=True)
-        for group in spec.groups
-        for seed in spec.seeds
-    ]
+    winners = (choose(spec, rows, group).configuration for group in spec.groups)
+    return [spec.definition(winner, seed, final=True) for winner in winners for seed in spec.seeds]
 
 
 def status(spec: Spec, store: Store) -> Counts:

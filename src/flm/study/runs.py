@@ -47,10 +47,7 @@ def train(definition: Definition) -> Record:
 
 
 def train_solution(definition: Definition) -> tuple[Solution, Record]:
-    """The trained solution and its scores.
-
-    Every leg starts from the best parameters of the one before, on the same points, with a fresh optimizer.
-    """
+    """The trained solution and its scores; a leg starts from the last one's best parameters, with a fresh optimizer."""
     import numpy as np
 
     from flm.pde.strong import strong_form
@@ -58,19 +55,11 @@ def train_solution(definition: Definition) -> tuple[Solution, Record]:
 
     problem, wanted = named_problem(definition["problem"]), definition["training"]
     model = lambda key: build_model(definition["model"], strong_form(problem), definition["size"], key)
-    optimizer, solutions = build_optimizer(definition["optimizer"]), []
+    options, solutions = {"points": wanted["points"], "seed": definition["seed"]}, []
     for epochs, loss_tol in wanted["legs"]:
-        solutions.append(
-            train_model(
-                problem,
-                solutions[-1].model if solutions else model,
-                optimizer,
-                epochs,
-                points=wanted["points"],
-                loss_tol=loss_tol,
-                seed=definition["seed"],
-            )
-        )
+        optimizer = _build_optimizer(definition["optimizer"])
+        solutions.append(train_model(problem, model, optimizer, epochs, loss_tol=loss_tol, **options))
+        model = solutions[-1].model
     solution, errors = solutions[-1], solutions[-1].errors()
     loss = np.concatenate([leg.history["loss"] for leg in solutions])
     sound = math.isfinite(errors.mse + errors.mae + errors.max_error) and solution.status.word != "diverged"
@@ -108,7 +97,7 @@ def build_model(name: str, problem: PDE, size: int, key: PRNGKeyArray) -> Abstra
     return named_model(name, problem.domain, size, key=key, num_outputs=len(problem.unknowns))
 
 
-def build_optimizer(settings: Mapping[str, Any]) -> optax.GradientTransformation:
+def _build_optimizer(settings: Mapping[str, Any]) -> optax.GradientTransformation:
     """The optax optimizer of a specification's settings (flm.study.spec.OPTIMIZERS)."""
     import optax
 

@@ -1,8 +1,4 @@
-"""Where runs are done: processes of this machine, or the workers of a Dask cluster, as `concurrent.futures` executors.
-
-Local processes are started by spawn (JAX does not survive a fork) with one thread each for BLAS and XLA. A process whose
-driver dies ends itself.
-"""
+"""Where runs are done: processes of this machine, spawned (JAX does not survive a fork) with one thread each, or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -86,9 +82,8 @@ def _end_with_the_driver() -> None:
 class DaskExecutor(futures.Executor):
     """The tasks of a Dask client as `concurrent.futures`.
 
-    distributed's own (`Client.get_executor`) leaves a future pending for ever when the worker that holds a finished result
-    dies before the result is fetched and the task is then given up: the error is raised in a coroutine that nobody awaits.
-    Here the future has the error.
+    With distributed's own (`Client.get_executor`) a future stays pending for ever when a worker dies with a finished result that
+    was not fetched, since the error is raised in a coroutine that nobody awaits. Here the future has the error.
     """
 
     def __init__(self, client: Any):
