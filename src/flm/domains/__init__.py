@@ -1,9 +1,9 @@
 """Domains: boxes and regions with named axes, their insides and the named pieces of their boundaries.
 
-A domain (`base`) has a bounding box, a level that is negative inside, and pieces of its boundary with samplers and outward unit
-normals (`piece`); it reads places such as "x=0, t=min". `combined` cuts, joins and multiplies shapes and keeps whose boundary a
-piece was. Points, float64 arrays (P, m), come from `sequences`, the one place where sampling is decided. Of a region that is a
-Python function, a file holds the outline (`polygon`) in the plane, and the bounds (`box`) in space.
+A domain (`base`) has a bounding box, a level that is negative inside, and pieces of its boundary with samplers and
+outward unit normals (`piece`); it reads places such as "x=0, t=min". `combined` cuts, joins and multiplies shapes and
+keeps whose boundary a piece was. Points, float64 (P, m), come from `sequences`, the one place where sampling is decided.
+Of a region that is a Python function, a file holds the outline (`polygon`) in the plane, the bounds (`box`) in space.
 """
 
 from flm.domains.base import AbstractDomain as AbstractDomain

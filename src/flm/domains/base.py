@@ -63,7 +63,7 @@ class AbstractDomain(ABC):
         return "; ".join(leaf.note for leaf in self.leaves if leaf is not self and leaf.note)
 
     def stored(self, *, outward: bool = True) -> "AbstractDomain":
-        """The domain as a file holds it, without code: itself, or an outline that is larger (a hole: smaller) by its error."""
+        """The domain as a file holds it, without code: itself, or an outline, larger (a hole: smaller) by its error."""
         return self
 
     def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:

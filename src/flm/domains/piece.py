@@ -1,4 +1,4 @@
-"""Pieces of a boundary: lists of patches, each a chart from the unit cube and, where something cut it, a rule that keeps part."""
+"""Pieces of a boundary: lists of patches, each a chart of the unit cube and, where it was cut, a rule that keeps part."""
 
 import inspect
 from collections.abc import Callable, Sequence

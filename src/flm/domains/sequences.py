@@ -82,7 +82,7 @@ MAX_DIMENSION = len(_POLYNOMIALS) + 1
 def sobol(n: int, dimension: int, *, seed: int | None) -> np.ndarray:
     """The first `n` points (at most 2^30) of a Sobol sequence, (n, dimension), strictly inside the unit cube.
 
-    `seed` is that of the scrambling, digits times a random lower triangular matrix and a shift; None leaves them as they are.
+    `seed` is that of the scrambling, digits times a random lower triangular matrix and a shift; None does not scramble.
     """
     if not 1 <= dimension <= MAX_DIMENSION:
         raise InputError(f"`dimension` must be between 1 and {MAX_DIMENSION}; got {dimension}.")

@@ -81,8 +81,9 @@ class Names:
             *([f"a normal ({unknown}_n, n{axis})"] if self.normals else []),
         ]
         derivatives = [f"{u}_{a}{b}" for u in self.unknowns for a in self.axes for b in ("", *self.axes)]
+        known = f"{', '.join(parts[:-1])} or {parts[-1]}"
         raise InputError(
-            f"the argument {name!r} of {where} must be one of {', '.join(parts[:-1])} or {parts[-1]}; it is none of these. "
+            f"the argument {name!r} of {where} must be one of {known}; it is none of these. "
             "A number of your own goes into `parameters`, in a file into [parameters]."
             f"{did_you_mean(name, [*self.axes, *self.unknowns, *self.parameters, *derivatives])}"
         )

@@ -1,7 +1,7 @@
 """The plan of `flm paper`: the runs that the paper's tables and figures need, all in one store, and what they cost.
 
-In full, the four PDEs are the ready protocols (selection, then the chosen configuration of every model for 30,000 more epochs);
-in short, one configuration and one seed of each model for a few thousand epochs.
+In full, the four PDEs are the ready protocols (selection, then the chosen configuration of every model for 30,000 more
+epochs); in short, one configuration and one seed of each model for a few thousand epochs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Running a study: runs through any `concurrent.futures.Executor`, results into the store as they come, by the driver alone.
+"""Running a study: runs through any `concurrent.futures.Executor`, results into the store by the driver alone.
 
-When a worker dies its run, or with a pool of processes all in flight, is lost and sent again. A run that was lost twice is sent
-alone, so that nothing else can be to blame; if it ends its worker again and again, it is recorded as failed.
+When a worker dies its run, or with a pool of processes all in flight, is lost and sent again. A run that was lost twice
+is sent alone, so that nothing else can be to blame; if it ends its worker again and again, it is recorded as failed.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _drain(
     deaths: Counter[str],
     keep: Callable[[list[Result], int], None],
 ) -> None:
-    """Run until nothing is pending or the executor is broken; runs in flight are then pending again, `deaths` by their keys."""
+    """Run until nothing is pending or the executor breaks; runs in flight are then pending again, `deaths` by key."""
     flying: dict[futures.Future[tuple[str, Record]], tuple[str, Definition]] = {}
     again: list[tuple[str, Definition]] = []
     while (pending and not again) or flying:

@@ -84,10 +84,7 @@ def choose(spec: Spec, rows: Mapping[str, Row], group: Group) -> Chosen:
 def run_study(
     spec: Spec, store: Store, *, workers: Workers, retry_failed: bool = False, progress: bool | Listener = False
 ) -> list[Counts]:
-    """The selection's runs of a spec, then the final runs of every group's chosen configuration; both resume where they stopped.
-
-    What is asked for besides `spec` is as for `execute`.
-    """
+    """The selection's runs, then the final runs of every group's choice; both resume. Arguments are as for `execute`."""
     run = partial(execute, store=store, workers=workers, retry_failed=retry_failed, progress=progress)
     found = [run(list(spec.definitions()))]
     if spec.final is not None:

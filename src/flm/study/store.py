@@ -155,7 +155,7 @@ class Store(AbstractContextManager["Store"]):
             self._lock = None
 
     def add(self, runs: Iterable[tuple[Definition, str, Mapping[str, object]]]) -> int:
-        """Append runs, (definition, status, outcome) each, in one transaction; only failed ones again. How many were new."""
+        """Append runs, (definition, status, outcome) each, in one transaction, only failed ones again; how many are new."""
         if self._lock is None:
             raise StoreError(f"{self.path} was opened for reading. Open it with write=True.")
         added = 0

@@ -1,4 +1,4 @@
-"""Where runs are done: processes of this machine, spawned (JAX does not survive a fork) with one thread each, or a Dask cluster."""
+"""Where runs are done: spawned processes of one thread each (JAX does not survive a fork), or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def _end_with_the_driver() -> None:
 class DaskExecutor(futures.Executor):
     """The tasks of a Dask client as `concurrent.futures`.
 
-    With distributed's own (`Client.get_executor`) a future stays pending for ever when a worker dies with a finished result that
-    was not fetched, since the error is raised in a coroutine that nobody awaits. Here the future has the error.
+    With distributed's own (`Client.get_executor`) a future stays pending for ever when a worker dies with a result that was
+    not fetched, since the error is raised in a coroutine that nobody awaits. Here the future has the error.
     """
 
     def __init__(self, client: Any):
