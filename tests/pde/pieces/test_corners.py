@@ -6,8 +6,8 @@ import pytest
 
 import flm
 from flm.pde.pieces.adapt import Adaptation
-from flm.pde.pieces.corners import SHARE, Corners
 from flm.pde.pieces.jumps import breaks_of
+from flm.pde.pieces.refine import SHARE, Corners
 from flm.pde.pieces.setup import set_up
 from flm.pde.pieces.shape import Shape
 from flm.pde.pieces.tree import Cut, Tree

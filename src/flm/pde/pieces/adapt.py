@@ -64,8 +64,7 @@ def memory_columns(setup: Setup, tol: float) -> int:
     """How many coefficients all pieces may have, so that their rows, reflectors and fronts fit in half of the free memory.
 
     A piece of C columns and T traces keeps its rows and their reflectors, about (C + T)² numbers each. Merging L pieces keeps
-    about L log L triangles of T traces in the plane and L^(4/3) in space, which is what nested dissection of a uniform tree
-    keeps; graded trees keep less.
+    about log L triangles of T traces for each in the plane and L^(1/3) in space, some 16 of them where memory ends.
     """
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -79,10 +78,7 @@ def memory_columns(setup: Setup, tol: float) -> int:
         for j, ties in enumerate(functions.ties)
         for trace in ties.traces
     )
-    pieces = np.unique(np.logspace(0, 7, 2000).astype(int))
-    merged = pieces ** (4 / 3) if m == 3 else pieces * np.log2(pieces + 1)
-    needed = 8 * (2 * pieces * (columns + traces) ** 2 + merged * traces**2)
-    return int(columns * pieces[needed <= free / 2].max(initial=1))
+    return columns * max(1, int(free / 2 / (8 * (2 * (columns + traces) ** 2 + 16 * traces**2))))
 
 
 class Adaptation:

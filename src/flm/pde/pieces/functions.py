@@ -28,11 +28,6 @@ class Functions:
     ties: tuple[Ties, ...]  # what neighbors share across each axis
     extra: int = 0  # further functions along each axis that only pieces cut by a boundary use
 
-    @property
-    def num_axes(self) -> int:
-        """m."""
-        return len(self.nodes)
-
     @cached_property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """n_kj: the number of functions of each unknown along each axis."""

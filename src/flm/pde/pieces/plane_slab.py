@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flm.language.arguments import Linearized
-from flm.pde.pieces.cut_rows import Along
+from flm.pde.pieces.cut import Along
 from flm.pde.pieces.elimination import KeptFactors, PieceRows, plan
 from flm.pde.pieces.fields import InSpace
 from flm.pde.pieces.newton import followers, norms, scale

@@ -3,17 +3,22 @@
 The answer of each level is compared with the one before at fixed points. While cuts help, these changes fall; what is still
 to come is their sum continued. A level without singular places stops when no piece asks for a cut, one with singular places
 when what is to come is within the tolerance. Either way a second opinion with more functions on the same tree decides.
+
+Singular points and edges are found by what cuts leave behind. When a piece is cut at its middle and the answer is smooth, the
+last coefficients of all its parts become small. Where a derivative is not bounded they stay as they are in the one part that
+touches the singular place, r^g being the same function at every scale, and vanish in its siblings. A place at which this
+happened twice in a row is approached by cuts at 0.15 of the pieces' widths: pieces then shrink like 0.15^k and each
+resolves r^g, whose singularity is as far away as they are wide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from flm.pde.pieces.adapt import ROUNDING, UNRESOLVED, Adaptation, tree_nodes
-from flm.pde.pieces.corners import SHARE, Corners
 from flm.pde.pieces.cut import num_columns
 from flm.pde.pieces.newton import Answer, scale
 from flm.pde.pieces.tree import Cut, Tree
@@ -26,6 +31,14 @@ PROBES = 3000
 NEAR = 10.0  # the last coefficients over the tolerance: the next ones are likely to be within it
 RESIDUAL = 300.0  # how much larger than the rows' residual of cut pieces the error at a singular point may be
 STEADY = 0.9  # changes that fall more slowly promise nothing
+SHARE = 0.15  # of a piece's width, next to the singular place; 0.1 to 0.2 cost the same
+INHERITED = 0.2  # of the last coefficients, in the part at the place: r^g keeps 2^-g of them
+VANISHED = 0.3  # of that part's, in its siblings
+RESOLVED = 0.03  # of the last coefficients after a cut at 0.15, which leaves 0.15^g of a singular function
+TIMES = 2  # in a row
+NARROW = 1e3  # spacings of floating-point numbers: the narrowest piece whose points can be told apart
+
+Spot = tuple[tuple[int, float], ...]  # coordinates by axis; a point has one for every axis
 
 
 @dataclass
@@ -66,6 +79,103 @@ class Changes:
         return len(self.found) > PATIENCE and min(self.found[-PATIENCE:]) > 0.5 * min(self.found[:-PATIENCE])
 
 
+class Corners:
+    """The singular places of a tree.
+
+    At `suspects`, points where coefficients, conditions or sides meet, one level that shows it is enough; `singular` are
+    known to be so. Both are points, (m,) each.
+    """
+
+    def __init__(self, suspects: Iterable[np.ndarray] = (), singular: Iterable[np.ndarray] = ()):
+        self._exact: dict[Spot, dict[int, float]] = {}
+        self._counts: dict[Spot, int] = {self._spot(dict(enumerate(point))): TIMES - 1 for point in suspects}
+        self.active: set[Spot] = {self._spot(dict(enumerate(point))) for point in singular}
+        self._counts |= dict.fromkeys(self.active, TIMES)
+
+    def _spot(self, ends: dict[int, float]) -> Spot:
+        """The name of a place: its coordinates rounded, so that the ends of all pieces there are one place."""
+        spot = tuple(sorted((int(axis), float(f"{value:.12g}")) for axis, value in ends.items()))
+        self._exact.setdefault(spot, {int(axis): float(value) for axis, value in ends.items()})
+        return spot
+
+    def watch(
+        self,
+        before: Tree,
+        tails: np.ndarray,
+        cut: Mapping[int, list[Cut]],
+        after: Tree,
+        now: np.ndarray,
+        parents: np.ndarray,
+    ) -> None:
+        """Learn from one level of cuts: the last coefficients of each leaf before, (L,), and now, (L',)."""
+        seen: dict[Spot, bool] = {}
+        for leaf, cuts in cut.items():
+            children = np.flatnonzero(parents == leaf)
+            best = children[np.argmax(now[children])]
+            ends = _common(before, leaf, after, int(best), {c.axis for c in cuts})
+            if ends is not None:
+                spot, rest = self._spot(ends), now[children[children != best]].max(initial=0.0)
+                stays = now[best] > INHERITED * tails[leaf] and rest <= VANISHED * now[best]
+                remains = spot in self.active and now[best] > RESOLVED * tails[leaf]
+                seen[spot] = seen.get(spot, False) or stays or remains
+        for spot, stays in seen.items():
+            self._counts[spot] = self._counts.get(spot, 0) + 1 if stays else 0
+            (self.active.add if self._counts[spot] >= TIMES else self.active.discard)(spot)
+
+    @property
+    def has_points(self) -> bool:
+        """Whether the answer is singular at a point."""
+        return bool(self._points)
+
+    @property
+    def _points(self) -> list[Spot]:
+        most = max(map(len, self._counts), default=0)
+        return [spot for spot in self.active if len(spot) == most]
+
+    def together(self, tree: Tree, cuts: dict[int, list[Cut]]) -> dict[int, list[Cut]]:
+        """The same cuts, and all leaves around a suspect if one of them is cut: errors do not cancel otherwise."""
+        out = dict(cuts)
+        for spot in (spot for spot in self._counts if len(spot) == tree.num_axes):
+            around = self._touching(tree, spot)
+            if len(around) > 1 and any(len(cuts.get(leaf, ())) == tree.num_axes for leaf in around):
+                out |= {leaf: self.toward(tree, leaf, range(tree.num_axes)) for leaf in around}
+        return out
+
+    def points(self, tree: Tree) -> dict[int, list[Cut]]:
+        """Cuts of all leaves at singular points, towards these."""
+        leaves = [leaf for spot in self._points for leaf in self._touching(tree, spot)]
+        cuts = {leaf: self.toward(tree, leaf, range(tree.num_axes)) for leaf in leaves}
+        return {leaf: towards for leaf, towards in cuts.items() if towards}
+
+    def toward(self, tree: Tree, leaf: int, axes: Iterable[int]) -> list[Cut]:
+        """Cuts of a leaf along some axes: towards a singular place that it touches, in the middle otherwise."""
+        share, low, high = dict.fromkeys(axes, 0.5), tree.low[leaf], tree.high[leaf]
+        for spot in self.active:
+            if leaf in self._touching(tree, spot):
+                for axis, value in self._exact[spot].items():
+                    share[axis] = SHARE if abs(low[axis] - value) < abs(high[axis] - value) else 1 - SHARE
+        least = NARROW * np.spacing(np.maximum(abs(low), abs(high)))
+        return [Cut(axis, part) for axis, part in share.items() if SHARE * tree.spans[leaf, axis] > least[axis]]
+
+    def _touching(self, tree: Tree, spot: Spot) -> list[int]:
+        """The leaves with a corner or side at a place."""
+        touch = np.ones(tree.num_leaves, bool)
+        for axis, value in self._exact[spot].items():
+            close = np.maximum(1e-9 * tree.spans[:, axis], 8 * np.spacing(abs(value)))
+            touch &= (np.abs(tree.low[:, axis] - value) <= close) | (np.abs(tree.high[:, axis] - value) <= close)
+        return np.flatnonzero(touch).tolist()
+
+
+def _common(before: Tree, leaf: int, after: Tree, child: int, axes: set[int]) -> dict[int, float] | None:
+    """The corner or side that a leaf and its part have in common; None where the part lies inside."""
+    ends = {}
+    for axis in axes:
+        for old, new in ((before.low, after.low), (before.high, after.high)):
+            if abs(new[child, axis] - old[leaf, axis]) <= 1e-9 * after.spans[child, axis]:
+                ends[axis] = old[leaf, axis]
+    return ends if len(ends) == len(axes) else None
+
+
 class Refinement:
     """The search over trees, beginning with the best answer so far."""
 
@@ -79,9 +189,7 @@ class Refinement:
     def run(self) -> None:
         """Cut pieces until the tolerance is met or nothing helps."""
         search, tree = self.search, self.search.whole
-        start: np.ndarray | None = None
-        values: np.ndarray | None = None
-        answer: Answer | None = None
+        start, values, answer = None, None, None
         for level in range(LEVELS):
             previous, answer = answer, search.solve(tree, self.nodes, start)
             if not answer.finite or not answer.settled:
@@ -91,8 +199,7 @@ class Refinement:
                 tree, _ = tree.split({leaf: [Cut(j) for j in range(self.num_axes)] for leaf in range(tree.num_leaves)})
                 start, answer, values = None, None, None
                 continue
-            tails = answer.tails()
-            now = answer.evaluate(self.probes)
+            tails, now = answer.tails(), answer.evaluate(self.probes)
             if previous is not None and values is not None:
                 self.changes.add(_distance(now, values))
                 if tree.shape is None or tree.shape.corners:
@@ -109,8 +216,8 @@ class Refinement:
             near = is_cut and resolved and np.sqrt(tree.shares @ tails.max(axis=1) ** 2) <= NEAR * self.tol
             cuts = self._marked(answer, tails, resolved)
             least = 0.0 if resolved else max(self.changes.to_come, RESIDUAL * answer.residual if is_cut else 0.0)
-            calm = not self._others(answer, cuts) or (is_cut and not resolved)
-            settled = near or (least <= self.tol and calm)
+            elsewhere = set(cuts) - set(self.corners.points(tree))  # pieces away from singular points that ask for cuts
+            settled = near or (least <= self.tol and (not elsewhere or (is_cut and not resolved)))
             if settled and answer.tail < UNRESOLVED:
                 if search.second_opinion(answer, self.nodes, least, self.changes.to_come):
                     return
@@ -120,7 +227,7 @@ class Refinement:
             cuts = self.corners.together(tree, cuts or self._worst(answer))
             tree, parents = tree.split(cuts)
             if num_columns(answer.functions, tree) > search.max_columns:
-                search.found.ending = Ending(Word.SIZE, f"stopped at the size limit of {search.max_columns} columns")
+                search.stop_at_size()
                 self._keep(answer, least)
                 return
             start = answer.on(tree, parents)
@@ -149,10 +256,6 @@ class Refinement:
             for leaf in np.flatnonzero(answer.by_piece > 0.3 * answer.by_piece.max()):
                 cuts.setdefault(int(leaf), self.corners.toward(answer.tree, int(leaf), range(self.num_axes)))
         return {leaf: there for leaf, there in cuts.items() if there}
-
-    def _others(self, answer: Answer, cuts: Mapping[int, list[Cut]]) -> bool:
-        """Whether pieces away from singular points ask for cuts."""
-        return bool(set(cuts) - set(self.corners.points(answer.tree)))
 
     def _worst(self, answer: Answer) -> dict[int, list[Cut]]:
         """The pieces with the largest tails, whatever the tolerance."""

@@ -14,8 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from flm.pde.pieces.count import Trace
-from flm.pde.pieces.cut import LeafFunctions, leaf_functions
-from flm.pde.pieces.cut_rows import Along, cut_ties
+from flm.pde.pieces.cut import Along, LeafFunctions, cut_ties, leaf_functions
 from flm.pde.pieces.elimination import PieceRows, columns_of
 from flm.pde.pieces.fields import AnyResidual, InSpace
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid

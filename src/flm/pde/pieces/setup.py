@@ -11,8 +11,7 @@ import numpy as np
 from flm.domains import Box, Piece, Product
 from flm.domains.piece import Patch
 from flm.pde.pieces.count import Orders, Ties, count, highest_derivatives, plain_ties, sampled_slopes
-from flm.pde.pieces.cut import EXTRA
-from flm.pde.pieces.cut_rows import Along
+from flm.pde.pieces.cut import EXTRA, Along
 from flm.pde.pieces.fields import AnyResidual, Parameters
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.jumps import Break, Jumps, breaks_of, steps_of

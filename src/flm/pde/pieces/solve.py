@@ -26,6 +26,7 @@ from flm.pde.problem import PDE
 from flm.results import Ending, Listener, Record, Solution, Word
 
 SEVERAL = "the problem has more than one solution"
+MISSING = "add the conditions that are missing"
 
 
 def solve_in_pieces(
@@ -114,7 +115,7 @@ def _search(
     if setup.is_linear and not setup.known.learned and search.is_homogeneous():
         return Pieces([search.zero()], 0.0, Ending(Word.TRIVIAL, note="give a source or data"))
     if setup.is_short:
-        return Pieces([search.zero()], np.inf, Ending(Word.UNDETERMINED, note="add the conditions that are missing"))
+        return Pieces([search.zero()], np.inf, Ending(Word.UNDETERMINED, note=MISSING))
     slabs = _slabs(setup, problem, tol, max_columns)
     in_plane, ordinary = (slabs is not None and len(problem.axes) == m for m in (3, 1))
     try:
@@ -122,18 +123,20 @@ def _search(
         alone = not (in_plane and setup.free) and not (ordinary and not setup.is_linear)
         if alone and search.ladder(marches=slabs is not None):
             return _concluded(search, problem, tol, slabs is not None)
-        if search.found.answer is not None:
-            # With all its initial data a problem is determined, however fast its solution grows.
-            doubt = _doubt(search, 0.0 if slabs is not None else PIVOT)
-            if doubt is not None:
-                return doubt
+        answer = search.found.answer
+        if answer is not None and search.contradiction:
+            note = "no function satisfies the equation and all conditions"
+            return Pieces([answer], np.inf, Ending(Word.INCONSISTENT, note=note))
+        # With all its initial data a problem is determined, however fast its solution grows.
+        if answer is not None and search.pivot <= (0.0 if slabs is not None else PIVOT):
+            return Pieces([answer], np.inf, Ending(Word.UNDETERMINED, note=MISSING))
         other = between()
         if other is not None:
             return other
         march = Marching(slabs, tol, total, record).run() if slabs is not None else None
         if march is not None:
             return march
-        if search.found.answer is None and setup.is_linear:
+        if answer is None and setup.is_linear:
             return Pieces([search.zero()], np.inf, Ending(Word.NOT_FINITE))
         if not in_plane:
             Refinement(search).run()
@@ -149,7 +152,7 @@ def _over_region(setup: Setup, tol: float, max_columns: int, total: float, recor
     nothing = Adaptation(replace(setup, shape=None, along=()), tol, max_columns, record).zero()
     slabs = PlaneSlabs(setup, tol, max_columns)
     if setup.is_short or not slabs.initial.serves():
-        return Pieces([nothing], np.inf, Ending(Word.UNDETERMINED, note="add the conditions that are missing"))
+        return Pieces([nothing], np.inf, Ending(Word.UNDETERMINED, note=MISSING))
     march = Marching(slabs, tol, total, record).run()
     if march is None:
         return Pieces([nothing], np.inf, Ending(Word.STALLED, "stalled: not even a short slab could be solved"))
@@ -180,7 +183,8 @@ def _concluded(search: Adaptation, problem: PDE, tol: float, marches: bool) -> P
         # Least squares comes closer and closer to conditions that contradict each other, and to no solution.
         clause = "not resolved: there are more conditions than the equations take, and they may contradict each other"
         return Pieces([found.answer], np.inf, Ending(found.ending.word, clause))
-    ending, notes = Ending(Word.CONVERGED) if found.bar <= tol else found.ending, []
+    ending = Ending(Word.CONVERGED) if found.bar <= tol else found.ending
+    notes = [ending.note] if ending.note else []
     if setup.free and found.bar <= tol:
         free, about = ", ".join(problem.unknowns[k] for k in setup.free), " to about three digits" * bool(setup.shape)
         notes.append(f"nothing fixes the constant in {free}, so its mean is zero{about}")
@@ -191,20 +195,7 @@ def _concluded(search: Adaptation, problem: PDE, tol: float, marches: bool) -> P
             notes.append(
                 f"{SEVERAL}: this one was reached from zero, another differs from it by {away:.2g} of its size"
             )
-    return Pieces([found.answer], found.bar, replace(ending, note="; ".join(filter(None, (ending.note, *notes)))))
-
-
-def _doubt(search: Adaptation, least: float) -> Pieces | None:
-    """How a search ends whose answer is one of many or satisfies nothing; None where neither is so."""
-    if search.found.answer is None:
-        return None
-    if search.contradiction:
-        ending = Ending(Word.INCONSISTENT, note="no function satisfies the equation and all conditions")
-    elif search.pivot <= least:
-        ending = Ending(Word.UNDETERMINED, note="add the conditions that are missing")
-    else:
-        return None
-    return Pieces([search.found.answer], np.inf, ending)
+    return Pieces([found.answer], found.bar, replace(ending, note="; ".join(notes)))
 
 
 def as_model(answers: list[Answer], axes: tuple[str, ...], outputs: int, order: tuple[int, ...]) -> PiecewiseFLM:
