@@ -69,7 +69,7 @@ def values_that_meet():
 
 @pytest.mark.parametrize(
     ("make", "tol"),
-    [(lambda: mixed(1 / 3), 3e-3), (lambda: checkerboard(4.0), 3e-3), (values_that_meet, 1e-5)],
+    [(lambda: mixed(1 / 3), 1e-2), (lambda: checkerboard(4.0), 1e-2), (values_that_meet, 1e-4)],
 )
 def test_singular_answers_are_solved_and_their_estimates_hold(make, tol):
     problem = make()
@@ -99,7 +99,7 @@ def test_the_corner_of_a_region_is_found(name):
     np.testing.assert_allclose(setup.suspects(), [[0, 0]], atol=1e-15)
     assert setup.start(setup.bounds).is_cut.any() == (name == "sector")
     if name != "polygon":  # the same pieces as the difference
-        solution = flm.solve(problem, tol=1e-4)
+        solution = flm.solve(problem, tol=1e-3 if name == "difference" else 1e-2)
         assert solution.converged
         assert solution.errors().relative_l2 <= 2 * solution.error_estimate
 
@@ -151,7 +151,7 @@ def test_each_layer_of_cuts_gains_the_power_that_theory_says():
     search = Adaptation(setup, 1e-6, 10**6, Record(lambda progress: None))
     for layer in range(7):
         if layer > 4:
-            answer = search.solve(tree, 13)
+            answer = search.solve(tree, 9)
             errors.append(np.linalg.norm(answer.evaluate(points)[:, 0] - exact))
         tree, _ = tree.split(corners.points(tree))
     assert errors[-1] / errors[-2] == pytest.approx(SHARE ** (2 * g), rel=0.2)
