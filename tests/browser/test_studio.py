@@ -101,7 +101,7 @@ def test_it_solves_marks_errors_cancels_and_survives_a_reload(studio, opened):
 def children(folder):
     """Processes of the studio's work that are still there."""
     found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in found.splitlines() if "flm.studio.work" in line and "hard.toml" in line]
+    return [line for line in found.splitlines() if "flm.cli" in line and "hard.toml" in line]
 
 
 def test_it_refuses_strangers(studio):

@@ -13,7 +13,7 @@ from shown_problems import heat_on_a_square, ring
 
 import flm
 from flm.report.live import live
-from flm.report.pages.layout import Page, Section
+from flm.report.pages.layout import Page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -76,7 +76,7 @@ SOLVED = {
 
 
 def browsed(solution, tmp_path, points, width=900, columns=()):
-    page = Page("A live figure", sections=[Section("Live", [live(solution)])]).html()
+    page = Page("A live figure", sections={"Live": [live(solution)]}).html()
     path = tmp_path / "page.html"
     probe = PROBE.replace("POINTS", json.dumps(points)).replace("COLUMNS", json.dumps(columns))
     path.write_text(page.replace("<head>", WATCH, 1).replace("</body>", probe), encoding="utf-8")

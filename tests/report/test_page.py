@@ -12,7 +12,7 @@ import pytest
 import flm
 from flm.report.live import curves
 from flm.report.pages.answer import solution_page
-from flm.report.pages.layout import Code, Page, Request, Section, Table, Text
+from flm.report.pages.layout import Code, Page, Request, Table
 from flm.results import Ending, Solution, Word
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -36,16 +36,13 @@ def page():
         exact=exact,
     )
     made = solution_page(solution, Request("A <test>", "u_t = u_xx & more", "flm solve test.toml"))
-    extra = Section(
-        "Extra",
-        [
-            Text("A & B"),
-            Table(["name", "value"], [["b", "10"], ["a", "9"], ["c", "1e-3"]]),
-            curves(np.linspace(0, 3, 4), {"y": np.array([0.0, np.nan, 4.0, 6.0])}, "s", "Two pieces of a line."),
-            Code("<script>alert(1)</script>"),
-        ],
-    )
-    return Page(made.title, made.summary, made.facts, [*made.sections, extra])
+    extra = [
+        "A & B",
+        Table(["name", "value"], [["b", "10"], ["a", "9"], ["c", "1e-3"]]),
+        curves(np.linspace(0, 3, 4), {"y": np.array([0.0, np.nan, 4.0, 6.0])}, "s", "Two pieces of a line."),
+        Code("<script>alert(1)</script>"),
+    ]
+    return Page(made.title, made.summary, made.facts, made.sections | {"Extra": extra})
 
 
 class Reader(html.parser.HTMLParser):

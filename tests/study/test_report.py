@@ -103,8 +103,8 @@ def test_an_unfinished_study_is_reported_as_far_as_it_is(study, tmp_path, capsys
         store.add(some[:-1])
         rows = read_rows(store)
     page = study_page(spec, rows)
-    assert dict(page.facts)["runs"] == "79 of 160"
-    assert "Left out" in [section.title for section in page.sections]
+    assert page.facts["runs"] == "79 of 160"
+    assert "Left out" in page.sections
     assert "on the 9 seeds that all have" in choose(spec, rows, spec.groups[0]).selection.explain()
     assert "Not decided: `scores` must have at least one run" in text_of(capsys, "select", tmp_path / "s.toml", code=1)
 

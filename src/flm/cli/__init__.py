@@ -16,4 +16,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     from flm.cli.run import run
 
-    raise SystemExit(run(list(sys.argv[1:] if arguments is None else arguments)))
+    raise SystemExit(run(sys.argv[1:] if arguments is None else arguments))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import webbrowser
 from enum import StrEnum
 from importlib import resources
@@ -12,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from flm.cli.output import Json, say, say_json, table
+from flm.cli.output import conclude, say, table
 from flm.wording import ExtraMissingError, InputError
 
 WORDS = {
@@ -24,41 +23,34 @@ WORDS = {
 }
 
 
-class Start(StrEnum):
-    """The kinds of files that `flm new` writes."""
-
-    pde = "pde"
-    ode = "ode"
-    control = "control"
-    inverse = "inverse"
+Start = StrEnum("Start", ["pde", "ode", "control", "inverse"])  # the kinds of files that `flm new` writes
 
 
-def problems(json: Json = False) -> None:
-    """List the catalogue: the names that flm solve knows, what they are, and what --set changes.
+def problems() -> None:
+    """List the catalogue of problems, and what --set changes.
 
     Example: flm problems
     """
     from flm.problems import KINDS, catalogue
 
-    named = {kind: catalogue((kind,)) for kind in KINDS}
-    first = lambda make: (inspect.getdoc(make) or "").splitlines()[0]
-    if json:
-        settings = lambda make: list(inspect.signature(make).parameters)
-        found = {n: {"kind": k, "what": first(m), "set": settings(m)} for k, ms in named.items() for n, m in ms.items()}
-        say_json(found)
-        return
-    for kind, makers in named.items():
-        say(f"\n{WORDS[kind]}", style="bold")
-        rows = [[name, first(make), ", ".join(inspect.signature(make).parameters)] for name, make in makers.items()]
-        say(table(["name", "what", "--set"], rows, left=3))
-    say("\nSolve one with: flm solve NAME. Begin a file of your own with: flm new pde")
+    record, parts = {}, []
+    for kind in KINDS:
+        makers = catalogue((kind,))
+        first = {name: (inspect.getdoc(make) or "").splitlines()[0] for name, make in makers.items()}
+        settings = {name: list(inspect.signature(make).parameters) for name, make in makers.items()}
+        record |= {name: {"kind": kind, "what": first[name], "set": settings[name]} for name in makers}
+        rows = [[name, first[name], ", ".join(settings[name])] for name in makers]
+        parts.append(f"{WORDS[kind]}\n{table(['name', 'what', '--set'], rows, left=3)}\n")
+    conclude(record, "\n".join([*parts, "Solve one with: flm solve NAME. Begin a file of your own with: flm new pde"]))
 
 
 def new(
     kind: Annotated[Start, typer.Argument(help="What kind of problem.")],
     file: Annotated[Path | None, typer.Argument(metavar="[FILE.toml]", help="Default: KIND.toml here.")] = None,
 ) -> None:
-    """Write a commented problem file to begin with; nothing is overwritten.
+    """Write a commented problem file to begin with.
+
+    Nothing is overwritten.
 
     Example: flm new pde rod.toml
     """
@@ -68,13 +60,12 @@ def new(
     texts = {path: start_text(kind, path.stem)}
     if kind is Start.inverse:
         texts[path.with_suffix(".csv")] = start_readings()
-    for there in texts:
-        if there.exists():
-            raise InputError(f"`FILE` must be a new name; got {str(there)!r}, which is there already.")
+    for there in filter(Path.exists, texts):
+        raise InputError(f"`FILE` must be a new name; got {str(there)!r}, which is there already.")
     for there, text in texts.items():
         there.parent.mkdir(parents=True, exist_ok=True)
         there.write_text(text, encoding="utf-8")
-    say(f"Written: {', '.join(map(str, texts))}. Solve it with: flm solve {path} --open")
+    conclude({"written": list(texts)}, f"Written: {', '.join(map(str, texts))}. Solve it with: flm solve {path} --open")
 
 
 def studio(
@@ -83,7 +74,9 @@ def studio(
     limit: Annotated[float, typer.Option(min=1.0, help="Seconds that one solve may take.")] = 600.0,
     browser: Annotated[bool, typer.Option(help="Show it in a browser.")] = True,
 ) -> None:
-    """Write, solve and look at problems in the browser, on this machine alone. Ctrl-C ends it.
+    """Open the workbench in the browser: write, solve, look.
+
+    It is on this machine alone; Ctrl-C ends it.
 
     Example: flm studio my-problems
     """
@@ -96,7 +89,6 @@ def studio(
 
     def ready(address: str) -> None:
         say(f"flm studio keeps its files in {folder}. Open {address}")
-        sys.stdout.flush()
         if browser:
             webbrowser.open(address)
 

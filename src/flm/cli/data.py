@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flm.cli.output import COMMAND, Json, folder, remark, say, say_json, say_written, watching
+from flm.cli.output import COMMAND, JSON, conclude, folder, remark, watching
 from flm.wording import InputError, OutsideWarning, measured
 
 if TYPE_CHECKING:
     from flm.cli.tables import FileTable
 
 Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with a header, or a Parquet file.")]
+NOISES = {"ar1": ", correlated", "student": ", heavy-tailed", "growing": ", growing"}
 
 
 def _read(path: Path) -> FileTable:
@@ -27,6 +28,15 @@ def _read(path: Path) -> FileTable:
     return found
 
 
+def _chosen(found: FileTable, used: tuple[str, ...], apart: list[str], what: str) -> list[str]:
+    """The columns of some kinds, those apart left out; others are left alone and told."""
+    every = [str(name) for name in found.cells if name not in apart]
+    names = [name for name in every if name in found.of_kind(*used)]
+    if left := [name for name in every if name not in names]:
+        remark(f"columns {what} or without values were left alone: {', '.join(left)}.")
+    return names
+
+
 def fit(
     table: Table,
     target: Annotated[str, typer.Option(help="The column to explain, by its name or the beginning of it.")],
@@ -36,7 +46,6 @@ def fit(
     ] = None,
     subnets: Annotated[int | None, typer.Option(help="Number of frequency vectors; else by evidence.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for model, values, figure, page.")] = None,
-    json: Json = False,
 ) -> None:
     """Fit a series with error bars to a table.
 
@@ -44,8 +53,6 @@ def fit(
 
     Example: flm fit examples/tables/tides.csv --target height --features hour --out fit
     """
-    import numpy as np
-
     import flm
     from flm.report.files import write_fit
     from flm.report.pages.layout import Request
@@ -55,12 +62,17 @@ def fit(
         listen(Progress("reading", share=0.0))
         found = _read(table)
         (goal,) = found.match([target], "--target")
-        clock = [] if time is None else found.match([time], "--time")
-        names = _features(found, features, clock, goal)
+        names = found.match([time], "--time") if time is not None else []
+        names += [name for name in found.match(features or [], "--features") if name not in names]
+        if goal in names:
+            raise InputError(f"`--features` must be columns besides the target; got {goal!r}.")
+        names = names or _chosen(found, ("number", "mixed", "date", "duration"), [goal], "of text")
+        if not names:
+            raise InputError(f"`--features` must name a column besides {goal!r}; {found.name} has no other of numbers.")
         there = found.checked([goal], holes=True)[goal].notna().to_numpy()
         found = found.rows(there)
         if not there.all():
-            remark(f"{np.sum(~there):,} of {len(there):,} rows have no {goal!r} and were left out.")
+            remark(f"{(~there).sum():,} of {len(there):,} rows have no {goal!r} and were left out.")
         X, y = found.checked(names, text=True), found.values[goal]
         if not len(y):
             raise InputError(f"`--target` must have values; got none in column {goal!r} of {found.name}.")
@@ -70,34 +82,14 @@ def fit(
         if out is not None:
             listen(Progress("writing", share=0.85))
             write_fit(model, X, y, folder(out), Request(name, f"{name}, from {table.name}", COMMAND.get()), goal)
-    if json:
-        record = {"target": goal, "features": names, "kind": model.kind_, "noise": model.noise_, "r2": score}
-        say_json(record | {"rows": len(y), "frequencies": model.frequencies_})
-        return
-    say(f"{name}: {len(y):,} rows, {len(model.frequencies_)} frequency vectors ({model.kind_})", style="bold")
-    kinds = {"ar1": ", correlated", "student": ", heavy-tailed", "growing": ", growing"}
-    say(f"  noise           {measured(float(model.noise_))}{kinds.get(model.noise_kind_, '')}")
+    record = {"target": goal, "features": names, "kind": model.kind_, "noise": model.noise_, "r2": score}
+    lines = [f"{name}: {len(y):,} rows, {len(model.frequencies_)} frequency vectors ({model.kind_})"]
+    lines += [f"  noise           {measured(float(model.noise_))}{NOISES.get(model.noise_kind_, '')}"]
     if model.n_features_in_ == 1 and len(model.trend_) > 1:
-        say(f"  trend           {'linear' if len(model.trend_) == 2 else 'quadratic'}")
-    say(f"  explained       {100 * score:.4g} % of the variance, in sample")
-    say(f"\n{model.spectrum_}")
-    say_written(out)
-
-
-def _features(found: FileTable, asked: str | None, clock: list[str], target: str) -> list[str]:
-    """The columns asked for, else the clock, else all of numbers, dates and durations; text is left alone and told."""
-    if asked is not None or clock:
-        names = clock + [name for name in found.match(asked or [], "--features") if name not in clock]
-        if target in names:
-            raise InputError(f"`--features` must be columns besides the target; got {target!r}.")
-        return names
-    names = [name for name in found.of_kind("number", "mixed", "date", "duration") if name != target]
-    left = [name for name in found.of_kind("text", "empty") if name != target]
-    if left:
-        remark(f"columns of text or without values were left alone: {', '.join(left)}.")
-    if not names:
-        raise InputError(f"`--features` must name a column besides {target!r}; {found.name} has no other of numbers.")
-    return names
+        lines += [f"  trend           {'linear' if len(model.trend_) == 2 else 'quadratic'}"]
+    lines += [f"  explained       {100 * score:.4g} % of the variance, in sample", f"\n{model.spectrum_}"]
+    lines += [] if out is None else [f"\nWritten to {out}"]
+    conclude(record | {"rows": len(y), "frequencies": model.frequencies_}, "\n".join(lines))
 
 
 def impute(
@@ -107,29 +99,29 @@ def impute(
     window: Annotated[int | None, typer.Option(help="Samples per window of the coupled model.")] = None,
     columns: Annotated[str | None, typer.Option(help="Columns to fill, a,b,c; all of numbers by default.")] = None,
     deviations: Annotated[bool, typer.Option("--deviations", help="Add columns of standard deviations.")] = False,
-    json: Json = False,
 ) -> None:
-    """Fill the holes of a table over time. Other columns and observed cells are kept as they were written.
+    """Fill the holes of a table over time.
+
+    Other columns and observed cells are kept as they were written.
 
     Example: flm impute examples/tables/series.csv --time hour --out filled.csv
     """
     import numpy as np
 
     import flm
+    from flm.report.pages.answer import impute_page
+    from flm.report.pages.layout import Request
     from flm.results import Progress, within
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
         found = _read(table)
         dates = found.of_kind("date", "duration")
-        head = found.match([time], "--time") if time is not None else dates[:1] if len(dates) == 1 else []
+        head = found.match([time], "--time") if time is not None else dates if len(dates) == 1 else []
         if time is None and head:
             remark(f"the clock is {head[0]!r}.")
         if columns is None:
-            names = [name for name in found.of_kind("number", "mixed") if name not in head]
-            left = [name for name in found.of_kind("text", "empty", "date", "duration") if name not in head]
-            if left:
-                remark(f"columns of text, of dates or without values were left alone: {', '.join(left)}.")
+            names = _chosen(found, ("number", "mixed"), head, "of text, of dates")
         else:
             names = found.match(columns, "--columns")
         if not names:
@@ -145,34 +137,29 @@ def impute(
         for j, name in enumerate(names if deviations else ()):
             cells[f"{name}_standard_deviation"] = [found.number(v, 6) for v in std[:, j]]
         if not out.suffix:
-            from flm.report.pages.answer import impute_page
-            from flm.report.pages.layout import Request
-
             request = Request(f"{table.stem}, filled", f"{', '.join(names)}, from {table.name}", COMMAND.get())
             impute_page(imputation, names, request).write(folder(out) / "index.html")
             out = out / f"filled{table.suffix}"
         found.write(out, cells)
-    counts = {name: int(holes[:, j].sum()) for j, name in enumerate(names)}
-    if json:
-        beyond = imputation.extrapolated[:, len(head) :].sum(axis=0)
-        extrapolated = {name: int(beyond[j]) for j, name in enumerate(names)}
-        say_json({"filled": counts, "extrapolated": extrapolated, "rows": len(X), "out": str(out)})
-        return
-    say(f"{table.name}: {sum(counts.values()):,} of {holes.size:,} cells filled", style="bold")
-    for j, (name, count) in enumerate(counts.items()):
-        if count:
-            typical = measured(float(np.median(std[holes[:, j], j])))
-            say(f"  {name}: {count:,} filled, standard deviation about {typical}")
-    say(f"Written to {out}")
+    counts, beyond = (
+        dict(zip(names, m.sum(axis=0), strict=True)) for m in (holes, imputation.extrapolated[:, len(head) :])
+    )
+    lines = [f"{table.name}: {holes.sum():,} of {holes.size:,} cells filled"]
+    for j in np.flatnonzero(holes.any(axis=0)):
+        typical = measured(float(np.median(std[holes[:, j], j])))
+        lines.append(f"  {names[j]}: {counts[names[j]]:,} filled, standard deviation about {typical}")
+    record = {"filled": counts, "extrapolated": beyond, "rows": len(X), "out": str(out)}
+    conclude(record, "\n".join([*lines, f"Written to {out}"]))
 
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL.safetensors", help="A model, solution or fitted estimator.")],
     table: Table,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a CSV file instead of printing.")] = None,
-    json: Json = False,
 ) -> None:
-    """Evaluate a saved model at the rows of a table: columns by the names of its inputs.
+    """Evaluate a saved model at the rows of a table.
+
+    Columns are taken by the names of the model's inputs.
 
     Example: flm predict fit/model.safetensors examples/tables/later.csv --out values.csv
     """
@@ -196,8 +183,7 @@ def predict(
             numbers = X.to_numpy(float)
             with warnings.catch_warnings(action="ignore", category=OutsideWarning):  # said in the line below
                 values = np.asarray(found(numbers))
-            outputs = getattr(found, "unknowns", ("value",))
-            columns = dict(zip(outputs, values.reshape(len(X), -1).T, strict=False))
+            columns = dict(zip(getattr(found, "unknowns", ("value",)), values.reshape(len(X), -1).T, strict=False))
             domain = getattr(found, "domain", None)
             outside = 0 if domain is None else int(np.sum(~domain.contains(numbers)))
         else:
@@ -206,13 +192,10 @@ def predict(
         for name, values in columns.items():
             cells[name] = [points.number(v, 17 if out else 10) for v in np.asarray(values, float)]
         if out is not None:
-            listen(Progress("writing", share=0.6))
             points.write(out, cells)
     if outside:
         remark(f"{outside:,} of {len(X):,} rows are outside of the domain of the solution: their values are NaN.")
-    if json:
-        say_json({name: np.asarray(values) for name, values in columns.items()})
-    elif out is None:
+    if out is None and not JSON.get():
         print(cells.to_csv(index=False, lineterminator="\n"), end="")
     else:
-        say(f"{len(X):,} rows written to {out}")
+        conclude(columns, f"{len(X):,} rows written to {out}")

@@ -8,21 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from flm.cli.output import Json, conclude, folder, say, say_json, say_written, table, watching
+from flm.cli.output import conclude, folder, table, watching
 from flm.wording import InputError
 
-PACKAGES = (
-    "jax",
-    "jaxlib",
-    "equinox",
-    "optax",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "pandas",
-    "matplotlib",
-    "safetensors",
-)
+PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib")
+PACKAGES += ("safetensors",)
 EXTRAS = ("dask", "torch", "casadi", "xarray")
 
 
@@ -30,9 +20,10 @@ def show(
     model: Annotated[Path, typer.Argument(help="A file written by flm.", metavar="MODEL.safetensors")],
     terms: Annotated[int, typer.Option(help="How many of the largest terms.", min=1)] = 10,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write spectrum.png and spectrum.svg here.")] = None,
-    json: Json = False,
 ) -> None:
-    """Show a saved series, model, solution or estimator: its largest terms, frequencies as periods, its spectrum.
+    """List the largest terms of a saved file, draw its spectrum.
+
+    The file has a series, model, solution or estimator; frequencies are given as periods too.
 
     Example: flm show heat/model.safetensors --terms 5
     """
@@ -41,31 +32,25 @@ def show(
     from flm.report.files import write_figures
 
     found = flm.load(model)
-    series = labeled_series(found)
+    series, kind = labeled_series(found), type(found).__name__
     if out is not None and not series:
-        raise InputError(f"`--out` must be left out for a {type(found).__name__}, which is not a plain Fourier series.")
-    if json:
-        listed = {label: [t._asdict() for t in one.terms(terms)] for label, one in series}
-        say_json({"kind": type(found).__name__, "terms": listed})
-    else:
-        say(f"{model.name}: {type(found).__name__}", style="bold")
-        if hasattr(found, "status"):
-            say(repr(found))
-        for label, one in series:
-            say(f"\n{label}\n{one.describe(terms)}")
-        if not series:
-            say("  not a plain Fourier series: no terms to list.")
+        raise InputError(f"`--out` must be left out for a {kind}, which is not a plain Fourier series.")
+    lines = [f"{model.name}: {kind}", *([repr(found)] if hasattr(found, "status") else [])]
+    lines += [f"\n{label}\n{one.describe(terms)}" for label, one in series]
+    lines += [] if series else ["  not a plain Fourier series: no terms to list."]
     if out is not None:
         write_figures(folder(out), {"spectrum": plot_spectrum(found)})
-        if not json:
-            say_written(out)
+        lines.append(f"\nWritten to {out}")
+    listed = {label: [t._asdict() for t in one.terms(terms)] for label, one in series}
+    conclude({"kind": kind, "terms": listed}, "\n".join(lines))
 
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the page and the record go.")] = Path("flm-demo"),
-    json: Json = False,
 ) -> None:
-    """Solve the paper's problems, compare with its numbers and write a page; about a minute on two cores.
+    """Take the tour: the paper's problems beside its numbers.
+
+    They are solved and compared, and a page is written; about a minute on two cores.
 
     Example: flm demo --out flm-demo
     """
@@ -79,25 +64,28 @@ def demo(
     write_atomic(path / "demo.json", to_json(record).encode())
     page = demo_page(stops, record["seconds"]).write(path / "index.html")
     shown = table(HEADERS, [stop.row() for stop in stops], left=2)
-    said = f"\n{shown}\n\n{record['seconds']:.0f} s in all. The page: {page}"
-    conclude(record, said, json, good=all(stop.found.converged for stop in stops))
+    said = f"{shown}\n\n{record['seconds']:.0f} s in all. The page: {page}"
+    conclude(record, said, good=all(stop.found.converged for stop in stops))
 
 
 def doctor(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the report, doctor.json, here.")] = None,
-    json: Json = False,
 ) -> None:
-    """Report versions, device, precision and BLAS threads, and run a self-test.
+    """Report versions, device and precision, run a self-test.
 
     Example: flm doctor
     """
+    from importlib.metadata import distributions
+
     import jax
     from threadpoolctl import threadpool_info
 
     import flm
     from flm.files import to_json, write_atomic
 
-    found: dict[str, Any] = {"flm": flm.__version__, "packages": _versions(PACKAGES), "extras": _versions(EXTRAS)}
+    installed = {d.name.lower(): d.version for d in distributions()}
+    packages, extras = ({name: installed.get(name) for name in names} for names in (PACKAGES, EXTRAS))
+    found: dict[str, Any] = {"flm": flm.__version__, "packages": packages, "extras": extras}
     found["devices"] = [str(device) for device in jax.devices()]
     found["precision"] = "float64" if jax.config.read("jax_enable_x64") else "float32"
     began = time.perf_counter()
@@ -109,24 +97,15 @@ def doctor(
     found["blas"] = [f"{i['internal_api']} {i.get('version')}, {i['num_threads']} threads" for i in threadpool_info()]
     if out is not None:
         write_atomic(folder(out) / "doctor.json", to_json(found).encode())
-    if json:
-        say_json(found)
-    else:
-        say(f"flm {found['flm']}", style="bold")
-        say("  " + ", ".join(f"{k} {v}" for k, v in found["packages"].items()))
-        say("  extras: " + ", ".join(f"{k} {v or '(not installed)'}" for k, v in found["extras"].items()))
-        say(f"  devices: {', '.join(found['devices'])}; precision: {found['precision']}")
-        say(f"  BLAS: {'; '.join(found['blas'])}")
-        say(f"  self-test: {'FAILED, ' + failure if failure else 'ok'}", style="red" if failure else None)
-    if failure:
-        raise typer.Exit(1)
-
-
-def _versions(names: tuple[str, ...]) -> dict[str, str | None]:
-    from importlib.metadata import distributions
-
-    installed = {d.name.lower(): d.version for d in distributions()}
-    return {name: installed.get(name) for name in names}
+    lines = [
+        f"flm {found['flm']}",
+        ", ".join(f"{k} {v}" for k, v in packages.items()),
+        "extras: " + ", ".join(f"{k} {v or '(not installed)'}" for k, v in extras.items()),
+        f"devices: {', '.join(found['devices'])}; precision: {found['precision']}",
+        f"BLAS: {'; '.join(found['blas'])}",
+        f"self-test: {'FAILED, ' + failure if failure else 'ok'}",
+    ]
+    conclude(found, "\n  ".join(lines), good=not failure)
 
 
 def _self_test(tol: float) -> str:

@@ -5,19 +5,22 @@ Nothing numerical is imported before a command runs.
 
 from __future__ import annotations
 
+import inspect
 import os
 import shlex
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import typer
 
 from flm.cli import begin, data, look, solve, study, sweep
-from flm.cli.output import COMMAND, OPEN, QUIET, WRITTEN, open_page
+from flm.cli.output import COMMAND, JSON, OPEN, QUIET, WRITTEN, open_page
 from flm.wording import FLMError
 
 BAD_INPUT = (FLMError, ValueError, OSError)  # ours, and what other libraries say of values and files
+ANYWHERE = "Every command takes --json, --quiet, --debug and --open."
 
 app = typer.Typer(
     name="flm",
@@ -26,8 +29,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Fourier Learning Machines: tolerance in, series out.",
-    epilog="Every command takes --quiet, --debug and --open. Exit codes: 0 done, 1 not reached, 2 bad input. "
-    "Start with: flm demo",
+    epilog=f"{ANYWHERE} Exit codes: 0 done, 1 not reached, 2 bad input. Start with: flm demo",
 )
 
 
@@ -43,65 +45,51 @@ def _version(asked: bool) -> None:
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="Print errors and JSON only."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
     debug: bool = typer.Option(False, "--debug", help="Show tracebacks."),
     browser: bool = typer.Option(False, "--open", help="Show the page that was written in a browser."),
 ) -> None:
     pass
 
 
-# The lines of `flm --help`, short enough for 80 columns; a command's own help says more.
-for _function, _line in (
-    (solve.solve, "Solve a PDE, conservation law or control problem."),
-    (sweep.sweep, "Solve a problem at many values, with one page."),
-    (begin.problems, "List the catalogue of problems."),
-    (begin.new, "Write a commented problem file to begin with."),
-    (solve.train, "Train a model on a PDE by gradient descent, as the paper does."),
-    (data.fit, "Fit a series with error bars to a CSV table."),
-    (data.impute, "Fill the holes of a CSV table over time."),
-    (data.predict, "Evaluate a saved model at the rows of a CSV table."),
-    (look.show, "List the largest terms of a saved file, draw its spectrum."),
-    (look.demo, "Take the tour: the paper's problems beside its numbers."),
-    (look.doctor, "Report versions, device and precision, run a self-test."),
-    (begin.studio, "Open the workbench in the browser."),
-    (study.paper, "Make the paper's tables and figures beside ours."),
-):
-    app.command(_function.__name__, short_help=_line)(_function)
-
-app.add_typer(study.study_app, name="study")
+# In the order of `flm --help`, where a line of each, the first of its docstring, fits into 80 columns.
+_first = (solve.solve, sweep.sweep, begin.problems, begin.new, solve.train, data.fit, data.impute, data.predict)
+for _function in (*_first, look.show, look.demo, look.doctor, begin.studio, study.paper):
+    _line = (inspect.getdoc(_function) or "").partition("\n")[0]
+    app.command(_function.__name__, short_help=_line, epilog=ANYWHERE)(_function)
+app.add_typer(study.study_app, name="study", epilog=ANYWHERE)
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: Sequence[str]) -> int:
     """The exit code of one command line."""
+    arguments = list(arguments)
     debug = _take(arguments, "--debug")
     QUIET.set(_take(arguments, "--quiet", "-q"))
+    JSON.set(_take(arguments, "--json"))
     OPEN.set(_take(arguments, "--open"))
     WRITTEN.set(None)
-    COMMAND.set("flm " + shlex.join(word for word in arguments if word != "--json"))  # what a page says to type
+    COMMAND.set("flm " + shlex.join(arguments))  # what a page says to type
     warnings.showwarning = _warn
     try:
         code = app(args=arguments or ["--help"], standalone_mode=False, prog_name="flm")
         sys.stdout.flush()
         if code == 130:  # the parser's word for Ctrl-C
-            return _say("interrupted.", 1)
+            raise KeyboardInterrupt
         if OPEN.get():
             open_page()
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
         return _say("interrupted.", 1)
     except (BrokenPipeError, SystemExit) as leave:
-        if isinstance(leave, BrokenPipeError) or isinstance(leave.__context__, BrokenPipeError):  # the parser's way out
-            return _reader_left()
-        return leave.code if isinstance(leave.code, int) else 1
+        if isinstance(leave, SystemExit) and not isinstance(leave.__context__, BrokenPipeError):  # the parser's way out
+            return leave.code if isinstance(leave.code, int) else 1
+        # Success: `flm … | head` has what it wanted. Nothing more is written, not even at the interpreter's end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except Exception as error:
         if debug:
             raise
         return _explain(error)
-
-
-def _reader_left() -> int:
-    """Success: `flm … | head` has what it wanted. Nothing more is written, not even at the interpreter's end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 def _take(arguments: list[str], *spellings: str) -> bool:
@@ -121,13 +109,10 @@ def _explain(error: Any) -> int:
         text, context = error.format_message(), getattr(error, "ctx", None)
         command = context.command_path if context is not None else "flm"
         return _say(f"{text if text.endswith(('.', '?')) else text + '.'} Try: {command} --help", 2)
-    if type(error).__name__ == "Abort":
-        return _say("interrupted.", 1)
     if isinstance(error, MemoryError):
         return _say("out of memory; ask for less accuracy or a smaller grid.", 1)
     if isinstance(error, BAD_INPUT):
-        text = error.args[0] if isinstance(error, KeyError) and error.args else error
-        return _say(str(text), 2)
+        return _say(str(error.args[0] if isinstance(error, KeyError) and error.args else error), 2)
     return _say(f"{type(error).__name__}: {error} Run again with --debug for the traceback.", 1)
 
 

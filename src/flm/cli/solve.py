@@ -7,11 +7,11 @@ import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flm.cli.output import COMMAND, Json, folder, page_folder, say, say_json, say_written, table, watching
+from flm.cli.output import COMMAND, OPEN, conclude, folder, say, table, watching
 from flm.wording import InputError, measured
 
 if TYPE_CHECKING:
@@ -44,9 +44,8 @@ def solve(
     seed: Annotated[int, typer.Option(help="Fixes all random points.")] = 0,
     settings: Setting = None,
     out: Out = None,
-    json: Json = False,
 ) -> None:
-    """Solve a problem to a tolerance: PDEs, conservation laws, optimal control.
+    """Solve a PDE, conservation law or control problem to a tolerance.
 
     Example: flm solve heat --tol 1e-10
     """
@@ -56,22 +55,13 @@ def solve(
     if method == "list":
         say(table(["--method", "for", "what it does"], METHODS, left=3))
         return
-    asked = find_problem(problem, dict(map(_setting, settings or [])))
-    out = page_folder(out, asked.name)
+    asked = find_problem(problem, settings)
     tol = TOLERANCES[type(asked.problem)] if tol is None else tol
     with watching(asked.name, tol=tol) as report:
         solution = flm.solve(
             asked.problem, tol, num_subnets=subnets, method=method, max_columns=max_columns, seed=seed, progress=report
         )
-    found = keep(solution, asked, out)
-    if json:
-        say_json(found)
-    else:
-        print_solution(found)
-        if out is not None:
-            say(f"\nWritten to {out}: {', '.join(sorted(p.name for p in out.iterdir() if p.is_file()))}")
-    if not (solution.converged or subnets is not None):
-        raise typer.Exit(1)
+    _keep(solution, asked, out, {}, solution.converged or subnets is not None)
 
 
 def train(
@@ -84,9 +74,10 @@ def train(
     seed: Annotated[int, typer.Option(help="Fixes points and start.")] = 0,
     settings: Setting = None,
     out: Out = None,
-    json: Json = False,
 ) -> None:
-    """Train a model on a PDE as the paper does: random points, Adam, the lowest training loss kept.
+    """Train a model on a PDE by gradient descent, as the paper does.
+
+    Random points, Adam, the parameters of the lowest training loss kept.
 
     Example: flm train heat --model flm --size 25 --epochs 2000
     """
@@ -98,8 +89,7 @@ def train(
     from flm.study.runs import build_model
     from flm.training.loss import TERMS
 
-    asked = find_problem(problem, dict(map(_setting, settings or [])))
-    out = page_folder(out, asked.name)
+    asked = find_problem(problem, settings)
     strong = strong_form(asked.problem)
     terms = {TERMS[block.kind] for block in strong.blocks}
     if not rate > 0:
@@ -115,93 +105,80 @@ def train(
             seed=seed,
             progress=report,
         )
-    loss, spent = float(min(solution.history["loss"])), len(solution.history["loss"])
-    found = keep(solution, asked, out) | {"model": model, "loss": loss}
-    if json:
-        say_json(found)
-    else:
-        print_solution(found)
-        say(f"  training loss   {loss:.3e} after {spent:,} epochs")
-        say_written(out)
-    if solution.status.word == "diverged":
-        raise typer.Exit(1)
+    history = solution.history["loss"]
+    more = {"model": model, "loss": float(min(history)), "epochs": len(history)}
+    _keep(solution, asked, out, more, solution.status.word != "diverged")
 
 
-def keep(solution: Solution | ControlSolution, asked: Asked, out: Path | None) -> dict[str, Any]:
-    """The record of an answer, written with its other files where a folder is given."""
+def _keep(
+    solution: Solution | ControlSolution, asked: Request, out: Path | None, more: Mapping[str, Any], good: bool
+) -> None:
+    """Write the files of an answer where a folder is given, or a page is to be opened, and tell what was found."""
     from flm.report.files import record, write_solution
 
+    out = Path(f"flm-{asked.name}") if out is None and OPEN.get() else out
     if out is None:
-        return record(solution, asked.name)
-    with watching(asked.name) as report:
-        return write_solution(solution, folder(out), asked.request, progress=report)
+        found, written = record(solution, asked.name), ""
+    else:
+        with watching(asked.name) as report:
+            found = write_solution(solution, folder(out), asked, progress=report)
+        written = f"\n\nWritten to {out}: {', '.join(sorted(p.name for p in out.iterdir() if p.is_file()))}"
+    conclude(found | more, _told(found | more) + written, good=good)
 
 
-def print_solution(found: Mapping[str, Any]) -> None:
-    """The record that people read."""
-    say(f"{found['problem']}: {found['sentence']}", style="bold green" if found["converged"] else "bold yellow")
-    say(f"  error estimate  {measured(found['error_estimate'])}")
+def _told(found: Mapping[str, Any]) -> str:
+    """What people read of a record."""
+    facts = {"error estimate": measured(found["error_estimate"])}
     if "trusted_until" in found:
-        say(f"  trusted until   t = {found['trusted_until']:.6g}, error estimate {measured(found['estimate_until'])}")
-    say(f"  size            {found['columns']:,} columns, {found['parameters']:,} parameters")
-    say(f"  time            {found['seconds']:.2f} s")
-    for name, value in found.get("learned", {}).items():
-        say(f"  {name:<14}  {value['text']}")
+        until = measured(found["estimate_until"])
+        facts["trusted until"] = f"t = {found['trusted_until']:.6g}, error estimate {until}"
+    facts["size"] = f"{found['columns']:,} columns, {found['parameters']:,} parameters"
+    facts["time"] = f"{found['seconds']:.2f} s"
+    facts |= {name: value["text"] for name, value in found.get("learned", {}).items()}
     if "errors" in found:
         relative, mse, largest = (measured(found["errors"][k]) for k in ("relative_l2", "mse", "max_error"))
-        say(f"  against exact   relative L2 {relative}, MSE {mse}, largest {largest}")
-    if "subnets" in found:
-        say(f"  sub-networks    {found['subnets']}")
-    if "cost" in found:
-        say(f"  cost            {found['cost']:.10g}")
+        facts["against exact"] = f"relative L2 {relative}, MSE {mse}, largest {largest}"
+    facts |= {"sub-networks": str(found["subnets"])} if "subnets" in found else {}
+    facts |= {"cost": f"{found['cost']:.10g}"} if "cost" in found else {}
+    facts |= {"training loss": f"{found['loss']:.3e} after {found['epochs']:,} epochs"} if "loss" in found else {}
+    lines = [f"{found['problem']}: {found['sentence']}", *(f"  {name:<14}  {text}" for name, text in facts.items())]
     for label, terms in list(found.get("terms", {}).items())[:MOST_TABLES]:
-        say(f"\n  The largest terms of {label}:")
-        say(f"    {'amplitude':>12}  {'phase':>8}" + "".join(f"  {'period in ' + a:>14}" for a in found["axes"]))
+        periods = "".join(f"  {'period in ' + axis:>14}" for axis in found["axes"])
+        lines += [f"\n  The largest terms of {label}:", f"    {'amplitude':>12}  {'phase':>8}{periods}"]
         for t in terms:
-            say(f"    {t['amplitude']:12.6g}  {t['phase']:8.4f}" + "".join(f"  {p:14.6g}" for p in t["period"]))
+            lines += [f"    {t['amplitude']:12.6g}  {t['phase']:8.4f}" + "".join(f"  {p:14.6g}" for p in t["period"])]
+    return "\n".join(lines)
 
 
-class Asked(NamedTuple):
-    """A problem, and what its page says of it: name, text or call, title, units."""
+def find_problem(what: str, settings: list[str] | Mapping[str, float] | None) -> Request:
+    """A problem of the catalogue by its name, or one written in a file that ends in .toml, with what its page says of it.
 
-    problem: Any  # of any kind: what a command does not take is refused by what it calls
-    request: Request
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return self.request.name
-
-
-def find_problem(what: str, numbers: Mapping[str, float]) -> Asked:
-    """A problem of the catalogue by its name, or one written in a file that ends in .toml.
-
-    `numbers` are arguments of the catalogue's function, or parameters of the file.
+    `settings` change arguments of the catalogue's function, or parameters of the file.
     """
     from flm.problems import catalogue
     from flm.problems.text import named_problem, read_problem
     from flm.report.pages.layout import Request
-    from flm.report.pages.readings import Readings
 
+    numbers = settings if isinstance(settings, Mapping) else dict(map(_setting, settings or []))
     if what.endswith(".toml") or Path(what).is_file():
         path = Path(what)
         problem, text = read_problem(path, parameters=numbers), path.read_text(encoding="utf-8")
         tree = tomllib.loads(text)
-        notes = {"title": str(tree.get("title", "")), "units": tree.get("units", {}), "readings": Readings.of(problem)}
-        return Asked(problem, Request(path.stem, text, COMMAND.get(), **notes))
+        title, units = str(tree.get("title", "")), tree.get("units", {})
+        return Request(path.stem, text, COMMAND.get(), title=title, units=units, problem=problem)
     problem = named_problem(what, numbers, "--set")
     call = ", ".join(f"{k}={v!r}" for k, v in numbers.items())
     document = (inspect.getdoc(catalogue()[what]) or "").splitlines()[:1]
     text = "\n".join([f"flm.problems.{what}({call})", *document])
-    return Asked(problem, Request(what, text, COMMAND.get(), readings=Readings.of(problem)))
+    return Request(what, text, COMMAND.get(), problem=problem)
 
 
 def _setting(text: str) -> tuple[str, float]:
-    name, equals, value = text.partition("=")
+    name, _, value = text.partition("=")
     try:
         number = float(value)
     except ValueError:
         number = math.nan
-    if not equals or not name.strip().isidentifier() or not math.isfinite(number):
+    if not name.strip().isidentifier() or not math.isfinite(number):
         raise InputError(f"`--set` must be name=number; got {text!r}.")
     return name.strip(), number

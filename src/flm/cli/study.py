@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flm.cli.output import COMMAND, Json, conclude, folder, say, say_json, table, watching
+from flm.cli.output import COMMAND, conclude, folder, say, table, watching
 from flm.wording import InputError, duration, measured
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ StoreFile = Annotated[
 ]
 Count = Annotated[int, typer.Option("--workers", help="Processes; 0 for one per core.")]
 Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the cost and stop.")]
 
 
 @study_app.command()
@@ -49,19 +50,16 @@ def run(
     workers: Count = 0,
     dask: Dask = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do failed runs again.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cost and stop.")] = False,
-    json: Json = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Do every run that is not stored yet.
 
     Example: flm study run quick --workers 2
     """
     from flm import study
-    from flm.paper.protocol import find_spec
     from flm.study.results import estimate
 
-    found = find_spec(spec)
-    path = store or found.path.with_suffix(".sqlite")
+    found, path = _found(spec, store)
     who = who_works(workers, dask)
     if dry_run:
         with study.Store(path) if path.exists() else contextlib.nullcontext() as kept:
@@ -70,26 +68,24 @@ def run(
         record = {"runs": cost.runs, "final_runs": cost.final_runs, "workers": who.count, "seconds_at_most": seconds}
         final = f" and {cost.final_runs:,} final runs" if cost.final_runs else ""
         time = f"at most {duration(seconds)} on {_workers(who)}, from a measured sample"
-        conclude(record, f"{cost.runs:,} runs of the selection{final}, {time}.", json)
-        return
+        return conclude(record, f"{cost.runs:,} runs of the selection{final}, {time}.")
     with study.Store(path, write=True) as opened:
-        if not json:
-            say(f"{found.title}: {found.num_runs:,} runs, {_workers(who)}, kept in {path}")
+        say(f"{found.title}: {found.num_runs:,} runs, {_workers(who)}, kept in {path}")
         before = len(opened.keys())
         try:
             with watching(found.title, every=LINES) as report:
                 results = study.run_study(found, opened, workers=who, retry_failed=retry_failed, progress=report)
         except KeyboardInterrupt:
             raise stopped(f"{len(opened.keys()) - before:,} new runs are kept in {path}") from None
-    fresh, failed = sum(r.fresh for r in results), sum(r.failed for r in results)
+    total, fresh, failed = (sum(getattr(r, key) for r in results) for key in ("total", "fresh", "failed"))
     seconds = sum(r.seconds for r in results)
-    record = {"runs": sum(r.total for r in results), "new": fresh, "failed": failed, "seconds": seconds}
+    record = {"runs": total, "new": fresh, "failed": failed, "seconds": seconds}
     after = f" Next: flm study report {spec}" if fresh else ""
-    conclude(record, f"{fresh:,} new runs in {duration(seconds)}; {failed:,} failed.{after}", json, good=not failed)
+    return conclude(record, f"{fresh:,} new runs in {duration(seconds)}; {failed:,} failed.{after}", good=not failed)
 
 
 @study_app.command()
-def status(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
+def status(spec: SpecFile, store: StoreFile = None) -> None:
     """Print how far a study is; may be asked while it runs.
 
     Example: flm study status quick
@@ -105,11 +101,11 @@ def status(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
     lines += [f"About {duration(counts.seconds_left)} left."] if counts.seconds_left > 0 else []
     rows = [[problem_name(b["problem"]), b["model"], measured(b["mse"]), b["run"]] for b in best]
     lines += ["\n" + table(["problem", "model", "lowest MSE", "size and seed"], rows, left=2)] if best else []
-    conclude(record | {"seconds_left": counts.seconds_left, "best": best}, "\n".join(lines), json)
+    conclude(record | {"seconds_left": counts.seconds_left, "best": best}, "\n".join(lines))
 
 
 @study_app.command()
-def select(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
+def select(spec: SpecFile, store: StoreFile = None) -> None:
     """Choose a configuration per problem and model by the paper's tests, and say why.
 
     Example: flm study select quick
@@ -119,23 +115,16 @@ def select(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
 
     with _opened(spec, store) as (found, opened):
         rows = study.read_rows(opened)
-    groups = []
+    groups, texts = [], []
     for group in found.groups:
-        record = {"problem": group.problem, "model": group.model}
         try:
             selection = study.choose(found, rows, group).selection
-            groups.append(record | selection.record())
-            text = selection.explain()
+            record, text = selection.record(), selection.explain()
         except InputError as error:  # too few runs yet
-            groups.append(record | {"label": None, "reason": str(error)})
-            text = f"Not decided: {error}"
-        if not json:
-            say(f"{problem_name(group.problem)}: {group.model}", style="bold")
-            say(text + "\n")
-    if json:
-        say_json({"groups": groups})
-    if any(g["label"] is None for g in groups):
-        raise typer.Exit(1)
+            record, text = {"label": None, "reason": str(error)}, f"Not decided: {error}"
+        groups.append({"problem": group.problem, "model": group.model} | record)
+        texts.append(f"{problem_name(group.problem)}: {group.model}\n{text}\n")
+    conclude({"groups": groups}, "\n".join(texts), good=all(g["label"] is not None for g in groups))
 
 
 @study_app.command()
@@ -143,7 +132,6 @@ def report(
     spec: SpecFile,
     store: StoreFile = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")] = Path("study-report"),
-    json: Json = False,
 ) -> None:
     """Write the tables and figures as HTML, Markdown and CSV.
 
@@ -157,11 +145,11 @@ def report(
         rows = read_rows(opened)
     run_first = shlex.join(["flm", "study", "run", spec, *(["--store", str(store)] if store else [])])
     page = study_page(found, rows, f"{run_first}\n{COMMAND.get()}")
-    _say_written(write_page(page, folder(out), "report"), json)
+    _written(write_page(page, folder(out), "report"))
 
 
 @study_app.command()
-def audit(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
+def audit(spec: SpecFile, store: StoreFile = None) -> None:
     """Check the store: every row whole, no run lost or stored twice.
 
     Example: flm study audit quick
@@ -169,22 +157,19 @@ def audit(spec: SpecFile, store: StoreFile = None, json: Json = False) -> None:
     with _opened(spec, store) as (_, opened):
         found = opened.audit()
     record = {"rows": found.rows, "done": found.done, "sound": found.sound, "problems": list(found.problems)}
-    conclude(record, str(found), json, good=found.sound)
+    conclude(record, str(found), good=found.sound)
 
 
 @study_app.command()
 def export(
-    spec: SpecFile,
-    to: Annotated[Path, typer.Option("--to", help="A .csv file.")],
-    store: StoreFile = None,
-    json: Json = False,
+    spec: SpecFile, to: Annotated[Path, typer.Option("--to", help="A .csv file.")], store: StoreFile = None
 ) -> None:
     """Write every stored run as a line of a CSV file.
 
     Example: flm study export quick --to runs.csv
     """
     with _opened(spec, store) as (_, opened):
-        _say_written([opened.export(to)], json)
+        _written([opened.export(to)])
 
 
 def paper(
@@ -192,12 +177,12 @@ def paper(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of page, files and runs.")] = Path("flm-paper"),
     ett: Annotated[Path | None, typer.Option("--ett", help="Folder of ETTh1.csv. Default: $FLM_ETT.")] = None,
     workers: Count = 0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cost and stop.")] = False,
-    json: Json = False,
+    dry_run: DryRun = False,
 ) -> None:
-    """Compute every table and figure of the paper, by its recipe and by our solver, and write a page.
+    """Make the paper's tables and figures beside ours.
 
-    Runs are kept in the folder: what is there is not computed again, and Ctrl-C leaves the page of what was found.
+    They are computed by its recipe and by our solver. Runs are kept in the folder: what is there is not computed again, and
+    Ctrl-C leaves the page of what was found.
 
     Example: flm paper --quick --out flm-paper
     """
@@ -208,19 +193,18 @@ def paper(
     from flm.study import Store, read_rows
 
     who, series, mark, interrupted = who_works(workers), find_series(ett), None, False
-    tell = (lambda text: None) if json else say
     if series is None:
-        tell(f"Imputation is left out: name the folder of ETTh1.csv with --ett FOLDER or in {VARIABLE}.")
+        say(f"Imputation is left out: name the folder of ETTh1.csv with --ett FOLDER or in {VARIABLE}.")
     else:
         mark = fingerprint(series)
         os.environ[VARIABLE] = str(series.parent)  # for the worker processes
     plan, path = (Plan if quick else full_plan)(series=mark), folder(out)
     with Store(path / "runs.sqlite", write=True) as store:
         price = cost(plan, read_rows(store), who.count, measure=dry_run)
-        tell(f"{price} {_workers(who).capitalize()}.")
+        told = f"{price} {_workers(who).capitalize()}."
         if dry_run:
-            say_json({"cost": price, "workers": who.count}) if json else None
-            return
+            return conclude({"cost": price, "workers": who.count}, told)
+        say(told)
         try:
             with watching("The paper", every=LINES) as report:
                 run_paper(plan, store, workers=who, progress=report)
@@ -232,17 +216,14 @@ def paper(
     written = write_page(page, path, "paper", pictures=True)
     failed = sum(row.status == "failed" for row in rows.values())
     facts = dict(page.facts)
-    if json:
-        tables = {stem: {"columns": t.headers, "rows": t.rows} for stem, t in tables_of(page).items()}
-        say_json({"facts": facts, "tables": tables, "files": written, "stopped": interrupted, "failed": failed})
-    else:
-        said = f"{facts['runs']} runs, {facts['processor time']} of processor time"
-        say(f"{said}{f', {failed} failed' if failed else ''}.")
-        say(f"The page: {written[0]}; its tables and figures are beside it as Markdown, CSV and PNG.")
+    tables = {stem: {"columns": t.headers, "rows": t.rows} for stem, t in tables_of(page).items()}
+    record = {"facts": facts, "tables": tables, "files": written, "stopped": interrupted, "failed": failed}
+    said = f"{facts['runs']} runs, {facts['processor time']} of processor time{f', {failed} failed' if failed else ''}."
+    said += f"\nThe page: {written[0]}; its tables and figures are beside it as Markdown, CSV and PNG."
+    conclude(record, said, good=interrupted or not failed)
     if interrupted:
         raise stopped(f"What was done is kept in {path}")
-    if failed:
-        raise typer.Exit(1)
+    return None
 
 
 def who_works(count: int, address: str | None = None) -> Workers:
@@ -266,16 +247,22 @@ def stopped(kept: str) -> typer.Exit:
     return typer.Exit(1)
 
 
+def _found(spec: str, store: Path | None) -> tuple[Spec, Path]:
+    from flm.paper.protocol import find_spec
+
+    found = find_spec(spec)
+    return found, store or found.path.with_suffix(".sqlite")
+
+
 @contextlib.contextmanager
 def _opened(spec: str, store: Path | None) -> Iterator[tuple[Spec, Store]]:
     """A specification, and the store of its runs for reading."""
-    from flm.paper.protocol import find_spec
     from flm.study.store import Store
 
-    found = find_spec(spec)
-    with Store(store or found.path.with_suffix(".sqlite")) as opened:
+    found, path = _found(spec, store)
+    with Store(path) as opened:
         yield found, opened
 
 
-def _say_written(paths: list[Path], json: bool) -> None:
-    conclude({"written": paths}, f"Written: {', '.join(map(str, paths))}", json)
+def _written(paths: list[Path]) -> None:
+    conclude({"written": paths}, f"Written: {', '.join(map(str, paths))}")

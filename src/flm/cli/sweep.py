@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flm.cli.output import Json, conclude, folder, table, watching
+from flm.cli.output import conclude, folder, table, watching
 from flm.cli.solve import Name, find_problem
 from flm.cli.study import Count, Dask, stopped, who_works
 from flm.wording import InputError
 
 if TYPE_CHECKING:
-    from flm.study.store import Definition, Record, Row
+    from flm.study.store import Definition, Record
 
 LINES = 10.0  # seconds between lines where there is no terminal
 MOST_RUNS = 10_000
 RUNNER = "flm.cli.sweep:solve_one"
+KEPT = ("sentence", "converged", "error_estimate", "columns", "cost", "errors")  # of the record of an answer
 
 
 def sweep(
@@ -31,9 +32,8 @@ def sweep(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of page, table and runs.")] = Path("flm-sweep"),
     workers: Count = 0,
     dask: Dask = None,
-    json: Json = False,
 ) -> None:
-    """Solve a problem at many values of its parameters and write one page.
+    """Solve a problem at many values of its parameters, with one page.
 
     Runs are kept in the folder: what is solved is not solved again, and Ctrl-C leaves the page of what was found.
 
@@ -49,10 +49,10 @@ def sweep(
     if len(points) > MOST_RUNS:
         raise InputError(f"`--set` must make at most {MOST_RUNS:,} runs; got {len(points):,}.")
     asked = find_problem(problem, points[0])  # refuses what is wrong with it here, and not in every run
-    file = Path(problem) if problem.endswith(".toml") else None
-    base = {"runner": RUNNER, "problem": problem, "tol": tol}
-    if file is not None:
-        base |= {"problem": file.name, "text": asked.request.text, "folder": str(file.parent.resolve())}
+    base, text = {"runner": RUNNER, "problem": problem, "tol": tol}, f"flm.problems.{problem}"
+    if problem.endswith(".toml"):
+        file, text = Path(problem), asked.text
+        base |= {"problem": file.name, "text": text, "folder": str(file.parent.resolve())}
     runs, who, path, interrupted = [base | {"set": p} for p in points], who_works(workers, dask), folder(out), False
     with Store(path / "runs.sqlite", write=True) as store:
         try:
@@ -61,18 +61,17 @@ def sweep(
         except KeyboardInterrupt:
             interrupted = True
         kept = read_rows(store)
-    rows: list[Row | None] = [kept.get(run_key(run)) for run in runs]
+    rows = [kept.get(run_key(run)) for run in runs]
     varied = [f"{name}: {len(v)} values from {v[0]:.6g} to {v[-1]:.6g}" for name, v in lines.items() if len(v) > 1]
-    text = "\n".join([f"flm.problems.{problem}" if file is None else asked.request.text, *varied])
-    title = f"{asked.request.title or asked.name}, a sweep"
-    page = sweep_page(lines, rows, replace(asked.request, title=title, text=text))
+    title = f"{asked.title or asked.name}, a sweep"
+    page = sweep_page(lines, rows, replace(asked, title=title, text="\n".join([text, *varied])))
     written = write_page(page, path, "index")
     good = sum(row is not None and bool(row.outcome.get("converged")) for row in rows)
     found = [p | (row.outcome if row else {"sentence": "not solved yet"}) for p, row in zip(points, rows, strict=True)]
     record = {"runs": [{k: v for k, v in one.items() if k != "samples"} for one in found], "files": written}
     (shown,) = tables_of(page).values()
     said = f"{table(shown.headers, shown.rows, left=0)}\n{good} of {len(points)} converged. The page: {written[0]}"
-    conclude(record, said, json, good=interrupted or good == len(points))
+    conclude(record, said, good=interrupted or good == len(points))
     if interrupted:
         raise stopped(f"{sum(row is not None for row in rows)} of {len(points)} runs are kept in {path}")
 
@@ -91,12 +90,8 @@ def solve_one(definition: Definition) -> Record:
         problem = named_problem(name, values)
     solution = flm.solve(problem, definition["tol"])
     found = record(solution, name)
-    kept = ("sentence", "converged", "error_estimate", "columns", "cost", "errors", "learned")
-    outcome = {key: found[key] for key in kept if key in found}
-    if "errors" in outcome:
-        outcome["errors"] = dict(outcome["errors"])
-    if "learned" in outcome:
-        outcome["learned"] = {k: v["text"] for k, v in outcome["learned"].items()}
+    outcome = {key: found[key] for key in KEPT if key in found}
+    outcome |= {"learned": {k: v["text"] for k, v in found["learned"].items()}} if "learned" in found else {}
     return outcome | {"word": str(solution.status.word), "samples": sampled(solution)}
 
 
@@ -105,12 +100,11 @@ def _values(text: str) -> tuple[str, list[float]]:
     import numpy as np
 
     name, _, rest = text.partition("=")
-    parts = rest.split(":")
     try:
-        numbers = [float(part) for part in parts]
+        numbers = [float(part) for part in rest.split(":")]
     except ValueError:
         numbers = []
-    whole = len(numbers) == 3 and numbers[2].is_integer() and numbers[2] >= 2 and numbers[0] < numbers[1]
-    if not name.strip().isidentifier() or not np.isfinite(numbers).all() or not (len(numbers) == 1 or whole):
+    even = len(numbers) == 3 and numbers[2].is_integer() and numbers[2] >= 2 and numbers[0] < numbers[1]
+    if not name.strip().isidentifier() or not np.isfinite(numbers).all() or not (len(numbers) == 1 or even):
         raise InputError(f"`--set` must be name=number or name=low:high:count with a count from 2 on; got {text!r}.")
-    return name.strip(), numbers if len(numbers) == 1 else np.linspace(numbers[0], numbers[1], int(numbers[2])).tolist()
+    return name.strip(), np.linspace(numbers[0], numbers[1], int(numbers[2])).tolist() if even else numbers

@@ -1,6 +1,6 @@
 """Files of an answer: the model, a record for machines, a table, figures and a page, in one folder.
 
-write_solution(flm.solve(problem), "heat", name="heat")
+write_solution(flm.solve(problem), "heat", Request("heat"))
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import pandas as pd
 from matplotlib.figure import Figure
 
 from flm.control.solution import ControlSolution
@@ -22,7 +22,7 @@ from flm.report.figures.style import to_png, to_svg
 from flm.report.live import control_table
 from flm.report.pages.answer import control_page, fit_page, solution_page
 from flm.report.pages.layout import Request
-from flm.results import Errors, Listener, Progress, Solution, silent
+from flm.results import Listener, Progress, Solution, silent
 
 TERMS = 5  # the largest of each unknown, in a record
 
@@ -63,56 +63,44 @@ def write_solution(
     *,
     progress: Listener = silent,
 ) -> dict[str, Any]:
-    """Write the model, a record, the values on a grid, figures and a page into a folder, and return the record.
+    """Write the model, a record, the values on a grid, figures and a page into a folder that is there, and return the record.
 
     `progress` is called with a `flm.Progress` before each part.
     """
     path, found = Path(folder), record(solution, request.name)
-    path.mkdir(parents=True, exist_ok=True)
     progress(Progress("writing the values", share=0.0))
     save(solution, path / "model.safetensors")
     write_atomic(path / "record.json", to_json(found).encode())
-    figures: dict[str, Figure] = {"solution": solution.plot()}
+    figures = {"solution": solution.plot()}
     if isinstance(solution, ControlSolution):
-        names, rows = control_table(solution)
-        write_csv(path / "solution.csv", [names, *rows])
+        names, table = control_table(solution)
         page = control_page(solution, request)
     else:
         lines, values = solution.on_grid()
         columns = [g.ravel() for g in np.meshgrid(*lines, indexing="ij")]
+        names = [*solution.axes, *solution.unknowns]
         table = np.column_stack([*columns, values.reshape(len(columns[0]), -1)])
-        write_csv(path / "solution.csv", [[*solution.axes, *solution.unknowns], *table])
         progress(Progress("drawing", share=0.2))
         figures["spectrum"] = plot_spectrum(solution)
-        errors = Errors(**found["errors"]) if "errors" in found else None
-        page = solution_page(solution, request, errors)
+        page = solution_page(solution, request)
+    write_csv(path / "solution.csv", [names, *table])
     progress(Progress("writing the page", share=0.5))
     page.write(path / "index.html")
     write_figures(path, figures)
     return found
 
 
-def write_fit(
-    model: FLMRegressor,
-    X: npt.ArrayLike,
-    y: npt.ArrayLike,
-    folder: str | os.PathLike[str],
-    request: Request,
-    target: str = "y",
-) -> None:
+def write_fit(model: FLMRegressor, X: pd.DataFrame, y: pd.Series, folder: Path, request: Request, target: str) -> None:
     """Write an estimator fitted to a table X (n, m) and values y (n,), which `target` names: the model, its values at the rows
     with standard deviations, a page, and a figure of one feature.
     """
-    path, names = Path(folder), list(model._names)
-    path.mkdir(parents=True, exist_ok=True)
-    mean, std = model.predict(X, return_std=True)
-    fit_page(model, X, y, request).write(path / "index.html")
-    save(model, path / "model.safetensors")
-    given = [X.iloc[:, j] for j in range(X.shape[1])] if hasattr(X, "columns") else np.asarray(X, float).T  # pyright: ignore[reportAttributeAccessIssue]
-    rows = zip(*given, np.asarray(y, float), mean, std, strict=True)
-    write_csv(path / "fitted.csv", [[*model.input_names_, target, "fitted", "standard_deviation"], *rows])
-    if len(names) == 1:
-        write_atomic(path / "fit.png", to_png(model.plot(X, y)))
+    fitted = model.predict(X, return_std=True)
+    fit_page(model, X, y, request).write(folder / "index.html")
+    save(model, folder / "model.safetensors")
+    rows = zip(*(X.iloc[:, j] for j in range(X.shape[1])), np.asarray(y, float), *fitted, strict=True)
+    write_csv(folder / "fitted.csv", [[*model.input_names_, target, "fitted", "standard_deviation"], *rows])
+    if len(model._names) == 1:
+        write_atomic(folder / "fit.png", to_png(model.plot(X, y)))
 
 
 def write_figures(folder: Path, figures: dict[str, Figure]) -> None:

@@ -78,7 +78,7 @@ def live(
 ) -> Live:
     """An answer as a live figure, `units` of its axes by name, `readings` as `dots` packs them."""
     if isinstance(solution, ControlSolution):
-        return live_law(solution, units)
+        return _live_law(solution, units)
     assert isinstance(solution, Solution)
     formula, cut = _formula(solution.model), 0
     more = {"readings": readings, "until": solution.trusted_until, "outline": _outline(solution.domain)}
@@ -127,12 +127,10 @@ def samples(
     box: npt.ArrayLike | None = None,
 ) -> Live:
     """A live figure of values (n_1, ..., n_m, K) on an even grid over a box, `bounds` where it is left out."""
-    families = [{"family": "samples", "count": n} for n in values.shape[:-1]]
-    corners = np.asarray(bounds if box is None else box, float).tolist()
     filled = values if values.ndim == 2 else np.nan_to_num(values)  # curves have gaps; fields are cut by their outline
-    piece = {"box": corners, "axes": families, "coefficients": packed(filled)}
-    ranges = _ranges(values.reshape(-1, values.shape[-1]))
-    return assembled(axes, unknowns, bounds, ranges, caption, {"pieces": [piece], "plain": True, **more})
+    families = [{"family": "samples", "count": n} for n in values.shape[:-1]]
+    more = {"pieces": [_piece(bounds if box is None else box, families, filled)], "plain": True, **more}
+    return assembled(axes, unknowns, bounds, _ranges(values), caption, more)
 
 
 def dots(points: np.ndarray, values: np.ndarray, unknown: int = 0) -> dict[str, object]:
@@ -147,38 +145,37 @@ def curves(
     label: str,
     caption: str,
     *,
-    bands: Sequence[tuple[int, int]] = (),
+    half: np.ndarray | None = None,
     readings: Mapping[str, object] | None = None,
 ) -> Live:
-    """Curves by name over even points of one variable, drawn together; `bands` are filled between pairs of them."""
-    more = {"bands": bands, "readings": readings}
+    """Curves by name over even points of one variable, drawn together; the first has a band of this half-width."""
+    first = next(iter(named.values()))
+    named = dict(named) | ({} if half is None else {"from": first - half, "to": first + half})
+    more = {"bands": [] if half is None else [(len(named) - 2, len(named) - 1)], "readings": readings}
     return samples([label], list(named), [[x[0], x[-1]]], np.column_stack(list(named.values())), caption, more)
 
 
-def live_law(solution: ControlSolution, units: Mapping[str, str] = MappingProxyType({})) -> Live:
+def _live_law(solution: ControlSolution, units: Mapping[str, str]) -> Live:
     """A control law as a live figure: the page evaluates its series and integrates the dynamics from any start.
 
     Where the problem is not known, or its functions are none that a page can repeat, states are left out or sampled.
     """
     law, starts, problem = solution.law, solution.starts, solution.problem
-    names = (*starts.states, *solution.controls)
-    along, end = (None, None) if problem is None else _dynamics(problem)
-    if problem is not None and (along is None or end is None):
-        columns, table = control_table(solution)
-        note = "States and controls from the center; pages do not know all functions of these dynamics."
-        return curves(table[:, 0], dict(zip(columns[1:], table.T[1:], strict=True)), "t", note)
+    names, along, end = (*starts.states, *solution.controls), None, None
+    if problem is not None:
+        along, end = _dynamics(problem)
+        if along is None or end is None:
+            columns, table = control_table(solution)
+            note = "States and controls from the center; pages do not know all functions of these dynamics."
+            return curves(table[:, 0], dict(zip(columns[1:], table.T[1:], strict=True)), "t", note)
     varied = starts.states[: starts.dimension]
     spread = starts.lift(np.concatenate([starts.center[None], starts.spread(8 * bool(varied), seed=0)]))
-    low, high = starts.center - starts.scale, starts.center + starts.scale
-    axes = ("t", *(f"{name}_0" for name in varied))
-    lasting = float(np.max(solution.horizon(spread)))
-    given = lambda values: None if values is None else packed(values)
     if problem is None:
         names = solution.controls
-        times = np.linspace(0, float(np.min(solution.horizon(spread))), 50)
-        values = solution.control(times, spread).reshape(-1, len(names))
+        values = solution.control(np.linspace(0, float(np.min(solution.horizon(spread))), 50), spread)
     else:
         values = solution.to_pandas(spread)[list(names)].to_numpy()
+    given = lambda values: None if values is None else packed(values)
     finite = lambda ends: [float(v) if np.isfinite(v) else None for v in ends]
     kept = {
         "frequencies": packed(law.frequencies),
@@ -193,32 +190,27 @@ def live_law(solution: ControlSolution, units: Mapping[str, str] = MappingProxyT
         "durationCoefficients": given(law.duration_coefficients),
         "along": along,
         "end": end,
-        "starts": {
-            "kind": starts.kind,
-            "radius": starts.radius,
-            "center": starts.center.tolist(),
-            "simplex": starts.on_simplex,
-        },
     }
-    bounds = [[0.0, lasting], *np.stack([low, high], axis=1)[: len(varied)].tolist()]
+    center, simplex = starts.center.tolist(), starts.on_simplex
+    kept["starts"] = {"kind": starts.kind, "radius": starts.radius, "center": center, "simplex": simplex}
+    ends = np.stack([starts.center - starts.scale, starts.center + starts.scale], axis=1)[: len(varied)]
+    bounds = [[0.0, float(np.max(solution.horizon(spread)))], *ends.tolist()]
+    axes = ("t", *(f"{name}_0" for name in varied))
     more = {"law": kept, "plain": True, "together": list(range(len(names)))}
     more["units"] = [units.get(axis, "") for axis in axes]
-    return assembled(axes, names, bounds, _ranges(values), LAW, more)
+    return assembled(axes, names, bounds, _ranges(values.reshape(-1, len(names))), LAW, more)
 
 
-def _dynamics(problem: OptimalControl) -> tuple[dict[str, object] | None, dict[str, object] | None]:
+def _dynamics(problem: OptimalControl) -> list[dict[str, object] | None]:
     """The rates of the states with the running cost, of (t, states, controls), and the final cost, of (t, states)."""
     equations = problem.equations
     fixed = dict(zip(equations.parameters, problem.numbers.tolist(), strict=False))
     order = ("t", *equations.states, *equations.controls)
-    known = lambda values: fixed | dict(zip(order, values, strict=False))
-    final = lambda values: (
-        [0.0 * values[0]] if equations.terminal_cost is None else values_of(equations.terminal_cost, known(values))
-    )
-    along = tape(
-        lambda *z: [*values_of(equations.dynamics, known(z)), *values_of(equations.running_cost, known(z))], len(order)
-    )
-    return along, tape(lambda *z: final(z), 1 + len(equations.states))
+    values = lambda part, z: values_of(part, fixed | dict(zip(order, z, strict=False)))
+    along = lambda *z: [*values(equations.dynamics, z), *values(equations.running_cost, z)]
+    final = equations.terminal_cost
+    end = lambda *z: [0.0 * z[0]] if final is None else values(final, z)
+    return [tape(along, len(order)), tape(end, 1 + len(equations.states))]
 
 
 def control_table(solution: ControlSolution) -> tuple[list[str], np.ndarray]:
@@ -243,27 +235,24 @@ def _formula(model: AbstractModel) -> dict[str, object] | None:
         named |= {"coarse": inverse((model.counts[0] + 1) // 2)} if len(model.counts) == 1 else {}
         return None if None in members else named
     if isinstance(model, PiecewiseFLM):
-        return {"pieces": _pieces(model)}
+        lower, upper, blocks = (np.asarray(a) for a in (model.lower, model.upper, model.coefficients))
+        axes, boxes = (
+            [{"family": "legendre", "count": n} for n in blocks.shape[1:-1]],
+            np.stack([lower, upper], axis=-1),
+        )
+        return {"pieces": [_piece(box, axes, block) for box, block in zip(boxes, blocks, strict=True)]}
     if isinstance(model, MarchedFLM):
         size = 8 * sum(c.size for c in model.coefficients) * 4 / 3
         return _windows(model) if size <= MOST_BYTES else None
-    if (
-        isinstance(model, FLM)
-        and isinstance(series := model.series, PhaseSeries)
-        and len(model.frequencies) <= MOST_TERMS
-    ):
-        waves = series.separable()
+    if isinstance(model, FLM) and isinstance(model.series, PhaseSeries) and len(model.frequencies) <= MOST_TERMS:
+        waves = model.series.separable()
         return {"subnets": {"frequencies": packed(waves.frequencies), "coefficients": packed(waves.coefficients)}}
     return None
 
 
-def _pieces(model: PiecewiseFLM) -> list[dict[str, object]]:
-    lower, upper, blocks = (np.asarray(a) for a in (model.lower, model.upper, model.coefficients))
-    axes = [{"family": "legendre", "count": n} for n in blocks.shape[1:-1]]
-    return [
-        {"box": np.stack([a, b], axis=1).tolist(), "axes": axes, "coefficients": packed(block)}
-        for a, b, block in zip(lower, upper, blocks, strict=True)
-    ]
+def _piece(box: npt.ArrayLike, axes: Sequence[object], block: npt.ArrayLike) -> dict[str, object]:
+    """A box, the family of functions along each axis, and the tensor of their coefficients."""
+    return {"box": np.asarray(box, float).tolist(), "axes": axes, "coefficients": packed(block)}
 
 
 def _windows(model: MarchedFLM) -> dict[str, object]:
@@ -278,8 +267,7 @@ def _windows(model: MarchedFLM) -> dict[str, object]:
             phases = np.where(is_sine, -np.pi / 2, 0.0)
             axes.append({"family": "waves", "low": low, "rates": packed(rates), "phases": packed(phases)})
         axes.insert(model.time, {"family": "legendre", "count": len(block)})
-        ordered = np.moveaxis(block, (0, 1), (model.time, -1))
-        pieces.append({"box": box.bounds.tolist(), "axes": axes, "coefficients": packed(ordered)})
+        pieces.append(_piece(box.bounds, axes, np.moveaxis(block, (0, 1), (model.time, -1))))
     if not np.any(model.lift):
         return {"pieces": pieces}
     # c_0 + c_1 ξ + c_2 ξ² along each axis of space, in orthonormal Legendre functions of 2 ξ - 1.
@@ -290,13 +278,12 @@ def _windows(model: MarchedFLM) -> dict[str, object]:
         np.moveaxis(block, j, 0)[(slice(None), *(0,) * (m - 1))] += to_legendre @ lift[:, j].T
     corners = np.stack([box.bounds for box in model.boxes])
     whole = np.stack([corners[:, :, 0].min(axis=0), corners[:, :, 1].max(axis=0)], axis=1)
-    axes = [{"family": "legendre", "count": 3}] * m
-    return {"pieces": pieces, "lift": {"box": whole.tolist(), "axes": axes, "coefficients": packed(block)}}
+    return {"pieces": pieces, "lift": _piece(whole, [{"family": "legendre", "count": 3}] * m, block)}
 
 
 def _ranges(values: np.ndarray) -> list[list[float]]:
-    """The smallest and largest value of each column, a little wider where it is constant."""
-    pairs = [(float(np.nanmin(column)), float(np.nanmax(column))) for column in values.T]
+    """The smallest and largest value of each unknown, the last axis, a little wider where it is constant."""
+    pairs = [(float(np.nanmin(column)), float(np.nanmax(column))) for column in values.reshape(-1, values.shape[-1]).T]
     return [[low, high] if high > low else [low - 0.5, high + 0.5] for low, high in pairs]
 
 

@@ -26,34 +26,26 @@ def in_notebook(answer: AbstractResult) -> str:
     status = f'<pre style="border-left: 5px solid {color}; padding-left: 0.8em; white-space: pre-wrap">{words}</pre>'
     many = isinstance(answer, Solution) and len(answer.axes) > MOST_AXES
     figure = None if many else live(answer)
-    shown = "" if figure is None else figure._repr_html_()
     if figure is None or len(figure.data) > MOST_BYTES:
-        picture = Picture(answer.plot())
-        shown = f'<img src="{picture.address}" alt="The answer" style="max-width: 100%">'
-    return status + shown + "".join(f"<p>$${line}$$</p>" for line in formulas(answer))
-
-
-def formulas(answer: AbstractResult) -> list[str]:
-    """Each series in LaTeX, its largest terms first; none where the terms are far larger than their sum."""
+        shown = f'<img src="{Picture(answer.plot()).address}" alt="The answer" style="max-width: 100%">'
+    else:
+        shown = figure._repr_html_()
+    series: list[tuple[str, AbstractSeries]] = []  # none where the terms are far larger than their sum
     if isinstance(answer, ControlSolution):
-        series = labeled_series(answer) or []
-        return [formula(answer.controls[0], one) for _, one in series[:1]]
-    if not isinstance(answer, Solution):
-        return []
-    return [formula(label, one) for label, one in readable(answer)[0] if " for " not in label]
+        series = [(answer.controls[0], one) for _, one in labeled_series(answer)[:1]]
+    elif isinstance(answer, Solution):
+        series = [(label, one) for label, one in readable(answer)[0] if " for " not in label]
+    return status + shown + "".join(f"<p>$${formula(label, one)}$$</p>" for label, one in series)
 
 
 def formula(label: str, series: AbstractSeries) -> str:
-    """ "u(x, t) = 0.71 \\cos(3.14 x - 1.57) + …"."""
+    """ "u(x, t) = 0.71 \\cos(3.14 x - 1.57) + …", in LaTeX, the largest terms first."""
     axes = tuple(series.axes or (f"x_{j + 1}" for j in range(series.num_inputs)))
-    terms = series.terms(TERMS)
-    parts = []
+    terms, parts = series.terms(TERMS), []
     for term in terms:
         inner = " ".join(f"{k:+.4g} {_name(a)}" for k, a in zip(term.frequency, axes, strict=True) if k)
-        if not inner:
-            parts.append(f"{term.amplitude * np.cos(term.phase):+.4g}")
-        else:
-            parts.append(f"{term.amplitude:+.4g} \\cos({inner.removeprefix('+')} {-term.phase:+.4g})")
+        wave = f"{term.amplitude:+.4g} \\cos({inner.removeprefix('+')} {-term.phase:+.4g})"
+        parts.append(wave if inner else f"{term.amplitude * np.cos(term.phase):+.4g}")
     more = " + \\dots" if len(series.frequencies) * 2 ** (series.num_inputs - 1) > len(terms) else ""
     return f"{_name(label)}({', '.join(map(_name, axes))}) = {' '.join(parts).removeprefix('+')}{more}"
 

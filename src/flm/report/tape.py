@@ -14,20 +14,21 @@ import numpy.typing as npt
 from jax.extend.core import Jaxpr, JaxprEqn
 
 MOST = 4_000  # operations that a page repeats many times in one drawing
-UNARY = (
+KNOWN = (  # to the page, number by number
     *("neg", "exp", "log", "log1p", "expm1", "sqrt", "cbrt", "abs", "sign", "floor", "ceil", "not", "logistic"),
-    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "atan2", "select_n"),
+    *("add", "sub", "mul", "div", "pow", "max", "min", "lt", "gt", "le", "ge", "eq", "ne", "and", "or"),
 )
-BINARY = ("add", "sub", "mul", "div", "pow", "max", "min", "atan2", "lt", "gt", "le", "ge", "eq", "ne", "and", "or")
 SAME = ("convert_element_type", "copy", "copy_p", "stop_gradient")
-MOVES = ("slice", "squeeze", "reshape", "broadcast_in_dim", "transpose", "rev", "expand_dims")
+MOVES = ("slice", "squeeze", "reshape", "broadcast_in_dim", "transpose", "rev", "expand_dims", "concatenate", "split")
+MOVES += ("stack", "unstack")
 
 
-class Unreadable(Exception):
-    """The function has an operation that pages do not know."""
+class _Unreadable(Exception):
+    """The function has an operation that pages do not know, or too many."""
 
 
-class Tape:
+class _Tape:
     """Operations [name, places of arguments…], appended once each; the first places are the inputs."""
 
     def __init__(self, count: int):
@@ -39,14 +40,23 @@ class Tape:
         key = (name, *arguments)
         if key not in self._places:
             if len(self.operations) >= MOST:
-                raise Unreadable
+                raise _Unreadable
             self._places[key] = self.count + len(self.operations)
             self.operations.append([name, *arguments])
         return self._places[key]
 
+    def each(self, name: str, *places: npt.ArrayLike) -> np.ndarray:
+        """Places of an operation's results, number by number."""
+        return np.vectorize(lambda *at: self.add(name, *map(int, at)), otypes=[int])(*places)
+
     def constant(self, value: npt.ArrayLike) -> np.ndarray:
         """Places of the numbers of an array."""
         return np.vectorize(lambda v: self.add("number", float(v)), otypes=[int])(np.asarray(value, float))
+
+    def total(self, places: Sequence[int]) -> int:
+        """The place of a sum."""
+        *before, last = places
+        return self.add("add", self.total(before), int(last)) if before else int(last)
 
     def run(self, jaxpr: Jaxpr, consts: Sequence[npt.ArrayLike], arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Places of the outputs of a traced function, arrays of places for arrays of numbers."""
@@ -67,46 +77,35 @@ class Tape:
     def step(self, step: JaxprEqn, places: list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
         """Places of the result of one operation on arrays, or of its results."""
         name, params = step.primitive.name, step.params
-        each = lambda name, *given: np.vectorize(lambda *at: self.add(name, *map(int, at)), otypes=[int])(*given)
-        total = lambda at: int(at[0]) if len(at) == 1 else self.add("add", total(at[:-1]), int(at[-1]))
         if name in SAME:
             return places[0]
         if name in MOVES:  # the same done to the places themselves
-            return np.asarray(step.primitive.bind(jnp.asarray(places[0]), **params))
-        if name == "split":
-            return np.split(places[0], np.cumsum(params["sizes"])[:-1], axis=params["axis"])
-        if name == "concatenate":
-            return np.concatenate(places, axis=params["dimension"])
-        if name == "stack":
-            return np.stack(places, axis=params.get("axis", 0))
-        if name == "unstack":
-            return list(np.moveaxis(places[0], params.get("axis", 0), 0))
-        if name in ("integer_pow", "square"):
-            return each("pow", places[0], self.constant(params.get("y", 2)))
-        if name == "rsqrt":
-            return each("pow", places[0], self.constant(-0.5))
+            moved = step.primitive.bind(*map(jnp.asarray, places), **params)
+            return [np.asarray(one) for one in moved] if step.primitive.multiple_results else np.asarray(moved)
+        if name in ("integer_pow", "square", "rsqrt"):
+            return self.each("pow", places[0], self.constant(params.get("y", -0.5 if name == "rsqrt" else 2)))
         if name == "clamp":
-            return each("min", each("max", places[1], places[0]), places[2])
+            return self.each("min", self.each("max", places[1], places[0]), places[2])
         if name == "reduce_sum":
             kept = [j for j in range(places[0].ndim) if j not in params["axes"]]
             flat = places[0].transpose(*kept, *params["axes"]).reshape(*(places[0].shape[j] for j in kept), -1)
-            return np.apply_along_axis(total, -1, flat)
+            return np.apply_along_axis(self.total, -1, flat)
         if name == "dot_general" and not any(params["dimension_numbers"][1]):
             (left, right), _ = params["dimension_numbers"]
             a, b = (np.moveaxis(p, axes, range(-len(axes), 0)) for p, axes in zip(places, (left, right), strict=True))
             kept = a.shape[: -len(left)] + b.shape[: -len(right)]
             a, b = (p.reshape(-1, int(np.prod(p.shape[-len(left) :]))) for p in (a, b))
-            return np.array([[total(each("mul", x, y)) for y in b] for x in a]).reshape(kept)
-        if name not in (*UNARY, *BINARY, "select_n"):
-            raise Unreadable(name)
-        return each(name, *places)
+            return np.array([[self.total(self.each("mul", x, y)) for y in b] for x in a]).reshape(kept)
+        if name not in KNOWN:
+            raise _Unreadable(name)
+        return self.each(name, *places)
 
 
 def tape(function: Callable[..., Sequence[object]], count: int) -> dict[str, object] | None:
     """The operations of a function of `count` numbers, and the places of its results; None where a page cannot repeat it."""
-    traced, made = jax.make_jaxpr(function)(*(0.0,) * count), Tape(count)
+    traced, made = jax.make_jaxpr(function)(*(0.0,) * count), _Tape(count)
     try:
         found = made.run(traced.jaxpr, traced.consts, [np.array(j) for j in range(count)])
-    except Unreadable:
+    except _Unreadable:
         return None
     return {"inputs": count, "operations": made.operations, "outputs": [int(place) for place in found]}

@@ -62,12 +62,7 @@ class Desk:
     def listing(self) -> dict[str, list[str]]:
         """What can be opened."""
         files = sorted(p.name for p in self.folder.iterdir() if NAME.fullmatch(p.name) and p.is_file())
-        return {
-            "files": files,
-            "new": [str(kind) for kind in Start],
-            "examples": self.examples(),
-            "catalogue": list(catalogue()),
-        }
+        return {"files": files, "new": list(map(str, Start)), "examples": _examples(), "catalogue": list(catalogue())}
 
     def text(self, kind: str, name: str) -> str:
         """The text of a file, of a new one, or of a problem of the catalogue."""
@@ -75,17 +70,12 @@ class Desk:
             return self.path(name).read_text(encoding="utf-8")
         if kind == "new" and name in list(Start):
             return start_text(Start(name), f"my-{name}")
-        if kind == "examples" and name in self.examples():
+        if kind == "examples" and name in _examples():
             return (EXAMPLES / name).read_text(encoding="utf-8")
         if kind == "catalogue" and name in catalogue():
-            return (
-                f'# A problem of the catalogue; numbers for its arguments go into [set].\nproblem = "{name}"\n\n[set]\n'
-            )
+            comment = "# A problem of the catalogue; numbers for its arguments go into [set]."
+            return f'{comment}\nproblem = "{name}"\n\n[set]\n'
         raise InputError(f"`name` must be something that is listed; got {name!r}.")
-
-    def examples(self) -> list[str]:
-        """The files of examples/problems, which a wheel has inside of the package."""
-        return sorted(path.name for path in EXAMPLES.glob("*.toml"))
 
     def keep(self, name: object, text: object) -> Path:
         """Write a text into the folder, and the readings that an example or a start comes with."""
@@ -109,9 +99,14 @@ class Desk:
             parse_problem(text, name=name, folder=self.folder)
         except (ValueError, TypeError, KeyError, OSError) as error:
             words = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
-            line, column = place(text, words)
+            line, column = _place(text, words)
             return {"error": words, "line": line, "column": column}
         return {}
+
+
+def _examples() -> list[str]:
+    """The files of examples/problems, which a wheel has inside of the package."""
+    return sorted(path.name for path in EXAMPLES.glob("*.toml"))
 
 
 def _readings_of(text: str) -> str:
@@ -123,7 +118,7 @@ def _readings_of(text: str) -> str:
     return str(data.get("file", "")) if isinstance(data, dict) else ""
 
 
-def place(text: str, words: str) -> tuple[int, int]:
+def _place(text: str, words: str) -> tuple[int, int]:
     """The line and column, from 1, of which a message speaks; (1, 1) where it names none."""
     lines = text.splitlines()
     if found := re.search(r"\(at line (\d+), column (\d+)\)", words):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import asyncio.subprocess as subprocess
 import contextlib
 import json
 import os
@@ -10,6 +11,8 @@ import signal
 import sys
 from collections import deque
 from pathlib import Path
+
+from flm.cli.output import EVENTS
 
 KEPT = 200  # events of which the page may ask
 
@@ -21,7 +24,7 @@ class Job:
         self.folder, self.limit = folder, limit
         self.state, self.what, self.error, self.number = "idle", "", "", 0
         self.events: deque[dict[str, object]] = deque(maxlen=KEPT)
-        self.process: asyncio.subprocess.Process | None = None
+        self.process: subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
 
     def record(self) -> dict[str, object]:
@@ -37,16 +40,14 @@ class Job:
         self.number += 1
         self.events.clear()
         self.process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "flm.studio.work", *arguments, cwd=self.folder, stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, start_new_session=True, limit=2**20,
+            sys.executable, "-m", "flm.cli", *arguments, cwd=self.folder, env=os.environ | {EVENTS: "1"}, limit=2**20,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         self._task = asyncio.create_task(self._watch(self.process))
         return True
 
-    async def _watch(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        said = asyncio.create_task(process.stderr.read())
+    async def _watch(self, process: subprocess.Process) -> None:
+        said = asyncio.create_task(process.stderr.read())  # type: ignore[union-attr]
 
         async def listen() -> None:
             async for line in process.stdout:  # type: ignore[union-attr]
@@ -77,7 +78,7 @@ class Job:
             await self.process.wait()
 
 
-def end(process: asyncio.subprocess.Process) -> None:
+def end(process: subprocess.Process) -> None:
     """End a process at once, with those that it started where the system knows groups of them."""
     with contextlib.suppress(ProcessLookupError):
         if hasattr(os, "killpg"):

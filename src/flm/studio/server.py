@@ -1,4 +1,4 @@
-"""The studio's server: one page, and what its script asks for."""
+"""The studio's server: one page, what its script asks for, and who may ask."""
 
 from __future__ import annotations
 
@@ -11,44 +11,73 @@ from importlib import resources
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from flm.files import write_atomic
 from flm.studio.desk import SCRIPT, Desk
-from flm.studio.guard import Guard
 from flm.studio.job import Job, end
 from flm.wording import InputError
 
 MOST_BYTES = 20_000_000  # of a table
-Answer = dict[str, object] | dict[str, list[str]]
 COLUMNS = 200  # of a table that can be chosen from
+HEADERS = {
+    "content-security-policy": "default-src 'none'; frame-src 'self'; connect-src 'self'; img-src data:; form-action 'none'; "
+    "style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'self'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+Answer = dict[str, object] | dict[str, list[str]]
 
 
-class Studio:
+class _Studio:
     """The answers to all requests, for one folder."""
 
     def __init__(self, folder: Path, token: str, port: int, limit: float):
-        self.desk, self.token, self.port = Desk(folder), token, port
+        self.desk, self.token = Desk(folder), token
+        self.hosts = [f"{name}:{port}" for name in ("127.0.0.1", "localhost")]
         self.job = Job(self.desk.folder, limit)
-        routes = [
-            Route("/", self.page),
-            Route("/answer/{name}/{file}", self.answer),
-            *(Route(f"/api/{f.__name__}", _json(f), methods=["GET"]) for f in (self.listing, self.text, self.state)),
-            *(
-                Route(f"/api/{f.__name__}", _json(f), methods=["POST"])
-                for f in (self.keep, self.check, self.solve, self.table, self.fit, self.cancel)
-            ),
-        ]
-        self.app = Guard(Starlette(routes=routes), token, port, MOST_BYTES)
+        asked = (self.listing, self.text, self.state)
+        told = (self.keep, self.check, self.solve, self.table, self.fit, self.cancel)
+        routes = [Route("/", self.page), Route("/answer/{name}/{file}", self.answer)]
+        routes += [Route(f"/api/{f.__name__}", _json(f), methods=["GET"]) for f in asked]
+        routes += [Route(f"/api/{f.__name__}", _json(f), methods=["POST"]) for f in told]
+        self.app = Starlette(routes=routes, middleware=[Middleware(BaseHTTPMiddleware, dispatch=self.guard)])
+
+    async def guard(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        reason = self.refusal(request)
+        response = await call_next(request) if reason is None else PlainTextResponse(f"flm studio: {reason}.\n", 403)
+        response.headers.update(HEADERS)
+        return response
+
+    def refusal(self, request: Request) -> str | None:
+        """Why a request is refused: another Host, another Origin, no token, or too long a body.
+
+        The Host keeps out pages that point a name of their own at this machine, the Origin those that post from elsewhere,
+        and the token other users of this machine.
+        """
+        hosts = request.headers.getlist("host")
+        if len(hosts) != 1 or hosts[0] not in self.hosts:
+            return "the Host of a request must be this server"
+        if any(origin != f"http://{hosts[0]}" for origin in request.headers.getlist("origin")):
+            return "the Origin of a request must be this server"
+        asked = request.query_params.getlist("token") + request.headers.getlist("x-token")
+        if not any(secrets.compare_digest(one.encode(), self.token.encode()) for one in asked):
+            return "the token of the address is missing or old: use the address that flm studio printed"
+        length = request.headers.get("content-length", "0")
+        if request.method == "POST" and not (length.isdigit() and int(length) <= MOST_BYTES):
+            return f"a request must say its length, at most {MOST_BYTES:,} bytes"
+        return None
 
     async def page(self, request: Request) -> Response:
-        """The page itself."""
-        folder = resources.files("flm.studio")
-        text = (folder / "studio.html").read_text(encoding="utf-8")
-        script = (folder / "studio.js").read_text(encoding="utf-8")
-        return HTMLResponse(text.replace("/* SCRIPT */", script))
+        html, script = (
+            (resources.files("flm.studio") / name).read_text("utf-8") for name in ("studio.html", "studio.js")
+        )
+        return HTMLResponse(html.replace("/* SCRIPT */", script))
 
     async def answer(self, request: Request) -> Response:
         """A file of an answer."""
@@ -59,17 +88,14 @@ class Studio:
         return Response("There is no such file.\n", 404) if path is None else FileResponse(path)
 
     async def listing(self, request: Request) -> Answer:
-        """What can be opened."""
         return self.desk.listing()
 
     async def text(self, request: Request) -> Answer:
-        """One text."""
         return {"text": self.desk.text(request.query_params.get("kind", ""), request.query_params.get("name", ""))}
 
     async def state(self, request: Request) -> Answer:
         """How far the work is, and the files of its answer."""
-        done = self.job.state == "done"
-        return self.job.record() | {"files": self.desk.answers(self.job.what) if done else []}
+        return self.job.record() | {"files": self.desk.answers(self.job.what) if self.job.state == "done" else []}
 
     async def keep(self, request: Request) -> Answer:
         """Keep a text as it is typed."""
@@ -87,7 +113,7 @@ class Studio:
         path, tol = self.desk.path(asked.get("name")), asked.get("tol")
         if not isinstance(tol, float) or not (math.isfinite(tol) and tol > 0):
             raise InputError(f"`tol` must be a positive number; got {tol!r}.")
-        return await self._start(path, ["solve", path.name, "--tol", f"{tol!r}"])
+        return await self.start(path, "solve", f"--tol={tol!r}")
 
     async def table(self, request: Request) -> Answer:
         """Take in a table; the names of its columns."""
@@ -102,18 +128,17 @@ class Studio:
     async def fit(self, request: Request) -> Answer:
         """Fit or impute a table that is in the folder."""
         asked = await request.json()
-        path, verb = self.desk.path(asked.get("name")), "fit" if asked.get("verb") == "fit" else "impute"
-        words = {key: str(asked.get(key) or "") for key in ("target", "features", "time")}
-        known = [f"--{key}={value}" for key, value in words.items() if value and (verb == "fit" or key == "time")]
-        return await self._start(path, [verb, path.name, *known])
+        verb, known = ("fit", ("target", "features", "time")) if asked.get("verb") == "fit" else ("impute", ("time",))
+        options = [f"--{key}={asked[key]}" for key in known if asked.get(key)]
+        return await self.start(self.desk.path(asked.get("name")), verb, *options)
 
     async def cancel(self, request: Request) -> Answer:
-        """End the work."""
         await self.job.cancel()
         return self.job.record()
 
-    async def _start(self, path: Path, arguments: list[str]) -> Answer:
-        if not await self.job.start(path.name, [*arguments, "--out", self.desk.out(path.name).name]):
+    async def start(self, path: Path, verb: str, *options: str) -> Answer:
+        """Begin a command on a file of the folder."""
+        if not await self.job.start(path.name, [verb, path.name, *options, "--out", self.desk.out(path.name).name]):
             raise InputError(f"one piece of work at a time: {self.job.what} is being solved. Cancel it first.")
         return self.job.record()
 
@@ -127,7 +152,6 @@ def _json(function: Callable[[Request], Awaitable[Answer]]) -> Callable[[Request
         except (ValueError, OSError, AttributeError, KeyError) as error:
             return JSONResponse({"refused": str(error)}, 400)
 
-    respond.__name__ = function.__name__
     return respond
 
 
@@ -139,7 +163,7 @@ def serve(folder: Path, port: int, limit: float, ready: Callable[[str], object])
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
         port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
-        studio = Studio(folder, token, port, limit)
+        studio = _Studio(folder, token, port, limit)
         ready(f"http://127.0.0.1:{port}/?token={token}")
         server = uvicorn.Server(uvicorn.Config(studio.app, log_level="warning", access_log=False, lifespan="off"))
         try:

@@ -32,26 +32,24 @@ def plot_control(
     *,
     reference: str | PontryaginSolution | None = None,
 ) -> Figure:
-    """States and controls against time; for three states on the simplex their paths too.
-
-    Args:
-        solution: a `ControlSolution`.
-        x0: initial states; the problem's own, or three spread over its set when left out.
-        reference: a `PontryaginSolution` to draw dashed, for a single initial state; "pontryagin" solves for one.
+    """States and controls against time, for three states on the simplex their paths too, as `ControlSolution.plot` says.
 
     Example:
         >>> import flm
         >>> figure = flm.solve(flm.problems.rock_paper_scissors(), tol=1e-6).plot()
     """
-    starts = _starts(solution, x0)
+    kept, names, controls = solution.starts, solution.starts.states, solution.controls
+    spread = kept.spread(2, seed=0) if kept.dimension else kept.center[None][:0]
+    starts = (
+        kept.lift(np.concatenate([kept.center[None], spread])) if x0 is None else np.atleast_2d(np.asarray(x0, float))
+    )
     if isinstance(reference, str):
         if reference != "pontryagin":
             raise InputError(f"`reference` must be 'pontryagin' or a reference solution; got {reference!r}.")
         reference = pontryagin(solution._problem, starts[0])
     if reference is not None and len(starts) > 1:
         raise InputError(f"`reference` must be drawn for one initial state; got {len(starts)}.")
-    names, controls = solution.starts.states, solution.controls
-    simplex = solution.starts.on_simplex and len(names) == 3
+    simplex = kept.on_simplex and len(names) == 3
     with house_style():
         figure = new_figure(9.2 + 3.4 * simplex, 3.2)
         axes = figure.subplots(1, 2 + simplex, width_ratios=[1.25, 1.25, 1.0][: 2 + simplex])
@@ -72,7 +70,8 @@ def plot_control(
             if np.isfinite(bound):
                 axes[1].axhline(bound, color="#888888", linewidth=0.8, linestyle=":")
         if reference is not None:
-            _reference(axes, reference, names, simplex)
+            t = np.linspace(0.0, reference.horizon, NUM_TIMES)
+            overlay(axes, t, reference.states(t), reference.controls(t), "reference", (0, (2, 3)))
         axes[0].set(title="states", xlabel="t")
         axes[1].set(title=", ".join(controls), xlabel="t")
         axes[0].legend()
@@ -84,25 +83,15 @@ def plot_control(
     return figure
 
 
-def _starts(solution: ControlSolution, x0: npt.ArrayLike | None) -> np.ndarray:
-    if x0 is not None:
-        return np.atleast_2d(np.asarray(x0, float))
-    kept = solution.starts
-    if not kept.dimension:
-        return kept.lift(kept.center)[None]
-    return kept.lift(np.concatenate([kept.center[None], kept.spread(2, seed=0)]))
-
-
-def _reference(axes: Sequence[Axes], reference: PontryaginSolution, names: tuple[str, ...], simplex: bool) -> None:
-    t = np.linspace(0.0, reference.horizon, NUM_TIMES)
-    x, u = reference.states(t), reference.controls(t)
-    dashed: dict[str, Any] = {"color": "black", "linestyle": (0, (2, 3)), "linewidth": 1.1}
-    for i in range(len(names)):
-        axes[0].plot(t, x[:, i], label="reference" if i == 0 else None, **dashed)
-    for i in range(u.shape[1]):
-        axes[1].plot(t, u[:, i], label="reference" if i == 0 else None, **dashed)
-    if simplex:
-        axes[2].plot(*ternary(x).T, **dashed)
+def overlay(
+    axes: Sequence[Axes], t: Any, states: npt.ArrayLike, controls: npt.ArrayLike, label: str, style: Any
+) -> None:
+    """States, controls and, on a third panel, the path on the simplex of another answer, as thin lines of a style."""
+    look = {"color": "#222222", "linewidth": 1.1, "linestyle": style}
+    axes[0].plot(t, np.asarray(states), **look)
+    axes[1].plot(t, np.asarray(controls), **look)[0].set_label(label)
+    for panel in axes[2:]:
+        panel.plot(*ternary(states).T, **look)
 
 
 def frame(axis: Axes, names: Sequence[str]) -> None:

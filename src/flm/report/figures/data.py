@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
@@ -24,33 +25,17 @@ _BANDS = ((1.0, 0.30), (1.96, 0.15))  # half-widths in standard deviations, opac
 
 
 def plot_fit(
-    model: FLMRegressor,
-    X: Any = None,
-    y: npt.ArrayLike | None = None,
-    *,
-    feature: int | str = 0,
-    output: int = 0,
+    model: FLMRegressor, X: Any = None, y: npt.ArrayLike | None = None, *, feature: int | str = 0, output: int = 0
 ) -> Figure:
-    """The fitted curve over one feature with its 68 % and 95 % bands; the data and the residuals where they are given.
-
-    Args:
-        model: a fitted `FLMRegressor`.
-        X: data to draw, and whose medians the other features are held at; else the middle of the fitted range.
-        y: their outputs.
-        feature: the feature on the axis, position or name.
-        output: which of several outputs.
-    """
-    names = list(model._names)
-    j = _feature(feature, names)
-    fit = model._fitted.fit
-    center, halfwidth = fit.inputs.center, fit.inputs.halfwidth
+    """The fitted curve over one feature, as `FLMRegressor.plot` says."""
+    names, fit = list(model._names), model._fitted.fit
+    j, scale = _feature(feature, names), fit.inputs
     table = None if X is None else model.numbers(X)
-    low, high = center[j] - halfwidth[j], center[j] + halfwidth[j]
-    if table is not None:
-        low, high = min(low, table[:, j].min()), max(high, table[:, j].max())
-    others = center if table is None else np.median(table, axis=0)
+    ends = [scale.center[j] - scale.halfwidth[j], scale.center[j] + scale.halfwidth[j]]
+    ends += [] if table is None else [table[:, j].min(), table[:, j].max()]
+    others = scale.center if table is None else np.median(table, axis=0)
     grid = np.tile(others, (_POINTS, 1))
-    grid[:, j] = np.linspace(low, high, _POINTS)
+    grid[:, j] = np.linspace(min(ends), max(ends), _POINTS)
     mean, std = fit.mean(grid)[:, output], fit.std(grid)[:, output]
     with house_style():
         if table is None or y is None:
@@ -59,7 +44,8 @@ def plot_fit(
         else:
             figure = new_figure(7.0, 4.6)
             upper, bottom = figure.subplots(2, 1, height_ratios=[3, 1], sharex=True)
-            values, dots = np.asarray(y, float).reshape(len(table), -1)[:, output], _thinned(len(table))
+            values = np.asarray(y, float).reshape(len(table), -1)[:, output]
+            dots = np.unique(np.linspace(0, len(table) - 1, min(len(table), _MOST_DOTS)).astype(int))
             upper.plot(table[dots, j], values[dots], ".", ms=3, color="#444444", alpha=0.6, label="data", zorder=1)
             scores = (values - fit.mean(table)[:, output]) / fit.std(table)[:, output]
             bottom.axhspan(-1.96, 1.96, color=COLORS[0], alpha=0.12, lw=0)
@@ -80,14 +66,7 @@ def plot_fit(
 
 
 def plot_spectrum(spectrum: Spectrum, *, feature: int | str = 0, output: int = 0, periods: bool = False) -> Figure:
-    """Amplitudes as stems with one-sigma bars; bars to the side are the errors of the frequencies.
-
-    Args:
-        spectrum: a `Spectrum`.
-        feature: the feature whose frequency is on the axis.
-        output: which of several outputs.
-        periods: periods on the axis, logarithmic, instead of frequencies.
-    """
+    """Amplitudes as stems with one-sigma bars, as `Spectrum.plot` says; `periods` puts these on the axis, logarithmic."""
     j = _feature(feature, list(spectrum.feature_names))
     height, error = (v.reshape(len(v), -1)[:, output] for v in (spectrum.amplitude, spectrum.amplitude_error))
     at = spectrum.period[:, j] if periods else np.abs(spectrum.frequency[:, j])
@@ -123,23 +102,19 @@ def plot_imputation(
     rows: slice | None = None,
     level: float = 0.95,
 ) -> Figure:
-    """Observed values as a line with its gaps, filled ones as dots with intervals, extrapolated ones marked.
-
-    Args:
-        imputation: what `FLMImputer.impute` returned.
-        columns: which columns, positions or names; the first four with holes by default.
-        rows: which rows; all by default.
-        level: the level of the intervals.
-    """
-    values, std = _numbers(imputation.values), _numbers(imputation.std)
-    named = getattr(imputation.values, "columns", None)
+    """Observed values as a line with its gaps, filled ones as dots with intervals, as `Imputation.plot` says."""
+    # Dates of a time column count as numbers here; they are never drawn.
+    values, std = (
+        pd.DataFrame(part).apply(lambda column: np.asarray(column).astype(float)).to_numpy() for part in imputation
+    )
+    named, index = (getattr(imputation.values, name, None) for name in ("columns", "index"))
     labels = [f"column {j}" for j in range(values.shape[1])] if named is None else [str(c) for c in named]
     if columns is None:
         with_holes = np.flatnonzero(imputation.filled.any(axis=0))
         columns = list(with_holes[:4]) if len(with_holes) else [values.shape[1] - 1]
     places = [_feature(c, labels) for c in columns]
     kept = slice(None) if rows is None else rows
-    times = _clock(imputation)[kept]
+    times = np.asarray(index if isinstance(index, pd.DatetimeIndex) else imputation.times)[kept]
     half = imputation.half_width(level)[kept]
     with house_style():
         figure = new_figure(7.5, 1.9 * len(places) + 0.6)
@@ -191,18 +166,3 @@ def _feature(feature: int | str, names: list[str]) -> int:
     if not -len(names) <= feature < len(names):
         raise InputError(f"`feature` must be a position below {len(names)}; got {feature!r}.")
     return int(feature) % len(names)
-
-
-def _thinned(n: int) -> np.ndarray:
-    return np.unique(np.linspace(0, n - 1, min(n, _MOST_DOTS)).astype(int)) if n else np.zeros(0, int)
-
-
-def _numbers(table: Any) -> np.ndarray:
-    if hasattr(table, "columns"):  # dates of a time column count as numbers here; they are never drawn
-        return np.stack([np.asarray(table.iloc[:, j]).astype(float) for j in range(table.shape[1])], axis=1)
-    return np.asarray(table, float).reshape(len(table), -1)
-
-
-def _clock(imputation: Imputation) -> np.ndarray:
-    index: Any = getattr(imputation.values, "index", None)
-    return np.asarray(index) if type(index).__name__ == "DatetimeIndex" else imputation.times

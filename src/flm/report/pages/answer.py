@@ -1,6 +1,6 @@
 """The page of one answer: what was asked, what was found, how sure, how to reproduce it.
 
-An answer is a solution, a control law, or a fit to a table.
+An answer is a solution, a control law, a fit to a table, or a table that was filled.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from flm.control.solution import ControlSolution
 from flm.estimators import FLMRegressor
 from flm.estimators.imputer.imputation import Imputation
 from flm.models.family import FamilyFLM
+from flm.pde.problem import PDE
 from flm.report.figures.control import plot_control
 from flm.report.figures.data import plot_fit, plot_spectrum
 from flm.report.figures.fields import labeled_series
+from flm.report.figures.style import COLORS, house_style, new_figure
 from flm.report.live import MOST_AXES, curves, dots, live
-from flm.report.pages.layout import Item, Page, Picture, Request, Section, Table, Text, steps_table
-from flm.results import AbstractResult, Errors, LearnedFunction, Parameter, Solution, Status, Word
+from flm.report.pages.layout import Item, Page, Picture, Request, Table
+from flm.results import AbstractResult, LearnedFunction, Parameter, Solution, Status, Word
 from flm.results.status import DOUBTFUL
 from flm.series import AbstractSeries, PhaseSeries
 from flm.wording import measured
 
 READABLE = 10.0  # times the answer's size: amplitudes up to here can be read
-TERMS, LINES = 10, 15  # of a table of a series, of a fit
+TERMS, LINES, MOST_STEPS = 10, 15, 60  # rows of tables: of a series, of a fit, of the steps of a search
 POINTS_PER_PERIOD, LEAST_POINTS, MOST_POINTS = 12, 401, 4001  # of the live curve of a fit
 MOST_FIGURES = 4  # of columns that were filled
 EXCESS = (
@@ -35,45 +37,85 @@ EXCESS = (
 )
 
 
-def solution_page(solution: Solution, request: Request, errors: Errors | None = None) -> Page:
-    """A page for a `Solution`; its `errors` are computed when they are left out and the exact solution is known."""
-    if errors is None and solution.exact is not None:
-        errors = solution.errors()
-    estimate = measured(solution.error_estimate, "not known")
-    facts = [("estimated relative L2 error", estimate)]
+def solution_page(solution: Solution, request: Request) -> Page:
+    """A page for a `Solution`."""
+    estimate, few = measured(solution.error_estimate, "not known"), len(solution.axes) <= MOST_AXES
+    facts = {"estimated relative L2 error": estimate}
     if solution.trusted_until is not None and solution.estimate_until is not None:
-        until = measured(solution.estimate_until)
-        facts += [
-            ("trusted until", f"t = {solution.trusted_until:.4g}"),
-            ("estimated relative L2 error until then", until),
-        ]
-    facts += _extremes(solution)
-    facts += [] if errors is None else [("relative L2 error", measured(errors.relative_l2))]
-    readings = request.readings.dots(solution) if request.readings else None
-    few = len(solution.axes) <= MOST_AXES
-    found: list[Item] = [live(solution, request.units, readings) if few else Picture(solution.plot())]
-    sure: list[Item] = [Text(f"Estimated relative L2 error over the domain: {estimate}.")]
-    if solution.parameters:
-        found.append(_learned(solution.parameters))
-    if errors is not None:
+        facts["trusted until"] = f"t = {solution.trusted_until:.4g}"
+        facts["estimated relative L2 error until then"] = measured(solution.estimate_until)
+    facts |= _extremes(solution)
+    figure = live(solution, request.units, _dots(request.problem, solution)) if few else Picture(solution.plot())
+    found: list[Item] = [figure, *([_learned(solution.parameters)] if solution.parameters else [])]
+    sure: list[Item] = [f"Estimated relative L2 error over the domain: {estimate}."]
+    if solution.exact is not None:
+        errors = solution.errors()
+        facts["relative L2 error"] = measured(errors.relative_l2)
         row = [measured(v) for v in (errors.mse, errors.mae, errors.max_error, errors.relative_l2)]
         headers = ["MSE", "MAE", "largest error", "relative L2"]
         sure.append(Table(headers, [row], left=0, note="Against the exact solution."))
-    sure += request.readings.items(solution) if request.readings else []
-    facts += [("columns", f"{solution.num_columns:,}")]
+    sure += _misfit(request.problem, solution)
+    facts["columns"] = f"{solution.num_columns:,}"
     return _answer_page(solution, request, facts, [found, _terms(solution), sure])
 
 
-def _answer_page(
-    answer: AbstractResult, request: Request, facts: list[tuple[str, str]], items: Sequence[list[Item]]
-) -> Page:
+def control_page(solution: ControlSolution, request: Request) -> Page:
+    """A page for a `ControlSolution` that has its problem."""
+    start = solution.starts.lift(solution.starts.center)
+    facts = {
+        "estimated excess cost": measured(solution.error_estimate, "not known"),
+        "cost" if solution.starts.dimension == 0 else "cost from the center": f"{float(solution.cost(start)):.8g}",
+        "sub-networks": str(solution.num_subnets),
+    }
+    where = ", ".join(f"{n} = {v:.4g}" for n, v in zip(solution.starts.states, start, strict=True))
+    figure = live(solution, request.units)
+    found: list[Item] = [
+        f"The law is for {solution.starts}.",
+        replace(figure, caption=f"At first from {where}. {figure.caption}"),
+        Picture(plot_control(solution), "States and controls along the simulated dynamics."),
+    ]
+    series, terms = solution.series, []
+    several = np.ndim(series.amplitudes) == 3
+    for k, name in enumerate(solution.controls):  # the largest cosines of each, before its bounds
+        parts = (series.amplitudes[..., k], series.phases[..., k]) if several else (series.amplitudes, series.phases)
+        terms += [f"{name}, before its bounds:"] if several else []
+        terms.append(_term_table(PhaseSeries(series.frequencies, *parts, series.axes)))
+    return _answer_page(solution, request, facts, [found, terms, [EXCESS]])
+
+
+def _answer_page(answer: AbstractResult, request: Request, facts: dict[str, str], items: Sequence[list[Item]]) -> Page:
     """The page of an answer from its figures and tables: what was found, the series, how sure."""
-    facts += [("parameters", f"{answer.num_parameters:,}"), ("seconds", f"{answer.seconds:.2f}")]
-    found, series, sure = items
-    named = {"What was found": found, "The series": series, "How sure": [*sure, *steps_table(answer.history)]}
-    sections = [Section(title, one) for title, one in named.items()]
+    facts |= {"parameters": f"{answer.num_parameters:,}", "seconds": f"{answer.seconds:.2f}"}
+    sections = dict(zip(("What was found", "The series", "How sure"), items, strict=True))
+    steps = {name: values for name, values in answer.history.items() if all(np.ndim(v) == 0 for v in values)}
+    if steps and 0 < len(next(iter(steps.values()))) <= MOST_STEPS:
+        cell = lambda value: measured(value) if isinstance(value, float) else "–" if value is None else str(value)
+        rows = [[cell(value) for value in row] for row in zip(*steps.values(), strict=True)]
+        headers = [name.replace("_", " ") for name in steps]
+        sections["How sure"].append(Table(headers, rows, left=0, note="The steps of the search."))
     status, shade = answer.status, tone(answer.status, answer.error_estimate)
     return request.page(f"{status.sentence} {status.advice}".strip(), facts, sections, shade)
+
+
+def tone(status: Status, error_estimate: float) -> str:
+    """How a page shows an ending: success, an answer with an estimate, or none."""
+    if status.word in (Word.CONVERGED, Word.SOLVED):
+        return "good"
+    return "doubtful" if np.isfinite(error_estimate) and status.word not in DOUBTFUL else "failed"
+
+
+def _extremes(solution: Solution) -> dict[str, str]:
+    """The range of each unknown on a grid, and where it is largest."""
+    (lines, values), facts = solution.on_grid(), {}
+    columns = values[None] if len(solution.unknowns) == 1 else np.moveaxis(values, -1, 0)
+    for name, column in list(zip(solution.unknowns, columns, strict=True))[:3]:
+        if np.isfinite(column).any():
+            top = np.unravel_index(np.nanargmax(column), column.shape)
+            where = ", ".join(f"{a} = {x[i]:.3g}" for a, x, i in zip(solution.axes, lines, top, strict=True))
+            low, high = float(np.nanmin(column)), float(np.nanmax(column))
+            low = 0.0 if abs(low) < 1e-4 * abs(high) else low  # rounding about zero is no value to read
+            facts[f"values of {name}, largest at {where}"] = f"{low:.4g} to {high:.4g}"
+    return facts
 
 
 def _learned(parameters: Mapping[str, Parameter | LearnedFunction]) -> Table:
@@ -85,6 +127,55 @@ def _learned(parameters: Mapping[str, Parameter | LearnedFunction]) -> Table:
     return Table(["parameter", "value ± standard error", *(f"correlation with {name}" for name in others)], rows)
 
 
+def _readings(problem: object) -> list[Any]:
+    """The conditions of a problem of any kind that hold measured values."""
+    conditions = problem.conditions if isinstance(problem, PDE) else ()
+    return [block for block in conditions if block.kind == "data" and block.data is not None]
+
+
+def _dots(problem: Any, solution: Solution) -> dict[str, object] | None:
+    """The first readings that are of an unknown itself, for the live figure."""
+    for block in _readings(problem):
+        (unknown, alpha), *others = block.residual.jets
+        plain = not others and not any(alpha) and unknown < len(solution.unknowns)
+        if plain and len(solution.axes) == len(problem.axes):
+            return dots(block.data.points, np.asarray(block.data.values, float), unknown)
+    return None
+
+
+def _misfit(problem: Any, solution: Solution) -> list[Item]:
+    """A sentence on the misfit with what is expected of it, and a picture of the residuals of all readings."""
+    if not (blocks := _readings(problem)):
+        return []
+    numbers = problem.parameter_start.copy()
+    for place, name in enumerate(problem.parameters):
+        if isinstance(learned := solution.parameters.get(name), Parameter):
+            numbers[place] = learned.value
+    parts, deviations = [], []
+    for block in blocks:
+        points, values = np.asarray(block.data.points, float), np.asarray(block.data.values, float)
+        jet = lambda k, alpha, at=points: np.asarray(solution.model.jets(at, (alpha,))[0]).reshape(len(at), -1)[:, k]
+        found = block.residual(points, [jet(*one) for one in block.residual.jets], numbers)
+        parts.append(np.asarray(found) - values)
+        sigma = np.nan if block.data.sigma is None else block.data.sigma
+        deviations.append(np.broadcast_to(np.asarray(sigma, float), values.shape))
+    away, sigma, label = np.concatenate(parts), np.concatenate(deviations), "residual"
+    words = f"{len(away):,} readings; the root mean square of their residuals is {np.sqrt(np.mean(away**2)):.3g}."
+    if np.isfinite(sigma).all():
+        away, left, label = away / sigma, len(away) - len(solution.parameters), "residual / σ"
+        square, slack = float(np.sum(away**2)), 2 * np.sqrt(2 * max(left, 1))
+        words += (
+            f" Squares of residuals in their standard deviations add to {square:.4g}; {left} ± {slack:.2g} is expected."
+        )
+    with house_style():
+        figure = new_figure(7.0, 2.4)
+        panel = figure.subplots()
+        panel.axhline(0, color="#444444", lw=0.8)
+        panel.plot(away, ".", ms=4, color=COLORS[0])
+        panel.set(xlabel="reading", ylabel=label)
+    return [words, Picture(figure, "Residuals of the readings.")]
+
+
 def readable(solution: Solution) -> tuple[list[tuple[str, AbstractSeries]], str]:
     """The series whose terms can be read, of a family at the middle of its ranges, and a sentence about them.
 
@@ -94,11 +185,8 @@ def readable(solution: Solution) -> tuple[list[tuple[str, AbstractSeries]], str]
     if isinstance(model, FamilyFLM):
         cut = len(model.counts)
         middle = dict(zip(solution.axes[-cut:], np.mean(solution.bounds[-cut:], axis=1).tolist(), strict=True))
-        at = ", ".join(f"{name}={value:.4g}" for name, value in middle.items())
-        solution, words = (
-            solution.at(**middle),
-            f"Each value has a series of its own; this is solution.at({at}).series.",
-        )
+        at, solution = ", ".join(f"{name}={value:.4g}" for name, value in middle.items()), solution.at(**middle)
+        words = f"Each value has a series of its own; this is solution.at({at}).series."
     found = labeled_series(solution)
     if not found:
         return [], "This answer is not a plain Fourier series; flm.distill finds one that is near it."
@@ -110,144 +198,59 @@ def readable(solution: Solution) -> tuple[list[tuple[str, AbstractSeries]], str]
 
 def _terms(solution: Solution) -> list[Item]:
     found, words = readable(solution)
-    items: list[Item] = [Text(words)] if words else []
+    items: list[Item] = [words] if words else []
     for label, series in found:
-        items += [Text(f"{label}:")] if len(found) > 1 else []
+        items += [f"{label}:"] if len(found) > 1 else []
         items.append(_term_table(series, TERMS if len(found) < 3 else TERMS // 2))
-    return items
-
-
-def _term_headers(axes: Iterable[str]) -> list[str]:
-    return ["amplitude", "phase", *(f"{what} {axis}" for axis in axes for what in ("frequency", "period"))]
-
-
-def tone(status: Status, error_estimate: float) -> str:
-    """How a page shows an ending: success, an answer with an estimate, or none."""
-    if status.word in (Word.CONVERGED, Word.SOLVED):
-        return "good"
-    return "doubtful" if np.isfinite(error_estimate) and status.word not in DOUBTFUL else "failed"
-
-
-def _extremes(solution: Solution) -> list[tuple[str, str]]:
-    """The range of each unknown on a grid, and where it is largest."""
-    lines, values = solution.on_grid()
-    facts = []
-    columns = values[None] if len(solution.unknowns) == 1 else np.moveaxis(values, -1, 0)
-    for name, column in list(zip(solution.unknowns, columns, strict=True))[:3]:
-        if np.isfinite(column).any():
-            top = np.unravel_index(np.nanargmax(column), column.shape)
-            where = ", ".join(f"{a} = {x[i]:.3g}" for a, x, i in zip(solution.axes, lines, top, strict=True))
-            low, high = float(np.nanmin(column)), float(np.nanmax(column))
-            low = 0.0 if abs(low) < 1e-4 * abs(high) else low  # rounding about zero is no value to read
-            facts.append((f"values of {name}, largest at {where}", f"{low:.4g} to {high:.4g}"))
-    return facts
-
-
-def control_page(solution: ControlSolution, request: Request) -> Page:
-    """A page for a `ControlSolution` that has its problem."""
-    start = solution.starts.lift(solution.starts.center)
-    facts = [
-        ("estimated excess cost", measured(solution.error_estimate, "not known")),
-        ("cost" if solution.starts.dimension == 0 else "cost from the center", f"{float(solution.cost(start)):.8g}"),
-        ("sub-networks", str(solution.num_subnets)),
-    ]
-    where = ", ".join(f"{n} = {v:.4g}" for n, v in zip(solution.starts.states, start, strict=True))
-    figure = live(solution, request.units)
-    found: list[Item] = [
-        Text(f"The law is for {solution.starts}."),
-        replace(figure, caption=f"At first from {where}. {figure.caption}"),
-        Picture(plot_control(solution), "States and controls along the simulated dynamics."),
-    ]
-    return _answer_page(solution, request, facts, [found, _law_terms(solution), [Text(EXCESS)]])
-
-
-def _law_terms(solution: ControlSolution) -> list[Item]:
-    """The largest cosines of each control, before its bounds."""
-    series, items = solution.series, []
-    several = np.ndim(series.amplitudes) == 3
-    for k, name in enumerate(solution.controls):
-        parts = (series.amplitudes[..., k], series.phases[..., k]) if several else (series.amplitudes, series.phases)
-        one = PhaseSeries(series.frequencies, *parts, series.axes)
-        items += [Text(f"{name}, before its bounds:")] if several else []
-        items.append(_term_table(one))
     return items
 
 
 def _term_table(series: AbstractSeries, most: int = TERMS) -> Table:
     rows = [
         [f"{t.amplitude:.6g}", f"{t.phase:z.4f}"]
-        + [f"{v:.6g}".replace("inf", "∞") for pair in zip(t.frequency, t.period, strict=True) for v in pair]
+        + [_with_error(v) for pair in zip(t.frequency, t.period, strict=True) for v in pair]
         for t in series.terms(most)
     ]
     note = f"The {len(rows)} largest cosines; {len(series.frequencies)} frequency vectors."
-    axes = series.axes or [f"x{j + 1}" for j in range(series.num_inputs)]
-    return Table(_term_headers(axes), rows, left=0, note=note)
+    return Table(_headers(series.axes or [f"x{j + 1}" for j in range(series.num_inputs)]), rows, left=0, note=note)
+
+
+def _headers(axes: Iterable[str]) -> list[str]:
+    return ["amplitude", "phase", *(f"{what} {axis}" for axis in axes for what in ("frequency", "period"))]
+
+
+def _with_error(value: float, error: float = 0.0) -> str:
+    text = f"{value:.6g}".replace("inf", "∞")
+    return f"{text} ± {error:.2g}" if error else text
 
 
 def fit_page(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike, request: Request) -> Page:
     """A page for a fitted `FLMRegressor` with one output, the table X (n, m) and the values y (n,) that it was fitted to."""
     mean, std = model.predict(X, return_std=True)
-    values = np.asarray(y, float)
+    values, spectrum = np.asarray(y, float), model.spectrum_
     inside = 100.0 * float(np.mean(np.abs(values - mean) <= 1.96 * std))
-    facts = [
-        ("rows", f"{len(mean):,}"),
-        ("frequency vectors", str(len(model.frequencies_))),
-        ("noise", f"{model.noise_:.4g}"),
-        ("explained, in sample", f"{100 * model.score(X, values):.4g} %"),
-    ]
-    sure = Text(f"{inside:.1f} % of the rows lie within 1.96 standard deviations of the fit; 95 % are expected.")
+    facts = {
+        "rows": f"{len(mean):,}",
+        "frequency vectors": str(len(model.frequencies_)),
+        "noise": f"{model.noise_:.4g}",
+        "explained, in sample": f"{100 * model.score(X, values):.4g} %",
+    }
+    columns = [(spectrum.amplitude, spectrum.amplitude_error), (spectrum.phase, spectrum.phase_error)]
+    for j in range(len(spectrum.feature_names)):
+        columns.append((spectrum.frequency[:, j], spectrum.frequency_error[:, j]))
+        columns.append((spectrum.period[:, j], spectrum.period_error[:, j]))
+    rows = [[_with_error(value[i], error[i]) for value, error in columns] for i in range(min(len(spectrum), LINES))]
+    middle = [float(t.amplitude * np.cos(t.phase)) for t in model.series_.terms() if not np.any(t.frequency)]
+    note = f"{len(rows)} of {len(spectrum)} lines A cos(k · x − φ), strongest first, with standard errors."
+    note += f" The constant is {middle[0]:.6g}." if middle else ""
+    lines: list[Item] = [Table(_headers(spectrum.feature_names), rows, left=0, note=note)]
+    if np.isfinite(spectrum.period[:, 0]).any():
+        lines.append(Picture(plot_spectrum(spectrum, periods=True), "Amplitudes against periods."))
     picture = Picture(plot_fit(model, X, y), "The fit, its bands and its residuals.")
-    spectrum = Picture(plot_spectrum(model.spectrum_, periods=True), "Amplitudes against periods.")
-    sections = [
-        Section("What was found", [*_curve(model, X, values), picture]),
-        Section("The lines", [_lines(model), *([spectrum] if np.isfinite(model.spectrum_.period[:, 0]).any() else [])]),
-        Section("How sure", [sure]),
-    ]
+    sure = f"{inside:.1f} % of the rows lie within 1.96 standard deviations of the fit; 95 % are expected."
+    sections = {"What was found": [*_curve(model, X, values), picture], "The lines": lines, "How sure": [sure]}
     kinds = {"lines": "lines found in the data", "lattice": "a lattice over the data's extent"}
     return request.page(f"A Fourier series on {kinds.get(model.kind_, 'given frequencies')}.", facts, sections)
-
-
-def impute_page(imputation: Imputation, names: Sequence[str], request: Request) -> Page:
-    """A page for a filled table whose last columns are `names`."""
-    values, std = (np.asarray(part)[:, -len(names) :].astype(float) for part in imputation)
-    filled, beyond = imputation.filled[:, -len(names) :], imputation.extrapolated[:, -len(names) :]
-    with_holes = [j for j in range(len(names)) if filled[:, j].any()]
-    middle = lambda j: measured(float(np.median(std[filled[:, j], j])))
-    rows = [[names[j], f"{filled[:, j].sum():,}", f"{beyond[:, j].sum():,}", middle(j)] for j in with_holes]
-    facts = [("rows", f"{len(values):,}"), ("filled", f"{filled.sum():,}"), ("extrapolated", f"{beyond.sum():,}")]
-    half, times, found = imputation.half_width(0.95)[:, -len(names) :], np.asarray(imputation.times, float), []
-    even = 2 < len(times) <= MOST_POINTS and np.ptp(np.diff(times)) <= 1e-6 * np.ptp(times)
-    for j in with_holes[:MOST_FIGURES] if even else []:
-        curve, wide = values[:, j], half[:, j] * std[:, j]
-        named = {names[j]: curve, "from": curve - wide, "to": curve + wide}
-        there = dots(times[~filled[:, j], None], curve[~filled[:, j]])
-        caption = f"{names[j]}, its 95 % band where it was filled, and what was observed."
-        found.append(curves(times, named, "time", caption, bands=[(1, 2)], readings=there))
-    found.append(Picture(imputation.plot(), "Observed values, and filled ones with their intervals."))
-    found.append(Table(["column", "filled", "extrapolated", "standard deviation about"], rows))
-    return request.page(f"{filled.sum():,} of {filled.size:,} cells filled.", facts, [Section("What was found", found)])
-
-
-def _lines(model: FLMRegressor) -> Table:
-    """The strongest lines with their standard errors; frequencies that were not fitted have none."""
-    spectrum = model.spectrum_
-    headers = _term_headers(spectrum.feature_names)
-    rows = []
-    for i in range(min(len(spectrum), LINES)):
-        pairs = [(spectrum.amplitude[i], spectrum.amplitude_error[i]), (spectrum.phase[i], spectrum.phase_error[i])]
-        for j in range(len(spectrum.feature_names)):
-            pairs.append((spectrum.frequency[i, j], spectrum.frequency_error[i, j]))
-            pairs.append((spectrum.period[i, j], spectrum.period_error[i, j]))
-        rows.append([_with_error(*pair) for pair in pairs])
-    middle = [float(t.amplitude * np.cos(t.phase)) for t in model.series_.terms() if not np.any(t.frequency)]
-    constant = f" The constant is {middle[0]:.6g}." if middle else ""
-    note = f"{len(rows)} of {len(spectrum)} lines A cos(k · x − φ), strongest first, with standard errors.{constant}"
-    return Table(headers, rows, left=0, note=note)
-
-
-def _with_error(value: float, error: float) -> str:
-    text = f"{value:.6g}".replace("inf", "∞")
-    return f"{text} ± {error:.2g}" if error else text
 
 
 def _curve(model: FLMRegressor, X: Any, y: np.ndarray) -> list[Item]:
@@ -258,10 +261,29 @@ def _curve(model: FLMRegressor, X: Any, y: np.ndarray) -> list[Item]:
     low, high = x.min(), x.max()
     periods = np.abs(model.frequencies_).max() * (high - low) / (2 * np.pi)
     if POINTS_PER_PERIOD * periods > MOST_POINTS:
-        return [Text(f"The fit has {periods:,.0f} periods over the data, too many for a curve to point at.")]
+        return [f"The fit has {periods:,.0f} periods over the data, too many for a curve to point at."]
     line = np.linspace(low, high, max(LEAST_POINTS, round(POINTS_PER_PERIOD * periods)))
     fit = model._fitted.fit
     mean, std = fit.mean(line[:, None])[:, 0], fit.std(line[:, None])[:, 0]
-    named = {"fit": mean, "from": mean - 1.96 * std, "to": mean + 1.96 * std}
     caption = "The fit with its 95 % band, and the data."
-    return [curves(line, named, model._names[0], caption, bands=[(1, 2)], readings=dots(x, np.ravel(y)))]
+    return [curves(line, {"fit": mean}, model._names[0], caption, half=1.96 * std, readings=dots(x, np.ravel(y)))]
+
+
+def impute_page(imputation: Imputation, names: Sequence[str], request: Request) -> Page:
+    """A page for a filled table whose last columns are `names`."""
+    values, std = (np.asarray(part)[:, -len(names) :].astype(float) for part in imputation)
+    filled, beyond = imputation.filled[:, -len(names) :], imputation.extrapolated[:, -len(names) :]
+    with_holes = [j for j in range(len(names)) if filled[:, j].any()]
+    middle = lambda j: measured(float(np.median(std[filled[:, j], j])))
+    rows = [[names[j], f"{filled[:, j].sum():,}", f"{beyond[:, j].sum():,}", middle(j)] for j in with_holes]
+    facts = {"rows": f"{len(values):,}", "filled": f"{filled.sum():,}", "extrapolated": f"{beyond.sum():,}"}
+    half, times, found = imputation.half_width(0.95)[:, -len(names) :], np.asarray(imputation.times, float), []
+    even = 2 < len(times) <= MOST_POINTS and np.ptp(np.diff(times)) <= 1e-6 * np.ptp(times)
+    for j in with_holes[:MOST_FIGURES] if even else []:
+        there = dots(times[~filled[:, j], None], values[~filled[:, j], j])
+        caption = f"{names[j]}, its 95 % band where it was filled, and what was observed."
+        curve, wide = {names[j]: values[:, j]}, half[:, j] * std[:, j]
+        found.append(curves(times, curve, "time", caption, half=wide, readings=there))
+    found.append(Picture(imputation.plot(), "Observed values, and filled ones with their intervals."))
+    found.append(Table(["column", "filled", "extrapolated", "standard deviation about"], rows))
+    return request.page(f"{filled.sum():,} of {filled.size:,} cells filled.", facts, {"What was found": found})

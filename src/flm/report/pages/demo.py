@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import flm
 from flm.paper.printed import DISKS, PDE_ERRORS
 from flm.report.live import live
-from flm.report.pages.layout import Page, Request, Section, Table, Text
+from flm.report.pages.layout import Page, Request, Sections, Table
 from flm.results import AbstractResult, Listener, Progress, silent
 
 HEADERS = ("problem", "measure", "ours", "the paper's", "tolerance", "estimate", "seconds")
@@ -52,25 +51,24 @@ class Stop:
 
 def demo_page(stops: Sequence[Stop], seconds: float) -> Page:
     """The page of the tour."""
-    sections = [Section("Ours against the paper", [Table(HEADERS, [stop.row() for stop in stops], left=2, note=NOTE)])]
-    sections += [Section(s.name[:1].upper() + s.name[1:], [Text(s.text), live(s.found)]) for s in stops]
+    table = Table(HEADERS, [stop.row() for stop in stops], left=2, note=NOTE)
+    sections: Sections = {"Ours against the paper": [table]}
+    sections |= {stop.name[:1].upper() + stop.name[1:]: [stop.text, live(stop.found)] for stop in stops}
     summary = "Fourier Learning Machines: tolerance in, series out. No network size, no learning rate, no loss weights."
     converged = "yes" if all(stop.found.converged for stop in stops) else "no"
-    facts = [("stops", str(len(stops))), ("seconds", f"{seconds:.0f}"), ("all converged", converged)]
+    facts = {"stops": str(len(stops)), "seconds": f"{seconds:.0f}", "all converged": converged}
     return Request("A tour of flm", command="flm demo").page(summary, facts, sections)
 
 
 def run_demo(progress: Listener = silent) -> list[Stop]:
     """Take the tour; `progress` is called before each stop."""
-    plan: dict[str, Callable[[], Stop]] = {
-        f"{TITLES[name]}, to a relative error of {tol:.0e}": partial(_pde, name, tol) for name, tol in PDES.items()
-    }
-    plan["Rock-Paper-Scissors, one control law for a whole ball of initial states"] = _family
     stops: list[Stop] = []
-    for text, stop in plan.items():
-        progress(Progress(text, share=len(stops) / len(plan)))
-        stops.append(stop())
-    return stops
+    for name, tol in PDES.items():
+        progress(Progress(f"{TITLES[name]}, to a relative error of {tol:.0e}", share=len(stops) / (len(PDES) + 1)))
+        stops.append(_pde(name, tol))
+    words = "Rock-Paper-Scissors, one control law for a whole ball of initial states"
+    progress(Progress(words, share=len(stops) / (len(PDES) + 1)))
+    return [*stops, _family()]
 
 
 def _pde(name: str, tol: float) -> Stop:

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 from jinja2 import Environment, StrictUndefined
 from matplotlib.figure import Figure
 
@@ -21,20 +20,6 @@ from flm._version import __version__
 from flm.files import write_atomic, write_csv
 from flm.report.figures.style import to_png
 from flm.report.live import Live, template
-from flm.wording import measured
-
-if TYPE_CHECKING:
-    from flm.report.pages.readings import Readings
-
-MOST_STEPS = 60  # rows of a table of the steps of a search
-
-
-@dataclass(frozen=True)
-class Text:
-    """A paragraph."""
-
-    text: str
-    kind: ClassVar[str] = "text"
 
 
 @dataclass(frozen=True)
@@ -75,35 +60,25 @@ class Picture:
         return "data:image/png;base64," + base64.b64encode(self.png).decode()
 
 
-Item = Text | Code | Table | Picture | Live
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading and what is under it."""
-
-    title: str
-    items: Sequence[Item]
+Item = str | Code | Table | Picture | Live  # a text is a paragraph
+Sections = dict[str, list[Item]]  # what is under each heading
 
 
 @dataclass(frozen=True)
 class Page:
-    """A report: a title, a sentence, key figures as (name, value) and sections, in the tone of a success or of a failure."""
+    """A report: a title, a sentence, key figures by name and sections, in the tone of a success or of a failure."""
 
     title: str
     summary: str = ""
-    facts: Sequence[tuple[str, str]] = ()
-    sections: Sequence[Section] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    sections: Sections = field(default_factory=dict)
     tone: str = ""  # "good", "doubtful" or "failed"
 
     def html(self) -> str:
         """The whole page."""
-        script = template("page.js") + (template("live.js") if self._is_live else "")
+        is_live = any(isinstance(item, Live) for items in self.sections.values() for item in items)
+        script = template("page.js") + (template("live.js") if is_live else "")
         return _rendered("page.html", page=self, version=__version__, style=template("page.css"), script=script)
-
-    @property
-    def _is_live(self) -> bool:
-        return any(isinstance(item, Live) for section in self.sections for item in section.items)
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the page to a file."""
@@ -111,10 +86,36 @@ class Page:
         return Path(path)
 
 
+@dataclass(frozen=True)
+class Request:
+    """What was asked: its name, its text, the command that gives the same again, a title of its own, units of its axes, and
+    the problem, whose readings are shown.
+    """
+
+    name: str
+    text: str = ""
+    command: str = ""
+    title: str = ""
+    units: Mapping[str, str] = field(default_factory=dict)
+    problem: object = None
+
+    def page(self, summary: str, facts: Mapping[str, str], sections: Sections, tone: str = "") -> Page:
+        """The page of the answer."""
+        first: Sections = {"What was asked": [Code(self.text)]} if self.text else {}
+        last: Sections = {"How to reproduce it": [Code(self.command)]} if self.command else {}
+        title = self.title or self.name.replace("_", " ")
+        return Page(title, summary[:1].upper() + summary[1:], facts, first | sections | last, tone)
+
+
 def write_page(page: Page, folder: Path, name: str, *, pictures: bool = False) -> list[Path]:
-    """Write NAME.html, NAME.md, a CSV per table and, where asked, a PNG per picture into `folder`; returns their paths."""
+    """Write NAME.html, NAME.md, a CSV per table and, where asked, a PNG per picture into `folder`; returns their paths.
+
+    Markdown has the page's words and tables, and links to the pictures beside it where these are written.
+    """
     written = [page.write(folder / f"{name}.html"), folder / f"{name}.md"]
-    write_atomic(written[1], to_markdown(page, pictures=pictures).encode())
+    stems = {id(item): stem for stem, item in named_items(page)}
+    markdown = _rendered("page.md", page=page, pictures=pictures, stem=lambda item: stems[id(item)])
+    write_atomic(written[1], markdown.encode())
     for stem, item in named_items(page):
         if isinstance(item, Table):
             written.append(folder / f"{stem}.csv")
@@ -125,12 +126,6 @@ def write_page(page: Page, folder: Path, name: str, *, pictures: bool = False) -
     return written
 
 
-def to_markdown(page: Page, *, pictures: bool = False) -> str:
-    """The page's words and tables as Markdown; pictures as links to the files beside it, or left to the HTML."""
-    stems = {id(item): stem for stem, item in named_items(page)}
-    return _rendered("page.md", page=page, pictures=pictures, stem=lambda item: stems[id(item)])
-
-
 def _rendered(name: str, **values: object) -> str:
     escaped = name.endswith(".html")
     environment = Environment(autoescape=escaped, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -139,45 +134,14 @@ def _rendered(name: str, **values: object) -> str:
 
 def named_items(page: Page) -> Iterator[tuple[str, Table | Picture]]:
     """(file name without its ending, table or picture): the section's title, numbered where it has several of a kind."""
-    for section in page.sections:
-        stem = "_".join("".join(c if c.isalnum() else " " for c in section.title.lower()).split())
+    for title, items in page.sections.items():
+        stem = "_".join("".join(c if c.isalnum() else " " for c in title.lower()).split())
         for kind in (Table, Picture):
-            items = [item for item in section.items if isinstance(item, kind)]
-            for number, item in enumerate(items, 1):
-                yield (f"{stem}_{number}" if len(items) > 1 else stem), item
+            several = [item for item in items if isinstance(item, kind)]
+            for number, item in enumerate(several, 1):
+                yield (f"{stem}_{number}" if len(several) > 1 else stem), item
 
 
 def tables_of(page: Page) -> dict[str, Table]:
     """The tables of a page by the names of their files."""
     return {stem: item for stem, item in named_items(page) if isinstance(item, Table)}
-
-
-@dataclass(frozen=True)
-class Request:
-    """What was asked: its name, its text, the command that gives the same again, a title of its own, its readings, and units
-    of its axes.
-    """
-
-    name: str
-    text: str = ""
-    command: str = ""
-    title: str = ""
-    readings: Readings | None = None
-    units: Mapping[str, str] = field(default_factory=dict)
-
-    def page(self, summary: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section], tone: str = "") -> Page:
-        """The page of the answer."""
-        first = [Section("What was asked", [Code(self.text)])] if self.text else []
-        last = [Section("How to reproduce it", [Code(self.command)])] if self.command else []
-        title = self.title or self.name.replace("_", " ")
-        return Page(title, summary[:1].upper() + summary[1:], facts, [*first, *sections, *last], tone)
-
-
-def steps_table(history: Mapping[str, Any]) -> list[Table]:
-    """A history of a search as a table, unless it is empty or too long to read."""
-    columns = {name: values for name, values in history.items() if all(np.ndim(v) == 0 for v in values)}
-    if not columns or not 0 < len(next(iter(columns.values()))) <= MOST_STEPS:
-        return []
-    cell = lambda value: measured(value) if isinstance(value, float) else "–" if value is None else str(value)
-    rows = [[cell(value) for value in row] for row in zip(*columns.values(), strict=True)]
-    return [Table([name.replace("_", " ") for name in columns], rows, left=0, note="The steps of the search.")]

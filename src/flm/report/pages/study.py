@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from flm.paper.printed import PDE_ERRORS
 from flm.report.figures.data import size_figure
-from flm.report.pages.layout import Page, Picture, Request, Section, Table, Text
+from flm.report.pages.layout import Item, Page, Picture, Request, Sections, Table
 from flm.study.results import Chosen, choose, score
 from flm.study.selection import WORDS
 from flm.study.spec import Spec, problem_name
@@ -81,7 +81,8 @@ def size_scores(one: Chosen) -> dict[int, np.ndarray]:
 
 def study_page(spec: Spec, rows: Mapping[str, Row], command: str = "") -> Page:
     """The whole report of what is stored; groups without any run are named and left out. `command`: what to type for it."""
-    chosen, empty = [], []
+    chosen: list[Chosen] = []
+    empty: list[Item] = []
     for group in spec.groups:
         try:
             chosen.append(choose(spec, rows, group))
@@ -91,24 +92,19 @@ def study_page(spec: Spec, rows: Mapping[str, Row], command: str = "") -> Page:
         raise InputError(
             "There is nothing to report yet: no group has enough runs. Start with: flm study run SPEC.toml"
         )
-    sections = []
-    if any(c.final for c in chosen):
-        sections.append(Section("Final training", final_tables(chosen)))
+    sections: Sections = {"Final training": [*final_tables(chosen)]} if any(c.final for c in chosen) else {}
     if "mse" in spec.metrics:
         curves: dict[str, dict[str, dict[int, np.ndarray]]] = {}
         for one in chosen:
             curves.setdefault(problem_name(one.group.problem), {})[one.group.model] = size_scores(one)
         words = "MSE against size: mean and range over the seeds, by the best optimizer."
-        picture = Picture(size_figure(curves, "sub-networks or neurons per layer"), words)
-        sections.append(Section("Sizes", [picture]))
+        sections["Sizes"] = [Picture(size_figure(curves, "sub-networks or neurons per layer"), words)]
     for one in chosen:
-        why = [Text(line) for line in one.selection.explain().splitlines()]
         title = f"{problem_name(one.group.problem)}: {one.group.model}"
-        sections.append(Section(title, [group_table(spec, one), *why]))
-    if empty:
-        sections.append(Section("Left out", [Text(line) for line in empty]))
+        sections[title] = [group_table(spec, one), *one.selection.explain().splitlines()]
+    sections |= {"Left out": empty} if empty else {}
     stored = sum(run_key(d) in rows for d in spec.definitions())
-    facts = [("runs", f"{stored:,} of {spec.num_runs:,}"), ("groups", f"{len(chosen)} of {len(spec.groups)}")]
-    facts += [("seeds", f"{len(spec.seeds)}"), ("significance level", f"{spec.alpha:g}")]
+    facts = {"runs": f"{stored:,} of {spec.num_runs:,}", "groups": f"{len(chosen)} of {len(spec.groups)}"}
+    facts |= {"seeds": f"{len(spec.seeds)}", "significance level": f"{spec.alpha:g}"}
     summary = "Selection by the paper's hierarchical tests; every decision is explained."
     return Request(spec.title, spec.text.strip(), command).page(summary, facts, sections)

@@ -10,7 +10,7 @@ import numpy as np
 
 from flm.control.solution import ControlSolution
 from flm.report.live import control_table, packed, samples
-from flm.report.pages.layout import Item, Page, Request, Section, Table, Text
+from flm.report.pages.layout import Item, Page, Request, Table
 from flm.results import Solution
 from flm.study.store import Row
 from flm.wording import measured
@@ -39,14 +39,13 @@ def sweep_page(lines: Mapping[str, Sequence[float]], rows: Sequence[Row | None],
     headers = [*lines, "status", "estimated relative error", "columns", "seconds"]
     points = np.stack([g.ravel() for g in np.meshgrid(*lines.values(), indexing="ij")], axis=1)
     cells = [[*(f"{v:.6g}" for v in point), *_cells(row)] for point, row in zip(points, rows, strict=True)]
-    items: list[Item] = [_figure(lines, rows), Table(headers, cells, left=0)]
-    facts = [("solved to the tolerance", f"{good} of {len(rows)}")]
-    facts += [("processor time", f"{sum(row.outcome['processor_seconds'] for row in there):.1f} s")]
+    facts = {"solved to the tolerance": f"{good} of {len(rows)}"}
+    facts["processor time"] = f"{sum(row.outcome['processor_seconds'] for row in there):.1f} s"
     tone = "good" if good == len(rows) else "doubtful" if good else "failed"
-    summary = f"{good} of {len(rows)} values were solved to the tolerance." + (
-        f" {len(rows) - len(there)} are not solved yet: the same command goes on." if len(there) < len(rows) else ""
-    )
-    return request.page(summary, facts, [Section("What was found", items)], tone)
+    summary, left = f"{good} of {len(rows)} values were solved to the tolerance.", len(rows) - len(there)
+    summary += f" {left} are not solved yet: the same command goes on." if left else ""
+    found = [_figure(lines, rows), Table(headers, cells, left=0)]
+    return request.page(summary, facts, {"What was found": found}, tone)
 
 
 def _cells(row: Row | None) -> list[str]:
@@ -66,7 +65,7 @@ def _figure(lines: Mapping[str, Sequence[float]], rows: Sequence[Row | None]) ->
         one and all(one[k] == first[k] for k in ("axes", "unknowns", "bounds", "shape")) for one in found
     )
     if not first or not alike:
-        return Text("The live figure is left out: not every value has an answer on the same domain.")
+        return "The live figure is left out: not every value has an answer on the same domain."
     varied = {name: values for name, values in lines.items() if len(values) > 1}
     blocks = [np.frombuffer(base64.b64decode(one["values"]), "<f8") for one in found if one]
     shape, outputs = tuple(first["shape"]), len(first["unknowns"])

@@ -10,7 +10,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from flm.paper.plan import RECIPE, SOLVER
-from flm.report.figures.control import frame, ternary
+from flm.report.figures.control import frame, overlay, ternary
 from flm.report.figures.style import COLORS, ERROR, FIELD, house_style, new_figure
 
 FLOOR = 1e-17  # errors below are drawn as this
@@ -56,10 +56,7 @@ def trajectory_figure(starts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> 
             simplex.plot(*path.T, color=COLORS[0], linewidth=2.4)
             simplex.plot(*path[0], "o", color=COLORS[0], markersize=5)
             for name, run in runs.items():
-                look = {"linestyle": LINES[name], "color": "#222222", "linewidth": 1.1}
-                left.plot(t, np.asarray(run["states"]), **look)
-                right.plot(t, run["control"], label=name, **look)
-                simplex.plot(*ternary(run["states"]).T, **look)
+                overlay((left, right, simplex), t, run["states"], run["control"], name, LINES[name])
             left.set(title=f"states from {label}", xlabel="t")
             right.set(title="control γ", xlabel="t")
             left.legend(ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1)

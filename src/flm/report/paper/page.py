@@ -6,77 +6,100 @@ import math
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 
 import jax
+import numpy as np
 
 from flm._version import __version__
 from flm.models.named import named_model
-from flm.paper.plan import RECIPE, SOLVER, TOL, Plan, outcome, values
-from flm.paper.printed import ARCHITECTURES, IMPUTATION, PARAMETER_FORMULAS, PARAMETERS, PDE_ERRORS
+from flm.paper import printed
+from flm.paper.plan import RECIPE, SOLVER, STARTS, TOL, Plan, outcome, values
 from flm.report.figures.data import size_figure
 from flm.report.pages.demo import TITLES
-from flm.report.pages.layout import Item, Page, Picture, Request, Section, Table, Text
+from flm.report.pages.layout import Item, Page, Picture, Request, Sections, Table
 from flm.report.pages.study import mean_and_deviation
-from flm.report.paper.cells import WORDS, beside, mean, ratio, spread
-from flm.report.paper.control import control_sections
-from flm.report.paper.figures import surface_figure
+from flm.report.paper.figures import disk_figure, surface_figure, trajectory_figure
 from flm.study.results import choose
 from flm.study.runs import Definition
 from flm.study.store import DONE, FAILED, Row, run_key
 from flm.wording import InputError, duration, measured
 
 METRICS = {"mse": "MSE", "mae": "MAE", "max_error": "largest error"}
+COSTS = {"network_mape": "networks, %", "mape": "simulated, %", "law_mape": "bias law, %", "mae": "MAE, simulated"}
+WORDS: dict[str, str] = tomllib.loads(
+    resources.files("flm.report.paper").joinpath("words.toml").read_text(encoding="utf-8")
+)
+Rows = Mapping[str, Row]
 
 
-def paper_page(plan: Plan, rows: Mapping[str, Row], command: str) -> Page:
+def paper_page(plan: Plan, rows: Rows, command: str) -> Page:
     """The page of the stored runs, the last attempt of each by its key, with dashes for those that are not there yet."""
-    wanted = {run_key(d): d for d in [*plan.definitions(rows), *_finals(plan, rows)]}
+    try:
+        finals = plan.final_definitions(rows)
+    except InputError:  # selections that are not decided yet
+        finals = []
+    wanted = {run_key(d): d for d in [*plan.definitions(rows), *finals]}
     mine = [rows[key] for key in wanted if key in rows]
     budget = WORDS["quick" if plan.quick else "full"].format(epochs=plan.budget.epochs)
-    sections = [
-        Section("Table 1: the models compared", [_models()]),
-        Section("Table 2: four PDEs", [Text(budget), *_pde_tables(plan, rows)]),
-        *_surfaces(plan, rows),
-        *control_sections(plan, rows),
-        *_sizes(plan, rows),
-        Section("Imputation of ETTh1", _imputation(plan, rows)),
-        *_left_out(wanted, rows),
-    ]
+    sections: Sections = {
+        "Table 1: the models compared": [_models()],
+        "Table 2: four PDEs": [budget, *_pde_tables(plan, rows)],
+        "Solution surfaces": _surfaces(plan, rows),
+        "Optimal control: fixed starts": _fixed(plan, rows),
+        "Optimal control: families": _families(plan, rows),
+        "N against MSE": _sizes(plan, rows),
+        "Imputation of ETTh1": _imputation(plan, rows),
+        "Left out": _left_out(wanted, rows),
+    }
     spent = sum(float(row.outcome.get("processor_seconds", 0.0)) for row in mine)
-    runs = ("runs", f"{len(mine):,} of {len(wanted):,}")
-    facts = [("version", "quick" if plan.quick else "full"), runs, ("processor time", duration(spent)), *provenance()]
+    facts = {"version": "quick" if plan.quick else "full", "runs": f"{len(mine):,} of {len(wanted):,}"}
+    facts |= {"processor time": duration(spent)} | _provenance()
     request = Request("Fourier Learning Machines: the paper beside ours", command=command)
-    return request.page(WORDS["summary"], facts, sections)
+    return request.page(WORDS["summary"], facts, {title: items for title, items in sections.items() if items})
 
 
-def provenance() -> list[tuple[str, str]]:
+def _provenance() -> dict[str, str]:
     """On what the numbers were measured: commit where there is one, machine, versions."""
-    found = [("flm", __version__), ("Python, jax", f"{platform.python_version()}, {version('jax')}")]
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude", "*"]
     try:
         commit = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-        found.insert(0, ("commit", commit))
+        found = {"commit": commit}
     except (OSError, subprocess.SubprocessError):
-        pass
-    return [*found, ("machine", f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}")]
+        found = {}
+    found |= {"flm": __version__, "Python, jax": f"{platform.python_version()}, {version('jax')}"}
+    return found | {"machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"}
 
 
-def _finals(plan: Plan, rows: Mapping[str, Row]) -> Sequence[Definition]:
-    try:
-        return plan.final_definitions(rows)
-    except InputError:  # selections that are not decided yet
-        return []
+def beside(ours: float, printed: float) -> list[str]:
+    """Two cells: ours, and the ratio to the printed value."""
+    return [measured(ours), ratio(ours, printed)]
+
+
+def ratio(ours: float, printed: float) -> str:
+    """Ours over the printed value, two digits."""
+    if not math.isfinite(ours):
+        return "–"
+    found = ours / printed
+    return f"{found:.2g}" if 1e-2 <= found < 100 else f"{found:,.0f}" if 100 <= found < 1e5 else f"{found:.1e}"
+
+
+def mean(numbers: Sequence[float]) -> float:
+    """The mean; NaN of nothing."""
+    return sum(numbers) / len(numbers) if numbers else math.nan
 
 
 def _models() -> Table:
     rows = []
-    for name, printed in PARAMETERS.items():
-        ours = {size: _count(name, size) for size in printed}
-        counts = [", ".join(map(str, column)) for column in (printed, printed.values(), ours.values())]
-        rows.append([name, ARCHITECTURES[name], PARAMETER_FORMULAS[name], *counts, "yes" if ours == printed else "no"])
+    for name, sizes in printed.PARAMETERS.items():
+        ours = {size: _count(name, size) for size in sizes}
+        counts = [", ".join(map(str, column)) for column in (sizes, sizes.values(), ours.values())]
+        words = [name, printed.ARCHITECTURES[name], printed.PARAMETER_FORMULAS[name]]
+        rows.append([*words, *counts, "yes" if ours == sizes else "no"])
     headers = ["model", "the paper's description", "formula", "sizes", "printed", "counted here", "equal"]
     return Table(headers, rows, left=6, note=WORDS["parameters"])
 
@@ -88,7 +111,7 @@ def _count(name: str, size: int) -> int:
     return found[0]
 
 
-def trained(plan: Plan, rows: Mapping[str, Row], problem: str, model: str) -> tuple[str, Sequence[Definition]]:
+def _trained(plan: Plan, rows: Rows, problem: str, model: str) -> tuple[str, Sequence[Definition]]:
     """(size, runs) of a model by their recipe: final runs, else those of the selection's choice so far."""
     if plan.quick and model == "flm":
         return "49", [d for d in [plan.recipe_surface(problem, rows)] if d is not None]
@@ -104,45 +127,89 @@ def trained(plan: Plan, rows: Mapping[str, Row], problem: str, model: str) -> tu
     return f"{chosen.size}", final or [spec.definition(chosen, seed) for seed in spec.seeds]
 
 
-def _pde_tables(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
+def _pde_tables(plan: Plan, rows: Rows) -> list[Item]:
     items: list[Item] = []
     for k, (metric, word) in enumerate(METRICS.items()):
         lines = []
-        for problem, models in PDE_ERRORS.items():
+        for problem, models in printed.PDE_ERRORS.items():
             for model, errors in models.items():
-                size, runs = trained(plan, rows, problem, model)
+                size, runs = _trained(plan, rows, problem, model)
                 solved = [plan.solve(problem, 49)] if model == "flm" else []
                 means = [mean(values(rows, definitions, metric)) for definitions in (runs, solved)]
                 pairs = [cell for ours in means for cell in beside(ours, errors[k])]
                 lines.append([TITLES[problem], model, size, measured(errors[k]), *pairs])
         headers = ["problem", "model", "size", f"printed {word}", RECIPE, "ratio", SOLVER, "ratio"]
         note = WORDS["other_models"] if k == 0 else ""
-        items += [Text(f"{word[:1].upper()}{word[1:]}:"), Table(headers, lines, left=2, note=note)]
+        items += [f"{word[:1].upper()}{word[1:]}:", Table(headers, lines, left=2, note=note)]
     lines = []
     for problem, tol in TOL.items():
-        found, printed = outcome(rows, plan.solve(problem, 0)), PDE_ERRORS[problem]["flm"][0]
-        estimate, error, mse, spent = (
-            float(found.get(k, math.nan)) for k in ("error_estimate", "relative_l2", "mse", "processor_seconds")
-        )
-        cells = [TITLES[problem], f"{tol:.0e}", measured(estimate), measured(error), measured(printed)]
-        lines.append([*cells, *beside(mse, printed), measured(spent)])
+        found, theirs = outcome(rows, plan.solve(problem, 0)), printed.PDE_ERRORS[problem]["flm"][0]
+        number = lambda key, found=found: float(found.get(key, math.nan))
+        cells = [measured(v) for v in (number("error_estimate"), number("relative_l2"), theirs)]
+        last = [*beside(number("mse"), theirs), measured(number("processor_seconds"))]
+        lines.append([TITLES[problem], f"{tol:.0e}", *cells, *last])
     headers = ["problem", "tolerance asked", "estimate", "relative L2", "printed MSE", "our solver's MSE", "ratio"]
     table = Table([*headers, "processor s"], lines, left=1, note=WORDS["tolerance"])
-    return [*items, Text("Our solver without a size:"), table]
+    return [*items, "Our solver without a size:", table]
 
 
-def _surfaces(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
+def _surfaces(plan: Plan, rows: Rows) -> list[Item]:
     items: list[Item] = []
-    for problem in PDE_ERRORS:
+    for problem in printed.PDE_ERRORS:
         runs = {RECIPE: plan.recipe_surface(problem, rows), SOLVER: plan.solve(problem, 49)}
         drawn = {name: found["surface"] for name, d in runs.items() if (found := outcome(rows, d))}
         if drawn:
             caption = WORDS["surface"].format(problem=TITLES[problem])
             items.append(Picture(surface_figure(drawn), caption[:1].upper() + caption[1:]))
-    return [Section("Solution surfaces", items)] if items else []
+    return items
 
 
-def _sizes(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
+def _point(center: Sequence[float]) -> str:
+    return f"({', '.join(f'{v:g}' for v in center)})"
+
+
+def _fixed(plan: Plan, rows: Rows) -> list[Item]:
+    lines, drawn = [], {}
+    for i, (start, theirs) in enumerate(zip(STARTS, printed.FIXED_STARTS, strict=True)):
+        runs = {model: outcome(rows, plan.fixed(start, model)) for model in (RECIPE, SOLVER)}
+        cells = [_point(start) + " *" * (i > 0), f"{theirs:.2f}"]
+        for model, key in ((RECIPE, "network_mape"), (RECIPE, "mape"), (SOLVER, "mape")):
+            cells += beside(float(runs[model].get(key, math.nan)), theirs)
+        lines.append(cells)
+        if any(runs.values()):
+            drawn[_point(start)] = {model: run for model, run in runs.items() if run}
+    headers = ["start", "printed, %", "recipe, networks, %", "ratio", "recipe, simulated, %", "ratio"]
+    table = Table([*headers, f"{SOLVER}, %", "ratio"], lines, note=WORDS["fixed_note"])
+    items: list[Item] = [WORDS["simulated"], WORDS["fixed"].format(epochs=plan.budget.fixed_epochs), table]
+    return items + ([Picture(trajectory_figure(drawn), WORDS["fixed_figure"])] if drawn else [])
+
+
+def _families(plan: Plan, rows: Rows) -> list[Item]:
+    budget, seeds = plan.budget, range(plan.budget.laws)
+    disks = {
+        RECIPE: [plan.disk(RECIPE, seed=seed) for seed in seeds],
+        f"{SOLVER}, N = 27": [plan.disk(SOLVER)],
+        f"{SOLVER}, tolerance 1e-8": [plan.disk(SOLVER, 0)],
+    }
+    five = {RECIPE: [plan.five(RECIPE, seed) for seed in seeds], f"{SOLVER}, tolerance 1e-6": [plan.five(SOLVER)]}
+    centers = {_point(center): theirs for center, theirs in printed.DISKS.items()}
+    lines, drawn = [], {}
+    for runs, places in ((disks, centers), (five, {"five strategies": printed.FIVE_STRATEGIES})):
+        found = {name: [one for d in several if (one := outcome(rows, d))] for name, several in runs.items()}
+        if runs is disks:
+            drawn = {name: laws[0]["parts"] for name, laws in found.items() if laws and "tolerance" not in name}
+        for k, (place, theirs) in enumerate(places.items()):
+            for name, laws in found.items():
+                errors = [measured(mean([law["parts"][k][key] for law in laws])) for key in COSTS]
+                lines.append([place, name, f"{theirs[0]:.2f}", measured(theirs[1]), *errors])
+    headers = ["disk around", "method", "printed MAPE, %", "printed MAE", *COSTS.values()]
+    epochs = {"epochs": budget.family_epochs, "five_epochs": budget.five_epochs}
+    words = WORDS["families"].format(**epochs, seeds=budget.laws, states=budget.states)
+    items: list[Item] = [words, Table(headers, lines, left=2, note=WORDS["law"])]
+    return items + ([Picture(disk_figure(drawn), WORDS["disks_figure"])] if drawn else [])
+
+
+def _sizes(plan: Plan, rows: Rows) -> list[Item]:
     """The figure of N against MSE, and its numbers."""
     spec, curves, lines = plan.figure, {}, []
     scores = lambda runs: {n: found for n, ds in runs.items() if (found := values(rows, ds, "mse"))}
@@ -157,35 +224,45 @@ def _sizes(plan: Plan, rows: Mapping[str, Row]) -> list[Section]:
         return []
     caption = WORDS["sizes"].format(epochs=spec.training["epochs"], seeds=len(spec.seeds))
     table = Table(["problem", "N", f"MSE, {RECIPE}", f"MSE, {SOLVER}"], lines, left=1, note=WORDS["sizes_note"])
-    return [Section("N against MSE", [Picture(size_figure(curves), caption), table])]
+    return [Picture(size_figure(curves), caption), table]
 
 
-def _imputation(plan: Plan, rows: Mapping[str, Row]) -> list[Item]:
-    printed_cell = lambda numbers: " ± ".join(f"{v:.2f}" for v in numbers)
+def _imputation(plan: Plan, rows: Rows) -> list[Item]:
+    theirs = lambda numbers: " ± ".join(f"{v:.2f}" for v in numbers)
     if plan.series is None:
-        lines = [[f"{rate:.0%}", m, printed_cell(v)] for rate, models in IMPUTATION.items() for m, v in models.items()]
-        return [Text(WORDS["no_series"]), Table(["missing", "model", "printed MAE"], lines, left=2)]
+        models = [(f"{rate:.0%}", *one) for rate, several in printed.IMPUTATION.items() for one in several.items()]
+        lines = [[rate, model, theirs(numbers)] for rate, model, numbers in models]
+        return [WORDS["no_series"], Table(["missing", "model", "printed MAE"], lines, left=2)]
     oil, channels = [], []
-    for rate, printed in IMPUTATION.items():
+    for rate, models in printed.IMPUTATION.items():
         runs = {model: plan.imputation(rate, model) for model in ("recipe", "solver", "channels")}
         recipe, solver, every = (values(rows, definitions, "mae") for definitions in runs.values())
-        theirs, best = printed["FLM"][0], printed["SAITS"][0]
+        flm, saits = models["FLM"][0], models["SAITS"][0]
+        pairs = [cell for ours in (recipe, solver) for cell in (_spread(ours), ratio(mean(ours), flm))]
         both = [mean(values(rows, runs["recipe"] + runs["solver"], k)) for k in ("linear", "mean_of_observed")]
-        cells = [f"{rate:.0%}", printed_cell(printed["FLM"]), spread(recipe), ratio(mean(recipe), theirs)]
-        oil.append([*cells, spread(solver), ratio(mean(solver), theirs), *map(measured, both)])
-        others = ", ".join(f"{m} {v[0]:.2f}" for m, v in printed.items() if m not in ("FLM", "SAITS"))
-        cells = [f"{rate:.0%}", others, f"{best:.2f}", spread(every), ratio(mean(every), best)]
+        oil.append([f"{rate:.0%}", theirs(models["FLM"]), *pairs, *map(measured, both)])
+        others = ", ".join(f"{m} {v[0]:.2f}" for m, v in models.items() if m not in ("FLM", "SAITS"))
+        cells = [f"{rate:.0%}", others, f"{saits:.2f}", _spread(every), ratio(mean(every), saits)]
         channels.append([*cells, measured(mean(values(rows, runs["channels"], "linear")))])
-    alone = Text(WORDS["oil"].format(masks=plan.budget.masks))
     headers = ["missing", "printed FLM", RECIPE, "ratio", SOLVER, "ratio", "straight lines", "mean of observed"]
     others = ["missing", "printed, others", "printed, SAITS (best)", SOLVER, "ratio to SAITS", "straight lines"]
-    return [alone, Table(headers, oil), Text(WORDS["channels"]), Table(others, channels, left=2)]
+    alone = WORDS["oil"].format(masks=plan.budget.masks)
+    return [alone, Table(headers, oil), WORDS["channels"], Table(others, channels, left=2)]
 
 
-def _left_out(wanted: Mapping[str, Definition], rows: Mapping[str, Row]) -> Iterable[Section]:
+def _spread(numbers: Sequence[float]) -> str:
+    """Mean ± standard deviation."""
+    if not numbers:
+        return "–"
+    return f"{np.mean(numbers):.3f}" + (f" ± {np.std(numbers, ddof=1):.3f}" if len(numbers) > 1 else "")
+
+
+def _left_out(wanted: Mapping[str, Definition], rows: Rows) -> list[Item]:
     missing = sum(key not in rows for key in wanted)
-    items = [Text(f"{missing:,} of {len(wanted):,} runs are not done yet: their cells are dashes.")] if missing else []
+    items: list[Item] = [f"{missing:,} of {len(wanted):,} runs are not done yet: their cells are dashes."] * bool(
+        missing
+    )
     for row in (rows[key] for key in wanted if key in rows and rows[key].status == FAILED):
         run = "{problem}, {model}, size {size}, seed {seed} failed: ".format_map(row.definition)
-        items.append(Text(run + str(row.outcome.get("reason"))))
-    return [Section("Left out", items)] if items else []
+        items.append(run + str(row.outcome.get("reason")))
+    return items
