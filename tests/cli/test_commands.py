@@ -348,7 +348,7 @@ def test_a_reader_that_leaves_early_is_no_failure():
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
     assert done.stderr == ""
     code = (
-        "import os, sys; from flm.cli.run import run; import flm.cli.look as d\n"
+        "import os, sys; from flm.cli.run import run; import flm.cli.begin as d\n"
         "r, w = os.pipe(); os.dup2(w, 1); os.close(w); os.close(r)\n"  # nobody reads
         "print(run(['--help']), file=sys.stderr)"
     )

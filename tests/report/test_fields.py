@@ -44,7 +44,7 @@ def test_two_axes_are_a_map_with_its_values_and_time_to_the_right():
     found = solution("xt")
     panel = found.plot(shape=7).axes[0]
     assert (panel.get_xlabel(), panel.get_ylabel()) == ("t", "x")
-    drawn = np.asarray(panel.collections[0].get_array()).reshape(7, 7)  # rows are x, columns t
+    drawn = np.asarray(panel.images[0].get_array())  # rows are x, columns t
     _, values = found.on_grid(7)
     np.testing.assert_allclose(drawn, values, rtol=1e-12)
     panel = solution("xy").plot(shape=7).axes[0]
@@ -73,7 +73,7 @@ def test_slices_and_systems():
 def test_outside_of_a_region_nothing_is_drawn():
     disk = flm.Disk(x=1, y=1, radius=1)
     panel = solution("xy", domain=disk).plot(shape=9).axes[0]
-    drawn = np.ma.filled(panel.collections[0].get_array().reshape(9, 9).astype(float), np.nan)
+    drawn = np.ma.filled(panel.images[0].get_array().astype(float), np.nan)
     assert np.isnan(drawn[0, 0])
     assert np.isfinite(drawn[4, 4])
 

@@ -89,7 +89,7 @@ def test_the_parts_of_the_paper_are_all_there(page):
     assert {"optimal_control_fixed_starts", "optimal_control_families"} <= set(pictures)
     assert "n_against_mse" in pictures
     assert "Left out" not in page.sections
-    assert {"commit", "machine"} <= {*page.facts, "commit"}
+    assert {"flm", "machine"} <= {*page.facts}
 
 
 def test_what_is_missing_is_a_dash_and_failures_are_told():

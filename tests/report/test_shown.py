@@ -37,7 +37,7 @@ def test_plot_draws_where_it_is_told_and_shows_its_signature(heat):
     figure, ax = plt.subplots()
     assert heat.plot(ax=ax) is figure
     assert ax.get_title(loc="left") == "u"
-    assert len(ax.collections) == 1
+    assert len(ax.images) == 1
     assert heat.plot(axes="x", at={"t": 0.5}, ax=plt.subplots()[1]) is not figure
     assert list(inspect.signature(flm.Solution.plot).parameters)[1:] == [
         "axes",

@@ -1,7 +1,7 @@
 """The `flm` command: parse, call, print.
 
-`run` has the list of commands, which live in `begin`, `solve`, `sweep`, `data`, `look` and `study`; `output` prints, `tables`
-reads tables.
+`run` has the list of commands, which live in `begin`, `solve`, `sweep`, `data` and `study`; `output` prints, `tables` reads
+tables.
 
 Exit codes: 0 done, 1 a run that did not reach what was asked (or was interrupted), 2 bad input.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,7 +71,7 @@ def fit(
         if not names:
             raise InputError(f"`--features` must name a column besides {goal!r}; {found.name} has no other of numbers.")
         there = found.checked([goal], holes=True)[goal].notna().to_numpy()
-        found = found.rows(there)
+        found = replace(found, cells=found.cells[there], values=found.values[there])
         if not there.all():
             remark(f"{(~there).sum():,} of {len(there):,} rows have no {goal!r} and were left out.")
         X, y = found.checked(names, text=True), found.values[goal]

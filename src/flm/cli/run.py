@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 
-from flm.cli import begin, data, look, solve, study, sweep
+from flm.cli import begin, data, solve, study, sweep
 from flm.cli.output import COMMAND, JSON, OPEN, QUIET, WRITTEN, open_page
 from flm.wording import FLMError
 
@@ -54,7 +54,7 @@ def _options(
 
 # In the order of `flm --help`, where a line of each, the first of its docstring, fits into 80 columns.
 _first = (solve.solve, sweep.sweep, begin.problems, begin.new, solve.train, data.fit, data.impute, data.predict)
-for _function in (*_first, look.show, look.demo, look.doctor, begin.studio, study.paper):
+for _function in (*_first, begin.show, begin.demo, begin.doctor, begin.studio, study.paper):
     _line = (inspect.getdoc(_function) or "").partition("\n")[0]
     app.command(_function.__name__, short_help=_line, epilog=ANYWHERE)(_function)
 app.add_typer(study.study_app, name="study", epilog=ANYWHERE)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flm.cli.output import COMMAND, OPEN, conclude, folder, say, table, watching
-from flm.wording import InputError, measured
+from flm.wording import InputError
 
 if TYPE_CHECKING:
     from flm.control.solution import ControlSolution
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flm.results import Solution
 
 MOST_TABLES = 4  # of largest terms, one for each unknown and window
+WIDEST = 30  # letters of the names of what was found, beyond which texts are not aligned
 METHODS = (
     ("pieces", "PDEs", "many small series on a tree of boxes, up to three axes"),
     ("march", "PDEs", "a series in space whose coefficients move in time"),
@@ -114,40 +115,26 @@ def _keep(
     solution: Solution | ControlSolution, asked: Request, out: Path | None, more: Mapping[str, Any], good: bool
 ) -> None:
     """Write the files of an answer where a folder is given, or a page is to be opened, and tell what was found."""
-    from flm.report.files import record, write_solution
+    from flm.report.figures.fields import labeled_series
+    from flm.report.files import TERMS, record, write_solution
+    from flm.report.pages.answer import facts_of
 
+    facts = facts_of(solution) | {name.replace("_", " "): f"{value}" for name, value in more.items()}
+    wide = min(max(map(len, facts)), WIDEST)
+    lines = [
+        f"{asked.name}: {solution.status.sentence}",
+        *(f"  {name:<{wide}}  {text}" for name, text in facts.items()),
+    ]
+    for label, series in labeled_series(solution)[:MOST_TABLES]:
+        lines.append(f"\nThe largest terms of {label}:\n{series.describe(TERMS)}")
     out = Path(f"flm-{asked.name}") if out is None and OPEN.get() else out
     if out is None:
-        found, written = record(solution, asked.name), ""
+        found = record(solution, asked.name)
     else:
         with watching(asked.name) as report:
             found = write_solution(solution, folder(out), asked, progress=report)
-        written = f"\n\nWritten to {out}: {', '.join(sorted(p.name for p in out.iterdir() if p.is_file()))}"
-    conclude(found | more, _told(found | more) + written, good=good)
-
-
-def _told(found: Mapping[str, Any]) -> str:
-    """What people read of a record."""
-    facts = {"error estimate": measured(found["error_estimate"])}
-    if "trusted_until" in found:
-        until = measured(found["estimate_until"])
-        facts["trusted until"] = f"t = {found['trusted_until']:.6g}, error estimate {until}"
-    facts["size"] = f"{found['columns']:,} columns, {found['parameters']:,} parameters"
-    facts["time"] = f"{found['seconds']:.2f} s"
-    facts |= {name: value["text"] for name, value in found.get("learned", {}).items()}
-    if "errors" in found:
-        relative, mse, largest = (measured(found["errors"][k]) for k in ("relative_l2", "mse", "max_error"))
-        facts["against exact"] = f"relative L2 {relative}, MSE {mse}, largest {largest}"
-    facts |= {"sub-networks": str(found["subnets"])} if "subnets" in found else {}
-    facts |= {"cost": f"{found['cost']:.10g}"} if "cost" in found else {}
-    facts |= {"training loss": f"{found['loss']:.3e} after {found['epochs']:,} epochs"} if "loss" in found else {}
-    lines = [f"{found['problem']}: {found['sentence']}", *(f"  {name:<14}  {text}" for name, text in facts.items())]
-    for label, terms in list(found.get("terms", {}).items())[:MOST_TABLES]:
-        periods = "".join(f"  {'period in ' + axis:>14}" for axis in found["axes"])
-        lines += [f"\n  The largest terms of {label}:", f"    {'amplitude':>12}  {'phase':>8}{periods}"]
-        for t in terms:
-            lines += [f"    {t['amplitude']:12.6g}  {t['phase']:8.4f}" + "".join(f"  {p:14.6g}" for p in t["period"])]
-    return "\n".join(lines)
+        lines.append(f"\nWritten to {out}: {', '.join(sorted(p.name for p in out.iterdir() if p.is_file()))}")
+    conclude(found | more, "\n".join(lines), good=good)
 
 
 def find_problem(what: str, settings: list[str] | Mapping[str, float] | None) -> Request:
@@ -159,26 +146,33 @@ def find_problem(what: str, settings: list[str] | Mapping[str, float] | None) ->
     from flm.problems.text import named_problem, read_problem
     from flm.report.pages.layout import Request
 
-    numbers = settings if isinstance(settings, Mapping) else dict(map(_setting, settings or []))
+    if not isinstance(settings, Mapping):
+        settings = {name: values[0] for name, values in map(read_setting, settings or [])}
     if what.endswith(".toml") or Path(what).is_file():
         path = Path(what)
-        problem, text = read_problem(path, parameters=numbers), path.read_text(encoding="utf-8")
+        problem, text = read_problem(path, parameters=settings), path.read_text(encoding="utf-8")
         tree = tomllib.loads(text)
         title, units = str(tree.get("title", "")), tree.get("units", {})
         return Request(path.stem, text, COMMAND.get(), title=title, units=units, problem=problem)
-    problem = named_problem(what, numbers, "--set")
-    call = ", ".join(f"{k}={v!r}" for k, v in numbers.items())
+    problem = named_problem(what, settings, "--set")
+    call = ", ".join(f"{k}={v!r}" for k, v in settings.items())
     document = (inspect.getdoc(catalogue()[what]) or "").splitlines()[:1]
     text = "\n".join([f"flm.problems.{what}({call})", *document])
     return Request(what, text, COMMAND.get(), problem=problem)
 
 
-def _setting(text: str) -> tuple[str, float]:
-    name, _, value = text.partition("=")
+def read_setting(text: str, *, many: bool = False) -> tuple[str, list[float]]:
+    """A name and its values: name=number or, where there may be many, name=low:high:count for even ones."""
+    name, _, rest = text.partition("=")
     try:
-        number = float(value)
+        numbers = [float(part) for part in rest.split(":")]
     except ValueError:
-        number = math.nan
-    if not name.strip().isidentifier() or not math.isfinite(number):
-        raise InputError(f"`--set` must be name=number; got {text!r}.")
-    return name.strip(), number
+        numbers = []
+    even = many and len(numbers) == 3 and numbers[2].is_integer() and numbers[2] >= 2 and numbers[0] < numbers[1]
+    if not name.strip().isidentifier() or not all(map(math.isfinite, numbers)) or not (len(numbers) == 1 or even):
+        wanted = "name=number" + " or name=low:high:count with a count from 2 on" * many
+        raise InputError(f"`--set` must be {wanted}; got {text!r}.")
+    if even:
+        low, high, last = numbers[0], numbers[1], int(numbers[2]) - 1
+        numbers = [low + (high - low) * i / last for i in range(last)] + [high]
+    return name.strip(), numbers

@@ -133,7 +133,7 @@ def report(
     store: StoreFile = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")] = Path("study-report"),
 ) -> None:
-    """Write the tables and figures as HTML, Markdown and CSV.
+    """Write the tables and figures as HTML, Markdown, CSV and PNG.
 
     Example: flm study report quick --out report
     """
@@ -213,7 +213,7 @@ def paper(
         rows = read_rows(store)
     command = "flm paper" + " --quick" * quick + (" --ett FOLDER" if series is not None else "")
     page = paper_page(plan, rows, command)
-    written = write_page(page, path, "paper", pictures=True)
+    written = write_page(page, path, "paper")
     failed = sum(row.status == "failed" for row in rows.values())
     facts = dict(page.facts)
     tables = {stem: {"columns": t.headers, "rows": t.rows} for stem, t in tables_of(page).items()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flm.cli.output import conclude, folder, table, watching
-from flm.cli.solve import Name, find_problem
+from flm.cli.solve import Name, find_problem, read_setting
 from flm.cli.study import Count, Dask, stopped, who_works
 from flm.wording import InputError
 
@@ -40,11 +40,11 @@ def sweep(
     Example: flm sweep heat --set alpha=0.05:0.3:20 --out sweep
     """
     from flm.report.pages.layout import tables_of, write_page
-    from flm.report.pages.sweep import sweep_page
+    from flm.report.pages.study import sweep_page
     from flm.study import Store, execute, read_rows
     from flm.study.store import run_key
 
-    lines = dict(_values(text) for text in settings)
+    lines = dict(read_setting(text, many=True) for text in settings)
     points = [dict(zip(lines, values, strict=True)) for values in itertools.product(*lines.values())]
     if len(points) > MOST_RUNS:
         raise InputError(f"`--set` must make at most {MOST_RUNS:,} runs; got {len(points):,}.")
@@ -81,7 +81,7 @@ def solve_one(definition: Definition) -> Record:
     import flm
     from flm.problems.text import named_problem, parse_problem
     from flm.report.files import record
-    from flm.report.pages.sweep import sampled
+    from flm.report.pages.study import sampled
 
     name, values = definition["problem"], definition["set"]
     if "text" in definition:
@@ -93,18 +93,3 @@ def solve_one(definition: Definition) -> Record:
     outcome = {key: found[key] for key in KEPT if key in found}
     outcome |= {"learned": {k: v["text"] for k, v in found["learned"].items()}} if "learned" in found else {}
     return outcome | {"word": str(solution.status.word), "samples": sampled(solution)}
-
-
-def _values(text: str) -> tuple[str, list[float]]:
-    """A name and its values: name=number, or name=low:high:count for even ones."""
-    import numpy as np
-
-    name, _, rest = text.partition("=")
-    try:
-        numbers = [float(part) for part in rest.split(":")]
-    except ValueError:
-        numbers = []
-    even = len(numbers) == 3 and numbers[2].is_integer() and numbers[2] >= 2 and numbers[0] < numbers[1]
-    if not name.strip().isidentifier() or not np.isfinite(numbers).all() or not (len(numbers) == 1 or even):
-        raise InputError(f"`--set` must be name=number or name=low:high:count with a count from 2 on; got {text!r}.")
-    return name.strip(), np.linspace(numbers[0], numbers[1], int(numbers[2])).tolist() if even else numbers

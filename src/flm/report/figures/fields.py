@@ -95,7 +95,7 @@ def animate_solution(
         for panel, name, artist, v in zip(panels, names, artists, every, strict=True):
             panel.set_title(_title(solution, name, grids[i]))
             flat = v[i] if len(drawn) == 1 or drawn[1] == "t" else v[i].T
-            artist.set_ydata(flat) if len(drawn) == 1 else artist.set_array(flat)
+            artist.set_ydata(flat) if len(drawn) == 1 else artist.set_data(flat)
         return artists
 
     return FuncAnimation(figure, show, frames=frames, interval=6000 / frames)
@@ -174,10 +174,12 @@ def _compare(row: Sequence[Axes], grid: Grid, found: np.ndarray, exact: np.ndarr
 def _map(panel: Axes, grid: Grid, values: np.ndarray, **options: Any) -> Any:
     up = 0 if grid.axes[1] == "t" else 1  # time runs to the right, as in the paper; otherwise the first axis does
     across, shown = 1 - up, values if up == 0 else values.T
-    image = panel.pcolormesh(grid.lines[across], grid.lines[up], shown, shading="gouraud", rasterized=True, **options)
-    panel.set(xlabel=grid.axes[across], ylabel=grid.axes[up])
-    if "t" not in grid.axes and 0.25 < np.ptp(grid.lines[0]) / np.ptp(grid.lines[1]) < 4:
-        panel.set_aspect("equal")
+    x, y = grid.lines[across], grid.lines[up]
+    ends = [end for line in (x, y) for end in (line[0] - (line[1] - line[0]) / 2, line[-1] + (line[1] - line[0]) / 2)]
+    square = "t" not in grid.axes and 0.25 < np.ptp(x) / np.ptp(y) < 4
+    look = {"extent": ends, "origin": "lower", "aspect": "equal" if square else "auto", "interpolation": "bilinear"}
+    image = panel.imshow(shown, **look, **options)
+    panel.set(xlabel=grid.axes[across], ylabel=grid.axes[up], xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
     panel.grid(False)
     panel.figure.colorbar(image, ax=panel, pad=0.02)
     return image

@@ -36,7 +36,6 @@ _SETTINGS: dict[Any, Any] = {
     "legend.fontsize": 8,
     "legend.frameon": False,
     "lines.linewidth": 1.6,
-    "savefig.bbox": "tight",
     "svg.fonttype": "none",
     "svg.hashsalt": "flm",  # equal figures give equal files
 }
@@ -77,7 +76,8 @@ def to_png(figure: Figure, dpi: int = 150) -> bytes:
 def _file(figure: Figure, **options: Any) -> bytes:
     """The content of a file; the figure then leaves pyplot's list, which would keep it for ever."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, **options)
+    with house_style():
+        figure.savefig(buffer, **options)
     if (pyplot := sys.modules.get("matplotlib.pyplot")) is not None:
         pyplot.close(figure)
     return buffer.getvalue()

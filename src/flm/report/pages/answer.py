@@ -37,38 +37,46 @@ EXCESS = (
 )
 
 
+def facts_of(answer: AbstractResult) -> dict[str, str]:
+    """What people want to know first of a solution or a control law: how sure it is, its values, its size."""
+    facts: dict[str, str] = {}
+    if isinstance(answer, ControlSolution):
+        start = answer.starts.lift(answer.starts.center)
+        facts["estimated excess cost"] = measured(answer.error_estimate, "not known")
+        label = "cost from the center" if answer.starts.dimension else "cost"
+        facts |= {label: f"{float(answer.cost(start)):.10g}", "sub-networks": str(answer.num_subnets)}
+    elif isinstance(answer, Solution):
+        facts["estimated relative L2 error"] = measured(answer.error_estimate, "not known")
+        if answer.trusted_until is not None and answer.estimate_until is not None:
+            facts["trusted until"] = f"t = {answer.trusted_until:.4g}"
+            facts["estimated relative L2 error until then"] = measured(answer.estimate_until)
+        facts |= _extremes(answer)
+        facts |= {} if answer.exact is None else {"relative L2 error": measured(answer.errors().relative_l2)}
+        facts["columns"] = f"{answer.num_columns:,}"
+    facts |= {name: str(found) for name, found in answer.parameters.items() if isinstance(found, Parameter)}
+    return facts | {"parameters": f"{answer.num_parameters:,}", "seconds": f"{answer.seconds:.2f}"}
+
+
 def solution_page(solution: Solution, request: Request) -> Page:
     """A page for a `Solution`."""
-    estimate, few = measured(solution.error_estimate, "not known"), len(solution.axes) <= MOST_AXES
-    facts = {"estimated relative L2 error": estimate}
-    if solution.trusted_until is not None and solution.estimate_until is not None:
-        facts["trusted until"] = f"t = {solution.trusted_until:.4g}"
-        facts["estimated relative L2 error until then"] = measured(solution.estimate_until)
-    facts |= _extremes(solution)
+    few = len(solution.axes) <= MOST_AXES
     figure = live(solution, request.units, _dots(request.problem, solution)) if few else Picture(solution.plot())
     found: list[Item] = [figure, *([_learned(solution.parameters)] if solution.parameters else [])]
+    estimate = measured(solution.error_estimate, "not known")
     sure: list[Item] = [f"Estimated relative L2 error over the domain: {estimate}."]
     if solution.exact is not None:
         errors = solution.errors()
-        facts["relative L2 error"] = measured(errors.relative_l2)
         row = [measured(v) for v in (errors.mse, errors.mae, errors.max_error, errors.relative_l2)]
         headers = ["MSE", "MAE", "largest error", "relative L2"]
         sure.append(Table(headers, [row], left=0, note="Against the exact solution."))
     sure += _misfit(request.problem, solution)
-    facts["columns"] = f"{solution.num_columns:,}"
-    return _answer_page(solution, request, facts, [found, _terms(solution), sure])
+    return _answer_page(solution, request, [found, _terms(solution), sure])
 
 
 def control_page(solution: ControlSolution, request: Request) -> Page:
     """A page for a `ControlSolution` that has its problem."""
-    start = solution.starts.lift(solution.starts.center)
-    facts = {
-        "estimated excess cost": measured(solution.error_estimate, "not known"),
-        "cost" if solution.starts.dimension == 0 else "cost from the center": f"{float(solution.cost(start)):.8g}",
-        "sub-networks": str(solution.num_subnets),
-    }
+    start, figure = solution.starts.lift(solution.starts.center), live(solution, request.units)
     where = ", ".join(f"{n} = {v:.4g}" for n, v in zip(solution.starts.states, start, strict=True))
-    figure = live(solution, request.units)
     found: list[Item] = [
         f"The law is for {solution.starts}.",
         replace(figure, caption=f"At first from {where}. {figure.caption}"),
@@ -80,7 +88,7 @@ def control_page(solution: ControlSolution, request: Request) -> Page:
         parts = (series.amplitudes[..., k], series.phases[..., k]) if several else (series.amplitudes, series.phases)
         terms += [f"{name}, before its bounds:"] if several else []
         terms.append(_term_table(PhaseSeries(series.frequencies, *parts, series.axes)))
-    return _answer_page(solution, request, facts, [found, terms, [EXCESS]])
+    return _answer_page(solution, request, [found, terms, [EXCESS]])
 
 
 def _answer_page(answer: AbstractResult, request: Request, facts: dict[str, str], items: Sequence[list[Item]]) -> Page:
@@ -94,7 +102,7 @@ def _answer_page(answer: AbstractResult, request: Request, facts: dict[str, str]
         headers = [name.replace("_", " ") for name in steps]
         sections["How sure"].append(Table(headers, rows, left=0, note="The steps of the search."))
     status, shade = answer.status, tone(answer.status, answer.error_estimate)
-    return request.page(f"{status.sentence} {status.advice}".strip(), facts, sections, shade)
+    return request.page(f"{status.sentence} {status.advice}".strip(), facts_of(answer), sections, shade)
 
 
 def tone(status: Status, error_estimate: float) -> str:
@@ -185,7 +193,7 @@ def readable(solution: Solution) -> tuple[list[tuple[str, AbstractSeries]], str]
     if isinstance(model, FamilyFLM):
         cut = len(model.counts)
         middle = dict(zip(solution.axes[-cut:], np.mean(solution.bounds[-cut:], axis=1).tolist(), strict=True))
-        at, solution = ", ".join(f"{name}={value:.4g}" for name, value in middle.items()), solution.at(**middle)
+        solution, at = solution.at(**middle), ", ".join(f"{name}={value:.4g}" for name, value in middle.items())
         words = f"Each value has a series of its own; this is solution.at({at}).series."
     found = labeled_series(solution)
     if not found:

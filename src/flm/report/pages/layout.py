@@ -107,21 +107,19 @@ class Request:
         return Page(title, summary[:1].upper() + summary[1:], facts, first | sections | last, tone)
 
 
-def write_page(page: Page, folder: Path, name: str, *, pictures: bool = False) -> list[Path]:
-    """Write NAME.html, NAME.md, a CSV per table and, where asked, a PNG per picture into `folder`; returns their paths.
+def write_page(page: Page, folder: Path, name: str) -> list[Path]:
+    """Write NAME.html, NAME.md, a CSV per table and a PNG per picture into `folder`; returns their paths.
 
-    Markdown has the page's words and tables, and links to the pictures beside it where these are written.
+    Markdown has the page's words and tables, and links to the pictures.
     """
     written = [page.write(folder / f"{name}.html"), folder / f"{name}.md"]
     stems = {id(item): stem for stem, item in named_items(page)}
-    markdown = _rendered("page.md", page=page, pictures=pictures, stem=lambda item: stems[id(item)])
-    write_atomic(written[1], markdown.encode())
+    write_atomic(written[1], _rendered("page.md", page=page, stem=lambda item: stems[id(item)]).encode())
     for stem, item in named_items(page):
+        written.append(folder / (f"{stem}.csv" if isinstance(item, Table) else f"{stem}.png"))
         if isinstance(item, Table):
-            written.append(folder / f"{stem}.csv")
             write_csv(written[-1], [item.headers, *item.rows])
-        elif pictures:
-            written.append(folder / f"{stem}.png")
+        else:
             write_atomic(written[-1], item.png)
     return written
 

@@ -1,1 +1,1 @@
-"""The page of `flm paper`: `page` puts the paper's tables beside ours, `figures` draws its figures from stored runs."""
+"""The page of `flm paper`: the paper's tables and figures beside ours."""

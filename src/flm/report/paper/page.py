@@ -5,25 +5,27 @@ from __future__ import annotations
 import math
 import os
 import platform
-import subprocess
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.metadata import version
-from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
 
 from flm._version import __version__
 from flm.models.named import named_model
 from flm.paper import printed
 from flm.paper.plan import RECIPE, SOLVER, STARTS, TOL, Plan, outcome, values
+from flm.report.figures.control import frame, overlay, ternary
 from flm.report.figures.data import size_figure
+from flm.report.figures.style import COLORS, ERROR, FIELD, house_style, new_figure
 from flm.report.pages.demo import TITLES
 from flm.report.pages.layout import Item, Page, Picture, Request, Sections, Table
 from flm.report.pages.study import mean_and_deviation
-from flm.report.paper.figures import disk_figure, surface_figure, trajectory_figure
 from flm.study.results import choose
 from flm.study.runs import Definition
 from flm.study.store import DONE, FAILED, Row, run_key
@@ -34,6 +36,9 @@ COSTS = {"network_mape": "networks, %", "mape": "simulated, %", "law_mape": "bia
 WORDS: dict[str, str] = tomllib.loads(
     resources.files("flm.report.paper").joinpath("words.toml").read_text(encoding="utf-8")
 )
+FLOOR = 1e-17  # errors below are drawn as this
+STYLES = {RECIPE: ":", SOLVER: "--"}
+STATES = ("u1", "u2", "u3")
 Rows = Mapping[str, Row]
 
 
@@ -58,21 +63,11 @@ def paper_page(plan: Plan, rows: Rows, command: str) -> Page:
     }
     spent = sum(float(row.outcome.get("processor_seconds", 0.0)) for row in mine)
     facts = {"version": "quick" if plan.quick else "full", "runs": f"{len(mine):,} of {len(wanted):,}"}
-    facts |= {"processor time": duration(spent)} | _provenance()
+    facts |= {"processor time": duration(spent), "flm": __version__}
+    facts |= {"Python, jax": f"{platform.python_version()}, {version('jax')}"}
+    facts |= {"machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"}
     request = Request("Fourier Learning Machines: the paper beside ours", command=command)
     return request.page(WORDS["summary"], facts, {title: items for title, items in sections.items() if items})
-
-
-def _provenance() -> dict[str, str]:
-    """On what the numbers were measured: commit where there is one, machine, versions."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude", "*"]
-    try:
-        commit = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-        found = {"commit": commit}
-    except (OSError, subprocess.SubprocessError):
-        found = {}
-    found |= {"flm": __version__, "Python, jax": f"{platform.python_version()}, {version('jax')}"}
-    return found | {"machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"}
 
 
 def beside(ours: float, printed: float) -> list[str]:
@@ -160,7 +155,7 @@ def _surfaces(plan: Plan, rows: Rows) -> list[Item]:
         drawn = {name: found["surface"] for name, d in runs.items() if (found := outcome(rows, d))}
         if drawn:
             caption = WORDS["surface"].format(problem=TITLES[problem])
-            items.append(Picture(surface_figure(drawn), caption[:1].upper() + caption[1:]))
+            items.append(Picture(_surface_figure(drawn), caption[:1].upper() + caption[1:]))
     return items
 
 
@@ -181,7 +176,7 @@ def _fixed(plan: Plan, rows: Rows) -> list[Item]:
     headers = ["start", "printed, %", "recipe, networks, %", "ratio", "recipe, simulated, %", "ratio"]
     table = Table([*headers, f"{SOLVER}, %", "ratio"], lines, note=WORDS["fixed_note"])
     items: list[Item] = [WORDS["simulated"], WORDS["fixed"].format(epochs=plan.budget.fixed_epochs), table]
-    return items + ([Picture(trajectory_figure(drawn), WORDS["fixed_figure"])] if drawn else [])
+    return items + ([Picture(_trajectory_figure(drawn), WORDS["fixed_figure"])] if drawn else [])
 
 
 def _families(plan: Plan, rows: Rows) -> list[Item]:
@@ -206,7 +201,7 @@ def _families(plan: Plan, rows: Rows) -> list[Item]:
     epochs = {"epochs": budget.family_epochs, "five_epochs": budget.five_epochs}
     words = WORDS["families"].format(**epochs, seeds=budget.laws, states=budget.states)
     items: list[Item] = [words, Table(headers, lines, left=2, note=WORDS["law"])]
-    return items + ([Picture(disk_figure(drawn), WORDS["disks_figure"])] if drawn else [])
+    return items + ([Picture(_disk_figure(drawn), WORDS["disks_figure"])] if drawn else [])
 
 
 def _sizes(plan: Plan, rows: Rows) -> list[Item]:
@@ -266,3 +261,66 @@ def _left_out(wanted: Mapping[str, Definition], rows: Rows) -> list[Item]:
         run = "{problem}, {model}, size {size}, seed {seed} failed: ".format_map(row.definition)
         items.append(run + str(row.outcome.get("reason")))
     return items
+
+
+def _surface_figure(surfaces: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """For each name a row: exact solution, approximation and absolute error over the domain, as surfaces."""
+    with house_style():
+        figure = new_figure(9.6, 3.1 * len(surfaces))
+        for i, (name, surface) in enumerate(surfaces.items()):
+            grid = np.meshgrid(*(np.asarray(line) for line in surface["lines"]), indexing="ij")
+            titles = ("exact", name, f"|error|, largest {np.max(surface['error']):.1e}")
+            for j, (key, colors) in enumerate((("exact", FIELD), ("found", FIELD), ("error", ERROR))):
+                axes: Any = figure.add_subplot(len(surfaces), 3, 3 * i + j + 1, projection="3d")
+                look = {"cmap": colors, "linewidth": 0, "rcount": 51, "ccount": 51, "rasterized": True}
+                axes.plot_surface(*grid, np.asarray(surface[key]), **look)
+                axes.set(xlabel=surface["axes"][0], ylabel=surface["axes"][1], title=titles[j])
+                axes.view_init(elev=24, azim=-128)
+                axes.tick_params(labelsize=7, pad=0)
+                axes.locator_params(nbins=5)
+                axes.ticklabel_format(axis="z", style="sci", scilimits=(-2, 3))
+                axes.zaxis.get_offset_text().set_size(7)
+                axes.set_box_aspect(None, zoom=0.86)
+    return figure
+
+
+def _trajectory_figure(starts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Figure:
+    """For each start a row: states, control and the path on the simplex by Pontryagin's principle, their recipe and our solver.
+
+    starts[label][method] is a stored run; all runs of a start have the same reference.
+    """
+    with house_style():
+        figure = new_figure(11.4, 2.9 * len(starts))
+        grid = figure.subplots(len(starts), 3, squeeze=False, width_ratios=[1.25, 1.25, 1.0])
+        for (label, runs), (left, right, simplex) in zip(starts.items(), grid, strict=True):
+            one = next(iter(runs.values()))
+            t, path = one["times"], ternary(one["reference_states"])
+            for i, states in enumerate(np.transpose(one["reference_states"])):
+                left.plot(t, states, color=COLORS[i], label=STATES[i])
+            right.plot(t, one["reference_control"], color=COLORS[0], label="Pontryagin")
+            simplex.plot(*path.T, color=COLORS[0], linewidth=2.4)
+            simplex.plot(*path[0], "o", color=COLORS[0], markersize=5)
+            for name, run in runs.items():
+                overlay((left, right, simplex), t, run["states"], run["control"], name, STYLES[name])
+            left.set(title=f"states from {label}", xlabel="t")
+            right.set(title="control γ", xlabel="t")
+            left.legend(ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1)
+            right.legend()
+            frame(simplex, STATES)
+    return figure
+
+
+def _disk_figure(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
+    """For each method a row: percentage and absolute errors of the cost at the test states of the three disks."""
+    with house_style():
+        figure = new_figure(9.4, 4.0 * len(runs))
+        for (name, parts), row in zip(runs.items(), figure.subplots(len(runs), 2, squeeze=False), strict=True):
+            points = ternary(np.concatenate([part["starts"] for part in parts]))
+            for axes, key, title in zip(row, ("percent", "absolute"), ("error of the cost, %", "error"), strict=True):
+                values = np.maximum(np.concatenate([part[key] for part in parts]), FLOOR)
+                norm = LogNorm(values.min(), max(values.max(), values.min() * 1.0001))
+                shown = axes.scatter(*points.T, c=values, norm=norm, cmap=ERROR, s=16)
+                figure.colorbar(shown, ax=axes, shrink=0.8)
+                axes.set_title(f"{name}: {title}, mean {values.mean():.2g}")
+                frame(axes, STATES)
+    return figure
