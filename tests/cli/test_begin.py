@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from flm.cli import output, sweep
+from flm.cli import output, study, sweep
 from flm.cli.run import run
 from flm.problems import catalogue, parse_problem, read_problem
 from flm.study.workers import Workers
@@ -75,14 +75,18 @@ def test_a_power_may_be_written_with_a_roof():
     assert parse_problem(DECAY.replace("-k * u", "-k^2 * u^3")) is not None
 
 
-def test_a_file_may_name_a_problem_of_the_catalogue(tmp_path, capsys):
-    path = tmp_path / "mine.toml"
+def test_a_file_may_name_a_problem_of_the_catalogue_and_open_shows_the_page(tmp_path, monkeypatch, capsys):
+    shown, path = [], tmp_path / "mine.toml"
+    monkeypatch.setattr("webbrowser.open", shown.append)
+    monkeypatch.chdir(tmp_path)
     path.write_text('problem = "oscillator"\ntitle = "A spring"\n[units]\nt = "s"\n[set]\nfrequency = 2.0\n')
-    assert run(["solve", str(path), "--tol", "1e-6", "--out", str(tmp_path / "out"), "--json"]) == 0
-    page = (tmp_path / "out" / "index.html").read_text()
+    assert run(["solve", "mine.toml", "--tol", "1e-3", "--open", "--quiet"]) == 0
+    assert shown == [(tmp_path / "flm-mine" / "index.html").as_uri()]
+    page = (tmp_path / "flm-mine" / "index.html").read_text()
     assert "<h1>A spring</h1>" in page
     assert "&#34;units&#34;: [&#34;s&#34;]" in page
-    capsys.readouterr()
+    assert run(["problems", "--open", "--quiet"]) == 2
+    assert "`--open` must come with a page" in capsys.readouterr().err
     for old, new, words in (
         ("frequency", "frequncy", "Did you mean 'frequency'?"),
         ("2.0", '"2"', "[set] frequency: a number is wanted"),
@@ -100,18 +104,6 @@ def test_methods_are_listed(capsys):
     said = capsys.readouterr().out
     for name in ("pieces", "march", "waves", "reduced", "penalty"):
         assert name in said
-
-
-def test_open_shows_the_page(tmp_path, monkeypatch, capsys):
-    shown = []
-    monkeypatch.setattr("webbrowser.open", shown.append)
-    (tmp_path / "decay.toml").write_text(DECAY)
-    monkeypatch.chdir(tmp_path)
-    assert run(["solve", "decay.toml", "--tol", "1e-4", "--open", "--quiet"]) == 0
-    assert shown == [(tmp_path / "flm-decay" / "index.html").as_uri()]
-    assert "<h1>Something that decays</h1>" in (tmp_path / "flm-decay" / "index.html").read_text()
-    assert run(["problems", "--open", "--quiet"]) == 2
-    assert "`--open` must come with a page" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -132,7 +124,7 @@ def swept(tmp_path, monkeypatch):
 
 def test_a_sweep_solves_every_value_once_and_goes_on(swept, tmp_path, monkeypatch, capsys):
     arguments = ["sweep", "decay.toml", "--set", "k=1:2:3", "--tol", "1e-4", "--json", "-o", "out"]
-    real = sweep.watching
+    real = study.watching
 
     def stopping(*a, **k):  # Ctrl-C when the first value is there
         class Interrupted:
@@ -148,13 +140,13 @@ def test_a_sweep_solves_every_value_once_and_goes_on(swept, tmp_path, monkeypatc
 
         return Interrupted()
 
-    monkeypatch.setattr(sweep, "watching", stopping)
+    monkeypatch.setattr(study, "watching", stopping)
     assert run(arguments) == 1
     told = capsys.readouterr()
     assert "the same command goes on from there" in told.err
     kept = [one for one in json.loads(told.out)["runs"] if "error_estimate" in one]
     assert 1 <= len(kept) < 3
-    monkeypatch.setattr(sweep, "watching", real)
+    monkeypatch.setattr(study, "watching", real)
     before = len(swept)
     assert run(arguments) == 0
     found = json.loads(capsys.readouterr().out)["runs"]

@@ -143,10 +143,3 @@ def test_a_large_answer_is_sampled_and_says_so():
         sampled = live(solution)
     assert sampled.sampled
     assert "interpolated" in sampled.caption
-
-
-def test_a_notebook_shows_the_figure_with_the_status():
-    solution = flm.solve(flm.problems.heat(), 1e-4)
-    text = solution._repr_html_()
-    assert "converged" in text
-    assert "<iframe" in text

@@ -132,7 +132,7 @@ def _keep(
         found = record(solution, asked.name)
     else:
         with watching(asked.name) as report:
-            found = write_solution(solution, folder(out), asked, progress=report)
+            found = write_solution(solution, folder(out), asked, report)
         lines.append(f"\nWritten to {out}: {', '.join(sorted(p.name for p in out.iterdir() if p.is_file()))}")
     conclude(found | more, "\n".join(lines), good=good)
 

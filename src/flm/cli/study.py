@@ -6,7 +6,7 @@ import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,8 +16,9 @@ from flm.cli.output import COMMAND, conclude, folder, say, table, watching
 from flm.wording import InputError, duration, measured
 
 if TYPE_CHECKING:
+    from flm.results import Listener
     from flm.study.spec import Spec
-    from flm.study.store import Store
+    from flm.study.store import Row, Store
     from flm.study.workers import Workers
 
 LINES = 30.0  # seconds between lines where there is no terminal
@@ -192,7 +193,7 @@ def paper(
     from flm.report.paper.page import paper_page
     from flm.study import Store, read_rows
 
-    who, series, mark, interrupted = who_works(workers), find_series(ett), None, False
+    who, series, mark = who_works(workers), find_series(ett), None
     if series is None:
         say(f"Imputation is left out: name the folder of ETTh1.csv with --ett FOLDER or in {VARIABLE}.")
     else:
@@ -201,16 +202,12 @@ def paper(
     plan, path = (Plan if quick else full_plan)(series=mark), folder(out)
     with Store(path / "runs.sqlite", write=True) as store:
         price = cost(plan, read_rows(store), who.count, measure=dry_run)
-        told = f"{price} {_workers(who).capitalize()}."
-        if dry_run:
-            return conclude({"cost": price, "workers": who.count}, told)
-        say(told)
-        try:
-            with watching("The paper", every=LINES) as report:
-                run_paper(plan, store, workers=who, progress=report)
-        except KeyboardInterrupt:
-            interrupted = True
-        rows = read_rows(store)
+    told = f"{price} {_workers(who).capitalize()}."
+    if dry_run:
+        return conclude({"cost": price, "workers": who.count}, told)
+    say(told)
+    work = lambda store, report: run_paper(plan, store, workers=who, progress=report)
+    rows, interrupted = keep_runs(path, "The paper", work)
     command = "flm paper" + " --quick" * quick + (" --ett FOLDER" if series is not None else "")
     page = paper_page(plan, rows, command)
     written = write_page(page, path, "paper")
@@ -235,6 +232,19 @@ def who_works(count: int, address: str | None = None) -> Workers:
     if count < 0:
         raise InputError(f"`--workers` must be at least 0; got {count}.")
     return local(count or None)
+
+
+def keep_runs(folder: Path, what: str, work: Callable[[Store, Listener], object]) -> tuple[dict[str, Row], bool]:
+    """Do runs that the folder's store keeps; what is in it then, and whether Ctrl-C ended the work."""
+    from flm.study import Store, read_rows
+
+    with Store(folder / "runs.sqlite", write=True) as store:
+        try:
+            with watching(what, every=LINES) as report:
+                work(store, report)
+        except KeyboardInterrupt:
+            return read_rows(store), True
+        return read_rows(store), False
 
 
 def _workers(who: Workers) -> str:

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flm.cli.output import conclude, folder, table, watching
+from flm.cli.output import conclude, folder, table
 from flm.cli.solve import Name, find_problem, read_setting
-from flm.cli.study import Count, Dask, stopped, who_works
+from flm.cli.study import Count, Dask, keep_runs, stopped, who_works
 from flm.wording import InputError
 
 if TYPE_CHECKING:
     from flm.study.store import Definition, Record
 
-LINES = 10.0  # seconds between lines where there is no terminal
 MOST_RUNS = 10_000
 RUNNER = "flm.cli.sweep:solve_one"
 KEPT = ("sentence", "converged", "error_estimate", "columns", "cost", "errors")  # of the record of an answer
@@ -41,7 +40,7 @@ def sweep(
     """
     from flm.report.pages.layout import tables_of, write_page
     from flm.report.pages.study import sweep_page
-    from flm.study import Store, execute, read_rows
+    from flm.study import execute
     from flm.study.store import run_key
 
     lines = dict(read_setting(text, many=True) for text in settings)
@@ -53,14 +52,9 @@ def sweep(
     if problem.endswith(".toml"):
         file, text = Path(problem), asked.text
         base |= {"problem": file.name, "text": text, "folder": str(file.parent.resolve())}
-    runs, who, path, interrupted = [base | {"set": p} for p in points], who_works(workers, dask), folder(out), False
-    with Store(path / "runs.sqlite", write=True) as store:
-        try:
-            with watching(asked.name, every=LINES) as report:
-                execute(runs, store, workers=who, retry_failed=True, progress=report)
-        except KeyboardInterrupt:
-            interrupted = True
-        kept = read_rows(store)
+    runs, who, path = [base | {"set": p} for p in points], who_works(workers, dask), folder(out)
+    work = lambda store, report: execute(runs, store, workers=who, retry_failed=True, progress=report)
+    kept, interrupted = keep_runs(path, asked.name, work)
     rows = [kept.get(run_key(run)) for run in runs]
     varied = [f"{name}: {len(v)} values from {v[0]:.6g} to {v[-1]:.6g}" for name, v in lines.items() if len(v) > 1]
     title = f"{asked.title or asked.name}, a sweep"

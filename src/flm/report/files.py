@@ -1,11 +1,7 @@
-"""Files of an answer: the model, a record for machines, a table, figures and a page, in one folder.
-
-write_solution(flm.solve(problem), "heat", Request("heat"))
-"""
+"""Files of an answer: the model, a record for machines, a table, figures and a page, in one folder."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,17 +25,9 @@ TERMS = 5  # the largest of each unknown, in a record
 
 def record(solution: Solution | ControlSolution, name: str) -> dict[str, Any]:
     """What a machine wants to know of the answer to the problem of that name, for `flm.files.to_json`."""
-    found: dict[str, Any] = {
-        "problem": name,
-        "status": solution.status.word,
-        "sentence": solution.status.sentence,
-        "converged": solution.converged,
-        "error_estimate": solution.error_estimate,
-        "tolerance": solution.tolerance,
-        "columns": solution.num_columns,
-        "parameters": solution.num_parameters,
-        "seconds": solution.seconds,
-    }
+    found: dict[str, Any] = {"problem": name, "status": solution.status.word, "sentence": solution.status.sentence}
+    found |= {key: getattr(solution, key) for key in ("converged", "error_estimate", "tolerance", "seconds")}
+    found |= {"columns": solution.num_columns, "parameters": solution.num_parameters}
     if solution.parameters:
         found["learned"] = {k: p.record() | {"text": str(p)} for k, p in solution.parameters.items()}
     if isinstance(solution, ControlSolution):
@@ -57,17 +45,10 @@ def record(solution: Solution | ControlSolution, name: str) -> dict[str, Any]:
 
 
 def write_solution(
-    solution: Solution | ControlSolution,
-    folder: str | os.PathLike[str],
-    request: Request,
-    *,
-    progress: Listener = silent,
+    solution: Solution | ControlSolution, path: Path, request: Request, progress: Listener = silent
 ) -> dict[str, Any]:
-    """Write the model, a record, the values on a grid, figures and a page into a folder that is there, and return the record.
-
-    `progress` is called with a `flm.Progress` before each part.
-    """
-    path, found = Path(folder), record(solution, request.name)
+    """Write the model, a record, the values on a grid, figures and a page into a folder, and return the record."""
+    found = record(solution, request.name)
     progress(Progress("writing the values", share=0.0))
     save(solution, path / "model.safetensors")
     write_atomic(path / "record.json", to_json(found).encode())

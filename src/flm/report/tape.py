@@ -36,7 +36,6 @@ class _Tape:
         self._places: dict[tuple[object, ...], int] = {}
 
     def add(self, name: str, *arguments: float) -> int:
-        """The place of an operation's result."""
         key = (name, *arguments)
         if key not in self._places:
             if len(self.operations) >= MOST:
@@ -46,15 +45,12 @@ class _Tape:
         return self._places[key]
 
     def each(self, name: str, *places: npt.ArrayLike) -> np.ndarray:
-        """Places of an operation's results, number by number."""
         return np.vectorize(lambda *at: self.add(name, *map(int, at)), otypes=[int])(*places)
 
     def constant(self, value: npt.ArrayLike) -> np.ndarray:
-        """Places of the numbers of an array."""
         return np.vectorize(lambda v: self.add("number", float(v)), otypes=[int])(np.asarray(value, float))
 
     def total(self, places: Sequence[int]) -> int:
-        """The place of a sum."""
         *before, last = places
         return self.add("add", self.total(before), int(last)) if before else int(last)
 
@@ -69,9 +65,8 @@ class _Tape:
             if inner is not None:
                 found = self.run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), places)
             else:
-                made = self.step(step, places)
-                found = made if isinstance(made, list) else [made]
-            known |= dict(zip(step.outvars, found, strict=True))
+                found = self.step(step, places)
+            known |= dict(zip(step.outvars, found if isinstance(found, list) else [found], strict=True))
         return [read(v) for v in jaxpr.outvars]
 
     def step(self, step: JaxprEqn, places: list[np.ndarray]) -> np.ndarray | list[np.ndarray]:

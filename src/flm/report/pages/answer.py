@@ -91,9 +91,8 @@ def control_page(solution: ControlSolution, request: Request) -> Page:
     return _answer_page(solution, request, [found, terms, [EXCESS]])
 
 
-def _answer_page(answer: AbstractResult, request: Request, facts: dict[str, str], items: Sequence[list[Item]]) -> Page:
+def _answer_page(answer: AbstractResult, request: Request, items: Sequence[list[Item]]) -> Page:
     """The page of an answer from its figures and tables: what was found, the series, how sure."""
-    facts |= {"parameters": f"{answer.num_parameters:,}", "seconds": f"{answer.seconds:.2f}"}
     sections = dict(zip(("What was found", "The series", "How sure"), items, strict=True))
     steps = {name: values for name, values in answer.history.items() if all(np.ndim(v) == 0 for v in values)}
     if steps and 0 < len(next(iter(steps.values()))) <= MOST_STEPS:

@@ -12,7 +12,6 @@ from flm.report.pages.layout import Page, Request, Sections, Table
 from flm.results import AbstractResult, Listener, Progress, silent
 
 HEADERS = ("problem", "measure", "ours", "the paper's", "tolerance", "estimate", "seconds")
-KEYS = ("name", "measure", "ours", "paper", "tol", "estimate", "seconds")  # the same in a record
 PDES = {"heat": 1e-9, "poisson": 1e-9, "black_scholes": 1e-9, "burgers": 1e-2}
 TITLES = {
     "heat": "heat equation",
@@ -45,9 +44,9 @@ class Stop:
 
     def record(self) -> dict[str, object]:
         """For machines."""
-        found = self.found
-        values = (self.name, self.measure, self.ours, self.paper, found.tolerance, found.error_estimate, found.seconds)
-        return dict(zip(KEYS, values, strict=True)) | {"converged": found.converged}
+        what = {"name": self.name, "measure": self.measure, "ours": self.ours, "paper": self.paper}
+        sure = {"tol": self.found.tolerance, "estimate": self.found.error_estimate}
+        return what | sure | {"seconds": self.found.seconds, "converged": self.found.converged}
 
 
 def demo_page(stops: Sequence[Stop], seconds: float) -> Page:

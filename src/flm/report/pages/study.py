@@ -45,8 +45,7 @@ def mean_and_deviation(scores: npt.ArrayLike) -> str:
 
 def group_table(spec: Spec, chosen: Chosen) -> Table:
     """One table of the appendix: a model on a problem, mean ± standard deviation per configuration, the chosen one marked."""
-    metrics = list(spec.metrics)
-    lines = []
+    metrics, lines = list(spec.metrics), []
     for i, configuration in enumerate(chosen.group.configurations):
         mark = "★" if i == chosen.selection.winner else "=" if i in chosen.selection.finalists else ""
         size = f"{chosen.selection.sizes[i]:g}"
@@ -98,9 +97,7 @@ def study_page(spec: Spec, rows: Mapping[str, Row], command: str = "") -> Page:
         except InputError as error:
             empty.append(f"{problem_name(group.problem)}, {group.model}: {error}")
     if not chosen:
-        raise InputError(
-            "There is nothing to report yet: no group has enough runs. Start with: flm study run SPEC.toml"
-        )
+        raise InputError("There is nothing to report yet: too few runs. Start with: flm study run SPEC.toml")
     sections: Sections = {"Final training": [*final_tables(chosen)]} if any(c.final for c in chosen) else {}
     if "mse" in spec.metrics:
         curves: dict[str, dict[str, dict[int, np.ndarray]]] = {}
