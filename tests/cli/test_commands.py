@@ -209,7 +209,7 @@ def test_train_runs_the_recipe(solved, monkeypatch, capsys):
     answers = []
     monkeypatch.setattr(flm, "train", lambda *given, **named: answers.append(train(*given, **named)) or answers[-1])
     assert run(arguments) == 0
-    assert "after 30 epochs" in capsys.readouterr().out
+    assert re.search(r"\n  loss +\S+\n  epochs +30\n", capsys.readouterr().out)
     monkeypatch.setattr(flm, "train", lambda *given, **named: answers[0])  # once is enough
     assert run([*arguments, "--json"]) == 0
     kept = json.loads(capsys.readouterr().out)

@@ -22,18 +22,7 @@ WORDS = {
     "ordinary": "ordinary differential equations",
     "strangers": "problems that others posed",
 }
-PACKAGES = (
-    "jax",
-    "jaxlib",
-    "equinox",
-    "optax",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "pandas",
-    "matplotlib",
-    "safetensors",
-)
+PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib")
 EXTRAS = ("dask", "torch", "casadi", "xarray")
 Start = StrEnum("Start", ["pde", "ode", "control", "inverse"])  # the kinds of files that `flm new` writes
 
@@ -81,9 +70,7 @@ def new(
 
 
 def studio(
-    place: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where texts, tables and answers are kept.")] = Path(
-        "flm-studio"
-    ),
+    place: Annotated[Path, typer.Argument(metavar="FOLDER", help="Of texts, tables, answers.")] = Path("flm-studio"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 0,
     limit: Annotated[float, typer.Option(min=1.0, help="Seconds that one solve may take.")] = 600.0,
     browser: Annotated[bool, typer.Option(help="Show it in a browser.")] = True,
@@ -97,9 +84,8 @@ def studio(
     try:
         from flm.studio.server import serve
     except ImportError:
-        raise ExtraMissingError(
-            'The studio is not installed. Run: pip install "fourier-learning-machines[studio]"'
-        ) from None
+        how = 'pip install "fourier-learning-machines[studio]"'
+        raise ExtraMissingError(f"The studio is not installed. Run: {how}") from None
 
     def ready(address: str) -> None:
         say(f"flm studio keeps its files in {place}. Open {address}")

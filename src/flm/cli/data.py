@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flm.cli.output import COMMAND, JSON, conclude, folder, remark, watching
+from flm.cli.output import COMMAND, JSON, conclude, folder, listing, remark, watching
 from flm.wording import InputError, OutsideWarning, measured
 
 if TYPE_CHECKING:
     from flm.cli.tables import FileTable
 
 Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with a header, or a Parquet file.")]
-NOISES = {"ar1": ", correlated", "student": ", heavy-tailed", "growing": ", growing"}
 
 
 def _read(path: Path) -> FileTable:
@@ -56,6 +55,7 @@ def fit(
     """
     import flm
     from flm.report.files import write_fit
+    from flm.report.pages.answer import fit_facts
     from flm.report.pages.layout import Request
     from flm.results import Progress, within
 
@@ -84,13 +84,10 @@ def fit(
             listen(Progress("writing", share=0.85))
             write_fit(model, X, y, folder(out), Request(name, f"{name}, from {table.name}", COMMAND.get()), goal)
     record = {"target": goal, "features": names, "kind": model.kind_, "noise": model.noise_, "r2": score}
-    lines = [f"{name}: {len(y):,} rows, {len(model.frequencies_)} frequency vectors ({model.kind_})"]
-    lines += [f"  noise           {measured(float(model.noise_))}{NOISES.get(model.noise_kind_, '')}"]
-    if model.n_features_in_ == 1 and len(model.trend_) > 1:
-        lines += [f"  trend           {'linear' if len(model.trend_) == 2 else 'quadratic'}"]
-    lines += [f"  explained       {100 * score:.4g} % of the variance, in sample", f"\n{model.spectrum_}"]
-    lines += [] if out is None else [f"\nWritten to {out}"]
-    conclude(record | {"rows": len(y), "frequencies": model.frequencies_}, "\n".join(lines))
+    text = "\n".join(
+        [name, *listing(fit_facts(model, X, y)), f"\n{model.spectrum_}", *([f"\nWritten to {out}"] if out else [])]
+    )
+    conclude(record | {"rows": len(y), "frequencies": model.frequencies_}, text)
 
 
 def impute(

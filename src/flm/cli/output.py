@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from flm.results import Listener, Progress
 
 LATE = 2.0  # seconds before a bar appears
+WIDEST = 30  # letters of a name, beyond which what is said of it is not aligned
 EVENTS = "FLM_EVENTS"  # in the environment: events are lines of JSON on stdout, for the studio
 
 # Set by `run` for one command line.
@@ -66,6 +67,12 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 
     return "\n".join(
         "  ".join(put(c, w) for put, c, w in zip(sides, row, widths, strict=True)).rstrip() for row in cells
     )
+
+
+def listing(facts: Mapping[str, str]) -> list[str]:
+    """Lines of names and what is known under them."""
+    wide = min(max(map(len, facts)), WIDEST)
+    return [f"  {name:<{wide}}  {text}" for name, text in facts.items()]
 
 
 def folder(out: Path) -> Path:

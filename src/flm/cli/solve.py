@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flm.cli.output import COMMAND, OPEN, conclude, folder, say, table, watching
-from flm.wording import InputError
+from flm.cli.output import COMMAND, OPEN, conclude, folder, listing, say, table, watching
+from flm.wording import InputError, measured
 
 if TYPE_CHECKING:
     from flm.control.solution import ControlSolution
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from flm.results import Solution
 
 MOST_TABLES = 4  # of largest terms, one for each unknown and window
-WIDEST = 30  # letters of the names of what was found, beyond which texts are not aligned
 METHODS = (
     ("pieces", "PDEs", "many small series on a tree of boxes, up to three axes"),
     ("march", "PDEs", "a series in space whose coefficients move in time"),
@@ -119,12 +118,10 @@ def _keep(
     from flm.report.files import TERMS, record, write_solution
     from flm.report.pages.answer import facts_of
 
-    facts = facts_of(solution) | {name.replace("_", " "): f"{value}" for name, value in more.items()}
-    wide = min(max(map(len, facts)), WIDEST)
-    lines = [
-        f"{asked.name}: {solution.status.sentence}",
-        *(f"  {name:<{wide}}  {text}" for name, text in facts.items()),
-    ]
+    facts = facts_of(solution) | {
+        name: measured(value) if isinstance(value, float) else str(value) for name, value in more.items()
+    }
+    lines = [f"{asked.name}: {solution.status.sentence}", *listing(facts)]
     for label, series in labeled_series(solution)[:MOST_TABLES]:
         lines.append(f"\nThe largest terms of {label}:\n{series.describe(TERMS)}")
     out = Path(f"flm-{asked.name}") if out is None and OPEN.get() else out

@@ -32,6 +32,7 @@ READABLE = 10.0  # times the answer's size: amplitudes up to here can be read
 TERMS, LINES, MOST_STEPS = 10, 15, 60  # rows of tables: of a series, of a fit, of the steps of a search
 POINTS_PER_PERIOD, LEAST_POINTS, MOST_POINTS = 12, 401, 4001  # of the live curve of a fit
 MOST_FIGURES = 4  # of columns that were filled
+NOISES = {"ar1": ", correlated", "student": ", heavy-tailed", "growing": ", growing"}
 EXCESS = (
     "The excess is ½∫H_u²/H_uu dt along the trajectory plus the change on enlarging the basis, relative to the cost."
 )
@@ -231,17 +232,24 @@ def _with_error(value: float, error: float = 0.0) -> str:
     return f"{text} ± {error:.2g}" if error else text
 
 
+def fit_facts(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike) -> dict[str, str]:
+    """What people want to know first of a fit with one output."""
+    noise = f"{measured(float(model.noise_))}{NOISES.get(model.noise_kind_, '')}"
+    facts = {
+        "rows": f"{len(np.asarray(y)):,}",
+        "frequency vectors": f"{len(model.frequencies_)} ({model.kind_})",
+        "noise": noise,
+    }
+    if model.n_features_in_ == 1 and len(model.trend_) > 1:
+        facts["trend"] = "linear" if len(model.trend_) == 2 else "quadratic"
+    return facts | {"explained, in sample": f"{100 * float(model.score(X, y)):.4g} %"}
+
+
 def fit_page(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike, request: Request) -> Page:
     """A page for a fitted `FLMRegressor` with one output, the table X (n, m) and the values y (n,) that it was fitted to."""
     mean, std = model.predict(X, return_std=True)
     values, spectrum = np.asarray(y, float), model.spectrum_
     inside = 100.0 * float(np.mean(np.abs(values - mean) <= 1.96 * std))
-    facts = {
-        "rows": f"{len(mean):,}",
-        "frequency vectors": str(len(model.frequencies_)),
-        "noise": f"{model.noise_:.4g}",
-        "explained, in sample": f"{100 * model.score(X, values):.4g} %",
-    }
     columns = [(spectrum.amplitude, spectrum.amplitude_error), (spectrum.phase, spectrum.phase_error)]
     for j in range(len(spectrum.feature_names)):
         columns.append((spectrum.frequency[:, j], spectrum.frequency_error[:, j]))
@@ -257,7 +265,8 @@ def fit_page(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike, request: R
     sure = f"{inside:.1f} % of the rows lie within 1.96 standard deviations of the fit; 95 % are expected."
     sections = {"What was found": [*_curve(model, X, values), picture], "The lines": lines, "How sure": [sure]}
     kinds = {"lines": "lines found in the data", "lattice": "a lattice over the data's extent"}
-    return request.page(f"A Fourier series on {kinds.get(model.kind_, 'given frequencies')}.", facts, sections)
+    summary = f"A Fourier series on {kinds.get(model.kind_, 'given frequencies')}."
+    return request.page(summary, fit_facts(model, X, y), sections)
 
 
 def _curve(model: FLMRegressor, X: Any, y: np.ndarray) -> list[Item]:
