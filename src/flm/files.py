@@ -50,7 +50,6 @@ _OBJECTS = {
 _PARTS = {
     "flm.domains": "Ball Box Combination Disk Ellipse NotHeld Outline Polygon Product Region",
     "flm.estimators.evidence": "Compressed",
-    "flm.estimators.features": "Feature",
     "flm.estimators.imputer.blend": "Mixture",
     "flm.estimators.imputer.coupled": "Coupled",
     "flm.estimators.imputer.cross_spectrum": "CrossSpectrum",
@@ -62,7 +61,7 @@ _PARTS = {
     "flm.estimators.regressor.noise": "Noise",
     "flm.estimators.regressor.wave_fit": "WaveFit",
     "flm.estimators.regressor.wave_model": "WaveModel",
-    "flm.estimators.table": "Units",
+    "flm.estimators.table": "Feature Units",
     "flm.estimators.waves": "Scale Waves",
     "flm.models.base": "InputMap",
     "flm.models.family": "Blend FamilyFLM",

@@ -57,11 +57,6 @@ class Clock:
         return np.pi * max(self.num_times - 1, 1) / (self.span or 1.0)
 
 
-def fast_length(n: int) -> int:
-    """The next length from n on at which a real FFT is fast."""
-    return int(fft.next_fast_len(n, real=True))  # pyright: ignore[reportArgumentType]
-
-
 class NonuniformFFT:
     """The nonuniform fast Fourier transform in one dimension, in both directions, for real data.
 
@@ -74,8 +69,8 @@ class NonuniformFFT:
 
     def __init__(self, times: np.ndarray, step: float, highest: int):
         self.highest = int(highest)
-        size = fast_length(max(int(np.ceil(_OVERSAMPLING * (2 * highest + 1))), 2 * _TAPS))
-        self._size = size
+        least = max(int(np.ceil(_OVERSAMPLING * (2 * highest + 1))), 2 * _TAPS)
+        self._size = size = int(fft.next_fast_len(least, real=True))  # pyright: ignore[reportArgumentType]
         position = np.mod(np.asarray(times, float) * step, 2 * np.pi) * (size / (2 * np.pi))
         first = np.ceil(position - _TAPS / 2).astype(int)
         taps = first[:, None] + np.arange(_TAPS)  # (n, w)
@@ -147,26 +142,22 @@ def lattice_power(
     Integer vectors (N, m) with at most `interactions` nonzero components, component j up to counts[j], and for each
     the sum over its sign flips of |sum_i v_i exp(-i k.z_i)|^2, (N, K).
     """
-    m = z.shape[1]
+    m, K = z.shape[1], values.shape[1]
     tables = [powers(-base[j] * z[:, j], int(counts[j]))[1:] for j in range(m)]  # (count, n)
     points, found = [], []
     for q in range(1, interactions + 1):
-        for active in itertools.combinations(range(m), q):
+        for active in itertools.combinations([j for j in range(m) if counts[j]], q):
             shape = tuple(int(counts[j]) for j in active)
-            if min(shape) < 1:
-                continue
-            total = np.zeros((*shape, values.shape[1]))
+            total = np.zeros((*shape, K))
             for flips in itertools.product((False, True), repeat=q - 1):
-                chosen = [
-                    tables[j].conj() if flip else tables[j] for j, flip in zip(active, (False, *flips), strict=True)
-                ]
-                for k in range(values.shape[1]):  # sum_i v_i prod_j E_j[k_j, i] over all (k_j)
+                pairs = zip(active, (False, *flips), strict=True)
+                chosen = [tables[j].conj() if flip else tables[j] for j, flip in pairs]
+                for k in range(K):  # sum_i v_i prod_j E_j[k_j, i] over all (k_j)
                     operands = itertools.chain(*((table, [axis, q]) for axis, table in enumerate(chosen)))
                     product = np.einsum(*operands, values[:, k], [q], list(range(q)), optimize=True)
                     total[..., k] += np.abs(product) ** 2
-            grid = np.stack(np.meshgrid(*[np.arange(1, s + 1) for s in shape], indexing="ij"), axis=-1).reshape(-1, q)
-            vectors = np.zeros((len(grid), m), int)
-            vectors[:, active] = grid
+            vectors = np.zeros((int(np.prod(shape)), m), int)
+            vectors[:, active] = 1 + np.indices(shape).reshape(q, -1).T
             points.append(vectors)
-            found.append(total.reshape(-1, values.shape[1]))
+            found.append(total.reshape(-1, K))
     return np.concatenate(points), np.concatenate(found)

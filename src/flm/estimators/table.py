@@ -1,24 +1,27 @@
-"""Reading a table with a clock: numpy or pandas in, times and channels out, and the way back."""
+"""Tables in: columns as numbers (clocks count from their first row, categories become one column per level), and channels
+on a clock for the imputer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from flm.estimators.periodogram import Clock
-from flm.wording import InputError, did_you_mean
+from flm.wording import InputError, did_you_mean, short
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-TableLike: TypeAlias = "npt.ArrayLike | pd.DataFrame | pd.Series"
-Container: TypeAlias = "np.ndarray | pd.DataFrame | pd.Series"  # what comes back
+TableLike: TypeAlias = npt.ArrayLike | pd.DataFrame | pd.Series
+Container: TypeAlias = np.ndarray | pd.DataFrame | pd.Series  # what comes back
+_CLOCKS = pd.DatetimeIndex | pd.TimedeltaIndex | pd.PeriodIndex
 
 LARGEST = 1e150  # its square is still a number
+SECONDS = {"years": 365.2425 * 86400, "days": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
+_LEAST_SPAN = 20  # units of a clock that its record spans, where a smaller unit is to be had
+_MOST_LEVELS = 50  # of a category: more are a name or a key
 
 
 def check_size(name: str, values: np.ndarray) -> None:
@@ -26,6 +29,133 @@ def check_size(name: str, values: np.ndarray) -> None:
     top = np.nanmax(np.abs(values), initial=0.0)
     if top > LARGEST:
         raise InputError(f"`{name}` must be at most {LARGEST:g} in size; got {top:g}. Give it in other units.")
+
+
+def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
+    """Whether X is a data frame, of pandas or as good as one."""
+    return hasattr(X, "columns")
+
+
+def seconds(dates: pd.Index) -> np.ndarray:
+    """Dates, periods (their starts) or durations as seconds, since 1970 or zero."""
+    if isinstance(dates, pd.TimedeltaIndex):
+        return dates.to_numpy("timedelta64[ns]").astype("int64") / 1e9
+    index = dates.to_timestamp() if isinstance(dates, pd.PeriodIndex) else pd.DatetimeIndex(dates)
+    return index.tz_localize(None).to_numpy("datetime64[ns]").astype("int64") / 1e9
+
+
+@dataclass(frozen=True)
+class Feature:
+    """How one column becomes numbers."""
+
+    name: str
+    kind: str = "number"  # or "date", "duration", "category"
+    unit: str = ""  # of a clock
+    origin: float = 0.0  # of dates: the first row, in seconds since 1970
+    levels: tuple[str, ...] = ()  # of a category; the first is where all columns are zero
+
+    @classmethod
+    def of(cls, name: str, column: pd.Series) -> Feature:
+        """What the column is, by its type."""
+        kind = _kind(column)
+        if kind == "number":
+            return cls(name)
+        if kind == "category":
+            levels = tuple(sorted(map(str, column.dropna().unique())))
+            if len(levels) > _MOST_LEVELS:
+                got = f"{len(levels)} different texts in {name!r}"
+                raise InputError(f"`X` must have numbers, dates or categories; got {got}.")
+            return cls(name, kind, levels=levels)
+        since = seconds(pd.Index(column))
+        span = np.nanmax(since) - np.nanmin(since)
+        unit = next((unit for unit, size in SECONDS.items() if span >= _LEAST_SPAN * size), "s")
+        return cls(name, kind, unit, float(since[0]) if kind == "date" else 0.0)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns of numbers that it becomes."""
+        return [f"{self.name}={level}" for level in self.levels[1:]] if self.kind == "category" else [self.name]
+
+    def numbers(self, column: pd.Series) -> np.ndarray:
+        """(n, columns) of a column of this kind; NaN where it is empty."""
+        if self.kind == "category":
+            text = column.astype(str).to_numpy()
+            new = set(text[column.notna().to_numpy()]) - set(self.levels)
+            if new:
+                known = f"the categories of {self.name!r} that were fitted ({short(self.levels)})"
+                raise InputError(f"`X` must have {known}; got {min(new)!r}.")
+            found = (text[:, None] == np.array(self.levels[1:], dtype=object)).astype(float)
+            found[column.isna().to_numpy()] = np.nan
+            return found
+        if self.kind == "number" or _kind(column) == "number":  # already in the unit of the clock
+            return column.to_numpy(float, na_value=np.nan)[:, None]
+        return ((seconds(pd.Index(column)) - self.origin) / SECONDS[self.unit])[:, None]
+
+    def back(self, values: np.ndarray) -> pd.Index:
+        """Numbers of a clock as dates or durations, to the millisecond; others as they are."""
+        if not self.unit:
+            return pd.Index(values)
+        since = np.round((np.asarray(values) * SECONDS[self.unit] + self.origin) * 1e3).astype("int64")
+        return pd.to_datetime(since, unit="ms") if self.kind == "date" else pd.to_timedelta(since, unit="ms")
+
+
+def _kind(column: pd.Series) -> str:
+    if isinstance(column.dtype, pd.PeriodDtype | pd.DatetimeTZDtype) or column.dtype.kind == "M":
+        return "date"
+    if column.dtype.kind == "m":
+        return "duration"
+    plain = column.dtype.kind == "O" and not any(isinstance(value, str) for value in column.iloc[:100])
+    return "number" if plain or pd.api.types.is_numeric_dtype(column.dtype) else "category"
+
+
+def as_frame(X: object) -> object:
+    """Tables of xarray, polars and clocks as data frames; everything else as it is."""
+    if isinstance(X, _CLOCKS):
+        return X.to_frame(index=False, name=str(X.name or "time"))
+    kind = type(X).__module__.partition(".")[0]
+    if kind == "polars":
+        frame = X if hasattr(X, "columns") else X.to_frame()  # pyright: ignore[reportAttributeAccessIssue]
+        columns = {name: frame[name].to_numpy() for name in frame.columns}  # pyright: ignore[reportAttributeAccessIssue, reportIndexIssue]
+        return pd.DataFrame(columns)
+    if kind == "xarray":
+        found = X.to_pandas()  # pyright: ignore[reportAttributeAccessIssue]
+        return found.to_frame() if isinstance(found, pd.Series) else found
+    return X
+
+
+def features_of(X: object) -> tuple[Feature, ...]:
+    """How the columns of a data frame become numbers; none where they are."""
+    if not is_frame(X):
+        return ()
+    found = tuple(Feature.of(str(name), X.iloc[:, j]) for j, name in enumerate(X.columns))
+    return found if any(feature.kind != "number" for feature in found) else ()
+
+
+def encoded(X: object, features: tuple[Feature, ...]) -> object:
+    """The table as a data frame of numbers; tables that need none of it as they are."""
+    if not features or not is_frame(X):
+        return X
+    missing = [feature.name for feature in features if feature.name not in X.columns]
+    if missing:
+        raise InputError(f"`X` must have the columns that were fitted; got none named {missing[0]!r}.")
+    parts = [feature.numbers(pd.Series(X[feature.name])) for feature in features]
+    names = [name for feature in features for name in feature.names]
+    return pd.DataFrame(np.concatenate(parts, axis=1), columns=names)
+
+
+def time_text(value: float, unit: str) -> str:
+    """So many units of a clock as people say it: "11.02 years", "12 h 25 min"."""
+    total = abs(value) * SECONDS[unit]
+    if not np.isfinite(total):
+        return "∞"
+    for large in ("years", "days"):
+        if total >= 2 * SECONDS[large]:
+            return f"{total / SECONDS[large]:.4g} {large}"
+    for large, small in (("h", "min"), ("min", "s")):
+        if total >= SECONDS[large]:
+            whole, part = divmod(round(total / SECONDS[small]), 60)
+            return f"{whole} {large} {part} {small}" if part else f"{whole} {large}"
+    return f"{total:.3g} s"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,16 +207,6 @@ class Units:
         return (table.times[table.order] - origin) / self.step, (table.values[table.order] - self.center) / self.spread
 
 
-def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
-    """Whether X is a data frame; pandas need not be there."""
-    return hasattr(X, "columns")
-
-
-def is_series(X: object) -> TypeGuard[pd.Series]:
-    """Whether X is a series of pandas."""
-    return hasattr(X, "to_frame") and not hasattr(X, "columns") and hasattr(X, "index")
-
-
 def numeric_copy(X: TableLike, time: str | int | None) -> TableLike:
     """X with a column of dates replaced by seconds, so that all of it is numbers; other inputs as they are."""
     if time is None or not is_frame(X):
@@ -95,25 +215,13 @@ def numeric_copy(X: TableLike, time: str | int | None) -> TableLike:
         names = [str(name) for name in X.columns]
         hint = did_you_mean(str(time), names)
         raise InputError(f"`time` must be one of the columns {', '.join(names)}; got {time!r}.{hint}")
-    import pandas as pd
-
     column = pd.Index(X[time])
     if column.dtype.kind in "OSU" or str(column.dtype) in ("string", "str"):
         column = pd.to_datetime(column)
-    if column.dtype.kind in "mM" or hasattr(column.dtype, "tz"):
+    if isinstance(column, _CLOCKS):
         X = X.copy()
         X[time] = seconds(column)
     return X
-
-
-def seconds(dates: pd.Index) -> np.ndarray:
-    """Dates, periods (their starts) or durations as seconds, since 1970 or zero."""
-    import pandas as pd
-
-    if isinstance(dates, pd.TimedeltaIndex):
-        return dates.to_numpy("timedelta64[ns]").astype("int64") / 1e9
-    index = dates.to_timestamp() if isinstance(dates, pd.PeriodIndex) else pd.DatetimeIndex(dates)
-    return index.tz_localize(None).to_numpy("datetime64[ns]").astype("int64") / 1e9
 
 
 def read_table(X: TableLike, values: np.ndarray, time: str | int | None) -> Table:
@@ -121,24 +229,19 @@ def read_table(X: TableLike, values: np.ndarray, time: str | int | None) -> Tabl
 
     `X` is the input as it came, `values` are its numbers, all columns.
     """
-    columns = np.arange(values.shape[1])
-    if time is not None:
-        place = list(X.columns).index(time) if is_frame(X) else time
-        if not isinstance(place, int | np.integer) or not -values.shape[1] <= place < values.shape[1]:
-            raise InputError(
-                f"`time` must be a column's position below {values.shape[1]} when X is an array; got {time!r}."
-            )
-        place = int(place) % values.shape[1]
-        times = values[:, place]
-        if np.isnan(times).any():
-            raise InputError(
-                f"`time` must have no missing values; got {int(np.isnan(times).sum())} in column {time!r}."
-            )
-        columns = np.delete(columns, place)
-        if not len(columns):
-            raise InputError("`X` must have a column besides `time`; got only that.")
-        return Table(times, values[:, columns], values, columns, True)
-    index = getattr(X, "index", None)
-    if index is not None and type(index).__name__ in ("DatetimeIndex", "PeriodIndex", "TimedeltaIndex"):
-        return Table(seconds(index), values, values, columns, True)
-    return Table(np.arange(len(values), dtype=float), values, values, columns, False)
+    n, width = values.shape
+    columns = np.arange(width)
+    if time is None:
+        index = getattr(X, "index", None)
+        times = seconds(index) if isinstance(index, _CLOCKS) else np.arange(n, dtype=float)
+        return Table(times, values, values, columns, isinstance(index, _CLOCKS))
+    place = list(X.columns).index(time) if is_frame(X) else time
+    if not isinstance(place, int | np.integer) or not -width <= place < width:
+        raise InputError(f"`time` must be a column's position below {width} when X is an array; got {time!r}.")
+    times = values[:, place]
+    if np.isnan(times).any():
+        raise InputError(f"`time` must have no missing values; got {int(np.isnan(times).sum())} in column {time!r}.")
+    columns = np.delete(columns, place)
+    if not len(columns):
+        raise InputError("`X` must have a column besides `time`; got only that.")
+    return Table(times, values[:, columns], values, columns, True)

@@ -37,15 +37,6 @@ class Scale:
         return (x - self.center) / self.halfwidth
 
 
-def subnet_signs(components: np.ndarray) -> np.ndarray:
-    """Sign vectors e, one per distinct wave e * n of a sub-network: +1 on the first nonzero component and on zeros."""
-    nonzero = np.flatnonzero(components)
-    signs = sign_matrix(max(len(nonzero), 1))
-    rows = np.ones((len(signs), len(components)))
-    rows[:, nonzero] = signs[:, : len(nonzero)]
-    return rows
-
-
 @dataclass(frozen=True, eq=False)
 class Waves:
     """All waves of a list of sub-networks, and a trend. On a lattice tables cost one sine-cosine per axis."""
@@ -61,9 +52,16 @@ class Waves:
     @classmethod
     def of(cls, subnets: np.ndarray, degree: int = 0) -> Waves:
         """The waves of arbitrary frequency vectors."""
-        signs = [subnet_signs(n) for n in subnets]
-        group = np.repeat(np.arange(len(subnets)), [len(rows) for rows in signs])
-        return cls(subnets, np.concatenate([np.zeros((0, subnets.shape[1])), *signs]), group, degree=degree)
+        m, group, signs = subnets.shape[1], [], [np.zeros((0, subnets.shape[1]))]
+        for i, n in enumerate(
+            subnets
+        ):  # one sign vector per distinct wave: +1 on the first nonzero component and on zeros
+            own = sign_matrix(max(np.count_nonzero(n), 1))
+            rows = np.ones((len(own), m))
+            rows[:, n != 0] = own[:, : np.count_nonzero(n)]
+            signs.append(rows)
+            group += [i] * len(own)
+        return cls(subnets, np.concatenate(signs), np.array(group, int), degree=degree)
 
     @classmethod
     def on_lattice(cls, base: np.ndarray, integers: np.ndarray, degree: int = 0) -> Waves:

@@ -111,41 +111,36 @@ class DenseSeries:
 
     def learn(self, *, seed: int = 0, listen: Listener = silent) -> DenseSpectrum:
         """The prior of largest neighbour likelihood, then again without the lines that stand out of it."""
-        mean = float(self.values.mean())
-        scale = float(self.values.std())
-        span = self.clock.span
-        if len(self.times) < 4 or span == 0 or scale == 0:
-            none = np.zeros(0, int)
+        mean, scale, n = float(self.values.mean()), float(self.values.std()), len(self.times)
+        span, none = self.clock.span, np.zeros(0, int)
+        if n < 4 or span == 0 or scale == 0:
             return DenseSpectrum(np.pi / (span or 1.0), np.zeros(2), none, 0.0, max(scale**2, 1e-12), mean)
         # On a regular clock the period 2 span is a whole number of ticks.
         step = np.pi / (round(span / self.clock.step) * self.clock.step if self.clock.step else span)
         J = max(int(np.floor(self.clock.highest_frequency / step * (1 + 1e-9))), 2)
         frequencies = step * np.arange(J + 1)
-        # Rows of indices: a value and those before it.
-        before, n = min(_BEFORE, len(self.times) - 1), len(self.times)
-        rows = np.arange(before, n)
+        rows = np.arange(min(_BEFORE, n - 1), n)
         if len(rows) > _CONDITIONALS:
             rows = np.sort(np.random.default_rng(seed).choice(rows, _CONDITIONALS, replace=False))
-        together = rows[:, None] - np.arange(before + 1)
-        y = (self.values - mean) / scale
+        together = rows[:, None] - np.arange(min(_BEFORE, n - 1) + 1)  # a value and those before it
+        y, of_lines = (self.values - mean) / scale, 0.0
         theta = np.array([0.0, np.log(8 * np.pi / span / frequencies[-1]), 2.0, -5.0])
-        theta = self._maximize(theta, frequencies, together, y)
-        background = DenseSpectrum(step, _shape(theta, frequencies), np.zeros(0, int), 0.0, np.exp(theta[3]), 0.0)
-        for pass_ in range(_LINE_PASSES):
-            listen(Progress(f"{len(background.lines) // 3} lines", share=(1 + pass_) / (1 + _LINE_PASSES)))
-            found = self._lines(background, y)
+        spectrum = DenseSpectrum(step, np.zeros(J + 1), none, 0.0, 0.0, 0.0)
+        for pass_ in range(_LINE_PASSES + 1):
+            theta = self._maximize(theta, frequencies, together, y - of_lines)
+            spectrum = replace(spectrum, background=_shape(theta, frequencies), noise=float(np.exp(theta[3])))
+            listen(Progress(f"{len(spectrum.lines) // 3} lines", share=(1 + pass_) / (1 + _LINE_PASSES)))
+            found = self._lines(spectrum, y) if pass_ < _LINE_PASSES else none
             if not len(found):
                 break
             # A line between two harmonics is spread over its neighbours: free variance on three.
             harmonics = np.clip(np.add.outer(found, (-1, 0, 1)).ravel(), 1, J)
-            both = replace(background, lines=np.union1d(background.lines, harmonics), line_variance=1.0)
-            U = both.line_columns(self.times - self.times[0])
-            of_lines = both.line_variance * (U @ (U.T @ self.weights(both, y)))  # their posterior mean
-            theta = self._maximize(theta, frequencies, together, y - of_lines)
-            background = replace(both, background=_shape(theta, frequencies), noise=np.exp(theta[3]))
-        unit, found = scale**2, background
-        variances = {"background": unit * found.background, "line_variance": unit * found.line_variance}
-        return replace(found, **variances, noise=unit * float(found.noise), mean=mean)
+            spectrum = replace(spectrum, lines=np.union1d(spectrum.lines, harmonics), line_variance=1.0)
+            U = spectrum.line_columns(self.times - self.times[0])
+            of_lines = U @ (U.T @ self.weights(spectrum, y))  # their posterior mean
+        unit = scale**2
+        spectrum = replace(spectrum, background=unit * spectrum.background, line_variance=unit * spectrum.line_variance)
+        return replace(spectrum, noise=unit * spectrum.noise, mean=mean)
 
     def _maximize(self, start: np.ndarray, frequencies: np.ndarray, together: np.ndarray, y: np.ndarray) -> np.ndarray:
         """A, w_0, b and the noise of largest likelihood of each first value of the rows `together` given the others."""
@@ -163,7 +158,7 @@ class DenseSeries:
             return float(0.5 * (np.log(2 * np.pi * variance) + error**2 / variance).mean())
 
         bounds = [(-8.0, 8.0), (np.log(0.5 * frequencies[1] / frequencies[-1]), 0.0), (0.0, 8.0), (-14.0, 1.0)]
-        return minimize(objective, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 30, "ftol": 1e-8}).x
+        return minimize(objective, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 30, "ftol": 1e-6}).x
 
     def _lines(self, spectrum: DenseSpectrum, y: np.ndarray) -> np.ndarray:
         """Harmonics where the whitened series has a peak above 2.5 log n times its local median level.
@@ -175,12 +170,11 @@ class DenseSeries:
         ratio = power / np.maximum(level, 1e-300)
         ratio[:3] = 0.0
         least = max(2.5 * np.log(len(y)), ratio.max() / 3)
-        taken = list(spectrum.lines)
         found: list[int] = []
         for j in np.argsort(-ratio, kind="stable"):
-            if ratio[j] < least or len(found) + len(taken) // 3 == _MAX_LINES:
+            if ratio[j] < least or len(found) + len(spectrum.lines) // 3 == _MAX_LINES:
                 break
-            if all(abs(int(j) - i) > 3 for i in found) and all(abs(int(j) - i) > 2 for i in taken):
+            if all(abs(j - i) > 3 for i in found) and (np.abs(j - spectrum.lines) > 2).all():
                 found.append(int(j))
         return np.array(sorted(found), int)
 

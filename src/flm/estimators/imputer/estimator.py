@@ -5,15 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
+from operator import attrgetter
 
 import numpy as np
+import pandas as pd
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from flm.estimators.base import AbstractEstimator
 from flm.estimators.imputer.blend import NAMES, Mixture
-from flm.estimators.imputer.holes import Calibration
 from flm.estimators.imputer.imputation import ExtrapolationWarning, Imputation, dressed
-from flm.estimators.table import Container, Table, TableLike, Units, check_size, is_series, numeric_copy, read_table
+from flm.estimators.table import Container, Table, TableLike, Units, check_size, numeric_copy, read_table
 from flm.numerics.least_squares import one_thread
 from flm.results.progress import Progress
 from flm.wording import InputError, check_count
@@ -146,38 +147,28 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         if missing.any():
             with one_thread():
                 mean, deviation, kinds = model.fill(steps, values, self, self._listener())
-            factors = np.array([found.factor for found in calibrations])[kinds]
-            std = np.where(missing, factors * deviation, 0.0)
-        outside = table.placed(self._outside(missing))
+            std = np.where(missing, np.array([found.factor for found in calibrations])[kinds] * deviation, 0.0)
+        holes, outside = table.placed(missing), table.placed(self._outside(missing))
         if outside.any():
             self._report(int(outside.sum()))
-        holes = table.placed(missing)
         filled = np.where(holes, table.placed(mean * units.spread + units.center), table.everything)
-        together = np.eye(table.everything.shape[1])
+        together = np.eye(holes.shape[1])
         together[np.ix_(table.columns, table.columns)] = model.together
         shape = X.shape if isinstance(X, np.ndarray) else holes.shape
-        shaped = lambda part: part.reshape(shape)
+        std, kinds = table.placed(std * units.spread), table.placed(kinds)
         return Imputation(
-            dressed(X, shaped(filled), [j for j in table.columns if holes[:, j].any()]),
-            dressed(X, shaped(table.placed(std * units.spread)), table.columns),
-            shaped(holes),
-            shaped(outside),
+            dressed(X, filled.reshape(shape), np.flatnonzero(holes.any(axis=0))),
+            dressed(X, std.reshape(shape), table.columns),
+            *(part.reshape(shape) for part in (holes, outside)),
             table.times,
-            shaped(table.placed(kinds)),
+            kinds.reshape(shape),
             calibrations,
             model.persistence,
             together,
         )
 
-    @property
-    def calibrations_(self) -> tuple[Calibration, ...]:
-        """Factors and tails of the error bars of other tables, by kind of hole."""
-        return self._fitted.model.calibrations
-
-    @property
-    def model_(self) -> Mixture:
-        """The fitted models of standardized tables."""
-        return self._fitted.model
+    calibrations_ = property(attrgetter("_fitted.model.calibrations"), doc="Of other tables, by kind of hole.")
+    model_ = property(attrgetter("_fitted.model"), doc="The fitted models of standardized tables.")
 
     def _check_options(self) -> None:
         methods = ("auto", *NAMES[:2])
@@ -189,7 +180,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
             check_count("window", self.window, 4)
 
     def _read(self, X: TableLike, *, reset: bool) -> Table:
-        frame, samples = X.to_frame() if is_series(X) else X, 1
+        frame, samples = X.to_frame() if isinstance(X, pd.Series) else X, 1
         if isinstance(X, np.ndarray) and X.ndim == 3:
             samples, frame = len(X), X.reshape(-1, X.shape[2])
         values = self._numbers(numeric_copy(frame, self.time), reset=reset, allow_nan=True)

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from scipy.signal import lfilter
 
 from flm.estimators.imputer.holes import Calibration
-from flm.estimators.table import Container, TableLike, is_frame, is_series
+from flm.estimators.table import Container, TableLike, is_frame
 
 
 class ExtrapolationWarning(UserWarning):
@@ -94,18 +95,15 @@ class Imputation:
         holes, kinds = (part.reshape(rows, -1) for part in (self.filled, self.kinds))
         rng, a = np.random.default_rng(seed), self.persistence
         b, root = np.sqrt(1 - a * a), np.linalg.cholesky(self.together)
-        order = np.argsort(self.times, kind="stable")
-        drawn = np.empty((n, *values.shape))
-        for i in range(n):
+        drawn = np.repeat(values[None], n, axis=0)
+        for filling in drawn:
             fresh = rng.normal(size=values.shape) @ root.T
             # z_t = a z_(t-1) + b e_t, b^2 = 1 - a^2, of unit variance from the first on
-            z = np.asarray(lfilter([b], [1.0, -a], fresh, axis=0, zi=(1 - b) * fresh[:1])[0])
-            by_row = np.empty(values.shape)
-            by_row[order] = z
-            drawn[i] = values
+            z = np.empty(values.shape)
+            z[np.argsort(self.times, kind="stable")] = lfilter([b], [1.0, -a], fresh, axis=0, zi=(1 - b) * fresh[:1])[0]
             for kind, found in enumerate(self.calibrations):
                 here = holes & (kinds == kind)
-                drawn[i][here] += std[here] * found.spread(by_row[here])
+                filling[here] += std[here] * found.spread(z[here])
         return drawn.reshape(n, *shape)
 
     def plot(self, *, columns: Sequence[int | str] | None = None, rows: slice | None = None, level: float = 0.95):
@@ -128,7 +126,7 @@ def dressed(X: TableLike, array: np.ndarray, columns: Iterable[int]) -> Containe
         for j in columns:
             frame.isetitem(int(j), array[:, j])
         return frame
-    if is_series(X):
+    if isinstance(X, pd.Series):
         series = X.astype(float)
         series[:] = array[:, 0]
         return series

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from flm.estimators.features import Feature, as_frame, encoded, features_of
 from flm.estimators.regressor.settings import refuse_holes
 from flm.estimators.regressor.wave_fit import WaveFit
-from flm.estimators.table import is_frame
+from flm.estimators.table import Feature, as_frame, encoded, features_of, is_frame
 from flm.numerics.least_squares import one_thread, triangular_factor
 from flm.wording import InputError
 

@@ -13,12 +13,11 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from flm.estimators.base import AbstractEstimator
-from flm.estimators.features import Feature, as_frame, encoded, features_of
 from flm.estimators.regressor.cluster import fit_blocks, is_dask
 from flm.estimators.regressor.search import first_fit
 from flm.estimators.regressor.settings import Settings, as_chunks, clock_step, mean_repeats, refuse_holes
 from flm.estimators.regressor.wave_fit import Spectrum, WaveFit
-from flm.estimators.table import check_size
+from flm.estimators.table import Feature, as_frame, check_size, encoded, features_of
 from flm.numerics.least_squares import one_thread
 from flm.results.progress import Progress
 from flm.wording import InputError, check_count

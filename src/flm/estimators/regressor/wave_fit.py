@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from flm.estimators.evidence import Sample
-from flm.estimators.features import time_text
 from flm.estimators.regressor.wave_model import WaveModel
+from flm.estimators.table import time_text
 from flm.estimators.waves import BLOCK_NUMBERS, Scale
 from flm.series.tables import phasors
 from flm.wording import InputError
