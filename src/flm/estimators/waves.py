@@ -13,7 +13,6 @@ from functools import cached_property
 
 import numpy as np
 
-from flm.series.lattices import sign_matrix
 from flm.series.tables import phasors, powers
 
 BLOCK_NUMBERS = 1 << 22  # numbers in one block of the design matrix: 32 MiB
@@ -52,16 +51,13 @@ class Waves:
     @classmethod
     def of(cls, subnets: np.ndarray, degree: int = 0) -> Waves:
         """The waves of arbitrary frequency vectors."""
-        m, group, signs = subnets.shape[1], [], [np.zeros((0, subnets.shape[1]))]
-        for i, n in enumerate(
-            subnets
-        ):  # one sign vector per distinct wave: +1 on the first nonzero component and on zeros
-            own = sign_matrix(max(np.count_nonzero(n), 1))
-            rows = np.ones((len(own), m))
-            rows[:, n != 0] = own[:, : np.count_nonzero(n)]
-            signs.append(rows)
-            group += [i] * len(own)
-        return cls(subnets, np.concatenate(signs), np.array(group, int), degree=degree)
+        on = subnets != 0
+        count, so_far = on.sum(axis=1), np.cumsum(on, axis=1)
+        group = np.repeat(np.arange(len(subnets)), 2 ** np.maximum(count - 1, 0))
+        number = np.arange(len(group)) - np.searchsorted(group, group)  # of a wave in its sub-network
+        # Its binary digits are the minus signs, from the last nonzero component on: none on the first, none on zeros.
+        digit = number[:, None] >> (count[:, None] - so_far)[group] & 1
+        return cls(subnets, np.where(on[group] & (digit == 1), -1.0, 1.0), group, degree=degree)
 
     @classmethod
     def on_lattice(cls, base: np.ndarray, integers: np.ndarray, degree: int = 0) -> Waves:

@@ -247,7 +247,7 @@ class LineSearch:
                 found.append(candidates[i])
         return np.array(found).reshape(-1, self.m)
 
-    def at(self, subnets: np.ndarray, steps: int = 0, tolerance: float = 1e-2) -> Lines:
+    def at(self, subnets: np.ndarray, steps: int = 0, tolerance: float = 0.1) -> Lines:
         """The fit at these frequency vectors, or after so many steps from there."""
         lowest = self.slowest * self.cell if self.slowest > 0.5 else 0.0  # slower things are a trend
         lines = Lines.at(self.sample, Waves.of(subnets, self.degree), self.highest, lowest)
