@@ -71,7 +71,7 @@ def test_error_bars_cover(method, C):
     inside = []
     for seed in range(2):
         rng = np.random.default_rng(seed)
-        X = channels(1500, C, seed, noise=0.2)
+        X = channels(1000, C, seed, noise=0.2)
         hidden = rng.random(X.shape) < 0.2
         hidden[[0, -1]] = False
         holed = np.where(hidden, np.nan, X)
@@ -90,8 +90,8 @@ def test_error_bars_cover(method, C):
 
 
 def test_pandas_in_pandas_out():
-    X = channels(300)
-    index = pd.date_range("2024-03-01", periods=300, freq="h", tz="UTC")
+    X = channels(120)
+    index = pd.date_range("2024-03-01", periods=120, freq="h", tz="UTC")
     frame = pd.DataFrame(X, columns=["a", "b", "c"], index=index)
     holed = frame.copy()
     holed.iloc[50:60, 1] = np.nan

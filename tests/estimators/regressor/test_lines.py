@@ -57,7 +57,7 @@ def test_five_lines_in_noise():
 
 
 def test_five_lines_on_an_irregular_clock():
-    z = scores(range(6), irregular=True)
+    z = scores(range(4), irregular=True)
     assert np.abs((z[:, 0] < 1).mean() - 0.68) <= 0.12
     assert (z[:, 0] < 4).all()
 
@@ -148,7 +148,7 @@ def test_search_never_starts_near_zero_or_on_a_line():
 
 @pytest.mark.parametrize("rho", [0.0, 0.7, pytest.param(0.9, marks=pytest.mark.bench)])
 def test_lines_in_correlated_noise_have_true_errors_and_no_company(rho):
-    false, within, runs = 0, 0, 12
+    false, within, runs = 0, 0, 6
     for seed in range(runs):
         e = np.random.default_rng(seed).normal(size=500)
         for i in range(1, 500):
@@ -160,5 +160,5 @@ def test_lines_in_correlated_noise_have_true_errors_and_no_company(rho):
         within += off.min() < 2 * model.spectrum_.frequency_error[np.argmin(off), 0]
         assert model.noise_ == pytest.approx(1, rel=0.45)
         assert abs(model.correlation_ - rho) < 0.12
-    assert false <= 1
+    assert false == 0
     assert within >= runs - 1

@@ -8,20 +8,15 @@ import flm
 
 
 def test_trend_and_season_five_years_ahead():
-    inside, errors = [], []
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        months = np.arange(300) / 12
-        f = 300 + 1.5 * months + 0.015 * months**2 + 3 * np.cos(2 * np.pi * months - 1)
-        y = f + 0.3 * rng.normal(size=300)
-        model = flm.FLMRegressor().fit(months[:240, None], y[:240])
-        ahead = model.forecast(60)
-        inside.append(((y[240:] >= ahead["lower"]) & (y[240:] <= ahead["upper"])).mean())
-        errors.append(np.sqrt(((ahead["mean"] - f[240:]) ** 2).mean()) / y[:240].std())
-        assert len(model.spectrum_) == 1
-        assert model.spectrum_.period[0, 0] == pytest.approx(1, abs=4 * model.spectrum_.period_error[0, 0])
-    assert np.mean(inside) >= 0.9, inside
-    assert max(errors) <= 0.05, errors
+    months = np.arange(300) / 12
+    f = 300 + 1.5 * months + 0.015 * months**2 + 3 * np.cos(2 * np.pi * months - 1)
+    y = f + 0.3 * np.random.default_rng(0).normal(size=300)
+    model = flm.FLMRegressor().fit(months[:240, None], y[:240])
+    ahead = model.forecast(60)
+    assert ((y[240:] >= ahead["lower"]) & (y[240:] <= ahead["upper"])).mean() >= 0.9
+    assert np.sqrt(((ahead["mean"] - f[240:]) ** 2).mean()) / y[:240].std() <= 0.05
+    assert len(model.spectrum_) == 1
+    assert model.spectrum_.period[0, 0] == pytest.approx(1, abs=4 * model.spectrum_.period_error[0, 0])
 
 
 def slow_series(seed, is_smooth):
@@ -35,7 +30,7 @@ def slow_series(seed, is_smooth):
 
 def test_bands_five_years_beyond_a_record_with_a_continuum(tmp_path):
     inside, widths, kinds = [], [], set()
-    for seed in range(100, 104):  # eight series: coverage of one series is that of one slow error
+    for seed in range(100, 103):  # six series: coverage of one series is that of one slow error
         for is_smooth in (False, True):
             t, y = slow_series(seed, is_smooth)
             model = flm.FLMRegressor().fit(t[:100, None], y[:100])
@@ -96,9 +91,9 @@ def two_waves(seed, n=400):
 def test_outliers_hardly_move_the_curve():
     grid, clean, dirty = np.linspace(0.01, 0.99, 300), [], []
     for seed in range(2):
-        rng, x, f = two_waves(seed)
-        y = f(x) + 0.2 * rng.normal(size=400)
-        spoiled = y + np.where(rng.random(400) < 0.05, 6 * rng.normal(size=400), 0)
+        rng, x, f = two_waves(seed, 250)
+        y = f(x) + 0.2 * rng.normal(size=250)
+        spoiled = y + np.where(rng.random(250) < 0.05, 6 * rng.normal(size=250), 0)
         for found, values in ((clean, y), (dirty, spoiled)):
             model = flm.FLMRegressor().fit(x[:, None], values)
             found.append(np.sqrt(((model.predict(grid[:, None]) - f(grid)) ** 2).mean()))
