@@ -21,21 +21,13 @@ SIGNS = {SINE: (1, 1, -1, -1), COSINE: (1, -1, -1, 1)}
 
 
 class Space:
-    """The series and the grid of one size.
-
-    Attributes:
-        half: the axis that has no negative k: the last Fourier axis.
-        cuts: the largest k that is kept along each axis.
-        numbers: the k of each axis in the order of the coefficients: 0 ... c, −c ... −1 where both signs are kept.
-        waves: the same in radians per unit, shaped to broadcast with coefficients.
-        shape: of the coefficients of one function.
-        lines, grid: the points along each axis, and their number.
-        weights: the mean square of each wave over the box, negative partners included: ‖u‖² = Σ weights |c|².
-    """
+    """The series and the grid of one size: the points along each axis are `lines`, coefficients of a function have `shape`."""
 
     def __init__(self, kinds: Sequence[str], bounds: Sequence[tuple[float, float]], intervals: Sequence[int]):
         self.kinds, self.bounds, self.intervals = tuple(kinds), tuple(bounds), tuple(intervals)
         self.num_axes = len(self.kinds)
+        # the axis that has no negative k; along each axis the largest k, all k in the order of the coefficients
+        # (0 ... c, −c ... −1 where both signs are kept), and the same in radians per unit, shaped to broadcast
         self.half = max((j for j, kind in enumerate(kinds) if kind == FOURIER), default=None)
         self.cuts, self.numbers, self.waves, self.lines, weights = [], [], [], [], np.ones(())
         for j, (kind, (low, high), n) in enumerate(zip(kinds, bounds, intervals, strict=True)):
@@ -49,7 +41,7 @@ class Space:
             self.lines.append(low + (high - low) / n * (np.arange(n) + (0.0 if periodic else 0.5)))
             partners = 2.0 if j == self.half else 1.0 if periodic else 0.5
             weights = np.multiply.outer(weights, np.where(k == 0, 1.0, partners))
-        self.weights = weights
+        self.weights = weights  # the mean square of each wave, negative partners included: ‖u‖² = Σ weights |c|²
         self.shape, self.grid = weights.shape, tuple(map(len, self.lines))
 
     def resized(self, intervals: Sequence[int]) -> Space:

@@ -7,8 +7,6 @@ and P = I + BR projects: c' = P (Λ + BQ) c + PN in both cases. Blocks whose eig
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from flm.language.arguments import Jet
@@ -18,15 +16,6 @@ from flm.pde.march.space import FOURIER, Space
 
 AT_ONCE = 50_000  # points whose arrays stay in the cache
 PARALLEL = 1e4  # condition of the eigenvectors from which a block is left to N
-
-
-class Group(NamedTuple):
-    """Jets that one transform serves: their numbers, whether they are odd along each axis, their functions and symbols."""
-
-    jets: list[int]
-    odd: tuple[int, ...]
-    places: list[int]
-    symbols: np.ndarray
 
 
 class Dynamics:
@@ -49,7 +38,15 @@ class Dynamics:
         self._eliminate(blocks[:, self.count :])
         self._diagonalize(self._symbol(blocks[:, : self.count], blocks[:, self.count :]))
         self.is_forced = evolution.is_forced or self._left is not None
-        self._groups = self._group_jets()
+        # Jets that one transform serves: their numbers by whether they are odd along the axes of sines and cosines.
+        self._groups: dict[tuple[int, ...], list[int]] = {}
+        for i, jet in enumerate(evolution.evaluated):
+            odd = np.mod(evolution.along_space(jet), 2) * (np.array(space.kinds) != FOURIER)
+            self._groups.setdefault(tuple(odd), []).append(i)
+        self._symbols = {
+            odd: np.stack([space.symbol(evolution.along_space(evolution.evaluated[i])) for i in jets])
+            for odd, jets in self._groups.items()
+        }
         self._lifted = None
         if evolution.lift.any():
             self._lifted = np.stack([evolution.lifted(jet, self.mesh) for jet in evolution.passed])
@@ -147,20 +144,6 @@ class Dynamics:
             every[:, self.count :] = _apply(self._follow, states)
         return every
 
-    def _group_jets(self) -> list[Group]:
-        """Jets by whether they are odd along the axes of sines and cosines."""
-        groups: dict[tuple[int, ...], list[int]] = {}
-        for i, jet in enumerate(self.evolution.evaluated):
-            odd = np.mod(self.evolution.along_space(jet), 2) * (np.array(self.space.kinds) != FOURIER)
-            groups.setdefault(tuple(odd), []).append(i)
-        every = self.evolution.evaluated
-        place = lambda i: self.places[every[i][0], every[i][1][self.evolution.time]]
-        symbol = lambda i: self.space.symbol(self.evolution.along_space(every[i]))
-        return [
-            Group(jets, odd, [place(i) for i in jets], np.stack([symbol(i) for i in jets]))
-            for odd, jets in groups.items()
-        ]
-
     def _nonlinear(self, states: np.ndarray, times: np.ndarray) -> np.ndarray:
         """N in coefficients, (K, C, *shape): some nodes at a time."""
         out = np.zeros(states.shape, self.dtype)
@@ -176,9 +159,9 @@ class Dynamics:
         """N on the grid, (E, K, *grid)."""
         evolution = self.evolution
         values = np.zeros((len(evolution.passed), len(every), *self.space.grid))
-        for group in self._groups:
-            found = self.space.values(every[:, group.places] * group.symbols, group.odd)
-            values[group.jets] = np.moveaxis(found, 1, 0)
+        for odd, jets in self._groups.items():
+            places = [self.places[k, alpha[evolution.time]] for k, alpha in (evolution.evaluated[i] for i in jets)]
+            values[jets] = np.moveaxis(self.space.values(every[:, places] * self._symbols[odd], odd), 1, 0)
         if self._lifted is not None:
             values += self._lifted[:, None]
         coordinates = list(self._sparse)

@@ -52,17 +52,13 @@ class FieldFunctions:
 
     def table(self, points: np.ndarray, alpha: tuple[int, ...]) -> np.ndarray:
         """D^alpha of its functions at points of the domain, (P, C)."""
-        return field_table(
-            points[:, list(self.axes)], self.bounds, self.shape, tuple(alpha[axis] for axis in self.axes)
-        )
+        own = tuple(alpha[axis] for axis in self.axes)
+        return field_table(points[:, list(self.axes)], self.bounds, self.shape, own)
 
     @cached_property
     def grid(self) -> np.ndarray:
         """Values of its functions on a grid on which its limits are kept, (P, C)."""
-        nodes = np.linspace(-1, 1, 4 * COUNTS[len(self.axes)] + 1)
-        mesh = np.meshgrid(*[nodes] * len(self.axes), indexing="ij")
-        points = np.stack([g.ravel() for g in mesh], axis=1)
-        return field_table(points, np.array([[-1.0, 1.0]] * len(self.axes)), self.shape, (0,) * len(self.axes))
+        return _on_grid(np.linspace(-1, 1, 4 * self.shape[0] + 1), self.shape)
 
     def covariance(self, length: float, strength: float) -> np.ndarray:
         """Of its coefficients, under the prior, (C, C)."""
@@ -76,14 +72,23 @@ class FieldFunctions:
         return vectors * np.sqrt(np.maximum(values, 1e-16 * values[-1]))
 
 
+def _points(nodes: np.ndarray, m: int) -> np.ndarray:
+    """The points of a grid with the same nodes along each axis, (P, m)."""
+    return np.stack(np.meshgrid(*[nodes] * m, indexing="ij"), axis=-1).reshape(-1, m)
+
+
+def _on_grid(nodes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The orthonormal functions of the reference box on a grid, (P, C)."""
+    m = len(shape)
+    return field_table(_points(nodes, m), np.array([[-1.0, 1.0]] * m), shape, (0,) * m)
+
+
 @lru_cache(maxsize=64)
 def _matern(shape: tuple[int, ...], length: float) -> np.ndarray:
     """Matérn's covariance of unit strength in the orthonormal functions of a box, (C, C), by Gauss quadrature."""
     nodes, weights = legendre.gauss(2 * shape[0])
-    mesh = np.meshgrid(*[nodes] * len(shape), indexing="ij")
-    points = np.stack([g.ravel() for g in mesh], axis=1)
-    table = field_table(points, np.array([[-1.0, 1.0]] * len(shape)), shape, (0,) * len(shape))
-    mean = table * np.prod(np.stack(np.meshgrid(*[weights] * len(shape), indexing="ij")), axis=0).ravel()[:, None]
+    points = _points(nodes, len(shape))
+    mean = _on_grid(nodes, shape) * np.prod(_points(weights, len(shape)), axis=1)[:, None]
     distance = np.linalg.norm(points[:, None] - points[None], axis=2) / 2  # in widths
     r = np.sqrt(5) * distance / length
     return mean.T @ ((1 + r + r**2 / 3) * np.exp(-r)) @ mean
@@ -108,13 +113,10 @@ class FieldResidual:
         """See `Residual.linearize`; derivatives by the coefficients of functions follow those by numbers."""
         parameters = np.asarray(parameters, float)
         num_unknowns, own = len(self.inner.names.unknowns), iter(jets)
-        tables = {
-            (k, alpha): self.fields[k - num_unknowns].table(points, alpha)
-            for k, alpha in self.inner.jets
-            if k >= num_unknowns
-        }
+        field = lambda k: self.fields[k - num_unknowns]
+        tables = {(k, a): field(k).table(points, a) for k, a in self.inner.jets if k >= num_unknowns}
         values = [
-            next(own) if jet not in tables else tables[jet] @ parameters[self.fields[jet[0] - num_unknowns].columns]
+            next(own) if jet not in tables else tables[jet] @ parameters[field(jet[0]).columns]
             for jet in self.inner.jets
         ]
         numbers = len(self.inner.names.parameters)
@@ -123,7 +125,7 @@ class FieldResidual:
         by_parameter[:numbers] = found.by_parameter
         for slope, jet in zip(found.by_jet, self.inner.jets, strict=True):
             if jet in tables:
-                by_parameter[self.fields[jet[0] - num_unknowns].columns] += slope * tables[jet].T
+                by_parameter[field(jet[0]).columns] += slope * tables[jet].T
         mine = [i for i, jet in enumerate(self.inner.jets) if jet not in tables]
         return Linearized(found.value, found.by_jet[mine], by_parameter)
 
@@ -171,24 +173,21 @@ class Parameters:
     @classmethod
     def of(cls, problem: PDE) -> Parameters:
         """Those of a problem."""
-        fields, end = [], len(problem.parameters)
-        bounds, values = np.asarray(problem.domain.bounds, float), [problem.parameter_start]
-        limits = [(v.lower, v.upper) if isinstance(v, Learn) else (None, None) for v in problem.parameters.values()]
-        numbers = [i for i in problem.learned if not list(problem.parameters.values())[i].axes]
-        learned = []
+        fields, start = [], np.asarray(problem.parameter_start, float)
+        bounds, limits, numbers = np.asarray(problem.domain.bounds, float), np.full((2, len(start)), np.inf), []
+        limits[0] *= -1
         for index, (name, value) in enumerate(problem.parameters.items()):
             if isinstance(value, Learn) and value.axes:
                 axes = tuple(problem.axes.index(axis) for axis in value.axes)
-                count = COUNTS[len(axes)] ** len(axes)
-                fields.append(FieldFunctions(name, axes, bounds[list(axes)], value, slice(end, end + count)))
-                values.append(np.r_[value.start, np.zeros(count - 1)])
-                learned += range(end, end + count)
-                limits[index] = (None, None)
-                end += count
-        extra = [(None, None)] * (end - len(limits))
-        low = np.array([-np.inf if a is None else a for a, _ in (*limits, *extra)], float)
-        high = np.array([np.inf if b is None else b for _, b in (*limits, *extra)], float)
-        return cls(np.concatenate(values), low, high, (*numbers, *learned), tuple(fields))
+                end = len(start) + COUNTS[len(axes)] ** len(axes)
+                fields.append(FieldFunctions(name, axes, bounds[list(axes)], value, slice(len(start), end)))
+                start = np.r_[start, value.start, np.zeros(end - len(start) - 1)]
+            elif isinstance(value, Learn):
+                numbers.append(index)
+                limits[:, index] = value.limits
+        more = np.full(len(start) - limits.shape[1], np.inf)
+        learned = (*numbers, *range(limits.shape[1], len(start)))
+        return cls(start, np.r_[limits[0], -more], np.r_[limits[1], more], learned, tuple(fields))
 
     @property
     def num_numbers(self) -> int:

@@ -59,11 +59,8 @@ class ParameterSearch:
     # --- what readings and priors count ----------------------------------------------------------------------------
 
     def _first_weights(self) -> Weights:
-        guesses = [0.1 * float(np.std(kind.values)) or 1.0 for kind in self.readings]
-        sigma = [
-            np.full(len(kind.values), guess) if kind.sigma is None else kind.sigma
-            for kind, guess in zip(self.readings, guesses, strict=True)
-        ]
+        guess = lambda values: np.full(len(values), 0.1 * float(np.std(values)) or 1.0)
+        sigma = [guess(kind.values) if kind.sigma is None else kind.sigma for kind in self.readings]
         return self._weights(np.concatenate(sigma), tuple((0.5, 1.0) for _ in self.known.fields))
 
     def _weights(self, sigma: np.ndarray, strengths: tuple[Prior, ...]) -> Weights:
@@ -226,20 +223,14 @@ class ParameterSearch:
         return ", ".join(names)
 
     def _named(self, parameters: np.ndarray, covariance: np.ndarray) -> dict[str, Parameter | LearnedFunction]:
-        place = {q: i for i, q in enumerate(self.known.learned)}
-        fields = {f.name: f for f in self.known.fields}
-        numbers = {name: q for q, name in enumerate(self.problem.parameters) if q in place and name not in fields}
-        rows = [place[q] for q in numbers.values()]
-        values = {name: float(parameters[q]) for name, q in numbers.items()}
-        known = Parameter.several(values, covariance[np.ix_(rows, rows)])
-        found: dict[str, Parameter | LearnedFunction] = {}
-        for name in self.problem.parameters:
-            if name in fields:
-                own = fields[name]
-                rows = [place[c] for c in range(own.columns.start, own.columns.stop)]
-                axes = tuple(self.problem.axes[a] for a in own.axes)
-                coefficients = parameters[own.columns].reshape(own.shape)
-                found[name] = LearnedFunction(axes, own.bounds, coefficients, covariance[np.ix_(rows, rows)])
-            elif name in known:
-                found[name] = known[name]
-        return found
+        learned, names = np.array(self.known.learned, int), list(self.problem.parameters)
+        numbers = learned[learned < self.known.num_numbers]
+        first = len(numbers)
+        values = {names[q]: float(parameters[q]) for q in numbers}
+        found: dict[str, Parameter | LearnedFunction] = {**Parameter.several(values, covariance[:first, :first])}
+        for own in self.known.fields:
+            rows = slice(first, first := first + own.columns.stop - own.columns.start)
+            axes, coefficients = tuple(self.problem.axes[a] for a in own.axes), parameters[own.columns]
+            shaped = coefficients.reshape(own.shape)
+            found[own.name] = LearnedFunction(axes, own.bounds, shaped, covariance[rows, rows])
+        return {name: found[name] for name in names if name in found}

@@ -126,9 +126,9 @@ class Plane:
             for order in set(orders.tolist()) - {0}:
                 found[orders == order] = sample.jets(self.system.own(coefficients[order][i]))[orders == order]
             jets.append(found)
-        spread = lambda array, last: np.concatenate([np.tile(array, (len(times), 1)), last[:, None]], axis=1)
-        at = np.repeat(times, len(sample.points))
-        points, normals = spread(sample.points, at), spread(sample.normals, np.zeros_like(at))
+        at, every = np.repeat(times, len(sample.points)), (len(times), 1)
+        points = np.column_stack([np.tile(sample.points, every), at])
+        normals = np.column_stack([np.tile(sample.normals, every), np.zeros_like(at)])
         return sample.residual.linearize(points, np.concatenate(jets, axis=1), self.setup.parameters, normals)
 
     def factorize(self, start: np.ndarray, t: float) -> None:
@@ -144,9 +144,7 @@ class Plane:
                     rows[orders[a], :, columns[k]] += (slopes[a, where] * scales[a])[:, None] * tables[a]
                 blocks[leaf].append(rows)
         samples, self.system.samples = self.system.samples, []
-        linear = self.system.assemble(
-            np.zeros((self.tree.num_leaves, self.functions.num_columns))
-        )  # ties and fixed rows
+        linear = self.system.assemble(np.zeros(start.shape[1:]))  # ties and fixed rows alone
         self.system.samples = samples
         self.linear = [piece.own for piece in linear]
         self.factors, self.lengths = [], []
@@ -156,13 +154,10 @@ class Plane:
             shift = (rate / self.dt) ** powers
             for block, piece, is_cut in zip(blocks, linear, self.tree.is_cut, strict=True):
                 kinds = [np.tensordot(shift, rows, (0, 0)) for rows in block]
-                # Least squares in a cut piece: one scale for all rows of a kind.
-                norm = lambda own, is_cut=is_cut: (
-                    np.full(len(own), np.linalg.norm(own) / np.sqrt(max(len(own), 1)))
-                    if is_cut
-                    else np.linalg.norm(own, axis=1)
-                )
-                length = np.concatenate([norm(own) for own in kinds])
+                norm = [np.linalg.norm(own, axis=1) for own in kinds]
+                if is_cut:  # least squares: one scale for all rows of a kind
+                    norm = [np.full(len(n), np.linalg.norm(n) / np.sqrt(max(len(n), 1))) for n in norm]
+                length = np.concatenate(norm)
                 lengths.append(np.where(length > 0, length, 1.0))
                 own = np.concatenate([np.concatenate(kinds) / lengths[-1][:, None], piece.own])
                 traces = np.concatenate([np.zeros((len(length), piece.traces.shape[1])), piece.traces])
@@ -191,8 +186,7 @@ class Plane:
         """The slab from t on, corrected until a correction is a hundredth of the local tolerance."""
         values = self._taylor(start, 0) + start[0] * (1 - self.started[0])
         last, contraction = np.inf, 0.0
-        lag = followers(self.setup.orders)
-        led = [k for k in range(len(self.setup.orders)) if k not in lag]
+        led = [k for k in range(len(self.setup.orders)) if k not in followers(self.setup.orders)]
         for step in range(MAX_ROUNDS):
             residuals, ties = self._misfits(values, start, t)
             change = np.zeros_like(values)
@@ -234,9 +228,6 @@ def _orders(sample: Sample) -> np.ndarray:
 
 def _in_space(place: Place, setup: Setup) -> Keep | None:
     """Which points of space belong to a place: those that do at the beginning."""
-    keep = place.keep
-    if keep is None:
-        return None
-    begin = float(setup.bounds[-1, 0])
-    add = lambda array, value: np.concatenate([array, np.full((len(array), 1), value)], axis=1)
-    return lambda points, normals: keep(add(points, begin), add(normals, 0.0))
+    keep, begin = place.keep, float(setup.bounds[-1, 0])
+    add = lambda array, value: np.insert(array, array.shape[1], value, axis=1)
+    return None if keep is None else lambda points, normals: keep(add(points, begin), add(normals, 0.0))

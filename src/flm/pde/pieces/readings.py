@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag, cho_factor, cho_solve
@@ -28,8 +29,7 @@ from flm.pde.pieces.fields import LENGTHS, STRENGTHS, AnyResidual, FieldFunction
 from flm.pde.pieces.newton import Answer, solve_system, table_at
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
-from flm.pde.pieces.slabs import handed_on
-from flm.pde.pieces.velocities import with_velocities
+from flm.pde.pieces.slabs import handed_on, with_velocities
 from flm.pde.problem import PDE
 
 Prior = tuple[float, float]  # length and strength of one function
@@ -66,8 +66,7 @@ class Point:
     misfit: np.ndarray  # what is observed less what was measured, all readings one after the other, (P,)
 
 
-@dataclass(frozen=True, eq=False)
-class Spot:
+class Spot(NamedTuple):
     """Where the readings of one kind fall in one slab: which they are, their leaves, and a table for each jet."""
 
     rows: np.ndarray
@@ -95,9 +94,8 @@ class Chain:
         for index, system in enumerate(self.systems):
             rows = np.flatnonzero(slab == index)
             leaves = system.tree.locate(kind.points[rows])
-            table = partial(table_at, system.functions, system.tree)
-            tables = [table(k, alpha, kind.points[rows], leaves) for k, alpha in kind.residual.jets]
-            found.append(Spot(rows, leaves, tables))
+            table = partial(table_at, system.functions, system.tree, points=kind.points[rows], leaves=leaves)
+            found.append(Spot(rows, leaves, [table(k, alpha) for k, alpha in kind.residual.jets]))
         return found
 
     def at(self, parameters: np.ndarray, starts: Sequence[np.ndarray | None]) -> Point:

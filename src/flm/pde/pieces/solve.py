@@ -20,8 +20,7 @@ from flm.pde.pieces.planes import PlaneSlabs
 from flm.pde.pieces.refine import Refinement
 from flm.pde.pieces.setup import Setup, has_readings, set_up
 from flm.pde.pieces.several import distance_to_another
-from flm.pde.pieces.slabs import LineSlabs
-from flm.pde.pieces.velocities import with_velocities
+from flm.pde.pieces.slabs import LineSlabs, with_velocities
 from flm.pde.problem import PDE
 from flm.results import Ending, Listener, Record, Solution, Word
 
