@@ -58,14 +58,6 @@ class State(NamedTuple):
     loss: Array  # of the last epoch; infinite before the first
 
 
-class Chunk(NamedTuple):
-    """What machine code returns: the state, rows (loss, terms) of which the first `done` are filled, and their number."""
-
-    state: State
-    history: Array
-    done: Array
-
-
 class Call(NamedTuple):
     """What one call leaves: the state, the loss and its terms of each epoch (E, 1 + T), and the time of an epoch."""
 
@@ -83,9 +75,9 @@ def descend(
     told: Callable[[State], object] = lambda state: None,
 ) -> State:
     """The state after so many epochs, or at the first loss that is not finite; `told` is called with it after each call."""
-    stage = Stage(optax.with_extra_args_support(optimizer), epochs)
-    state, never = enter_stage(initial_state(start, objective.weights.dtype), stage), np.full((), -np.inf)
-    for call in calls(program_of(objective, stage, state), state, epochs, never.astype(objective.weights.dtype)):
+    stage, dtype = Stage(optax.with_extra_args_support(optimizer), epochs), objective.weights.dtype
+    state = enter_stage(initial_state(start, dtype), stage)
+    for call in calls(program_of(objective, stage, state), state, epochs, np.full((), -np.inf, dtype)):
         state = call.state
         told(state)
     return state
@@ -100,13 +92,6 @@ def initial_state(free: PyTree, dtype: np.dtype) -> State:
 def enter_stage(state: State, stage: Stage) -> State:
     """The state at the start of a stage: a fresh optimizer at the best parameters so far."""
     return _settled(state._replace(free=state.best, optimizer=stage.optimizer.init(state.best)))
-
-
-def program_of(objective: Objective, stage: Stage, state: State) -> Program:
-    """The calls of a stage, traced: (state, epochs, tolerance) -> `Chunk`."""
-    return Program(
-        build_chunk(objective, stage), state, jnp.zeros((), jnp.int32), np.zeros((), objective.weights.dtype)
-    )
 
 
 def calls(program: Program, state: State, end: int, tolerance: np.ndarray) -> Iterator[Call]:
@@ -127,8 +112,11 @@ def running(state: State, tolerance: np.ndarray | Array) -> Array:
     return (state.epoch == 0) | (jnp.isfinite(state.loss) & (state.loss > tolerance))
 
 
-def build_chunk(objective: Objective, stage: Stage) -> Callable[[State, Array, Array], Chunk]:
-    """The function of one call, to be compiled. A row of its history is the loss and its unweighted terms."""
+def program_of(objective: Objective, stage: Stage, state: State) -> Program:
+    """The calls of a stage, traced: (state, epochs, tolerance) -> (state, history, done).
+
+    A row of the history is the loss and its unweighted terms; the first `done` rows are filled.
+    """
     weights, kept_by = objective.weights, objective.kept_by
 
     def epoch(state: State) -> tuple[State, Array]:
@@ -138,13 +126,14 @@ def build_chunk(objective: Objective, stage: Stage) -> Callable[[State, Array, A
 
         total = lambda free: loss(free)[0]
         # A line search (L-BFGS) leaves value and gradient of its last point in its state: the gradient is reused.
-        stored = _stored_gradient(state.optimizer)
-        if stored is None:
-            (value, values), slope = jax.value_and_grad(loss, has_aux=True)(state.free)
-        else:
+        held = lambda node: hasattr(node, "value") and hasattr(node, "grad")
+        stored = [node for node in jax.tree.leaves(state.optimizer, is_leaf=held) if held(node)]
+        if len(stored) == 1:
             value, values = loss(state.free)
-            known, last = stored
+            known, last = stored[0].value, stored[0].grad
             slope = jax.lax.cond(jnp.isfinite(known), lambda free: last, jax.grad(total), state.free)
+        else:
+            (value, values), slope = jax.value_and_grad(loss, has_aux=True)(state.free)
         judged = value if kept_by is None else kept_by(state.free).astype(value.dtype)
         better = judged < state.best_loss
         keep = lambda new, old: jnp.where(better, new, old)
@@ -162,23 +151,17 @@ def build_chunk(objective: Objective, stage: Stage) -> Callable[[State, Array, A
         )
         return new, jnp.concatenate([value[None], values])
 
-    def chunk(state: State, epochs: Array, tolerance: Array) -> Chunk:
+    def call(state: State, epochs: Array, tolerance: Array) -> tuple[State, Array, Array]:
+        def step(carried):
+            state, history, done = carried
+            state, values = epoch(state)
+            return state, history.at[done].set(values), done + 1
+
         history = jnp.zeros((MAX_EPOCHS_PER_CALL, 1 + len(weights)), weights.dtype)
+        going = lambda carried: (carried[2] < epochs) & running(carried[0], tolerance)
+        return jax.lax.while_loop(going, step, (state, history, jnp.zeros((), jnp.int32)))
 
-        def step(chunk: Chunk) -> Chunk:
-            state, values = epoch(chunk.state)
-            return Chunk(state, chunk.history.at[chunk.done].set(values), chunk.done + 1)
-
-        going = lambda chunk: (chunk.done < epochs) & running(chunk.state, tolerance)
-        return jax.lax.while_loop(going, step, Chunk(state, history, jnp.zeros((), jnp.int32)))
-
-    return chunk
-
-
-def _stored_gradient(optimizer_state: optax.OptState) -> tuple[Array, PyTree] | None:
-    held = lambda node: hasattr(node, "value") and hasattr(node, "grad")
-    found = [node for node in jax.tree.leaves(optimizer_state, is_leaf=held) if held(node)]
-    return (found[0].value, found[0].grad) if len(found) == 1 else None
+    return Program(call, state, jnp.zeros((), jnp.int32), np.zeros((), weights.dtype))
 
 
 def _settled(tree: State) -> State:
@@ -187,9 +170,6 @@ def _settled(tree: State) -> State:
         lambda leaf: leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else jax.device_put(np.asarray(leaf)),
         jax.tree.map(jnp.asarray, tree),
     )
-
-
-# Traced functions as machine code that runs of one process share.
 
 
 class Program:
@@ -201,17 +181,14 @@ class Program:
     """
 
     def __init__(self, function: Callable[..., PyTree], *args: PyTree):
-        # The program with its constants.
         self.jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(*args)
         self._constants = [jax.device_put(np.asarray(c)) for c in self.jaxpr.consts]
         self._flat, self._outputs = jax.tree.leaves(args), jax.tree.structure(shape)
 
     def compile(self) -> Callable[..., PyTree]:
         """The function as machine code: from an earlier run of this process with an equal program, if there was one."""
-        bare = self.jaxpr.jaxpr
-        lowered = jax.jit(lambda constants, *flat: eval_jaxpr(bare, constants, *flat)).lower(
-            self._constants, *self._flat
-        )
+        evaluate = jax.jit(lambda constants, *flat: eval_jaxpr(self.jaxpr.jaxpr, constants, *flat))
+        lowered = evaluate.lower(self._constants, *self._flat)
         run = machine_code(_Text(lowered.as_text(), lowered))
         return lambda *args: jax.tree.unflatten(self._outputs, run(self._constants, *jax.tree.leaves(args)))
 

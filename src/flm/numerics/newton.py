@@ -20,6 +20,7 @@ import numpy as np
 
 Point = TypeVar("Point")
 Values = float | np.ndarray  # one number, or one per problem
+Damping = tuple[np.ndarray, np.ndarray]  # λ, and the factor by which Nielsen's rule raises it at the next rejection
 
 
 class Step(NamedTuple):
@@ -42,15 +43,12 @@ class Model(Protocol[Point]):
     @property
     def value(self) -> Values:
         """F at the point."""
-        ...
 
     def step(self, damping: np.ndarray) -> Step:
         """The step for this damping; `numpy.linalg.LinAlgError` asks for more of it."""
-        ...
 
     def take(self, move: np.ndarray) -> Trial[Point]:
         """What the step leads to."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class Nielsen:
     def update(self, damping: np.ndarray, growth: np.ndarray, accepted: np.ndarray, ratio: np.ndarray) -> Damping:
         """The next damping, and the factor by which the next rejection multiplies it."""
         lowered = damping * np.maximum(1 / 3, 1 - (2 * np.minimum(ratio, 1.0) - 1) ** 3)
-        return Damping(np.where(accepted, lowered, damping * growth), np.where(accepted, 2.0, 2 * growth))
+        return np.where(accepted, lowered, damping * growth), np.where(accepted, 2.0, 2 * growth)
 
 
 @dataclass(frozen=True)
@@ -85,14 +83,7 @@ class FixedFactors:
         """The next damping; the factors stay."""
         lowered = np.where(ratio > self.trust, damping / self.down, damping)
         lowered = np.where(lowered < self.off, 0.0, lowered)
-        return Damping(np.where(accepted, lowered, np.maximum(self.up * damping, self.least)), growth)
-
-
-class Damping(NamedTuple):
-    """λ, and the factor by which Nielsen's rule raises it at the next rejection."""
-
-    damping: np.ndarray
-    growth: np.ndarray
+        return np.where(accepted, lowered, np.maximum(self.up * damping, self.least)), growth
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +106,7 @@ def minimize(
     step_tol: float = 0.0,  # or when no more than this share is predicted, before the step is tried
     settled: float = np.inf,  # a small gain counts as convergence only while λ is below this
     noise: float = 0.0,  # F may rise by this share of it in an accepted step: what rounding can do
-    mix: Callable[[Point, Point, np.ndarray], Point]
-    | None = None,  # many problems: of old, new and which were accepted
+    mix: Callable[[Point, Point, np.ndarray], Point] = lambda old, new, accepted: new,  # many problems
 ) -> Minimum[Point]:
     """Minimize F from a point of any type by damped steps.
 
@@ -127,13 +117,19 @@ def minimize(
     value = np.asarray(model.value, float)
     damping, growth = np.full(value.shape, rule.start), np.full(value.shape, 2.0)
     while steps < max_steps:
-        step = _step(model, damping)
+        try:
+            step = model.step(damping)
+        except np.linalg.LinAlgError:  # its equations have no solution: a step that leads nowhere
+            step = Step(np.full(1, np.nan), np.full(damping.shape, np.inf))
         arrived = step.predicted <= step_tol * np.abs(value)
         lost = ~np.isfinite(value) | (damping > rule.most)
         if np.all(arrived | lost):
             converged = bool(np.all(arrived & np.isfinite(value)))
             break
-        trial = _trial(model, step.move, point)
+        try:
+            trial = model.take(step.move) if np.isfinite(step.move).any() else Trial(point, np.nan)
+        except np.linalg.LinAlgError:
+            trial = Trial(point, np.nan)
         after = np.asarray(trial.value, float)
         gain = value - after
         accepted = np.isfinite(after) & ~np.isnan(step.predicted) & (gain > -noise * np.abs(value))
@@ -143,7 +139,7 @@ def minimize(
         if not accepted.any():
             continue
         steps += 1
-        point = trial.point if mix is None or accepted.all() else mix(point, trial.point, accepted)
+        point = trial.point if accepted.all() else mix(point, trial.point, accepted)
         value = np.where(accepted, after, value)
         converged = bool(np.all(accepted & (gain < gain_tol * np.abs(value)) & (damping < settled)))
         if converged or steps == max_steps:
@@ -151,19 +147,3 @@ def minimize(
         model = model_at(point)
         value = np.asarray(model.value, float)
     return Minimum(point, value, steps, converged)
-
-
-def _step(model: Model[Point], damping: np.ndarray) -> Step:
-    """The model's step, or one that leads nowhere when its equations have no solution."""
-    try:
-        return model.step(damping)
-    except np.linalg.LinAlgError:
-        return Step(np.full(1, np.nan), np.full(damping.shape, np.inf))
-
-
-def _trial(model: Model[Point], move: np.ndarray, point: Point) -> Trial[Point]:
-    """What the step leads to, with the value NaN when it leads nowhere."""
-    try:
-        return model.take(move) if np.isfinite(move).any() else Trial(point, np.nan)
-    except np.linalg.LinAlgError:
-        return Trial(point, np.nan)

@@ -31,15 +31,12 @@ class Projection(Protocol):
     @property
     def value(self) -> float:
         """F(θ)."""
-        ...
 
     def projected(self) -> Projected:
         """The problem of θ alone near this fit."""
-        ...
 
     def moved(self, step: np.ndarray) -> Self:
         """The fit at θ + step, or at the nearest θ that is allowed."""
-        ...
 
 
 Fit = TypeVar("Fit", bound=Projection)
@@ -80,8 +77,7 @@ class _Local:
 
     def __init__(self, fit: Projection):
         self.fit, self.value = fit, fit.value
-        J, r = fit.projected()
-        factor = np.asarray(np.linalg.qr(np.column_stack([J, r]), mode="r"))
+        factor = np.asarray(np.linalg.qr(np.column_stack(fit.projected()), mode="r"))
         self.J, self.r = factor[:, :-1], factor[:, -1]
         self.size = float(np.max((self.J**2).sum(axis=0), initial=0.0))
 

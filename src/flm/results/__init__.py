@@ -1,9 +1,9 @@
 """What runs return and tell: a status with its sentence, progress, and the answer itself.
 
-A solver records its steps (`progress`: one event and one history for all kinds of work), and ends with a reason. `status`
+A solver records its steps (`progress`: one event and one history for all kinds of work), and ends with a reason. `result`
 turns the reason, the error estimate and the tolerance into a word for programs and a sentence for people; only there is it
-decided what is called converged. `result` is what every answer has; `solution` is a function of named axes with its
-model, its series and its domain, `learned` what readings decided, and `family` takes members out of a family of answers.
+decided what is called converged. `solution` is a function of named axes with its model, its series and its domain, and
+`learned` what readings decided.
 
 Names are imported on first use: `flm.results.progress` needs nothing but Python.
 """
@@ -22,17 +22,16 @@ if TYPE_CHECKING:
     from flm.results.progress import silent as silent
     from flm.results.progress import within as within
     from flm.results.result import AbstractResult as AbstractResult
+    from flm.results.result import Ending as Ending
     from flm.results.result import Errors as Errors
+    from flm.results.result import Status as Status
+    from flm.results.result import Word as Word
     from flm.results.solution import Solution as Solution
-    from flm.results.status import Ending as Ending
-    from flm.results.status import Status as Status
-    from flm.results.status import Word as Word
 else:
     __getattr__ = on_first_use(
         __name__,
         learned=("LearnedFunction", "Parameter"),
         progress=("Listener", "Progress", "Record", "listener", "silent", "within"),
-        result=("AbstractResult", "Errors"),
+        result=("AbstractResult", "Ending", "Errors", "Status", "Word"),
         solution=("Solution",),
-        status=("Ending", "Status", "Word"),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +25,12 @@ class Parameter:
     @classmethod
     def several(cls, values: Mapping[str, float], covariance: np.ndarray) -> dict[str, Parameter]:
         """Parameters by name from their values and the covariance of their errors, (Q, Q)."""
-        errors = np.sqrt(np.diagonal(covariance))
+        errors, found = np.sqrt(np.diagonal(covariance)), {}
         sure = np.isfinite(errors).all() and bool(np.all(errors > 0))
-        shares = covariance / np.outer(errors, errors) if sure else np.zeros((0, 0))
-        beside = lambda i: {
-            name: float(v) for name, v in zip(values, shares[i], strict=True) if name != list(values)[i]
-        }
-        return {n: cls(v, float(errors[i]), beside(i) if sure else {}) for i, (n, v) in enumerate(values.items())}
+        for i, (name, value) in enumerate(values.items()):
+            shares = dict(zip(values, covariance[i] / (errors[i] * errors), strict=True)) if sure else {}
+            found[name] = cls(value, float(errors[i]), {n: float(v) for n, v in shares.items() if n != name})
+        return found
 
     def __float__(self) -> float:
         return self.value
@@ -49,10 +47,11 @@ def field_table(points: np.ndarray, bounds: np.ndarray, shape: tuple[int, ...], 
     """D^alpha of products of Legendre functions, orthonormal on a box, at points (P, m) of it, (P, C)."""
     width = bounds[:, 1] - bounds[:, 0]
     z = 2 * (points - bounds[:, 0]) / width - 1
-    tables = [
-        legendre.table(z[:, j], n, a) * (2 / width[j]) ** a for j, (n, a) in enumerate(zip(shape, alpha, strict=True))
-    ]
-    return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(points), a.shape[1] * b.shape[1]), tables)
+    table = np.ones((len(points), 1))
+    for j, (n, a) in enumerate(zip(shape, alpha, strict=True)):
+        own = legendre.table(z[:, j], n, a) * (2 / width[j]) ** a
+        table = (table[:, :, None] * own[:, None, :]).reshape(len(points), table.shape[1] * n)
+    return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +97,12 @@ class LearnedFunction:
     __call__ = value
 
     def _grids(self, places: tuple[npt.ArrayLike, ...], named: dict[str, npt.ArrayLike]) -> list[np.ndarray]:
-        places = tuple(named[axis] for axis in self.axes) if not places and set(named) == set(self.axes) else places
-        if len(places) != len(self.axes) or (named and set(named) != set(self.axes)):
+        given = dict(zip(self.axes, places, strict=False)) | named
+        if len(places) + len(named) != len(self.axes) or set(given) != set(self.axes):
             raise InputError(
                 f"call with one array for each of {', '.join(self.axes)}; got {len(places)} and {sorted(named)}."
             )
-        return list(np.broadcast_arrays(*(np.asarray(place, float) for place in places)))
+        return list(np.broadcast_arrays(*(np.asarray(given[axis], float) for axis in self.axes)))
 
     def _table(self, grids: list[np.ndarray]) -> np.ndarray:
         points = np.stack([grid.ravel() for grid in grids], axis=1)

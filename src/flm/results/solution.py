@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -14,14 +14,23 @@ import numpy.typing as npt
 from jax.core import Tracer
 from jaxtyping import Array
 
-from flm.domains import AbstractDomain, Box
+from flm.domains import AbstractDomain, Box, Product
 from flm.domains.base import EDGE
 from flm.models import AbstractModel
+from flm.models.family import FamilyFLM
 from flm.models.pieces import AbstractPieces
-from flm.results.result import AbstractResult, Errors, compare
+from flm.results.result import AbstractResult, Errors
 from flm.series import AbstractSeries, PhaseSeries
-from flm.series.arrays import axis_indices
-from flm.wording import ExtraMissingError, InputError, NoSeriesError, OutsideWarning, UnknownNameError, short
+from flm.series.arrays import as_points, axis_indices, device
+from flm.wording import (
+    ExtraMissingError,
+    InputError,
+    InputTypeError,
+    NoSeriesError,
+    OutsideWarning,
+    UnknownNameError,
+    short,
+)
 
 MAX_GRID = 50_000_000  # points of a grid for other tools
 
@@ -95,28 +104,17 @@ class Solution(AbstractResult):
             named: the axes by name, instead of points.
         """
         m = len(self.axes)
-        tolerance = max(EDGE, *(8.0 * _rounding(value) for value in (points, *named.values())))
-        if named:
-            if points is not None or set(named) != set(self.axes):
-                raise InputError(
-                    f"call with every axis by name ({', '.join(self.axes)}) or with points; got {sorted(named)}."
-                )
-            columns = jnp.broadcast_arrays(*(_floats(a, named[a]) for a in self.axes))
-            points = jnp.stack([jnp.atleast_1d(c).ravel() for c in columns], axis=1)
-            shape = columns[0].shape
-        else:
-            points = _floats("points", points)
-            points = points[:, None] if points.ndim == 1 and m == 1 else points
-            if points.ndim != 2 or points.shape[1] != m:
-                raise InputError(
-                    f"`points` must have shape (P, {m}), columns {', '.join(self.axes)}; got {points.shape}."
-                )
-            shape = points.shape[:1]
-        values = self.model.jets(points, (self.alpha or (0,) * m,))[0]
+        given = [value.dtype for value in (points, *named.values()) if hasattr(value, "dtype")]
+        rounding = [8.0 * float(jnp.finfo(dtype).eps) for dtype in given if jnp.issubdtype(dtype, jnp.floating)]
+        places = as_points(points, named, self.axes, m)
+        if np.iscomplexobj(places):
+            raise InputError(f"`points` must be real numbers; got {short(points if points is not None else named)}.")
+        flat = device(places.astype(jnp.result_type(float))).reshape(-1, m)
+        values = self.model.jets(flat, (self.alpha or (0,) * m,))[0]
         if self.component is not None and values.ndim == 2:
             values = values[:, self.component]
-        values = values if extrapolate else self._within(points, values, tolerance)
-        return values.reshape(shape + values.shape[1:])
+        values = values if extrapolate else self._within(flat, values, max(EDGE, *rounding, 0.0))
+        return values.reshape(places.shape[:-1] + values.shape[1:])
 
     @cached_property
     def _region(self) -> AbstractDomain:
@@ -152,7 +150,7 @@ class Solution(AbstractResult):
         if outside.any():
             first = ", ".join(f"{a} = {v:.6g}" for a, v in zip(self.axes, where[outside.argmax()], strict=True))
             end = self.trusted_until
-            place = "the domain" if end is None else f"what was solved, up to t = {end:.6g}"
+            place = f"what was solved, up to t = {end:.6g}" if end is not None else "the domain"
             warnings.warn(
                 f"{outside.sum():,} of {len(where):,} points are outside of {place}, where the solution is NaN; "
                 f"the first is {first}. Call it with extrapolate=True to evaluate the series there.",
@@ -170,9 +168,20 @@ class Solution(AbstractResult):
 
     def at(self, **values: float) -> Solution:
         """A family (`flm.Range`) at values of its parameters, `solution.at(alpha=0.1)`: a function of the axes left."""
-        from flm.results.family import member  # it makes solutions itself
-
-        return member(self, values)
+        model = self.model
+        if not isinstance(model, FamilyFLM):
+            raise InputError("`at` must be called on a family, which flm.Range makes; this solution is not one.")
+        limits = dict(zip(self.axes, self.bounds.tolist(), strict=True))
+        known = self.axes[-len(model.counts) :]
+        for name, value in values.items():
+            if name not in known or not limits[name][0] <= value <= limits[name][1]:
+                ranges = ", ".join(f"{n} in [{limits[n][0]:.6g}, {limits[n][1]:.6g}]" for n in known)
+                raise InputError(
+                    f"`at` must have parameters of the family within their ranges, {ranges}; got {name}={value!r}."
+                )
+        kept = [j for j, axis in enumerate(self.axes) if axis not in values]
+        axes, domain = tuple(self.axes[j] for j in kept), _without(self.domain, values)
+        return replace(self, model=model.at(values), axes=axes, bounds=self.bounds[kept], domain=domain, exact=None)
 
     def __getitem__(self, unknown: str) -> Solution:
         """One unknown of a system."""
@@ -186,16 +195,29 @@ class Solution(AbstractResult):
     @property
     def series(self) -> AbstractSeries:
         """The solution as a series in physical units; a solution in many pieces has one for each, see `pieces`."""
-        found = self._all_series()
-        if len(found) > 1:
-            raise NoSeriesError(f"this solution has one series for each of its {len(found)} pieces: see `.pieces`.")
-        return self._part_of(found[0]())
+        count = self.model.num_pieces if isinstance(self.model, AbstractPieces) else 1
+        if count > 1:
+            raise NoSeriesError(f"this solution has one series for each of its {count} pieces: see `.pieces`.")
+        return self.pieces[0][1]
 
     @property
     def pieces(self) -> tuple[tuple[AbstractDomain, AbstractSeries], ...]:
         """(box, series) for each piece; the whole domain and its series when there is one."""
-        boxes = self.model.boxes if isinstance(self.model, AbstractPieces) else (self._region,)
-        return tuple((box, self._part_of(make())) for box, make in zip(boxes, self._all_series(), strict=True))
+        model, k = self.model, self.component
+        if isinstance(model, AbstractPieces):  # within a gap in the mean: the largest is larger
+            gap = max(self.tolerance / 100, 1e-13) if self.tolerance > 0 else 1e-13
+            region = None if isinstance(self._region, Box) else self._region
+            found = [(box, model.piece_series(i, gap, region, k)) for i, box in enumerate(model.boxes)]
+        elif (series := getattr(model, "series", None)) is not None:
+            found = [(self._region, series)]
+        else:
+            raise NoSeriesError(f"a {type(model).__name__} is not a plain Fourier series; distill it with flm.distill.")
+        if k is not None:
+            one = lambda f: PhaseSeries(f.frequencies, f.amplitudes[..., k], f.phases[..., k], f.axes)
+            several = lambda f: isinstance(f, PhaseSeries) and f.amplitudes.ndim > 2
+            found = [(box, one(series) if several(series) else series) for box, series in found]
+        along = tuple(j for j, order in enumerate(self.alpha or ()) for _ in range(order))
+        return tuple((box, series.d(along) if along else series) for box, series in found)
 
     @cached_property
     def series_error(self) -> float:
@@ -213,27 +235,6 @@ class Solution(AbstractResult):
             largest = max(largest, float(np.abs(values).max(initial=0.0)))
             worst = max(worst, float(np.abs(np.asarray(series(points)) - values).max(initial=0.0)))
         return worst / largest if largest else 0.0
-
-    def _all_series(self) -> list[Callable[[], AbstractSeries]]:
-        """How to make the series of each piece, all unknowns together, within a gap in the mean: the largest is larger."""
-        model = self.model
-        if isinstance(model, AbstractPieces):
-            gap = max(self.tolerance / 100, 1e-13) if self.tolerance > 0 else 1e-13
-            region = None if isinstance(self._region, Box) else self._region
-            return [partial(model.piece_series, k, gap, region, self.component) for k in range(model.num_pieces)]
-        series = getattr(model, "series", None)
-        if series is None:
-            raise NoSeriesError(f"a {type(model).__name__} is not a plain Fourier series; distill it with flm.distill.")
-        return [lambda: series]
-
-    def _part_of(self, series: AbstractSeries) -> AbstractSeries:
-        """The unknown and the derivative that this solution is of."""
-        if self.component is not None and isinstance(series, PhaseSeries) and series.amplitudes.ndim > 2:
-            k = self.component
-            series = PhaseSeries(series.frequencies, series.amplitudes[..., k], series.phases[..., k], series.axes)
-        if self.alpha:
-            series = series.d(tuple(j for j, order in enumerate(self.alpha) for _ in range(order)))
-        return series
 
     # --- how good it is --------------------------------------------------------------------------------------------
 
@@ -254,7 +255,18 @@ class Solution(AbstractResult):
         Args:
             reference: a function of points (P, m), or another solution; the problem's exact solution by default.
         """
-        return compare(self, self.exact if reference is None else reference)
+        reference = self.exact if reference is None else reference
+        if reference is None:
+            raise InputError("`reference` must be given: the problem came without an exact solution.")
+        if not callable(reference):
+            raise InputTypeError(f"`reference` must be a function of points (P, {len(self.axes)}); got {reference!r}.")
+        points = self.test_points()
+        truth, found = np.asarray(reference(points)), np.asarray(self(points))
+        if truth.shape != found.shape:
+            raise InputError(f"`reference` must return shape {found.shape} at the test points; got {truth.shape}.")
+        wrong = np.abs(found - truth)
+        relative = np.sqrt(np.sum(wrong**2, axis=0) / np.maximum(np.sum(truth**2, axis=0), np.finfo(float).tiny))
+        return Errors(float(np.mean(wrong**2)), float(np.mean(wrong)), float(np.max(wrong)), float(np.max(relative)))
 
     # --- to other tools --------------------------------------------------------------------------------------------
 
@@ -265,9 +277,9 @@ class Solution(AbstractResult):
         on a plane, with t where it has one, at the middle of the other axes; one point along an axis is its middle.
         """
         m = len(self.axes)
-        if shape is None and m > 4:
-            shape = tuple(21 if j < 2 or axis == "t" else 1 for j, axis in enumerate(self.axes))
-        shape = (101 if m <= 2 else 21) if shape is None else shape
+        if shape is None:
+            some = tuple(21 if j < 2 or axis == "t" else 1 for j, axis in enumerate(self.axes))
+            shape = (101 if m <= 2 else 21) if m <= 4 else some
         shape = tuple(shape) if isinstance(shape, tuple | list) else (shape,) * m
         if len(shape) != m or not all(isinstance(n, int | np.integer) and n >= 1 for n in shape):
             raise InputError(
@@ -327,23 +339,21 @@ class Solution(AbstractResult):
         return animate_solution(self, axis, at=at, frames=frames)
 
     def __repr__(self) -> str:
+        note = self.domain.note if self.domain is not None else ""
         lines = [
             f"Solution {', '.join(self.unknowns)}({', '.join(self.axes)}): {self.status.sentence}",
             f"  error estimate {self.error_estimate:.1e}, {self.num_columns} columns, {self.seconds:.2f} s",
             *(f"  {k} = {p}" for k, p in self.parameters.items()),
         ]
-        lines += [f"  {self.domain.note}"] if self.domain is not None and self.domain.note else []
-        return "\n".join(lines)
+        return "\n".join([*lines, f"  {note}"] if note else lines)
 
 
-def _rounding(value: object) -> float:
-    """The relative rounding of the numbers that were given."""
-    dtype = getattr(value, "dtype", None)
-    return float(jnp.finfo(dtype).eps) if dtype is not None and jnp.issubdtype(dtype, jnp.floating) else 0.0
-
-
-def _floats(name: str, value: npt.ArrayLike | None) -> Array:
-    try:
-        return jnp.asarray(value, float)
-    except (TypeError, ValueError):
-        raise InputError(f"`{name}` must be real numbers; got {short(value)}.") from None
+def _without(domain: AbstractDomain | None, names: Mapping[str, float]) -> AbstractDomain | None:
+    """The domain without some axes of its boxes."""
+    if isinstance(domain, Product):
+        left, right = _without(domain.left, names), _without(domain.right, names)
+        return left * right if left is not None and right is not None else left or right
+    if isinstance(domain, Box):
+        kept = {axis: pair for axis, pair in zip(domain.axes, domain.intervals, strict=True) if axis not in names}
+        return Box(**kept) if kept else None
+    return domain

@@ -1,6 +1,6 @@
 """Arrays by numpy, which compiles nothing, when their numbers are at hand, and by jax.numpy when they are traced."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 import jax
@@ -67,15 +67,24 @@ def as_floats(name: str, value: npt.ArrayLike, ndim: tuple[int, ...], *, may_be_
     return device(array)
 
 
-def as_box(box: npt.ArrayLike, m: int, name: str) -> np.ndarray:
-    """Bounds (m, 2) from the argument `name`."""
-    try:
-        bounds = np.asarray(box, float)
-    except (TypeError, ValueError):
-        bounds = np.empty(0)
-    if bounds.size != 2 * m or not np.isfinite(bounds).all():
-        raise InputError(f"`{name}` must give finite (lower, upper) for {m} axes; got {box!r}.")
-    return bounds.reshape(m, 2)
+def as_points(
+    points: npt.ArrayLike | None, named: Mapping[str, npt.ArrayLike], axes: Sequence[str] | None, m: int
+) -> Numbers:
+    """Points (..., m) from one array (m = 1: also (...,)), or from arrays by axis name that broadcast together."""
+    if named:
+        if points is not None or axes is None or set(named) != set(axes):
+            known = "no names: it was built without `axes`" if axes is None else ", ".join(axes)
+            raise InputError(f"call with points (..., {m}) or with every axis by name ({known}); got {sorted(named)}.")
+        xp, columns = as_numbers("points", *(named[a] for a in axes))
+        return xp.stack(xp.broadcast_arrays(*columns), axis=-1)
+    if points is None:
+        raise InputError(f"call with points (..., {m}) or with every axis by name; got nothing.")
+    _, (array,) = as_numbers("points", points)
+    if m == 1 and (array.ndim == 0 or array.shape[-1] != 1):
+        array = array[..., None]
+    if array.ndim == 0 or array.shape[-1] != m:
+        raise InputError(f"`points` must have {m} columns, one per input; got shape {array.shape}.")
+    return array
 
 
 def upper_half(k: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import abc
 import dataclasses
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeGuard, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float
 
-from flm.series.arrays import Along, Numbers, Scalar, as_box, as_numbers, device, host, joined, per_row
+from flm.series.arrays import Along, Numbers, Scalar, as_floats, as_points, device, host, joined, per_row
 from flm.series.sine_cosine import sincos
 from flm.series.waves import Waves
 from flm.wording import InputError, check_count
@@ -41,7 +41,6 @@ class HasBounds(Protocol):
     @property
     def bounds(self) -> np.ndarray:
         """(lower, upper) of every axis, (m, 2)."""
-        ...
 
 
 class Term(NamedTuple):
@@ -78,23 +77,19 @@ class AbstractSeries(eqx.Module):
 
     __array_ufunc__ = None  # numpy scalars and arrays leave + - * / to the series
 
+    _linear: ClassVar[str] = "coefficients"  # the field that a factor multiplies
+
     # Each form gives its waves and what depends on how it stores them.
     @abc.abstractmethod
     def _waves(self) -> Waves: ...
-
-    @abc.abstractmethod
-    def _scaled(self, factor: Scalar) -> Self: ...
-
-    @abc.abstractmethod
-    def _constant(self, value: Scalar) -> Self: ...
 
     @abc.abstractmethod
     def _like(self, other: AbstractSeries) -> Self:
         """That series in this one's form."""
 
     @property
-    @abc.abstractmethod
-    def _outputs(self) -> tuple[int, ...]: ...
+    def _outputs(self) -> tuple[int, ...]:
+        return getattr(self, self._linear).shape[2:]
 
     @abc.abstractmethod
     def phase(self) -> PhaseSeries:
@@ -142,23 +137,8 @@ class AbstractSeries(eqx.Module):
         return names
 
     def _points(self, points: npt.ArrayLike | None, named: Mapping[str, npt.ArrayLike]) -> Numbers:
-        """Points (..., m), from one array or from one array per named axis."""
-        m = self.num_inputs
-        if named:
-            if points is not None or self.axes is None or set(named) != set(self.axes):
-                known = "no names: it was built without `axes`" if self.axes is None else ", ".join(self.axes)
-                raise InputError(
-                    f"call with points (..., {m}) or with every axis by name ({known}); got {sorted(named)}."
-                )
-            xp, columns = as_numbers("points", *(named[a] for a in self.axes))
-            return xp.stack(xp.broadcast_arrays(*columns), axis=-1).astype(jnp.result_type(float))
-        if points is None:
-            raise InputError(f"call with points (..., {m}) or with every axis by name; got nothing.")
-        _, (array,) = as_numbers("points", points)
-        if m == 1 and (array.ndim == 0 or array.shape[-1] != 1):
-            array = array[..., None]
-        if array.ndim == 0 or array.shape[-1] != m:
-            raise InputError(f"`points` must have {m} columns, one per input; got shape {array.shape}.")
+        """Points (..., m), from one array or from one array per named axis, at least as precise as the frequencies."""
+        array = as_points(points, named, self.axes, self.num_inputs)
         dtype = self.frequencies.dtype
         return array.astype(np.promote_types(array.dtype, dtype) if array.dtype.kind in "fc" else dtype)
 
@@ -215,6 +195,23 @@ class AbstractSeries(eqx.Module):
 
     __rmul__ = __mul__
 
+    def _scaled(self, factor: Scalar, name: str = "factor") -> Self:
+        array = getattr(self, self._linear)
+        number = as_floats(name, factor, (0,), may_be_complex=np.iscomplexobj(array))
+        _, (array, number) = host(array, number)
+        return self._with(**{self._linear: array * number.astype(array.dtype)})
+
+    def _constant(self, value: Scalar) -> Self:
+        """The wave of frequency zero with this amplitude."""
+        likes = {name: getattr(self, name) for name in self._arrays()}
+        rows = {name: np.zeros((1, *like.shape[1:]), like.dtype) for name, like in likes.items()}
+        rows[self._linear].reshape(-1, *self._outputs)[0] = 1
+        return self._with(**rows)._scaled(value, "constant")
+
+    def _arrays(self) -> list[str]:
+        """The names of the fields that have a row for each term."""
+        return [field.name for field in dataclasses.fields(self) if not field.metadata.get("static")]
+
     def _with(self, **changed: Numbers | bool | None) -> Self:
         """The series with some of its fields replaced."""
         fields: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -223,8 +220,7 @@ class AbstractSeries(eqx.Module):
 
     def _plus(self, other: AbstractSeries) -> Self:
         same = self._like(other)
-        arrays = [field.name for field in dataclasses.fields(self) if not field.metadata.get("static")]
-        return self._with(**{name: joined(getattr(self, name), getattr(same, name)) for name in arrays})
+        return self._with(**{name: joined(getattr(self, name), getattr(same, name)) for name in self._arrays()})
 
     def __truediv__(self, other: Scalar) -> Self:
         if _is_scalar(other):
@@ -249,7 +245,13 @@ class AbstractSeries(eqx.Module):
             if self.axes is None or set(bounds) != set(self.axes):
                 raise InputError(f"`box` must name the axes {self.axes}; got {sorted(bounds)}.")
             bounds = [bounds[a] for a in self.axes]
-        return as_box(bounds, self.num_inputs, "box")
+        try:
+            array = np.asarray(bounds, float)
+        except (TypeError, ValueError):
+            array = np.empty(0)
+        if array.size != 2 * self.num_inputs or not np.isfinite(array).all():
+            raise InputError(f"`box` must give finite (lower, upper) for {self.num_inputs} axes; got {bounds!r}.")
+        return array.reshape(self.num_inputs, 2)
 
     def _centered(self, center: np.ndarray) -> Waves:
         """The waves of y -> f(center + y)."""

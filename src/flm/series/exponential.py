@@ -71,12 +71,6 @@ class ExponentialSeries(AbstractSeries):
     def _outputs(self) -> tuple[int, ...]:
         return self.coefficients.shape[1:]
 
-    def _constant(self, value: Scalar) -> ExponentialSeries:
-        xp, (value,) = host(value)
-        c = xp.full((1, *self._outputs), value, self.coefficients.dtype)
-        zero = np.zeros((1, self.num_inputs), self.frequencies.dtype)
-        return ExponentialSeries(zero, c, self.axes, is_real=not np.iscomplexobj(value))
-
     def merged(self) -> ExponentialSeries:
         """The same function with equal frequency vectors merged, sorted, zeros kept."""
         k, c = _merge(np.asarray(self.frequencies), np.asarray(self.coefficients))
@@ -122,10 +116,8 @@ class ExponentialSeries(AbstractSeries):
             c = c * per_row(1j * k[:, j], c)
         return self._with(coefficients=c)
 
-    def _scaled(self, factor: Scalar) -> ExponentialSeries:
-        _, (c, factor) = host(self.coefficients, factor)
-        real = self.is_real and not np.iscomplexobj(factor)
-        return self._with(coefficients=c * factor.astype(c.dtype), is_real=real)
+    def _scaled(self, factor: Scalar, name: str = "factor") -> ExponentialSeries:
+        return super()._scaled(factor, name)._with(is_real=self.is_real and not np.iscomplexobj(factor))
 
     def _plus(self, other: AbstractSeries) -> ExponentialSeries:
         same = other.exponential()

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float
 
-from flm.series.arrays import Along, Numbers, Scalar, as_floats, axis_indices, host, per_row
+from flm.series.arrays import Along, Numbers, as_floats, axis_indices, host, per_row
 from flm.series.calculus import AbstractSeries
 from flm.series.lattices import sign_matrix
 from flm.series.waves import Waves
@@ -34,6 +34,17 @@ def check_inputs(m: int) -> None:
             f"the phase and separable forms must have at most {MAX_INPUTS} inputs; got m={m}, where one sub-network "
             f"has 2^{m - 1} = {2 ** (m - 1)} cosines. Use an ExponentialSeries."
         )
+
+
+def _per_subnet(name: str, value: npt.ArrayLike, frequencies: Array, count: int) -> Array:
+    """The argument `name`, refused unless each sub-network has so many numbers, or (count, K)."""
+    array, n = as_floats(name, value, (2, 3)), len(frequencies)
+    if array.shape[:2] != (n, count):
+        raise InputError(
+            f"`{name}` must have shape ({n}, {count}) or ({n}, {count}, K) to match frequencies of shape "
+            f"{frequencies.shape}; got {array.shape}."
+        )
+    return array
 
 
 class PhaseSeries(AbstractSeries):
@@ -56,6 +67,8 @@ class PhaseSeries(AbstractSeries):
     phases: Float[Array, "N l *K"]
     axes: tuple[str, ...] | None = eqx.field(static=True)
 
+    _linear = "amplitudes"
+
     def __init__(
         self,
         frequencies: npt.ArrayLike,
@@ -64,17 +77,10 @@ class PhaseSeries(AbstractSeries):
         axes: Sequence[str] | None = None,
     ):
         self.frequencies = as_floats("frequencies", frequencies, (2,))
-        self.amplitudes = as_floats("amplitudes", amplitudes, (2, 3))
-        self.phases = as_floats("phases", phases, (2, 3))
-        n, m = self.frequencies.shape
-        check_inputs(m)
-        l = 2 ** (m - 1)
-        for name, value in (("amplitudes", self.amplitudes), ("phases", self.phases)):
-            if value.shape[:2] != (n, l):
-                raise InputError(
-                    f"`{name}` must have shape ({n}, {l}) or ({n}, {l}, K) to match frequencies of shape ({n}, {m}); "
-                    f"got {value.shape}."
-                )
+        check_inputs(self.num_inputs)
+        l = 2 ** (self.num_inputs - 1)
+        self.amplitudes = _per_subnet("amplitudes", amplitudes, self.frequencies, l)
+        self.phases = _per_subnet("phases", phases, self.frequencies, l)
         if self.amplitudes.shape != self.phases.shape:
             raise InputError(
                 f"`phases` must have the shape of `amplitudes`; got {self.phases.shape} and {self.amplitudes.shape}."
@@ -91,24 +97,11 @@ class PhaseSeries(AbstractSeries):
 
     def linear(self) -> tuple[Numbers, Numbers]:
         """(C, S) with A cos(theta - phi) = C cos theta + S sin theta."""
-        xp, (A, phi) = host(self.amplitudes, self.phases)
-        return A * xp.cos(phi), A * xp.sin(phi)
-
-    def _signs(self) -> np.ndarray:
-        return sign_matrix(self.num_inputs).astype(self.frequencies.dtype)
+        _, C, S = self._waves()
+        return C.reshape(self.amplitudes.shape), S.reshape(self.amplitudes.shape)
 
     def _waves(self) -> Waves:
         return phase_waves(self.frequencies, self.amplitudes, self.phases)
-
-    @property
-    def _outputs(self) -> tuple[int, ...]:
-        return self.amplitudes.shape[2:]
-
-    def _constant(self, value: Scalar) -> PhaseSeries:
-        _, (value,) = host(as_floats("constant", value, (0,)))
-        amplitudes = value.astype(self.amplitudes.dtype) * _first(self.amplitudes)
-        zero = np.zeros((1, self.num_inputs), self.frequencies.dtype)
-        return PhaseSeries(zero, amplitudes, np.zeros_like(_first(self.amplitudes)), self.axes)
 
     def normalized(self) -> PhaseSeries:
         """The same function with amplitudes >= 0 and phases in (-pi, pi]."""
@@ -120,26 +113,21 @@ class PhaseSeries(AbstractSeries):
 
     def d(self, axes: Along) -> PhaseSeries:
         """The partial derivative along the given axes: `.d("xx")`, `.d((0, 0))`."""
-        _, (n, A, phi) = host(self.frequencies, self.amplitudes, self.phases)
+        _, (A, phi) = host(self.amplitudes, self.phases)
+        k = self._waves().k.reshape(*A.shape[:2], -1)  # (N, l, m)
         for j in axis_indices(axes, self.axes, self.num_inputs):
             # d/dx_j A cos(theta - phi) = A k_j cos(theta - phi + pi/2)
-            k = n[:, j, None] * self._signs()[:, j]  # (N, l)
-            A = A * per_row(k, A)
-            phi = phi - np.pi / 2
+            A, phi = A * per_row(k[..., j], A), phi - np.pi / 2
         return self._with(amplitudes=A, phases=phi)
-
-    def _scaled(self, factor: Scalar) -> PhaseSeries:
-        _, (A, factor) = host(self.amplitudes, as_floats("factor", factor, (0,)))
-        return self._with(amplitudes=A * factor.astype(A.dtype))
 
     def _like(self, other: AbstractSeries) -> PhaseSeries:
         return other.phase()
 
     def shift(self, offset: npt.ArrayLike) -> PhaseSeries:
         """The function x -> f(x - offset)."""
-        _, (n, phi, offset) = host(self.frequencies, self.phases, offset)
-        turn = (n * offset.astype(n.dtype)) @ self._signs().T  # (N, l): k . offset
-        return self._with(phases=phi + per_row(turn, phi))
+        k = self._waves().k.reshape(*self.phases.shape[:2], -1)  # (N, l, m)
+        _, (k, phi, offset) = host(k, self.phases, offset)
+        return self._with(phases=phi + per_row((k * offset.astype(k.dtype)).sum(axis=-1), phi))
 
 
 def phase_waves(n: npt.ArrayLike, A: npt.ArrayLike, phi: npt.ArrayLike) -> Waves:
@@ -148,13 +136,6 @@ def phase_waves(n: npt.ArrayLike, A: npt.ArrayLike, phi: npt.ArrayLike) -> Waves
     k = (n[:, None, :] * sign_matrix(n.shape[1]).astype(n.dtype)).reshape(-1, n.shape[1])
     C, S = ((A * part).reshape(len(k), *A.shape[2:]) for part in (xp.cos(phi), xp.sin(phi)))
     return Waves(k, C, S)
-
-
-def _first(like: Array) -> np.ndarray:
-    """One row shaped like those of an array, 1 in its first place (per output) and 0 in the others."""
-    row = np.zeros((1, *like.shape[1:]), like.dtype)
-    row[:, 0] = 1
-    return row
 
 
 class SeparableSeries(AbstractSeries):
@@ -180,27 +161,12 @@ class SeparableSeries(AbstractSeries):
 
     def __init__(self, frequencies: npt.ArrayLike, coefficients: npt.ArrayLike, axes: Sequence[str] | None = None):
         self.frequencies = as_floats("frequencies", frequencies, (2,))
-        self.coefficients = as_floats("coefficients", coefficients, (2, 3))
-        n, m = self.frequencies.shape
-        check_inputs(m)
-        if self.coefficients.shape[:2] != (n, 2**m):
-            raise InputError(
-                f"`coefficients` must have shape ({n}, {2**m}) or ({n}, {2**m}, K) to match frequencies of shape "
-                f"({n}, {m}); got {self.coefficients.shape}."
-            )
+        check_inputs(self.num_inputs)
+        self.coefficients = _per_subnet("coefficients", coefficients, self.frequencies, 2**self.num_inputs)
         self.axes = self._checked_axes(axes)
 
     def _waves(self) -> Waves:
         return self.phase()._waves()
-
-    @property
-    def _outputs(self) -> tuple[int, ...]:
-        return self.coefficients.shape[2:]
-
-    def _constant(self, value: Scalar) -> SeparableSeries:
-        _, (value,) = host(as_floats("constant", value, (0,)))
-        a = value.astype(self.coefficients.dtype) * _first(self.coefficients)
-        return SeparableSeries(np.zeros((1, self.num_inputs), self.frequencies.dtype), a, self.axes)
 
     def phase(self) -> PhaseSeries:
         """The same function as phase-shifted cosines."""
@@ -209,10 +175,6 @@ class SeparableSeries(AbstractSeries):
     def separable(self) -> SeparableSeries:
         """This series."""
         return self
-
-    def _scaled(self, factor: Scalar) -> SeparableSeries:
-        _, (a, factor) = host(self.coefficients, as_floats("factor", factor, (0,)))
-        return self._with(coefficients=a * factor.astype(a.dtype))
 
     def _like(self, other: AbstractSeries) -> SeparableSeries:
         return other.separable()

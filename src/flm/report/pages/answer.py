@@ -24,7 +24,7 @@ from flm.report.figures.style import COLORS, house_style, new_figure
 from flm.report.live import MOST_AXES, curves, dots, live
 from flm.report.pages.layout import Item, Page, Picture, Request, Table
 from flm.results import AbstractResult, LearnedFunction, Parameter, Solution, Status, Word
-from flm.results.status import DOUBTFUL
+from flm.results.result import DOUBTFUL
 from flm.series import AbstractSeries, PhaseSeries
 from flm.wording import measured
 
