@@ -32,6 +32,8 @@ def remez(function, weight, degree, upper):
             if i == len(grid) or error[i] * error[start] < 0:
                 extrema.append(grid[max(range(start, i), key=lambda k: abs(error[k]))])
                 start = i
+        if extrema == nodes:  # the next exchange would repeat this one
+            break
         if len(extrema) == count:
             nodes = extrema
     return list(coefficients), max(abs(e) for e in error)

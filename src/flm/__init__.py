@@ -8,6 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from flm._lazy import homes
 from flm._version import __version__
 
 if TYPE_CHECKING:
@@ -43,39 +44,18 @@ if TYPE_CHECKING:
     from flm.training.run import train
     from flm.wording import FLMError
 
-# Where each public name lives; every name is documented (tests/test_design.py).
-_PLACES = {
-    "flm.control.solution": "ControlSolution",
-    "flm.control.solve": "Adam Penalty Reduced",
-    "flm.dispatch": "solve",
-    "flm.domains": "Ball Box Curve Disk Ellipse Polygon Region",
-    "flm.estimators": "FLMImputer FLMRegressor",
-    "flm.files": "load save",
-    "flm.models": "FLM MLP Siren",
-    "flm.pde.waves.distillation": "distill",
-    "flm.problems": "ConservationLaw Free Learn Named OptimalControl PDE Piecewise Range data dirichlet initial neumann on "
-    "periodic products robin",
-    "flm.results": "Progress Solution",
-    "flm.series": "ExponentialSeries PhaseSeries ProductSeries SeparableSeries lattice sign_matrix",
-    "flm.training.run": "train",
-    "flm.wording": "FLMError",
-}
-_HOMES = dict(sorted((name, module) for module, names in _PLACES.items() for name in names.split()))
-_MODULES = ("models", "problems", "references", "series", "study", "torch")
+_FOUND = homes("flm")
+_HOMES = dict(sorted((name, module) for name, module in _FOUND.items() if module != "flm"))
+_MODULES = tuple(name for name, module in _FOUND.items() if module == "flm")
 
 __all__ = ["__version__", *_HOMES, *(name for name in _MODULES if name != "torch")]  # torch is an extra
 
 
-def _enable_float64() -> None:
-    """Turn on 64-bit floats in JAX unless the user has spoken: JAX_ENABLE_X64 in the environment wins."""
-    if "JAX_ENABLE_X64" in os.environ:
-        return
+# 64-bit floats in JAX unless the user has spoken: JAX_ENABLE_X64 in the environment wins.
+if "JAX_ENABLE_X64" not in os.environ:
     os.environ["JAX_ENABLE_X64"] = "1"
     if "jax" in sys.modules:
         sys.modules["jax"].config.update("jax_enable_x64", True)
-
-
-_enable_float64()
 
 
 def __getattr__(name: str) -> Any:

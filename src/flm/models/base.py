@@ -25,25 +25,17 @@ Key = int | np.integer | np.ndarray | Array  # a seed, or a JAX key
 
 
 class InputMap(eqx.Module):
-    """The affine map z = scale * (x - center) from physical to model inputs, one number per axis.
-
-    Example:
-        >>> InputMap(center=(1.0,), scale=(2.0,), axes=("x",))(np.array([[1.5]]))
-        Array([[1.]], dtype=float64)
-    """
+    """The affine map z = scale * (x - center) from physical to model inputs, one number per axis."""
 
     center: tuple[float, ...] = eqx.field(static=True)
     scale: tuple[float, ...] = eqx.field(static=True)
     axes: tuple[str, ...] | None = eqx.field(static=True)
 
     def __check_init__(self):
-        numbers = (*self.center, *self.scale)
-        if len(self.center) != len(self.scale) or not all(isinstance(v, float) and np.isfinite(v) for v in numbers):
-            raise InputError(
-                f"an input map must have one center and one scale per axis; got {self.center}, {self.scale}."
-            )
-        if self.axes is not None and len(self.axes) != len(self.center):
-            raise InputError(f"an input map must have {len(self.center)} axis names; got {self.axes}.")
+        count, numbers = len(self.center), (*self.center, *self.scale)
+        fits = count == len(self.scale) and (self.axes is None or len(self.axes) == count)
+        if not fits or not all(isinstance(v, float) and np.isfinite(v) for v in numbers):
+            raise InputError(f"an input map must have one center, scale and name per axis; got {self}.")
 
     def __call__(self, points: Float[Array, "P m"]) -> Float[Array, "P m"]:
         """Mapped points, in the points' precision."""
@@ -55,17 +47,9 @@ class InputMap(eqx.Module):
 
 
 def input_map(inputs: Inputs, width: float, period: npt.ArrayLike | None = None) -> InputMap:
-    """The map under which one period becomes `width`.
+    """The map under which one period becomes `width`: 2 for [-1, 1], 2 pi for waves of frequency 1.
 
-    Args:
-        inputs: a domain, or a plain number of inputs.
-        width: of the mapped period: 2 for [-1, 1], 2 pi for waves of frequency 1.
-        period: one for all axes, or one per axis. By default a domain's own extent; without a domain, no map.
-
-    Example:
-        >>> import flm
-        >>> input_map(flm.Box(x=(0, 4)), 2.0)
-        InputMap(center=(2.0,), scale=(0.5,), axes=('x',))
+    The period is one for all axes, or one per axis; by default a domain's own extent, and without a domain there is no map.
     """
     if isinstance(inputs, AbstractDomain):
         axes, extent = tuple(inputs.axes), np.asarray(inputs.bounds, float)
@@ -103,25 +87,7 @@ def random_key(key: Key) -> Array:
 class AbstractModel(eqx.Module):
     """A parametric function of points (P, m), a pytree whose trainable leaves are its parameters.
 
-    Values are (P,) for one output and (P, K) for several.
-
-    Example:
-        >>> class Line(AbstractModel):
-        ...     slopes: Array
-        ...     map: InputMap
-        ...     num_outputs: int = eqx.field(static=True)
-        ...
-        ...     def values(self, points):
-        ...         return self.map(points) @ self.slopes
-        ...
-        >>> line = Line(slopes=np.array([2.0, 3.0]), map=input_map(2, 1.0), num_outputs=1)
-        >>> line([[1.0, 1.0]])
-        Array([5.], dtype=float64)
-        >>> line.jets([[1.0, 1.0]], ((1, 0), (0, 1)))  # both first derivatives
-        Array([[2.],
-               [3.]], dtype=float64)
-        >>> line.num_parameters
-        2
+    Values are (P,) for one output and (P, K) for several. `docs/extend.md` writes one.
     """
 
     map: eqx.AbstractVar[InputMap]
@@ -136,14 +102,9 @@ class AbstractModel(eqx.Module):
         raise NotImplementedError(f"{type(self).__name__} must have `values` or `jets`.")
 
     def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
-        """The partial derivatives named by `orders`, stacked first: (A, P) or (A, P, K).
+        """The partial derivatives named by `orders`, one after the other: (A, P) or (A, P, K).
 
-        Args:
-            points: (P, m).
-            orders: multi-indices; ((0, 0), (2, 0)) is the value and the second derivative along the first input.
-
-        Returns:
-            One derivative after the other, here by forward-mode autodiff of `values`.
+        Orders are multi-indices: ((0, 0), (2, 0)) is the value and the second derivative along the first input.
         """
         return _autodiff_jets(self, self._checked(points), self._orders(orders))
 
@@ -192,16 +153,7 @@ class AbstractModel(eqx.Module):
 
 
 class AbstractLinearModel(AbstractModel):
-    """A model that is linear in its amplitudes: a least-squares solver sees only its columns.
-
-    Example:
-        >>> import flm
-        >>> model = flm.FLM(1, 3, key=0).with_coefficients([1.0, 0.0, 0.0, 0.0, 0.0, 2.0])  # 1 + 2 sin 2x
-        >>> model.coefficients.round(12)
-        Array([1., 0., 0., 0., 0., 2.], dtype=float64)
-        >>> model.basis([0.0], ((0,), (1,))).shape
-        (2, 1, 6)
-    """
+    """A model that is linear in its amplitudes: a least-squares solver sees only its columns."""
 
     @abc.abstractmethod
     def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
@@ -218,18 +170,12 @@ class AbstractLinearModel(AbstractModel):
 
 
 class AbstractOutputWeights(AbstractLinearModel):
-    """A linear model of which only the weights of the output layer are trained: f = basis @ weights.
-
-    Example:
-        >>> import flm
-        >>> isinstance(flm.models.FourierNetwork.zp95(1, 3), AbstractOutputWeights)
-        True
-    """
+    """A linear model of which only the weights of the output layer are trained: f = basis @ weights."""
 
     weights: eqx.AbstractVar[Float[Array, "*columns_K"]]
 
     def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
-        """Values and derivatives: basis times weights."""
+        """Basis times weights."""
         return self.basis(points, orders) @ self.coefficients
 
     @property
@@ -249,17 +195,7 @@ class AbstractOutputWeights(AbstractLinearModel):
 
 
 class SideBySide(AbstractModel):
-    """Models of one output each, whose outputs are stacked last: f(x) = (f_1(x), ..., f_K(x)).
-
-    Args:
-        models: one per unknown, all with the same number of inputs.
-
-    Example:
-        >>> import flm
-        >>> pair = flm.models.SideBySide([flm.FLM(1, 3, key=0), flm.FLM(1, 3, key=1)])
-        >>> pair.num_outputs
-        2
-    """
+    """Models of one output each, with equal inputs, whose outputs are stacked last: f(x) = (f_1(x), ..., f_K(x))."""
 
     models: tuple[AbstractModel, ...]
     map: InputMap
@@ -267,12 +203,10 @@ class SideBySide(AbstractModel):
 
     def __init__(self, models: Iterable[AbstractModel]):
         self.models = tuple(models)
-        if not self.models or any(m.num_outputs != 1 for m in self.models):
-            raise InputError(f"`models` must have one output each; got {[m.num_outputs for m in self.models]}.")
-        if len({m.num_inputs for m in self.models}) > 1:
-            raise InputError(f"`models` must have equal inputs; got {[m.num_inputs for m in self.models]}.")
-        self.map = self.models[0].map
-        self.num_outputs = len(self.models)
+        sizes = [(model.num_inputs, model.num_outputs) for model in self.models]
+        if len(set(sizes)) != 1 or sizes[0][1] != 1:
+            raise InputError(f"`models` must have equal inputs and one output each; got {sizes}.")
+        self.map, self.num_outputs = self.models[0].map, len(self.models)
 
     def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """The jets of every model, (A, P, K); (A, P) for one."""
@@ -289,12 +223,7 @@ Model = TypeVar("Model", bound=AbstractLinearModel)
 
 
 def least_squares(model: Model, points: npt.ArrayLike, values: npt.ArrayLike) -> Model:
-    """The model with the output weights of least squared error at points (and of least norm among those).
-
-    Args:
-        model: a model that is linear in its amplitudes; everything else of it is kept.
-        points: (P, m).
-        values: (P,) or (P, K).
+    """The model with the amplitudes of least squared error at points (and of least norm among those).
 
     Example:
         >>> import flm

@@ -33,14 +33,7 @@ NAMED: dict[str, Callable[..., AbstractModel]] = {
 
 
 def named_model(name: str, inputs: Inputs, size: int, *, key: Key, num_outputs: int = 1) -> AbstractModel:
-    """The model called `name`.
-
-    Args:
-        name: one of `NAMED`.
-        inputs: the number of inputs, or a domain.
-        size: sub-networks (FLM), terms (Fourier networks) or neurons per hidden layer (the others).
-        key: an integer or a JAX key.
-        num_outputs: K.
+    """The model called `name`, of so many sub-networks (FLM), terms (Fourier networks) or neurons per hidden layer.
 
     Example:
         >>> import flm

@@ -98,18 +98,11 @@ def named_box(axes: Iterable[str], bounds: ArrayLike) -> Box:
 
 
 class PiecewiseFLM(AbstractPieces):
-    """A function that has its own coefficients on each of many boxes.
+    """A function that has its own coefficients on each of many boxes."""
 
-    Args:
-        lower: corners of the boxes, (L, m).
-        upper: likewise.
-        coefficients: of orthonormal Legendre functions, (L, n_1, ..., n_m, K).
-        axes: names of the inputs.
-    """
-
-    lower: Float[Array, "L m"]
+    lower: Float[Array, "L m"]  # corners of the boxes
     upper: Float[Array, "L m"]
-    coefficients: Array
+    coefficients: Array  # of orthonormal Legendre functions, (L, n_1, ..., n_m, K)
     map: InputMap
     num_outputs: int = eqx.field(static=True)
 

@@ -85,14 +85,7 @@ class Program:
 
 
 def as_numpy(function: Callable[..., object], count: int) -> Program | None:
-    """A function of so many numbers as NumPy operations on arrays; None where it has others than elementwise ones.
-
-    Example:
-        >>> import jax.numpy as jnp
-        >>> program = as_numpy(lambda u, x: [jnp.where(x > 0, u**3, jnp.sin(u))], 2)
-        >>> program(np.array([2.0, 3.0]), 1.0)
-        [array([ 8., 27.])]
-    """
+    """A function of so many numbers as NumPy operations on arrays; None where it has others than elementwise ones."""
     try:
         closed, program = jax.make_jaxpr(function)(*(0.5,) * count), Program(count)
         program.outputs = program.add(closed.jaxpr, closed.consts, range(count))

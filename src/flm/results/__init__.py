@@ -28,10 +28,4 @@ if TYPE_CHECKING:
     from flm.results.result import Word as Word
     from flm.results.solution import Solution as Solution
 else:
-    __getattr__ = on_first_use(
-        __name__,
-        learned=("LearnedFunction", "Parameter"),
-        progress=("Listener", "Progress", "Record", "listener", "silent", "within"),
-        result=("AbstractResult", "Ending", "Errors", "Status", "Word"),
-        solution=("Solution",),
-    )
+    __getattr__ = on_first_use(__name__)

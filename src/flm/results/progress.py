@@ -64,24 +64,19 @@ def silent(event: Progress) -> None:
 
 
 def listener(progress: bool | Listener) -> Listener:
-    """What to call with events: nothing for False, the user's function, or for True lines on the standard output.
-
-    Events that know their share come often: for these a line a second is printed, and the last.
-    """
+    """What to call with events: nothing for False, the user's function, or for True lines on the standard output."""
     if callable(progress):
         return progress
-    if not progress:
-        return silent
     last = -math.inf
 
     def show(event: Progress) -> None:
         nonlocal last
-        now = time.monotonic()
-        if math.isnan(event.share) or event.share >= 1.0 or now - last >= 1.0:
-            last = now
+        # Events that know their share come often: for these a line a second is printed, and the last.
+        if math.isnan(event.share) or event.share >= 1.0 or time.monotonic() - last >= 1.0:
+            last = time.monotonic()
             print(event, flush=True)
 
-    return show
+    return show if progress else silent
 
 
 def within(listen: Listener, begin: float, end: float) -> Listener:

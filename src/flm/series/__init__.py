@@ -29,12 +29,4 @@ if TYPE_CHECKING:
     from flm.series.products import to_products as to_products
     from flm.series.sine_cosine import sincos as sincos
 else:
-    __getattr__ = on_first_use(
-        __name__,
-        calculus=("AbstractSeries", "Term"),
-        exponential=("ExponentialSeries",),
-        forms=("PhaseSeries", "SeparableSeries"),
-        lattices=("lattice", "sign_matrix"),
-        products=("ProductSeries", "to_products"),
-        sine_cosine=("sincos",),
-    )
+    __getattr__ = on_first_use(__name__)

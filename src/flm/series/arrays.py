@@ -100,13 +100,9 @@ def axis_indices(axes: Along, names: tuple[str, ...] | None, count: int) -> tupl
         axes = tuple(axes) if isinstance(axes, str) and axes not in (names or ()) else (axes,)
     if not isinstance(axes, tuple | list):
         raise InputError(f'`d` must name axes, as in "xx" or (0, 0); got {axes!r}.')
-    out = []
     for axis in axes:
-        if isinstance(axis, str):
-            if names is None or axis not in names:
-                raise InputError(f"`d` must name axes among {names}; got {axis!r}.")
-            axis = names.index(axis)
-        if not isinstance(axis, int | np.integer) or not 0 <= axis < count:
+        if isinstance(axis, str) and axis not in (names or ()):
+            raise InputError(f"`d` must name axes among {names}; got {axis!r}.")
+        if not isinstance(axis, str) and not (isinstance(axis, int | np.integer) and 0 <= axis < count):
             raise InputError(f"`d` must number axes from 0 to {count - 1}; got {axis!r}.")
-        out.append(int(axis))
-    return tuple(out)
+    return tuple((names or ()).index(axis) if isinstance(axis, str) else int(axis) for axis in axes)

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from flm.series.forms import PhaseSeries, SeparableSeries
 
 Bounds = npt.ArrayLike | Mapping[str, tuple[float, float]]  # of a box: pairs in order, or by axis name
-
-
 FEW = 2**16  # products of waves and coordinates, below which compiling takes longer than NumPy's sines
 
 
@@ -44,14 +42,7 @@ class HasBounds(Protocol):
 
 
 class Term(NamedTuple):
-    """One cosine of a series: amplitude * cos(frequency . x - phase); period = 2 pi / |frequency| per axis.
-
-    Example:
-        >>> from flm.series import PhaseSeries
-        >>> term = PhaseSeries([[2.0]], [[3.0]], [[0.5]]).terms()[0]
-        >>> term.amplitude, term.phase, term.period.round(6)
-        (3.0, 0.5, array([3.141593]))
-    """
+    """One cosine of a series: amplitude * cos(frequency . x - phase); period = 2 pi / |frequency| per axis."""
 
     amplitude: float
     phase: float
@@ -132,7 +123,7 @@ class AbstractSeries(eqx.Module):
         if axes is None:
             return None
         names = tuple(axes) if isinstance(axes, str | tuple | list) else ()
-        if not all(isinstance(a, str) for a in names) or len(names) != self.num_inputs or len(set(names)) != len(names):
+        if len(names) != self.num_inputs or len({a for a in names if isinstance(a, str)}) != len(names):
             raise InputError(f"`axes` must be {self.num_inputs} different names, one per input; got {axes!r}.")
         return names
 
@@ -154,13 +145,11 @@ class AbstractSeries(eqx.Module):
 
     def _match(self, other: AbstractSeries) -> AbstractSeries:
         if other.num_inputs != self.num_inputs or (self.axes and other.axes and self.axes != other.axes):
-            raise InputError(
-                f"series must share their inputs; got {self.num_inputs} {self.axes or ''} and "
-                f"{other.num_inputs} {other.axes or ''}."
-            )
+            inputs, others = (f"{series.num_inputs} {series.axes or ''}" for series in (self, other))
+            raise InputError(f"series must share their inputs; got {inputs} and {others}.")
         if other._outputs != self._outputs:
-            count = lambda series: series._outputs[0] if series._outputs else "one"
-            raise InputError(f"series must have equally many outputs; got {count(self)} and {count(other)}.")
+            count, others = (series._outputs[0] if series._outputs else "one" for series in (self, other))
+            raise InputError(f"series must have equally many outputs; got {count} and {others}.")
         return other
 
     def __add__(self, other: AbstractSeries | Scalar) -> Self:
@@ -215,8 +204,7 @@ class AbstractSeries(eqx.Module):
     def _with(self, **changed: Numbers | bool | None) -> Self:
         """The series with some of its fields replaced."""
         fields: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        fields.update(changed)
-        return type(self)(**fields)
+        return type(self)(**fields | changed)
 
     def _plus(self, other: AbstractSeries) -> Self:
         same = self._like(other)
@@ -306,15 +294,15 @@ class AbstractSeries(eqx.Module):
         series = self.exponential()
         if not series.is_real or series.coefficients.ndim > 1:
             return title
-        terms = self.terms()
-        head = f"{'amplitude':>12} {'phase':>9}" + "".join(f"{'freq ' + a:>13}{'period ' + a:>13}" for a in names)
-        rows = [
-            f"{t.amplitude:12.5g} {t.phase:9.4f}"
-            + "".join(f"{f:13.6g}{p:13.6g}" for f, p in zip(t[2], t[3], strict=True))
-            for t in terms[:n]
+        terms = series.terms()
+        lines = [
+            title,
+            f"{'amplitude':>12} {'phase':>9}" + "".join(f"{'freq ' + a:>13}{'period ' + a:>13}" for a in names),
         ]
-        rest = [f"  … and {len(terms) - n} smaller ones"] if len(terms) > n else []
-        return "\n".join([title, head, *rows, *rest])
+        for amplitude, phase, frequency, period in terms[:n]:
+            along = "".join(f"{f:13.6g}{p:13.6g}" for f, p in zip(frequency, period, strict=True))
+            lines.append(f"{amplitude:12.5g} {phase:9.4f}{along}")
+        return "\n".join([*lines, f"  … and {len(terms) - n} smaller ones"] if len(terms) > n else lines)
 
     def __str__(self) -> str:
         return self.describe()

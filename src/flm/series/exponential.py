@@ -51,14 +51,16 @@ class ExponentialSeries(AbstractSeries):
         self.frequencies = as_floats("frequencies", frequencies, (2,))
         _, (c,) = host(as_floats("coefficients", coefficients, (1, 2), may_be_complex=True))
         self.coefficients = device(c.astype(jnp.result_type(c.dtype, jnp.complex64)))
-        if len(self.frequencies) != len(self.coefficients):
+        if len(self.frequencies) != len(c):
             raise InputError(
-                f"`coefficients` must have one row per frequency; got {self.coefficients.shape} for frequencies of "
-                f"shape {self.frequencies.shape}."
+                f"`coefficients` must have one row per frequency; got {c.shape} for frequencies of shape "
+                f"{self.frequencies.shape}."
             )
         self.axes = self._checked_axes(axes)
-        if is_real is None:
-            is_real = _is_real(np.asarray(self.frequencies), np.asarray(self.coefficients))
+        if is_real is None:  # whether c(-k) is the conjugate of c(k) to rounding
+            k, c = np.asarray(self.frequencies), np.asarray(self.coefficients)
+            _, difference = _merge(np.concatenate([k, -k]), np.concatenate([c, -c.conj()]))
+            is_real = bool((np.abs(difference) <= 100 * np.finfo(c.dtype).eps * np.abs(c).max(initial=0)).all())
         self.is_real = is_real
 
     def _waves(self) -> Waves:
@@ -154,9 +156,3 @@ def _merge(k: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     total = np.zeros((len(unique), *c.shape[1:]), c.dtype)
     np.add.at(total, group.ravel(), c)
     return unique, total
-
-
-def _is_real(k: np.ndarray, c: np.ndarray) -> bool:
-    """Whether c(-k) is the conjugate of c(k) to rounding."""
-    _, difference = _merge(np.concatenate([k, -k]), np.concatenate([c, -c.conj()]))
-    return bool((np.abs(difference) <= 100 * np.finfo(c.dtype).eps * np.abs(c).max(initial=0)).all())

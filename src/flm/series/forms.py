@@ -220,6 +220,5 @@ def linear_from_separable(a: Float[Numbers, "N 2l *K"]) -> tuple[Float[Numbers, 
     counts, sign = _turns(l.bit_length(), a)
     signed = (sign * a).reshape(a.shape[0], 2, l, *a.shape[2:])  # (N, bit of input 1, subset, ...)
     even = (counts[:l] % 2 == 0).reshape(-1, *(1,) * (a.ndim - 2))
-    C = xp.where(even, signed[:, 0], signed[:, 1])
-    S = xp.where(even, signed[:, 1], signed[:, 0])
+    C, S = (xp.where(even, signed[:, i], signed[:, 1 - i]) for i in (0, 1))
     return _hadamard(C) / l, _hadamard(S) / l

@@ -16,39 +16,33 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+# By bytes per element.
 _SIN = {
-    8: (
-        "-0x1.5555555555548p-3",
-        "0x1.111111110f7d0p-7",
-        "-0x1.a01a019bfdf04p-13",
-        "0x1.71de3567d48d2p-19",
-        "-0x1.ae5e5a92914c0p-26",
-        "0x1.5d8fd1fc67498p-33",
-    ),
-    4: ("-0x1.5555452689ed4p-3", "0x1.11073afd1af3cp-7", "-0x1.9943e10180ec0p-13"),
+    8: "-0x1.5555555555548p-3 0x1.111111110f7d0p-7 -0x1.a01a019bfdf04p-13 0x1.71de3567d48d2p-19 -0x1.ae5e5a92914c0p-26 "
+    "0x1.5d8fd1fc67498p-33",
+    4: "-0x1.5555452689ed4p-3 0x1.11073afd1af3cp-7 -0x1.9943e10180ec0p-13",
 }
 _COS = {
-    8: (
-        "0x1.555555555554bp-5",
-        "-0x1.6c16c16c14f91p-10",
-        "0x1.a01a019c844f6p-16",
-        "-0x1.27e4f7eac4c76p-22",
-        "0x1.1ee9d7b4ecfcap-29",
-        "-0x1.8fa49a0dadbd9p-37",
-    ),
-    4: ("0x1.55554a115bea9p-5", "-0x1.6c0c33a861efcp-10", "0x1.99eb9c5af8866p-16"),
+    8: "0x1.555555555554bp-5 -0x1.6c16c16c14f91p-10 0x1.a01a019c844f6p-16 -0x1.27e4f7eac4c76p-22 0x1.1ee9d7b4ecfcap-29 "
+    "-0x1.8fa49a0dadbd9p-37",
+    4: "0x1.55554a115bea9p-5 -0x1.6c0c33a861efcp-10 0x1.99eb9c5af8866p-16",
 }
 _HALF_PI = {
-    8: ("0x1.921fb54440000p+0", "0x1.68c234c4c0000p-39", "0x1.98a2e03707344p-77"),
-    4: ("0x1.921p+0", "0x1.f6ap-13", "0x1.11p-26", "0x1.68c234p-39"),
+    8: "0x1.921fb54440000p+0 0x1.68c234c4c0000p-39 0x1.98a2e03707344p-77",
+    4: "0x1.921p+0 0x1.f6ap-13 0x1.11p-26 0x1.68c234p-39",
 }
 # k + 1.5 * 2^52 has k in its low bits: read there, it costs a fraction of a conversion of floats to integers.
 _SHIFT = {8: 1.5 * 2.0**52, 4: 1.5 * 2.0**23}
-RANGE = {8: 2**17 * np.pi / 2, 4: 2**10 * np.pi / 2}  # by bytes per element
+RANGE = {8: 2**17 * np.pi / 2, 4: 2**10 * np.pi / 2}
 
 
-def _horner(coefficients: tuple[str, ...], z: Array) -> Array:
-    return reduce(lambda value, c: value * z + c, [jnp.asarray(float.fromhex(c), z.dtype) for c in coefficients[::-1]])
+def numbers(text: str) -> list[float]:
+    """Constants from their hexadecimal digits."""
+    return [float.fromhex(word) for word in text.split()]
+
+
+def _horner(coefficients: str, z: Array) -> Array:
+    return reduce(lambda value, c: value * z + c, [jnp.asarray(c, z.dtype) for c in numbers(coefficients)[::-1]])
 
 
 def _polynomial(x: Array) -> tuple[Array, Array]:
@@ -56,8 +50,8 @@ def _polynomial(x: Array) -> tuple[Array, Array]:
     k = jnp.round(x * x.dtype.type(2 / np.pi))
     turn = jax.lax.bitcast_convert_type(k + x.dtype.type(_SHIFT[size]), jnp.int64 if size == 8 else jnp.int32)
     r = x
-    for piece in _HALF_PI[size]:
-        r = r - k * x.dtype.type(float.fromhex(piece))
+    for piece in numbers(_HALF_PI[size]):
+        r = r - k * x.dtype.type(piece)
     z = r * r
     sine = r + r * z * _horner(_SIN[size], z)
     cosine = 1 - z / 2 + z * z * _horner(_COS[size], z)
@@ -91,17 +85,7 @@ def _batched(axis_size, in_batched, x):
 
 @jax.custom_jvp
 def sincos(x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """(sin x, cos x), elementwise, for float32 and float64 arrays of any shape.
-
-    Its derivative rule reuses the pair: d sin x = cos x dx, d cos x = -sin x dx.
-
-    Example:
-        >>> sine, cosine = sincos(jnp.array([0.0, np.pi / 2]))
-        >>> sine
-        Array([0., 1.], dtype=float64)
-        >>> cosine.round(15)
-        Array([1., 0.], dtype=float64)
-    """
+    """(sin x, cos x), elementwise; its derivative rule reuses the pair: d sin x = cos x dx, d cos x = -sin x dx."""
     x = jnp.asarray(x)
     if x.dtype not in (jnp.float32, jnp.float64):
         return _native(x)

@@ -28,12 +28,4 @@ if TYPE_CHECKING:
     from flm.study.workers import dask as dask
     from flm.study.workers import local as local
 
-__getattr__ = on_first_use(
-    "flm.study",
-    execution=("execute",),
-    results=("choose", "read_rows", "run_study"),
-    selection=("select",),
-    spec=("read_spec",),
-    store=("Store",),
-    workers=("dask", "local"),
-)
+__getattr__ = on_first_use(__name__)
