@@ -1,4 +1,4 @@
-"""Regenerate the constants of flm/series/sine_cosine.py: minimax polynomials by Remez exchange, and pi/2 in exact pieces.
+"""Regenerate the constants of flm/series/waves.py: minimax polynomials by Remez exchange, and pi/2 in exact pieces.
 
     python scripts/sincos_constants.py
 

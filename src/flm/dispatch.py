@@ -1,7 +1,5 @@
 """`solve`: one verb for every kind of problem."""
 
-from __future__ import annotations
-
 from typing import overload
 
 import jax

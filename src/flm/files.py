@@ -4,8 +4,6 @@ A saved object is a tree: dataclass fields of the kinds registered below, tuples
 The tree is JSON in the header; arrays are named by their place in it. Only registered kinds are ever built.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import dataclasses

@@ -6,7 +6,7 @@ them by least squares (`least_squares` does so for values at points). The FLM (`
 form. Solvers return such functions too, or ones with a series on each of many boxes (`pieces`) or windows of time (`march`),
 or interpolated between values of a parameter (`family`).
 MLP and SIREN (`networks`) and the older Fourier networks (`classic`) are what the paper compares the FLM with; `SideBySide`
-joins one model per unknown, and `named` has all models by name.
+joins one model per unknown, and `named_model` knows all models by name.
 
 Problems, training and files ask a model for nothing else, and never which one it is.
 """
@@ -18,11 +18,11 @@ from flm.models.base import InputMap as InputMap
 from flm.models.base import SideBySide as SideBySide
 from flm.models.base import input_map as input_map
 from flm.models.base import least_squares as least_squares
+from flm.models.classic import NAMED as NAMED
 from flm.models.classic import FourierNetwork as FourierNetwork
 from flm.models.classic import RandomFourierFeatures as RandomFourierFeatures
 from flm.models.classic import Silvescu as Silvescu
+from flm.models.classic import named_model as named_model
 from flm.models.flm import FLM as FLM
-from flm.models.named import NAMED as NAMED
-from flm.models.named import named_model as named_model
 from flm.models.networks import MLP as MLP
 from flm.models.networks import Siren as Siren

@@ -1,7 +1,5 @@
 """The one interface of all models: values and jets at points."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Iterable, Sequence
 from functools import partial

@@ -2,11 +2,12 @@
 
 GW88, ZP95, L13 and MYL22 are sums of cosines and differ in where the frequencies start and whether they are trained:
 one class, a constructor for each. S99 has products of cosines, TSM20 an MLP after random waves. YDS03 is ZP95 with one
-input and several outputs; NM21 is `flm.FLM` with one input.
+input and several outputs; NM21 is `flm.FLM` with one input. All models by name, as comparisons, specifications and the
+command line call them, come last.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
+from functools import partial
 from typing import Self
 
 import equinox as eqx
@@ -17,11 +18,12 @@ import numpy.typing as npt
 from jaxtyping import Array, Float, PyTree
 
 from flm.models.base import AbstractModel, AbstractOutputWeights, InputMap, Inputs, Key, input_map, random_key
-from flm.models.networks import MLP
+from flm.models.flm import FLM
+from flm.models.networks import MLP, Siren
 from flm.series import PhaseSeries, lattice, sign_matrix, sincos
 from flm.series.arrays import device, host, per_row, upper_half
-from flm.series.waves import Orders, Waves
-from flm.wording import InputError, check_count, check_positive
+from flm.series.waves import Orders
+from flm.wording import InputError, check_count, check_positive, did_you_mean
 
 
 class FourierNetwork(AbstractOutputWeights):
@@ -116,15 +118,8 @@ class FourierNetwork(AbstractOutputWeights):
         b = jax.random.uniform(second, (n,), dtype, 0.0, 2 * np.pi)
         return cls._of(k, b, jnp.zeros(_shape(n, num_outputs), dtype), map)
 
-    def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
-        """Values and derivatives in closed form; see `AbstractModel.jets`."""
-        # w cos(theta + b) = w cos b cos theta - w sin b sin theta
-        xp, (k, b, w) = host(self.frequencies, self.biases, self.weights)
-        b = per_row(b, w)
-        return self._wave_jets(Waves(k, w * xp.cos(b), -w * xp.sin(b)), points, orders)
-
     def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
-        """The hidden layer and its derivatives."""
+        """The hidden layer and its derivatives: cos(theta + b) = cos b cos theta - sin b sin theta."""
         xp, (columns, b) = host(self._wave_columns(self.frequencies, points, orders), self.biases)
         cosines, sines = xp.split(columns, 2, axis=2)
         return device(xp.cos(b) * cosines - xp.sin(b) * sines)
@@ -237,3 +232,39 @@ class RandomFourierFeatures(AbstractModel):
     def trainable(self) -> PyTree[bool]:
         """The MLP; the projections stay."""
         return eqx.tree_at(lambda f: f.projections, super().trainable(), False)
+
+
+# Each is called with a domain or a number of inputs, a size (the number of sub-networks, of terms, or of neurons per hidden
+# layer), and a key. First the paper's own comparison (its Table 1).
+NAMED: dict[str, Callable[..., AbstractModel]] = {
+    "flm": FLM,
+    "siren-1": partial(Siren, depth=1),
+    "siren-2": partial(Siren, depth=2),
+    "siren-3": partial(Siren, depth=3),
+    "relu": partial(MLP, activation="relu"),
+    "leaky-relu": partial(MLP, activation="leaky_relu"),
+    "tanh": partial(MLP, activation="tanh"),
+    "sigmoid": partial(MLP, activation="sigmoid"),
+    # The older Fourier networks of its review, by its citation keys.
+    "gw88": FourierNetwork.gw88,
+    "zp95": FourierNetwork.zp95,
+    "s99": Silvescu,
+    "l13": FourierNetwork.l13,
+    "tsm20": RandomFourierFeatures,
+    "myl22": FourierNetwork.myl22,
+}
+
+
+def named_model(name: str, inputs: Inputs, size: int, *, key: Key, num_outputs: int = 1) -> AbstractModel:
+    """The model called `name`, of so many sub-networks (FLM), terms (Fourier networks) or neurons per hidden layer.
+
+    Example:
+        >>> import flm
+        >>> flm.models.named_model("siren-1", 2, 37, key=0).num_parameters
+        149
+    """
+    if name not in NAMED:
+        raise InputError(
+            f"`name` must be one of {', '.join(NAMED)}; got {name!r}.{did_you_mean(str(name), list(NAMED))}"
+        )
+    return NAMED[name](inputs, size, key=key, num_outputs=num_outputs)

@@ -1,7 +1,5 @@
 """A family of functions over one or two parameters: functions at Chebyshev points of the parameters, interpolated."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import equinox as eqx

@@ -1,7 +1,5 @@
 """The networks that the paper compares with: plain multilayer perceptrons and SIREN."""
 
-from __future__ import annotations
-
 import abc
 import itertools
 import math

@@ -1,7 +1,5 @@
 """A compiled function on any number of rows: in chunks of a few fixed sizes, so that few shapes are compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Elementwise functions that JAX traces, run by NumPy: for small arrays a compiled call costs more than its arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import reduce
 

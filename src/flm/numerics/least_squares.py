@@ -9,8 +9,6 @@ Conventions:
   by one factorization of [A b; mu I 0]. No rank decision is taken.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import NamedTuple

@@ -10,8 +10,6 @@ Many independent problems may be solved at once: F, λ and the predicted decreas
 problem, and `mix` joins the points of those that accepted with the old points of those that did not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar

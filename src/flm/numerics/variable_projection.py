@@ -7,8 +7,6 @@ change of θ brings that no change of amplitudes can. The step d minimizes |J d 
 r = y − Φ c and s the largest squared norm of a column of J.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, Protocol, Self, TypeVar

@@ -3,8 +3,6 @@
 flm.solve(problem, progress=lambda event: print(event.stage, event.error_estimate))
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping

@@ -7,8 +7,8 @@ is for any number of inputs. What every form can do, because all are sums of pla
 products, derivatives, integrals over boxes, the largest terms.
 
 Below lie what solvers and models use directly: the lattice of whole frequencies (`lattices`), sine and cosine from one
-range reduction (`sine_cosine`), derivatives as quarter-turns of one table (`waves` for JAX, `tables` for NumPy), and
-`arrays`, by which a series is computed by NumPy when its numbers are at hand and by JAX when they are traced.
+range reduction and derivatives as quarter-turns of one table (`waves` for JAX, `tables` for NumPy), and `arrays`, by which
+a series is computed by NumPy when its numbers are at hand and by JAX when they are traced.
 
 Names are imported on first use: `flm.series.tables` needs NumPy alone.
 """
@@ -27,6 +27,6 @@ if TYPE_CHECKING:
     from flm.series.lattices import sign_matrix as sign_matrix
     from flm.series.products import ProductSeries as ProductSeries
     from flm.series.products import to_products as to_products
-    from flm.series.sine_cosine import sincos as sincos
+    from flm.series.waves import sincos as sincos
 else:
     __getattr__ = on_first_use(__name__)

@@ -20,8 +20,7 @@ import numpy.typing as npt
 from jaxtyping import Array, Float
 
 from flm.series.arrays import Along, Numbers, Scalar, as_floats, as_points, device, host, joined, per_row
-from flm.series.sine_cosine import sincos
-from flm.series.waves import Waves
+from flm.series.waves import Waves, sincos
 from flm.wording import InputError, check_count
 
 if TYPE_CHECKING:

@@ -4,8 +4,6 @@ Conventions: z in [-1, 1], q_k(z) = sqrt(2k + 1) P_k(z), k = 0, 1, ..., n - 1, w
 is its n coefficients; the mean of its square is the sum of their squares. A table is (points, n).
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

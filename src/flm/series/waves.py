@@ -1,4 +1,12 @@
-"""Partial derivatives of plane waves from one sine-cosine table.
+"""Sine and cosine together, and partial derivatives of plane waves from one table of them.
+
+x = k pi/2 + r with k = round(2x/pi) and |r| <= pi/4 (Cody and Waite: pi/2 in pieces short enough that k times a piece
+is exact), then minimax polynomials for sin r and cos r, then a quarter-turn by k mod 4; fused and vectorized by XLA.
+
+Range: |x| <= 2^17 pi/2 (about 2.0e5) in float64, |x| <= 2^10 pi/2 (about 1.6e3) in float32: within 2 units in the last
+place there, subnormal numbers counting as zero. If any element lies outside, or is not finite, the whole array goes to
+jnp.sin and jnp.cos instead. Accelerators have fast native functions and use those. All constants come from
+scripts/sincos_constants.py.
 
 A derivative is a quarter-turn per order times a product of frequency components:
 D^alpha [C cos theta + S sin theta] = k^alpha [C cos(theta + |alpha| pi/2) + S sin(theta + |alpha| pi/2)], theta = k.x,
@@ -7,7 +15,7 @@ first, z = scale * (x - center): angles are k . z, and derivatives by x bring th
 """
 
 import math
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple, TypeVar
 
 import jax
@@ -16,7 +24,89 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from flm.series.arrays import Numbers
-from flm.series.sine_cosine import sincos
+
+# By bytes per element.
+_SIN = {
+    8: "-0x1.5555555555548p-3 0x1.111111110f7d0p-7 -0x1.a01a019bfdf04p-13 0x1.71de3567d48d2p-19 -0x1.ae5e5a92914c0p-26 "
+    "0x1.5d8fd1fc67498p-33",
+    4: "-0x1.5555452689ed4p-3 0x1.11073afd1af3cp-7 -0x1.9943e10180ec0p-13",
+}
+_COS = {
+    8: "0x1.555555555554bp-5 -0x1.6c16c16c14f91p-10 0x1.a01a019c844f6p-16 -0x1.27e4f7eac4c76p-22 0x1.1ee9d7b4ecfcap-29 "
+    "-0x1.8fa49a0dadbd9p-37",
+    4: "0x1.55554a115bea9p-5 -0x1.6c0c33a861efcp-10 0x1.99eb9c5af8866p-16",
+}
+_HALF_PI = {
+    8: "0x1.921fb54440000p+0 0x1.68c234c4c0000p-39 0x1.98a2e03707344p-77",
+    4: "0x1.921p+0 0x1.f6ap-13 0x1.11p-26 0x1.68c234p-39",
+}
+# k + 1.5 * 2^52 has k in its low bits: read there, it costs a fraction of a conversion of floats to integers.
+_SHIFT = {8: 1.5 * 2.0**52, 4: 1.5 * 2.0**23}
+RANGE = {8: 2**17 * np.pi / 2, 4: 2**10 * np.pi / 2}
+
+
+def numbers(text: str) -> list[float]:
+    """Constants from their hexadecimal digits."""
+    return [float.fromhex(word) for word in text.split()]
+
+
+def _horner(coefficients: str, z: Array) -> Array:
+    return reduce(lambda value, c: value * z + c, [jnp.asarray(c, z.dtype) for c in numbers(coefficients)[::-1]])
+
+
+def _polynomial(x: Array) -> tuple[Array, Array]:
+    size = x.dtype.itemsize
+    k = jnp.round(x * x.dtype.type(2 / np.pi))
+    turn = jax.lax.bitcast_convert_type(k + x.dtype.type(_SHIFT[size]), jnp.int64 if size == 8 else jnp.int32)
+    r = x
+    for piece in numbers(_HALF_PI[size]):
+        r = r - k * x.dtype.type(piece)
+    z = r * r
+    sine = r + r * z * _horner(_SIN[size], z)
+    cosine = 1 - z / 2 + z * z * _horner(_COS[size], z)
+    odd = (turn & 1) == 1
+    s = jnp.where(odd, cosine, sine)
+    c = jnp.where(odd, sine, cosine)
+    return jnp.where((turn & 2) == 2, -s, s), jnp.where(((turn + 1) & 2) == 2, -c, c)
+
+
+def _native(x: Array) -> tuple[Array, Array]:
+    return jnp.sin(x), jnp.cos(x)
+
+
+@jax.jit  # outside of a larger program too, compile once per shape and not per call
+def _dispatch(x: Array) -> tuple[Array, Array]:
+    within = lambda x: jnp.max(jnp.abs(x), initial=0) <= RANGE[x.dtype.itemsize]
+    on_cpu = lambda x: jax.lax.cond(within(x), _polynomial, _native, x)
+    return jax.lax.platform_dependent(x, cpu=on_cpu, default=_native)
+
+
+@jax.custom_batching.custom_vmap
+def _sincos(x: Array) -> tuple[Array, Array]:
+    return _dispatch(x)
+
+
+@_sincos.def_vmap
+def _batched(axis_size, in_batched, x):
+    # Elementwise: a batch is just a larger array. The default rule would turn the branch into computing both sides.
+    return _sincos(x), (True, True)
+
+
+@jax.custom_jvp
+def sincos(x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    """(sin x, cos x), elementwise; its derivative rule reuses the pair: d sin x = cos x dx, d cos x = -sin x dx."""
+    x = jnp.asarray(x)
+    if x.dtype not in (jnp.float32, jnp.float64):
+        return _native(x)
+    return _sincos(x)
+
+
+@sincos.defjvp
+def _sincos_jvp(primals, tangents):
+    (x,), (dx,) = primals, tangents
+    s, c = sincos(x)
+    return (s, c), (c * dx, -s * dx)
+
 
 Orders = tuple[tuple[int, ...], ...]  # multi-indices: how often each input is differentiated
 Coefficient = TypeVar("Coefficient", float, np.ndarray, Array)

@@ -92,7 +92,7 @@ def build_model(name: str, problem: PDE, size: int, key: PRNGKeyArray) -> Abstra
     """A model by name, or by "module:function" of (domain, size, key=...), with one output per unknown."""
     if ":" in name:
         return named_object(name)(problem.domain, size, key=key)
-    from flm.models.named import named_model
+    from flm.models.classic import named_model
 
     return named_model(name, problem.domain, size, key=key, num_outputs=len(problem.unknowns))
 

@@ -193,7 +193,7 @@ def _training(outline: Outline) -> Record:
 
 
 def _models(outline: Outline, known: bool) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    from flm.models.named import NAMED
+    from flm.models.classic import NAMED
 
     found: dict[str, tuple[int, ...]] = {}
     for table in outline.inners("models", ("name", "sizes")):

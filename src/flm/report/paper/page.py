@@ -17,7 +17,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from flm._version import __version__
-from flm.models.named import named_model
+from flm.models.classic import named_model
 from flm.paper import printed
 from flm.paper.plan import RECIPE, SOLVER, STARTS, TOL, Plan, outcome, values
 from flm.report.figures.control import frame, overlay, ternary

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from flm.series import sincos
 
-source = importlib.import_module("flm.series.sine_cosine")
+source = importlib.import_module("flm.series.waves")
 DTYPES = (np.float64, np.float32)
 TURNS = {np.float64: 2**17, np.float32: 2**10}
 
