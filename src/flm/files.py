@@ -27,11 +27,6 @@ REFUSED = ("Solution", "ControlSolution")  # of an older format, because their f
 RENEWED = ("FLMImputer", "FLMRegressor")  # of an older format, in the fields that they have now
 
 
-def _homes(places: dict[str, str]) -> dict[str, str]:
-    """The module of each kind, from the kinds of each module."""
-    return {kind: module for module, kinds in places.items() for kind in kinds.split()}
-
-
 # What can be saved, by where it lives.
 _OBJECTS = {
     "flm.conservation.moving": "MovingFLM",
@@ -68,7 +63,7 @@ _PARTS = {
     "flm.models.products": "Part ProductFLM SparseFLM",
     "flm.results": "LearnedFunction Parameter",
 }
-KINDS = _homes(_OBJECTS) | _homes(_PARTS)
+KINDS = {kind: module for places in (_PARTS, _OBJECTS) for module, kinds in places.items() for kind in kinds.split()}
 
 
 def write_atomic(path: str | os.PathLike[str], content: bytes) -> None:
@@ -149,7 +144,7 @@ def save(obj: object, path: str | os.PathLike[str]) -> None:
     """
     from safetensors.numpy import save as to_bytes
 
-    if type(obj).__name__ in _homes(_PARTS) or not _is_registered(obj):
+    if not _is_registered(obj) or type(obj).__name__ not in " ".join(_OBJECTS.values()).split():
         raise InputTypeError(
             f"`obj` must be a series, a model, a solution or a fitted estimator; got {type(obj).__name__}. A problem is "
             "code and is not stored."
