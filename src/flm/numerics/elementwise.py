@@ -51,28 +51,26 @@ class Program:
             inner = next((v for name in NESTED if isinstance(v := equation.params.get(name), ClosedJaxpr)), None)
             if inner is not None:
                 found = self.add(inner.jaxpr, inner.consts, given)
-            elif _widens(equation) and id(equation.outvars[0]) not in exact:
+            elif np.dtype(equation.params.get("new_dtype", float)).kind == "c" and id(equation.outvars[0]) not in exact:
                 found = given
             else:
                 if any(getattr(v.aval, "shape", ()) for v in equation.outvars):
                     raise LookupError("an operation on whole arrays")
                 key = (equation.primitive.name, *map(str, equation.params.values()), *given)
-                if key not in self.known:
-                    self.known[key] = self._append(operation(equation), given)
-                found = [self.known[key]]
+                found = [self._once(key, operation(equation), given)]
             own.update(zip(equation.outvars, found, strict=True))
         return [read(v) for v in jaxpr.outvars]
 
     def _constant(self, value: Values) -> int:
         own = np.asarray(value)
-        key = ("constant", own.dtype, own.tobytes())
-        if key not in self.known:
-            self.known[key] = self._append(lambda: own[()], [])
-        return self.known[key]
+        return self._once(("constant", own.dtype, own.tobytes()), lambda: own[()], [])
 
-    def _append(self, operation: Callable[..., Values], arguments: list[int]) -> int:
-        self.steps.append((operation, arguments))
-        return self.count + len(self.steps) - 1
+    def _once(self, key: tuple[object, ...], operation: Callable[..., Values], arguments: list[int]) -> int:
+        """The place of a step, which is appended unless an equal one is there."""
+        if key not in self.known:
+            self.steps.append((operation, arguments))
+            self.known[key] = self.count + len(self.steps) - 1
+        return self.known[key]
 
     def __call__(self, *values: Values) -> list[Values]:
         """All outputs for values of the inputs that broadcast together."""
@@ -102,9 +100,3 @@ def operation(equation: JaxprEqn) -> Callable[..., Values]:
     if name == "convert_element_type":
         return lambda a: np.asarray(a, params["new_dtype"])
     return _PLAIN[name]
-
-
-def _widens(equation: JaxprEqn) -> bool:
-    """Whether real numbers are merely turned into complex ones."""
-    params = equation.params
-    return equation.primitive.name == "convert_element_type" and np.issubdtype(params["new_dtype"], np.complexfloating)
