@@ -215,6 +215,13 @@ def test_one_point_outside_by_name(heat):
         assert np.isnan(heat(x=np.nan, t=0.5))  # a missing number is not a place outside
 
 
+def test_points_of_any_shape():
+    line, plane = answer(flm.Box(t=(0, 5))), answer(flm.Box(x=(0, 1), t=(0, 2)), ("u", "v"))
+    assert [line(np.ones(shape)).shape for shape in ((1,), (3,), (3, 1), (2, 3, 1))] == [(1,), (3,), (3,), (2, 3)]
+    points = np.random.default_rng(0).uniform(size=(2, 3, 2))
+    np.testing.assert_allclose(plane(points), np.stack([plane(row) for row in points]), rtol=1e-12)
+
+
 def test_numbers_of_single_precision_on_the_edge():
     solution = answer(flm.Box(x=(0.1, 0.3), t=(0, 0.7)))
     with warnings.catch_warnings(action="error"):

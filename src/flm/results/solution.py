@@ -88,7 +88,7 @@ class Solution(AbstractResult):
     def __call__(
         self, points: npt.ArrayLike | None = None, /, *, extrapolate: bool = False, **named: npt.ArrayLike
     ) -> Array:
-        """Values at points (P, m) or at named coordinates; several unknowns stack last.
+        """Values at points (..., m) or at named coordinates; several unknowns stack last.
 
         Args:
             points: columns in the order of `axes`.
@@ -99,6 +99,7 @@ class Solution(AbstractResult):
         given = [value.dtype for value in (points, *named.values()) if hasattr(value, "dtype")]
         rounding = [8.0 * float(jnp.finfo(dtype).eps) for dtype in given if jnp.issubdtype(dtype, jnp.floating)]
         places = as_points(points, named, self.axes, m)
+        places = places.reshape(-1, 1) if m == 1 and np.ndim(points) == 1 else places  # (1,) is a list of one place
         if np.iscomplexobj(places):
             raise InputError(f"`points` must be real numbers; got {short(points if points is not None else named)}.")
         flat = device(places.astype(jnp.result_type(float))).reshape(-1, m)
