@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, PyTree
 
 from flm.domains import AbstractDomain
 from flm.series import PhaseSeries
-from flm.series.arrays import device, host
+from flm.series.arrays import Numbers, device, host
 from flm.series.waves import Frame, Orders, Waves, wave_columns, wave_jets
 from flm.wording import InputError, InputTypeError
 
@@ -134,7 +134,7 @@ class AbstractModel(eqx.Module):
         """The jets of waves of the mapped inputs."""
         return wave_jets(waves, self._frame(waves.k.dtype), self._checked(points), self._orders(orders))
 
-    def _wave_columns(self, k: Array, points: npt.ArrayLike, orders: Orders) -> Array:
+    def _wave_columns(self, k: Numbers, points: npt.ArrayLike, orders: Orders) -> Array:
         """The cosines of the mapped inputs, then the sines, and their derivatives: (A, P, 2M)."""
         return wave_columns(k, self._frame(k.dtype), self._checked(points), self._orders(orders))
 

@@ -41,12 +41,15 @@ class Model(Protocol[Point]):
     @property
     def value(self) -> Values:
         """F at the point."""
+        ...
 
     def step(self, damping: np.ndarray) -> Step:
         """The step for this damping; `numpy.linalg.LinAlgError` asks for more of it."""
+        ...
 
     def take(self, move: np.ndarray) -> Trial[Point]:
         """What the step leads to."""
+        ...
 
 
 @dataclass(frozen=True)

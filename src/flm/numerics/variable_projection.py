@@ -29,12 +29,15 @@ class Projection(Protocol):
     @property
     def value(self) -> float:
         """F(θ)."""
+        ...
 
     def projected(self) -> Projected:
         """The problem of θ alone near this fit."""
+        ...
 
     def moved(self, step: np.ndarray) -> Self:
         """The fit at θ + step, or at the nearest θ that is allowed."""
+        ...
 
 
 Fit = TypeVar("Fit", bound=Projection)

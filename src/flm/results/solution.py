@@ -96,10 +96,11 @@ class Solution(AbstractResult):
             named: the axes by name, instead of points.
         """
         m = len(self.axes)
-        given = [value.dtype for value in (points, *named.values()) if hasattr(value, "dtype")]
+        given = (getattr(value, "dtype", int) for value in (points, *named.values()))
         rounding = [8.0 * float(jnp.finfo(dtype).eps) for dtype in given if jnp.issubdtype(dtype, jnp.floating)]
         places = as_points(points, named, self.axes, m)
-        places = places.reshape(-1, 1) if m == 1 and np.ndim(points) == 1 else places  # (1,) is a list of one place
+        if m == 1 and points is not None and np.ndim(points) == 1:
+            places = places.reshape(-1, 1)  # (1,) is a list of one place
         if np.iscomplexobj(places):
             raise InputError(f"`points` must be real numbers; got {short(points if points is not None else named)}.")
         flat = device(places.astype(jnp.result_type(float))).reshape(-1, m)
@@ -123,8 +124,10 @@ class Solution(AbstractResult):
 
     def _inside(self, points: np.ndarray | Array, tolerance: float) -> np.ndarray | Array:
         """Whether each point is in the domain, and a march came as far."""
-        contains = self._region.contains_traced if isinstance(points, Tracer) else self._region.contains
-        inside = contains(points, tolerance=tolerance)
+        if isinstance(points, Tracer):
+            inside = self._region.contains_traced(points, tolerance=tolerance)
+        else:
+            inside = self._region.contains(np.asarray(points), tolerance=tolerance)
         if self.trusted_until is None:
             return inside
         t = self.axes.index("t")

@@ -38,6 +38,7 @@ class HasBounds(Protocol):
     @property
     def bounds(self) -> np.ndarray:
         """(lower, upper) of every axis, (m, 2)."""
+        ...
 
 
 class Term(NamedTuple):
@@ -203,7 +204,8 @@ class AbstractSeries(eqx.Module):
     def _with(self, **changed: Numbers | bool | None) -> Self:
         """The series with some of its fields replaced."""
         fields: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return type(self)(**fields | changed)
+        fields.update(changed)
+        return type(self)(**fields)
 
     def _plus(self, other: AbstractSeries) -> Self:
         same = self._like(other)

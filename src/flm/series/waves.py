@@ -145,7 +145,7 @@ def _monomial(k: Float[Array, "M m"], alpha: tuple[int, ...]) -> Float[Array, "M
 @partial(jax.jit, static_argnames="orders")  # called outside of a larger program, compile once per shape
 def wave_jets(waves: Waves, frame: Frame, points: Float[Array, "P m"], orders: Orders) -> Float[Array, "A P *K"]:
     """D^alpha by x of waves of the mapped inputs z, one order after another."""
-    k, C, S = waves
+    k, C, S = map(jnp.asarray, waves)
     pairs = []
     for alpha in orders:
         factor = _monomial(k * frame.scale, alpha).reshape(-1, *(1,) * (C.ndim - 1))
@@ -157,11 +157,11 @@ def wave_jets(waves: Waves, frame: Frame, points: Float[Array, "P m"], orders: O
 
 @partial(jax.jit, static_argnames="orders")
 def wave_columns(
-    k: Float[Array, "M m"], frame: Frame, points: Float[Array, "P m"], orders: Orders
+    k: Float[Numbers, "M m"], frame: Frame, points: Float[Array, "P m"], orders: Orders
 ) -> Float[Array, "A P 2M"]:
     """D^alpha by x of all cos(k_i . z), then of all sin(k_i . z)."""
+    k, blocks = jnp.asarray(k), []
     sine, cosine = frame.table(k, points)
-    blocks = []
     for alpha in orders:
         factor = _monomial(k * frame.scale, alpha)[:, None]
         # of C cos + S sin, the column of C is its derivative at C = 1, S = 0, and likewise for S
