@@ -10,6 +10,7 @@ A term with slopes is the sum over the axes of the product in which that axis ha
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -37,40 +38,30 @@ COUNTS = (25, 41, 61, 91, 131, 191)  # waves along each axis that are tried
 class Part(eqx.Module):
     """Terms that share times; see the conventions above.
 
-    Args:
-        modes: Legendre coefficients of the modes of every axis, (m, N, n).
-        rates: of the modes, (m, n).
-        pools: for every axis the factors that occur, (U_j, n) each.
-        first: which of them each term has, (D, m).
-        slopes: which other ones, for terms that are sums over the axes, (D, m); (0, m) where none is.
-        times: t_q, (Q,).
-        weights: w_q, (Q,).
-        moves: whether the answer's own time is added to t_q.
+    Term d has the factors `first` of the `pools` along each axis; where it is a sum over the axes, `slopes` are the other ones,
+    and (0, m) where none is. `modes` are Legendre coefficients. The answer's own time is added to t_q where the part `moves`.
     """
 
-    modes: Float[Array, "m N n"]
-    rates: Float[Array, "m n"]
-    pools: tuple[Inexact[Array, "U n"], ...]
-    first: Int[Array, "D m"]
-    slopes: Int[Array, "D m"]
-    times: Float[Array, "Q"]
-    weights: Float[Array, "Q"]
-    moves: bool = eqx.field(static=True)
-
-    def __init__(self, modes, rates, pools, first, slopes, times, weights, moves: bool = False):
-        self.modes, self.rates, self.pools = device(modes), device(rates), tuple(map(device, pools))
-        self.first, self.slopes, self.times, self.weights = map(device, (first, slopes, times, weights))
-        self.moves = bool(moves)
+    modes: Float[Array, "m N n"] = eqx.field(converter=device)
+    rates: Float[Array, "m n"] = eqx.field(converter=device)
+    pools: tuple[Inexact[Array, "U n"], ...] = eqx.field(converter=lambda pools: tuple(map(device, pools)))
+    first: Int[Array, "D m"] = eqx.field(converter=device)
+    slopes: Int[Array, "D m"] = eqx.field(converter=device)
+    times: Float[Array, "Q"] = eqx.field(converter=device)
+    weights: Float[Array, "Q"] = eqx.field(converter=device)
+    moves: bool = eqx.field(static=True, default=False)
 
     @property
     def num_axes(self) -> int:
         """m, without time."""
         return len(self.rates)
 
-    def factors(self, j: int, t: float = 0.0) -> np.ndarray:
-        """Every factor of an axis at every time in modes, (U, Q, n)."""
-        decay = np.exp(-np.multiply.outer(np.asarray(self.times) + t * self.moves, np.asarray(self.rates)[j]))
-        return np.asarray(self.pools[j])[:, None, :] * decay
+    def functions(self, t: float) -> list[np.ndarray]:
+        """Every factor at every time in Legendre functions, (U, Q, N) for each axis."""
+        modes, rates, times = (np.asarray(v) for v in (self.modes, self.rates, self.times))
+        decays = np.exp(-np.multiply.outer(rates, times + t * self.moves)).transpose(0, 2, 1)  # (m, Q, n)
+        rows = zip(self.pools, decays, modes, strict=True)
+        return [(np.asarray(pool)[:, None, :] * decay) @ own.T for pool, decay, own in rows]
 
     def evaluate(
         self, z: np.ndarray, half: np.ndarray, t: np.ndarray, turn: complex, along: Sequence[int], order: int
@@ -90,12 +81,8 @@ class Part(eqx.Module):
             ]
             own += [np.zeros_like(own[0])] * (order + 1 - len(own))
             if len(slopes):
-                summed = [
-                    a + b
-                    for a, b in zip(
-                        _convolve(summed, own, first[:, j]), _convolve(product, own, slopes[:, j]), strict=True
-                    )
-                ]
+                both = _convolve(summed, own, first[:, j]), _convolve(product, own, slopes[:, j])
+                summed = [a + b for a, b in zip(*both, strict=True)]
             product = _convolve(product, own, first[:, j])
         total = summed[order] if len(slopes) else product[order]  # (D, P, Q)
         return math.factorial(order) * (np.asarray(total).sum(axis=0) @ np.asarray(self.weights))
@@ -109,13 +96,8 @@ def _convolve(left: Taylor, own: list[np.ndarray], which: np.ndarray) -> Taylor:
 class ProductFLM(AbstractPieces):
     """A sum of products, in space or in space and time.
 
-    Args:
-        parts: what is added.
-        bounds: of the space axes, (m, 2).
-        axes: names of the inputs.
-        time: which of them is time; None where there is none.
-        start: its first value.
-        turn: the sign with which modes turn, exp(-i turn rate t), two real outputs; 0 where they decay.
+    `time` says which of the inputs is time, from `start` on; None where there is none. With a `turn` modes turn,
+    exp(-i turn rate t), and there are two real outputs; with 0 they decay.
     """
 
     parts: tuple[Part, ...]
@@ -139,11 +121,8 @@ class ProductFLM(AbstractPieces):
     @property
     def boxes(self) -> tuple[Box, ...]:
         """The box of space; time is not bounded."""
-        return (named_box(self._space(), self.bounds),)
-
-    def _space(self) -> tuple[str, ...]:
-        """The axes without time."""
-        return tuple(a for i, a in enumerate(self.map.axes or ()) if i != self.time)
+        axes = tuple(a for i, a in enumerate(self.map.axes or ()) if i != self.time)
+        return (named_box(axes, self.bounds),)
 
     @property
     def num_parameters(self) -> int:
@@ -182,15 +161,13 @@ class ProductFLM(AbstractPieces):
         """The function at one time as a series of products, its factors as waves of twice the width."""
         if self.turn:
             raise NoSeriesError("a complex function of many variables has no series of products; call it.")
-        bounds, axes = np.asarray(self.bounds), self._space()
+        bounds, axes = np.asarray(self.bounds), self.boxes[0].axes
         rows: list[list[np.ndarray]] = []  # Legendre coefficients of the factors of each term
         for part in self.parts:
-            own = [
-                np.asarray(m) @ part.factors(j, t - self.start)[..., None] for j, m in enumerate(np.asarray(part.modes))
-            ]
-            own = [factor[..., 0] for factor in own]  # (U, Q, N) for each axis
+            own = part.functions(t - self.start)
             first, slopes, weights = (np.asarray(v) for v in (part.first, part.slopes, part.weights))
-            terms = [(d, q, k) for d in range(len(first)) for q in range(len(weights)) for k in _choices(slopes)]
+            choices = range(len(axes)) if len(slopes) else (-1,)  # the axes on which a term may have its other factor
+            terms = list(itertools.product(range(len(first)), range(len(weights)), choices))
             if (len(rows) + len(terms)) * len(axes) * 2 * COUNTS[0] > LARGEST:
                 raise NoSeriesError(
                     f"this function has more than {len(rows) + len(terms):,} products: too many for a series."
@@ -199,11 +176,6 @@ class ProductFLM(AbstractPieces):
                 factors = [own[j][slopes[d, j] if j == k else first[d, j], q] for j in range(len(axes))]
                 rows.append([factors[0] * weights[q], *factors[1:]])
         return _as_waves(rows, bounds, axes, gap)
-
-
-def _choices(slopes: np.ndarray) -> Sequence[int]:
-    """The axes on which a term may have its other factor; -1 where it has none."""
-    return range(slopes.shape[1]) if len(slopes) else (-1,)
 
 
 def _as_waves(rows: list[list[np.ndarray]], bounds: np.ndarray, axes: tuple[str, ...], gap: float) -> ProductSeries:
@@ -229,14 +201,7 @@ def _as_waves(rows: list[list[np.ndarray]], bounds: np.ndarray, axes: tuple[str,
 
 
 class SparseFLM(AbstractPieces):
-    """A sum of products of Legendre functions over a set of degrees, on a box.
-
-    Args:
-        bounds: (m, 2).
-        degrees: (C, m).
-        coefficients: of orthonormal functions, (C, K).
-        axes: names of the inputs.
-    """
+    """A sum of products of orthonormal Legendre functions over a set of degrees, on a box."""
 
     bounds: Float[Array, "m 2"]
     degrees: Int[Array, "C m"]

@@ -26,7 +26,7 @@ HELD_OUT = (
     (0.56, 0.97),
     (0.87, 0.22),
     (0.31, 0.72),
-)  # shares of the ranges at which interpolation is judged
+)  # shares of the ranges where interpolation is judged
 SHARE = 0.25  # of the tolerance, for each single solve
 TESTS = 500  # points of the domain for each comparison
 UNRESOLVED = 0.03
@@ -44,9 +44,7 @@ def solve_family(problem: PDE, tol: float, solve_one: Callable[[PDE, float], Sol
         record.step("family", columns=family.num_columns, estimate=gap, error_estimate=bar)
         if bar <= tol or family.failed is not None:
             break
-    ending = Ending(
-        Word.CONVERGED if bar <= tol else Word.STALLED, "" if bar <= tol else "stalled: the most values were tried"
-    )
+    ending = Ending(Word.CONVERGED) if bar <= tol else Ending(Word.STALLED, "stalled: the most values were tried")
     if family.failed is not None:
         where, status = family.failed
         bar, ending = math.inf, Ending(status.word, f"at {where}: {status.sentence.rstrip('.')}")
@@ -70,14 +68,7 @@ def solve_family(problem: PDE, tol: float, solve_one: Callable[[PDE, float], Sol
 
 
 class Family:
-    """Solutions of a problem at values of its ranges, each solved once.
-
-    Args:
-        problem: the problem with its ranges.
-        ranges: by name.
-        tol: of the whole; single solves are asked for a share of it.
-        solve_one: solves a problem without ranges.
-    """
+    """Solutions of a problem at values of its ranges, each solved once, to a share of the tolerance."""
 
     def __init__(self, problem: PDE, ranges: dict[str, Range], tol: float, solve_one: Callable[[PDE, float], Solution]):
         self.problem, self.ranges, self.tol, self.solve_one = problem, ranges, tol, solve_one
@@ -98,15 +89,11 @@ class Family:
                 self.failed = ", ".join(f"{n} = {v:.6g}" for n, v in named.items()), found.status
         return self.solved[key]
 
-    def nodes(self, count: int) -> list[tuple[float, ...]]:
-        """All values of a level, the last parameter fastest."""
-        lines = [(r.low + r.high) / 2 + (r.high - r.low) / 2 * chebyshev(count) for r in self.ranges.values()]
-        return list(itertools.product(*(map(float, line) for line in lines)))
-
     def model(self, count: int) -> FamilyFLM:
-        """The interpolation of a level."""
-        members = [self.at(values).model for values in self.nodes(count)]
+        """The interpolation of a level, the last parameter fastest."""
         limits = [(r.low, r.high) for r in self.ranges.values()]
+        lines = [(low + high) / 2 + (high - low) / 2 * chebyshev(count) for low, high in limits]
+        members = [self.at(tuple(map(float, values))).model for values in itertools.product(*lines)]
         return FamilyFLM(members, limits, (count,) * len(limits), tuple(self.ranges))
 
     def gap(self, model: FamilyFLM) -> float:
@@ -128,15 +115,13 @@ class Family:
 
     def exact(self, points: np.ndarray) -> np.ndarray:
         """The exact solution over domain and ranges."""
-        cut = len(self.ranges)
-        places = [list(self.problem.parameters).index(name) for name in self.ranges]
-        distinct, which = np.unique(np.asarray(points, float)[:, -cut:], axis=0, return_inverse=True)
+        points, cut = np.asarray(points, float), len(self.ranges)
+        distinct, which = np.unique(points[:, -cut:], axis=0, return_inverse=True)
         out = np.empty((len(points), len(self.problem.unknowns)))
         for i, values in enumerate(distinct):
-            rows, parameters = np.flatnonzero(which.ravel() == i), self.problem.parameter_start.copy()
-            parameters[places] = values
-            for k, residual in enumerate(self.problem.exact or ()):
-                out[rows, k] = np.asarray(residual(points[rows, :-cut], (), parameters))
+            rows, named = np.flatnonzero(which.ravel() == i), dict(zip(self.ranges, map(float, values), strict=True))
+            found = self.problem.with_parameters(named).exact_values(points[rows, :-cut])
+            out[rows] = found.reshape(len(rows), -1)
         return out[:, 0] if out.shape[1] == 1 else out
 
 

@@ -11,16 +11,7 @@ from typing import Any
 import numpy as np
 
 from flm.domains import AbstractDomain, Box, Piece
-from flm.language.arguments import (
-    Named,
-    Names,
-    Residual,
-    as_named,
-    check_all,
-    described,
-    parameter_values,
-    unique_jets,
-)
+from flm.language.arguments import Named, Names, Residual, as_named, check_all, described, parameter_values, unique_jets
 from flm.language.learn import Learn, Range
 from flm.language.piecewise import Piecewise, at_points
 from flm.pde.boundary import unclaimed

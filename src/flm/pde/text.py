@@ -25,17 +25,8 @@ from flm.wording import did_you_mean, short
 MAX_READINGS = 1_000_000
 MAX_HEADER = 65_536  # characters
 NOTES = ("title", "description", "units")
-PDE_TABLES = (
-    "domain",
-    "parameters",
-    "equation",
-    "conditions",
-    "exact",
-    "data",
-    "unknowns",
-    "complex_unknowns",
-    "periodic",
-)
+PDE_TABLES = ("domain", "parameters", "equation", "conditions", "exact", "data")
+PDE_LISTS = ("unknowns", "complex_unknowns", "periodic")
 MAX_SHAPES, MAX_CORNERS, MAX_TEXT = 32, 500, 8000
 SHAPES: dict[str, Callable[..., AbstractDomain]] = {
     "Disk": Disk,
@@ -77,7 +68,7 @@ def _interval(outline: Outline, axis: str, value: Any) -> tuple[float, float]:
 
 def read_pde(outline: Outline) -> Callable[[], PDE]:
     """Check the tables of a PDE; what is returned builds it."""
-    outline.keys(outline.tree, (*PDE_TABLES, *NOTES), outline.place)
+    outline.keys(outline.tree, (*PDE_TABLES, *PDE_LISTS, *NOTES), outline.place)
     domain = read_domain(outline)
     unknowns = outline.names(outline.tree.get("unknowns", ["u"]), outline.at("", "unknowns"))
     named = outline.tree.get("complex_unknowns", [])
@@ -231,13 +222,9 @@ def _shape(node: ast.expr) -> AbstractDomain:
 
 def _text(node: ast.Call) -> str:
     """The expression of a Region."""
-    for argument in node.keywords:
-        if (
-            argument.arg == "level"
-            and isinstance(argument.value, ast.Constant)
-            and isinstance(argument.value.value, str)
-        ):
-            return argument.value.value
+    level = next((k.value for k in node.keywords if k.arg == "level"), None)
+    if isinstance(level, ast.Constant) and isinstance(level.value, str):
+        return level.value
     raise _refuse(
         node, "Region wants its level in quotes and its bounds: Region(level='x**2 + y**2 - 1', x=(-2, 2), y=(-2, 2))"
     )

@@ -29,14 +29,7 @@ class Ends:
 
 
 class Line:
-    """The eigenfunctions of one axis.
-
-    Args:
-        bounds: of the interval.
-        count: Legendre functions, at least 4.
-        ends: its conditions.
-        a, b, c: coefficients at `nodes(bounds, count)`.
-    """
+    """The eigenfunctions of one axis in at least 4 Legendre functions, from a, b and c at `nodes(bounds, count)`."""
 
     def __init__(self, bounds: np.ndarray, count: int, ends: Ends, a: np.ndarray, b: np.ndarray, c: np.ndarray):
         self.half, self.count, self.ends = float(np.ptp(bounds)) / 2, count, ends

@@ -50,10 +50,8 @@ class Operator(NamedTuple):
 class Kronecker:
     """A problem read at the nodes of so many functions along each axis; axes are numbered among those of space.
 
-    Attributes:
-        faces: values of u_n + robin u by (axis, end), where they are not zero.
-        starts: of an evolution, of u or of the real and the imaginary part.
-        turn: the sign of a complex unknown's rotation; 0 where the unknown is real.
+    `faces` are values of u_n + robin u by (axis, end), where they are not zero; `starts` those of u, or of its real and its
+    imaginary part; `turn` is the sign of a complex unknown's rotation, 0 where the unknown is real.
     """
 
     lines: tuple[Line, ...]
@@ -154,10 +152,8 @@ class Reader:
             elif r.kind == "jet":
                 inputs.append(Sum.of(Term(1.0, {}, place[r.index, r.alpha])))
             else:
-                along = np.flatnonzero(normal)
-                inputs.append(
-                    Sum.of(*(Term(float(normal[j]), {}, place[r.index, self._alpha(j)]) for j in along.tolist()))
-                )
+                along = np.flatnonzero(normal).tolist()
+                inputs.append(Sum.of(*(Term(float(normal[j]), {}, place[r.index, self._alpha(j)]) for j in along)))
         (found,) = parts.run(self._traced[key], inputs)
         out: dict[Jet | None, list[Term]] = {}
         for term in found.terms:
@@ -190,12 +186,8 @@ class Reader:
             rate = _number(row.pop((own, self._alpha(t))), "u_t must have a constant factor")
             found.append(self._along_axes(row, 1 - own, (1.0 if own == 0 else -1.0) / rate, parts))
         one, two = found
-        same = all(
-            np.allclose(x, y, atol=1e-12 * np.abs(x).max())
-            for k in range(3)
-            for x, y in zip(one[k], two[k], strict=True)
-        )
-        if not same:
+        pairs = [(x, y) for k in range(3) for x, y in zip(one[k], two[k], strict=True)]
+        if not all(np.allclose(x, y, atol=1e-12 * np.abs(x).max()) for x, y in pairs):
             raise Unfit("the two parts of the complex unknown must turn into each other")
         turn = 1 if one.a[0][0] > 0 else -1
         a, b, c = ([turn * v for v in values] for values in one[:3])

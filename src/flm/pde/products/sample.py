@@ -41,12 +41,9 @@ def draw(model: ProductFLM, t: float, count: int, seed: int = 0) -> tuple[np.nda
     scores = np.array([score for score, _ in found])
     shares = np.exp(2 * (scores - scores.max(initial=0.0)))
     shares = (1 - UNIFORM) * shares / shares.sum() if len(found) else shares
-    table = legendre.values(
-        (np.arange(CELLS) + 0.5) * 2 / CELLS - 1, max((len(c) for _, f in found for c in f), default=1)
-    )
-    densities = (
-        np.stack([_densities(table, factors) for _, factors in found]) if found else np.zeros((0, len(bounds), CELLS))
-    )
+    middles, longest = (np.arange(CELLS) + 0.5) * 2 / CELLS - 1, max((len(c) for _, f in found for c in f), default=1)
+    table = legendre.values(middles, longest)
+    densities = [_densities(table, factors) for _, factors in found]
     cells = rng.integers(0, CELLS, (count, len(bounds)))
     which = rng.choice(len(found) + 1, count, p=np.append(shares, 1 - shares.sum()))
     for i, density in enumerate(densities):
@@ -70,9 +67,7 @@ def _densities(table: np.ndarray, factors: list[np.ndarray]) -> np.ndarray:
 
 def _components(part: Part, t: float) -> list[tuple[float, list[np.ndarray]]]:
     """The largest products of a part: the logarithm of their norm, and their factors in Legendre functions."""
-    own = [
-        part.factors(j, t) @ np.asarray(m).T for j, m in enumerate(np.asarray(part.modes))
-    ]  # (U, Q, N) for each axis
+    own = part.functions(t)
     with np.errstate(divide="ignore"):
         norms = [np.log(np.linalg.norm(factor, axis=2)) for factor in own]
         weights = np.log(np.abs(np.asarray(part.weights)))

@@ -45,10 +45,7 @@ _SHAPED = {
 class Separation:
     """What turns functions into sums of products at nodes of each axis.
 
-    Attributes:
-        nodes: of every axis, in its own units.
-        extra: by how much the fits of functions of a sum are finer than they need to be: another opinion.
-        error: the largest relative error of such a fit.
+    Fits of functions of a sum are finer by `extra` than they need to be, another opinion; `error` is their largest relative error.
     """
 
     nodes: tuple[np.ndarray, ...]

@@ -45,12 +45,7 @@ class Term(NamedTuple):
 
 
 class Sum:
-    """Re sum of terms; those of one axis, or of none, are merged.
-
-    Args:
-        products: terms of two axes and more.
-        single: functions at nodes by derivative and axis, numbers under the axis -1.
-    """
+    """Re sum of terms, `products` of two axes and more; those of one axis, or of none (-1), are merged by derivative and axis."""
 
     def __init__(self, products: tuple[Term, ...] = (), single: dict[tuple[int, int], np.ndarray] | None = None):
         self.products, self.single = products, single or {}
