@@ -18,8 +18,6 @@ from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries
 from flm.series.tables import WaveTable
 from flm.series.waves import Orders
 
-_CHUNK = 2**21  # numbers per table when evaluating
-
 
 @dataclass(frozen=True, eq=False)
 class MovingSeries:
@@ -27,19 +25,16 @@ class MovingSeries:
 
     Each term is a sub-network of an FLM in the inputs (ξ, τ), a linear map of (x, t), and two plain waves with time
     frequencies −κkc ± w.
-
-    `wavenumbers` are k ≥ 1 and `frequencies` w ≥ 0, (N,) each, with `coefficients` C (N, 2, 2); the conserved `mean`, c as
-    `speed` and L as `period` are numbers.
     """
 
-    wavenumbers: np.ndarray
-    frequencies: np.ndarray
-    coefficients: np.ndarray
-    mean: float
-    speed: float
+    wavenumbers: np.ndarray  # k ≥ 1, (N,)
+    frequencies: np.ndarray  # w ≥ 0, (N,)
+    coefficients: np.ndarray  # C, (N, 2, 2)
+    mean: float  # conserved
+    speed: float  # c
     left: float
     start: float
-    period: float
+    period: float  # L
 
     @property
     def num_subnets(self) -> int:
@@ -48,20 +43,14 @@ class MovingSeries:
 
     def __call__(self, points: npt.ArrayLike) -> np.ndarray:
         """Values at points (P, 2), columns x and t, (P,)."""
-        points = np.asarray(points, float)
-        k, which = np.unique(self.wavenumbers, return_inverse=True)
-        w, when = np.unique(self.frequencies, return_inverse=True)
-        # Terms share harmonics and often frequencies: one matrix from the columns of time to those of space.
-        table = np.zeros((len(k), len(w), 2, 2))
-        np.add.at(table, (which, when), self.coefficients)
-        table = table.transpose(2, 0, 3, 1).reshape(2 * len(k), 2 * len(w))
-        parts = []
-        for chunk in np.array_split(points, len(points) * (len(k) + len(w)) // _CHUNK + 1):
-            tau = chunk[:, 1] - self.start
-            angle = 2.0 * np.pi / self.period * (chunk[:, 0] - self.left - self.speed * tau)
-            space, clock = WaveTable.at(angle, k).columns(), WaveTable.at(tau, w).columns()
-            parts.append(self.mean + np.einsum("pa,pa->p", space, clock @ table.T))
-        return np.concatenate(parts)
+        x, t = np.asarray(points, float).T
+        # Terms share harmonics and times: z_k at the distinct times, then one harmonic after the other.
+        times, when = np.unique(t - self.start, return_inverse=True)
+        turn = np.exp(2j * np.pi / self.period * (x - self.left - self.speed * (t - self.start)))
+        out = np.full(len(x), self.mean)
+        for k in np.unique(self.wavenumbers):
+            out += np.real(self.amplitude(k, self.start + times)[when] * turn**k)
+        return out
 
     def amplitude(self, k: int, times: np.ndarray) -> np.ndarray:
         """z_k(t), complex (M,): u = mean + Re Σ_k z_k e^{iκkξ} in the frame."""
