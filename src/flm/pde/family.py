@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -34,7 +33,7 @@ UNRESOLVED = 0.03
 
 def solve_family(problem: PDE, tol: float, solve_one: Callable[[PDE, float], Solution], progress: Listener) -> Solution:
     """Solve a problem with ranges to a tolerance over domain and ranges."""
-    began, record = time.perf_counter(), Record(progress)
+    record = Record(progress)
     ranges = {name: value for name, value in problem.parameters.items() if isinstance(value, Range)}
     family, gap, bar = Family(problem, ranges, tol, solve_one), math.inf, math.inf
     for count in LEVELS[len(ranges)]:
@@ -61,7 +60,7 @@ def solve_family(problem: PDE, tol: float, solve_one: Callable[[PDE, float], Sol
         tolerance=tol,
         history=record.history,
         num_columns=family.num_columns,
-        seconds=time.perf_counter() - began,
+        seconds=record.seconds,
         domain=domain,
         exact=None if problem.exact is None else family.exact,
     )

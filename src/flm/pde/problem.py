@@ -138,6 +138,13 @@ class PDE:
         """Names of the inputs."""
         return self.domain.axes
 
+    @property
+    def frame(self) -> dict[str, Any]:
+        """What an answer says of the problem."""
+        exact = self.exact_values if self.exact is not None else None
+        fields = {"axes": self.axes, "unknowns": self.unknowns, "bounds": self.domain.bounds}
+        return fields | {"domain": self.domain, "exact": exact}
+
     @cached_property
     def parameter_start(self) -> np.ndarray:
         """Parameter values, with the start of those to be learned and the middle of ranges."""

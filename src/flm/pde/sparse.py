@@ -9,7 +9,6 @@ has even degrees alone. Coefficients are found by least squares at points (`wave
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -140,10 +139,9 @@ def solve_by_sparse_sets(
     problem: PDE, tol: float, *, max_columns: int | None, seed: int, progress: Listener
 ) -> Solution:
     """One sum of products of Legendre functions: see `flm.pde.solve.solve_pde`."""
-    began = time.perf_counter()
     growth = Growth(problem, tol, MAX_COLUMNS if max_columns is None else max_columns, seed, progress)
     if growth.is_homogeneous():
-        return to_solution(problem, growth.zero(), tol, began)
+        return to_solution(problem, growth.zero(), tol)
     try:
         growth.run()
         growth.doubt()
@@ -153,7 +151,7 @@ def solve_by_sparse_sets(
         growth.search.ending = Ending(Word.INTERRUPTED)
     if growth.search.best is None:
         raise InputError(f"`max_columns` must leave room for the smallest set. {growth.search.ending.clause}.")
-    return to_solution(problem, growth.search, tol, began)
+    return to_solution(problem, growth.search, tol)
 
 
 class Growth:

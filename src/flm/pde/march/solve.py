@@ -88,15 +88,11 @@ def _answer(evolution: Evolution, tol: float, most_work: float, progress: Listen
     verdict = _judge(run, interrupted, evolution, tol)
     return Solution(
         model=as_model(run, evolution, tol),
-        axes=problem.axes,
-        unknowns=problem.unknowns,
-        bounds=problem.domain.bounds,
         tolerance=tol,
         history=record.history,
         num_columns=run.columns,
         seconds=time.perf_counter() - began,
-        domain=problem.domain,
-        exact=problem.exact_values if problem.exact is not None else None,
+        **problem.frame,
         **verdict._asdict(),
     )
 

@@ -64,9 +64,6 @@ def solve_in_pieces(
     order = tuple(turned.axes.index(axis) for axis in problem.axes)
     return Solution(
         model=as_model(found.answers, problem.axes, len(problem.unknowns), order),
-        axes=problem.axes,
-        unknowns=problem.unknowns,
-        bounds=problem.domain.bounds,
         ending=found.ending,
         error_estimate=float(found.bar),
         tolerance=tol,
@@ -76,8 +73,7 @@ def solve_in_pieces(
         seconds=time.perf_counter() - began,
         trusted_until=found.until,
         estimate_until=found.bar_until,
-        domain=problem.domain,
-        exact=problem.exact_values if problem.exact is not None else None,
+        **problem.frame,
     )
 
 

@@ -8,7 +8,6 @@ that are drawn where the answer is: uniform points see nothing of a product in m
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -52,7 +51,7 @@ def try_products(problem: PDE, tol: float, progress: Listener) -> Solution | str
 
 
 def _solve(problem: PDE, tol: float, progress: Listener) -> Solution:
-    began, record, reader = time.perf_counter(), Record(progress), Reader(problem)
+    record, reader = Record(progress), Reader(problem)
     model, bar, ending = None, np.inf, Ending(Word.SIZE, f"stopped at {COUNTS[-1]} functions along each axis")
     for level, count in enumerate(COUNTS):
         found = reader.read(count, EXTRA[level % 2])
@@ -78,17 +77,13 @@ def _solve(problem: PDE, tol: float, progress: Listener) -> Solution:
         bar, ending = np.inf, Ending(ending.word, ending.clause, "the solution was not resolved")
     return Solution(
         model=model,
-        axes=problem.axes,
-        unknowns=problem.unknowns,
-        bounds=problem.domain.bounds,
         ending=ending,
         error_estimate=float(bar),
         tolerance=tol,
         history=record.history,
         num_columns=model.num_parameters,
-        seconds=time.perf_counter() - began,
-        domain=problem.domain,
-        exact=problem.exact_values if problem.exact is not None else None,
+        seconds=record.seconds,
+        **problem.frame,
     )
 
 

@@ -5,8 +5,6 @@ The Fourier extreme learning machine (MYL22) does this with random hidden layers
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from flm.models.base import AbstractLinearModel
@@ -44,10 +42,10 @@ def solve_linear_model(problem: PDE | HasStrongForm, model: AbstractLinearModel,
             f"`model` must have {len(strong.axes)} inputs and {len(strong.unknowns)} outputs for this problem; got "
             f"{model.num_inputs} and {model.num_outputs}."
         )
-    began = time.perf_counter()
+    record = Record()
     fit = Fitter(strong, seed=seed).fit(ModelColumns(model))
     ending = Ending(Word.SOLVED, f"least squares in {fit.basis.num_columns} columns")
-    return to_solution(strong, Search(fit, fit.estimate, ending), np.nan, began)
+    return to_solution(strong, Search(fit, fit.estimate, ending, record), np.nan)
 
 
 def solve_extreme(
@@ -67,8 +65,7 @@ def solve_extreme(
     if not tol > 0:
         raise InputError(f"`tol` must be a positive number; got {tol!r}.")
     strong = strong_form(problem)
-    began, fitter = time.perf_counter(), Fitter(strong, seed=seed)
-    record = Record()
+    fitter, record = Fitter(strong, seed=seed), Record()
     best, bar = None, np.inf
     for size in [n for n in SIZES if n <= max_neurons] or [max_neurons]:
         fits: list[Fit] = []
@@ -86,4 +83,4 @@ def solve_extreme(
     if best is None:
         best = fits[0]
     ending = Ending(Word.SIZE, f"the largest hidden layer has {best.basis.num_columns} neurons")
-    return to_solution(strong, Search(best, bar, ending, record), tol, began)
+    return to_solution(strong, Search(best, bar, ending, record), tol)

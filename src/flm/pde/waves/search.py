@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,31 +26,23 @@ class Search:
     record: Record = field(default_factory=Record)
 
 
-def to_solution(problem: PDE, search: Search, tol: float, began: float) -> Solution:
+def to_solution(problem: PDE, search: Search, tol: float) -> Solution:
     """The answer of a search as a solution."""
-    best = search.best
+    best, names, count = search.best, list(problem.parameters), len(problem.learned)
     assert best is not None
-    model = best.basis.model(best.coefficients)
-    bar = float(search.bar) + rounding_lost(problem, best)
-    names = list(problem.parameters)
-    count = len(problem.learned)
     covariance = best.covariance if best.covariance.size else np.full((count, count), np.nan)
     learned = {names[q]: float(best.parameters[q]) for q in problem.learned}
     parameters: dict[str, Parameter | LearnedFunction] = {**Parameter.several(learned, covariance)}
     return Solution(
-        model=model,
-        axes=problem.axes,
-        unknowns=problem.unknowns,
-        bounds=problem.domain.bounds,
+        model=best.basis.model(best.coefficients),
         ending=search.ending,
-        error_estimate=bar,
+        error_estimate=float(search.bar) + rounding_lost(problem, best),
         tolerance=tol,
         parameters=parameters,
         history=search.record.history,
         num_columns=best.basis.num_columns * len(problem.unknowns),
-        seconds=time.perf_counter() - began,
-        domain=problem.domain,
-        exact=problem.exact_values if problem.exact is not None else None,
+        seconds=search.record.seconds,
+        **problem.frame,
     )
 
 
