@@ -189,6 +189,24 @@ def test_waves_with_a_velocity_and_a_lift():
     np.testing.assert_allclose(solution.d("x")(x=0.3, t=0.5), 1 + PI * np.cos(0.3 * PI), rtol=1e-9)
 
 
+def test_a_plucked_string_with_friction_jumps_in_its_velocity_alone():
+    """u_tt + 2 g u_t = u_xx from a triangle: sines whose amplitudes swing at sqrt(k^2 - g^2) and fade."""
+    pluck, g = lambda x: jnp.minimum(x / 0.3, (1 - x) / 0.7), 0.1
+    string = flm.PDE(
+        flm.Box(x=(0, 1), t=(0, 2)),
+        lambda u_tt, u_t, u_xx: u_tt + 2 * g * u_t - u_xx,
+        [flm.initial(pluck, velocity=lambda x: 0 * x), flm.dirichlet("x=0"), flm.dirichlet("x=1")],
+    )
+    found = flm.solve(string, 1e-2)
+    x, t = np.random.default_rng(0).uniform(0, 1, (2, 500)) * [[1], [2]]
+    k = np.pi * np.arange(1, 4001)[:, None]
+    w, first = np.sqrt(k**2 - g**2), 2 * np.sin(0.3 * k) / (0.3 * 0.7 * k**2)
+    exact = (first * np.sin(k * x) * np.exp(-g * t) * (np.cos(w * t) + g / w * np.sin(w * t))).sum(axis=0)
+    error = np.linalg.norm(found(x=x, t=t) - exact) / np.linalg.norm(exact)
+    assert found.converged
+    assert error <= 2 * found.error_estimate
+
+
 def test_the_heat_of_a_cube():
     space = dict.fromkeys("xyz", (0.0, 1.0))
     problem = flm.PDE(

@@ -265,8 +265,12 @@ class Run:
         return max(share * SHARE * self.tol * h / self.whole, ROUNDING)
 
     def _wanted(self, space: Space, states: np.ndarray) -> list[int]:
-        """The axes along which the last waves are too large; what the start left out counts as a floor."""
-        tails = (space.tails(states).max(axis=1) / self.sizes).max(axis=1)
+        """The axes along which the last waves of a state are too large; what the start left out counts as a floor.
+
+        Velocities of a kinked start jump: their last waves are large for good, and those of the states are not.
+        """
+        shown = [i for i, (_, order) in enumerate(self.evolution.states) if order == 0]
+        tails = (space.tails(states[:, shown]).max(axis=1) / self.sizes[shown]).max(axis=1)
         limit = max(SHARE * self.tol, self.found.left_out, 10 * ROUNDING)
         if tails.max() <= limit:
             self.found.tail = max(self.found.tail, float(tails.max()))
