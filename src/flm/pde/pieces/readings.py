@@ -49,11 +49,10 @@ class Readings:
     def of(cls, problem: PDE, setup: Setup) -> list[Readings]:
         """Those of a problem."""
         found = []
-        for block in (block for block in problem.conditions if block.data is not None):
-            points, values = (np.asarray(a, float) for a in (block.data.points, block.data.values))
-            sigma = block.data.sigma
-            sigma = None if sigma is None else np.broadcast_to(np.asarray(sigma, float), values.shape)
-            found.append(cls(setup.known.bind(block.residual), points, values, sigma))
+        for residual, data in [(b.residual, b.data) for b in problem.conditions if b.data is not None]:
+            points, values = (np.asarray(a, float) for a in (data.points, data.values))
+            sigma = None if data.sigma is None else np.broadcast_to(np.asarray(data.sigma, float), values.shape)
+            found.append(cls(setup.known.bind(residual), points, values, sigma))
         return found
 
 
