@@ -180,22 +180,18 @@ def _names(role: str, value: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _numbers(parameters: Mapping[str, float]) -> dict[str, float]:
-    numbers = {}
     for name, value in dict(parameters).items():
         if not isinstance(value, int | float | np.number) or not np.isfinite(value):
             raise InputError(f"`parameters` must be finite numbers; got {name}={value!r}.")
-        numbers[name] = float(value)
-    return numbers
+    return {name: float(value) for name, value in dict(parameters).items()}
 
 
 def _check_distinct(**roles: tuple[str, ...]) -> None:
-    seen: set[str] = {"t"}
-    for role, names in roles.items():
-        for name in names:
-            if name in seen:
-                what = "is the time" if name == "t" else "is used twice"
-                raise InputError(f"`{role}` must have names of their own; got {name!r}, which {what}.")
-            seen.add(name)
+    seen = {"t": "is the time"}
+    for role, name in ((role, name) for role, names in roles.items() for name in names):
+        if name in seen:
+            raise InputError(f"`{role}` must have names of their own; got {name!r}, which {seen[name]}.")
+        seen[name] = "is used twice"
 
 
 def _is_time(value: object) -> bool:
@@ -212,19 +208,18 @@ def _bounds(
     if not isinstance(bounds, Mapping):
         if len(controls) > 1:
             raise InputError(f"`bounds` must be a dict with an interval for each bounded control; got {bounds!r}.")
-        bounds = dict.fromkeys(controls, bounds)
+        bounds = {controls[0]: bounds}
     for name, interval in bounds.items():
         if name not in controls:
-            raise InputError(
-                f"`bounds` must be for the controls {', '.join(controls)}; got {name!r}.{did_you_mean(name, controls)}"
-            )
+            near = did_you_mean(name, controls)
+            raise InputError(f"`bounds` must be for the controls {', '.join(controls)}; got {name!r}.{near}")
+        index = controls.index(name)
         try:
-            low, high = (bound if bound is None else float(bound) for bound in interval)
+            low, high = interval
+            lower[index] = -np.inf if low is None else float(low)
+            upper[index] = np.inf if high is None else float(high)
         except (TypeError, ValueError):
             raise InputError(f"`bounds` must be intervals (lower, upper); got {interval!r} for {name!r}.") from None
-        index = controls.index(name)
-        lower[index] = -np.inf if low is None else low
-        upper[index] = np.inf if high is None else high
         if not lower[index] < upper[index]:
             raise InputError(f"`bounds` must be intervals with lower < upper; got {interval!r} for {name!r}.")
     return lower, upper

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.integrate import OdeSolution, solve_bvp, solve_ivp
 from scipy.interpolate import PPoly
 
-from flm.control.equations import Last, Multipliers, finish, first_order, second_order
+from flm.control.equations import First, Last, Multipliers, finish, first_order, second_order
 from flm.control.problem import OptimalControl
 from flm.wording import InputError, UnsolvedError
 
@@ -59,8 +59,7 @@ class PontryaginSolution:
 
     def controls(self, t: npt.ArrayLike) -> np.ndarray:
         """Controls (R, k) at times t (R,)."""
-        s = np.asarray(t, float) / self.horizon
-        return Hamiltonian(self._problem).minimize(s, self._at(t), self._unknowns).controls
+        return _minimize(self._problem, np.asarray(t, float) / self.horizon, self._at(t), self._unknowns).controls
 
     def _at(self, t: npt.ArrayLike) -> np.ndarray:
         return self._spline(np.asarray(t, float) / self.horizon)
@@ -102,14 +101,13 @@ def pontryagin(
         raise InputError("`problem` must have no path constraints for Pontryagin's principle.")
     v0, d = problem.starts.one(x0), equations.num_coordinates
     first = np.append(np.zeros(equations.num_terminal), np.log(numbers[-1:]) if equations.free else ())
-    hamiltonian = Hamiltonian(problem)
-    hamiltonian.refuse_linear(v0, first)
+    _refuse_linear(problem, v0, first)
     # `solve_bvp` passes unknowns, and wants derivatives by them, only when there are any.
     asked = lambda unknowns: unknowns[0] if unknowns else first
-    rates = lambda s, y, *unknowns: hamiltonian.rates(s, y, asked(unknowns))
-    jacobian = lambda s, y, *unknowns: hamiltonian.jacobian(s, y, asked(unknowns))[slice(None) if unknowns else 0]
+    rates = lambda s, y, *unknowns: _rates(problem, s, y, asked(unknowns))
+    jacobian = lambda s, y, *unknowns: _jacobian(problem, s, y, asked(unknowns))[slice(None) if unknowns else 0]
     ends = lambda start, end, *unknowns: np.concatenate(
-        [start[:d] - v0, [start[2 * d]], hamiltonian.at_end(end, asked(unknowns))]
+        [start[:d] - v0, [start[2 * d]], _at_end(problem, end, asked(unknowns))]
     )
     reasons = []
     mesh = np.linspace(0.0, 1.0, 41)
@@ -126,12 +124,11 @@ def pontryagin(
             reasons.append(f"{name}: {found.message.lower().rstrip('.')}")
             continue
         unknowns = np.zeros(0) if found.p is None else found.p
-        h_zz = hamiltonian.minimize(found.x, found.y, unknowns).h_zz
-        if np.linalg.eigvalsh(h_zz[:, hamiltonian.own, hamiltonian.own]).min() <= 0:
+        if np.linalg.eigvalsh(_minimize(problem, found.x, found.y, unknowns).h_uu).min() <= 0:
             reasons.append(f"{name}: the Hamiltonian is not strictly convex in the controls")
             continue
         horizon = float(np.exp(unknowns[-1])) if equations.free else float(numbers[-1])
-        cost = float(found.y[2 * d, -1]) + float(hamiltonian.last(found.y[:, -1], unknowns).cost[0])
+        cost = float(found.y[2 * d, -1]) + float(_last(problem, found.y[:, -1], unknowns).cost[0])
         return PontryaginSolution(cost, horizon, float(found.rms_residuals.max()), name, found.sol, problem, unknowns)
     start = np.round(problem.starts.lift(v0), 6).tolist()
     raise UnsolvedError(
@@ -151,121 +148,110 @@ def _guesses(v0: np.ndarray, mesh: np.ndarray, count: int) -> Iterator[tuple[str
         yield f"random costates {i}" if i else "constant state", guess
 
 
-class Local(NamedTuple):
+class _Local(NamedTuple):
     """Controls (R, k), which of them h would push beyond a bound, and what holds at them.
 
-    l (R,) has its gradient (R, z), h its gradient (R, z) and Hessian (R, z, z), with z = (v, p, u, log T).
+    The slope of h (R, z) and its curvature (R, z, z) are by z = (v, u, log T); `system` is h_uu with the identity for controls
+    that are held and where it is singular.
     """
 
     controls: np.ndarray
     held: np.ndarray
-    running: np.ndarray
-    running_z: np.ndarray
-    h_z: np.ndarray
-    h_zz: np.ndarray
+    first: First
+    slope: np.ndarray
+    curvature: np.ndarray
+    h_uu: np.ndarray
+    system: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class Hamiltonian:
-    """h of a problem, at many points (R) at once; `unknowns` are terminal multipliers and log T, where there are any."""
+def _hamiltonian(problem: OptimalControl, s: np.ndarray, y: np.ndarray, u: np.ndarray, unknowns: np.ndarray) -> _Local:
+    """h with its derivatives at normalized times s (R,), y (2d + 1, R) and controls u (R, k).
 
-    problem: OptimalControl
+    The `unknowns` are terminal multipliers and log T, where there are any.
+    """
+    d, (count, k) = problem.equations.num_coordinates, u.shape
+    v, p = y[:d].T, y[d:-1].T
+    w = np.column_stack([u, np.full(count, unknowns[-1])]) if problem.free else u
+    first, curvature = first_order(problem, s, v, w), second_order(problem, s, v, w, p)
+    slope, h_uu = first.l_z + (p[:, None] @ first.F_z)[:, 0], curvature[:, d : d + k, d : d + k]
+    push = slope[:, d : d + k]
+    held = ((u <= problem.lower) & (push > 0)) | ((u >= problem.upper) & (push < 0))
+    system = np.where(held[:, :, None] | held[:, None, :], np.eye(k), h_uu)
+    singular = ~np.isfinite(system).all(axis=(1, 2)) | (np.abs(np.linalg.det(np.nan_to_num(system))) < 1e-280)
+    system = np.where(singular[:, None, None], np.eye(k), system)
+    return _Local(u, held, first, slope, curvature, h_uu, system)
 
-    @property
-    def size(self) -> int:
-        """The number of coordinates, d."""
-        return self.problem.equations.num_coordinates
 
-    @property
-    def own(self) -> slice:
-        """Where the controls are in z."""
-        return slice(2 * self.size, 2 * self.size + len(self.problem.controls))
+def _minimize(problem: OptimalControl, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> _Local:
+    """The controls within their bounds that make h least: a projected Newton method, one step when h is quadratic."""
+    d, k, lower, upper = problem.equations.num_coordinates, len(problem.controls), problem.lower, problem.upper
+    u = np.clip(np.zeros((len(s), k)), lower, upper)
+    for _ in range(_NEWTON_STEPS):
+        at = _hamiltonian(problem, s, y, u, unknowns)
+        slope = np.where(at.held, 0.0, at.slope[:, d : d + k])
+        u = np.clip(u - np.linalg.solve(at.system, slope[..., None])[..., 0], lower, upper)
+        if not np.isfinite(u).all() or np.abs(u - at.controls).max() <= 1e-13 * (1 + np.abs(at.controls).max()):
+            break
+    return at
 
-    def derivatives(self, s: np.ndarray, y: np.ndarray, u: np.ndarray, unknowns: np.ndarray) -> Local:
-        """l and h with their derivatives at normalized times s (R,), y (2d + 1, R) and controls u (R, k)."""
-        d, v, p, count = self.size, y[: self.size].T, y[self.size : -1].T, len(s)
-        w = np.column_stack([u, np.full(count, unknowns[-1])]) if self.problem.free else u
-        first, h_ww = first_order(self.problem, s, v, w), second_order(self.problem, s, v, w, p)  # by (v, w)
-        h_w, nothing = first.l_z + (p[:, None] @ first.F_z)[:, 0], np.zeros((count, d, d))
-        size = h_w.shape[1]
-        order = [*range(d), *range(size, size + d), *range(d, size)]  # (v, w, p) -> (v, p, w)
-        h_zz = np.block([[h_ww, np.swapaxes(first.F_z, 1, 2)], [first.F_z, nothing]])
-        running_z, h_z = np.hstack([first.l_z, nothing[:, 0]])[:, order], np.hstack([h_w, first.rates])[:, order]
-        slope = h_z[:, self.own]
-        held = ((u <= self.problem.lower) & (slope > 0)) | ((u >= self.problem.upper) & (slope < 0))
-        return Local(u, held, first.running, running_z, h_z, h_zz[:, order][:, :, order])
 
-    def minimize(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> Local:
-        """The controls within their bounds that make h least: a projected Newton method, one step when h is quadratic."""
-        lower, upper = self.problem.lower, self.problem.upper
-        u = np.clip(np.zeros((len(s), len(lower))), lower, upper)
-        for _ in range(_NEWTON_STEPS):
-            at = self.derivatives(s, y, u, unknowns)
-            slope = np.where(at.held, 0.0, at.h_z[:, self.own])
-            step = -np.linalg.solve(self._curvature(at), slope[..., None])[..., 0]
-            u = np.clip(u + np.where(at.held, 0.0, step), lower, upper)
-            if not np.isfinite(u).all() or np.abs(u - at.controls).max() <= 1e-13 * (1 + np.abs(at.controls).max()):
-                break
-        return at
+def _rates(problem: OptimalControl, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> np.ndarray:
+    """The right-hand side of the two-point problem, (2d + 1, R)."""
+    d, at = problem.equations.num_coordinates, _minimize(problem, s, y, unknowns)
+    return np.vstack([at.first.rates.T, -at.slope[:, :d].T, at.first.running])
 
-    def _curvature(self, at: Local) -> np.ndarray:
-        """h_uu (R, k, k), with the identity for controls that are held and where it is singular."""
-        unit = np.eye(at.held.shape[1])
-        system = np.where(at.held[:, :, None] | at.held[:, None, :], unit, at.h_zz[:, self.own, self.own])
-        singular = ~np.isfinite(system).all(axis=(1, 2)) | (np.abs(np.linalg.det(np.nan_to_num(system))) < 1e-280)
-        return np.where(singular[:, None, None], unit, system)
 
-    def rates(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> np.ndarray:
-        """The right-hand side of the two-point problem, (2d + 1, R)."""
-        d, at = self.size, self.minimize(s, y, unknowns)
-        return np.concatenate([at.h_z[:, d : 2 * d], -at.h_z[:, :d], at.running[:, None]], axis=1).T
+def _jacobian(
+    problem: OptimalControl, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Its derivatives by y, (2d + 1, 2d + 1, R), and by the unknowns, (2d + 1, q, R).
 
-    def jacobian(self, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Its derivatives by y, (2d + 1, 2d + 1, R), and by the unknowns, (2d + 1, q, R).
+    u* moves with the others by the implicit function theorem, -h_uu^-1 h_uy, unless it is held.
+    """
+    d, at = problem.equations.num_coordinates, _minimize(problem, s, y, unknowns)
+    own, F_z, h_zz = slice(d, d + at.controls.shape[1]), at.first.F_z, at.curvature
+    turned, nothing = np.swapaxes(F_z, 1, 2), np.zeros((len(s), 2 * d + 1, d + 1))
+    by_z = np.concatenate([F_z, -h_zz[:, :d], at.first.l_z[:, None]], axis=1)  # of v', p' and J'
+    by_p = np.concatenate([nothing[:, :d, :d], -turned[:, :d], nothing[:, :1, :d]], axis=1)
+    others = lambda z, p: np.concatenate([z[..., :d], p, z[..., own.stop :]], axis=2)  # (v, p, log T)
+    coupling = np.where(at.held[..., None], 0.0, others(h_zz[:, own], turned[:, own]))
+    whole = others(by_z, by_p) - by_z[..., own] @ np.linalg.solve(at.system, coupling)
+    by_y = np.concatenate([whole[..., : 2 * d], nothing[..., :1]], axis=-1)
+    by_unknowns = np.zeros((len(s), 2 * d + 1, len(unknowns)))
+    if problem.free:
+        by_unknowns[..., -1] = whole[..., -1]
+    return np.ascontiguousarray(np.moveaxis(by_y, 0, -1)), np.ascontiguousarray(np.moveaxis(by_unknowns, 0, -1))
 
-        u* moves with the others by the implicit function theorem, -h_uu^-1 h_uy, unless it is held.
-        """
-        d, own, at = self.size, self.own, self.minimize(s, y, unknowns)
-        others = [i for i in range(at.h_zz.shape[1]) if not own.start <= i < own.stop]
-        coupling = np.where(at.held[..., None], 0.0, at.h_zz[:, own][:, :, others])
-        moves = -np.linalg.solve(self._curvature(at), coupling)  # (R, k, others)
-        sign = np.repeat([1.0, -1.0], d)[:, None]
-        slopes = np.concatenate([sign * at.h_zz[:, [*range(d, 2 * d), *range(d)]], at.running_z[:, None]], axis=1)
-        whole = slopes[..., others] + slopes[..., own] @ moves  # (R, 2d + 1, 2d [+ 1])
-        by_y = np.concatenate([whole[..., : 2 * d], np.zeros((len(s), 2 * d + 1, 1))], axis=-1)
-        by_unknowns = np.zeros((len(s), 2 * d + 1, len(unknowns)))
-        if self.problem.free:
-            by_unknowns[..., -1] = whole[..., -1]
-        return np.ascontiguousarray(np.moveaxis(by_y, 0, -1)), np.ascontiguousarray(np.moveaxis(by_unknowns, 0, -1))
 
-    def at_end(self, end: np.ndarray, unknowns: np.ndarray) -> np.ndarray:
-        """What transversality demands to be zero at s = 1: p - phi_v - nu . h_v, h, and h + d phi / d log T if T is free."""
-        d, last = self.size, self.last(end, unknowns)
-        conditions = [end[d : 2 * d] - last.phi_z[0, :d], last.terminal[0]]
-        if self.problem.free:
-            at = self.minimize(np.ones(1), end[:, None], unknowns)
-            along = at.running[0] + end[d : 2 * d] @ at.h_z[0, d : 2 * d]
-            conditions.append(along + last.phi_z[:, -1])
-        return np.concatenate(conditions)
+def _at_end(problem: OptimalControl, end: np.ndarray, unknowns: np.ndarray) -> np.ndarray:
+    """What transversality demands to be zero at s = 1: p - phi_v - nu . h_v, h, and h + d phi / d log T if T is free."""
+    d, last = problem.equations.num_coordinates, _last(problem, end, unknowns)
+    conditions = [end[d : 2 * d] - last.phi_z[0, :d], last.terminal[0]]
+    if problem.free:
+        first = _minimize(problem, np.ones(1), end[:, None], unknowns).first
+        conditions.append(first.running + first.rates @ end[d : 2 * d] + last.phi_z[:, -1])
+    return np.concatenate(conditions)
 
-    def last(self, end: np.ndarray, unknowns: np.ndarray) -> Last:
-        """The terminal cost, with the terminal constraints' multipliers in its derivatives, at y = `end`."""
-        count = self.problem.equations.num_terminal
-        w = np.append(np.zeros(len(self.problem.controls)), unknowns[count:])[None]
-        multipliers = Multipliers(np.zeros(0), unknowns[None, :count], 0.0)
-        return finish(self.problem, end[None, : self.size], w, multipliers)
 
-    def refuse_linear(self, v0: np.ndarray, unknowns: np.ndarray) -> None:
-        """Refuse an h whose h_uu vanishes for some control, near v0 and for random costates."""
-        d, rng = self.size, np.random.default_rng(0)
-        y = np.vstack([v0[:, None] + 0.1 * rng.standard_normal((d, 9)), rng.standard_normal((d, 9)), np.zeros((1, 9))])
-        u = np.clip(rng.standard_normal((9, len(self.problem.controls))), self.problem.lower, self.problem.upper)
-        h_uu = self.derivatives(np.linspace(0.0, 1.0, 9), y, u, unknowns).h_zz[:, self.own, self.own]
-        if (np.abs(np.einsum("rkk->rk", h_uu)).max(axis=0) < 1e-14).any():
-            raise UnsolvedError(
-                "Pontryagin's two-point problem needs a Hamiltonian that is strictly convex in the controls; got one that is "
-                "linear in some of them (bang-bang or singular arcs). Add a small cost of control."
-            )
+def _last(problem: OptimalControl, end: np.ndarray, unknowns: np.ndarray) -> Last:
+    """The terminal cost, with the terminal constraints' multipliers in its derivatives, at y = `end`."""
+    count = problem.equations.num_terminal
+    w = np.append(np.zeros(len(problem.controls)), unknowns[count:])[None]
+    multipliers = Multipliers(np.zeros(0), unknowns[None, :count], 0.0)
+    return finish(problem, end[None, : problem.equations.num_coordinates], w, multipliers)
+
+
+def _refuse_linear(problem: OptimalControl, v0: np.ndarray, unknowns: np.ndarray) -> None:
+    """Refuse an h whose h_uu vanishes for some control, near v0 and for random costates."""
+    d, rng = len(v0), np.random.default_rng(0)
+    y = np.vstack([v0[:, None] + 0.1 * rng.standard_normal((d, 9)), rng.standard_normal((d, 9)), np.zeros((1, 9))])
+    u = np.clip(rng.standard_normal((9, len(problem.controls))), problem.lower, problem.upper)
+    h_uu = _hamiltonian(problem, np.linspace(0.0, 1.0, 9), y, u, unknowns).h_uu
+    if (np.abs(np.einsum("rkk->rk", h_uu)).max(axis=0) < 1e-14).any():
+        raise UnsolvedError(
+            "Pontryagin's two-point problem needs a Hamiltonian that is strictly convex in the controls; got one that is "
+            "linear in some of them (bang-bang or singular arcs). Add a small cost of control."
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -139,7 +139,8 @@ class ControlSolution(AbstractResult):
 
     def horizon(self, x0: States = None) -> float | np.ndarray:
         """The final time from x0: a number, or one for each state."""
-        return self._each(x0, lambda asked: self.law.duration(asked.image))
+        asked = self._asked(x0)
+        return asked.answer(self.law.duration(asked.image))
 
     @property
     def series(self) -> PhaseSeries:
@@ -158,24 +159,26 @@ class ControlSolution(AbstractResult):
 
     def cost(self, x0: States = None) -> float | np.ndarray:
         """The cost of the *simulated* dynamics under the law, tightly integrated: a number, or one for each state."""
-        return self._each(x0, lambda asked: self._along(asked, lambda run: run.cost))
+        return self._simulated(x0, lambda run: run.cost)
 
     def network_cost(self, x0: States = None) -> float | np.ndarray:
         """The cost of the networks' own states and controls, which can be below the optimum: see `predicted_bias`.
 
         The reduced method has no networks for the states: there it is the simulated cost.
         """
-        if (networks := self.networks) is None:
+        if self.networks is None:
             return self.cost(x0)
-        return self._each(x0, lambda asked: networks.cost(self._problem, self.law, asked.image))
+        asked = self._asked(x0)
+        return asked.answer(self.networks.cost(self._problem, self.law, asked.image))
 
     def predicted_bias(self, x0: States = None) -> float | np.ndarray:
         """How far the networks' own cost should be from the optimum, to first order: -∫|p|²/μ₁ dt - |p(0)|²/μ₂, below it.
 
         p are the costates along the simulated trajectory. Zero for the reduced method.
         """
+        asked = self._asked(x0)
         if self.networks is None:
-            return self._each(x0, lambda asked: np.zeros(len(asked.image)))
+            return asked.answer(np.zeros(len(asked.image)))
         mu_dynamics, mu_initial = self.networks.penalties
 
         def bias(run: Simulated) -> np.ndarray:
@@ -183,7 +186,7 @@ class ControlSolution(AbstractResult):
             along = np.einsum("epq,epqd->p", run.weights, p.stages**2) * run.duration
             return -along / mu_dynamics - (p.initial**2).sum(axis=1) / mu_initial
 
-        return self._each(x0, lambda asked: self._along(asked, bias))
+        return asked.answer(self._along(asked, bias))
 
     def trajectory(self, t: npt.ArrayLike, x0: States = None) -> np.ndarray:
         """All states at times t (R,) along the simulated dynamics, (R, n) or (P, R, n)."""
@@ -195,7 +198,7 @@ class ControlSolution(AbstractResult):
 
     def violation(self, x0: States = None) -> float | np.ndarray:
         """The largest path or terminal constraint value along the simulated dynamics; zero without constraints."""
-        return self._each(x0, lambda asked: self._along(asked, lambda run: run.violation))
+        return self._simulated(x0, lambda run: run.violation)
 
     def compare(
         self,
@@ -227,8 +230,7 @@ class ControlSolution(AbstractResult):
         if truth.shape != (len(x0),):
             raise InputError(f"`reference` must have one cost for each of {len(x0)} states; got shape {truth.shape}.")
         cost = np.atleast_1d(self.cost(x0))
-        network = cost if self.networks is None else np.atleast_1d(self.network_cost(x0))
-        return CostComparison(x0, cost, network, truth)
+        return CostComparison(x0, cost, cost if self.networks is None else np.atleast_1d(self.network_cost(x0)), truth)
 
     # --- to other tools --------------------------------------------------------------------------------------------
 
@@ -293,10 +295,10 @@ class ControlSolution(AbstractResult):
         image, which = self.starts.locate(x0)
         return _Asked(self.starts.lift(self.starts.coordinates(x0)), image, which, np.ndim(x0) == 1)
 
-    def _each(self, x0: States, values: Callable[[_Asked], np.ndarray]) -> float | np.ndarray:
-        """A value of each state, or the number of the single one that was given."""
+    def _simulated(self, x0: States, value: Callable[[Simulated], np.ndarray]) -> float | np.ndarray:
+        """A value of each simulated trajectory, or the number of the single one that was asked for."""
         asked = self._asked(x0)
-        return asked.answer(values(asked))
+        return asked.answer(self._along(asked, value))
 
     def _normalized(self, t: npt.ArrayLike, asked: _Asked) -> np.ndarray:
         """s = t/T, (R,), or (P, R) when T depends on the start."""

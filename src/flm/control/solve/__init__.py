@@ -1,20 +1,37 @@
 """Solving optimal control problems: tolerance in, control law out.
 
 `solve_control` chooses and runs a method. The reduced one (`reduced`) has only the control as a series: `levels` solves starts one
-by one on growing time bases by the derivatives of `variation`, `family` fits one law to many starts. The paper's ways
+by one on growing time bases by the derivatives of `variation`, and one law is fitted to many of them. The paper's ways
 (`networks`) train the law by Adam, on the reduced problem or by the penalty method, where states are series too. `search`
 keeps the best law.
 """
 
+from dataclasses import dataclass
+
 from flm.control.problem import OptimalControl
 from flm.control.solution import ControlSolution
 from flm.control.solve.networks import Adam as Adam
-from flm.control.solve.networks import Penalty, solve_penalty
-from flm.control.solve.reduced import Reduced, solve_reduced
+from flm.control.solve.networks import Penalty, solve_penalty, train_reduced
+from flm.control.solve.reduced import solve_reduced
 from flm.control.solve.search import INTERRUPTED, Search
 from flm.numerics.least_squares import one_thread
 from flm.results import Listener, Record, silent
 from flm.wording import InputError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """Settings of the reduced method: only the control is a series, the states follow from the dynamics.
+
+    Args:
+        adam: Train frequencies, amplitudes and phases by Adam, as the paper does, instead of Newton's method.
+
+    Example:
+        >>> import flm
+        >>> method = flm.Reduced(adam=flm.Adam(epochs=2000))  # flm.solve(problem, num_subnets=8, method=method)
+    """
+
+    adam: Adam | None = None
 
 
 def solve_control(
@@ -41,12 +58,14 @@ def solve_control(
     if problem.free and isinstance(settings, Penalty):
         raise InputError(f"`method` must be 'reduced' for a free horizon; got {method!r}.")
     search = Search(problem, tol, num_subnets, max_columns, seed, Record(progress))
-    penalty = isinstance(settings, Penalty)
     with one_thread(0):  # many small factorizations
         try:
-            ending = solve_penalty(search, settings) if penalty else solve_reduced(search, settings)
+            if isinstance(settings, Penalty):
+                ending = solve_penalty(search, settings)
+            else:
+                ending = train_reduced(search, settings.adam) if settings.adam else solve_reduced(search)
         except KeyboardInterrupt:
             if not search.found:
                 raise
             ending = INTERRUPTED
-    return search.solution(ending, "penalty" if penalty else "reduced")
+    return search.solution(ending, "penalty" if isinstance(settings, Penalty) else "reduced")
