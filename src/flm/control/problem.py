@@ -208,7 +208,7 @@ def _bounds(
     if not isinstance(bounds, Mapping):
         if len(controls) > 1:
             raise InputError(f"`bounds` must be a dict with an interval for each bounded control; got {bounds!r}.")
-        bounds = {controls[0]: bounds}
+        bounds = dict.fromkeys(controls, bounds)
     for name, interval in bounds.items():
         if name not in controls:
             near = did_you_mean(name, controls)

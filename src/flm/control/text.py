@@ -95,9 +95,9 @@ def _bounds(control: Outline, controls: tuple[str, ...]) -> Interval | dict[str,
     end = lambda bound: None if bound in ("inf", "-inf") else control.number(bound, place)
     interval = lambda pair: tuple(map(end, pair)) if isinstance(pair, list) else pair
     if not isinstance(value, dict):
-        return interval(value)
+        return interval(value)  # type: ignore[return-value]  # of two numbers, or refused by the problem
     control.keys(value, controls, place)
-    return {name: interval(pair) for name, pair in value.items()}
+    return {name: interval(pair) for name, pair in value.items()}  # type: ignore[return-value]
 
 
 def _horizon(control: Outline) -> float | Free:

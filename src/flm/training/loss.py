@@ -46,6 +46,11 @@ class PointSet:
     normals: np.ndarray  # outward, (P, m); zero inside
     partner: np.ndarray | None = None  # the points opposite, for a periodic pair
 
+    @property
+    def places(self) -> list[np.ndarray]:
+        """The points and, for a periodic pair, those opposite."""
+        return [self.points] if self.partner is None else [self.points, self.partner]
+
 
 def terms_of(problem: PDE) -> list[str]:
     """The loss terms of a problem."""
@@ -118,16 +123,15 @@ class TrainingLoss:
 
     def __init__(self, sets: Sequence[PointSet], weights: Mapping[str, float], dtype: npt.DTypeLike):
         self.dtype = np.dtype(dtype)
-        cast = lambda array: None if array is None else np.asarray(array, self.dtype)
-        self.sets = [PointSet(s.term, s.blocks, *map(cast, (s.points, s.normals, s.partner))) for s in sets]
+        cast = lambda arrays: [np.asarray(array, self.dtype) for array in arrays]
+        self.sets = [PointSet(s.term, s.blocks, *cast([s.points, s.normals, *s.places[1:]])) for s in sets]
         self.terms = tuple(dict.fromkeys(s.term for s in sets))  # in the order of `by_term` and of the weights
         self.weights = np.array([weights.get(term, 1.0) for term in self.terms], self.dtype)
         # Points that need the same derivatives are evaluated together: one sine-cosine table per evaluation.
         self._groups: dict[tuple[tuple[int, ...], ...], list[Place]] = {}
         for i, s in enumerate(self.sets):
             orders = tuple(sorted({alpha for _, alpha in unique_jets(b.residual for b in s.blocks)}))
-            places = [(i, points) for points in (s.points, s.partner) if points is not None]
-            self._groups.setdefault(orders, []).extend(places)
+            self._groups.setdefault(orders, []).extend((i, points) for points in s.places)
 
     def by_term(self, model: AbstractModel, parameters: Float[Array, "Q"]) -> Float[Array, "T"]:
         """The unweighted mean square of every term."""
@@ -137,14 +141,12 @@ class TrainingLoss:
             for block in s.blocks:
                 sums[s.term] = sums[s.term] + jnp.sum(self._residual(s, block, own, parameters) ** 2)
         counts = [sum(len(s.points) for s in self.sets if s.term == term) for term in self.terms]
-        return jnp.stack([sums[term] / count for term, count in zip(self.terms, counts, strict=True)]).astype(
-            self.dtype
-        )
+        means = [sums[term] / count for term, count in zip(self.terms, counts, strict=True)]
+        return jnp.stack(means).astype(self.dtype)
 
     def constants(self) -> list[np.ndarray]:
         """All arrays that the loss depends on: they tell one run from another."""
-        arrays = [array for s in self.sets for array in (s.points, s.normals, s.partner) if array is not None]
-        return [*arrays, self.weights]
+        return [array for s in self.sets for array in (*s.places, s.normals)] + [self.weights]
 
     def _jets(self, model: AbstractModel) -> list[list[dict[Jet, Array]]]:
         """The derivatives of every unknown at each set, and at its periodic partner."""
@@ -162,10 +164,9 @@ class TrainingLoss:
         return found
 
     def _residual(self, s: PointSet, block: Block, jets: list[dict[Jet, Array]], parameters: Array) -> Array:
-        both = zip((s.points, s.partner), jets, strict=False)
         here, *there = [
             block.residual(points, [known[jet] for jet in block.residual.jets], parameters, s.normals)
-            for points, known in both
+            for points, known in zip(s.places, jets, strict=True)
         ]
         if block.data is not None:
             misfit = here - np.asarray(block.data.values, self.dtype)
