@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from flm.language.expressions import Expression, ExpressionError, compile_expression, difference
 from flm.language.learn import Learn, Range
 from flm.language.piecewise import Extent, Piecewise
 from flm.wording import FileMissingError, InputError, did_you_mean, short
 
-T = TypeVar("T")
 MAX_BYTES = 65_536
 MAX_ENTRIES = 200
 
@@ -70,13 +69,13 @@ def read_file(path: Path, what: str, error: type[InputError] = ProblemError) -> 
 
 @contextmanager
 def sentences(place: Place) -> Iterator[None]:
-    """Errors of the problem's own construction, with the name of the file in front."""
+    """What is refused inside, with the place in front, and the column where it is that of an expression."""
     try:
         yield
-    except ProblemError:
+    except place.error:
         raise
     except ExpressionError as error:
-        raise place.refuse(str(error)) from None
+        raise place.refuse(str(error), error.column) from None
     except (ValueError, TypeError, KeyError, ArithmeticError) as error:
         raise place.refuse(" ".join(str(error.args[0] if error.args else error).split())) from None
 
@@ -137,9 +136,8 @@ class Outline:
     def inners(self, name: str, known: tuple[str, ...]) -> list[Outline]:
         """The outlines of the tables [[name]], at least one; without known keys any are."""
         tables = Rule(f"one or more tables, each headed [[{name}]],", lambda v: _all(v, dict))
-        found: list[Outline] = []
-        for i, table in enumerate(self.take(name, tables), 1):
-            found.append(replace(self, place=self.at(f"{name} {i}"), tree=table))
+        every = enumerate(self.take(name, tables), 1)
+        found = [replace(self, place=self.at(f"{name} {i}"), tree=table) for i, table in every]
         for outline in found if known else ():
             outline.keys(outline.tree, known, outline.place)
         return found
@@ -147,7 +145,8 @@ class Outline:
     def number(self, value: object, place: Place) -> float:
         """A number, or a text such as "2*pi"."""
         if isinstance(value, str):
-            return self.guard(lambda: compile_expression(value).constant(), place)
+            with sentences(place):
+                return compile_expression(value).constant()
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise place.refuse(f"a number is wanted; got {short(value)}")
         try:
@@ -176,13 +175,6 @@ class Outline:
             raise place.refuse("names must differ")
         return tuple(value)
 
-    def guard(self, make: Callable[[], T], place: Place) -> T:
-        """What `make` returns, with the place and the column in front of what it refuses."""
-        try:
-            return make()
-        except ExpressionError as error:
-            raise place.refuse(str(error), error.column) from None
-
     @property
     def _declared(self) -> set[str]:
         """Names that the file gives a meaning, which they have instead of that of a constant or function: an axis e."""
@@ -193,7 +185,8 @@ class Outline:
 
     def compiled(self, text: str, place: Place, offset: int = 0) -> Expression:
         """A compiled expression; `offset` is where it stands in a longer text."""
-        return self.guard(lambda: compile_expression(text, declared=self._declared, offset=offset), place)
+        with sentences(place):
+            return compile_expression(text, declared=self._declared, offset=offset)
 
     def expression(self, value: object, place: Place, known: Callable[[str], object]) -> Expression:
         """A compiled expression all of whose names `known(name)` accepts."""

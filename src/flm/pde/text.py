@@ -49,7 +49,8 @@ def read_domain(outline: Outline) -> Any:
         place = outline.at("domain", "shape")
         if not isinstance(table["shape"], str):
             raise place.refuse(f"a shape in quotes is wanted; got {short(table['shape'])}")
-        shape = outline.guard(lambda: read_shape(table["shape"]), place)
+        with sentences(place):
+            shape = read_shape(table["shape"])
         rest = {k: v for k, v in table.items() if k != "shape"}
         with sentences(place):
             return shape * Box(**{k: _interval(outline, k, v) for k, v in rest.items()}) if rest else shape
