@@ -124,6 +124,12 @@ class Compressed:
         """sigma_k^2: the best one given the misfit energy, or the known one."""
         return np.maximum(energy / self.count, NOISE_FLOOR) if self.known_noise is None else self.known_noise
 
+    def log_density(self, energy: np.ndarray, log_det: float) -> float:
+        """log p(y), see the top of this file, from the misfit energies z_k^T A^-1 z_k + rest_k and log det A."""
+        variance = self.noise_variance(energy)
+        fit = (self.count * np.log(2 * np.pi * variance) + energy / variance).sum()
+        return float(self.num_outputs * (self.log_scale - 0.5 * log_det) - 0.5 * fit)
+
 
 def log_evidence(data: Compressed, s: np.ndarray, *, floor: float = NOISE_FLOOR) -> tuple[float, np.ndarray]:
     """log p(y) and its gradient by log s; `floor` is a variance added to the noise: a closer fit gains nothing."""
@@ -137,11 +143,8 @@ def log_evidence(data: Compressed, s: np.ndarray, *, floor: float = NOISE_FLOOR)
     energy = (Lz**2).sum(axis=0) + data.rest + data.count * floor
     variance = data.noise_variance(energy)
     fit = LR.T @ Lz  # R^T A^-1 z, (p, K)
-    K = data.num_outputs
-    volume = K * (data.log_scale - np.log(L.diagonal()).sum())
-    value = volume - 0.5 * (data.count * np.log(2 * np.pi * variance) + energy / variance).sum()
-    gradient = 0.5 * s * ((fit**2 / variance).sum(axis=1) - K * (LR**2).sum(axis=0))
-    return float(value), gradient
+    gradient = 0.5 * s * ((fit**2 / variance).sum(axis=1) - data.num_outputs * (LR**2).sum(axis=0))
+    return data.log_density(energy, 2 * np.log(L.diagonal()).sum()), gradient
 
 
 def best_scale(
@@ -159,10 +162,8 @@ def best_scale(
     for factor in factors:
         gain = 1.0 + factor * sigma**2
         energy = (z2 / gain[:, None]).sum(axis=0) + data.rest  # U is square: r <= p
-        variance = data.noise_variance(energy)
-        fit = data.count * np.log(2 * np.pi * variance) + energy / variance
-        prior = data.num_outputs * data.log_scale - 0.5 * (np.log(factor) / log_deviation) ** 2
-        values.append(-0.5 * fit.sum() - 0.5 * data.num_outputs * np.log(gain).sum() + prior)
+        prior = -0.5 * (np.log(factor) / log_deviation) ** 2
+        values.append(data.log_density(energy, np.log(gain).sum()) + prior)
     best = int(np.argmax(values))
     return float(factors[best]), float(values[best])
 

@@ -190,22 +190,22 @@ def test_every_row_is_filled_once(overlap, n, first):
     steps = first + np.arange(float(n))
     values = np.full((n, 1), np.nan)
     pieces = filling_windows(steps, values, 20.0, overlap)
-    targets = np.concatenate([p.window.rows[p.targets] for p in pieces])
+    targets = np.concatenate([window.rows[targets] for window, targets in pieces])
     assert sorted(targets) == list(range(n))
-    starts = np.array([steps[p.window.rows[0]] - (p.window.times[0] + 9.5) for p in pieces])  # where windows begin
+    starts = np.array([steps[window.rows[0]] - (window.times[0] + 9.5) for window, _ in pieces])  # where windows begin
     np.testing.assert_allclose(np.mod(starts + 5, 10), 5, atol=1e-9)
     if overlap and first == 0 and n == 100:
         # away from the ends there are five rows of context at least
-        for piece in pieces[1:-1]:
-            assert np.abs(piece.window.times[piece.targets]).max() <= 5
+        for window, rows in pieces[1:-1]:
+            assert np.abs(window.times[rows]).max() <= 5
 
 
 def test_irregular_rows_are_filled_once():
     rng = np.random.default_rng(3)
     steps = np.sort(rng.uniform(0, 300, 200))
     pieces = filling_windows(steps, np.full((200, 3), np.nan), 24.0, True)
-    assert sorted(np.concatenate([p.window.rows[p.targets] for p in pieces])) == list(range(200))
-    assert all(np.abs(p.window.times).max() <= 12.5 for p in pieces)
+    assert sorted(np.concatenate([window.rows[targets] for window, targets in pieces])) == list(range(200))
+    assert all(np.abs(window.times).max() <= 12.5 for window, _ in pieces)
 
 
 def test_calibration_makes_both_levels_cover():

@@ -10,7 +10,7 @@ learned from.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import nnls
@@ -31,14 +31,6 @@ _BELIEF = 200.0  # values' worth of belief that a hole wants the weights of its 
 _HELD, _EVERY = 96, 7  # rows of a block that is held out, every seventh
 _DENSE_VALUES = 6_000  # of a table with several channels: beyond, dense series take longer than they are worth
 _LAGS = (1, 2, 4, 8)  # at which errors within a gap are compared
-
-
-class Blended(NamedTuple):
-    """A table filled: means, uncalibrated standard deviations and kinds of holes, (n, C) each."""
-
-    mean: np.ndarray
-    std: np.ndarray
-    kinds: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +147,7 @@ class Mixture:
             together=together,
         )
 
-    def _mixed(self, fillings: dict[str, Filled], kinds: np.ndarray) -> Blended:
+    def _mixed(self, fillings: dict[str, Filled], kinds: np.ndarray) -> Filled:
         mean, std, total = (np.zeros(kinds.shape) for _ in range(3))
         for name, filled in fillings.items():
             share = self.weights[kinds, np.arange(kinds.shape[1]), NAMES.index(name)]
@@ -165,11 +157,13 @@ class Mixture:
             std += np.where(has, (share + 1e-6) * filled.std, 0.0)
             total += np.where(has, share + 1e-6, 0.0)
         std = np.where(total > 0, std / np.where(total > 0, total, 1.0), 1.0)
-        return Blended(mean, np.maximum(std, 1e-9), kinds)
+        return Filled(mean, np.maximum(std, 1e-9))
 
-    def fill(self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener = silent) -> Blended:
-        """Every value of a table given its observed ones."""
-        return self._mixed(self._fillings(steps, values, asked, listen), kinds_of(np.isnan(values), steps))
+    def fill(
+        self, steps: np.ndarray, values: np.ndarray, kinds: np.ndarray, asked: FLMImputer, listen: Listener
+    ) -> Filled:
+        """Every value of a table given its observed ones, with uncalibrated standard deviations; `kinds` of its holes."""
+        return self._mixed(self._fillings(steps, values, asked, listen), kinds)
 
     def grown(self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Mixture:
         """The same after another table, each model averaged by rows; weights and error bars stay."""

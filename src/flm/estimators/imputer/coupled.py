@@ -31,13 +31,6 @@ class Filled(NamedTuple):
     std: np.ndarray
 
 
-class Filling(NamedTuple):
-    """A window, and which of its rows it is there to fill."""
-
-    window: Window
-    targets: np.ndarray
-
-
 def cut(steps: np.ndarray, values: np.ndarray, start: float, width: float) -> Window:
     """The rows with start <= steps < start + width; steps increasing, a millionth of tolerance against rounding."""
     first, last = np.searchsorted(steps, [start - 1e-6, start + width - 1e-6])
@@ -56,8 +49,10 @@ def windows_of(steps: np.ndarray, values: np.ndarray, width: float, rows: np.nda
     return kept or found
 
 
-def filling_windows(steps: np.ndarray, values: np.ndarray, width: float, overlap: bool) -> list[Filling]:
-    """Windows that together fill every row once.
+def filling_windows(
+    steps: np.ndarray, values: np.ndarray, width: float, overlap: bool
+) -> list[tuple[Window, np.ndarray]]:
+    """Windows that together fill every row once, and which of its rows each is there to fill.
 
     Starts are multiples of half the width. With `overlap`, each row goes to the window in whose middle it is, rather
     not to one that hangs over an end of the table and knows less; else windows are side by side from the first row on.
@@ -76,7 +71,7 @@ def filling_windows(steps: np.ndarray, values: np.ndarray, width: float, overlap
         window = cut(steps, values, start, width)
         targets = starts[window.rows] == start
         if not window.observed[:, targets].all():
-            pieces.append(Filling(window, targets))
+            pieces.append((window, targets))
     return pieces
 
 
@@ -140,7 +135,7 @@ class Coupled:
         for g, (group, spectrum) in enumerate(zip(self.groups, self.spectra, strict=True)):
             pieces = filling_windows(steps, values[:, group], self.window, overlap)
             done = 0
-            for pattern, same in patterns(spectrum, [piece.window for piece in pieces]):
+            for pattern, same in patterns(spectrum, [window for window, _ in pieces]):
                 for window, targets in (pieces[i] for i in same):
                     listen(Progress("filling", share=(g + done / len(pieces)) / len(self.groups)))
                     done += 1

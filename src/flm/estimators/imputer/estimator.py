@@ -13,6 +13,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from flm.estimators.base import AbstractEstimator
 from flm.estimators.imputer.blend import NAMES, Mixture
+from flm.estimators.imputer.holes import kinds_of
 from flm.estimators.imputer.imputation import ExtrapolationWarning, Imputation, dressed
 from flm.estimators.table import Container, Table, TableLike, Units, check_size, numeric_copy, read_table
 from flm.numerics.least_squares import one_thread
@@ -143,10 +144,10 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         steps, values = units.standardized(table)
         missing = np.isnan(values)
         calibrations = model.own_calibrations if fitted else model.calibrations
-        mean, std, kinds = values, np.zeros(values.shape), np.zeros(values.shape, int)
+        mean, std, kinds = values, np.zeros(values.shape), kinds_of(missing, steps)
         if missing.any():
             with one_thread():
-                mean, deviation, kinds = model.fill(steps, values, self, self._listener())
+                mean, deviation = model.fill(steps, values, kinds, self, self._listener())
             std = np.where(missing, np.array([found.factor for found in calibrations])[kinds] * deviation, 0.0)
         holes, outside = table.placed(missing), table.placed(self._outside(missing))
         if outside.any():

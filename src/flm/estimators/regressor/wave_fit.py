@@ -50,36 +50,36 @@ class Spectrum:
     @classmethod
     def of(
         cls,
-        vectors: np.ndarray,
+        k: np.ndarray,
         wave: np.ndarray,
         covariances: np.ndarray,
-        names: tuple[str, ...],
-        units: tuple[str, ...],
+        centers: np.ndarray,
+        named: tuple[tuple[str, ...], ...],
     ) -> Spectrum:
-        """By the delta method, from vectors k (L, m) and coefficients C + iS (L, K) of cosines and sines.
+        """By the delta method, from vectors k (L, m) and coefficients C + iS (L, K) of waves about centers (L, m).
 
         The covariances are those of (C, S, k_1 ... k_m) of every line and output, (L, K, 2 + m, 2 + m).
         """
         A = np.abs(wave)
         order = np.argsort(-A.max(axis=1), kind="stable")
-        vectors, wave, covariances, A = vectors[order], wave[order], covariances[order], A[order]
-        # A = sqrt(C^2 + S^2), phi = atan2(S, C): gradients by (C, S)
-        unit = wave / np.where(A > 0, A, 1.0)
-        of_A = np.stack([np.real(unit), np.imag(unit)], axis=-1)
-        of_phi = np.stack([-np.imag(unit), np.real(unit)], axis=-1)
-        errors = [
-            np.sqrt(np.einsum("lki,lkij,lkj->lk", g, covariances[..., :2, :2], g).clip(0)) for g in (of_A, of_phi)
-        ]
+        k, wave, covariances, centers, A = k[order], wave[order], covariances[order], centers[order], A[order]
+        # A = |C + iS|, and phi = arg(C + iS) + k.center at x = 0: gradients by (C, S, k)
+        unit, safe = wave / np.where(A > 0, A, 1.0), np.where(A > 0, A, 1.0)
+        about = np.broadcast_to(centers[:, None], (*A.shape, k.shape[1]))
+        of_A = np.concatenate([np.stack([np.real(unit), np.imag(unit)], axis=-1), 0 * about], axis=-1)
+        of_phi = np.stack([-np.imag(unit) / safe, np.real(unit) / safe], axis=-1)
+        of_phi = np.concatenate([of_phi, about], axis=-1)
+        error = lambda g: np.sqrt(np.einsum("lki,lkij,lkj->lk", g, covariances, g).clip(0))
         # No amplitude, no phase: its error is that of a uniform angle at most.
+        phase_error = np.minimum(np.where(A > 0, error(of_phi), np.inf), np.pi / np.sqrt(3))
+        frequency_error = np.sqrt(np.diagonal(covariances[:, 0], axis1=1, axis2=2)[:, 2:].clip(0))
         with np.errstate(divide="ignore", invalid="ignore"):
-            phase_error = np.minimum(np.where(A > 0, errors[1] / A, np.inf), np.pi / np.sqrt(3))
-            frequency_error = np.sqrt(np.diagonal(covariances[:, 0], axis1=1, axis2=2)[:, 2:].clip(0))
-            period = 2 * np.pi / np.abs(vectors)
-            # d(2 pi / k) = -2 pi / k^2 dk
-            period_error = np.where(vectors != 0, frequency_error * 2 * np.pi / vectors**2, 0.0)
+            period = 2 * np.pi / np.abs(k)
+            period_error = np.where(k != 0, frequency_error * 2 * np.pi / k**2, 0.0)  # d(2 pi / k) = -2 pi / k^2 dk
         flat = (lambda v: v[:, 0]) if A.shape[1] == 1 else (lambda v: v)
-        of_waves = flat(A), flat(np.angle(wave)), frequency_error, period_error, flat(errors[0]), flat(phase_error)
-        return cls(vectors, period, *of_waves, names, units or ("",) * len(names))
+        phase = np.angle(wave * phasors((k * centers).sum(axis=1))[:, None])
+        of_waves = flat(A), flat(phase), frequency_error, period_error, flat(error(of_A)), flat(phase_error)
+        return cls(k, period, *of_waves, named[0], named[1] or ("",) * len(named[0]))
 
     def __len__(self) -> int:
         return len(self.frequency)
@@ -205,18 +205,9 @@ class WaveFit:
         rows = np.flatnonzero(waves.is_line if waves.num_lines else waves.has_sine)
         if bands is not None and not waves.num_lines:
             rows = rows[:0]  # a lattice's own waves are no lines
-        center, halfwidth = self.inputs.center, self.inputs.halfwidth
-        k = waves.vectors[rows] / halfwidth
-        # About x = 0: theta' = theta + k.center, that is (C + iS) exp(i k.center).
-        turn = phasors(k @ center)[:, None]
-        turned = turn * self._linear()[rows]  # (L, K)
-        m = k.shape[1]
-        J = np.zeros((*turned.shape, 2 + m, 2 + m))
-        J[..., 0, 0] = J[..., 1, 1] = np.real(turn)
-        J[..., 0, 1], J[..., 1, 0] = -np.imag(turn), np.imag(turn)
-        J[..., 0, 2:], J[..., 1, 2:] = -np.imag(turned)[..., None] * center, np.real(turned)[..., None] * center
-        J[..., 2:, 2:] = np.eye(m)
-        covariances = J @ self._line_covariances(rows) @ np.swapaxes(J, -1, -2)
+        halfwidth, covariances = self.inputs.halfwidth, self._line_covariances(rows)
+        k, wave = waves.vectors[rows] / halfwidth, self._linear()[rows]
+        centers = np.broadcast_to(self.inputs.center, k.shape)
         if bands is not None:
             # Bands are lines that wander: their phases are unknown.
             middle, error, amplitude, relative = bands.T
@@ -224,9 +215,9 @@ class WaveFit:
             wide = np.zeros((*size.shape, 3, 3))
             wide[..., 0, 0], wide[..., 1, 1] = (relative[:, None] * size) ** 2, (np.pi * size) ** 2
             wide[..., 2, 2] = ((error / halfwidth) ** 2)[:, None]
-            k, turned = np.concatenate([k, middle[:, None] / halfwidth]), np.concatenate([turned, size])
-            covariances = np.concatenate([covariances, wide])
-        return Spectrum.of(k, turned, covariances, feature_names, units)
+            k, wave = np.concatenate([k, middle[:, None] / halfwidth]), np.concatenate([wave, size])
+            covariances, centers = np.concatenate([covariances, wide]), np.r_[centers, np.zeros((len(size), 1))]
+        return Spectrum.of(k, wave, covariances, centers, (feature_names, units))
 
     def _line_covariances(self, rows: np.ndarray) -> np.ndarray:
         """Covariance of (C, S, k) of these waves and all outputs, (L, K, 2 + m, 2 + m), about the center, units of the data."""
