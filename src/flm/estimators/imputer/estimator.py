@@ -160,7 +160,8 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         return Imputation(
             dressed(X, filled.reshape(shape), np.flatnonzero(holes.any(axis=0))),
             dressed(X, std.reshape(shape), table.columns),
-            *(part.reshape(shape) for part in (holes, outside)),
+            holes.reshape(shape),
+            outside.reshape(shape),
             table.times,
             kinds.reshape(shape),
             calibrations,

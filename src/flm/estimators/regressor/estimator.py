@@ -152,7 +152,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         return self
 
     def _absorb(
-        self, X: object, y: object, weights: npt.ArrayLike | None = None, *, first: bool, streaming: bool = True
+        self, X: object, y: object, given: npt.ArrayLike | None = None, *, first: bool, streaming: bool = True
     ) -> None:
         """Take in checked rows: the first ones fix the frequencies."""
         X, y = as_frame(X), as_frame(y)
@@ -164,7 +164,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         X, y = map(np.asarray, validate_data(self, X, y, **rules))  # pyright: ignore[reportArgumentType]
         check_size("X", X)
         check_size("y", y)
-        weights = _check_sample_weight(weights, X, dtype=np.float64, ensure_non_negative=True)
+        weights = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
         if not weights.any():  # scikit-learn 1.6 lets them pass
             raise InputError("`sample_weight` must have at least one non-zero entry; got zeros only.")
         some = weights > 0  # a row of weight zero is no row

@@ -17,6 +17,7 @@ import numpy as np
 
 from flm.estimators.evidence import Sample
 from flm.estimators.periodogram import LombScargle, lattice_power
+from flm.estimators.regressor.settings import Settings
 from flm.estimators.regressor.spectral_prior import SpectralPrior, choose_lattice, covariance, maximize_evidence
 from flm.estimators.regressor.wave_model import WaveModel
 from flm.estimators.waves import Waves
@@ -42,11 +43,9 @@ def snapped_periods(lengths: np.ndarray) -> np.ndarray:
 
 def fit_lattice(
     sample: Sample,
-    *,
-    interactions: int,
+    asked: Settings,
     half_periods: np.ndarray,
-    num_subnets: int | None,
-    max_columns: int,
+    *,
     degree: int = 0,
     lines: np.ndarray | None = None,
     listen: Listener = silent,
@@ -55,16 +54,17 @@ def fit_lattice(
 
     A trend of some degree and lines at given frequencies (L, m) may be beside it.
     """
-    m = sample.z.shape[1]
+    m, num_subnets = sample.z.shape[1], asked.num_subnets
+    interactions = min(asked.interactions, m)
     screening = m > 2 and interactions > 1 and num_subnets is None
     bonus = None
     # More columns than four per row only repeat themselves. By the sum of weights: a weight is a number of repeats.
-    most = int(min(max_columns, max(_FIRST_BUDGET, 4 * sample.count)))
+    most = int(min(asked.max_columns, max(_FIRST_BUDGET, 4 * sample.count)))
     budgets = [min(max(_FIRST_BUDGET, 4 * m + 1), most)]
     while budgets[-1] < most:
         budgets.append(min(2 * budgets[-1], most))
     if num_subnets is not None:
-        budgets = [max_columns] * 3
+        budgets = [asked.max_columns] * 3
     squares = np.square(budgets, dtype=float)
     # Done before each round; the last fifth is for the lattice kept.
     work = 0.8 * (np.cumsum(squares) - squares) / squares.sum()

@@ -119,16 +119,8 @@ class _Search:
 
     def _lattice(self, sample: Sample, degree: int, listen: Listener, lines: np.ndarray | None = None) -> WaveModel:
         m, kept = sample.z.shape[1], relevant_features(sample)
-        model = fit_lattice(
-            replace(sample, z=sample.z[:, kept]),
-            interactions=min(self.asked.interactions, len(kept)),
-            half_periods=self.half_periods[kept],
-            num_subnets=self.asked.num_subnets,
-            max_columns=self.asked.max_columns,
-            degree=degree,
-            lines=lines,
-            listen=listen,
-        )
+        known = replace(sample, z=sample.z[:, kept])
+        model = fit_lattice(known, self.asked, self.half_periods[kept], degree=degree, lines=lines, listen=listen)
         if len(kept) == m:
             return model
         # Waves of the features that were kept, in the space of all; a trend of all takes part no more.
