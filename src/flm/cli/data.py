@@ -176,7 +176,7 @@ def predict(
         outside = 0
         if hasattr(found, "predict"):
             mean, std = found.predict(X, return_std=True)
-            columns = {"value": mean, "standard_deviation": std}
+            columns: dict[str, np.ndarray] = {"value": mean, "standard_deviation": std}
         elif callable(found):
             numbers = X.to_numpy(float)
             with warnings.catch_warnings(action="ignore", category=OutsideWarning):  # said in the line below

@@ -39,7 +39,7 @@ def say(text: str) -> None:
     if QUIET.get() or JSON.get():
         return
     head, newline, rest = text.partition("\n")
-    print(f"\x1b[1m{head}\x1b[0m{newline}{rest}" if sys.stdout.isatty() else text, flush=True)
+    typer.echo(typer.style(head, bold=True) + newline + rest)  # plain where it is no terminal
 
 
 def remark(text: str) -> None:

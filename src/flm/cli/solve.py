@@ -111,7 +111,7 @@ def train(
 
 
 def _keep(
-    solution: Solution | ControlSolution, asked: Request, out: Path | None, more: Mapping[str, Any], good: bool
+    solution: Solution | ControlSolution, asked: Request, out: Path | None, more: dict[str, Any], good: bool
 ) -> None:
     """Write the files of an answer where a folder is given, or a page is to be opened, and tell what was found."""
     from flm.report.figures.fields import labeled_series

@@ -146,13 +146,11 @@ def _layout(path: Path) -> FileTable:
     """Header and cells: the delimiter under which most lines have the same number of cells; lines above them are skipped."""
     name, (text, encoding) = path.name, _decoded(path)
     lines = text.split("\n", _LOOK)[:_LOOK]
-    cut = lambda line, sign: (
-        line.split() if sign == r"\s+" else next(csv.reader([line], delimiter=sign, skipinitialspace=True))
-    )
-    counts = {sign: [len(cut(line, sign)) if line.strip() else 0 for line in lines] for sign in _DELIMITERS}
-    usual = {
-        sign: max(Counter(filter(None, w)).items(), key=lambda c: c[::-1], default=(0, 0)) for sign, w in counts.items()
-    }
+    cells = lambda line, sign: next(csv.reader([line], delimiter=sign, skipinitialspace=True))
+    width = lambda line, sign: len(line.split() if sign == r"\s+" or not line.strip() else cells(line, sign))
+    counts = {sign: [width(line, sign) for line in lines] for sign in _DELIMITERS}
+    most = lambda widths: max(Counter(filter(None, widths)).items(), key=lambda c: c[::-1], default=(0, 0))
+    usual = {sign: most(widths) for sign, widths in counts.items()}  # (cells, number of lines with so many)
     full = sum(bool(line.strip()) for line in lines)
     fitting = [sign for sign, (width, _) in usual.items() if width > 1]
     delimiter = max(fitting, key=lambda sign: (usual[sign][1], sign != r"\s+"), default=",")
@@ -162,18 +160,10 @@ def _layout(path: Path) -> FileTable:
     header = next((i for i, width in enumerate(widths) if width >= least and width), None)
     if header is None:
         raise InputError(f"{name} must have a header and at least one row; got {full} lines.")
+    plain = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False, "skipinitialspace": True}
+    columns = list(range(max(widths[header:])))
     try:
-        found = pd.read_csv(
-            io.StringIO(text),
-            sep=delimiter,
-            header=None,
-            names=list(range(max(widths[header:]))),
-            skiprows=header,
-            dtype=str,
-            keep_default_na=False,
-            skip_blank_lines=False,
-            skipinitialspace=True,
-        )
+        found = pd.read_csv(io.StringIO(text), sep=delimiter, header=None, names=columns, skiprows=header, **plain)
     except ValueError as error:
         place = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
         if place:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -71,7 +72,9 @@ def write_solution(
     return found
 
 
-def write_fit(model: FLMRegressor, X: pd.DataFrame, y: pd.Series, folder: Path, request: Request, target: str) -> None:
+def write_fit(
+    model: FLMRegressor, X: pd.DataFrame, y: npt.ArrayLike, folder: Path, request: Request, target: str
+) -> None:
     """Write an estimator fitted to a table X (n, m) and values y (n,), which `target` names: the model, its values at the rows
     with standard deviations, a page, and a figure of one feature.
     """

@@ -5,7 +5,7 @@ Arrays inside the function are followed number by number: what only moves number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +50,7 @@ class _Tape:
     def constant(self, value: npt.ArrayLike) -> np.ndarray:
         return np.vectorize(lambda v: self.add("number", float(v)), otypes=[int])(np.asarray(value, float))
 
-    def total(self, places: Sequence[int]) -> int:
+    def total(self, places: Iterable[int]) -> int:
         *before, last = places
         return self.add("add", self.total(before), int(last)) if before else int(last)
 

@@ -13,6 +13,7 @@ from collections import deque
 from pathlib import Path
 
 from flm.cli.output import EVENTS
+from flm.wording import InputError
 
 KEPT = 200  # events of which the page may ask
 
@@ -32,10 +33,10 @@ class Job:
         words = {"state": self.state, "what": self.what, "error": self.error}
         return {**words, "number": self.number, "events": list(self.events)}
 
-    async def start(self, what: str, arguments: list[str]) -> bool:
-        """Begin; False where something is being done already."""
+    async def start(self, what: str, arguments: list[str]) -> dict[str, object]:
+        """Begin, unless something is being done already."""
         if self.state == "running":
-            return False
+            raise InputError(f"one piece of work at a time: {self.what} is being solved. Cancel it first.")
         self.state, self.what, self.error = "running", what, ""
         self.number += 1
         self.events.clear()
@@ -44,7 +45,7 @@ class Job:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         self._task = asyncio.create_task(self._watch(self.process))
-        return True
+        return self.record()
 
     async def _watch(self, process: subprocess.Process) -> None:
         said = asyncio.create_task(process.stderr.read())  # type: ignore[union-attr]

@@ -138,9 +138,7 @@ class _Studio:
 
     async def start(self, path: Path, verb: str, *options: str) -> Answer:
         """Begin a command on a file of the folder."""
-        if not await self.job.start(path.name, [verb, path.name, *options, "--out", self.desk.out(path.name).name]):
-            raise InputError(f"one piece of work at a time: {self.job.what} is being solved. Cancel it first.")
-        return self.job.record()
+        return await self.job.start(path.name, [verb, path.name, *options, "--out", self.desk.out(path.name).name])
 
 
 def _json(function: Callable[[Request], Awaitable[Answer]]) -> Callable[[Request], Awaitable[Response]]:

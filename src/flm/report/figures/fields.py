@@ -82,7 +82,8 @@ def animate_solution(
     if axis not in solution.axes or len(solution.axes) < 2:
         raise InputError(f"`axis` must be one of several axes, {', '.join(solution.axes)}; got {axis!r}.")
     drawn, names = [a for a in solution.axes if a != axis][:2], solution.unknowns[:MAX_UNKNOWNS]
-    places = np.linspace(*map(float, solution.reach[solution.axes.index(axis)]), frames)
+    begin, end = map(float, solution.reach[solution.axes.index(axis)])
+    places = np.linspace(begin, end, frames)
     grids = [_grid(solution, drawn, {**(at or {}), axis: float(place)}, 81) for place in places]
     values = [grid.columns(solution(grid.points, extrapolate=True)) for grid in grids]
     every = [np.stack([one[k] for one in values]) for k in range(len(names))]
@@ -127,7 +128,7 @@ def _grid(solution: Solution, axes: str | Sequence[str] | None, at: Mapping[str,
     bounds = dict(zip(known, np.asarray(solution.reach, float), strict=True))
     cut = {a: float(at.get(a, np.mean(bounds[a]))) for a in known if a not in axes}
     full = (4 * shape,) if len(axes) == 1 else (shape, shape)
-    lines = [np.linspace(*bounds[a], n) for a, n in zip(axes, full, strict=True)]
+    lines = [np.linspace(bounds[a][0], bounds[a][1], n) for a, n in zip(axes, full, strict=True)]
     mesh = dict(zip(axes, np.meshgrid(*lines, indexing="ij"), strict=True)) | cut
     points = np.stack([np.broadcast_to(mesh[a], full).ravel() for a in known], axis=1)
     inside = np.ones(len(points), bool) if solution.domain is None else np.asarray(solution.domain.contains(points))

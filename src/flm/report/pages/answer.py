@@ -94,7 +94,8 @@ def control_page(solution: ControlSolution, request: Request) -> Page:
 
 def _answer_page(answer: AbstractResult, request: Request, items: Sequence[list[Item]]) -> Page:
     """The page of an answer from its figures and tables: what was found, the series, how sure."""
-    sections = dict(zip(("What was found", "The series", "How sure"), items, strict=True))
+    found, series, sure = items
+    sections = {"What was found": found, "The series": series, "How sure": sure}
     steps = {name: values for name, values in answer.history.items() if all(np.ndim(v) == 0 for v in values)}
     if steps and 0 < len(next(iter(steps.values()))) <= MOST_STEPS:
         cell = lambda value: measured(value) if isinstance(value, float) else "–" if value is None else str(value)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jinja2 import Environment, StrictUndefined
 from matplotlib.figure import Figure
@@ -97,7 +97,7 @@ class Request:
     command: str = ""
     title: str = ""
     units: Mapping[str, str] = field(default_factory=dict)
-    problem: object = None
+    problem: Any = None  # of any kind: what a command does not take is refused by what it calls
 
     def page(self, summary: str, facts: Mapping[str, str], sections: Sections, tone: str = "") -> Page:
         """The page of the answer."""
