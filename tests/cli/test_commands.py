@@ -303,6 +303,13 @@ class Terminal(io.StringIO):
         return True
 
 
+def wait_for(text):
+    """Give the bar, which draws itself in another thread, a few seconds for it."""
+    end = time.monotonic() + 10
+    while text not in sys.stderr.getvalue() and time.monotonic() < end:
+        time.sleep(0.02)
+
+
 def test_work_has_a_bar_in_a_terminal_and_lines_in_a_pipe(monkeypatch, capsys):
     with output.watching("tour", every=0.0) as report:
         report(flm.Progress("first", share=0.0))
@@ -316,7 +323,7 @@ def test_work_has_a_bar_in_a_terminal_and_lines_in_a_pipe(monkeypatch, capsys):
     with output.watching("tour") as report:
         for k, name in enumerate(("first", "second", "third")):
             report(flm.Progress(name, share=k / 3))
-        time.sleep(0.3)  # the bar draws itself in another thread
+        wait_for("third")
     assert "third" in sys.stderr.getvalue()
     assert capsys.readouterr().out == ""
 
@@ -406,7 +413,7 @@ def test_the_bar_of_a_solve_goes_to_one_and_takes_any_name(monkeypatch):
     with output.watching("a{1}[/b].csv", tol=1e-6) as report:
         for error in (np.inf, 1e-2, 1e-4, 1e-3, 1e-6):
             report(flm.Progress("growing", error_estimate=error))
-        time.sleep(0.3)  # the bar draws itself in another thread
+        wait_for("a{1}[/b].csv")
     assert told == pytest.approx([0.0, 0.5, 0.5, 1.0])
     assert "a{1}[/b].csv" in sys.stderr.getvalue()
     assert "Traceback" not in sys.stderr.getvalue()
