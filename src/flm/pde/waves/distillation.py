@@ -89,7 +89,8 @@ def distill(
         raise InputError(
             f"`f` must return finite real numbers in `domain`; got {probe.ravel()[0]!r} at one of 4 points."
         )
-    return _distilled(f, domain, unknowns, num_subnets, tol=tol, seed=seed, record=Record(listener(progress)))
+    values = lambda points: np.asarray(f(points))
+    return _distilled(values, domain, unknowns, num_subnets, tol=tol, seed=seed, record=Record(listener(progress)))
 
 
 def solve_by_waves(
@@ -153,7 +154,10 @@ def _distilled(
     known_to: float = 0.0,
     joined: tuple[bool, ...] | bool = False,
 ) -> Solution:
-    """The fit with the least error at held-out points; `known_to` is the error of the function itself."""
+    """The fit with the least error at held-out points.
+
+    `known_to` is the error of the function itself, to which it is fitted as well as it can be; 0 where it is exact.
+    """
     m, outputs = len(domain.axes), len(unknowns)
     columns = num_subnets * 2**m
     count = max(ROWS_PER_COLUMN * (columns + num_subnets * m), FEWEST)
@@ -171,7 +175,7 @@ def _distilled(
         fits.sort(key=lambda other: other.error)
         bar = max(fits[0].error, ROUNDING) + known_to
         record.step("sub-networks", columns=columns * outputs, estimate=fit.error, error_estimate=bar, start=how)
-        return bar <= max(tol, 10 * ROUNDING)
+        return fits[0].error <= max(known_to or tol, 10 * ROUNDING)
 
     ending = Ending(Word.SIZE, f"the best of {num_subnets} sub-networks that was found")
     try:
@@ -183,7 +187,7 @@ def _distilled(
                 good = keep(fit, how)
         if columns * outputs <= LARGEST and not good:
             rng = np.random.default_rng(seed)
-            starts = [start for _, *start in sorted(shifted, key=lambda entry: entry[0])[:2]]
+            starts = [(how, start) for _, how, start in sorted(shifted, key=lambda entry: entry[0])[:2]]
             starts += [(f"random up to {r:g}", rng.uniform(LEAST, r, (num_subnets, m))) for r in RANGES * STARTS]
             for how, start in starts:
                 # A small gain under heavy damping says little: the search goes on until λ is small as well.
@@ -213,7 +217,7 @@ def _distilled(
         num_columns=columns * outputs,
         seconds=record.seconds,
         domain=domain,
-        exact=lambda points: np.asarray(f(points)),
+        exact=f,
     )
 
 

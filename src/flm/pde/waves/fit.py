@@ -274,9 +274,9 @@ class Fitter:
     def _floor(self, batch: Batch, line: Linearized, typical: dict[Jet, float], inside: np.ndarray) -> float:
         """What a block is judged against however small its terms are: the size of the unknown inside, per width^order."""
         size, width = np.sqrt(np.mean(inside**2, axis=0)), self.problem.domain.width
-        expected = lambda jet: typical.get(jet, size[jet[0]] / np.prod(width ** np.array(jet[1])))
-        factors = zip(line.by_jet, batch.block.residual.jets, strict=True)
-        return float(sum(_rms(factor) * expected(jet) for factor, jet in factors))
+        jets = batch.block.residual.jets
+        usual = [typical.get((k, alpha), float(size[k] / np.prod(width ** np.array(alpha)))) for k, alpha in jets]
+        return float(sum(_rms(factor) * own for factor, own in zip(line.by_jet, usual, strict=True)))
 
     def _covariance(
         self,
