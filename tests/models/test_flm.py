@@ -46,10 +46,10 @@ def test_jets_equal_autodiff(m, outputs):
         values = (A * jnp.cos((k @ (2 * np.pi * (p - center) / period))[:, None] - phi)).sum(axis=0)
         return values[0] if outputs == 1 else values
 
-    function, tensors = plain, []
-    for _ in range(4):
-        tensors.append(np.asarray(jax.jit(jax.vmap(function))(x)))
-        function = jax.jacfwd(function)
+    functions = [plain]
+    for _ in range(3):
+        functions.append(jax.jacfwd(functions[-1]))
+    tensors = [np.asarray(t) for t in jax.jit(jax.vmap(lambda p: [function(p) for function in functions]))(x)]
     for alpha, got in zip(orders, jets, strict=True):
         axes = [j for j, order in enumerate(alpha) for _ in range(order)]
         want = tensors[len(axes)][(..., *axes)]
