@@ -137,7 +137,7 @@ class Outline:
         """The outlines of the tables [[name]], at least one; without known keys any are."""
         tables = Rule(f"one or more tables, each headed [[{name}]],", lambda v: _all(v, dict))
         every = enumerate(self.take(name, tables), 1)
-        found = [replace(self, place=self.at(f"{name} {i}"), tree=table) for i, table in every]
+        found: list[Outline] = [replace(self, place=self.at(f"{name} {i}"), tree=table) for i, table in every]
         for outline in found if known else ():
             outline.keys(outline.tree, known, outline.place)
         return found

@@ -49,7 +49,9 @@ def score_tables(spec: Spec, rows: Mapping[str, Row], group: Group) -> dict[str,
     tables = {m: np.full((len(group.configurations), len(spec.seeds)), math.nan) for m in spec.metrics}
     for (i, configuration), (j, seed) in product(enumerate(group.configurations), enumerate(spec.seeds)):
         row = rows.get(run_key(spec.definition(configuration, seed)))
-        for metric, table in tables.items() if row is not None else ():
+        if row is None:
+            continue
+        for metric, table in tables.items():
             table[i, j] = score(row.outcome.get(metric, math.inf)) if row.status == DONE else math.inf
     return tables
 
