@@ -103,8 +103,8 @@ class System:
                 points[:, axis] = value
             normals = np.broadcast_to(place.normal, points.shape)
             own = [functions.table(k, alpha, nodes) for k, alpha in residual.jets]
-            keep = None if place.keep is None else place.keep(points, normals)
-            if keep is not None and not keep.all():
+            if place.keep is not None:
+                keep = place.keep(points, normals)
                 points, normals, own = points[keep], normals[keep], [table[keep] for table in own]
             if len(points):
                 spots.append(Spot(leaf, points, normals))
@@ -122,7 +122,6 @@ class System:
 
     def _tie(self, face: Face) -> None:
         functions, axis = self.functions, face.axis
-        others = [a for a in range(self.tree.num_axes) if a != axis]
         z = 1.0 if face.side == 1 else -1.0
         ties = functions.ties[axis]
         if self.tree.is_cut[face.coarse]:
@@ -130,26 +129,23 @@ class System:
                 self.ties[tie.leaf].append(tie)
             return
         for index, trace in enumerate(ties.traces):
-            shape = [functions.shapes[trace.unknown][a] for a in others]
-            size = int(np.prod(shape, dtype=int))
-            flows = self._is_flux(trace, face)
+            shape = [n for a, n in enumerate(functions.shapes[trace.unknown]) if a != axis]
+            size, flows = int(np.prod(shape, dtype=int)), self._is_flux(trace, face)
             if face.fine == (face.coarse,):  # a piece that is its own neighbor around a periodic axis
                 sides = zip(*(self._side(trace, axis, face.coarse, end) for end in (1.0, -1.0)), strict=True)
                 parts = tuple((k, high - low) for (k, high), (_, low) in sides)
                 self.ties[face.coarse].append(Tie(face.coarse, parts, ()))
             elif len(face.fine) == 1 or index < ties.whole[1 - face.side]:
                 name = self._name((face.coarse, *face.fine), size)
-                self._match(trace, axis, face.coarse, z, face.coarse, name, flows)
-                for leaf in face.fine:
-                    self._match(trace, axis, leaf, -z, face.coarse, name, flows)
+                for leaf, end in ((face.coarse, z), *((leaf, -z) for leaf in face.fine)):
+                    self._match(trace, axis, leaf, end, ((name, self._trace(trace, axis, leaf, face.coarse)),), flows)
             else:
                 means = []
                 for leaf in face.fine:
                     name = self._name((face.coarse, leaf), size)
-                    self._match(trace, axis, leaf, -z, leaf, name, flows)
+                    self._match(trace, axis, leaf, -z, ((name, self._trace(trace, axis, leaf, leaf)),), flows)
                     means.append((name, share_of_mean(self.tree, face, leaf, shape)))
-                table, flux = self._mean(trace, axis, face.coarse, z), self._flux(trace, axis, face.coarse, z, flows)
-                self.ties[face.coarse].append(Tie(face.coarse, table, tuple(means), flux, projection(tuple(shape))))
+                self._match(trace, axis, face.coarse, z, tuple(means), flows, projection(tuple(shape)))
 
     def _name(self, leaves: tuple[int, ...], size: int) -> int:
         """A new trace that some pieces share."""
@@ -164,21 +160,32 @@ class System:
             return False
         return bool(np.any(self._jumping[:, face.fine] != self._jumping[:, [face.coarse]]))
 
-    def _flux(self, trace: Trace, axis: int, leaf: int, z: float, flows: bool) -> Sample | None:
-        if self.jumps is None or not flows:
-            return None
-        return self.jumps.flux(self.functions, self.tree, trace.unknown, axis, z, leaf)
+    def _match(
+        self,
+        trace: Trace,
+        axis: int,
+        leaf: int,
+        z: float,
+        traces: tuple[tuple[int, np.ndarray], ...],
+        flows: bool,
+        mean: np.ndarray | None = None,
+    ) -> None:
+        """Rows at the Gauss nodes of a leaf's side, reference coordinate z, or for the coefficients of their interpolant."""
+        parts, flux = self._side(trace, axis, leaf, z), None
+        if mean is not None:
+            parts = tuple((k, mean @ table) for k, table in parts)
+        if self.jumps is not None and flows:
+            flux = self.jumps.flux(self.functions, self.tree, trace.unknown, axis, z, leaf)
+        self.ties[leaf].append(Tie(leaf, parts, traces, flux, mean))
 
-    def _match(self, trace: Trace, axis: int, leaf: int, z: float, owner: int, name: int, flows: bool) -> None:
-        """Rows at the Gauss nodes of a leaf's side, reference coordinate z; the trace lives on the side of `owner`."""
+    def _trace(self, trace: Trace, axis: int, leaf: int, owner: int) -> np.ndarray:
+        """A trace that lives on the side of `owner` at the Gauss nodes of a leaf's side."""
         tree, tables = self.tree, []
         for a, n in enumerate(self.functions.shapes[trace.unknown]):
             if a != axis:
                 there = tree.low[leaf, a] + (line.gauss(n)[0] + 1) / 2 * tree.spans[leaf, a]
                 tables.append(line.values(2 * (there - tree.low[owner, a]) / tree.spans[owner, a] - 1, n))
-        table = reduce(np.kron, tables, np.ones((1, 1)))
-        parts, flux = self._side(trace, axis, leaf, z), self._flux(trace, axis, leaf, z, flows)
-        self.ties[leaf].append(Tie(leaf, parts, ((name, table),), flux))
+        return reduce(np.kron, tables, np.ones((1, 1)))
 
     def _side(self, trace: Trace, axis: int, leaf: int, z: float) -> tuple[tuple[int, np.ndarray], ...]:
         """A trace at the Gauss nodes of a leaf's side, as rows on the unknowns' coefficients."""
@@ -191,17 +198,6 @@ class System:
         )
         normal = lambda order: tuple(order if a == axis else 0 for a in range(self.tree.num_axes))
         return tuple((k, factor * table(k, normal(order))) for k, order, factor in trace.terms)
-
-    def _mean(self, trace: Trace, axis: int, leaf: int, z: float) -> tuple[tuple[int, np.ndarray], ...]:
-        """The coefficients of a trace on a leaf's side, as rows."""
-        sizes, parts = self.functions.shapes[trace.unknown], []
-        for k, order, factor in trace.terms:
-            tables = [
-                line.node_table(z, n, order) if a == axis else np.eye(sizes[a], n)
-                for a, n in enumerate(self.functions.shapes[k])
-            ]
-            parts.append((k, factor * reduce(np.kron, tables) * (2 / self.tree.widths[leaf, axis]) ** order))
-        return tuple(parts)
 
     def _physical(self, k: int, alpha: Alpha, nodes: Nodes, leaf: int) -> np.ndarray:
         return self.functions.table(k, alpha, nodes) * self.tree.scales(leaf, [(k, alpha)])
