@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import flm
-from flm.pde.pieces.count import Trace
+from flm.pde.pieces.functions import Trace
 from flm.pde.pieces.newton import solve_system
 from flm.pde.pieces.setup import set_up
 from flm.pde.pieces.tree import Cut, Tree

@@ -19,10 +19,9 @@ from scipy.linalg import solve_triangular
 
 from flm.domains import Piece
 from flm.domains.piece import Patch
-from flm.pde.pieces.count import Trace
 from flm.pde.pieces.elimination import triangle
 from flm.pde.pieces.fields import AnyResidual, InSpace
-from flm.pde.pieces.functions import Alpha, Functions, grid
+from flm.pde.pieces.functions import Alpha, Functions, Trace, grid
 from flm.pde.pieces.places import Spot, Tie
 from flm.pde.pieces.shape import FLAT, Cell, Shape, Stretch
 from flm.pde.pieces.tree import Face, Tree

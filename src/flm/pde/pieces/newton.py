@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from flm.pde.pieces.count import Orders
 from flm.pde.pieces.cut import leaf_functions, num_columns
 from flm.pde.pieces.elimination import Front, KeptFactors, Order, plan
-from flm.pde.pieces.functions import Alpha, Functions
+from flm.pde.pieces.functions import Alpha, Functions, Orders
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.tree import Tree
 from flm.series import legendre as line

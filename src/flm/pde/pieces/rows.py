@@ -13,11 +13,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from flm.pde.pieces.count import Trace
 from flm.pde.pieces.cut import Along, LeafFunctions, cut_ties, leaf_functions
 from flm.pde.pieces.elimination import PieceRows, columns_of
 from flm.pde.pieces.fields import AnyResidual, InSpace
-from flm.pde.pieces.functions import Alpha, Functions, Nodes, grid
+from flm.pde.pieces.functions import Alpha, Functions, Nodes, Trace, grid
 from flm.pde.pieces.jumps import Jumps
 from flm.pde.pieces.places import Given, Linear, Own, Place, Sample, Spot, Tie
 from flm.pde.pieces.tree import Face, Tree, projection, share_of_mean

@@ -10,10 +10,9 @@ import numpy as np
 
 from flm.domains import Box, Piece, Product
 from flm.domains.piece import Patch
-from flm.pde.pieces.count import Orders, Ties, count, highest_derivatives, plain_ties, sampled_slopes
 from flm.pde.pieces.cut import EXTRA, Along
 from flm.pde.pieces.fields import AnyResidual, Parameters
-from flm.pde.pieces.functions import Functions
+from flm.pde.pieces.functions import Functions, Orders, Ties, count, highest_derivatives, plain_ties, sampled_slopes
 from flm.pde.pieces.jumps import Break, Jumps, breaks_of, steps_of
 from flm.pde.pieces.places import Given, Place
 from flm.pde.pieces.rows import System

@@ -17,10 +17,9 @@ from functools import lru_cache
 import numpy as np
 
 from flm.language.arguments import Named, Names, Reference, Residual
-from flm.pde.pieces.count import Trace
 from flm.pde.pieces.cut import EXTRA, leaf_functions
 from flm.pde.pieces.fields import AnyResidual, FieldResidual, InSpace
-from flm.pde.pieces.functions import Functions, grid
+from flm.pde.pieces.functions import Functions, Trace, grid
 from flm.pde.pieces.marching import MORE, AbstractSlabs, Trial
 from flm.pde.pieces.newton import Answer, solve_system, table_at
 from flm.pde.pieces.places import Given
