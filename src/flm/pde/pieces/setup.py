@@ -105,8 +105,9 @@ def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
         kinds = {block.kind for block in problem.conditions}
         if problem.learned or problem.jumping or kinds & {"data", "periodic"}:
             return False
-        in_time = isinstance(problem.domain, Product)
-        return _serves_in_time(problem, problem.domain, faces) if in_time else "initial" not in kinds
+        if isinstance(problem.domain, Product):
+            return _serves_in_time(problem, problem.domain, faces)
+        return "initial" not in kinds
     joined = {axis for piece in periodic if piece is not None for axis in piece.fixed}
     if not all(face.fixed for face in faces) or not all(problem.periodic_axes[problem.axes.index(a)] for a in joined):
         return False

@@ -53,7 +53,7 @@ class Arc:
     def stretches(self, low: np.ndarray, high: np.ndarray) -> list[Stretch]:
         """The parts whose inner side lies in a cell."""
         near = np.all((self.points >= low - 2 * self.step) & (self.points <= high + 2 * self.step), axis=1)
-        first = np.flatnonzero(near[1:] | near[:-1])
+        first = np.flatnonzero(np.logical_or(near[1:], near[:-1]))
         if not len(first):
             return []
         finer = int(np.clip(np.ceil(16 * self.step / np.min(high - low)), 1, 1024))  # finely enough for the cell
