@@ -8,7 +8,7 @@ from control_problems import simulate as follow_control
 from scipy.integrate import solve_ivp
 
 import flm
-from flm.control.dynamics import adjoint, gauss, grid, simulate
+from flm.control.dynamics import adjoint, gauss, grid, simulate, sweep
 from flm.control.equations import Multipliers
 from flm.control.law import Controls
 from flm.control.solve.levels import transcribe
@@ -159,3 +159,12 @@ def test_grids_take_one_set_of_edges_or_one_for_each_start():
     np.testing.assert_allclose(even[:, 0], own[:, 0])
     np.testing.assert_allclose(widths[:, 1], [0.2, 0.8])
     assert width.shape == (2, 2)
+
+
+def test_a_start_that_meets_a_singular_matrix_is_lost_alone():
+    """With one stage at the middle of a step of 2, x' = x has the matrix 1 - 2/2 = 0."""
+    growth = np.array([1.0, -1.0]).reshape(1, 2, 1, 1, 1)
+    stages, edge = sweep(gauss(1).matrix, np.full((1, 2), 2.0), growth, np.zeros((1, 2, 1, 1, 1)), np.ones((2, 1, 1)))
+    assert np.isnan(edge[0]).all()
+    assert edge[1, 0, 0] == pytest.approx(0.0, abs=1e-14)  # (1 - 1) / (1 + 1), the middle rule
+    assert stages[0, 1, 0, 0, 0] == pytest.approx(0.5)

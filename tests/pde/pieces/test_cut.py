@@ -106,6 +106,17 @@ def test_slivers_down_to_a_ten_thousandth_do_no_harm():
     assert thinnest < 2e-4
 
 
+@pytest.mark.parametrize("depth", [1e-2, 1e-4, 1e-6])
+def test_a_region_that_pokes_into_the_next_piece(depth):
+    """The tip of a triangle reaches a share `depth` of its width beyond a cut."""
+    problem = smooth(flm.Polygon(x=[0, 1, 0], y=[0, 0.45, 1]))
+    setup = set_up(problem)
+    tree, _ = setup.start(setup.bounds).split({0: [Cut(0, 1 - depth)]})
+    answer = solve_system(setup.system(tree, (13, 13)), None, True)
+    points = problem.domain.interior(500, seed=0, warp=False)
+    assert np.abs(answer.evaluate(points)[:, 0] - problem.exact_values(points)).max() < 1e-8
+
+
 def test_named_shapes_and_normals():
     conditions = [
         flm.on(HOLE, lambda u_n, x, y, nx, ny: u_n - slope(x, y, nx, ny)),
