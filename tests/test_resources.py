@@ -156,11 +156,11 @@ import sys
 from flm.cli import solve
 from contextlib import contextmanager
 @contextmanager
-def tell(*_):
+def tell(*_, **__):
     yield lambda step: print("step", flush=True)
-solve.progress_to = tell
+solve.watching = tell
 from flm.cli.run import run
-sys.exit(run(["solve", "convection_diffusion", "--set", "epsilon=0.003", "--tol", "1e-12", "--method", "waves", "--json"]))
+sys.exit(run(["solve", "convection_diffusion", "--set", "epsilon=0.003", "--tol", "1e-12", "--method", "sparse", "--json"]))
 """
     last, errors, code, _ = interrupt(command)
     assert code == 1, errors

@@ -23,7 +23,12 @@ Key = int | np.integer | np.ndarray | Array  # a seed, or a JAX key
 
 
 class InputMap(eqx.Module):
-    """The affine map z = scale * (x - center) from physical to model inputs, one number per axis."""
+    """The affine map z = scale * (x - center) from physical to model inputs, one number per axis.
+
+    Example:
+        >>> InputMap(center=(1.0,), scale=(2.0,), axes=("x",))(np.array([[1.5]]))
+        Array([[1.]], dtype=float64)
+    """
 
     center: tuple[float, ...] = eqx.field(static=True)
     scale: tuple[float, ...] = eqx.field(static=True)
@@ -48,6 +53,11 @@ def input_map(inputs: Inputs, width: float, period: npt.ArrayLike | None = None)
     """The map under which one period becomes `width`: 2 for [-1, 1], 2 pi for waves of frequency 1.
 
     The period is one for all axes, or one per axis; by default a domain's own extent, and without a domain there is no map.
+
+    Example:
+        >>> import flm
+        >>> input_map(flm.Box(x=(0, 4)), 2.0)
+        InputMap(center=(2.0,), scale=(0.5,), axes=('x',))
     """
     if isinstance(inputs, AbstractDomain):
         axes, extent = tuple(inputs.axes), np.asarray(inputs.bounds, float)
@@ -86,6 +96,24 @@ class AbstractModel(eqx.Module):
     """A parametric function of points (P, m), a pytree whose trainable leaves are its parameters.
 
     Values are (P,) for one output and (P, K) for several. `docs/extend.md` writes one.
+
+    Example:
+        >>> class Line(AbstractModel):
+        ...     slopes: Array
+        ...     map: InputMap
+        ...     num_outputs: int = eqx.field(static=True)
+        ...
+        ...     def values(self, points):
+        ...         return self.map(points) @ self.slopes
+        ...
+        >>> line = Line(slopes=np.array([2.0, 3.0]), map=input_map(2, 1.0), num_outputs=1)
+        >>> line([[1.0, 1.0]])
+        Array([5.], dtype=float64)
+        >>> line.jets([[1.0, 1.0]], ((1, 0), (0, 1)))  # both first derivatives
+        Array([[2.],
+               [3.]], dtype=float64)
+        >>> line.num_parameters
+        2
     """
 
     map: eqx.AbstractVar[InputMap]
@@ -151,7 +179,16 @@ class AbstractModel(eqx.Module):
 
 
 class AbstractLinearModel(AbstractModel):
-    """A model that is linear in its amplitudes: a least-squares solver sees only its columns."""
+    """A model that is linear in its amplitudes: a least-squares solver sees only its columns.
+
+    Example:
+        >>> import flm
+        >>> model = flm.FLM(1, 3, key=0).with_coefficients([1.0, 0.0, 0.0, 0.0, 0.0, 2.0])  # 1 + 2 sin 2x
+        >>> model.coefficients.round(12)
+        Array([1., 0., 0., 0., 0., 2.], dtype=float64)
+        >>> model.basis([0.0], ((0,), (1,))).shape
+        (2, 1, 6)
+    """
 
     @abc.abstractmethod
     def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
@@ -168,7 +205,13 @@ class AbstractLinearModel(AbstractModel):
 
 
 class AbstractOutputWeights(AbstractLinearModel):
-    """A linear model of which only the weights of the output layer are trained: f = basis @ weights."""
+    """A linear model of which only the weights of the output layer are trained: f = basis @ weights.
+
+    Example:
+        >>> import flm
+        >>> isinstance(flm.models.FourierNetwork.zp95(1, 3), AbstractOutputWeights)
+        True
+    """
 
     weights: eqx.AbstractVar[Float[Array, "*columns_K"]]
 
@@ -193,7 +236,14 @@ class AbstractOutputWeights(AbstractLinearModel):
 
 
 class SideBySide(AbstractModel):
-    """Models of one output each, with equal inputs, whose outputs are stacked last: f(x) = (f_1(x), ..., f_K(x))."""
+    """Models of one output each, with equal inputs, whose outputs are stacked last: f(x) = (f_1(x), ..., f_K(x)).
+
+    Example:
+        >>> import flm
+        >>> pair = flm.models.SideBySide([flm.FLM(1, 3, key=0), flm.FLM(1, 3, key=1)])
+        >>> pair.num_outputs
+        2
+    """
 
     models: tuple[AbstractModel, ...]
     map: InputMap

@@ -42,7 +42,14 @@ class HasBounds(Protocol):
 
 
 class Term(NamedTuple):
-    """One cosine of a series: amplitude * cos(frequency . x - phase); period = 2 pi / |frequency| per axis."""
+    """One cosine of a series: amplitude * cos(frequency . x - phase); period = 2 pi / |frequency| per axis.
+
+    Example:
+        >>> from flm.series import PhaseSeries
+        >>> term = PhaseSeries([[2.0]], [[3.0]], [[0.5]]).terms()[0]
+        >>> term.amplitude, term.phase, term.period.round(6)
+        (3.0, 0.5, array([3.141593]))
+    """
 
     amplitude: float
     phase: float

@@ -94,7 +94,15 @@ def _batched(axis_size, in_batched, x):
 
 @jax.custom_jvp
 def sincos(x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """(sin x, cos x), elementwise; its derivative rule reuses the pair: d sin x = cos x dx, d cos x = -sin x dx."""
+    """(sin x, cos x), elementwise; its derivative rule reuses the pair: d sin x = cos x dx, d cos x = -sin x dx.
+
+    Example:
+        >>> sine, cosine = sincos(jnp.array([0.0, np.pi / 2]))
+        >>> sine
+        Array([0., 1.], dtype=float64)
+        >>> cosine.round(15)
+        Array([1., 0.], dtype=float64)
+    """
     x = jnp.asarray(x)
     if x.dtype not in (jnp.float32, jnp.float64):
         return _native(x)

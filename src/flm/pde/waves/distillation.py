@@ -106,8 +106,8 @@ def solve_by_waves(
     """The solution of a problem with so many sub-networks.
 
     What few of them can say is smooth, so that one sum of Legendre functions finds it to rounding; where that fails,
-    `solve_otherwise` solves to a tolerance. The estimate is that of the whole solution and the distance to it. A solution of
-    which nothing is known is returned as it is.
+    `solve_otherwise` solves to a tolerance. The estimate is that of the whole solution and the distance to it. A solution
+    of which nothing is known, or that was interrupted, is returned as it is.
     """
     columns, most = num_subnets * 2 ** len(problem.axes) * len(problem.unknowns), columns_in_memory()
     if columns > (limit := MAX_COLUMNS if max_columns is None else max_columns):
@@ -124,9 +124,7 @@ def solve_by_waves(
     whole = solve_by_sparse_sets(problem, FINEST, max_columns=LARGEST_WHOLE, seed=seed, progress=progress)
     if whole.error_estimate > tol / 3 and whole.status.word is not Word.INTERRUPTED:
         whole = min(whole, solve_otherwise(tol / 3), key=lambda solution: solution.error_estimate)
-    if whole.status.word is Word.INTERRUPTED:
-        raise KeyboardInterrupt
-    if not np.isfinite(whole.error_estimate):
+    if whole.status.word is Word.INTERRUPTED or not np.isfinite(whole.error_estimate):
         return whole
     small = _distilled(
         lambda points: np.asarray(whole.model(points)),
