@@ -23,7 +23,7 @@ PATIENCE = 90_000  # milliseconds for a solve on a busy machine
 def studio(tmp_path_factory):
     """The address of a studio, and its folder."""
     folder = tmp_path_factory.mktemp("studio")
-    command = [sys.executable, "-m", "flm.cli", "studio", str(folder), "--no-browser"]
+    command = [sys.executable, "-m", "flm", "studio", str(folder), "--no-browser"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
     ) as process:
@@ -101,7 +101,7 @@ def test_it_solves_marks_errors_cancels_and_survives_a_reload(studio, opened):
 def children(folder):
     """Processes of the studio's work that are still there."""
     found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in found.splitlines() if "flm.cli" in line and "hard.toml" in line]
+    return [line for line in found.splitlines() if "-m flm" in line and "hard.toml" in line]
 
 
 def test_it_refuses_strangers(studio):

@@ -49,7 +49,7 @@ def command(*arguments, **environment):
     """A cold `flm`, its output piped."""
     env = os.environ | {"OMP_NUM_THREADS": "1"} | environment
     return subprocess.run(
-        [sys.executable, "-m", "flm.cli", *arguments], capture_output=True, text=True, env=env, check=False, timeout=300
+        [sys.executable, "-m", "flm", *arguments], capture_output=True, text=True, env=env, check=False, timeout=300
     )
 
 
@@ -364,7 +364,7 @@ def test_a_reader_that_leaves_early_is_no_failure():
 def test_shells_complete_commands(shell):
     env = os.environ | {"_FLM_COMPLETE": f"complete_{shell}", "COMP_WORDS": "flm s", "COMP_CWORD": "1"}
     env |= {"_TYPER_COMPLETE_ARGS": "flm s", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    done = subprocess.run([sys.executable, "-m", "flm.cli"], capture_output=True, text=True, env=env, check=False)
+    done = subprocess.run([sys.executable, "-m", "flm"], capture_output=True, text=True, env=env, check=False)
     assert {"solve", "show", "study"} <= set(re.findall(r"\w+", done.stdout))
     assert "train" not in done.stdout
 

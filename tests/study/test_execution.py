@@ -234,7 +234,7 @@ def test_an_interrupted_study_says_what_is_kept(tmp_path):
         'runner = "study_runners:score"\nproblems = ["p"]\nseeds = 2000\n[training]\nsleep = 0.02\n'
         '[[models]]\nname = "m"\nsizes = [1]\n[[optimizers]]\nname = "adam"\nrate = 0.1\n'
     )
-    command = [sys.executable, "-m", "flm.cli", "study", "run", str(spec), "--workers", "1"]
+    command = [sys.executable, "-m", "flm", "study", "run", str(spec), "--workers", "1"]
     driver = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": PATHS})
     path = tmp_path / "s.sqlite"
     give_up = time.monotonic() + 600  # on a busy machine the imports alone take minutes

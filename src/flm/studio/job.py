@@ -41,7 +41,7 @@ class Job:
         self.number += 1
         self.events.clear()
         self.process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "flm.cli", *arguments, cwd=self.folder, env=os.environ | {EVENTS: "1"}, limit=2**20,
+            sys.executable, "-m", "flm", *arguments, cwd=self.folder, env=os.environ | {EVENTS: "1"}, limit=2**20,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         self._task = asyncio.create_task(self._watch(self.process))
