@@ -99,6 +99,22 @@ def test_keys_and_zoom_evaluate_anew(opened, tmp_path):
     assert page.complaints == []
 
 
+def test_curves_that_share_a_figure_have_one_choice_and_numbers_are_not_broken(opened, tmp_path):
+    solution = flm.solve(flm.problems.lotka_volterra(end=1.0), 1e-6)
+    page = opened(solution_page(solution, Request("hares")).write(tmp_path / "index.html").as_uri(), 390)
+    choice = page.locator("figure.answer select")
+    assert choice.locator("option").all_text_contents() == ["x, y", "x_t", "y_t", "x_tt", "y_tt"]
+    choice.select_option(label="y_t")
+    place = point_at(page, 0.5, 0.5)
+    np.testing.assert_allclose(
+        place["value"], np.asarray(solution.d("t")(np.array([place["point"]])))[0, 1:], rtol=1e-9
+    )
+    choice.select_option(label="x, y")
+    assert len(point_at(page, 0.4, 0.5)["value"]) == 2
+    assert page.locator(".summary .whole").first.text_content() in solution.status.sentence
+    assert page.complaints == []
+
+
 @pytest.mark.parametrize("kind", LAWS)
 def test_a_control_law_is_followed_from_any_start(kind, opened, tmp_path):
     law = flm.solve(LAWS[kind](), 1e-3)

@@ -61,7 +61,7 @@ def test_it_solves_marks_errors_cancels_and_survives_a_reload(studio, opened):
     column = int(page.get_attribute("#error", "data-column"))
     wrong = page.input_value("#text").splitlines()[line - 1]
     assert wrong[column - 1 :].startswith("sinn")
-    assert page.text_content(".editor mark").startswith("sinn")
+    assert page.text_content(".editor mark") == "sinn"
 
     write(page, text)
     expect(page.locator("#error")).to_have_text("", timeout=PATIENCE)
@@ -75,6 +75,9 @@ def test_it_solves_marks_errors_cancels_and_survives_a_reload(studio, opened):
     assert abs(value - float(solution(x=0.5, t=0.25))) < 1e-9 * abs(value)
     saved = ["TOML", "page", "safetensors", "record", "table", "Python"]
     assert page.locator("#files a").all_text_contents() == saved
+    expect(page.locator("#state")).to_contain_text("my-pde: converged: the error estimate")
+    assert page.locator("#steps li").all_text_contents()
+    assert not any("PhaseSeries" in step for step in page.locator("#steps li").all_text_contents())
 
     page.reload()
     expect(page.locator("#text")).to_have_value(text, timeout=PATIENCE)
@@ -90,6 +93,7 @@ def test_it_solves_marks_errors_cancels_and_survives_a_reload(studio, opened):
     page.click("#solve")
     state(page, "running")
     page.click("#cancel")
+    expect(page.locator("#whose")).to_have_text("Below is the earlier answer to my-pde.toml.")  # not to what is asked
     state(page, "canceled")
     assert not children(folder)
     assert page.is_enabled("#solve")

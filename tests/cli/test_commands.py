@@ -165,6 +165,16 @@ def test_a_solve_prints_text_or_json_alone_or_nothing(solved, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_terms_that_cannot_be_read_are_not_printed(tmp_path, capsys):
+    text = '[domain]\nx = [0, 1]\ny = [0, 1]\n[equation]\na = "u_xx + u_yy = 0"\n[conditions]\n"x=0" = ["u = 0", "u_n = 1"]\n'
+    text += '"x=1" = "u = 0"\n"y=0" = "u = 1"\n"y=1" = "u = sin(9 * y)"\n'
+    (tmp_path / "odd.toml").write_text(text)
+    assert run(["solve", str(tmp_path / "odd.toml"), "--tol", "1e-6"]) == 1
+    out = capsys.readouterr().out
+    assert "its terms say nothing one by one" in out
+    assert "largest terms" not in out
+
+
 def test_a_tolerance_that_is_not_reached_is_exit_1(solved, capsys):
     assert run(["solve", str(solved / "decay.toml"), "--tol", "1e-19", "--max-columns", "60"]) == 1
     assert "error estimate" in capsys.readouterr().out

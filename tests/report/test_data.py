@@ -67,6 +67,11 @@ def test_spectrum_has_stems_and_error_bars(model):
     assert "<svg" in to_svg(spectrum.plot())
 
 
+def off_the_data(panel):
+    panel.figure.draw_without_rendering()
+    return panel.get_legend().get_window_extent().y0 >= panel.get_window_extent().y1 - 1
+
+
 @pytest.mark.filterwarnings("ignore::flm.estimators.imputer.imputation.ExtrapolationWarning")
 def test_gaps_filled():
     index = pd.date_range("2024-01-01", periods=120, freq="h")
@@ -82,6 +87,7 @@ def test_gaps_filled():
     heights = [np.ptp(segment[:, 1]) for segment in filled.lines[2][0].get_segments()]
     np.testing.assert_allclose(heights, (upper - lower)["a"].iloc[30:40])
     assert [t.get_text() for t in first.get_legend().get_texts()] == ["observed", "filled", "extrapolated"]
+    assert off_the_data(first)
     assert "10 of 120 filled" in second.get_title(loc="left")
     (panel,) = plot_imputation(found, columns=["b"], rows=slice(0, 50)).axes
     assert len(panel.lines[0].get_xdata()) == 50

@@ -11,7 +11,7 @@ import pytest
 
 import flm
 from flm.report.live import curves
-from flm.report.pages.answer import solution_page
+from flm.report.pages.answer import UNSURE, facts_of, solution_page
 from flm.report.pages.layout import Code, Page, Request, Table
 from flm.results import Ending, Solution, Word
 
@@ -184,6 +184,47 @@ def test_pages_of_laws_and_fits_say_what_was_found(others, kind):
     if kind == "fit":
         assert re.search(r"<td[^>]*>1 ± \S+</td>", text)  # sin 3x has amplitude 1, and its error
         assert "The constant is" in text
+
+
+def answered(amplitudes=((-2.0,), (3.0,)), **changes):
+    """An answer 3 cos t − 2 on [0, 2], as far as it is trusted."""
+    model = flm.FLM(1, 2, key=0)
+    for name, value in (("frequencies", [[0.0], [1.0]]), ("amplitudes", amplitudes), ("phases", [[0.0], [0.0]])):
+        object.__setattr__(model, name, np.asarray(value))
+    known = {"model": model, "axes": ("t",), "unknowns": ("u",), "bounds": np.array([[0.0, 2.0]]), "tolerance": 1e-8}
+    return Solution(**known | {"ending": Ending(Word.STOPPED), "error_estimate": np.inf} | changes)
+
+
+def test_without_an_estimate_the_figure_says_so_and_small_values_are_values():
+    facts = facts_of(answered())
+    assert facts["values of u"] == "-3.248 to 1, largest at t = 0"
+    assert facts["estimated relative L2 error"] == "not known"
+    assert UNSURE in solution_page(answered(), Request("u")).html()
+    sure = solution_page(answered(ending=Ending(Word.CONVERGED), error_estimate=1e-9), Request("u")).html()
+    assert UNSURE not in sure
+    far = facts_of(answered([[3e9 + 1], [-3e9]]))
+    assert far["values of u"].startswith("1 to 4.2")  # not 0: nothing says that 1 is rounding
+
+
+def test_an_estimate_until_some_time_is_not_called_none():
+    stopped = answered(trusted_until=0.5, estimate_until=1e-9)
+    assert "Until t = 0.5 it is 1.00e-09." in solution_page(stopped, Request("u")).html()
+    note = "up to there the error estimate is 1.0e-09"
+    words = answered(ending=Ending(Word.STOPPED, "stopped at t = 0.5", note)).status.sentence
+    assert words.endswith(f"{note}; there is none for the whole.")
+
+
+def test_the_norm_of_an_estimate_is_that_of_its_problem():
+    law, exact = flm.problems.burgers(), lambda points: 3 * np.cos(points[:, 0]) - 1.9
+    facts = facts_of(answered(error_estimate=1e-2, exact=exact), law)
+    assert facts["estimated relative L1 error"] == "0.01"
+    size = np.mean(np.abs(exact(answered().test_points())))
+    assert float(facts["true relative L1 error"]) == pytest.approx(0.1 / size, rel=1e-2)
+
+
+def test_a_problem_of_a_page_is_there_to_be_read(page):
+    sections = {"What was asked": [Code("line\n" * 20)], "More": [Code("line\n" * 50)]}
+    assert Page("Folded", sections=sections).html().count("<details>") == 1
 
 
 CLICK = """<script>

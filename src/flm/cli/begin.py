@@ -88,7 +88,7 @@ def studio(
         raise ExtraMissingError(f"The studio is not installed. Run: {how}") from None
 
     def ready(address: str) -> None:
-        say(f"flm studio keeps its files in {place}. Open {address}")
+        say(f"flm studio keeps its files in {place.resolve()}. Open {address}")
         if browser:
             webbrowser.open(address)
 

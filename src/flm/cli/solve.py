@@ -114,16 +114,16 @@ def _keep(
     solution: Solution | ControlSolution, asked: Request, out: Path | None, more: dict[str, Any], good: bool
 ) -> None:
     """Write the files of an answer where a folder is given, or a page is to be opened, and tell what was found."""
-    from flm.report.figures.fields import labeled_series
     from flm.report.files import TERMS, record, write_solution
-    from flm.report.pages.answer import facts_of
+    from flm.report.pages.answer import facts_of, readable
 
-    facts = facts_of(solution) | {
+    facts = facts_of(solution, asked.problem) | {
         name: measured(value) if isinstance(value, float) else str(value) for name, value in more.items()
     }
     lines = [f"{asked.name}: {solution.status.sentence}", *listing(facts)]
-    for label, series in labeled_series(solution)[:MOST_TABLES]:
-        lines.append(f"\nThe largest terms of {label}:\n{series.describe(TERMS)}")
+    series, words = readable(solution)
+    lines += [f"\n{words}"] if words else []
+    lines += [f"\nThe largest terms of {label}:\n{one.describe(TERMS)}" for label, one in series[:MOST_TABLES]]
     out = Path(f"flm-{asked.name}") if out is None and OPEN.get() else out
     if out is None:
         found = record(solution, asked.name)

@@ -38,7 +38,7 @@ MOST_AXES = 8  # of a live figure: three samples along each
 SAMPLES = 60_000  # values in all where the answer is sampled
 NUM_TIMES = 201  # of a table of a control law
 MOST_DOTS = 3_000  # readings that a figure shows
-LAW = "The law itself is in this page: its series is evaluated and the dynamics are integrated as you move the initial state."
+LAW = "The law itself is in this page: its series is evaluated and the dynamics are integrated"
 OUTLINE = 400  # points along each axis where a region's outline is traced
 
 
@@ -98,6 +98,7 @@ def live(
         return samples(*named, values, note, more, box=solution.reach)
     _, values = solution.on_grid(min(max(3, int(20_000 ** (1 / m))), 401))
     caption = "The formula itself is in this page: what it shows is evaluated, not read off a picture."
+    caption += " Circles are readings, in the color of their value; curves have them as dots." if readings else ""
     return assembled(*named, _ranges(values.reshape(-1, K)), caption, formula | more)
 
 
@@ -189,7 +190,8 @@ def _live_law(solution: ControlSolution, units: Mapping[str, str]) -> Live:
     axes = ("t", *(f"{name}_0" for name in varied))
     more = {"law": kept, "plain": True, "together": list(range(len(names)))}
     more["units"] = [units.get(axis, "") for axis in axes]
-    return assembled(axes, names, bounds, _ranges(values.reshape(-1, len(names))), LAW, more)
+    caption = f"{LAW} as you move the initial state." if varied else f"{LAW}."
+    return assembled(axes, names, bounds, _ranges(values.reshape(-1, len(names))), caption, more)
 
 
 def _dynamics(problem: OptimalControl) -> list[dict[str, object] | None]:

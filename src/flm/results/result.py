@@ -101,7 +101,8 @@ def conclude(ending: Ending, error_estimate: float, tolerance: float) -> Status:
     if ending.word is Word.CONVERGED:  # the solver's last look at its answer, such as rounding, raised the estimate
         clause = "stalled: the last check of the answer raised its error estimate"
     if math.isinf(error_estimate):
-        return Status(word, f"{clause}{note}; there is no error estimate.")
+        none = "none for the whole" if "the error estimate is" in clause + note else "no error estimate"
+        return Status(word, f"{clause}{note}; there is {none}.")
     asked = "" if math.isnan(tolerance) else f", the tolerance {tolerance:.1e}"
     return Status(word, f"{clause}{note}; the error estimate is {error_estimate:.1e}{asked}.")
 

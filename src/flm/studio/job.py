@@ -24,20 +24,24 @@ class Job:
     def __init__(self, folder: Path, limit: float):
         self.folder, self.limit = folder, limit
         self.state, self.what, self.error, self.number = "idle", "", "", 0
+        self.sentence, self.reached = (
+            "",
+            False,
+        )  # what the command said of its answer, and whether that is what was asked
         self.events: deque[dict[str, object]] = deque(maxlen=KEPT)
         self.process: subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
 
     def record(self) -> dict[str, object]:
         """What the page asks for again and again."""
-        words = {"state": self.state, "what": self.what, "error": self.error}
-        return {**words, "number": self.number, "events": list(self.events)}
+        words = {"state": self.state, "what": self.what, "error": self.error, "sentence": self.sentence}
+        return {**words, "reached": self.reached, "number": self.number, "events": list(self.events)}
 
     async def start(self, what: str, arguments: list[str]) -> dict[str, object]:
         """Begin, unless something is being done already."""
         if self.state == "running":
             raise InputError(f"one piece of work at a time: {self.what} is being solved. Cancel it first.")
-        self.state, self.what, self.error = "running", what, ""
+        self.state, self.what, self.error, self.sentence, self.reached = "running", what, "", "", False
         self.number += 1
         self.events.clear()
         self.process = await asyncio.create_subprocess_exec(
@@ -55,8 +59,8 @@ class Job:
                 words = line.decode(errors="replace").rstrip()
                 if words.startswith("{"):
                     self.events.append(json.loads(words))
-                elif words and not words.startswith(" "):  # what a command prints; its details are on the page
-                    self.events.append({"words": words})
+                else:  # the first line that a command prints; the others are on the page
+                    self.sentence = self.sentence or words
             await process.wait()
 
         try:
@@ -68,7 +72,7 @@ class Job:
         words = (await said).decode(errors="replace").strip().splitlines()
         if self.state == "running":
             good = process.returncode in (0, 1) and not self.error
-            self.state = "done" if good else "failed"
+            self.state, self.reached = "done" if good else "failed", process.returncode == 0
             self.error = self.error or ("" if good else (words or ["the work ended without a word."])[-1])
 
     async def cancel(self) -> None:

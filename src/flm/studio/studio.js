@@ -22,8 +22,8 @@ function mark(found) {
   lines().forEach((line, i) => {
     if (i + 1 !== found.line) { back.append(line + "\n"); return; }
     const from = Math.min(found.column > 1 ? found.column - 1 : 0, Math.max(line.length - 1, 0)), sign = document.createElement("mark");
-    sign.textContent = line.slice(from) || " ";
-    back.append(line.slice(0, from), sign, "\n");
+    sign.textContent = (line.slice(from).match(/^\w+|^.+/) || [" "])[0]; // a word, or all that follows
+    back.append(line.slice(0, from), sign, line.slice(from + sign.textContent.length), "\n");
   });
   scroll();
 }
@@ -73,7 +73,8 @@ async function list() {
 function show(what, number, files) {
   shown = number;
   const at = (file) => `/answer/${encodeURIComponent(what)}/${file}?token=${token}`;
-  find("answer").src = at("index.html");
+  Object.assign(find("answer"), { src: at("index.html"), hidden: false });
+  find("whose").dataset.what = what;
   find("files").replaceChildren("save as: ");
   const names = { "index.html": "page", "model.safetensors": "safetensors", "record.json": "record", "solution.csv": "table", "fitted.csv": "fitted table",
     "filled.csv": "filled table", "solve.py": "Python" }, stem = what.replace(/\.[a-z]+$/, "");
@@ -88,12 +89,19 @@ async function watch() {
   find("cancel").hidden = !busy;
   find("solve").disabled = busy;
   const last = job.events.at(-1);
-  find("state").textContent = job.state === "idle" ? "" : `${job.what}: ${job.state}` + (last && last.estimate ? `, error estimate ${last.estimate.toExponential(1)}` : "");
+  const how = job.sentence.includes(": ") ? job.sentence : `${job.what}: ${job.state}`;
+  find("state").textContent = job.state === "idle" ? "" : job.state === "done" ? how :
+    `${job.what}: ${job.state}` + (last && last.estimate ? `, error estimate ${last.estimate.toExponential(1)}` : "");
+  find("state").classList.toggle("bad", job.state === "failed" || (job.state === "done" && !job.reached));
   find("state").dataset.state = job.state;
   find("steps").replaceChildren(...job.events.slice(-40).map((event) => Object.assign(document.createElement("li"), { textContent: event.words })));
   find("steps").scrollTop = find("steps").scrollHeight;
   if (job.error) told(job.error);
   if (job.state === "done" && job.number !== shown) { show(job.what, job.number, job.files); await list(); }
+  // An answer that is not to the work in hand looks it.
+  const old = !find("answer").hidden && job.number !== shown;
+  find("answer").classList.toggle("old", old);
+  Object.assign(find("whose"), { hidden: !old, textContent: `Below is the earlier answer to ${find("whose").dataset.what}.` });
   if (busy) watching = setTimeout(() => watch().catch(told), 300);
 }
 

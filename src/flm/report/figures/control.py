@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from flm.control.solution import ControlSolution
 from flm.references import PontryaginSolution, pontryagin
-from flm.report.figures.style import COLORS, house_style, new_figure
+from flm.report.figures.style import BESIDE, COLORS, house_style, new_figure
 from flm.wording import InputError
 
 NUM_TIMES = 201  # points along a curve
@@ -74,9 +74,9 @@ def plot_control(
             overlay(axes, t, reference.states(t), reference.controls(t), "reference", (0, (2, 3)))
         axes[0].set(title="states", xlabel="t")
         axes[1].set(title=", ".join(controls), xlabel="t")
-        axes[0].legend()
+        axes[0].legend(**BESIDE)
         if len(controls) > 1 or reference is not None:
-            axes[1].legend()
+            axes[1].legend(**BESIDE)
         if simplex:
             frame(axes[2], names)
             axes[2].set_title("on the simplex")

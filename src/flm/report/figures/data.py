@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from flm.estimators import FLMRegressor
 from flm.estimators.imputer.imputation import Imputation
 from flm.estimators.regressor.wave_fit import Spectrum
-from flm.report.figures.style import COLORS, house_style, new_figure
+from flm.report.figures.style import BESIDE, COLORS, house_style, new_figure
 from flm.wording import InputError
 
 FLOOR = 1e-34  # mean squares below are drawn as this
@@ -58,7 +58,7 @@ def plot_fit(
         upper.plot(grid[:, j], mean, color=COLORS[0], label=f"fit, {len(fit.frequencies)} frequencies")
         held = [f"{names[i]} = {others[i]:.4g}" for i in range(len(names)) if i != j]
         upper.set_title("fit with 68 % and 95 % bands" + (f" at {', '.join(held[:4])}" if held else ""))
-        upper.legend()
+        upper.legend(**BESIDE)
         unit = model.spectrum_.units[j]
         bottom.set_xlabel(f"{names[j]}, {unit} from the first row" if unit else names[j])
         upper.set_ylabel(model._fitted.target)
@@ -128,7 +128,7 @@ def plot_imputation(
                 if word == "filled" or here.any():
                     panel.errorbar(times[here], y[here], yerr=(half[:, j] * s)[here], color=color, label=word, **style)
             panel.set_title(f"{labels[j]}: {int(filled.sum())} of {len(y)} filled, {level:.0%} intervals")
-        panels[0].legend(ncols=3)
+        panels[0].legend(**BESIDE)
         panels[-1].set_xlabel("time")
     return figure
 

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 # Okabe and Ito's colors, which stay apart for the color-blind; black is left to axes and text.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#5F5F5F")
 FIELD, SIGNED, ERROR = "viridis", "RdBu_r", "magma"  # color maps of a field, of one that changes sign, of an error
+BESIDE: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 3}  # a legend by the title
 
 _SETTINGS: dict[Any, Any] = {
     "axes.axisbelow": True,

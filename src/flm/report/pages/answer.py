@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flm.conservation.law import ConservationLaw
 from flm.control.solution import ControlSolution
 from flm.estimators import FLMRegressor
 from flm.estimators.imputer.imputation import Imputation
@@ -30,41 +31,56 @@ from flm.wording import measured
 
 READABLE = 10.0  # times the answer's size: amplitudes up to here can be read
 TERMS, LINES, MOST_STEPS = 10, 15, 60  # rows of tables: of a series, of a fit, of the steps of a search
+ROUNDING = 1e-13  # times the largest value: what is smaller is shown as zero
 POINTS_PER_PERIOD, LEAST_POINTS, MOST_POINTS = 12, 401, 4001  # of the live curve of a fit
 MOST_FIGURES = 4  # of columns that were filled
 NOISES = {"ar1": ", correlated", "student": ", heavy-tailed", "growing": ", growing"}
+STEPS = (
+    "The steps of the search. Columns are coefficients that were solved for; the estimate is what a step lowers, such as a "
+    "residual; the error estimate is of the answer, where one was made."
+)
+UNSURE = "There is no error estimate: nothing says how near this figure is to a solution."
+LEARNED = (
+    "This is the error of solving with the parameters that were found. "
+    "What the readings leave open is in the parameters' standard errors."
+)
 EXCESS = (
     "The excess is ½∫H_u²/H_uu dt along the trajectory plus the change on enlarging the basis, relative to the cost."
 )
 
 
-def facts_of(answer: AbstractResult) -> dict[str, str]:
+def facts_of(answer: AbstractResult, problem: object = None) -> dict[str, str]:
     """What people want to know first of a solution or a control law: how sure it is, its values, its size."""
     facts: dict[str, str] = {}
     if isinstance(answer, ControlSolution):
         start = answer.starts.lift(answer.starts.center)
-        facts["estimated excess cost"] = measured(answer.error_estimate, "not known")
+        facts["estimated relative excess cost"] = measured(answer.error_estimate, "not known")
         label = "cost from the center" if answer.starts.dimension else "cost"
         facts |= {label: f"{float(answer.cost(start)):.10g}", "sub-networks": str(answer.num_subnets)}
     elif isinstance(answer, Solution):
-        facts["estimated relative L2 error"] = measured(answer.error_estimate, "not known")
+        estimated = f"estimated relative {(norm := _norm(problem))} error"
+        facts[estimated] = measured(answer.error_estimate, "not known")
         if answer.trusted_until is not None and answer.estimate_until is not None:
             facts["trusted until"] = f"t = {answer.trusted_until:.4g}"
-            facts["estimated relative L2 error until then"] = measured(answer.estimate_until)
+            facts[f"{estimated} until then"] = measured(answer.estimate_until)
         facts |= _extremes(answer)
-        facts |= {} if answer.exact is None else {"relative L2 error": measured(answer.errors().relative_l2)}
-        facts["columns"] = f"{answer.num_columns:,}"
+        facts |= {} if answer.exact is None else {f"true relative {norm} error": measured(_true_error(answer, norm))}
     facts |= {name: str(found) for name, found in answer.parameters.items() if isinstance(found, Parameter)}
-    return facts | {"parameters": f"{answer.num_parameters:,}", "seconds": f"{answer.seconds:.2f}"}
+    return facts | {"numbers in the answer": f"{answer.num_parameters:,}", "seconds": f"{answer.seconds:.2f}"}
 
 
 def solution_page(solution: Solution, request: Request) -> Page:
     """A page for a `Solution`."""
     few = len(solution.axes) <= MOST_AXES
     figure = live(solution, request.units, _dots(request.problem, solution)) if few else Picture(solution.plot())
+    if tone(solution.status, solution.error_estimate) == "failed" and solution.trusted_until is None:
+        figure = replace(figure, caption=UNSURE)
     found: list[Item] = [figure, *([_learned(solution.parameters)] if solution.parameters else [])]
     estimate = measured(solution.error_estimate, "not known")
-    sure: list[Item] = [f"Estimated relative L2 error over the domain: {estimate}."]
+    sure: list[Item] = [f"Estimated relative {_norm(request.problem)} error over the domain: {estimate}."]
+    if solution.trusted_until is not None and solution.estimate_until is not None:
+        sure.append(f"Until t = {solution.trusted_until:.4g} it is {measured(solution.estimate_until)}.")
+    sure += [LEARNED] if solution.parameters else []
     if solution.exact is not None:
         errors = solution.errors()
         row = [measured(v) for v in (errors.mse, errors.mae, errors.max_error, errors.relative_l2)]
@@ -80,16 +96,12 @@ def control_page(solution: ControlSolution, request: Request) -> Page:
     where = ", ".join(f"{n} = {v:.4g}" for n, v in zip(solution.starts.states, start, strict=True))
     found: list[Item] = [
         f"The law is for {solution.starts}.",
-        replace(figure, caption=f"At first from {where}. {figure.caption}"),
+        replace(
+            figure, caption=f"{'At first from' if solution.starts.dimension else 'From'} {where}. {figure.caption}"
+        ),
         Picture(plot_control(solution), "States and controls along the simulated dynamics."),
     ]
-    series, terms = solution.series, []
-    several = np.ndim(series.amplitudes) == 3
-    for k, name in enumerate(solution.controls):  # the largest cosines of each, before its bounds
-        parts = (series.amplitudes[..., k], series.phases[..., k]) if several else (series.amplitudes, series.phases)
-        terms += [f"{name}, before its bounds:"] if several else []
-        terms.append(_term_table(PhaseSeries(series.frequencies, *parts, series.axes)))
-    return _answer_page(solution, request, [found, terms, [EXCESS]])
+    return _answer_page(solution, request, [found, _terms(solution), [EXCESS]])
 
 
 def _answer_page(answer: AbstractResult, request: Request, items: Sequence[list[Item]]) -> Page:
@@ -101,9 +113,11 @@ def _answer_page(answer: AbstractResult, request: Request, items: Sequence[list[
         cell = lambda value: measured(value) if isinstance(value, float) else "–" if value is None else str(value)
         rows = [[cell(value) for value in row] for row in zip(*steps.values(), strict=True)]
         headers = [name.replace("_", " ") for name in steps]
-        sections["How sure"].append(Table(headers, rows, left=0, note="The steps of the search."))
+        sections["How sure"].append(Table(headers, rows, left=0, note=STEPS))
     status, shade = answer.status, tone(answer.status, answer.error_estimate)
-    return request.page(f"{status.sentence} {status.advice}".strip(), facts_of(answer), sections, shade)
+    return request.page(
+        f"{status.sentence} {status.advice}".strip(), facts_of(answer, request.problem), sections, shade
+    )
 
 
 def tone(status: Status, error_estimate: float) -> str:
@@ -113,17 +127,31 @@ def tone(status: Status, error_estimate: float) -> str:
     return "doubtful" if np.isfinite(error_estimate) and status.word not in DOUBTFUL else "failed"
 
 
+def _norm(problem: object) -> str:
+    """The norm that an error estimate is in."""
+    return "L1" if isinstance(problem, ConservationLaw) else "L2"
+
+
+def _true_error(solution: Solution, norm: str) -> float:
+    """The relative error against the exact solution, in the norm of the estimate beside it."""
+    errors, exact = solution.errors(), solution.exact
+    if norm == "L2" or exact is None:
+        return errors.relative_l2
+    return errors.mae / float(np.mean(np.abs(exact(solution.test_points()))))
+
+
 def _extremes(solution: Solution) -> dict[str, str]:
     """The range of each unknown on a grid, and where it is largest."""
-    (lines, values), facts = solution.on_grid(), {}
+    (lines, values), facts = solution.on_grid({1: 4001, 2: 201}.get(len(solution.axes))), {}
     columns = values[None] if len(solution.unknowns) == 1 else np.moveaxis(values, -1, 0)
     for name, column in list(zip(solution.unknowns, columns, strict=True))[:3]:
         if np.isfinite(column).any():
             top = np.unravel_index(np.nanargmax(column), column.shape)
             where = ", ".join(f"{a} = {x[i]:.3g}" for a, x, i in zip(solution.axes, lines, top, strict=True))
             low, high = float(np.nanmin(column)), float(np.nanmax(column))
-            low = 0.0 if abs(low) < 1e-4 * abs(high) else low  # rounding about zero is no value to read
-            facts[f"values of {name}, largest at {where}"] = f"{low:.4g} to {high:.4g}"
+            error = solution.error_estimate if np.isfinite(solution.error_estimate) else 0.0
+            low = 0.0 if abs(low) < max(error, ROUNDING) * abs(high) else low
+            facts[f"values of {name}"] = f"{low:.4g} to {high:.4g}, largest at {where}"
     return facts
 
 
@@ -185,11 +213,20 @@ def _misfit(problem: Any, solution: Solution) -> list[Item]:
     return [words, Picture(figure, "Residuals of the readings.")]
 
 
-def readable(solution: Solution) -> tuple[list[tuple[str, AbstractSeries]], str]:
+def readable(solution: Solution | ControlSolution) -> tuple[list[tuple[str, AbstractSeries]], str]:
     """The series whose terms can be read, of a family at the middle of its ranges, and a sentence about them.
 
     Where amplitudes are far larger than the answer, its terms say nothing one by one: then there are none.
     """
+    if isinstance(solution, ControlSolution):
+        series, laws = solution.series, []
+        every = [np.reshape(part, (*np.shape(part)[:2], -1)) for part in (series.amplitudes, series.phases)]
+        for k, (name, ends) in enumerate(
+            zip(solution.controls, zip(solution.law.lower, solution.law.upper), strict=True)
+        ):
+            label = f"{name}, before its bounds" if np.isfinite(ends).any() else name
+            laws.append((label, PhaseSeries(series.frequencies, every[0][..., k], every[1][..., k], series.axes)))
+        return laws, ""
     words, model = "", solution.model
     if isinstance(model, FamilyFLM):
         cut = len(model.counts)
@@ -197,6 +234,8 @@ def readable(solution: Solution) -> tuple[list[tuple[str, AbstractSeries]], str]
         solution, at = solution.at(**middle), ", ".join(f"{name}={value:.4g}" for name, value in middle.items())
         words = f"Each value has a series of its own; this is solution.at({at}).series."
     found = labeled_series(solution)
+    if len(found) > len(solution.unknowns):
+        words = "Each piece of the domain has a series of its own; these are the first."
     if not found:
         return [], "This answer is not a plain Fourier series; flm.distill finds one that is near it."
     size = float(np.nanmax(np.abs(solution.on_grid()[1])))
@@ -205,11 +244,11 @@ def readable(solution: Solution) -> tuple[list[tuple[str, AbstractSeries]], str]
     return found, words
 
 
-def _terms(solution: Solution) -> list[Item]:
+def _terms(solution: Solution | ControlSolution) -> list[Item]:
     found, words = readable(solution)
     items: list[Item] = [words] if words else []
     for label, series in found:
-        items += [f"{label}:"] if len(found) > 1 else []
+        items += [f"{label}:"] if len(found) > 1 or "," in label else []
         items.append(_term_table(series, TERMS if len(found) < 3 else TERMS // 2))
     return items
 
@@ -220,7 +259,8 @@ def _term_table(series: AbstractSeries, most: int = TERMS) -> Table:
         + [_with_error(v) for pair in zip(t.frequency, t.period, strict=True) for v in pair]
         for t in series.terms(most)
     ]
-    note = f"The {len(rows)} largest cosines; {len(series.frequencies)} frequency vectors."
+    many = f"The {len(rows)} largest" if len(rows) > 1 else "The only"
+    note = f"{many} of the cosines A cos(k · x − φ): amplitude A, phase φ, frequencies k = 2π / period."
     return Table(_headers(series.axes or [f"x{j + 1}" for j in range(series.num_inputs)]), rows, left=0, note=note)
 
 

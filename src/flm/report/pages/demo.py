@@ -53,7 +53,8 @@ def demo_page(stops: Sequence[Stop], seconds: float) -> Page:
     """The page of the tour."""
     table = Table(HEADERS, [stop.row() for stop in stops], left=2, note=NOTE)
     sections: Sections = {"Ours against the paper": [table]}
-    sections |= {stop.name[:1].upper() + stop.name[1:]: [stop.text, live(stop.found)] for stop in stops}
+    large = lambda text: text[:1].upper() + text[1:]
+    sections |= {large(stop.name): [large(stop.text), live(stop.found)] for stop in stops}
     summary = "Fourier Learning Machines: tolerance in, series out. No network size, no learning rate, no loss weights."
     converged = "yes" if all(stop.found.converged for stop in stops) else "no"
     facts = {"stops": str(len(stops)), "seconds": f"{seconds:.0f}", "all converged": converged}
@@ -73,9 +74,9 @@ def run_demo(progress: Listener = silent) -> list[Stop]:
 
 def _pde(name: str, tol: float) -> Stop:
     found = flm.solve(getattr(flm.problems, name)(), tol)
-    errors, sentence = found.errors(), found.status.sentence
+    errors = found.errors()
     text = (
-        f"{sentence[:1].upper()}{sentence[1:]} Against the exact solution: relative L2 {errors.relative_l2:.1e}, largest error "
+        f"{found.status.sentence} Against the exact solution: relative L2 {errors.relative_l2:.1e}, largest error "
         f"{errors.max_error:.1e}, with {found.num_columns} linear unknowns."
     )
     return Stop(TITLES[name], "MSE", errors.mse, PDE_ERRORS[name]["flm"][0], text, found)

@@ -1,10 +1,13 @@
 // A live figure: the answer itself, evaluated here. It carries pieces, each a tensor of coefficients times one family of
 // functions along each axis, or sub-networks of waves; sliders, cuts and derivatives are evaluations of that formula.
 const COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
+const BRIGHT = ["#56B4E9", "#F08A4B", "#2FC79C", "#E5A5C9", "#F0C050", "#B5DDF5"]; // the same on a dark page
 const STOPS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]]; // viridis
 const GRID = 160, CURVE = 400, PLAY_SECONDS = 6, LEAST_HEIGHT = 220;
 
 const numbers = (text) => new Float64Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const ink = (k) => (dark.matches ? BRIGHT : COLORS)[k % COLORS.length];
 const show = (value) => (Number.isFinite(value) ? Number(value.toPrecision(7)).toString() : "–");
 // Round values between two ends: steps of 1, 2 or 5 times a power of ten.
 function ticks(low, high, most) {
@@ -413,7 +416,7 @@ class LiveFigure {
     figure.hidden = false;
     const again = () => this.draw();
     window.addEventListener("resize", again);
-    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+    dark.addEventListener("change", again);
     this.draw();
   }
 
@@ -460,9 +463,13 @@ class LiveFigure {
       bar.append(box);
     };
     const views = this.views(), derivatives = this.derivatives();
-    if (!this.data.bands?.length) select("show", this.data.unknowns, this.unknown, (i) => { this.unknown = i; this.controls(); this.draw(); });
-    select(this.data.unknowns.length > 1 ? "as" : "show", derivatives.map((d) => this.name(this.unknown, d)), derivatives.findIndex((d) => String(d) === String(this.orders)),
-      (i) => { this.orders = derivatives[i]; this.draw(); });
+    // Curves that share the figure have one choice; else the unknown and its derivative are chosen apart.
+    const all = this.view.length === 1 && this.data.together.length === this.data.unknowns.length, zero = derivatives[0];
+    const choices = all ? derivatives.flatMap((d) => (d === zero ? [[0, d]] : this.data.unknowns.map((_, k) => [k, d]))) : derivatives.map((d) => [this.unknown, d]);
+    const chosen = choices.findIndex(([k, d]) => String(d) === String(this.orders) && (d === zero || k === this.unknown));
+    if (!all) select("show", this.data.unknowns, this.unknown, (i) => { this.unknown = i; this.controls(); this.draw(); });
+    select(all || this.data.unknowns.length === 1 ? "show" : "as", choices.map(([k, d]) => (all && d === zero ? this.data.unknowns.join(", ") : this.name(k, d))), chosen,
+      (i) => { [this.unknown, this.orders] = choices[i]; this.draw(); });
     select("over", views.map((v) => v.map((j) => this.axes[j]).join(", ")), views.findIndex((v) => String(v) === String(this.view)),
       (i) => { this.choose(views[i]); this.controls(); this.draw(); });
     for (const j of this.slid) {
@@ -533,10 +540,16 @@ class LiveFigure {
     return this.ranges[key];
   }
 
-  // What the curves reach: over all sliders, or in a closer look what is seen now.
+  // What the curves reach: over all sliders, or in a closer look what is seen now; of one that runs away before a march stops, its most part.
   heights() {
     const [a] = this.view, [left, right] = this.window[a], [low, high] = this.data.bounds[a];
-    const pairs = this.shown().map((k) => (right - left < high - low ? reach(this.answer.on(this.lines({ [a]: line(left, right, CURVE) }), this.orders, k)) : this.range(k)));
+    const pairs = this.shown().map((k) => {
+      const whole = this.range(k), closer = right - left < high - low;
+      if (!closer && !Number.isFinite(this.data.until)) return whole;
+      const seen = this.answer.on(this.lines({ [a]: line(left, right, CURVE) }), this.orders, k).filter(Number.isFinite).sort();
+      const most = reach(seen.subarray(Math.floor(0.03 * seen.length), Math.ceil(0.97 * seen.length)));
+      return closer ? reach(seen) : whole[1] - whole[0] > 20 * (most[1] - most[0]) ? most : whole;
+    });
     return pairs.reduce(([p, q], [r, s]) => [Math.min(p, r), Math.max(q, s)]);
   }
 
@@ -599,13 +612,13 @@ class LiveFigure {
         c.beginPath();
         across.forEach((x, i) => c.lineTo(px(x), py(ends[0][i])));
         for (let i = CURVE - 1; i >= 0; i--) c.lineTo(px(across[i]), py(ends[1][i]));
-        c.fillStyle = COLORS[0] + "33";
+        c.fillStyle = ink(0) + "44";
         c.fill();
       }
       for (const k of this.drawn()) {
         const values = this.answer.on(this.lines({ [a]: across }), this.orders, k);
         c.beginPath();
-        c.strokeStyle = COLORS[k % COLORS.length];
+        c.strokeStyle = ink(k);
         c.lineWidth = 1.8;
         let pen = false;
         values.forEach((value, i) => {
@@ -618,7 +631,7 @@ class LiveFigure {
       c.restore();
     }
     this.dots(c, color, low, high);
-    this.beyond(c);
+    this.beyond(c, color);
     this.decorate(c, color, { low, high, map, width, height });
     this.figure.dataset.ms = (performance.now() - began).toFixed(1);
   }
@@ -657,14 +670,18 @@ class LiveFigure {
   }
 
   // What lies beyond the time up to which the answer can be trusted is shaded.
-  beyond(c) {
+  beyond(c, color) {
     const time = this.axes.indexOf("t"), place = this.view.indexOf(time), until = this.data.until;
     if (until === undefined || until === null || time < 0) return;
     const { px, py, inner } = this.plot;
     c.fillStyle = "rgba(128, 128, 128, 0.35)";
-    if (place < 0) c.fillRect(this.pad.left, this.pad.top, this.at[time] > until ? inner.w : 0, inner.h);
-    else if (place === 0) c.fillRect(px(until), this.pad.top, this.pad.left + inner.w - px(until), inner.h);
-    else c.fillRect(this.pad.left, this.pad.top, inner.w, py(until) - this.pad.top);
+    const left = place === 0 ? Math.max(px(until), this.pad.left) : this.pad.left, wide = this.pad.left + inner.w - left;
+    const tall = place > 0 ? py(until) - this.pad.top : place < 0 && this.at[time] <= until ? 0 : inner.h;
+    if (!(wide > 0 && tall > 0)) return;
+    c.fillRect(left, this.pad.top, wide, tall);
+    c.fillStyle = color;
+    c.textAlign = "center";
+    c.fillText("no answer here", left + wide / 2, this.pad.top + tall / 2, wide);
   }
 
   outlined() {
@@ -704,7 +721,7 @@ class LiveFigure {
     } else {
       let x = pad.left + 8;
       for (const k of this.drawn()) {
-        c.fillStyle = COLORS[k % COLORS.length];
+        c.fillStyle = ink(k);
         c.fillText(this.name(k), x, pad.top - 6);
         x += c.measureText(this.name(k)).width + 14;
       }

@@ -1,4 +1,9 @@
 "use strict";
+// A number such as 2.1e-12 is not broken at its hyphen.
+for (const place of document.querySelectorAll("p, dd")) {
+  const parts = place.textContent.split(/(\S*\de-\d\S*)/), whole = (text) => Object.assign(document.createElement("span"), { className: "whole", textContent: text });
+  if (parts.length > 1) place.replaceChildren(...parts.map((text, i) => (i % 2 ? whole(text) : text)));
+}
 // Tables: a click on a header sorts by it, numbers as numbers.
 for (const table of document.querySelectorAll("table")) {
   table.querySelectorAll("th").forEach((head, column) => {
