@@ -221,10 +221,9 @@ def readable(solution: Solution | ControlSolution) -> tuple[list[tuple[str, Abst
     if isinstance(solution, ControlSolution):
         series, laws = solution.series, []
         every = [np.reshape(part, (*np.shape(part)[:2], -1)) for part in (series.amplitudes, series.phases)]
-        for k, (name, ends) in enumerate(
-            zip(solution.controls, zip(solution.law.lower, solution.law.upper), strict=True)
-        ):
-            label = f"{name}, before its bounds" if np.isfinite(ends).any() else name
+        for k, name in enumerate(solution.controls):
+            bounded = np.isfinite([solution.law.lower[k], solution.law.upper[k]]).any()
+            label = f"{name}, before its bounds" if bounded else name
             laws.append((label, PhaseSeries(series.frequencies, every[0][..., k], every[1][..., k], series.axes)))
         return laws, ""
     words, model = "", solution.model
