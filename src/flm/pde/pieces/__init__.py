@@ -14,5 +14,5 @@ The order in which data walks:
 7. `adapt`, `refine`: more functions or more pieces where the coefficients ask for them, until two answers agree.
 8. `marching`: problems that march in time, one slab after the other, twice: `ordinary` without space, `slabs` over a line,
    `planes` over a plane (with `plane_slab`).
-9. `fields`, `readings`, `inverse`: numbers and functions of the problem that readings decide.
+9. `fields`, `readings`, `inverse`: numbers and functions of the problem that readings decide; `bands`: how well.
 """

@@ -27,6 +27,7 @@ from flm.series.arrays import Numbers
 COUNTS = {1: 24, 2: 9, 3: 6}  # functions along each axis, by the number of axes
 LENGTHS = tuple(0.1 * 1.5**k for k in range(8))  # of the prior, in widths
 STRENGTHS = tuple(2.0 ** (k / 2) for k in range(-20, 13))  # of the prior, relative to the start of the function or 1
+Prior = tuple[float, float]  # length and strength of one function
 WIDE = 1e3  # prior standard deviation of the constant, likewise: nothing is known of it
 
 
@@ -60,16 +61,22 @@ class FieldFunctions:
         """Values of its functions on a grid on which its limits are kept, (P, C)."""
         return _on_grid(np.linspace(-1, 1, 4 * self.shape[0] + 1), self.shape)
 
-    def covariance(self, length: float, strength: float) -> np.ndarray:
-        """Of its coefficients, under the prior, (C, C)."""
-        covariance = (strength * self.size) ** 2 * _matern(self.shape, length)
-        covariance[0, 0] += (WIDE * self.size) ** 2
-        return covariance
+    @cached_property
+    def even(self) -> np.ndarray:
+        """Values of its functions on an even grid of as many points, (C, C)."""
+        return _on_grid((2 * np.arange(self.shape[0]) + 1) / self.shape[0] - 1, self.shape)
 
     def whitening(self, length: float, strength: float) -> np.ndarray:
-        """W with W Wᵀ that covariance, (C, C)."""
-        values, vectors = np.linalg.eigh(self.covariance(length, strength))
+        """W with W Wᵀ the covariance of its coefficients under the prior, (C, C)."""
+        covariance = (strength * self.size) ** 2 * _matern(self.shape, length)
+        covariance[0, 0] += (WIDE * self.size) ** 2
+        values, vectors = np.linalg.eigh(covariance)
         return vectors * np.sqrt(np.maximum(values, 1e-16 * values[-1]))
+
+    def halves(self, length: float, strength: float) -> np.ndarray:
+        """The same, the process beside the constant, (C, C + 1)."""
+        constant = np.eye(_matern_half(self.shape, length).shape[0], 1)
+        return self.size * np.hstack([strength * _matern_half(self.shape, length), WIDE * constant])
 
 
 def _points(nodes: np.ndarray, m: int) -> np.ndarray:
@@ -92,6 +99,13 @@ def _matern(shape: tuple[int, ...], length: float) -> np.ndarray:
     distance = np.linalg.norm(points[:, None] - points[None], axis=2) / 2  # in widths
     r = np.sqrt(5) * distance / length
     return mean.T @ ((1 + r + r**2 / 3) * np.exp(-r)) @ mean
+
+
+@lru_cache(maxsize=64)
+def _matern_half(shape: tuple[int, ...], length: float) -> np.ndarray:
+    """W with W Wᵀ that covariance, (C, C)."""
+    values, vectors = np.linalg.eigh(_matern(shape, length))
+    return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 @dataclass(frozen=True, eq=False)

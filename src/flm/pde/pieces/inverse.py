@@ -17,8 +17,9 @@ from scipy.linalg import block_diag
 
 from flm.numerics.newton import Nielsen, minimize
 from flm.pde.pieces.adapt import Pieces
-from flm.pde.pieces.fields import Parameters
-from flm.pde.pieces.readings import Chain, Linear, Misfit, Prior, Readings, Weights
+from flm.pde.pieces.bands import Linear
+from flm.pde.pieces.fields import Parameters, Prior
+from flm.pde.pieces.readings import Chain, Misfit, Readings, Weights
 from flm.pde.pieces.setup import Setup
 from flm.pde.problem import PDE
 from flm.results import Ending, LearnedFunction, Parameter, Record, Word
@@ -170,9 +171,9 @@ class ParameterSearch:
     def _conclude(self, found: Pieces, misfit: Misfit) -> Inverse:
         ending, bar, covariance, scatter = found.ending, found.bar, np.zeros((0, 0)), misfit.scatter
         unseen = self._unseen(misfit) if self.num_learned else ""
-        if self.known.fields:  # averaged over priors as probable as these
+        if self.known.fields:
             linear = Linear.of(misfit, misfit.weights.sigma)
-            covariance = linear.spread(misfit.weights.strengths, misfit.away) + self._coarse(misfit)
+            covariance = linear.covariance(misfit.weights.strengths, misfit.away) + self._coarse(misfit)
         elif self.num_learned:
             covariance = misfit.covariance() + self._coarse(misfit)
         if unseen:

@@ -3,37 +3,25 @@
 The equation and the conditions hold as they do without readings: for given parameters p the square rows F(u, p) = 0 determine u
 by elimination, and its derivatives by one more right-hand side for each parameter: F_u u_p = -F_p. Slabs hand on both u and
 u_p.
-
-Near the parameters found the readings are linear in them, b = J x + e, with x the deviation from the start, e of unit variance
-and J = Q R. Numbers come first and have no prior; then
-
-    2 log p(b) = -zᵀ (I + R C Rᵀ)⁻¹ z - log det(I + R C Rᵀ)
-
-with the rows of R and z = Qᵀ b below the numbers, and C the prior covariance of the functions' coefficients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import block_diag, cho_factor, cho_solve
 
 from flm.numerics.newton import Step, Trial
-from flm.pde.pieces.elimination import eliminate, plan, triangle
-from flm.pde.pieces.fields import LENGTHS, STRENGTHS, AnyResidual, FieldFunctions
+from flm.pde.pieces.elimination import eliminate, plan
+from flm.pde.pieces.fields import AnyResidual, Prior
 from flm.pde.pieces.newton import Answer, solve_system, table_at
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.slabs import handed_on, with_velocities
 from flm.pde.problem import PDE
-
-Prior = tuple[float, float]  # length and strength of one function
-LEAST = 1e-3  # of the largest weight: priors that are less probable do not count
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,70 +230,3 @@ class Misfit:
     def scatter(self) -> float:
         """Root mean square of the readings' misfit, in standard deviations."""
         return float(np.sqrt(np.mean((self.point.misfit / self.weights.sigma) ** 2)))
-
-
-@dataclass(frozen=True, eq=False)
-class Linear:
-    """The problem linearized at a point."""
-
-    slopes: np.ndarray  # J, numbers first, (P, Q)
-    target: np.ndarray  # b, (P,)
-    fields: tuple[FieldFunctions, ...]  # the functions, in the order of their columns
-
-    @classmethod
-    def of(cls, misfit: Misfit, sigma: np.ndarray) -> Linear:
-        """The problem of a misfit, with standard deviations of its own."""
-        J = misfit.plain * (misfit.weights.sigma / sigma)[:, None]
-        return cls(J, J @ misfit.away - misfit.point.misfit / sigma, misfit.chain.setup.known.fields)
-
-    @cached_property
-    def reduced(self) -> np.ndarray:
-        """R and z side by side."""
-        return triangle(np.column_stack([self.slopes, self.target]))
-
-    @property
-    def numbers(self) -> int:
-        """How many columns have no prior."""
-        return self.slopes.shape[1] - sum(f.columns.stop - f.columns.start for f in self.fields)
-
-    def evidence(self, priors: tuple[Prior, ...]) -> float:
-        """2 log p(b), up to a constant."""
-        rows = self.reduced[self.numbers :, self.numbers :]
-        R, z = rows[:, :-1], rows[:, -1]
-        C = block_diag(*[f.covariance(*prior) for f, prior in zip(self.fields, priors, strict=True)])
-        factor = cho_factor(np.eye(len(R)) + R @ C @ R.T)
-        return float(-z @ cho_solve(factor, z) - 2 * np.sum(np.log(np.diagonal(factor[0]))))
-
-    def trials(self, priors: tuple[Prior, ...], index: int) -> Iterator[tuple[Prior, ...]]:
-        """The priors with that of one function exchanged."""
-        for prior in product(LENGTHS, STRENGTHS):
-            yield (*priors[:index], prior, *priors[index + 1 :])
-
-    def strongest(self, priors: tuple[Prior, ...]) -> tuple[Prior, ...]:
-        """The priors under which the readings are most probable, function by function."""
-        for index in range(len(self.fields)):
-            priors = max(self.trials(priors, index), key=self.evidence)
-        return priors
-
-    def spread(self, priors: tuple[Prior, ...], here: np.ndarray) -> np.ndarray:
-        """The covariance about x = `here`, averaged over the priors of each function in turn, as probable as they are, (Q, Q)."""
-        total = np.zeros((len(here),) * 2)
-        for index in range(len(self.fields)):
-            trials = list(self.trials(priors, index))
-            found = np.array([self.evidence(trial) for trial in trials])
-            weights = np.exp((found - found.max()) / 2)
-            for trial, weight in zip(trials, weights / weights.sum(), strict=True):
-                if weight > LEAST * weights.max() / weights.sum():
-                    total += weight * self._second_moment(trial, here) / len(self.fields)
-        return total
-
-    def _second_moment(self, priors: tuple[Prior, ...], here: np.ndarray) -> np.ndarray:
-        """Covariance under some priors, and the square of the distance of their mean from `here`."""
-        R, z = self.reduced[:, :-1], self.reduced[:, -1]
-        blocks = [f.whitening(*prior) for f, prior in zip(self.fields, priors, strict=True)]
-        W = np.asarray(block_diag(np.eye(self.numbers), *blocks))
-        has_prior = np.diag(np.arange(len(W)) >= self.numbers).astype(float)
-        inverse = np.linalg.pinv(np.concatenate([R @ W, has_prior]), rcond=1e-14)
-        away = W @ (inverse[:, : len(R)] @ z) - here
-        half = W @ inverse
-        return half @ half.T + np.outer(away, away)
