@@ -54,7 +54,10 @@ def test_fill_is_the_conditional_gaussian(shared, share, irregular):
     expected = mean[m] + K[np.ix_(m, o)] @ G @ (window.values.ravel() - mean)[o]
     variance = (K + np.diag(noise))[m, m] - np.einsum("ij,jk,ik->i", K[np.ix_(m, o)], G, K[np.ix_(m, o)])
     pattern = Pattern(spectrum, window.times, shared=shared)
-    weighted, precision = pattern.precision(window)
+    weighted, missing, precision, inner = pattern.precision(window)
+    np.testing.assert_array_equal(missing, m)
+    if precision is None:
+        precision = pattern.inverse - pattern.inverse[:, m] @ inner @ pattern.inverse[m]
     np.testing.assert_allclose(weighted[o], G @ (window.values.ravel() - mean)[o], rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(precision.diagonal()[o], G.diagonal(), rtol=1e-6, atol=1e-7)
     assert (weighted[m] == 0).all()

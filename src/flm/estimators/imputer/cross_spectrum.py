@@ -21,9 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, lapack, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, lapack
 
 from flm.series.tables import WaveTable
 
@@ -78,6 +79,19 @@ class CrossSpectrum:
         return replace(self, mean=self.mean + share * apart, covariance=covariance, noise=noise)
 
 
+class Precision(NamedTuple):
+    """The inverse covariance G of the observed values of a window; y are those above their mean.
+
+    Where few values are missing, G = P - P_m^T P_mm^-1 P_m with the inverse P of all, which windows share; P_mm^-1 is the
+    covariance of the missing values, noise included, given the observed ones.
+    """
+
+    weighted: np.ndarray  # G y, zero where missing, (C n,)
+    missing: np.ndarray  # their places, (m,)
+    whole: np.ndarray | None  # G, zero where missing, (C n, C n); else
+    inner: np.ndarray  # P_mm^-1, (m, m)
+
+
 class Pattern:
     """Everything that windows with the same times share, under one cross-spectrum."""
 
@@ -89,31 +103,35 @@ class Pattern:
         # of the noise-free values, (C n, C n)
         self.covariance = spectrum.project(self.B, spectrum.project(self.B, spectrum.covariance).T)
         self._noisy = self.covariance + np.diag(self.noise)
-        self._inverse = _inverse(self._noisy) if shared else None
+        self.inverse = _inverse(self._noisy) if shared else np.zeros((0, 0))
 
-    def precision(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
-        """G y, zero where missing, (C n,), and G (C n, C n): the inverse covariance of the observed values, y above their mean."""
+    def precision(self, window: Window) -> Precision:
+        """The inverse covariance G of the observed values, and what they weigh."""
         seen = window.observed.ravel()
         y = np.where(seen, window.values.ravel() - self.mean, 0.0)
-        G, missing = self._inverse, np.flatnonzero(~seen)
-        if G is None or len(missing) >= _MOSTLY_SEEN * len(seen):
+        P, missing = self.inverse, np.flatnonzero(~seen)
+        if not len(P) or len(missing) >= _MOSTLY_SEEN * len(seen):
             observed = np.flatnonzero(seen)
             G = np.zeros((len(seen), len(seen)))
             G[observed[:, None], observed] = _inverse(self._noisy[np.ix_(observed, observed)])
-        elif len(missing):  # few: G = P - P_m^T P_mm^-1 P_m, P the inverse of all
-            V = solve_triangular(_cholesky(G[np.ix_(missing, missing)]), G[missing], lower=True, check_finite=False)
-            G = G - V.T @ V
-        return np.where(seen, G @ y, 0.0), G
+            return Precision(G @ y, missing, G, np.zeros((0, 0)))
+        inner, z = _inverse(P[np.ix_(missing, missing)]), P @ y
+        return Precision(np.where(seen, z - (inner @ z[missing]) @ P[missing], 0.0), missing, None, inner)
 
     def fill(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation (noise included) of all values given the observed ones, both (C, n)."""
         shape, seen = window.observed.shape, window.observed.ravel()
-        weighted, G = self.precision(window)
+        weighted, missing, G, inner = self.precision(window)
         mean, variance = np.where(seen, window.values.ravel(), self.mean), self.noise.copy()
-        K = self.covariance[~seen]
-        mean[~seen] += K @ weighted
-        variance[~seen] += np.maximum(self.covariance.diagonal()[~seen] - ((K @ G) * K).sum(axis=1), 0.0)
-        surprise = weighted**2 / np.where(seen, np.maximum(G.diagonal(), 1e-300), 1.0)
+        K = self.covariance[missing]
+        mean[missing] += K @ weighted
+        if G is not None:
+            variance[missing] += np.maximum(self.covariance.diagonal()[missing] - ((K @ G) * K).sum(axis=1), 0.0)
+            diagonal = G.diagonal()
+        else:
+            variance[missing] = np.maximum(inner.diagonal(), variance[missing])
+            diagonal = self.inverse.diagonal() - ((inner @ self.inverse[missing]) * self.inverse[missing]).sum(axis=0)
+        surprise = weighted**2 / np.where(seen, np.maximum(diagonal, 1e-300), 1.0)
         near = np.exp(-0.5 * ((window.times[:, None] - window.times) / _SCALE_REACH) ** 2)
         scale = (_SCALE_PRIOR + surprise.reshape(shape) @ near) / (_SCALE_PRIOR + window.observed @ near)
         return mean.reshape(shape), np.sqrt(variance.reshape(shape) * scale)
@@ -151,14 +169,19 @@ def expectation_maximization(spectrum: CrossSpectrum, windows: list[Window]) -> 
     noise_energy, noise_count = np.zeros(C), np.zeros(C)
     for pattern, group in patterns(spectrum, windows):
         weights, total = np.zeros((len(group), len(pattern.mean))), np.zeros(pattern.covariance.shape)
+        num_few, removed = 0, np.zeros(total.shape)
         for i, index in enumerate(group):
-            seen = windows[index].observed
-            weights[i], G = pattern.precision(windows[index])
-            total += G
-            # E e^2 = noise^2 u^2 + noise - noise^2 G_ii for an observed value, u = G y
-            energy = pattern.noise**2 * (weights[i] ** 2 - G.diagonal()) + pattern.noise
-            noise_energy += np.where(seen, energy.reshape(seen.shape), 0.0).sum(axis=1)
-            noise_count += seen.sum(axis=1)
+            weights[i], missing, G, inner = pattern.precision(windows[index])
+            noise_count += windows[index].observed.sum(axis=1)
+            if G is not None:
+                total += G
+            else:
+                num_few += 1
+                removed[missing[:, None], missing] += inner
+        if num_few:
+            total += num_few * pattern.inverse - pattern.inverse @ removed @ pattern.inverse
+        # E e^2 = noise^2 u^2 + noise - noise^2 G_ii for an observed value, u = G y; u and G_ii are zero for others
+        noise_energy += ((weights**2).sum(axis=0) - total.diagonal()).reshape(C, -1).sum(axis=1) * spectrum.noise**2
         SB = spectrum.project(pattern.B, spectrum.covariance)  # (C n, q): (I x B) S
         means[group] = weights @ SB
         drop += SB.T @ total @ SB
@@ -166,7 +189,7 @@ def expectation_maximization(spectrum: CrossSpectrum, windows: list[Window]) -> 
     shift = means.mean(axis=0) * W / (W + belief)
     means -= shift
     second = spectrum.covariance + (means.T @ means - drop) / W
-    noise = np.where(noise_count > 0, noise_energy / np.maximum(noise_count, 1), spectrum.noise)
+    noise = spectrum.noise + noise_energy / np.maximum(noise_count, 1)
     noise = np.maximum(noise, _LEAST_NOISE)
     return replace(spectrum, mean=spectrum.mean + shift, covariance=_shrunk(second, C, W, belief), noise=noise)
 
