@@ -1,12 +1,12 @@
 """Problems written by argument name: what is understood, what is refused, and that every exact solution is one."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import flm
 from flm.language.arguments import splits
-from flm.models.base import _derivative
 
 CATALOGUE = [
     "heat",
@@ -30,9 +30,17 @@ CATALOGUE = [
 BOX = flm.Box(x=(0, 1), t=(0, 1))
 
 
+def derivative(function, alpha):
+    """D^alpha of a pointwise function by nested forward mode."""
+    for j, order in enumerate(alpha):
+        for _ in range(order):
+            function = lambda p, f=function, j=j: jax.jvp(f, (p,), (jnp.zeros_like(p).at[:, j].set(1.0),))[1]
+    return function
+
+
 def exact_jets(problem, points, jets):
     exact = lambda k: lambda p: problem.exact[k](p, (), problem.parameter_start)
-    return np.asarray(jnp.stack([_derivative(exact(k), jnp.asarray(points), alpha) for k, alpha in jets]))
+    return np.asarray(jnp.stack([derivative(exact(k), alpha)(jnp.asarray(points)) for k, alpha in jets]))
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
