@@ -7,7 +7,7 @@ and J = Q R. Numbers have no prior; functions have covariance W Wᵀ. With y = J
 
 Averaged over priors as probable as the best, this is the right band for functions as rough as the prior's. Most are smoother:
 the same band is then too wide. So readings are drawn again from the function found, each draw chooses its own prior, and the band
-is scaled until it holds the function found in 95 % of the draws at three quarters of the places (Hall and Horowitz, Annals of
+is scaled until it holds the function found in 95 % of the draws at nine tenths of the places (Hall and Horowitz, Annals of
 Statistics 41 (2013) 1892).
 """
 
@@ -27,7 +27,7 @@ from flm.pde.pieces.readings import Misfit
 LEAST = 1e-3  # of the largest weight: priors that are less probable do not count
 DRAWS = 200  # of the readings
 INSIDE, DEVIATIONS = 0.95, 1.96  # the share of draws that so many standard errors are to hold
-PLACES = 0.75  # the share of places at which they are to: more than half, since the function found is smoother than the true one
+PLACES = 0.9  # the share of places at which they are to: most, since the function found is smoother than the true one
 SEEN = 0.5  # of the prior variance: where more is left, readings say too little for draws of them to judge the band
 
 
