@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 from flm.estimators.imputer import cross_spectrum
 from flm.estimators.imputer.coupled import Coupled, cut, filling_windows, windows_of
 from flm.estimators.imputer.cross_spectrum import CrossSpectrum, Pattern, Window, expectation_maximization, patterns
-from flm.estimators.imputer.holes import Calibration, hide, kinds_of
+from flm.estimators.imputer.holes import Calibration, gaps_by_kind, hide, kinds_of
 from flm.estimators.imputer.lags import LagRegression, straight
 
 
@@ -229,3 +229,20 @@ def test_calibration_makes_both_levels_cover():
     assert set(Calibration.by_kind(np.ones(5), np.zeros(5, int))) == {Calibration()}
     with pytest.raises(ValueError, match="`level` must be between 0 and 1; got 1"):
         found.half_width(1)
+
+
+def test_error_bars_that_few_gaps_calibrate_are_wider():
+    """Errors within a gap are alike: 120 hidden values of four gaps say little more than four."""
+    hidden = np.zeros((400, 4), bool)
+    for channel in range(4):
+        hidden[20 + 60 * channel : 50 + 60 * channel, channel] = True
+    hidden[300:360] = True  # one gap of all channels
+    kinds = kinds_of(hidden, np.arange(400.0))
+    gaps = gaps_by_kind(hidden, kinds)
+    assert gaps[kinds[35, 0]] == 4
+    assert gaps[kinds[330, 0]] == 1
+    plain, wide, many = Calibration(), Calibration().known_from(4), Calibration().known_from(10_000)
+    level = lambda found: found.factor * found.half_width(0.95)
+    assert 1.1 < wide.factor < 1.2
+    assert level(wide) > 1.4 * level(plain)
+    assert level(many) == pytest.approx(level(plain), rel=1e-3)

@@ -17,7 +17,7 @@ from scipy.optimize import nnls
 
 from flm.estimators.imputer.coupled import Coupled, Filled
 from flm.estimators.imputer.dense import Dense
-from flm.estimators.imputer.holes import NUM_KINDS, Calibration, hide, in_samples, is_like, kinds_of
+from flm.estimators.imputer.holes import NUM_KINDS, Calibration, gaps_by_kind, hide, in_samples, is_like, kinds_of
 from flm.estimators.imputer.lags import LagRegression, straight
 from flm.results.progress import Listener, Progress, silent, within
 
@@ -139,10 +139,11 @@ class Mixture:
         share = (~np.isnan(seen[kept])).sum() / max(int((~np.isnan(values)).sum()), 1)
         own = float(np.sqrt(other**2 + share * (learned**2 - other**2)))
         persistence, together = _correlations(np.where(hidden, scores, np.nan))
+        gaps = gaps_by_kind(hidden, kinds)
         return replace(
             blend,
-            calibrations=tuple(found.times(other) for found in by_kind),
-            own_calibrations=tuple(found.times(own) for found in by_kind),
+            calibrations=tuple(found.times(other).known_from(g) for found, g in zip(by_kind, gaps, strict=True)),
+            own_calibrations=tuple(found.times(own).known_from(g) for found, g in zip(by_kind, gaps, strict=True)),
             persistence=persistence,
             together=together,
         )

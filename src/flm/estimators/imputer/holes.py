@@ -66,6 +66,21 @@ def is_like(kinds: np.ndarray, kind: int) -> np.ndarray:
     return kinds % NUM_DEPTHS == kind % NUM_DEPTHS
 
 
+def gaps_by_kind(hidden: np.ndarray, kinds: np.ndarray) -> list[int]:
+    """How many gaps the hidden values of each kind come from: runs of rows in a channel or, where rows lack all, of rows."""
+
+    def count(chosen: np.ndarray, shared: bool) -> int:
+        runs = chosen.any(axis=1, keepdims=True) if shared else chosen
+        return max(int(np.diff(runs.astype(int), axis=0, prepend=0).clip(0).sum()), 1)
+
+    found = []
+    for kind in range(NUM_KINDS):  # the values that `Calibration.by_kind` takes
+        sets = (hidden & (kinds == kind), hidden & is_like(kinds, kind))
+        chosen = next((chosen for chosen in sets if chosen.sum() >= _ENOUGH), hidden)
+        found.append(count(chosen, kind >= NUM_DEPTHS))
+    return found
+
+
 def hide(observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Observed values to hide, (n, C): points everywhere; stretches of rows in turn lose short and long gaps, or long gaps of all.
 
@@ -76,6 +91,8 @@ def hide(observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     block = min(_BLOCK, max(n // 4, 8))
     short, long = (max(1, min(gap, block // 3)) for gap in _GAPS)
     ways = ("points", "short", "long", "all") if C > 1 else ("points", "short", "long")
+    if n < 2 * len(ways) * block:  # few stretches: those come first of which there are fewest values of a kind
+        ways = (*ways[2:][::-1], *ways[:2])
     for i, first in enumerate(range(0, n, block)):
         part, way = hidden[first : first + block], ways[i % len(ways)]
         if way != "points":
@@ -127,6 +144,11 @@ class Calibration:
     def times(self, factor: float) -> Calibration:
         """The same for errors that are larger by a factor."""
         return replace(self, factor=self.factor * factor, unit=self.unit * factor)
+
+    def known_from(self, gaps: int) -> Calibration:
+        """The same where it comes from few gaps: errors within one are alike, so that it is wider, with Student's tails."""
+        wider = self.times(float(_student_quantile(0.68, gaps) / _student_quantile(0.68, np.inf)))
+        return replace(wider, tail=min(self.tail, max(float(gaps), _TAILS[0])))
 
     def half_width(self, level: float) -> float:
         """Half-width of the interval of this level, in units of the calibrated standard deviation."""
