@@ -358,7 +358,7 @@ def test_the_tour_prints_a_table_and_writes_its_page(tmp_path, monkeypatch, caps
 
 
 def test_a_reader_that_leaves_early_is_no_failure():
-    line = f"{shlex.quote(sys.executable)} -m flm.cli study --help | head -1; echo ${{PIPESTATUS[0]}}"
+    line = f"{shlex.quote(sys.executable)} -m flm study --help | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
     assert done.stderr == ""
     code = (

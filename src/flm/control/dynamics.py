@@ -262,8 +262,9 @@ def sweep(
     ]
     system = system.reshape(-1, q * d, q * d)
     system[:, np.arange(q * d), np.arange(q * d)] += 1.0
-    good = np.isfinite(system).all(axis=(1, 2))
-    good[good] = np.linalg.det(system[good]) != 0  # a start that meets a singular matrix is lost, the others go on
+    finite = np.isfinite(system).all(axis=(1, 2))
+    system[~finite] = np.eye(q * d)
+    good = finite & (np.linalg.det(system) != 0)  # a start that meets a singular matrix is lost, the others go on
     system[~good] = np.eye(q * d)
     driven = width[..., None, None, None] * np.einsum("ij,epjdm->epidm", matrix, forcing, optimize=True)
     right = np.concatenate([driven, np.broadcast_to(np.eye(d), (*batch, q, d, d))], axis=-1)
