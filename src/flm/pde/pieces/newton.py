@@ -1,13 +1,14 @@
-"""Newton's method over all pieces: the full iterate, or the nonlinear part turned on in steps."""
+"""Newton's method over all pieces: the full iterate, or steps that are damped, or the nonlinear part turned on in steps."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from flm.pde.pieces.cut import leaf_functions, num_columns
-from flm.pde.pieces.elimination import Front, KeptFactors, Order, plan
+from flm.pde.pieces.elimination import Front, KeptFactors, Order, eliminate, plan
 from flm.pde.pieces.functions import Alpha, Functions, Orders
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.tree import Tree
@@ -17,6 +18,8 @@ MAX_STEPS = 20
 FIRST_STRENGTH = 0.1  # of the nonlinear part: a flow of Reynolds number 1000 begins with 100
 PATIENCE = 9  # steps after which an iterate that still changes by half is lost
 SETTLED = 1e-11  # of the answer's size: a step this small is rounding
+DAMPED_STEPS = 40
+SHORTEST = 1 / 256  # share of a damped step: where the residual does not fall even then, the iterate is lost
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +139,39 @@ def followers(orders: Orders) -> list[int]:
     if len(orders) == 1:
         return []
     return [k for k, row in enumerate(orders) if not any(row)]
+
+
+def damp_system(system: System, start: np.ndarray | None = None) -> Answer:
+    """The answer on one tree by damped steps: each is halved until the residual falls, and full steps end it."""
+    order = plan(system.members, system.sizes, system.tree.num_leaves)
+    here = np.zeros((system.tree.num_leaves, system.hull.num_columns)) if start is None else start
+    lengths = [
+        np.concatenate([np.zeros(0), *(np.linalg.norm(part.rows, axis=1) for part in system.linear(sample, here))])
+        for sample in system.samples
+    ]
+    left = _violation(system, here, lengths)
+    for _ in range(DAMPED_STEPS):
+        new = system.gathered(eliminate(system.assemble(here), system.sizes, order))
+        share, trial = 1.0, np.inf
+        while np.isfinite(new).all() and share >= SHORTEST:
+            trial = _violation(system, here + share * (new - here), lengths)
+            if trial <= (1 - share / 4) * left:
+                break
+            share /= 2
+        # a full step that squares the residual: Newton's own steps do the rest
+        if not trial <= left or (share == 1.0 and trial <= 1e-2 * left):
+            break
+        here, left = here + share * (new - here), trial
+    return solve_system(system, here, False, order)
+
+
+def _violation(system: System, coefficients: np.ndarray, lengths: Sequence[np.ndarray]) -> float:
+    """The norm of all residuals, each by the length of its row."""
+    total, own = 0.0, system.own(coefficients)
+    for sample, length in zip(system.samples, lengths, strict=True):
+        value = sample.residual.linearize(sample.points, sample.jets(own), system.parameters, sample.normals).value
+        total += float(np.sum((value / np.where(length > 0, length, 1.0)) ** 2))
+    return float(np.sqrt(total))
 
 
 def continue_system(system: System) -> Answer:

@@ -15,7 +15,7 @@ import numpy as np
 
 from flm.pde.pieces.adapt import LADDER, Adaptation
 from flm.pde.pieces.elimination import PieceRows, eliminate, plan
-from flm.pde.pieces.newton import Answer, evaluated, norms, scale, solve_system
+from flm.pde.pieces.newton import Answer, damp_system, evaluated, norms, scale, solve_system
 from flm.pde.pieces.places import Sample
 from flm.pde.pieces.refine import probes
 from flm.pde.pieces.rows import System
@@ -37,7 +37,7 @@ def distance_to_another(search: Adaptation) -> float | None:
     apart = lambda a, b: float(np.max(np.sqrt(np.mean((a - b) ** 2, axis=0)) / sizes))
     system = search.system(search.whole, first)
     for start in _starts(system, answer):
-        twin = solve_system(system, start, False)
+        twin = damp_system(system, start)
         for nodes in finer:
             values = twin.evaluate(points)
             away = apart(values, here)
