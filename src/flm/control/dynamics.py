@@ -262,13 +262,17 @@ def sweep(
     ]
     system = system.reshape(-1, q * d, q * d)
     system[:, np.arange(q * d), np.arange(q * d)] += 1.0
-    finite = np.isfinite(system).all(axis=(1, 2))
-    system[~finite] = np.eye(q * d)
-    good = finite & (np.linalg.det(system) != 0)  # a start that meets a singular matrix is lost, the others go on
+    good = np.isfinite(system).all(axis=(1, 2))
     system[~good] = np.eye(q * d)
     driven = width[..., None, None, None] * np.einsum("ij,epjdm->epidm", matrix, forcing, optimize=True)
     right = np.concatenate([driven, np.broadcast_to(np.eye(d), (*batch, q, d, d))], axis=-1)
-    solved = np.linalg.solve(system, right.reshape(-1, q * d, m + d))
+    right = right.reshape(-1, q * d, m + d)
+    try:
+        solved = np.linalg.solve(system, right)
+    except np.linalg.LinAlgError:  # a start that meets a singular matrix is lost, the others go on
+        good = good & (np.linalg.det(system) != 0)
+        system[~good] = np.eye(q * d)
+        solved = np.linalg.solve(system, right)
     solved[~good] = np.nan
     base, response = np.split(solved.reshape(*batch, q, d, m + d), [m], axis=-1)
     stages, weights = np.empty(forcing.shape), gauss(q).weights
