@@ -82,6 +82,7 @@ def test_it_solves_marks_errors_cancels_and_survives_a_reload(studio, opened):
     page.reload()
     expect(page.locator("#text")).to_have_value(text, timeout=PATIENCE)
     assert page.input_value("#name") == "my-pde.toml"
+    expect(page.locator("#answer")).to_be_visible(timeout=PATIENCE)  # the answer is there again, as the text is
 
     hard = (
         '[domain]\nx = [0, 1]\ny = [0, 1]\nt = [0, 1]\n[equation]\na = "u_t = 0.001 * (u_xx + u_yy) + u * (1 - u**2)"\n'
@@ -93,7 +94,9 @@ def test_it_solves_marks_errors_cancels_and_survives_a_reload(studio, opened):
     page.click("#solve")
     state(page, "running")
     page.click("#cancel")
-    expect(page.locator("#whose")).to_have_text("Below is the earlier answer to my-pde.toml.")  # not to what is asked
+    expect(page.locator("#whose")).to_have_text(
+        "Below is the earlier answer to my-pde.toml.", timeout=PATIENCE
+    )  # not to what is asked
     state(page, "canceled")
     assert not children(folder)
     assert page.is_enabled("#solve")

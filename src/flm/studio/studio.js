@@ -101,7 +101,7 @@ async function watch() {
   // An answer that is not to the work in hand looks it.
   const old = !find("answer").hidden && job.number !== shown;
   find("answer").classList.toggle("old", old);
-  Object.assign(find("whose"), { hidden: !old, textContent: `Below is the earlier answer to ${find("whose").dataset.what}.` });
+  Object.assign(find("whose"), { hidden: !old, textContent: old ? `Below is the earlier answer to ${find("whose").dataset.what}.` : "" });
   if (busy) watching = setTimeout(() => watch().catch(told), 300);
 }
 
