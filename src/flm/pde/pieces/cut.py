@@ -334,7 +334,7 @@ def _inside(shape: Shape, low: np.ndarray, high: np.ndarray, axis: int, marks: n
     ends = np.array([first, *sorted(mark for mark in marks if first < mark < last), last])
     middle = np.full((len(ends) - 1, 2), low[axis])
     middle[:, 1 - axis] = (ends[1:] + ends[:-1]) / 2
-    change = np.diff(np.concatenate([[0], shape.is_between(middle, axis), [0]]).astype(int))
+    change = np.diff(np.concatenate([[0], shape.is_between(middle, axis, last - first), [0]]).astype(int))
     parts = zip(ends[change == 1], ends[change == -1], strict=True)
     return [(float(a), float(b)) for a, b in parts if b - a > 1e-6 * (last - first)]
 

@@ -37,6 +37,7 @@ VANISHED = 0.3  # of that part's, in its siblings
 RESOLVED = 0.03  # of the last coefficients after a cut at 0.15, which leaves 0.15^g of a singular function
 TIMES = 2  # in a row
 NARROW = 1e3  # spacings of floating-point numbers: the narrowest piece whose points can be told apart
+SEEN = 1e-8  # of a region's size: the narrowest piece in which its boundary is followed
 
 Spot = tuple[tuple[int, float], ...]  # coordinates by axis; a point has one for every axis
 
@@ -155,6 +156,7 @@ class Corners:
                 for axis, value in self._exact[spot].items():
                     share[axis] = SHARE if abs(low[axis] - value) < abs(high[axis] - value) else 1 - SHARE
         least = NARROW * np.spacing(np.maximum(abs(low), abs(high)))
+        least = least if tree.shape is None else np.maximum(least, SEEN * tree.shape.size)
         return [Cut(axis, part) for axis, part in share.items() if SHARE * tree.spans[leaf, axis] > least[axis]]
 
     def _touching(self, tree: Tree, spot: Spot) -> list[int]:

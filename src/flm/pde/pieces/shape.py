@@ -17,6 +17,7 @@ from flm.domains import AbstractDomain
 from flm.domains.piece import Patch
 
 ASIDE = 1e-9  # of the region's size: how far to look on both sides of a boundary
+BESIDE = 1e-6  # of a cell's width, where that is less
 FLAT = 1e-7  # of a cell's width: a boundary this close to its sides does not cut it
 THIN = 1e-3  # the same in space, where a boundary is known at some points only
 FOLLOWED = 4096  # points along the whole boundary
@@ -52,28 +53,33 @@ class Arc:
 
     def stretches(self, low: np.ndarray, high: np.ndarray) -> list[Stretch]:
         """The parts whose inner side lies in a cell."""
-        near = np.all((self.points >= low - 2 * self.step) & (self.points <= high + 2 * self.step), axis=1)
-        first = np.flatnonzero(np.logical_or(near[1:], near[:-1]))
-        if not len(first):
+        width, reach, du = float(np.min(high - low)), self.step, self.parameters[1]
+        close = lambda points: np.all((points >= low - 2 * reach) & (points <= high + 2 * reach), axis=1)
+        u, near = self.parameters[:-1], close(self.points)
+        u = u[np.logical_or(near[1:], near[:-1])]
+        while len(u) and 16 * reach > width:  # more closely where the cell is, until finely enough for it
+            finer = min(int(np.ceil(16 * reach / width)), 64)
+            du, reach = du / finer, reach / finer
+            u = (u[:, None] + du * np.arange(finer)).ravel()
+            u = u[close(self.patch.chart(u[:, None])[0]) | close(self.patch.chart(u[:, None] + du)[0])]
+        if not len(u):
             return []
-        finer = int(np.clip(np.ceil(16 * self.step / np.min(high - low)), 1, 1024))  # finely enough for the cell
-        u = (self.parameters[first, None] + np.arange(finer) / finer / (len(near) - 1)).ravel()
-        u = np.append(u, self.parameters[first[-1] + 1])
-        flags = self._member(u, low, high)
+        u, aside = np.append(u, min(u[-1] + du, 1.0)), min(self.aside, BESIDE * width)
+        flags = self._member(u, low, high, aside)
         (change,) = np.nonzero(flags[1:] != flags[:-1])
         left, right, before = u[change], u[change + 1], flags[change]
         for _ in range(ROUNDS if len(change) else 0):
             middle = (left + right) / 2
-            same = self._member(middle, low, high) == before
+            same = self._member(middle, low, high, aside) == before
             left, right = np.where(same, middle, left), np.where(same, right, middle)
         ends = [*([u[0]] if flags[0] else []), *((left + right) / 2), *([u[-1]] if flags[-1] else [])]
-        pairs = [(float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True) if b - a > 1e-10]
+        pairs = [(float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True) if b - a > 1e-6 * du]
         return [Stretch(self.patch, a, b, self.length * (b - a)) for a, b in pairs]
 
-    def _member(self, u: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    def _member(self, u: np.ndarray, low: np.ndarray, high: np.ndarray, aside: float) -> np.ndarray:
         """Whether the inner side of the arc is in a cell at some parameters, (P,)."""
         points, normals = self.patch.chart(u[:, None])
-        inner = points - self.aside * np.where(normals.any(axis=1, keepdims=True), normals, -1.0)
+        inner = points - aside * np.where(normals.any(axis=1, keepdims=True), normals, -1.0)
         inside = np.all((inner >= low) & (inner <= high), axis=1)
         if self.patch.keep is not None and inside.any():
             inside[inside] = self.patch.keep(points[inside], normals[inside])
@@ -180,10 +186,10 @@ class Shape:
         points = _midpoints(self.bounds[:, 0], self.bounds[:, 1], 160 if len(self.bounds) == 2 else 32)
         return points[self.inside(points)]
 
-    def is_between(self, points: np.ndarray, axis: int) -> np.ndarray:
-        """Whether the region lies on both sides of points of a plane across an axis, (P,)."""
+    def is_between(self, points: np.ndarray, axis: int, width: float = np.inf) -> np.ndarray:
+        """Whether the region lies on both sides of points of a face across an axis, (P,), which is so wide."""
         step = np.zeros(points.shape[1])
-        step[axis] = 10 * self.aside
+        step[axis] = 10 * min(self.aside, BESIDE * width)
         return self.inside(points - step) & self.inside(points + step)
 
     def _arc(self, patch: Patch) -> Arc:
