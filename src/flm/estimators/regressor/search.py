@@ -17,8 +17,10 @@ from flm.estimators.waves import Scale, Waves
 from flm.results.progress import Listener, Progress, silent, within
 
 _TREND_GAIN = 2.0  # nats that polynomials alone must explain before they are tried with waves
+_SAME_RHO = 0.02  # correlations that need not be told apart
 _LEAST_ROWS = 50  # for a kind of noise
 _REWEIGHTINGS = 8
+_WORSE = 1.1  # of the mean square error of rows that are left out: what growing noise may cost
 _NOISE_FREE = 1e-12  # of the variance of the outputs
 _MOST_LINES = 24  # beside a lattice
 _HOPELESS = 10.0  # nats by which a lattice may be behind before other trends are tried with it
@@ -108,6 +110,10 @@ class _Search:
         for i, search in enumerate(searches):
             told = within(listen, i / len(searches), (i + 1) / len(searches))
             lines = search.run(num_lines, max_lines=most, listen=told)
+            again = _colored(sample, _correlation(search.sample, lines)) if search.sample.rho else search.sample
+            if abs(again.rho - search.sample.rho) > _SAME_RHO:  # what lines leave says it better than the periodogram
+                search = make(again)
+                lines = search.run(num_lines, max_lines=most, listen=told)
             variance = search.noise_variance(lines)
             # Amplitudes of the size of the outputs, as in `lines`: one over the noise variance.
             log_s = np.full(lines.waves.num_blocks, np.log(min(1 / variance.max(), 2e18 / sample.count)))
@@ -161,9 +167,16 @@ class _Search:
             variance = np.maximum(weighed.precisions @ (sample.y - fitted) ** 2 / sample.count, 1e-300)
             weighed = noise.weighed(sample, fitted, variance)
             fitted = replace(model, data=weighed.compressed(model.waves)).values(sample.z)
-        model = self.best(weighed, listen)
-        noise = likely_noise(sample, model.values(sample.z), noise.kind)
-        return replace(model, noise=noise, rivals=tuple(replace(rival, noise=noise) for rival in model.rivals))
+        found = self.best(weighed, listen)
+        # Rows that were taken for noisier must not be predicted worse for it, each by all others.
+        missed = [
+            (part.left_out(rows.z, rows.y, rows.precisions) ** 2).mean()
+            for part, rows in ((found, weighed), (model, sample))
+        ]
+        if self.asked.kind is None and noise.kind == "growing" and missed[0] > _WORSE * missed[1]:
+            return model
+        noise = likely_noise(sample, found.values(sample.z), noise.kind)
+        return replace(found, noise=noise, rivals=tuple(replace(rival, noise=noise) for rival in found.rivals))
 
 
 def _refined(sample: Sample, model: WaveModel, highest: float) -> WaveModel:
@@ -207,6 +220,17 @@ def _likely_degrees(sample: Sample) -> list[int]:
     energy = [(y - columns[:, :d] @ np.linalg.lstsq(columns[:, :d], y)[0]) ** 2 for d in (1, 3)]
     constant, trend = (np.maximum(part.sum(axis=0), 1e-300) for part in energy)
     return [0, 1, 2] if 0.5 * sample.count * np.log(constant / trend).sum() > _TREND_GAIN else [0]
+
+
+def _correlation(sample: Sample, lines: Lines) -> float:
+    """The correlation of largest likelihood of what lines leave of a colored sample."""
+    residual, candidates = sample.y - lines.waves.values(sample.z, lines.coefficients), np.arange(0.01, 0.99, 0.01)
+    colored = [replace(sample, rho=float(rho)) for rho in candidates]
+    energy = np.array(
+        [(s._white(residual, 0)[1:] ** 2).mean() for s in colored]
+    )  # of correlated rows the first is lost
+    likelihood = np.array([s.log_scale for s in colored]) - 0.5 * sample.count * np.log(energy)
+    return float(candidates[np.argmax(likelihood)])
 
 
 def _colored(sample: Sample, rho: float) -> Sample:

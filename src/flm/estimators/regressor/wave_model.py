@@ -72,6 +72,12 @@ class WaveModel:
         """The fitted function, (P, K)."""
         return self.waves.values(z, self.posterior.mean)
 
+    def left_out(self, z: np.ndarray, y: np.ndarray, precisions: np.ndarray) -> np.ndarray:
+        """What each row of a fit differs by from a fit to all others at the same frequencies, (n, K)."""
+        solved = solve_triangular(self.posterior.factor, self.waves.columns(z).T, trans=1, check_finite=False)
+        leverage = precisions * (solved**2).sum(axis=0)
+        return (y - self.values(z)) / np.maximum(1 - leverage, 1e-6)[:, None]
+
     @property
     def noise_variance(self) -> np.ndarray:
         """Of one observation: `posterior.variance` is what is new in it where noise is correlated."""
