@@ -146,6 +146,13 @@ def from_strangers(make: Callable[[], strangers.Reference]) -> Callable[[flm.PDE
     return truth
 
 
+def fine_allen_cahn() -> strangers.Reference:
+    """ETDRK4 at sizes that a start with a kink asks for; without the first time, when its waves follow the kink worst."""
+    found = strangers.allen_cahn(sizes=(4096, 8192), steps=(2000, 4000))
+    later = found.points[:, 1] > 0
+    return strangers.Reference(found.points[later], found.values[later], found.error)
+
+
 P = flm.problems
 DISK = flm.Disk(x=0, y=0, radius=1)
 ROWS = (
@@ -171,7 +178,7 @@ ROWS = (
     Row("heat from a triangle", lambda: rough_heat(False), 1e-6, 3),
     Row("viscous Burgers 0.02", lambda: P.viscous_burgers(viscosity=0.02), 1e-8, 2),
     Row("viscous Burgers 0.01/pi", lambda: P.viscous_burgers(viscosity=0.01 / np.pi), 1e-8, 5),
-    Row("Allen-Cahn 1e-4", P.allen_cahn_periodic, 1e-6, 5, from_strangers(strangers.allen_cahn)),
+    Row("Allen-Cahn 1e-4", P.allen_cahn_periodic, 1e-6, 5, from_strangers(fine_allen_cahn)),
     Row("wave to T = 6", lambda: wave(6.0), 1e-8, 1),
     Row("wave to T = 20", lambda: wave(20.0), 1e-8, 4),
     Row("transport to T = 6", lambda: transport(6.0), 1e-8, 1),
