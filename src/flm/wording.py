@@ -113,6 +113,25 @@ def measured(value: float, unknown: str = "–") -> str:
     return f"{value:.3g}" if value == 0 or 1e-2 <= abs(value) < 1e4 else f"{value:.2e}"
 
 
+def with_error(value: float, error: float) -> str:
+    """ "0.1003 ± 0.0004": a value to the digits that its standard error supports, ten at the most; without one, to six."""
+    if not (math.isfinite(value) and 0 < error < math.inf):
+        text = f"{value:.6g}" if error == 0 or not math.isfinite(value) else f"{value:.3g} ± {error:.2g}"
+        return text.replace("inf", "∞")
+    place = math.floor(math.log10(error))
+    place -= error < 3.5 * 10.0**place  # "0.012", but "0.04": rounding changes no error by more than a seventh
+    least = math.floor(math.log10(max(abs(value), error))) - 9
+    return f"{_to_place(value, max(place, least))} ± {_to_place(error, place)}"
+
+
+def _to_place(value: float, place: int) -> str:
+    """A number to the digit of 10^place."""
+    value = round(value, -place)
+    if 1e-4 <= abs(value) < 1e6 or value == 0:
+        return f"{value:.{max(-place, 0)}f}" if place > -12 else "0"
+    return f"{value:.{max(math.floor(math.log10(abs(value))) - place, 0)}e}"
+
+
 def duration(seconds: float) -> str:
     """A time as people say it: "40 s", "12 min", "3.4 h", "2.1 days"."""
     if math.isnan(seconds):

@@ -112,6 +112,7 @@ def test_curves_that_share_a_figure_have_one_choice_and_numbers_are_not_broken(o
     choice.select_option(label="x, y")
     assert len(point_at(page, 0.4, 0.5)["value"]) == 2
     assert page.locator(".summary .whole").first.text_content() in solution.status.sentence
+    assert page.locator(".facts .whole").all_text_contents()[1].startswith("t = ")  # nor is a place
     assert page.complaints == []
 
 

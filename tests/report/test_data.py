@@ -1,5 +1,7 @@
 """Figures of data: what is drawn are the fit's own numbers."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,8 @@ import pytest
 import flm
 from flm.report.figures.data import plot_fit, plot_imputation, plot_spectrum
 from flm.report.figures.style import to_svg
+from flm.report.pages.answer import impute_page
+from flm.report.pages.layout import Request
 
 RNG = np.random.default_rng(0)
 T = np.sort(RNG.uniform(0, 20, 150))[:, None]
@@ -93,3 +97,20 @@ def test_gaps_filled():
     assert len(panel.lines[0].get_xdata()) == 50
     plain = flm.FLMImputer().fit(frame.to_numpy()).impute(frame.to_numpy())
     assert plain.plot(columns=[1]).axes[0].get_title(loc="left").startswith("column 1")
+    assert plain.plot().axes[-1].get_xlabel() == "row"
+
+
+def test_the_clock_is_named_as_the_table_names_it():
+    t = np.arange(60.0)
+    frame = pd.DataFrame({"y": np.where(t % 11 == 5, np.nan, np.sin(t / 4)), "hour": t})
+    frame["when"] = pd.Timestamp("2024-03-01") + pd.to_timedelta(t, "h")
+    for clock, label, unit in ((None, "row", ""), ("hour", "hour", ""), ("when", "when", "h from the first row")):
+        X = frame[["y"] if clock is None else [clock, "y"]]
+        found = flm.FLMImputer(time=clock).fit(X).impute(X, fitted=True)
+        np.testing.assert_allclose(found.axis, t)
+        assert found.plot().axes[-1].get_xlabel() == label
+        shown = impute_page(found, ["y"], Request("y")).sections["What was found"][0]
+        data = json.loads(shown.data)
+        assert (data["axes"], data["units"], data["bounds"]) == ([label], [unit], [[0.0, 59.0]])
+    texts = frame[["when", "y"]].assign(when=frame["when"].astype(str))
+    assert flm.FLMImputer(time="when").fit(texts).impute(texts).clock == found.clock

@@ -49,7 +49,7 @@ class Feature:
     """How one column becomes numbers."""
 
     name: str
-    kind: str = "number"  # or "date", "duration", "category"
+    kind: str = "number"  # or "date", "duration", "category", "row"
     unit: str = ""  # of a clock
     origin: float = 0.0  # of dates: the first row, in seconds since 1970
     levels: tuple[str, ...] = ()  # of a category; the first is where all columns are zero
@@ -70,6 +70,11 @@ class Feature:
         span = np.nanmax(since) - np.nanmin(since)
         unit = next((unit for unit, size in SECONDS.items() if span >= _LEAST_SPAN * size), "s")
         return cls(name, kind, unit, float(since[0]) if kind == "date" else 0.0)
+
+    @property
+    def counted(self) -> str:
+        """The unit of a clock, and for dates from where they count."""
+        return f"{self.unit} from the first row" if self.kind == "date" else self.unit
 
     @property
     def names(self) -> list[str]:
@@ -97,6 +102,9 @@ class Feature:
             return pd.Index(values)
         since = np.round((np.asarray(values) * SECONDS[self.unit] + self.origin) * 1e3).astype("int64")
         return pd.to_datetime(since, unit="ms") if self.kind == "date" else pd.to_timedelta(since, unit="ms")
+
+
+ROWS = Feature("row", "row")  # the clock of a table without one
 
 
 def _kind(column: pd.Series) -> str:
@@ -166,7 +174,7 @@ class Table:
     values: np.ndarray  # (n, C), NaN where missing
     everything: np.ndarray  # all columns of the input as numbers, the clock's too
     columns: np.ndarray  # positions of the channels among them
-    is_absolute: bool  # whether times of different tables are on one clock (dates or a time column)
+    clock: Feature = ROWS  # else of a column or an index, which other tables share
 
     @cached_property
     def order(self) -> np.ndarray:
@@ -199,11 +207,11 @@ class Units:
         spread = np.where(spread > 1e-12 * np.abs(center), spread, 1.0)
         gaps = np.diff(np.unique(table.times))
         step = Clock.of(table.times).step or (float(np.median(gaps)) if len(gaps) else 1.0)
-        return cls(step, float(table.times.min()) if table.is_absolute else 0.0, center, spread)
+        return cls(step, float(table.times.min()) if table.clock != ROWS else 0.0, center, spread)
 
     def standardized(self, table: Table) -> tuple[np.ndarray, np.ndarray]:
         """Times in steps from the origin, increasing, and the channels at these."""
-        origin = self.origin if table.is_absolute else 0.0
+        origin = self.origin if table.clock != ROWS else 0.0
         return (table.times[table.order] - origin) / self.step, (table.values[table.order] - self.center) / self.spread
 
 
@@ -215,13 +223,16 @@ def numeric_copy(X: TableLike, time: str | int | None) -> TableLike:
         names = [str(name) for name in X.columns]
         hint = did_you_mean(str(time), names)
         raise InputError(f"`time` must be one of the columns {', '.join(names)}; got {time!r}.{hint}")
-    column = pd.Index(X[time])
-    if column.dtype.kind in "OSU" or str(column.dtype) in ("string", "str"):
-        column = pd.to_datetime(column)
-    if isinstance(column, _CLOCKS):
+    if isinstance(column := _clock_column(pd.Index(X[time])), _CLOCKS):
         X = X.copy()
         X[time] = seconds(column)
     return X
+
+
+def _clock_column(index: pd.Index) -> pd.Index:
+    """A column of numbers, dates, periods or durations; texts are read as dates."""
+    is_text = index.dtype.kind in "OSU" or str(index.dtype) in ("string", "str")
+    return pd.to_datetime(index) if is_text else index
 
 
 def read_table(X: TableLike, values: np.ndarray, time: str | int | None) -> Table:
@@ -233,8 +244,9 @@ def read_table(X: TableLike, values: np.ndarray, time: str | int | None) -> Tabl
     columns = np.arange(width)
     if time is None:
         index = getattr(X, "index", None)
-        times = seconds(index) if isinstance(index, _CLOCKS) else np.arange(n, dtype=float)
-        return Table(times, values, values, columns, isinstance(index, _CLOCKS))
+        if not isinstance(index, _CLOCKS):
+            return Table(np.arange(n, dtype=float), values, values, columns)
+        return Table(seconds(index), values, values, columns, Feature.of(str(index.name or "time"), pd.Series(index)))
     place = list(X.columns).index(time) if is_frame(X) else time
     if not isinstance(place, int | np.integer) or not -width <= place < width:
         raise InputError(f"`time` must be a column's position below {width} when X is an array; got {time!r}.")
@@ -244,4 +256,5 @@ def read_table(X: TableLike, values: np.ndarray, time: str | int | None) -> Tabl
     columns = np.delete(columns, place)
     if not len(columns):
         raise InputError("`X` must have a column besides `time`; got only that.")
-    return Table(times, values[:, columns], values, columns, True)
+    clock = Feature.of(str(time), pd.Series(_clock_column(pd.Index(X[time])))) if is_frame(X) else Feature("time")
+    return Table(times, values[:, columns], values, columns, clock)

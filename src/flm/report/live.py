@@ -146,13 +146,14 @@ def curves(
     label: str,
     caption: str,
     *,
+    unit: str = "",
     half: np.ndarray | None = None,
     readings: Mapping[str, object] | None = None,
 ) -> Live:
-    """Curves by name over even points of one variable, drawn together; the first has a band of this half-width."""
+    """Curves by name over even points of one variable in its unit, drawn together; the first has a band of this half-width."""
     first = next(iter(named.values()))
     named = dict(named) | ({} if half is None else {"from": first - half, "to": first + half})
-    more = {"bands": [] if half is None else [(len(named) - 2, len(named) - 1)], "readings": readings}
+    more = {"bands": [] if half is None else [(len(named) - 2, len(named) - 1)], "readings": readings, "units": [unit]}
     return samples([label], list(named), [[x[0], x[-1]]], np.column_stack(list(named.values())), caption, more)
 
 

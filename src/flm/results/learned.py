@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flm.series import legendre
-from flm.wording import InputError
+from flm.wording import InputError, with_error
 
 SHOWN = 101  # points along each axis at which a function is summarized
 
@@ -36,7 +36,7 @@ class Parameter:
         return self.value
 
     def __str__(self) -> str:
-        return f"{self.value:.6g} ± {self.standard_error:.2g}"
+        return with_error(self.value, self.standard_error)
 
     def record(self) -> dict[str, object]:
         """What a file of results says of it."""

@@ -167,6 +167,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
             calibrations,
             model.persistence,
             together,
+            table.clock,
         )
 
     calibrations_ = property(attrgetter("_fitted.model.calibrations"), doc="Of other tables, by kind of hole.")

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.signal import lfilter
 
 from flm.estimators.imputer.holes import Calibration
-from flm.estimators.table import Container, TableLike, is_frame
+from flm.estimators.table import ROWS, SECONDS, Container, Feature, TableLike, is_frame
 
 
 class ExtrapolationWarning(UserWarning):
@@ -26,11 +26,12 @@ class Imputation:
         std: standard deviations of the filled values (noise included), zero where observed; same kind.
         filled: which values were missing, (n, columns).
         extrapolated: which of those lie outside the time span of the observed ones, (n, columns).
-        times: the clock, (n,).
+        times: the clock, (n,): seconds of dates and durations, row numbers without one.
         kinds: of the holes, by their length and whether all channels have them, as `imputer.holes` numbers them.
         calibrations: what turns standard deviations into intervals, by kind.
         persistence: correlation of the errors of neighboring rows.
         together: correlations of the errors of the columns at one time.
+        clock: its name, kind and unit; "row" where rows are counted.
 
     Three-dimensional tables have three-dimensional attributes, the clock aside.
     """
@@ -44,6 +45,7 @@ class Imputation:
     calibrations: tuple[Calibration, ...]
     persistence: float
     together: np.ndarray
+    clock: Feature = ROWS
 
     def __iter__(self) -> Iterator[Container]:
         return iter((self.values, self.std))
@@ -60,6 +62,11 @@ class Imputation:
             median = float(np.median(np.asarray(std)[holes[:, j]]))
             rows.append(f"  {labels[j]}: {int(holes[:, j].sum()):,} filled, standard deviation about {median:.4g}")
         return "\n".join(rows + (["  …"] if holes.any(axis=0).sum() > 8 else []))
+
+    @property
+    def axis(self) -> np.ndarray:
+        """The clock in its unit, (n,), as figures have it: dates count from the first row."""
+        return (self.times - self.clock.origin) / SECONDS.get(self.clock.unit, 1.0)
 
     def half_width(self, level: float = 0.95) -> np.ndarray:
         """Half-widths of the intervals of this level, in units of `std`, of its shape."""

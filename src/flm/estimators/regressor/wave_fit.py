@@ -13,7 +13,7 @@ from flm.estimators.regressor.wave_model import WaveModel
 from flm.estimators.table import time_text
 from flm.estimators.waves import BLOCK_NUMBERS, Scale
 from flm.series.tables import phasors
-from flm.wording import InputError
+from flm.wording import InputError, with_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,11 +122,11 @@ class Spectrum:
         rows = [f"Spectrum of {len(self)} lines in {', '.join(self.feature_names)}, strongest first:"]
         for i in range(min(len(self), 8)):
             pairs = zip(self.frequency[i], self.frequency_error[i], strict=True)
-            k = ", ".join(f"{v:.6g} ± {e:.2g}" if e else f"{v:.6g}" for v, e in pairs)  # fixed ones have no error
+            k = ", ".join(with_error(v, e) for v, e in pairs)  # fixed ones have no error
             k = k if one and "±" not in k else f"({k})"
             of_first = self.amplitude[i], self.amplitude_error[i], self.phase[i], self.phase_error[i]
             A, dA, phi, dphi = (np.ravel(part)[0] for part in of_first)
-            row = f"  ({A:.5g} ± {dA:.2g}) cos({k} · {x} − ({phi:.4g} ± {dphi:.2g}))"
+            row = f"  ({with_error(A, dA)}) cos({k} · {x} − ({with_error(phi, dphi)}))"
             clocks = zip(self.period[i], self.period_error[i], self.units, strict=True)
             told = [
                 time_text(p, unit) + (f" ± {time_text(e, unit)}" if e else "")

@@ -91,7 +91,7 @@ def plot_spectrum(spectrum: Spectrum, *, feature: int | str = 0, output: int = 0
             per = f" [rad / {unit}]" if unit else f", radians per unit of {spectrum.feature_names[j]}"
             panel.set_xlabel(f"frequency{per}")
         panel.set_ylabel("amplitude")
-        panel.set_title(f"{int(drawn.sum())} lines, bars are standard errors")
+        panel.set_title(f"{(n := int(drawn.sum()))} line{'s' * (n != 1)}, bars are standard errors")
     return figure
 
 
@@ -107,14 +107,15 @@ def plot_imputation(
     values, std = (
         pd.DataFrame(part).apply(lambda column: np.asarray(column).astype(float)).to_numpy() for part in imputation
     )
-    named, index = (getattr(imputation.values, name, None) for name in ("columns", "index"))
+    named, clock = getattr(imputation.values, "columns", None), imputation.clock
     labels = [f"column {j}" for j in range(values.shape[1])] if named is None else [str(c) for c in named]
     if columns is None:
         with_holes = np.flatnonzero(imputation.filled.any(axis=0))
         columns = list(with_holes[:4]) if len(with_holes) else [values.shape[1] - 1]
     places = [_feature(c, labels) for c in columns]
     kept = slice(None) if rows is None else rows
-    times = np.asarray(index if isinstance(index, pd.DatetimeIndex) else imputation.times)[kept]
+    is_date = clock.kind == "date"
+    times = np.asarray(clock.back(imputation.axis) if is_date else imputation.axis)[kept]
     half = imputation.half_width(level)[kept]
     with house_style():
         figure = new_figure(7.5, 1.9 * len(places) + 0.6)
@@ -129,7 +130,7 @@ def plot_imputation(
                     panel.errorbar(times[here], y[here], yerr=(half[:, j] * s)[here], color=color, label=word, **style)
             panel.set_title(f"{labels[j]}: {int(filled.sum())} of {len(y)} filled, {level:.0%} intervals")
         panels[0].legend(**BESIDE)
-        panels[-1].set_xlabel("time")
+        panels[-1].set_xlabel(clock.name if is_date or not clock.unit else f"{clock.name} [{clock.unit}]")
     return figure
 
 

@@ -13,13 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from flm.report.figures.style import COLORS, ERROR, house_style, limits, new_figure
+from flm.report.figures.style import BESIDE, COLORS, ERROR, house_style, limits, new_figure
 from flm.results import Solution
 from flm.series import AbstractSeries, ProductSeries
 from flm.wording import InputError, NoSeriesError
 
 MAX_UNKNOWNS = 4  # rows of panels; the others are named in the title
-MOST_PIECES = 4  # whose series are listed and drawn
 FLOOR = 1e-17  # errors below are drawn as this
 
 
@@ -161,7 +160,7 @@ def _compare(row: Sequence[Axes], grid: Grid, found: np.ndarray, exact: np.ndarr
     shown = np.where(np.isnan(wrong), np.nan, np.maximum(wrong, FLOOR))
     if len(grid.lines) == 1:
         row[0].plot(grid.lines[0], exact, label="exact", linestyle="--", color="#222222", linewidth=0.9)
-        row[0].legend()
+        row[0].legend(**BESIDE)
         row[1].semilogy(grid.lines[0], shown, color=COLORS[1])
         row[1].set_xlabel(grid.axes[0])
         row[1].margins(x=0)
@@ -204,26 +203,26 @@ def _draw_spectrum(panel: Axes, found: object) -> None:
     for color, (label, one) in zip(COLORS, series, strict=False):
         waves, cosine, sine = (np.asarray(v) for v in one._waves())
         size, length = np.hypot(cosine, sine), np.linalg.norm(waves, axis=1)
-        marks = panel.stem(length[size > 0], size[size > 0], basefmt=" ", label=label)
+        marks = panel.stem(length[size > 0], size[size > 0], basefmt=" ", label=label.partition(" for ")[0])
         marks.markerline.set(markersize=3.0, color=color)
         marks.stemlines.set(linewidth=0.7, color=color, alpha=0.5)
-    single = series[0][1].num_inputs == 1
+    single, piece = series[0][1].num_inputs == 1, " of the first piece" * (" for " in series[0][0])
     panel.set_yscale("log")
-    panel.set(xlabel="frequency (rad)" if single else "|frequency| (rad)", ylabel="amplitude", title="spectrum")
+    panel.set(xlabel="frequency (rad)" if single else "|frequency| (rad)", ylabel="amplitude", title=f"spectrum{piece}")
     low, high = panel.get_ylim()
     panel.set_ylim(max(low, high * 1e-18), high)
     if len(series) > 1:
-        panel.legend(ncols=1 if max(len(label) for label, _ in series) > 16 else 2)
+        panel.legend(**BESIDE)
 
 
 def labeled_series(found: object) -> list[tuple[str, AbstractSeries]]:
     """Every series with one output inside a solution, a model, an estimator or a series; empty where there is none to read.
 
-    The labels of a solution name the unknown, and the piece where there are several, of which the first few are taken.
+    The labels of a solution name the unknown, and the piece where there are several, of which the first is taken.
     """
     if isinstance(found, Solution):
         try:
-            every = [pair for unknown in found.unknowns for pair in _of_unknown(found, unknown)]
+            every = [_of_unknown(found, unknown) for unknown in found.unknowns]
         except NoSeriesError:
             return []
     else:
@@ -234,11 +233,9 @@ def labeled_series(found: object) -> list[tuple[str, AbstractSeries]]:
     return [(label, one) for label, one in every if not isinstance(one, ProductSeries) or one.is_short]
 
 
-def _of_unknown(solution: Solution, unknown: str) -> list[tuple[str, AbstractSeries]]:
+def _of_unknown(solution: Solution, unknown: str) -> tuple[str, AbstractSeries]:
     one = solution[unknown] if len(solution.unknowns) > 1 else solution
-    pieces, found = one.pieces[:MOST_PIECES], []
-    for box, series in pieces:
-        ends = zip(box.axes, box.bounds, strict=True)
-        where = ", ".join(f"{a} from {low:.4g} to {high:.4g}" for a, (low, high) in ends)
-        found.append((f"{unknown} for {where}" if len(pieces) > 1 else unknown, series))
-    return found
+    (box, series), *others = one.pieces
+    ends = zip(box.axes, box.bounds, strict=True)
+    where = ", ".join(f"{a} from {low:.4g} to {high:.4g}" for a, (low, high) in ends)
+    return (f"{unknown} for {where}" if others else unknown), series

@@ -26,6 +26,7 @@ _SETTINGS: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.titlelocation": "left",
     "axes.titlesize": 10,
+    "date.converter": "concise",
     "figure.dpi": 110,
     "figure.max_open_warning": 0,  # a page draws as many as it needs
     "font.size": 9,

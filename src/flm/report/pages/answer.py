@@ -27,10 +27,11 @@ from flm.report.pages.layout import Item, Page, Picture, Request, Table
 from flm.results import AbstractResult, LearnedFunction, Parameter, Solution, Status, Word
 from flm.results.result import DOUBTFUL
 from flm.series import AbstractSeries, PhaseSeries
-from flm.wording import measured
+from flm.wording import measured, with_error
 
 READABLE = 10.0  # times the answer's size: amplitudes up to here can be read
 TERMS, LINES, MOST_STEPS = 10, 15, 60  # rows of tables: of a series, of a fit, of the steps of a search
+NEAR = 3.0  # estimated errors: values that are nearer to each other are not told apart
 ROUNDING = 1e-13  # times the largest value: what is smaller is shown as zero
 POINTS_PER_PERIOD, LEAST_POINTS, MOST_POINTS = 12, 401, 4001  # of the live curve of a fit
 MOST_FIGURES = 4  # of columns that were filled
@@ -56,9 +57,11 @@ def facts_of(answer: AbstractResult, problem: object = None) -> dict[str, str]:
         start = answer.starts.lift(answer.starts.center)
         facts["estimated relative excess cost"] = measured(answer.error_estimate, "not known")
         label = "cost from the center" if answer.starts.dimension else "cost"
-        facts |= {label: f"{float(answer.cost(start)):.10g}", "sub-networks": str(answer.num_subnets)}
+        cost = float(answer.cost(start))
+        known, _, _ = with_error(cost, abs(cost) * answer.error_estimate).partition(" ±")
+        facts |= {label: known, "sub-networks": str(answer.num_subnets)}
     elif isinstance(answer, Solution):
-        estimated = f"estimated relative {(norm := _norm(problem))} error"
+        estimated = f"estimated relative {(norm := norm_of(problem))} error"
         facts[estimated] = measured(answer.error_estimate, "not known")
         if answer.trusted_until is not None and answer.estimate_until is not None:
             facts["trusted until"] = f"t = {answer.trusted_until:.4g}"
@@ -77,7 +80,7 @@ def solution_page(solution: Solution, request: Request) -> Page:
         figure = replace(figure, caption=UNSURE)
     found: list[Item] = [figure, *([_learned(solution.parameters)] if solution.parameters else [])]
     estimate = measured(solution.error_estimate, "not known")
-    sure: list[Item] = [f"Estimated relative {_norm(request.problem)} error over the domain: {estimate}."]
+    sure: list[Item] = [f"Estimated relative {norm_of(request.problem)} error over the domain: {estimate}."]
     if solution.trusted_until is not None and solution.estimate_until is not None:
         sure.append(f"Until t = {solution.trusted_until:.4g} it is {measured(solution.estimate_until)}.")
     sure += [LEARNED] if solution.parameters else []
@@ -127,7 +130,7 @@ def tone(status: Status, error_estimate: float) -> str:
     return "doubtful" if np.isfinite(error_estimate) and status.word not in DOUBTFUL else "failed"
 
 
-def _norm(problem: object) -> str:
+def norm_of(problem: object) -> str:
     """The norm that an error estimate is in."""
     return "L1" if isinstance(problem, ConservationLaw) else "L2"
 
@@ -147,11 +150,14 @@ def _extremes(solution: Solution) -> dict[str, str]:
     for name, column in list(zip(solution.unknowns, columns, strict=True))[:3]:
         if np.isfinite(column).any():
             top = np.unravel_index(np.nanargmax(column), column.shape)
-            where = ", ".join(f"{a} = {x[i]:.3g}" for a, x, i in zip(solution.axes, lines, top, strict=True))
             low, high = float(np.nanmin(column)), float(np.nanmax(column))
             error = solution.error_estimate if np.isfinite(solution.error_estimate) else 0.0
-            low = 0.0 if abs(low) < max(error, ROUNDING) * abs(high) else low
-            facts[f"values of {name}"] = f"{low:.4g} to {high:.4g}, largest at {where}"
+            slack = NEAR * max(error, ROUNDING) * max(abs(low), abs(high))
+            low, peaks = 0.0 if abs(low) < slack else low, np.argwhere(column >= high - slack)
+            # An axis at all of whose values it is as large is not named.
+            named = [j for j, x in enumerate(lines) if len(np.unique(peaks[:, j])) < len(x)]
+            where = ", ".join(f"{solution.axes[j]} = {lines[j][top[j]]:.3g}" for j in named)
+            facts[f"values of {name}"] = f"{low:.4g} to {high:.4g}{', largest at ' * bool(named)}{where}"
     return facts
 
 
@@ -233,8 +239,8 @@ def readable(solution: Solution | ControlSolution) -> tuple[list[tuple[str, Abst
         solution, at = solution.at(**middle), ", ".join(f"{name}={value:.4g}" for name, value in middle.items())
         words = f"Each value has a series of its own; this is solution.at({at}).series."
     found = labeled_series(solution)
-    if len(found) > len(solution.unknowns):
-        words = "Each piece of the domain has a series of its own; these are the first."
+    if found and " for " in found[0][0]:
+        words = "Each piece of the domain has a series of its own; this is the first one's."
     if not found:
         return [], "This answer is not a plain Fourier series; flm.distill finds one that is near it."
     size = float(np.nanmax(np.abs(solution.on_grid()[1])))
@@ -255,7 +261,7 @@ def _terms(solution: Solution | ControlSolution) -> list[Item]:
 def _term_table(series: AbstractSeries, most: int = TERMS) -> Table:
     rows = [
         [f"{t.amplitude:.6g}", f"{t.phase:z.4f}"]
-        + [_with_error(v) for pair in zip(t.frequency, t.period, strict=True) for v in pair]
+        + [with_error(v, 0.0) for pair in zip(t.frequency, t.period, strict=True) for v in pair]
         for t in series.terms(most)
     ]
     many = f"The {len(rows)} largest" if len(rows) > 1 else "The only"
@@ -265,11 +271,6 @@ def _term_table(series: AbstractSeries, most: int = TERMS) -> Table:
 
 def _headers(axes: Iterable[str]) -> list[str]:
     return ["amplitude", "phase", *(f"{what} {axis}" for axis in axes for what in ("frequency", "period"))]
-
-
-def _with_error(value: float, error: float = 0.0) -> str:
-    text = f"{value:.6g}".replace("inf", "∞")
-    return f"{text} ± {error:.2g}" if error else text
 
 
 def fit_facts(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike) -> dict[str, str]:
@@ -294,7 +295,7 @@ def fit_page(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike, request: R
     for j in range(len(spectrum.feature_names)):
         columns.append((spectrum.frequency[:, j], spectrum.frequency_error[:, j]))
         columns.append((spectrum.period[:, j], spectrum.period_error[:, j]))
-    rows = [[_with_error(value[i], error[i]) for value, error in columns] for i in range(min(len(spectrum), LINES))]
+    rows = [[with_error(value[i], error[i]) for value, error in columns] for i in range(min(len(spectrum), LINES))]
     middle = [float(t.amplitude * np.cos(t.phase)) for t in model.series_.terms() if not np.any(t.frequency)]
     note = f"{len(rows)} of {len(spectrum)} lines A cos(k · x − φ), strongest first, with standard errors."
     note += f" The constant is {middle[0]:.6g}." if middle else ""
@@ -322,7 +323,9 @@ def _curve(model: FLMRegressor, X: Any, y: np.ndarray) -> list[Item]:
     fit = model._fitted.fit
     mean, std = fit.mean(line[:, None])[:, 0], fit.std(line[:, None])[:, 0]
     caption = "The fit with its 95 % band, and the data."
-    return [curves(line, {"fit": mean}, model._names[0], caption, half=1.96 * std, readings=dots(x, np.ravel(y)))]
+    name, unit, there = model._names[0], model.spectrum_.units[0], dots(x, np.ravel(y))
+    unit = f"{unit} from the first row" if unit else ""
+    return [curves(line, {"fit": mean}, name, caption, unit=unit, half=1.96 * std, readings=there)]
 
 
 def impute_page(imputation: Imputation, names: Sequence[str], request: Request) -> Page:
@@ -333,13 +336,13 @@ def impute_page(imputation: Imputation, names: Sequence[str], request: Request) 
     middle = lambda j: measured(float(np.median(std[filled[:, j], j])))
     rows = [[names[j], f"{filled[:, j].sum():,}", f"{beyond[:, j].sum():,}", middle(j)] for j in with_holes]
     facts = {"rows": f"{len(values):,}", "filled": f"{filled.sum():,}", "extrapolated": f"{beyond.sum():,}"}
-    half, times, found = imputation.half_width(0.95)[:, -len(names) :], np.asarray(imputation.times, float), []
+    half, times, clock, found = imputation.half_width(0.95)[:, -len(names) :], imputation.axis, imputation.clock, []
     even = 2 < len(times) <= MOST_POINTS and np.ptp(np.diff(times)) <= 1e-6 * np.ptp(times)
     for j in with_holes[:MOST_FIGURES] if even else []:
         there = dots(times[~filled[:, j], None], values[~filled[:, j], j])
         caption = f"{names[j]}, its 95 % band where it was filled, and what was observed."
         curve, wide = {names[j]: values[:, j]}, half[:, j] * std[:, j]
-        found.append(curves(times, curve, "time", caption, half=wide, readings=there))
+        found.append(curves(times, curve, clock.name, caption, unit=clock.counted, half=wide, readings=there))
     found.append(Picture(imputation.plot(), "Observed values, and filled ones with their intervals."))
     found.append(Table(["column", "filled", "extrapolated", "standard deviation about"], rows))
     return request.page(f"{filled.sum():,} of {filled.size:,} cells filled.", facts, {"What was found": found})

@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from flm.control.problem import OptimalControl
 from flm.control.solution import ControlSolution
 from flm.paper.printed import PDE_ERRORS
 from flm.report.figures.data import size_figure
 from flm.report.live import control_table, packed, samples
+from flm.report.pages.answer import norm_of
 from flm.report.pages.layout import Item, Page, Picture, Request, Sections, Table
 from flm.results import Solution
 from flm.study.results import Chosen, choose, score
@@ -66,7 +68,8 @@ def final_tables(chosen: Sequence[Chosen]) -> list[Table]:
         ours.append([*start, one.selection.label, f"{len(rows)}", *map(mean_and_deviation, scores)])
         if rows and (theirs := PDE_ERRORS.get(name, {}).get(one.group.model)) is not None:
             ratios = [float(np.mean(s)) / t for s, t in zip(scores, theirs, strict=True)]
-            pairs = ((f"{t:.2e}", f"{r:.2g}" if r == r else "–") for t, r in zip(theirs, ratios, strict=True))
+            told = [f"{r:,.0f}" if r >= 100 else f"{r:.2g}" if r == r else "–" for r in ratios]
+            pairs = ((f"{t:.2e}", ratio) for t, ratio in zip(theirs, told, strict=True))
             beside.append([*start, *(cell for pair in pairs for cell in pair)])
     words = [WORDS[m] for m in ERRORS]
     note = "Means over the runs that neither failed nor diverged; their number is given."
@@ -133,7 +136,8 @@ def sweep_page(lines: Mapping[str, Sequence[float]], rows: Sequence[Row | None],
     """The page of all runs, None for those that are not solved yet, in the order of the product of `lines`."""
     there = [row for row in rows if row is not None]
     good = sum(bool(row.outcome.get("converged")) for row in there)
-    headers = [*lines, "status", "estimated relative error", "columns", "seconds"]
+    measure = "excess cost" if isinstance(request.problem, OptimalControl) else f"{norm_of(request.problem)} error"
+    headers = [*lines, "status", f"estimated relative {measure}", "columns", "seconds"]
     points = np.stack([g.ravel() for g in np.meshgrid(*lines.values(), indexing="ij")], axis=1)
     cells = [[*(f"{v:.6g}" for v in point), *_cells(row)] for point, row in zip(points, rows, strict=True)]
     facts = {"solved to the tolerance": f"{good} of {len(rows)}"}

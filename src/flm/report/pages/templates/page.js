@@ -1,7 +1,7 @@
 "use strict";
-// A number such as 2.1e-12 is not broken at its hyphen.
+// A number such as 2.1e-12 is not broken at its hyphen, nor x = 0.5 or an error after its sign.
 for (const place of document.querySelectorAll("p, dd")) {
-  const parts = place.textContent.split(/(\S*\de-\d\S*)/), whole = (text) => Object.assign(document.createElement("span"), { className: "whole", textContent: text });
+  const parts = place.textContent.split(/(\b\w{1,3} = [^\s,]+,?|± \S+|\S*\de-\d\S*)/), whole = (text) => Object.assign(document.createElement("span"), { className: "whole", textContent: text });
   if (parts.length > 1) place.replaceChildren(...parts.map((text, i) => (i % 2 ? whole(text) : text)));
 }
 // Tables: a click on a header sorts by it, numbers as numbers.
