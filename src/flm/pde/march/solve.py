@@ -108,7 +108,7 @@ def march(evolution: Evolution, tol: float, most_work: float, record: Record) ->
             if coarse is not None:
                 best, fine.bars = fine, _bars(fine, coarse)
                 bar = float(fine.bars[-1]) if len(fine.bars) else np.inf
-                record.step("march", columns=fine.columns, estimate=bar, until=fine.until)
+                record.step("march", columns=fine.columns, estimate=bar, error_estimate=bar, until=fine.until)
                 if fine.reason or bar <= tol or aim <= FINEST:
                     break
             elif fine.reason:  # nothing to compare with: a second run at the same tolerance
