@@ -24,7 +24,7 @@ from flm.wording import FileError, FileMissingError, InputError, InputTypeError
 
 FORMAT = 2
 REFUSED = ("Solution", "ControlSolution")  # kinds whose fields have changed: files of an older format are refused
-RENEWED = ("FLMImputer", "FLMRegressor")  # kinds that files of an older format can hold, with their fields translated to those of today
+RENEWED = ("FLMImputer", "FLMRegressor")  # kinds that are still read from an older format, see `format1`
 
 
 # What can be saved, by where it lives.
@@ -175,7 +175,7 @@ def load(path: str | os.PathLike[str]) -> Any:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         newer, old = header["format"] > FORMAT, header["format"] < FORMAT
         kind = "" if newer else header["tree"]["kind"]
-    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError):  # ValueError also covers a number of 4,301 digits
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError):  # a number of 4,301 digits too
         raise InputError(f"`path` must be an undamaged file written by flm.save; got {str(path)!r}.") from None
     if newer:
         raise InputError(
