@@ -135,7 +135,7 @@ def _keep(
 
 
 def find_problem(what: str, settings: list[str] | Mapping[str, float] | None) -> Request:
-    """The request for a problem of the catalogue by its name, or for one in a file that ends in .toml, with the page's texts.
+    """The request for a problem of the catalogue by its name, or for one in a file that ends in .toml, with what its page says.
 
     `settings` change arguments of the catalogue's function, or parameters of the file.
     """

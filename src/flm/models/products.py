@@ -39,7 +39,7 @@ class Part(eqx.Module):
     """Terms that share their times; the formula is in the module's docstring.
 
     Term d has the factors `first` of the `pools` along each axis. If terms are sums over the axes, `slopes` are their other
-    factors, else (0, m). `modes` are Legendre coefficients. If the part `moves`, the answer's own time is added to t_q.
+    factors, else it is empty. `modes` are Legendre coefficients. If the part `moves`, the answer's own time is added to t_q.
     """
 
     modes: Float[Array, "m N n"] = eqx.field(converter=device)

@@ -1,9 +1,9 @@
 """Sparse sets: one sum of products of Legendre functions over a set of degrees that grows until two answers agree.
 
 Sparse sets are for four to eight variables, and where pieces do not serve: undamped waves on regions, readings in place of
-conditions. A set holds the degrees of smallest size, sum_j b_j k_j (total degree, stretched) or sum_j b_j log(1 + k_j) (a
-hyperbolic cross), with b_j the rate at which coefficients decay along axis j. Along an axis on which a problem is its own mirror
-image, its solution has only even degrees. Coefficients are found by least squares at points (`waves/fit`).
+conditions. A set is downward closed: the degrees of smallest size, sum_j b_j k_j (total degree, stretched) or sum_j b_j
+log(1 + k_j) (a hyperbolic cross), with b_j the decay rate of coefficients along axis j. Along an axis on which a problem is its own
+mirror image, its solution has only even degrees. Coefficients are found by least squares at points (`waves/fit`).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Solution(AbstractResult):
 
     Call it with every axis by name, `solution(x=0.3, t=0.5)` (arrays broadcast), or with points (P, m). It can be traced
     by `jax.jit` and `jax.grad`. Outside of its domain it is NaN, with an `OutsideWarning` where it is not traced;
-    `extrapolate=True` evaluates the series there, although it was fitted to nothing there.
+    `extrapolate=True` evaluates the series there, where it was fitted to nothing.
 
     Attributes:
         model: the function itself; several unknowns are its outputs.

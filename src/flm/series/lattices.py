@@ -44,7 +44,7 @@ def lattice(m: int, n: int, order: str = "euclid") -> np.ndarray:
 
 
 def by_size(size: Callable[[Point], float], roots: Iterable[tuple[Point, tuple[int, ...]]]) -> Iterator[Point]:
-    """The points that steps from each root along the root's own axes reach, by size and then lexicographically.
+    """The points that can be reached from the roots by steps along each root's own axes, by size, then lexicographically.
 
     The size must not fall along a step. Best-first search: the parent of a point is one step back along the last axis on
     which the point differs from its root, so each point enters the heap once.

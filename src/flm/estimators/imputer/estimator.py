@@ -35,8 +35,8 @@ class ImputerState:
 class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[ImputerState]):
     """Fills missing values (NaN) of one or many channels by Fourier series, on regular or irregular clocks.
 
-    Several models fill a hole; they are blended with weights, per channel and kind of hole, that fill best the values hidden
-    for this purpose: windows of all channels that share frequencies, whose amplitudes have a cross-spectrum learned from all
+    Several models fill a hole, blended with weights, per channel and kind of hole, that fill best the values hidden for this
+    purpose. The models: windows of all channels that share frequencies, whose amplitudes have a cross-spectrum learned from all
     windows ("coupled"); all harmonics of a channel under a learned spectral prior, plus the lines that stand out of it
     ("dense": one channel, or small tables); a regression on the rows around the hole ("lags"), also on the coupled model's
     filling ("refined"); straight lines ("lines"). So no channel is filled much worse than by the best of them.

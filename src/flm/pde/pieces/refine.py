@@ -242,7 +242,7 @@ class Refinement:
 
         The square root of its share is its part of the L2 norm. Next to singular places errors spread: an error e in a piece
         of width h at a place where answers behave like r^g is felt everywhere as e h^g, and each layer of cuts gains
-        0.15^(2g), from which the changes tell g.
+        0.15^(2g), so that g is found from the changes.
         """
         if not self.corners.has_points:
             return np.sqrt(tree.shares)
