@@ -66,12 +66,12 @@ def solve(
         tol: relative L2 error over the domain, worst unknown (conservation laws: relative L1; optimal control: relative
             excess of the simulated cost). By default 1e-8 for a `PDE`, 1e-2 for a `ConservationLaw`, 1e-4 for an
             `OptimalControl`.
-        num_subnets: the best series of exactly this many sub-networks instead of the smallest that meets `tol`.
+        num_subnets: return the best series of exactly this many sub-networks instead of the smallest one that meets `tol`.
         method: a name; for optimal control also settings such as `flm.Reduced()`; for a PDE also a model that is linear in
             its amplitudes, which are then found by least squares. None chooses. See the documentation of each kind of
             problem.
-        max_columns: linear unknowns at the most: of all pieces of a PDE, what half of the free memory holds by default; of one
-            dense least-squares problem otherwise, 3,000 by default.
+        max_columns: the largest number of linear unknowns: in all pieces of a PDE, by default what half of the free memory
+            holds; in one dense least-squares problem otherwise, 3,000 by default.
         seed: fixes all points and random starts.
         progress: True for a line per step, or a function that is called with a `flm.Progress` per step.
 
@@ -108,5 +108,5 @@ def solve(
         what = "a name, a model that is linear in its amplitudes" if kind is PDE else "a name"
         raise InputTypeError(f"`method` must be {what} or None for a {kind.__name__}; got {short(method)}.")
     options = {"num_subnets": num_subnets, "method": method, "max_columns": max_columns, "seed": seed}
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # numbers that are not finite end in a status
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # numbers that are not finite lead to a status
         return SOLVERS[kind](problem, tol, progress=listener(progress), **options)

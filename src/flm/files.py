@@ -23,8 +23,8 @@ from flm._version import __version__
 from flm.wording import FileError, FileMissingError, InputError, InputTypeError
 
 FORMAT = 2
-REFUSED = ("Solution", "ControlSolution")  # of an older format, because their fields have changed
-RENEWED = ("FLMImputer", "FLMRegressor")  # of an older format, in the fields that they have now
+REFUSED = ("Solution", "ControlSolution")  # kinds whose fields have changed: files of an older format are refused
+RENEWED = ("FLMImputer", "FLMRegressor")  # kinds that are still read from an older format, see `format1`
 
 
 # What can be saved, by where it lives.
@@ -39,7 +39,7 @@ _OBJECTS = {
     "flm.series": "ExponentialSeries PhaseSeries ProductSeries SeparableSeries",
     "flm.training.execution": "Checkpoint",
 }
-# What is stored as a part of these only.
+# What is stored only as a part of these.
 _PARTS = {
     "flm.domains": "Ball Box Combination Disk Ellipse NotHeld Outline Polygon Product Region",
     "flm.estimators.evidence": "Compressed",
@@ -98,7 +98,7 @@ def write_atomic(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def write_csv(path: str | os.PathLike[str], rows: Iterable[Iterable[object]]) -> None:
-    """Write a CSV file; numbers with all digits."""
+    """Write a CSV file, with all digits of its numbers."""
     text = io.StringIO()
     cells = ([f"{v:.17g}" if isinstance(v, float) else v for v in row] for row in rows)
     csv.writer(text, lineterminator="\n").writerows(cells)
@@ -106,7 +106,7 @@ def write_csv(path: str | os.PathLike[str], rows: Iterable[Iterable[object]]) ->
 
 
 def to_json(record: object) -> str:
-    """JSON for people and machines: NumPy numbers and arrays as plain ones, and null for what is not finite."""
+    """JSON for people and machines: NumPy numbers and arrays as plain ones, and null for numbers that are not finite."""
     return json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
 
 
@@ -123,7 +123,7 @@ def _plain(value: Any) -> Any:
 
 
 def as_path(path: object) -> Path:
-    """A path from a string or path; other things, and strings that name nothing, are refused."""
+    """A path from a string or path; other things, and strings with a null character, are refused."""
     if not isinstance(path, str | os.PathLike) or "\0" in str(path):
         raise InputTypeError(f'`path` must be a path such as "model.safetensors"; got {path!r}.')
     return Path(path)
@@ -229,7 +229,7 @@ def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
         raise InputTypeError(f"`obj` must hold numbers, names and arrays only; got {kind} at {place}.")
     while place in arrays:  # a dict key may hold a dot
         place += "'"
-    if array.dtype.kind == "c":  # safetensors has no complex128: real and imaginary parts on a last axis
+    if array.dtype.kind == "c":  # safetensors has no complex128: the last axis holds real and imaginary parts
         arrays[place] = np.ascontiguousarray(np.stack([np.real(array), np.imag(array)], axis=-1))
         return {"complex": place}
     arrays[place] = np.ascontiguousarray(array).reshape(array.shape)
@@ -255,13 +255,13 @@ def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
     names = {f.name for f in dataclasses.fields(kind)}
     if set(fields) != names:
         raise InputError(f"the fields of {node['kind']} are {sorted(names)}; the file has {sorted(fields)}")
-    if not type(kind).__module__.startswith("equinox"):  # a plain dataclass: NumPy arrays, and no need of JAX
+    if not type(kind).__module__.startswith("equinox"):  # a plain dataclass holds NumPy arrays and does not need JAX
         return kind(**fields)
     import jax
     import jax.numpy as jnp
 
     obj = object.__new__(kind)
-    for name, value in fields.items():  # arrays as JAX arrays, also inside tuples and dicts
+    for name, value in fields.items():  # arrays become JAX arrays, also inside tuples and dicts
         object.__setattr__(obj, name, jax.tree.map(lambda v: jnp.asarray(v) if isinstance(v, np.ndarray) else v, value))
     for check in (vars(base).get("__check_init__") for base in kind.__mro__):
         if check is not None:

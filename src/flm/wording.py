@@ -114,7 +114,7 @@ def measured(value: float, unknown: str = "–") -> str:
 
 
 def with_error(value: float, error: float) -> str:
-    """ "0.1003 ± 0.0004": a value to the digits that its standard error supports, ten at the most; without one, to six."""
+    """ "0.1003 ± 0.0004": a value to the digits that its standard error supports, at most ten; without an error, to six."""
     if not (math.isfinite(value) and 0 < error < math.inf):
         text = f"{value:.6g}" if error == 0 or not math.isfinite(value) else f"{value:.3g} ± {error:.2g}"
         return text.replace("inf", "∞")

@@ -1,9 +1,9 @@
 """The `flm` command: parse, call, print.
 
-`run` has the list of commands, which live in `begin`, `solve`, `sweep`, `data` and `study`; `output` prints, `tables` reads
+`run` has the list of commands, which are in `begin`, `solve`, `sweep`, `data` and `study`; `output` prints, `tables` reads
 tables.
 
-Exit codes: 0 done, 1 a run that did not reach what was asked (or was interrupted), 2 bad input.
+Exit codes: 0 done, 1 a run that did not reach what was asked for (or was interrupted), 2 bad input.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`flm problems`, `new`, `studio`, `demo`, `doctor`, `show`: what one begins with, and how one looks at what is there."""
+"""`flm problems`, `new`, `studio`, `demo`, `doctor`, `show`: the commands to begin with, and to look at what there is."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def studio(
 
 
 def start_text(kind: Start, name: str) -> str:
-    """The text that a file of this name begins with."""
+    """The text of a new file of this kind and name."""
     text = (resources.files("flm.cli") / "starts" / f"{kind}.toml").read_text(encoding="utf-8")
     return text.replace("KIND", name)
 
@@ -204,7 +204,7 @@ def doctor(
 
 
 def _self_test(tol: float) -> str:
-    """What went wrong in solving, saving and loading something small; empty where nothing did."""
+    """What went wrong in solving, saving and loading a small problem; empty where nothing did."""
     import tempfile
 
     import numpy as np

@@ -19,7 +19,7 @@ Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with
 
 
 def _read(path: Path) -> FileTable:
-    """The table, and a line about what was assumed."""
+    """The table in a file; a line says what was assumed in reading it."""
     from flm.cli.tables import read_file
 
     found = read_file(path)
@@ -29,7 +29,7 @@ def _read(path: Path) -> FileTable:
 
 
 def _chosen(found: FileTable, used: tuple[str, ...], apart: list[str], what: str) -> list[str]:
-    """The columns of some kinds, those apart left out; others are left alone and told."""
+    """The columns whose kind is in `used`, without those in `apart`; a remark names the others."""
     every = [str(name) for name in found.cells if name not in apart]
     names = [name for name in every if name in found.of_kind(*used)]
     if left := [name for name in every if name not in names]:

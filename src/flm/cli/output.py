@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flm.results import Listener, Progress
 
 LATE = 2.0  # seconds before a bar appears
-WIDEST = 30  # letters of a name, beyond which what is said of it is not aligned
+WIDEST = 30  # letters; behind longer names, the text is not aligned
 EVENTS = "FLM_EVENTS"  # in the environment: events are lines of JSON on stdout, for the studio
 
 # Set by `run` for one command line.
@@ -35,21 +35,21 @@ WRITTEN: ContextVar[Path | None] = ContextVar("written", default=None)  # the fo
 
 
 def say(text: str) -> None:
-    """Text for people on stdout, in a terminal with a bold first line; nothing under `--quiet` and `--json`."""
+    """Print text for people on stdout, in a terminal with a bold first line; nothing under `--quiet` and `--json`."""
     if QUIET.get() or JSON.get():
         return
     head, newline, rest = text.partition("\n")
-    typer.echo(typer.style(head, bold=True) + newline + rest)  # plain where it is no terminal
+    typer.echo(typer.style(head, bold=True) + newline + rest)  # plain outside of a terminal
 
 
 def remark(text: str) -> None:
-    """A line for people on stderr, so that tables on stdout stay tables; nothing under `--quiet`."""
+    """Print a line for people on stderr, so that tables on stdout stay tables; nothing under `--quiet`."""
     if not QUIET.get():
         print(f"flm: {text}", file=sys.stderr)
 
 
 def conclude(record: Mapping[str, object], text: str, *, good: bool = True) -> None:
-    """What a command found, as JSON or as text for people; the exit code is 1 where it is not what was asked."""
+    """Print what a command found, as JSON or as text; the exit code is 1 where it is not what was asked for."""
     from flm.files import to_json
 
     if JSON.get():  # also under `--quiet`
@@ -70,13 +70,13 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 
 
 
 def listing(facts: Mapping[str, str]) -> list[str]:
-    """Lines of names and what is known under them."""
+    """Lines of names, each with its fact."""
     wide = min(max(map(len, facts)), WIDEST)
     return [f"  {name:<{wide}}  {text}" for name, text in facts.items()]
 
 
 def folder(out: Path) -> Path:
-    """The folder for files, made where it is missing."""
+    """The folder for files, which is created if it does not exist."""
     if out.exists() and not out.is_dir():
         raise InputError(f"`--out` must be a folder; got {str(out)!r}, which is a file.")
     out.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def folder(out: Path) -> Path:
 
 
 def open_page() -> None:
-    """Show the page that the command wrote in a browser."""
+    """Show in a browser the page that the command wrote."""
     out = WRITTEN.get()
     pages = sorted(out.glob("*.html"), key=lambda p: p.stat().st_mtime) if out is not None else []
     if not pages:
@@ -97,8 +97,8 @@ def open_page() -> None:
 def watching(what: str, *, tol: float = math.nan, every: float = math.inf) -> Iterator[Listener]:
     """Show the events of a piece of work on stderr.
 
-    In a terminal this is a bar with the time left, which appears after two seconds: of the share of the work or, where that
-    is not known, of the digits gained towards a tolerance. Elsewhere it is a line every so many seconds.
+    In a terminal this is a bar with the time left, which appears after two seconds. It shows the share of the work or, where that
+    is not known, the digits gained towards a tolerance. Elsewhere a line is printed every `every` seconds.
     """
     last = time.monotonic() if every else -math.inf
 
@@ -132,7 +132,7 @@ def _bar(what: str, tol: float) -> Iterator[Listener]:
 
     words, state = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[state]}"))
     columns = (words, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), state)
-    # The time left by the speed of the last ten minutes: steps may be minutes apart.
+    # The time left follows from the speed of the last ten minutes: steps may be minutes apart.
     bar = Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=600)
     task = bar.add_task(what, total=1.0, state="")
     late = threading.Timer(LATE, bar.start)

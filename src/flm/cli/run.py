@@ -1,4 +1,4 @@
-"""The commands and what their help says; options that may stand anywhere, exit codes, errors in one line.
+"""The commands and their help; options that may stand anywhere, exit codes, and errors in one line.
 
 Nothing numerical is imported before a command runs.
 """
@@ -19,7 +19,7 @@ from flm.cli import begin, data, solve, study, sweep
 from flm.cli.output import COMMAND, JSON, OPEN, QUIET, WRITTEN, open_page
 from flm.wording import FLMError
 
-BAD_INPUT = (FLMError, ValueError, OSError)  # ours, and what other libraries say of values and files
+BAD_INPUT = (FLMError, ValueError, OSError)  # ours, and those that other libraries raise for values and files
 ANYWHERE = "Every command takes --json, --quiet, --debug and --open."
 
 app = typer.Typer(
@@ -52,7 +52,7 @@ def _options(
     pass
 
 
-# In the order of `flm --help`, where a line of each, the first of its docstring, fits into 80 columns.
+# In the order of `flm --help`, which shows the first line of each docstring; it must fit into 80 columns.
 _first = (solve.solve, sweep.sweep, begin.problems, begin.new, solve.train, data.fit, data.impute, data.predict)
 for _function in (*_first, begin.show, begin.demo, begin.doctor, begin.studio, study.paper):
     _line = (inspect.getdoc(_function) or "").partition("\n")[0]
@@ -61,19 +61,19 @@ app.add_typer(study.study_app, name="study", epilog=ANYWHERE)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The exit code of one command line."""
+    """Run one command line and return its exit code."""
     arguments = list(arguments)
     debug = _take(arguments, "--debug")
     QUIET.set(_take(arguments, "--quiet", "-q"))
     JSON.set(_take(arguments, "--json"))
     OPEN.set(_take(arguments, "--open"))
     WRITTEN.set(None)
-    COMMAND.set("flm " + shlex.join(arguments))  # what a page says to type
+    COMMAND.set("flm " + shlex.join(arguments))  # the command that a page tells the reader to type
     warnings.showwarning = _warn
     try:
         code = app(args=arguments or ["--help"], standalone_mode=False, prog_name="flm")
         sys.stdout.flush()
-        if code == 130:  # the parser's word for Ctrl-C
+        if code == 130:  # the parser's code for Ctrl-C
             raise KeyboardInterrupt
         if OPEN.get():
             open_page()
@@ -83,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
     except (BrokenPipeError, SystemExit) as leave:
         if isinstance(leave, SystemExit) and not isinstance(leave.__context__, BrokenPipeError):  # the parser's way out
             return leave.code if isinstance(leave.code, int) else 1
-        # Success: `flm … | head` has what it wanted. Nothing more is written, not even at the interpreter's end.
+        # This is success: `flm … | head` has what it needs. Nothing more is written, not even when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -93,7 +93,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _take(arguments: list[str], *spellings: str) -> bool:
-    """Remove an option that may stand anywhere; whether it was there."""
+    """Remove an option that may stand anywhere, and return whether it was there."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     found = [i for i, argument in enumerate(arguments[:end]) if argument in spellings]
     for i in reversed(found):
@@ -117,7 +117,7 @@ def _explain(error: Any) -> int:
 
 
 def _warn(message: Warning | str, category: type[Warning], *rest: object, **named: object) -> None:
-    """A warning in one line; deprecations in other libraries are not shown."""
+    """Print a warning in one line; deprecations in other libraries are not shown."""
     if not (QUIET.get() or issubclass(category, DeprecationWarning | PendingDeprecationWarning)):
         _say(f"warning: {message}", 0)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flm.report.pages.layout import Request
     from flm.results import Solution
 
-MOST_TABLES = 4  # of largest terms, one for each unknown and window
+MOST_TABLES = 4  # of largest terms, one for each unknown and window, at the most
 METHODS = (
     ("pieces", "PDEs", "many small series on a tree of boxes, up to three axes"),
     ("march", "PDEs", "a series in space whose coefficients move in time"),
@@ -113,7 +113,7 @@ def train(
 def _keep(
     solution: Solution | ControlSolution, asked: Request, out: Path | None, more: dict[str, Any], good: bool
 ) -> None:
-    """Write the files of an answer where a folder is given, or a page is to be opened, and tell what was found."""
+    """Write the files of an answer where a folder is given or a page is to be opened, and print what was found."""
     from flm.report.files import TERMS, record, write_solution
     from flm.report.pages.answer import facts_of, readable
 
@@ -135,7 +135,7 @@ def _keep(
 
 
 def find_problem(what: str, settings: list[str] | Mapping[str, float] | None) -> Request:
-    """A problem of the catalogue by its name, or one written in a file that ends in .toml, with what its page says of it.
+    """The request for a problem of the catalogue by its name, or for one in a file that ends in .toml, with what its page says.
 
     `settings` change arguments of the catalogue's function, or parameters of the file.
     """

@@ -224,7 +224,7 @@ def paper(
 
 
 def who_works(count: int, address: str | None = None) -> Workers:
-    """The workers of a Dask cluster where its address is given, else so many processes, or one per core."""
+    """The workers of a Dask cluster if its address is given, else `count` processes, or one per core."""
     from flm.study import dask, local
 
     if address:
@@ -235,7 +235,7 @@ def who_works(count: int, address: str | None = None) -> Workers:
 
 
 def keep_runs(folder: Path, what: str, work: Callable[[Store, Listener], object]) -> tuple[dict[str, Row], bool]:
-    """Do runs that the folder's store keeps; what is in it then, and whether Ctrl-C ended the work."""
+    """Do runs that the folder's store keeps; return the rows in it and whether Ctrl-C ended the work."""
     from flm.study import Store, read_rows
 
     with Store(folder / "runs.sqlite", write=True) as store:
@@ -252,7 +252,7 @@ def _workers(who: Workers) -> str:
 
 
 def stopped(kept: str) -> typer.Exit:
-    """The way out after Ctrl-C: what is kept, and how to go on."""
+    """The exit after Ctrl-C, with a line that says what is kept and how to go on."""
     print(f"flm: stopped. {kept}; the same command goes on from there.", file=sys.stderr, flush=True)
     return typer.Exit(1)
 

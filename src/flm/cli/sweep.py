@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 10_000
 RUNNER = "flm.cli.sweep:solve_one"
-KEPT = ("sentence", "converged", "error_estimate", "columns", "cost", "errors")  # of the record of an answer
+KEPT = ("sentence", "converged", "error_estimate", "columns", "cost", "errors")  # of an answer's record
 
 
 def sweep(
@@ -47,7 +47,7 @@ def sweep(
     points = [dict(zip(lines, values, strict=True)) for values in itertools.product(*lines.values())]
     if len(points) > MOST_RUNS:
         raise InputError(f"`--set` must make at most {MOST_RUNS:,} runs; got {len(points):,}.")
-    asked = find_problem(problem, points[0])  # refuses what is wrong with it here, and not in every run
+    asked = find_problem(problem, points[0])  # refuses a wrong problem here, and not in every run
     base, text = {"runner": RUNNER, "problem": problem, "tol": tol}, f"flm.problems.{problem}"
     if problem.endswith(".toml"):
         file, text = Path(problem), asked.text
@@ -71,7 +71,7 @@ def sweep(
 
 
 def solve_one(definition: Definition) -> Record:
-    """Solve one problem of a sweep, as a worker does it: its record, and samples of the answer."""
+    """Solve one problem of a sweep, as a worker does it, and return its record and samples of the answer."""
     import flm
     from flm.problems.text import named_problem, parse_problem
     from flm.report.files import record

@@ -1,4 +1,4 @@
-"""Tables from files: pandas reads, and what a file does not say (delimiter, decimal sign, encoding, dates) is found and told."""
+"""Tables from files: pandas reads them; what a file does not say (delimiter, decimal sign, encoding, dates) is found and told."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flm.files import write_atomic
 from flm.wording import ExtraMissingError, FileMissingError, InputError, did_you_mean, short
 
 EMPTY = {"", "nan", "na", "n/a", "#n/a", "null", "none", "?", "-", "--", "missing"}
-MOSTLY = 0.5  # of the cells: a column with so many numbers was meant to be numbers
+MOSTLY = 0.5  # share of cells: a column with more numbers than this was meant to be numbers
 _COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d*),\d+([eE][+-]?\d+)?")  # 1.234,5
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")  # 1,234.5
 _LONGEST = 40  # letters of a date
@@ -42,7 +42,7 @@ _DAYS = {
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 _FORMATS = ("ISO8601", "%Y%m%d", *map("".join, itertools.product(_DAYS, _TIMES)))
 _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", r"\s+": "spaces"}
-_LOOK = 200  # lines that are looked at to find the layout
+_LOOK = 200  # lines that are read to find the layout
 _NUMBER = r"[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?"
 
 
@@ -59,11 +59,11 @@ class FileTable:
     encoding: str = "utf-8"
 
     def of_kind(self, *kinds: str) -> list[str]:
-        """The columns of these kinds, of which `Column` has the list."""
+        """The columns of these kinds, which `Column` lists."""
         return [str(name) for name, kind in self.values.attrs["kinds"].items() if kind in kinds]
 
     def match(self, chosen: str | Iterable[str], role: str) -> list[str]:
-        """Columns by name or by its beginning, "a,b,c" or one by one; an error lists them and suggests the nearest."""
+        """Columns by name or by the beginning of a name, "a,b,c" or one by one; errors list the columns and suggest the nearest."""
         known, found = [str(column) for column in self.cells], []
         asked = chosen.split(",") if isinstance(chosen, str) and chosen not in known else chosen
         for name in [asked] if isinstance(asked, str) else map(str.strip, asked):
@@ -78,7 +78,7 @@ class FileTable:
         return found
 
     def checked(self, names: Sequence[str], *, holes: bool = False, text: bool = False) -> pd.DataFrame:
-        """These columns, refused where a cell is not a number, date or duration; empty ones pass with `holes`."""
+        """These columns, refused where a cell is not a number, date or duration; empty cells pass with `holes`."""
         kinds = self.values.attrs["kinds"]
         for name in names:
             if text and kinds[name] == "text":
@@ -97,11 +97,11 @@ class FileTable:
         return self.values.loc[:, list(names)]
 
     def number(self, value: float, digits: int = 10) -> str:
-        """A number as this file writes them."""
+        """A number as this file writes numbers."""
         return f"{value:.{digits}g}".replace(".", self.decimal)
 
     def write(self, path: Path, cells: pd.DataFrame) -> None:
-        """Cells into a file of the same layout; a name that ends in .parquet makes a Parquet file."""
+        """Write cells into a file of the same layout; a name that ends in .parquet makes a Parquet file."""
         if path.suffix == ".parquet":
             stream = io.BytesIO()
             _parquet(lambda: cells.to_parquet(stream, index=False))
@@ -143,7 +143,7 @@ def _parquet(work):  # pandas needs pyarrow (or fastparquet) for it
 
 
 def _layout(path: Path) -> FileTable:
-    """Header and cells: the delimiter under which most lines have the same number of cells; lines above them are skipped."""
+    """Header and cells: the delimiter is the one under which most lines have equally many cells; lines above are skipped."""
     name, (text, encoding) = path.name, _decoded(path)
     lines = text.split("\n", _LOOK)[:_LOOK]
     cells = lambda line, sign: next(csv.reader([line], delimiter=sign, skipinitialspace=True))
@@ -155,7 +155,7 @@ def _layout(path: Path) -> FileTable:
     fitting = [sign for sign, (width, _) in usual.items() if width > 1]
     delimiter = max(fitting, key=lambda sign: (usual[sign][1], sign != r"\s+"), default=",")
     widths = counts[delimiter]
-    # Where few lines look alike, the first one is the header; a long line is then told with its number.
+    # Where few lines look alike, the first one is the header; a line that is too long is then reported with its number.
     least = usual[delimiter][0] if full > 4 else 1
     header = next((i for i, width in enumerate(widths) if width >= least and width), None)
     if header is None:
@@ -197,7 +197,7 @@ def _decoded(path: Path) -> tuple[str, str]:
 
 
 def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
-    """The rows under the names of their columns; a second line of units, if there is one, is in these: "wind [m/s]"."""
+    """The rows under the names of their columns; a second line with units, if there is one, joins the names: "wind [m/s]"."""
     first, body = found.iloc[0].str.strip().str.lstrip("#").str.strip(), found.iloc[1:]
     line = found.index[0]
     if first.str.fullmatch(_NUMBER).all():
@@ -209,7 +209,7 @@ def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
         told = f"{name}, line {filled} must have {int((first != '').sum())} cells, as the header has; got {j + 1}."
         raise InputError(f"{told} Name every column in line {line}.")
     units = body.iloc[0].str.strip()
-    # Units stand above every column of numbers, and begin with no digit.
+    # Units stand above every column of numbers, and do not begin with a digit.
     below = body.iloc[1:21]
     numeric = pd.Series({j: below[j].str.strip().str.fullmatch(_NUMBER).mean() > MOSTLY for j in below})
     has_units = bool(numeric.any()) and not units.str.contains(r"^[+-]?\d", regex=True).any()
@@ -224,16 +224,16 @@ def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
 
 
 class Column(NamedTuple):
-    """Cells as what they are: a "number", "date" or "duration"; "mixed" where most are numbers, "text" or "empty"."""
+    """Cells with their kind: "number", "date", "duration", "mixed" where most are numbers, "text" or "empty"."""
 
     kind: str
     values: pd.Series
-    words: str = ""  # how they were read
+    words: str = ""  # how the cells were read
 
 
 def read_column(cells: pd.Series, delimiter: str) -> Column:
-    """The cells of a file as numbers, dates or durations where all of them are."""
-    if cells.dtype.kind in "iufb":  # of a Parquet file
+    """The cells of a column as numbers, dates or durations where all cells are such."""
+    if cells.dtype.kind in "iufb":  # from a Parquet file
         return Column("number", cells.astype(float))
     if cells.dtype.kind in "mM":
         return Column("date" if cells.dtype.kind == "M" else "duration", cells)
@@ -254,9 +254,9 @@ def read_column(cells: pd.Series, delimiter: str) -> Column:
 
 
 def _numbers(text: pd.Series, delimiter: str) -> Column:
-    """Cells as numbers, NaN where they are none, and what a comma in them was: "decimal commas" or "commas of thousands".
+    """Cells as numbers, NaN where a cell is none, and how commas were read: "decimal commas" or "commas of thousands".
 
-    1,234 is a thousand in a file that has commas between cells, or beside 1,234.5 or 1,234,567; else a little more than one.
+    1,234 is more than a thousand in a file with commas between cells, or beside 1,234.5 or 1,234,567; else it is about 1.2.
     """
     floats = lambda text: pd.Series(pd.to_numeric(text, errors="coerce"), index=text.index, dtype=float)
     plain = floats(text)
@@ -282,7 +282,7 @@ def _clock(text: pd.Series, known: pd.Series) -> Column | None:
     few = known.iloc[:: max(len(known) // 100, 1)]
     read = {f: _dates(text, f) for f in _FORMATS if _dates(few, f) is not None}
     if steps := {f: dates.dropna().diff().dropna() for f, dates in read.items() if dates is not None}:
-        # Where day and month could be either, the clock that runs most evenly is right: few steps backwards, few lengths.
+        # Where day and month could be either, the clock that runs most evenly is taken: few backward steps, few step lengths.
         chosen = min(steps, key=lambda f: ((steps[f] < pd.Timedelta(0)).sum(), steps[f].nunique()))
         told = next((words for day, words in _DAYS.items() if chosen.startswith(day)), "year-month-day")
         return Column("date", pd.Series(read[chosen]), f"dates {told}")
@@ -294,7 +294,7 @@ def _clock(text: pd.Series, known: pd.Series) -> Column | None:
 
 
 def _dates(text: pd.Series, format: str) -> pd.Series | None:
-    """Cells as dates of this format without a time zone, or None where a cell is not one."""
+    """Cells as dates of this format without a time zone, or None where a cell is not such a date."""
     found = pd.Series(pd.to_datetime(text, format=format, errors="coerce", utc=True))
     if (found.isna() & text.notna()).any() or not found.dt.year.between(1000, 2999).where(found.notna(), True).all():
         return None

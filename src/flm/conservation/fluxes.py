@@ -20,7 +20,7 @@ _SIZES = (256, 4096, 65536)  # numbers per call
 def on_arrays(function: Elementwise) -> OnArrays:
     """A user's elementwise function of one variable, in NumPy or jax.numpy, as a function of float64 arrays.
 
-    With jax.numpy it is called on few shapes, since each new one compiles. Traced arrays are passed on as they are.
+    With jax.numpy the function is called on few shapes, since each new one compiles. Traced arrays are passed on unchanged.
     """
     on_numpy: list[bool] = []
 
@@ -42,7 +42,7 @@ def on_arrays(function: Elementwise) -> OnArrays:
 
 
 def derivative(flux: Elementwise, low: float, high: float) -> OnArrays:
-    """f′ to rounding on an interval, by automatic differentiation; a flux is refused if divided differences disagree with it."""
+    """f′ to rounding on an interval, by automatic differentiation; refused if divided differences of f disagree with it."""
     slope = on_arrays(jax.jit(lambda u: jax.jvp(lambda v: flux(v) + 0.0 * v, (u,), (jax.numpy.ones_like(u),))[1]))
     u = np.linspace(low, high, 65)[1:-1]
     step = 1e-5 * max(high - low, 1e-300)
@@ -75,7 +75,7 @@ def breaking_time(wave: OnArrays, low: float, high: float) -> float:
 
 
 def turning_points(flux: Elementwise, low: float, high: float) -> np.ndarray:
-    """Where f has its local minima and maxima in (low, high): the zeros of f′ at which it changes its sign."""
+    """The places of the local minima and maxima of f in (low, high): the zeros of f′ at which it changes its sign."""
     speed, u = derivative(flux, low, high), np.linspace(low, high, 4097)
     sign = np.sign(speed(u))
     inside = u[1:-1][(sign[1:-1] == 0) & (sign[:-2] * sign[2:] < 0)]

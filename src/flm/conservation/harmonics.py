@@ -31,7 +31,7 @@ class Clock:
 
     @classmethod
     def make(cls, horizon: float, fastest: float) -> Clock:
-        """As many nodes as products of two waves of frequencies up to `fastest` need, and some more."""
+        """A clock with enough nodes for products of two waves of frequencies up to `fastest`, and some to spare."""
         nodes, weights = gauss(32 + 16 * int(0.04 * fastest * horizon))
         return cls(0.5 * horizon * (nodes + 1.0), np.sqrt(weights), horizon)
 
@@ -40,8 +40,8 @@ class Clock:
 class Tones:
     """A fit of one harmonic, which can be moved to other frequencies.
 
-    `target` (M, 2) are p and q at the nodes, times the roots of the weights; `coefficients` (2J, 2) those of cos then sin,
-    for p and q; the orthonormal columns of `basis` span those of the fit.
+    `target` (M, 2) holds p and q at the nodes, times the roots of the weights; `coefficients` (2J, 2) those of cos then sin,
+    for p and q. The columns of `basis` are an orthonormal basis of the span of the fit's columns.
     """
 
     clock: Clock
@@ -66,7 +66,7 @@ class Tones:
         return float(np.sum(self.residual**2))
 
     def projected(self) -> Projected:
-        """The problem of the frequencies alone."""
+        """The least-squares problem in the frequencies alone."""
         clock, count = self.clock, len(self.frequencies)
         waves = WaveTable.at(clock.times, self.frequencies)
         # ∂/∂w_j of c cos w_j t + s sin w_j t is t (s cos − c sin)
@@ -86,11 +86,11 @@ class Tones:
 def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float) -> MovingSeries:
     """The best series found with exactly `num_subnets` sub-networks, the constant included, in the same frame.
 
-    There are fewer when the large solution has no more harmonics to give; `horizon` is the length of time that matters.
+    The result has fewer when the large solution has no more harmonics; `horizon` is the length of time that matters.
     """
     budget = num_subnets - (series.mean != 0.0)
     harmonics = np.unique(series.wavenumbers)
-    # Each harmonic that is used takes a sub-network: only the strongest can be.
+    # Each harmonic that is used takes a sub-network, so only the strongest can be used.
     coarse = series.start + horizon * (np.arange(64) + 0.5) / 64
     energy = [np.sum(np.abs(series.amplitude(k, coarse)) ** 2) for k in harmonics]
     harmonics = np.sort(harmonics[np.argsort(energy, kind="stable")[::-1][: max(budget, 0)]])
@@ -107,7 +107,7 @@ def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float) ->
         if more.value < fits[index].value:
             heapq.heappush(queue, (more.value - fits[index].value, index, len(more.frequencies), more))
 
-    # A harmonic can gain at most its own energy: the smaller ones are fitted only when their turn can come.
+    # A harmonic can gain at most its own energy: the weaker ones are fitted only when their turn can come.
     waiting = sorted(range(len(harmonics)), key=lambda index: fits[index].value)
     for _ in range(budget):
         while waiting and (not queue or fits[waiting[-1]].value > -queue[0][0]):

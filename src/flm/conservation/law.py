@@ -140,7 +140,7 @@ class ConservationLaw:
     def test_points(self, shape: tuple[int, int] = (251, 101)) -> np.ndarray:
         """A grid over the period and the whole time, (P, 2), shifted by a third of a cell in x.
 
-        A shock on a line of simple slope then passes between its nodes: at a node on the shock an error would mean nothing.
+        A shock on a line of simple slope then passes between the nodes: an error at a node on the shock would mean nothing.
         """
         (low, high), (start, end) = self.domain.intervals
         x = low + (high - low) * (np.arange(shape[0]) + 1.0 / 3.0) / shape[0]

@@ -23,8 +23,8 @@ from flm.series.waves import Orders
 class MovingSeries:
     """u(x, t) = mean + Σ_n [cos κkξ, sin κkξ] C_n [cos wτ, sin wτ]ᵀ,  ξ = x − left − c τ,  τ = t − start,  κ = 2π/L.
 
-    Each term is a sub-network of an FLM in the inputs (ξ, τ), a linear map of (x, t), and two plain waves with time
-    frequencies −κkc ± w.
+    Each term is a sub-network of an FLM in the inputs (ξ, τ), a linear map of (x, t); as a function of (x, t) it is two
+    plain waves with time frequencies −κkc ± w.
     """
 
     wavenumbers: np.ndarray  # k ≥ 1, (N,)

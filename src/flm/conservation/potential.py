@@ -34,7 +34,7 @@ VISCOSITY = 0.01  # final ν as a multiple of 2π osc / K: the smallest that doe
 
 @dataclass(frozen=True)
 class Law:
-    """A conservation law for nondimensional variables: f, f′ and the initial state on arrays, one period of x and T."""
+    """A conservation law for nondimensional variables: f, f′ and the initial state on arrays, one period of x, and T."""
 
     flux: OnArrays
     speed: OnArrays
@@ -45,12 +45,12 @@ class Law:
 
     @property
     def scale(self) -> float:
-        """2πT/L: from speeds to angles per horizon."""
+        """2πT/L, the factor from speeds to angles per horizon."""
         return 2.0 * np.pi * self.horizon / self.period
 
     @cached_property
     def sample(self) -> np.ndarray:
-        """The initial state at many points of the period, midpoints."""
+        """The initial state at many points of the period, the midpoints of equal cells."""
         return self.initial(2.0 * np.pi * (np.arange(2**14) + 0.5) / 2**14)
 
     @cached_property
@@ -125,7 +125,7 @@ class Bank:
 
     @cached_property
     def theta(self) -> np.ndarray:
-        """3K points (an odd number): 2K would alias."""
+        """The collocation angles: 3K points (an odd number), since 2K would alias."""
         count = 3 * self.num_harmonics + (self.num_harmonics + 1) % 2
         return 2.0 * np.pi * np.arange(count) / count
 
@@ -172,7 +172,7 @@ class Bank:
         return u, r - r.mean(axis=0)
 
     def at(self, waves: Waves, phase: np.ndarray, phase_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """u and R without viscosity and mean at any points, from the harmonics' amplitudes (2K, M) and their slopes."""
+        """u and R at any points, without viscosity and mean, from the amplitudes (2K, M) of the harmonics and their slopes."""
         u = self.law.mean + waves.value @ phase
         return u, waves.integral @ phase_s + self.law.flux(u) * self.law.scale - self.frame * u
 
@@ -201,7 +201,7 @@ def minimize(
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Coefficients of the orthonormal time functions (2K, r), u and the weighted rows there."""
+    """Coefficients of the orthonormal time functions (2K, r), with u and the weighted rows at these coefficients."""
 
     inner: np.ndarray
     u: np.ndarray

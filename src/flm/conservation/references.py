@@ -125,7 +125,7 @@ class EntropySolution:
         u = on_arrays(self.initial)(x)
         if not np.all(np.isfinite(u)):
             raise InputError("`initial` must be finite in the period; got values that are not.")
-        # The true extrema may lie between samples: widen by what second differences say (a jump says too much).
+        # The true extrema may lie between samples: widen by what second differences suggest (too much at a jump).
         room = min(0.25 * np.abs(np.diff(u, 2)).max(), 1e-3 * np.ptp(u)) + 1e-12 * np.abs(u).max()
         return float(u.min() - room), float(u.max() + room)
 
@@ -184,7 +184,7 @@ class FiniteVolumes:
         x, t = np.asarray(points, float).T
         low, high = self.period
         width = (high - low) / len(self.centers)
-        # A cell more on either side, and a second time where there is one only.
+        # Pad by one cell on either side, and by a second time where there is only one.
         x_line = np.concatenate([self.centers[:1] - width, self.centers, self.centers[-1:] + width])
         t_line = self.times if len(self.times) > 1 else self.times[0] + np.array([0.0, 1.0])
         values = np.broadcast_to(
@@ -207,7 +207,7 @@ def godunov(
         F(a, b) = min f over [a, b] if a ≤ b, max f over [b, a] otherwise,
 
     valid for any smooth flux, convex or not. The extrema are at a, b or at the turning points of f in between, which are
-    found once: values never leave the range of the initial state.
+    found once; so values never leave the range of the initial state.
 
     Args:
         flux: f, elementwise.

@@ -1,4 +1,4 @@
-"""Conservation laws: tolerance in, series out; or the best series of N sub-networks.
+"""Conservation laws solved to a tolerance as a series, or as the best series of N sub-networks.
 
 The potential least squares (`potential`) is solved on growing banks of harmonics until an error estimate meets the
 tolerance. A series of exactly N sub-networks is then the distillation of a larger solution (`harmonics`).
@@ -22,12 +22,12 @@ from flm.series.tables import WaveTable
 from flm.wording import InputError
 
 SMALLEST = 48  # columns of the first bank
-# Where levels are compared: angles that no lattice of collocation points shares, and Gauss times.
+# The grid on which levels are compared: angles that no lattice of collocation points shares, and Gauss times.
 _ANGLES = 2.0 * np.pi * (np.arange(1009) + 1.0 / 3.0) / 1009
 _NODES, _NODE_WEIGHTS = 0.5 * (gauss(65)[0] + 1.0), gauss(65)[1]
 
-# Error over held-out potential residual, both L1: 2.2–6.1 over Burgers with one and two shocks, fans, cubic and
-# Buckley–Leverett fluxes.
+# The ratio of the error to the held-out potential residual, both L1: 2.2–6.1 over Burgers with one and two shocks, fans,
+# cubic and Buckley–Leverett fluxes.
 _RESIDUAL_FACTOR = 5.0
 
 
@@ -52,7 +52,7 @@ def solve_law(
     if max_columns < SMALLEST:
         raise InputError(f"`max_columns` must be at least {SMALLEST} for a conservation law; got {max_columns}.")
     if num_subnets is not None:
-        # What is distilled may be this small: with six times the columns the result was within 3 % of the best on Burgers.
+        # A larger solution of this size is enough: with six times the columns the result was within 3 % of the best on Burgers.
         max_columns = min(max_columns, max(1200, 24 * num_subnets))
     record = Record(progress)
     growth = growth_of(problem, tol, max_columns, record)
@@ -91,7 +91,7 @@ def solve_law(
 
 
 def growth_of(problem: ConservationLaw, tol: float, max_columns: int, record: Record) -> ShockGrowth:
-    """The growth of a law's potential least squares, to be run."""
+    """The `ShockGrowth` of a law, ready to be run."""
     (left, right), (start, end) = problem.domain.intervals
     law = Law(problem.flux, problem.speed, problem.initial, left, right - left, end - start)
     return ShockGrowth(law, problem.breaking_time / law.horizon, start, tol, max_columns, record)
@@ -107,7 +107,7 @@ class Fitted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """A fit that was judged: its relative L1 error estimate and its values on the grid of comparison."""
+    """A fit with its relative L1 error estimate and its values on the grid of comparison."""
 
     fit: Fitted
     estimate: float
@@ -116,13 +116,13 @@ class Level:
 
 @dataclass
 class ShockGrowth:
-    """Solutions with vanishing viscosity on banks that grow.
+    """The growth of banks on which the law is solved with vanishing viscosity.
 
     A bank (K harmonics, J time frequencies) starts from the one before it, so that only the smallest pays for the
     continuation in ν. K doubles; J grows while that lowers the cost by a quarter. Before characteristics meet
     (horizon < breaking time) the solution is smooth: the last stage has ν = 0 and convergence is geometric.
 
-    `breaking_time`, until when the solution is smooth, is in units of the horizon; `start` is the first time.
+    `breaking_time`, when the solution stops being smooth, is in units of the horizon; `start` is the first time.
     """
 
     law: Law
@@ -192,7 +192,7 @@ class ShockGrowth:
         return Fitted(bank, bank.outer(found.point.inner), float(found.value))
 
     def _grow_times(self, fit: Fitted) -> Fitted:
-        """More time frequencies while they lower the cost by a quarter; not tried when doubling K halved the cost."""
+        """The fit with more time frequencies, added while they lower the cost by a quarter; none if doubling K halved the cost."""
         if self.levels and fit.cost < 0.5 * self.levels[-1].fit.cost:
             return fit
         while True:
@@ -216,8 +216,8 @@ class ShockGrowth:
     def _record(self, fit: Fitted) -> None:
         """Estimate the error of a level and keep it.
 
-        Shocks make the error fall like 1/K: e ≈ |u_K − u_K′| / (K/K′ − 1), with K′ about K/2, and it is never taken
-        smaller than the held-out residual says. Smooth solutions converge geometrically: e ≈ d_n²/d_{n−1}, d_n the
+        Shocks make the error fall like 1/K: e ≈ |u_K − u_K′| / (K/K′ − 1), with K′ about K/2, and e is at least what the
+        held-out residual says. Smooth solutions converge geometrically: e ≈ d_n²/d_{n−1}, with d_n the
         change at level n.
         """
         bank = fit.bank
@@ -270,7 +270,7 @@ def find_frame(law: Law) -> float:
 
 
 def continuation(bank: Bank, stages: int) -> np.ndarray:
-    """From nothing to the final viscosity: ν from 0.045 · 2π osc down, row weights in the last two stages."""
+    """Coefficients at the final viscosity, from zero: ν falls from 0.045 · 2π osc; the last two stages have row weights."""
     inner = np.zeros((2 * bank.num_harmonics, bank.clock.value.shape[1]))
     unit = 2.0 * np.pi * bank.law.oscillation
     for index, viscosity in enumerate(np.geomspace(0.045 * unit, VISCOSITY * unit / bank.num_harmonics, stages)):
@@ -280,7 +280,7 @@ def continuation(bank: Bank, stages: int) -> np.ndarray:
 
 
 def pad(coefficients: np.ndarray, old: Bank, new: Bank) -> np.ndarray:
-    """Coefficients of a bank as those of a larger one in the same frame."""
+    """The coefficients of a bank as coefficients of a larger bank in the same frame."""
     table = np.zeros((2, new.num_harmonics, 2, new.num_times))
     table[:, : old.num_harmonics, :, : old.num_times] = coefficients.reshape(2, old.num_harmonics, 2, old.num_times)
     return table.reshape(2 * new.num_harmonics, 2 * new.num_times)

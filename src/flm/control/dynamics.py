@@ -11,7 +11,7 @@ the Hamiltonian h = l + p.F and stage costates P_i
     dJ/dW_i = H b_i h_w(V_i, P_i),
 
 so gradients are exact for the discrete problem and of high order for the continuous one. Arrays are (E, P, q, ...): elements,
-starts, nodes. `simulate` takes inputs on a given grid; `follow` refines the grid until the cost, which a user is told, is tight.
+starts, nodes. `simulate` takes inputs on a given grid; `follow` refines the grid until the cost, which users see, is accurate.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def grid(edges: np.ndarray, num_starts: int, q: int = NODES) -> tuple[np.ndarray
 
 
 def edges_with(num_elements: int, num_starts: int, breaks: np.ndarray | None) -> np.ndarray:
-    """Even edges and, for each start, its own breaks (P, B), in order, (E + 1, P); a break that is nan repeats the end."""
+    """Even edges and each start's own breaks (P, B), sorted, (E + 1, P); a break that is nan becomes one more edge at the end."""
     edges = np.linspace(0.0, 1.0, num_elements + 1)[:, None] * np.ones(num_starts)
     if breaks is None:
         return edges
@@ -161,8 +161,8 @@ def simulate(
 ) -> Simulated:
     """Solve the dynamics from v0 (P, d) under inputs (E, P, q, k); a start that fails has infinite cost.
 
-    The elements have edges (E + 1,) or (E + 1, P). With a guess of the stages (E, P, q, d) all of them are solved for
-    together, without one element after element.
+    The elements have edges (E + 1,) or (E + 1, P). With a guess of the stages (E, P, q, d) all stages are solved for
+    together; without one, element after element.
     """
     num_starts, q = inputs.shape[1:3]
     scheme = gauss(q)
@@ -172,7 +172,7 @@ def simulate(
         kept = multipliers and replace(multipliers, path=multipliers.path[part])
         return first_order(problem, s[part], stages, inputs[part], kept)
 
-    with np.errstate(invalid="ignore", over="ignore"):  # starts that run away become nan, and cost infinity
+    with np.errstate(invalid="ignore", over="ignore"):  # starts that diverge become nan, and their cost infinite
         if guess is None:
             stages, edge = np.empty((len(width), num_starts, q, v0.shape[1])), v0
             for e in range(len(width)):
@@ -238,7 +238,7 @@ class Adjoint:
 
 
 def adjoint(run: Simulated) -> Adjoint:
-    """The costates of the Lagrangian along `run`: the linear equations of the transposed scheme, from the end."""
+    """The costates of the Lagrangian along `run`: the linear equations of the transposed scheme, solved from the end."""
     scheme, d = gauss(run.stages.shape[2]), run.stages.shape[3]
     mixed = (scheme.matrix * scheme.weights[:, None] / scheme.weights).T  # (i, j): A_ji b_j / b_i
     transposed, slope = np.swapaxes(run.F_z, -1, -2)[::-1], run.l_z[::-1, ..., None]
@@ -254,7 +254,7 @@ def sweep(
 
         X_i = x_e + H sum_j M_ij (D_j X_j + f_j),    x_{e+1} = x_e + H sum_j b_j (D_j X_j + f_j)
 
-    The stages are base + response x_e: one solve for all elements, then element after element.
+    The stages are base + response x_e: one solve gives both for all elements, then x_e follows element after element.
     """
     *batch, q, d, m = forcing.shape
     system = (-width[..., None, None, None, None] * matrix[:, None, :, None]) * np.swapaxes(jacobian, -3, -2)[
@@ -269,7 +269,7 @@ def sweep(
     right = right.reshape(-1, q * d, m + d)
     try:
         solved = np.linalg.solve(system, right)
-    except np.linalg.LinAlgError:  # a start that meets a singular matrix is lost, the others go on
+    except np.linalg.LinAlgError:  # a start with a singular matrix fails, the others go on
         good = good & (np.linalg.det(system) != 0)
         system[~good] = np.eye(q * d)
         solved = np.linalg.solve(system, right)
@@ -286,14 +286,14 @@ def sweep(
 def _stages(
     rates_at: Callable[[np.ndarray], First], scheme: Scheme, width: np.ndarray, v0: np.ndarray, stages: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Stages of some elements together, by Newton's method from a guess, and their last edge; nan for starts that fail."""
+    """Stages of some elements together, by Newton's method from a guess, and the last edge; nan for starts that fail."""
     before = np.full(len(v0), np.inf)
     for _ in range(_NEWTON_STEPS):
         rates, F_z = rates_at(stages)[:2]
         edges = _edges(scheme, width, rates, v0)
         residual = stages - width[..., None, None] * (scheme.matrix @ rates) - edges[:-1, :, None]
         size = np.abs(residual).max(axis=(0, 2, 3)) / (1.0 + np.abs(stages).max(axis=(0, 2, 3)))
-        # Every start is solved to rounding, no longer improving at that level, or lost.
+        # Stop when every start is solved to rounding, no longer improves at that level, or has failed.
         if np.all((size < 1e-15) | ((size < 1e-12) & (size > 0.3 * before)) | ~np.isfinite(size)):
             break
         before, F_v = size, F_z[..., : v0.shape[1]]

@@ -35,7 +35,7 @@ Array = jax.Array | np.ndarray
 Scalar = jax.Array | np.ndarray | float
 
 _ROWS = (1024,)  # points per compiled call
-_NO_WEIGHT = 1e-12  # of constraints where there are no multipliers: the Lagrangian is then the cost
+_NO_WEIGHT = 1e-12  # of constraints without multipliers: the Lagrangian is then the cost
 
 
 class Along(NamedTuple):
@@ -48,9 +48,9 @@ class Along(NamedTuple):
 
 @dataclass(frozen=True)
 class Equations:
-    """What a control problem says, without its numbers: hashable, so that compiled functions are shared between problems.
+    """The functions of a control problem without its numbers: hashable, so that problems share compiled functions.
 
-    `num_path` and `num_terminal` count the values that its constraints return. `numbers` are those of the problem.
+    `num_path` and `num_terminal` count the values that the constraints return. Methods take the problem's `numbers`.
     """
 
     dynamics: Named
@@ -81,7 +81,7 @@ class Equations:
         return jnp.exp(w[len(self.controls)]) if self.free else numbers[len(self.parameters)]
 
     def known(self, s: Scalar, v: Sequence[Scalar] | Array, w: Array, numbers: Array) -> dict[str, Scalar]:
-        """Every name's value at a point."""
+        """The values of all names at a point."""
         values = dict(zip(self.parameters, numbers, strict=False))
         values["t"] = s * self.duration(w, numbers)
         values.update(zip(self.states, (*v, 1.0 - sum(v)) if self.on_simplex else v, strict=True))
@@ -89,7 +89,7 @@ class Equations:
         return values
 
     def along(self, s: Scalar, v: Array, w: Array, numbers: Array) -> Along:
-        """What counts along a trajectory."""
+        """The rates, the running cost and the path constraints at a point."""
         known, horizon = self.known(s, v, w, numbers), self.duration(w, numbers)
         rates = stack(values_of(self.dynamics, known)[: self.num_coordinates])
         return Along(horizon * rates, horizon * _all([self.running_cost], known)[0], _all(self.path, known))
@@ -102,7 +102,7 @@ class Equations:
 
 
 def values_of(named: Named, known: Mapping[str, Scalar]) -> Sequence[Scalar]:
-    """What a function returns, its arguments picked by name: one value or several, as a sequence."""
+    """The values that a function returns, its arguments picked by name: a sequence, also for one value."""
     value = named.function(*(known[name] for name in named.names))
     return value if isinstance(value, tuple | list) else (value,)
 
@@ -118,7 +118,7 @@ def stack(values: Sequence[Scalar]) -> jax.Array:
 
 
 def make_equations(problem: OptimalControl) -> Equations:
-    """A problem's functions, refused unless their arguments are known names and they return as many values as they should."""
+    """A problem's functions, refused unless their arguments are known names and they return the right number of values."""
     states, controls, parameters, final = (
         problem.states,
         problem.controls,
@@ -162,7 +162,7 @@ def _listed(value: Constraints) -> Sequence[Function]:
 
 
 def _read(role: str, function: Function, known: tuple[str, ...], expected: str) -> tuple[Named, int]:
-    """A function whose arguments are known names (those with defaults are left alone), and how many values it returns."""
+    """A function whose arguments are known names (those with defaults are left alone), and the number of its values."""
     names = argument_names(function, f"`{role}`")
     for name in names:
         if name not in known:
@@ -184,7 +184,7 @@ def _read(role: str, function: Function, known: tuple[str, ...], expected: str) 
     return named, len(values)
 
 
-# At many points, with derivatives.
+# Values at many points, with derivatives.
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +208,7 @@ class First(NamedTuple):
 
 
 class Last(NamedTuple):
-    """The final cost, the final Lagrangian with its first and second derivatives by z, and terminal constraints."""
+    """The final cost, the final Lagrangian with its first and second derivatives with respect to z, and terminal constraints."""
 
     cost: np.ndarray
     lagrangian: np.ndarray
@@ -232,12 +232,12 @@ def second_order(
     p: np.ndarray,
     multipliers: Multipliers | None = None,
 ) -> np.ndarray:
-    """Second derivatives of the Hamiltonian l + p.F by z, (..., d + k, d + k), at costates p (..., d)."""
+    """Second derivatives of the Hamiltonian l + p.F with respect to z, (..., d + k, d + k), at costates p (..., d)."""
     return _at_nodes(_second, problem, multipliers, s, v, w, p)[0]
 
 
 def finish(problem: OptimalControl, v: np.ndarray, w: np.ndarray, multipliers: Multipliers | None = None) -> Last:
-    """What counts at the end, at final coordinates v (P, d) and inputs w (P, k)."""
+    """Costs, Lagrangian and terminal constraints at final coordinates v (P, d) and inputs w (P, k)."""
     equations, count, size = problem.equations, len(v), v.shape[1] + w.shape[1]
     if equations.terminal_cost is None and not equations.num_terminal:
         zero = np.where(np.isfinite(v).all(axis=1), 0.0, np.nan)
@@ -250,7 +250,7 @@ def finish(problem: OptimalControl, v: np.ndarray, w: np.ndarray, multipliers: M
 def _at_nodes(
     kernel: Callable[..., Sequence], problem: OptimalControl, multipliers: Multipliers | None, *arrays: np.ndarray
 ) -> list[np.ndarray]:
-    """A kernel of rows applied to arrays (*shape, ...), the first of which has the shape of the rows alone."""
+    """A kernel applied row by row to arrays (*shape, ...); the first array has exactly `shape`."""
     shape, count = arrays[0].shape, arrays[0].size
     lam = np.zeros((*shape, problem.equations.num_path)) if multipliers is None else multipliers.path
     rho = _NO_WEIGHT if multipliers is None else multipliers.weight
@@ -260,7 +260,7 @@ def _at_nodes(
 
 
 def _lagrangian(equations: Equations, numbers, rho, z, s, lam):
-    """F followed by the running Lagrangian; and what holds at the point."""
+    """F followed by the running Lagrangian, and the values of `along` at the point."""
     v, w = z[: equations.num_coordinates], z[equations.num_coordinates :]
     point = equations.along(s, v, w, numbers)
     penalty = jnp.sum(jnp.maximum(0.0, lam + rho * point.path) ** 2 - lam**2) / (2 * rho)

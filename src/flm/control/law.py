@@ -17,7 +17,7 @@ _ELEMENTS = 24  # of Gauss quadrature of the networks' own cost
 
 
 class _InRows:
-    """Its arrays lie in rows, as a file holds them: products of a transposed view may round differently."""
+    """A base that stores arrays row by row, as a file holds them: products of a transposed view may round differently."""
 
     def __post_init__(self):
         for name in (field.name for field in fields(self)):  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ class ControlLaw(_InRows):
     frequencies: np.ndarray  # (N, 1 + d), radians per unit of (s, z)
     # In separable form, (N, 2, 2^d, K): cosine or sine in time, the 2^d products in z, the K controls.
     coefficients: np.ndarray
-    offset: np.ndarray  # what the zero series stands for, (K,)
+    offset: np.ndarray  # the control that a zero series gives, (K,)
     lower: np.ndarray  # bounds, (K,), infinite where there is none
     upper: np.ndarray
     center: np.ndarray  # (d,)
@@ -107,9 +107,9 @@ class ControlLaw(_InRows):
 
 @dataclass(frozen=True, eq=False)
 class Controls:
-    """The controls of P starts, each a series in time with amplitudes of its own, (P, 2N, K), squashed to its bounds.
+    """The controls of P starts, each a series in time with its own amplitudes (P, 2N, K), squashed to its bounds.
 
-    `log_duration` (P,) is log T when it is free.
+    `log_duration` (P,) is log T when the horizon is free.
     """
 
     frequencies: np.ndarray
@@ -125,7 +125,7 @@ class Controls:
         return replace(self, amplitudes=self.amplitudes[part], log_duration=log_duration)
 
     def raw(self, s: np.ndarray) -> np.ndarray:
-        """Controls before squashing, (P, R, K), at s (R,) for all starts or (P, R) for each its own."""
+        """Controls before squashing, (P, R, K), at times s: (R,) for all starts, or (P, R) for each start its own."""
         return self.offset + time_waves(s, self.frequencies) @ self.amplitudes
 
     def squashed(self, s: np.ndarray) -> np.ndarray:
@@ -142,7 +142,7 @@ class Controls:
         return np.concatenate([u, np.broadcast_to(self.log_duration[:, None], s.shape)[..., None]], axis=-1)
 
     def follow(self, problem: OptimalControl, v0: np.ndarray) -> Simulated:
-        """The trajectories from v0 (P, d) under these controls, tightly integrated."""
+        """The trajectories from v0 (P, d) under these controls, accurately integrated."""
         return follow(problem, v0, self.inputs, self.breaks())
 
     def breaks(self) -> np.ndarray | None:
@@ -156,7 +156,7 @@ class Controls:
         start, place, which = np.nonzero(above[:, 1:] != above[:, :-1])  # in the order of the starts
         low, high, rising = s[place], s[place + 1], above[start, place + 1, which]
         offset, control = self.offset[index[which]], self.amplitudes[start, :, index[which]]
-        for _ in range(34 if len(start) else 0):  # bisections, to a tenth of a billionth of the horizon and less
+        for _ in range(34 if len(start) else 0):  # bisections, to less than a tenth of a billionth of the horizon
             middle = 0.5 * (low + high)
             values = offset + np.einsum("ia,ia->i", time_waves(middle, self.frequencies), control)
             late = (values > level[which]) == rising
@@ -182,7 +182,7 @@ class StateNetworks(_InRows):
     penalties: tuple[float, float]
 
     def coordinates(self, s: np.ndarray, v0: np.ndarray) -> np.ndarray:
-        """v (P, R, d), at s (R,) or (P, R) from starts v0 (P, ...)."""
+        """Coordinates v (P, R, d) at times s (R,) or (P, R), from starts v0 (P, ...)."""
         z, values = (v0[:, : len(self.center)] - self.center) / self.scale, []
         for frequencies, coefficients in zip(self.frequencies, self.coefficients, strict=True):
             amplitudes = np.einsum("pni,nti->pnt", space_products(z, frequencies[:, 1:]), coefficients)

@@ -21,7 +21,7 @@ class Free:
     """A final time to be found, as the `horizon` of an `OptimalControl`.
 
     Args:
-        guess: Where the search starts, positive.
+        guess: Where the search starts; positive.
 
     Example:
         >>> import flm
@@ -51,12 +51,12 @@ class OptimalControl:
         controls: Names of the controls.
         initial: A point, an `flm.Ball(center, radius)` or an `flm.Box` whose axes are the states.
         terminal_cost: φ, of the states (and `t`) at the final time.
-        bounds: For each bounded control its interval; None for an open end. With one control just the interval.
+        bounds: The interval of each bounded control by name; None for an open end. With one control, just the interval.
         parameters: Numbers that the functions use by name.
-        path: g, or several: required to be ≤ 0 along the trajectory.
-        terminal: h, or several: required to be 0 at the final time.
-        on_simplex: The states are nonnegative with sum one. All of them are named, but the last one's initial value may
-            be left out, and a Ball of initial states is its disk in the plane of the simplex.
+        path: g, or several: each must be ≤ 0 along the trajectory.
+        terminal: h, or several: each must be 0 at the final time.
+        on_simplex: Whether states are nonnegative with sum one. All of them are named, but the last one's initial value may
+            be left out, and a Ball of initial states is the disk that it cuts from the plane of the simplex.
         symmetries: "cyclic", or arrangements of the states ("u2", "u3", "u1"), ("-x", "-v"), or pairs of arrangements of
             states and controls. The law for `initial` is then used on its symmetric images too.
 
@@ -136,7 +136,7 @@ class OptimalControl:
 
     @cached_property
     def rest(self) -> np.ndarray:
-        """The control that a zero series stands for, (k,): zero, or well inside the bounds when there are any."""
+        """The control that a zero series gives, (k,): zero, or well inside the bounds when there are any."""
         low, high = np.isfinite(self.lower), np.isfinite(self.upper)
         lower, upper = np.where(low, self.lower, 0.0), np.where(high, self.upper, 0.0)
         open_end = np.where(low, np.maximum(0.0, lower + 1.0), np.where(high, np.minimum(0.0, upper - 1.0), 0.0))
@@ -148,7 +148,7 @@ class OptimalControl:
         return x @ self.starts.group[image].states
 
     def optimal_costs(self, x0: npt.ArrayLike) -> np.ndarray:
-        """Costs by Pontryagin's principle, independent of `solve`, (P,): one two-point problem for each state."""
+        """Optimal costs (P,) by Pontryagin's principle, independent of `solve`: one two-point problem for each state."""
         from flm.control.references import pontryagin
 
         x = self.starts.lift(self.starts.coordinates(x0))

@@ -1,4 +1,4 @@
-"""Independent answers of optimal control: Pontryagin's minimum principle, and Riccati's equation for linear problems.
+"""Independent answers to optimal control problems: Pontryagin's minimum principle, and Riccati's equation for linear ones.
 
 The principle is a two-point boundary value problem. With normalized time s = t/T, coordinates v, Hamiltonian h = l + p.F and
 u* = argmin h over the box of controls
@@ -41,8 +41,8 @@ class PontryaginSolution:
 
     cost: float  # J
     horizon: float  # T
-    residual: float  # the largest relative one of the differential equations
-    guess: str  # which one led here
+    residual: float  # the largest relative residual of the differential equations
+    guess: str  # the name of the guess that led here
     _spline: PPoly
     _problem: OptimalControl
     _unknowns: np.ndarray
@@ -75,8 +75,8 @@ def pontryagin(
 ) -> PontryaginSolution:
     """The optimal cost and trajectory of one initial state, independent of the solvers of this library.
 
-    Several guesses are tried in turn until one converges: the initial state all along, then random costates. Corners of
-    bounded controls can keep the residual from `tol`: the tolerance is then loosened by up to 100, and `residual` says
+    Several guesses are tried in turn until one converges: first the initial state at all times, then random costates. Corners of
+    bounded controls can keep the residual above `tol`: the tolerance is then loosened by up to 100, and `residual` says
     what was reached. The principle is necessary, not sufficient: a problem can have several extremals.
 
     Args:
@@ -102,7 +102,7 @@ def pontryagin(
     v0, d = problem.starts.one(x0), equations.num_coordinates
     first = np.append(np.zeros(equations.num_terminal), np.log(numbers[-1:]) if equations.free else ())
     _refuse_linear(problem, v0, first)
-    # `solve_bvp` passes unknowns, and wants derivatives by them, only when there are any.
+    # `solve_bvp` passes unknowns, and wants derivatives with respect to them, only when there are any.
     asked = lambda unknowns: unknowns[0] if unknowns else first
     rates = lambda s, y, *unknowns: _rates(problem, s, y, asked(unknowns))
     jacobian = lambda s, y, *unknowns: _jacobian(problem, s, y, asked(unknowns))[slice(None) if unknowns else 0]
@@ -149,10 +149,10 @@ def _guesses(v0: np.ndarray, mesh: np.ndarray, count: int) -> Iterator[tuple[str
 
 
 class _Local(NamedTuple):
-    """Controls (R, k), which of them h would push beyond a bound, and what holds at them.
+    """Controls (R, k), which of them h would push beyond a bound, and h with its derivatives there.
 
-    The slope of h (R, z) and its curvature (R, z, z) are by z = (v, u, log T); `system` is h_uu with the identity for controls
-    that are held and where it is singular.
+    The slope of h (R, z) and its curvature (R, z, z) are with respect to z = (v, u, log T); `system` is h_uu, with the identity
+    for controls that are held at a bound and where it is singular.
     """
 
     controls: np.ndarray
@@ -204,9 +204,9 @@ def _rates(problem: OptimalControl, s: np.ndarray, y: np.ndarray, unknowns: np.n
 def _jacobian(
     problem: OptimalControl, s: np.ndarray, y: np.ndarray, unknowns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Its derivatives by y, (2d + 1, 2d + 1, R), and by the unknowns, (2d + 1, q, R).
+    """Derivatives of `_rates` with respect to y, (2d + 1, 2d + 1, R), and to the unknowns, (2d + 1, q, R).
 
-    u* moves with the others by the implicit function theorem, -h_uu^-1 h_uy, unless it is held.
+    u* moves with the others by the implicit function theorem, -h_uu^-1 h_uy, unless it is held at a bound.
     """
     d, at = problem.equations.num_coordinates, _minimize(problem, s, y, unknowns)
     own, F_z, h_zz = slice(d, d + at.controls.shape[1]), at.first.F_z, at.curvature
@@ -224,7 +224,7 @@ def _jacobian(
 
 
 def _at_end(problem: OptimalControl, end: np.ndarray, unknowns: np.ndarray) -> np.ndarray:
-    """What transversality demands to be zero at s = 1: p - phi_v - nu . h_v, h, and h + d phi / d log T if T is free."""
+    """The quantities that must vanish at s = 1: p - phi_v - nu . h_v, h, and h + d phi / d log T if T is free."""
     d, last = problem.equations.num_coordinates, _last(problem, end, unknowns)
     conditions = [end[d : 2 * d] - last.phi_z[0, :d], last.terminal[0]]
     if problem.free:

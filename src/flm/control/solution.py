@@ -1,4 +1,4 @@
-"""What solving an optimal control problem returns: a control law that is its series, with an account of how good it is."""
+"""What solving an optimal control problem returns: a control law that is its series, with an estimate of how good it is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flm.control.references import PontryaginSolution
 
 _CHUNK = 256  # starts simulated together
-States = npt.ArrayLike | None  # one state (n,) or several (P, n); None for the only one of the law
+States = npt.ArrayLike | None  # one state (n,) or several (P, n); None for the only state of the law
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class ControlSolution(AbstractResult):
 
     Attributes:
         law: The control as a series in (t, x0), squashed to its bounds.
-        starts: The initial states it is for.
+        starts: The initial states that the law is for.
         controls: The names of the controls.
         method: "reduced" or "penalty".
         networks: The penalty method's own state series; None for the reduced method.
@@ -81,7 +81,7 @@ class ControlSolution(AbstractResult):
         error_estimate: Estimated relative excess of the simulated cost over the optimum, worst initial state.
         problem: What was solved; not stored in files, see `attach`.
 
-    The rest is what `flm.results.AbstractResult` has: `status`, `converged`, `tolerance`, `history`, ….
+    The other attributes are those of `flm.results.AbstractResult`: `status`, `converged`, `tolerance`, `history`, ….
 
     Example:
         >>> import flm
@@ -146,7 +146,7 @@ class ControlSolution(AbstractResult):
     def series(self) -> PhaseSeries:
         """The control before squashing as a series in (t, x0…), physical units; in (s, x0…), s = t/T, when T is free.
 
-        Inside the bounds it is the control. Sub-networks of a law for one state are waves in t alone.
+        Inside the bounds the series is the control. Sub-networks of a law for one state are waves in t alone.
         """
         return self.law.series(self._axes)
 
@@ -158,13 +158,13 @@ class ControlSolution(AbstractResult):
     # --- how good it is --------------------------------------------------------------------------------------------
 
     def cost(self, x0: States = None) -> float | np.ndarray:
-        """The cost of the *simulated* dynamics under the law, tightly integrated: a number, or one for each state."""
+        """The cost of the *simulated* dynamics under the law, accurately integrated: a number, or one for each state."""
         return self._simulated(x0, lambda run: run.cost)
 
     def network_cost(self, x0: States = None) -> float | np.ndarray:
         """The cost of the networks' own states and controls, which can be below the optimum: see `predicted_bias`.
 
-        The reduced method has no networks for the states: there it is the simulated cost.
+        The reduced method has no networks for the states: its network cost is the simulated cost.
         """
         if self.networks is None:
             return self.cost(x0)
@@ -172,7 +172,7 @@ class ControlSolution(AbstractResult):
         return asked.answer(self.networks.cost(self._problem, self.law, asked.image))
 
     def predicted_bias(self, x0: States = None) -> float | np.ndarray:
-        """How far the networks' own cost should be from the optimum, to first order: -∫|p|²/μ₁ dt - |p(0)|²/μ₂, below it.
+        """The first-order estimate of the networks' own cost less the optimum: -∫|p|²/μ₁ dt - |p(0)|²/μ₂, which is negative.
 
         p are the costates along the simulated trajectory. Zero for the reduced method.
         """
@@ -208,13 +208,13 @@ class ControlSolution(AbstractResult):
         num_starts: int = 100,
         seed: int = 1,
     ) -> CostComparison:
-        """Simulated costs beside a reference's, on given or fresh random initial states.
+        """Simulated costs beside reference costs, on given or random initial states.
 
         Args:
             reference: "pontryagin" (one solve for each state), another solution, or the costs themselves.
             x0: States (P, n); `num_starts` random ones of `initial` when left out.
             num_starts: How many random states.
-            seed: Fixes them.
+            seed: Fixes these random states.
         """
         problem = self._problem
         if x0 is None and self.starts.dimension:
@@ -247,7 +247,7 @@ class ControlSolution(AbstractResult):
         return pandas.DataFrame(columns)
 
     def plot(self, x0: States = None, *, reference: str | PontryaginSolution | None = None) -> Any:
-        """States and control against time, with the path on the simplex for three states on it; a matplotlib figure.
+        """A matplotlib figure of states and control against time, with the path on the simplex if it has three states.
 
         Args:
             x0: Initial states; the only one of the law, or three spread over its set when left out.
@@ -258,7 +258,7 @@ class ControlSolution(AbstractResult):
         return plot_control(self, x0, reference=reference)
 
     def attach(self, problem: OptimalControl) -> ControlSolution:
-        """This solution, read from a file, with the problem that it solves: what cost and trajectories need.
+        """This solution, read from a file, with its problem attached, which costs and trajectories need.
 
         Raises:
             ValueError: The problem has other states, controls or initial states.
@@ -296,7 +296,7 @@ class ControlSolution(AbstractResult):
         return _Asked(self.starts.lift(self.starts.coordinates(x0)), image, which, np.ndim(x0) == 1)
 
     def _simulated(self, x0: States, value: Callable[[Simulated], np.ndarray]) -> float | np.ndarray:
-        """A value of each simulated trajectory, or the number of the single one that was asked for."""
+        """A value of each simulated trajectory; a plain number if a single state was given."""
         asked = self._asked(x0)
         return asked.answer(self._along(asked, value))
 
@@ -308,8 +308,8 @@ class ControlSolution(AbstractResult):
         return times / duration[:, None] if self.law.duration_coefficients is not None else times / self.law.horizon
 
     def _controls(self, asked: _Asked) -> Controls:
-        """The controls from the states themselves: those of their images, turned back."""
-        turns = np.stack([member.controls for member in self.starts.group])[asked.which]  # they keep bounds and offset
+        """The controls from the states asked about: those from their images, turned back."""
+        turns = np.stack([member.controls for member in self.starts.group])[asked.which]  # which keep bounds and offset
         controls = self.law.at(asked.image)
         return replace(controls, amplitudes=controls.amplitudes @ turns)
 
@@ -333,5 +333,5 @@ class _Asked(NamedTuple):
     one: bool
 
     def answer(self, values: np.ndarray) -> float | np.ndarray:
-        """Values (P,) as they are, or the number that a single state asked for."""
+        """Values (P,) as they are, or as a number if a single state was given."""
         return float(values[0]) if self.one else values

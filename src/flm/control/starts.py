@@ -71,7 +71,7 @@ class Starts:
         return as_coordinates("x0", x0, self.states, self.on_simplex)
 
     def one(self, x0: npt.ArrayLike | None) -> np.ndarray:
-        """Coordinates (d,) of the one initial state that a reference solves for; the set's own when it is left out."""
+        """Coordinates (d,) of the one initial state that a reference solves for; the set's own when `x0` is left out."""
         if x0 is None:
             if self.dimension:
                 raise InputError("`x0` must be given for a problem with a set of initial states.")
@@ -95,13 +95,13 @@ class Starts:
         if self.kind != "ball":
             slack = _SLACK * (self.scale if self.dimension else np.maximum(1.0, np.abs(self.center).max()))
             return np.all(np.abs(offset) <= self.scale + slack, axis=1)
-        last = offset.sum(axis=1) if self.on_simplex else 0.0  # less the offset of the last state
+        last = offset.sum(axis=1) if self.on_simplex else 0.0  # minus the offset of the last state
         return np.hypot(np.linalg.norm(offset, axis=1), last) <= self.radius * (1 + _SLACK)
 
     def locate(self, x0: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates (P, d) of the starts' images inside the set, and the index of the symmetry that maps each there.
 
-        A law made for the set is evaluated there; a start outside the set and its images is refused.
+        A law made for the set is evaluated at the images; a start outside the set and its images is refused.
         """
         v = self.coordinates(x0)
         x, image, which = self.lift(v), v.copy(), np.full(len(v), -1)
@@ -158,7 +158,7 @@ def plane_basis(n: int) -> np.ndarray:
 
 
 def make_starts(initial: Initial, states: tuple[str, ...], on_simplex: bool, group: tuple[Symmetry, ...]) -> Starts:
-    """`initial` as a set of starts, refused unless it fits the states and lies on the simplex where there is one."""
+    """`initial` as a set of starts, refused unless it fits the states and, if they are on the simplex, lies on it."""
     n, d = len(states), len(states) - on_simplex
     if isinstance(initial, Ball):
         center = as_coordinates("initial", initial.center, states, on_simplex)[0]
@@ -226,7 +226,7 @@ def make_group(symmetries: Symmetries, states: tuple[str, ...], controls: tuple[
     symmetries = (symmetries,) if isinstance(symmetries, str) else tuple(symmetries)
     generators = [_generator(entry, states, controls) for entry in symmetries]
     group = [Symmetry(np.eye(len(states)), np.eye(len(controls)))]
-    for old in group:  # which grows on the way
+    for old in group:  # the list grows on the way
         for new in generators:
             product = Symmetry(new.states @ old.states, new.controls @ old.controls)
             if not any(

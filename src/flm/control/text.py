@@ -112,7 +112,7 @@ def _horizon(control: Outline) -> float | Free:
 
 
 def _path(outline: Outline, text: object, place: Place, along: Callable[[str], None]) -> Expression:
-    """left - right of "left <= right", right - left of "left >= right": what must not be positive."""
+    """left - right of "left <= right", right - left of "left >= right": the expression that must not be positive."""
     if not isinstance(text, str) or text.count("<=") + text.count(">=") != 1:
         raise place.refuse(f'a bound such as "x <= 1" is wanted; got {text!r}')
     return outline.sides(text, "<=" if "<=" in text else ">=", place, along)

@@ -2,8 +2,8 @@
 
 A domain (`base`) has a bounding box, a level that is negative inside, and pieces of its boundary with samplers and
 outward unit normals (`piece`); it reads places such as "x=0, t=min". `combined` cuts, joins and multiplies shapes and
-keeps whose boundary a piece was. Points, float64 (P, m), come from `sequences`, the one place where sampling is decided.
-Of a region that is a Python function, a file holds the outline (`polygon`) in the plane, the bounds (`box`) in space.
+remembers which shape a piece came from. Points, float64 (P, m), come from `sequences`, where all sampling is decided.
+A file holds a region that is a Python function as its outline (`polygon`) in the plane, as its bounds (`box`) in space.
 """
 
 from flm.domains.base import AbstractDomain as AbstractDomain

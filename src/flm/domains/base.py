@@ -24,7 +24,7 @@ EDGE = 1e-12  # how far outside, relative to the size, a point still counts as o
 
 
 class AbstractDomain(ABC):
-    """A bounded open set of points with named axes: from its `bounds`, `level` and `pieces` all sampling follows."""
+    """A bounded open set of points with named axes; all sampling follows from its `bounds`, `level` and `pieces`."""
 
     axes: tuple[str, ...]
 
@@ -59,11 +59,11 @@ class AbstractDomain(ABC):
 
     @property
     def note(self) -> str:
-        """What a reader of the domain should know, as a clause; "" where there is nothing to say."""
+        """A clause that a reader of the domain should know; "" where there is nothing to say."""
         return "; ".join(leaf.note for leaf in self.leaves if leaf is not self and leaf.note)
 
     def stored(self, *, outward: bool = True) -> "AbstractDomain":
-        """The domain as a file holds it, without code: itself, or an outline, larger (a hole: smaller) by its error."""
+        """The domain as a file holds it, without code: itself, or an outline enlarged (a hole: reduced) by the tracing error."""
         return self
 
     def contains(self, points: npt.ArrayLike, *, tolerance: float = EDGE) -> np.ndarray:
@@ -71,7 +71,7 @@ class AbstractDomain(ABC):
         return self.level(self.as_points(points)) <= tolerance * self.width.max()
 
     def contains_traced(self, points: "Array", *, tolerance: float = EDGE) -> "Array":
-        """`contains` within a program that JAX traces: a constant to derivatives."""
+        """`contains` within a program that JAX traces; derivatives see it as a constant."""
         import jax  # imported here: domains need no jax
 
         def inside(here: np.ndarray) -> np.ndarray:
@@ -93,7 +93,7 @@ class AbstractDomain(ABC):
 
     @cached_property
     def solid(self) -> Patch:
-        """The inside as a patch over the bounds, without normals; its measure is 0 where no point of it is found."""
+        """The inside as a patch over the bounds, without normals; its measure is 0 where no inner point is found."""
         low, high = self.bounds.T
         margin = np.maximum(1e-13 * (high - low), np.spacing(np.maximum(abs(low), abs(high))))
 
@@ -106,9 +106,9 @@ class AbstractDomain(ABC):
         return box if self._fills_bounds else box.cut(inside) or replace(box, measure=0.0, keep=inside)
 
     def grid(self, shape: int | Sequence[int]) -> np.ndarray:
-        """An even grid over the bounds, ends included, (P, m), last axis fastest; only the points inside.
+        """The points of an even grid over the bounds, ends included, that are inside, (P, m), last axis fastest.
 
-        `shape` is how many points each axis has, one number for all axes or one each.
+        `shape` is the number of points along each axis: one number for all axes, or one each.
         """
         sizes = (shape,) * len(self.axes) if isinstance(shape, int | np.integer) else tuple(shape)
         if len(sizes) != len(self.axes) or not all(isinstance(k, int | np.integer) and k >= 2 for k in sizes):
@@ -123,8 +123,8 @@ class AbstractDomain(ABC):
     def piece(self, where: "str | Piece | AbstractDomain") -> Piece:
         """The part of the domain that `where` names.
 
-        It is "x=0", "x=min", "x=0, y=1" (faces, edges, points and interior planes), "boundary", or a shape: the part of the
-        boundary that came from it.
+        `where` is "x=0", "x=min", "x=0, y=1" (faces, edges, points and interior planes), "boundary", or a shape, which names the
+        part of the boundary that came from it.
         """
         if isinstance(where, Piece):
             return where

@@ -60,7 +60,7 @@ class Box(AbstractDomain):
         """Whether each point (P, m) is in the closed box, up to a tolerance relative to each axis and to rounding."""
         points, (low, high) = self.as_points(points), self._widened(tolerance)
         if len(points) and np.all(points.min(axis=0) >= low) and np.all(points.max(axis=0) <= high):
-            return np.ones(len(points), bool)  # the usual case, three times faster
+            return np.ones(len(points), bool)  # fast path for the usual case, three times faster
         return np.all((points >= low) & (points <= high), axis=1)
 
     def contains_traced(self, points: "Array", *, tolerance: float = EDGE) -> "Array":
@@ -117,7 +117,7 @@ class Box(AbstractDomain):
 
 @dataclass(frozen=True, init=False, repr=False)
 class NotHeld(Box):
-    """The bounds of a region that a file does not hold, because it was code in three variables or more."""
+    """The bounds of a region that a file could not hold, because it was code in three variables or more."""
 
     source: str  # what the region was
 
@@ -131,7 +131,7 @@ class NotHeld(Box):
 
     @property
     def note(self) -> str:
-        """That values outside of the region are not told apart."""
+        """A clause that says that values outside of the region are not told apart."""
         return f"the file does not hold the region {self.source}, so all of its bounds are shown"
 
     def __repr__(self) -> str:

@@ -14,16 +14,16 @@ from flm.wording import InputError, InputTypeError
 
 _PROBE = 1e-7  # how far to look on both sides of a boundary point, relative to the size
 _TOUCH = 1e-10  # boundaries closer than this, relative to the size, coincide
-_DIRECTIONS, _ROUNDS = 64, 6  # of the search for a way inside: wedges down to a tenth of a degree are found
+_DIRECTIONS, _ROUNDS = 64, 6  # of the search for an inner point nearby: wedges down to a tenth of a degree are found
 
 
 @dataclass(frozen=True, repr=False)
 class Combination(AbstractDomain):
-    """left − right, left & right or left | right, each the closure of its interior: no face is left without an inside.
+    """left − right, left & right or left | right, each the closure of its interior, so that no face is without an inside.
 
     The level is a maximum or minimum of levels. The boundary needs no tracing: a boundary point p of one of the shapes,
     with unit normal ν, is a boundary point of the combination when exactly one of p ± εν is inside it; the normal that
-    points outside is outward, so it turns around on a subtracted shape.
+    points outside is the outward one, so it turns around on a subtracted shape.
     """
 
     operation: str  # "-", "&" or "|"
@@ -68,7 +68,7 @@ class Combination(AbstractDomain):
         points, size = self.as_points(points), float(self.width.max())
         level = self.level(points)
         inside = level <= tolerance * size
-        # Where one shape's boundary passes, the combination is its inside or its outside; where several meet, look around.
+        # Near the boundary of one shape the level decides; where several boundaries meet, look around.
         near = np.flatnonzero(inside & (level > -_TOUCH * size))
         met = sum((np.abs(shape.level(points[near])) <= _TOUCH * size).astype(int) for shape in self._shapes)
         doubtful = near[met > 1]
@@ -89,7 +89,7 @@ class Combination(AbstractDomain):
         return lowest < -EDGE * size
 
     def stored(self, *, outward: bool = True) -> AbstractDomain:
-        """The combination of its sides as a file holds them; its bounds alone where it does not hold one of them."""
+        """The combination of both sides as a file holds them; its bounds alone where a side cannot be held."""
         left = self.left.stored(outward=outward)
         right = self.right.stored(outward=outward != (self.operation == "-"))
         if left.note or right.note:
@@ -103,7 +103,7 @@ class Combination(AbstractDomain):
 
     @cached_property
     def _shapes(self) -> tuple[AbstractDomain, ...]:
-        """What is combined, from left to right; unlike a leaf, a shape has all of the axes."""
+        """The shapes that are combined, from left to right; unlike a leaf, each has all of the axes."""
         sides = (side._shapes if isinstance(side, Combination) else (side,) for side in (self.left, self.right))
         return tuple(dict.fromkeys(shape for side in sides for shape in side))
 
@@ -118,7 +118,7 @@ class Combination(AbstractDomain):
         return tuple(found)
 
     def _outward(self, earlier: tuple[AbstractDomain, ...]):
-        """Which points of a shape's boundary are the combination's, with this normal, and not already another's."""
+        """The rule that keeps boundary points of a shape that bound the combination, with this normal, and no earlier shape."""
         size = float(self.width.max())
 
         def keep(points, normals):
@@ -216,13 +216,13 @@ class Product(AbstractDomain):
 
 
 def multiply(left: AbstractDomain, right: AbstractDomain) -> AbstractDomain:
-    """left × right: a Box when both are, else a Product."""
+    """left × right: a Box when both are boxes, else a Product."""
     product = Product(left, right)
     return Box(**dict(left), **dict(right)) if isinstance(left, Box) and isinstance(right, Box) else product
 
 
 def _pair(first: Patch, second: Patch, width: int) -> Patch:
-    """The product of two patches: coordinates, points and normals side by side, `width` columns of the first."""
+    """The product of two patches: coordinates, points and normals side by side, the first `width` columns from the first."""
     split = len(first.ends)
 
     def chart(unit):

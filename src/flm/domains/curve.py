@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _NODES = 4096  # nodes of the arc length table
 _OUTLINE = 1024  # vertices of the polygon that tells inside from outside away from the curve
-_SLIDES = 9  # steps along the curve to the point that is nearest
+_SLIDES = 9  # steps along the curve towards the nearest point
 
 Path = Callable[[np.ndarray], Sequence[np.ndarray]]  # s (P,) → position (2, P), velocity (2, P)
 
@@ -31,7 +31,7 @@ class AbstractEllipsoid(AbstractDomain):
     radii: tuple[float, ...]
 
     def _place(self, coordinates: dict[str, float], dimension: int | None) -> None:
-        """Take axes and center, refused unless they are numbers, and as many as the shape has."""
+        """Store axes and center; refused unless they are numbers, and as many as the shape has dimensions."""
         center = tuple(coordinates.values())
         try:
             origin = tuple(float(value) for value in center)
@@ -47,19 +47,19 @@ class AbstractEllipsoid(AbstractDomain):
 
     @cached_property
     def bounds(self) -> np.ndarray:
-        """The box around it, (m, 2)."""
+        """The bounding box, (m, 2)."""
         bounds = np.array(self.origin)[:, None] + np.array(self.radii)[:, None] * np.array([-1.0, 1.0])
         bounds.setflags(write=False)
         return bounds
 
     def level(self, points: np.ndarray) -> np.ndarray:
-        """(|(x − origin) / radii| − 1) min(radii): negative inside, of the size of the distance."""
+        """(|(x − origin) / radii| − 1) min(radii): negative inside, about as large as the distance."""
         scaled = (points - np.array(self.origin)) / np.array(self.radii)
         return (np.linalg.norm(scaled, axis=1) - 1.0) * min(self.radii)
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """The whole boundary; the two end points on a line."""
+        """The whole boundary as one piece; on a line, its two end points."""
         if len(self.axes) == 1:
             return Box(**{self.axes[0]: tuple(self.bounds[0])}).pieces
         origin, radii = np.array([self.origin]).T, np.array([self.radii]).T
@@ -72,7 +72,7 @@ class AbstractEllipsoid(AbstractDomain):
         return (Piece(repr(self), self.axes, len(self.axes) - 1, (patch,), owner=self),)
 
     def _sphere(self) -> Patch:
-        """A sphere by area: height and angle in space (Archimedes), normalized Gaussians beyond."""
+        """The sphere as a patch, uniform by area: height and angle in space (Archimedes), normalized Gaussians beyond."""
         from scipy.special import gamma, ndtri
 
         m, radius = len(self.axes), self.radii[0]
@@ -232,7 +232,7 @@ class Curve(AbstractDomain):
         return np.stack([low - 1e-3 * (high - low), high + 1e-3 * (high - low)], axis=1)
 
     def level(self, points: np.ndarray) -> np.ndarray:
-        """The signed distance to the curve; far from it, to the nearest of its outline's vertices."""
+        """The signed distance to the curve; far from it, to the nearest vertex of its outline."""
         from scipy.spatial import KDTree  # imported here: only regions need it
 
         line, s = self._outline
@@ -259,7 +259,7 @@ class Curve(AbstractDomain):
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """The curve."""
+        """The curve as one piece."""
         patch = _arc_length_patch(self._follow, self._orientation)
         return (Piece(repr(self), self.axes, 1, (patch,), owner=self),)
 
@@ -284,7 +284,7 @@ class Curve(AbstractDomain):
 
     @cached_property
     def _orientation(self) -> float:
-        """+1 for a counterclockwise curve."""
+        """+1 for a counterclockwise curve, −1 for a clockwise one."""
         return float(np.sign(signed_area(self._outline[0])))
 
     def __repr__(self) -> str:
@@ -306,7 +306,7 @@ def _arc_length_patch(path: Path, orientation: float = 1.0) -> Patch:
 
 
 def _right(vectors: np.ndarray) -> np.ndarray:
-    """Plane vectors (2, P) turned right by a quarter: outward of a counterclockwise curve."""
+    """Plane vectors (2, P) turned right by a quarter: tangents of a counterclockwise curve become outward normals."""
     return np.stack([vectors[1], -vectors[0]])
 
 

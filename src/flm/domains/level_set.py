@@ -16,7 +16,7 @@ from flm.domains.sequences import sobol
 from flm.language.expressions import Expression, compile_expression
 from flm.wording import InputError, InputTypeError
 
-_NEWTON_STEPS = 12  # quadratic from a start h² away: four are needed, the rest only meet kinks
+_NEWTON_STEPS = 12  # from a start h² away Newton's method needs four steps; the rest are for kinks
 _POOL = 2**14  # points of a surface pool in three dimensions and more
 
 
@@ -94,7 +94,7 @@ class Region(AbstractDomain):
         return outline(self.axes, self._lines, middles, repr(self), outward)
 
     def _pack(self) -> dict[str, object]:
-        assert isinstance(self.function, Expression)  # `stored` sees to it
+        assert isinstance(self.function, Expression)  # `stored` has made sure of it
         return {"function": self.function.text, "bounds": self.box, "resolution": self.resolution}
 
     @classmethod
@@ -105,12 +105,12 @@ class Region(AbstractDomain):
         return cls(text, named["bounds"], resolution=resolution)
 
     def level(self, points: np.ndarray) -> np.ndarray:
-        """The level function, scaled to be of the size of a distance."""
+        """The level function, scaled so that it is about as large as a distance."""
         return self._raw(points)[0] * self._scale
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """The whole boundary as one piece; in the plane one patch for each closed line."""
+        """The whole boundary as one piece; in the plane, with one patch for each closed line."""
         planar = len(self.axes) == 2
         patches = tuple(map(self._line_patch, self._lines)) if planar else (self._surface_patch(),)
         return (Piece(repr(self), self.axes, len(self.axes) - 1, patches, owner=self),)
@@ -144,7 +144,7 @@ class Region(AbstractDomain):
 
     @cached_property
     def _lines(self) -> list[np.ndarray]:
-        """The closed lines of the boundary in the plane, vertices on the zero set, first not repeated."""
+        """The closed lines of the boundary in the plane: vertices on the zero set, the first one not repeated."""
         from contourpy import contour_generator
 
         x, y = (np.linspace(low, high, self.resolution + 1) for low, high in self.bounds)
@@ -191,7 +191,7 @@ class Region(AbstractDomain):
         return Patch(chart, ends=(False,), measure=float(length[-1]))
 
     def _surface_patch(self) -> Patch:
-        """A pool of points, neighbors in a row: those of a shell |φ|/|∇φ| < δ, projected, are even by area up to O(δ²)."""
+        """A pool of points, neighbors in a row: a shell |φ|/|∇φ| < δ projected onto the boundary, even by area up to O(δ²)."""
         from scipy.spatial import KDTree  # imported here: only regions need it
 
         m = len(self.axes)

@@ -1,4 +1,4 @@
-"""Pieces of a boundary: lists of patches, each a chart of the unit cube and, where it was cut, a rule that keeps part."""
+"""Pieces of a boundary: lists of patches, each a chart of the unit cube and, where it was cut, a rule that says what is kept."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ class Patch:
                 return points, normals
             kept = np.flatnonzero(self.keep(points, normals))
             if len(kept) >= n:
-                # Few are surplus, because `tried` grows to fit; drop them evenly.
+                # Few points are surplus, because `tried` grows to fit; drop them evenly.
                 kept = kept[((np.arange(n) + 0.5) * (len(kept) / max(n, 1))).astype(int)]
                 return points[kept], normals[kept]
             if tried >= _LARGEST:
@@ -76,7 +76,7 @@ class Piece:
         return float(sum(patch.measure for patch in self.patches))
 
     def sample(self, n: int, *, seed: int, warp: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """`n` points on the piece and the outward unit normals there, both (n, m); a single point whatever `n`.
+        """`n` points on the piece and the outward unit normals there, both (n, m); always one where the piece is a point.
 
         Curves are sampled evenly by arc length, straight sides by Chebyshev points (with `warp`), spheres by a Fibonacci
         lattice, faces by Sobol points. The same seed gives the same free coordinates on opposite faces of a box.
@@ -109,7 +109,7 @@ class Piece:
 
 
 def join(name: str, pieces: Sequence[Piece], *, equal: bool = False) -> Piece:
-    """The union of pieces of one domain; samples shared by measure, or equally."""
+    """The union of pieces of one domain, which share samples by measure, or equally."""
     first = pieces[0]
     if len(pieces) == 1 and first.name == name:
         return first

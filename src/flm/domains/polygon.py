@@ -28,7 +28,7 @@ class AbstractPolygonal(AbstractDomain):
 
     @cached_property
     def bounds(self) -> np.ndarray:
-        """The rectangle around it, (2, 2)."""
+        """The bounding rectangle, (2, 2)."""
         every = np.concatenate(self._arrays)
         return np.stack([every.min(axis=0) - self.margin, every.max(axis=0) + self.margin], axis=1)
 
@@ -124,7 +124,7 @@ class Polygon(AbstractPolygonal):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Outline(AbstractPolygonal):
-    """A region traced by closed polygons. Its margin is what tracing may miss, negative where it is cut out of another."""
+    """A region traced by closed polygons; its margin bounds the error of tracing, negative where it is cut out of another."""
 
     axes: tuple[str, ...]
     rings: tuple[tuple[tuple[float, float], ...], ...]
@@ -158,14 +158,14 @@ class Outline(AbstractPolygonal):
 def outline(
     axes: Sequence[str], lines: Sequence[np.ndarray], middles: Sequence[np.ndarray], source: str, outward: bool
 ) -> Outline:
-    """Closed lines as an outline; `middles` are points of the curve, one about halfway between neighboring vertices."""
+    """An outline from closed lines; `middles` are points of the curve, one about halfway between neighboring vertices."""
     rings, gap = [], 0.0
     for line, middle in zip(lines, middles, strict=True):
         gap = max(gap, np.linalg.norm(middle - 0.5 * (line + np.roll(line, -1, axis=0)), axis=1).max())
         ring = np.stack([line, middle], axis=1).reshape(-1, 2)
         apart = np.linalg.norm(ring - np.roll(ring, 1, axis=0), axis=1) > 1e-12 * np.ptp(ring, axis=0).max()
         rings.append(ring[apart])
-    # Half the length of a side is a quarter of the gap between it and the curve.
+    # A side of half the length is a quarter as far from the curve.
     margin = _SAFETY * gap / 4.0
     return Outline(rings, axes=axes, margin=margin if outward else -margin, source=source)
 
@@ -205,7 +205,7 @@ def _distance_to(vertices: np.ndarray, points: np.ndarray, reach: float) -> np.n
 def winds_around(vertices: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Whether a ray from each point crosses the polygon an odd number of times, (P,)."""
     inside = np.zeros(len(points), bool)
-    order = np.argsort(points[:, 1])  # a side is looked at for the points of its own heights alone
+    order = np.argsort(points[:, 1])  # a side is compared only with the points at its own heights
     x, y = points[order].T
     for (x0, y0), (x1, y1) in zip(vertices, np.roll(vertices, -1, axis=0), strict=True):
         if y0 != y1:

@@ -35,7 +35,7 @@ def unit_points(n: int, ends: Sequence[bool], *, seed: int, warp: bool) -> np.nd
         unit = np.stack([(index + _offset(seed)) / max(n, 1), (index * _GOLDEN + _offset(seed + 1)) % 1.0], axis=1)
     elif dimension <= MAX_DIMENSION:
         unit = sobol(n, dimension, seed=seed)
-    else:  # a few points to try functions on: nothing is fitted to points of so many coordinates
+    else:  # a few points to try functions on; no fit uses points of so many coordinates
         unit = np.random.default_rng(seed).uniform(0.0, 1.0, (n, dimension))
     if warp and any(ends):
         columns = np.flatnonzero(ends)
@@ -82,7 +82,7 @@ MAX_DIMENSION = len(_POLYNOMIALS) + 1
 def sobol(n: int, dimension: int, *, seed: int | None) -> np.ndarray:
     """The first `n` points (at most 2^30) of a Sobol sequence, (n, dimension), strictly inside the unit cube.
 
-    `seed` is that of the scrambling, digits times a random lower triangular matrix and a shift; None does not scramble.
+    `seed` is for the scrambling: digits times a random lower triangular matrix, and a shift; None does not scramble.
     """
     if not 1 <= dimension <= MAX_DIMENSION:
         raise InputError(f"`dimension` must be between 1 and {MAX_DIMENSION}; got {dimension}.")

@@ -1,4 +1,4 @@
-"""scikit-learn faces: regression with error bars (`regressor`) and imputation of time series (`imputer`).
+"""Estimators for scikit-learn: regression with error bars (`regressor`) and imputation of time series (`imputer`).
 
 Both rest on the same parts: plane waves as columns (`waves`), the marginal likelihood of a linear model from a triangular
 factor (`evidence`), periodograms on any clock (`periodogram`), tables in and out (`table`).

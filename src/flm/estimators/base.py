@@ -16,7 +16,7 @@ State = TypeVar("State")
 
 
 class AbstractEstimator(BaseEstimator, Generic[State]):
-    """An estimator whose fit is one frozen object, `_state`, which files hold; events tell how far a fit has come."""
+    """An estimator whose fit is one frozen object, `_state`, which files hold; events say how far a fit is."""
 
     n_features_in_: int
     feature_names_in_: np.ndarray
@@ -29,12 +29,12 @@ class AbstractEstimator(BaseEstimator, Generic[State]):
         return self._state
 
     def _listener(self) -> Listener:
-        """What the parts of a fit tell: events with the time since it began."""
+        """The listener for the parts of a fit, which adds the time since the fit began to events."""
         record = Record(listener(self.progress))
         return lambda event: record.listen(replace(event, seconds=record.seconds))
 
     def _numbers(self, X: object, *, reset: bool, allow_nan: bool = False) -> np.ndarray:
-        """X as numbers by the rules of scikit-learn; `reset` remembers its features."""
+        """X as numbers by the rules of scikit-learn; with `reset`, its features are remembered."""
         finite = "allow-nan" if allow_nan else True
         checked: object = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite)  # pyright: ignore[reportArgumentType]
         return np.asarray(checked)

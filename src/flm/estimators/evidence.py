@@ -34,8 +34,8 @@ class Sample:
     weights: np.ndarray  # (n,)
     known_noise: np.ndarray | None = None  # noise variances of the outputs, (K,)
     rho: float = 0.0  # correlation of the noise from tick to tick of a clock, rows in order of time
-    ticks: np.ndarray | None = None  # from each row to the one before, (n,), the first infinite
-    deviations: np.ndarray | None = None  # of the noise, relative, where rows differ in it, (n,)
+    ticks: np.ndarray | None = None  # from each row to the one before, (n,); the first is infinite
+    deviations: np.ndarray | None = None  # relative deviations of the noise where rows differ, (n,)
 
     @cached_property
     def _carried(self) -> tuple[np.ndarray, np.ndarray]:
@@ -51,7 +51,7 @@ class Sample:
         return correlated - (0.0 if self.deviations is None else float(self.weights @ np.log(self.deviations)))
 
     def _white(self, rows: np.ndarray, first: int) -> np.ndarray:
-        """Rows (b, columns) from the `first` on as combinations whose noise is white; of correlated ones the first is lost."""
+        """Rows (b, columns) from `first` on, combined so that their noise is white; the first of correlated rows is lost."""
         own = slice(first, first + len(rows))
         if self.deviations is not None:
             rows = rows / self.deviations[own, None]
@@ -63,7 +63,7 @@ class Sample:
 
     @cached_property
     def count(self) -> float:
-        """The number of rows, each as often as its weight says."""
+        """The number of rows, each counted with its weight."""
         return float(self.weights.sum())
 
     @cached_property
@@ -74,7 +74,7 @@ class Sample:
     def factor(
         self, columns: Callable[[np.ndarray], np.ndarray], num_columns: int, earlier: np.ndarray | None = None
     ) -> np.ndarray:
-        """The triangular factor of sqrt(w) [Phi(z), y], a block of rows at a time; `earlier` is that of other rows."""
+        """The triangular factor of sqrt(w) [Phi(z), y], one block of rows at a time; `earlier` is the factor of other rows."""
         accumulator = RowAccumulator(num_columns + self.y.shape[1], earlier)
         step = block_rows(num_columns)
         for start in range(0, len(self.z), step):
@@ -85,20 +85,20 @@ class Sample:
         return accumulator.factor
 
     def compressed(self, waves: Waves) -> Compressed:
-        """What a fit by these waves needs to know of the rows."""
+        """The rows compressed to what a fit by these waves needs."""
         factor = self.factor(waves.columns, waves.num_columns)
         return Compressed(factor, self.y.shape[1], self.count, self.known_noise, self.log_scale)
 
 
 @dataclass(frozen=True, eq=False)
 class Compressed:
-    """All that a least-squares fit needs to know of the rows."""
+    """The rows compressed to what a least-squares fit needs."""
 
     factor: np.ndarray  # the triangular factor of sqrt(w) [Phi, y]
     num_outputs: int  # K
     count: float  # n
     known_noise: np.ndarray | None = None  # noise variances of the outputs, (K,); None: the best ones
-    log_scale: float = 0.0  # logarithm of the determinant of what whitened the rows
+    log_scale: float = 0.0  # logarithm of the determinant of the whitening of the rows
 
     @property
     def num_columns(self) -> int:
@@ -132,7 +132,7 @@ class Compressed:
 
 
 def log_evidence(data: Compressed, s: np.ndarray, *, floor: float = NOISE_FLOOR) -> tuple[float, np.ndarray]:
-    """log p(y) and its gradient by log s; `floor` is a variance added to the noise: a closer fit gains nothing."""
+    """log p(y) and its gradient with respect to log s; `floor` is a variance added to the noise: a closer fit gains nothing."""
     RS = data.R * s
     A = RS @ data.R.T
     # Beyond a ratio of 1e15 the identity is below rounding; the jitter keeps the factorization possible.
@@ -178,7 +178,7 @@ class Posterior:
 
     @classmethod
     def of(cls, data: Compressed, s: np.ndarray) -> Posterior:
-        """From the QR of [R z; diag(s)^-1/2 0], which keeps the digits that normal equations lose."""
+        """The posterior from the QR of [R z; diag(s)^-1/2 0], which keeps the digits that normal equations lose."""
         p, K = len(s), data.num_outputs
         stacked = np.zeros((len(data.R) + p, p + K), order="F")
         stacked[:-p] = data.factor[:p]

@@ -1,4 +1,4 @@
-"""Estimators of the first format of files in the fields of the second."""
+"""Estimators in the first format of files, translated to the fields of the second."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from flm.estimators.waves import Scale, Waves
 
 
 def renewed(kind: str, named: dict) -> dict:
-    """What `_unpack` of the estimator of this kind reads."""
+    """The fields that the estimator of this kind reads in `_unpack`."""
     if kind == "FLMRegressor":
         return named | {"state": _regressor(named)}
-    # The one model of an old imputer is what fills alone.
+    # The one model of an old imputer fills alone.
     return named | {"state": _imputer(named), "parameters": named["parameters"] | {"method": named["method"]}}
 
 

@@ -35,7 +35,7 @@ class Clock:
 
     @classmethod
     def of(cls, times: np.ndarray) -> Clock:
-        """Find the step: all gaps are multiples of the smallest one, to 1e-6 of it."""
+        """The clock of these times: regular if all gaps are multiples of the smallest one, to 1e-6 of it."""
         unique = np.unique(times)
         span = float(unique[-1] - unique[0]) if len(unique) > 1 else 0.0
         if len(unique) < 3:
@@ -97,7 +97,7 @@ class NonuniformFFT:
 
 
 class LombScargle:
-    """The periodogram of times (n,) with weights (n,), to be asked for one set of values after another."""
+    """The periodogram of times (n,) with weights (n,), for one set of values after another."""
 
     def __init__(self, times: np.ndarray, weights: np.ndarray):
         clock = Clock.of(times)
@@ -117,7 +117,7 @@ class LombScargle:
         self._C, self._S = C, S
 
     def power(self, values: np.ndarray) -> np.ndarray:
-        """Drop of the weighted sum of squares when one sinusoid is fitted at each frequency: (F + 1, K) for (n, K)."""
+        """The drop of the weighted sum of squares when one sinusoid is fitted at each frequency: (F + 1, K) for (n, K)."""
         w = self._weights[:, None]
         mean = (w * values).sum(axis=0) / self._total
         centered = values - mean

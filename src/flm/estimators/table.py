@@ -1,4 +1,4 @@
-"""Tables in: columns as numbers (clocks count from their first row, categories become one column per level), and channels
+"""Tables as input: columns as numbers (clocks count from their first row, categories become one column per level), and channels
 on a clock for the imputer."""
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from flm.estimators.periodogram import Clock
 from flm.wording import InputError, did_you_mean, short
 
 TableLike: TypeAlias = npt.ArrayLike | pd.DataFrame | pd.Series
-Container: TypeAlias = np.ndarray | pd.DataFrame | pd.Series  # what comes back
+Container: TypeAlias = np.ndarray | pd.DataFrame | pd.Series  # what is returned
 _CLOCKS = pd.DatetimeIndex | pd.TimedeltaIndex | pd.PeriodIndex
 
 LARGEST = 1e150  # its square is still a number
 SECONDS = {"years": 365.2425 * 86400, "days": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
-_LEAST_SPAN = 20  # units of a clock that its record spans, where a smaller unit is to be had
-_MOST_LEVELS = 50  # of a category: more are a name or a key
+_LEAST_SPAN = 20  # a record spans at least this many units of its clock, if there is a unit small enough
+_MOST_LEVELS = 50  # of a category; a column with more is taken for a name or a key
 
 
 def check_size(name: str, values: np.ndarray) -> None:
@@ -32,7 +32,7 @@ def check_size(name: str, values: np.ndarray) -> None:
 
 
 def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
-    """Whether X is a data frame, of pandas or as good as one."""
+    """Whether X is a data frame of pandas or of a library like it."""
     return hasattr(X, "columns")
 
 
@@ -51,12 +51,12 @@ class Feature:
     name: str
     kind: str = "number"  # or "date", "duration", "category", "row"
     unit: str = ""  # of a clock
-    origin: float = 0.0  # of dates: the first row, in seconds since 1970
-    levels: tuple[str, ...] = ()  # of a category; the first is where all columns are zero
+    origin: float = 0.0  # for dates: the first row, in seconds since 1970
+    levels: tuple[str, ...] = ()  # of a category; in the first level all columns are zero
 
     @classmethod
     def of(cls, name: str, column: pd.Series) -> Feature:
-        """What the column is, by its type."""
+        """The feature of a column, by the column's type."""
         kind = _kind(column)
         if kind == "number":
             return cls(name)
@@ -73,16 +73,16 @@ class Feature:
 
     @property
     def counted(self) -> str:
-        """The unit of a clock, and for dates from where they count."""
+        """The unit of a clock and, for dates, the date from which they count."""
         return f"{self.unit} from the first row" if self.kind == "date" else self.unit
 
     @property
     def names(self) -> list[str]:
-        """Of the columns of numbers that it becomes."""
+        """The names of the columns of numbers that the feature becomes."""
         return [f"{self.name}={level}" for level in self.levels[1:]] if self.kind == "category" else [self.name]
 
     def numbers(self, column: pd.Series) -> np.ndarray:
-        """(n, columns) of a column of this kind; NaN where it is empty."""
+        """The numbers (n, columns) of a column of this kind; NaN where it is empty."""
         if self.kind == "category":
             text = column.astype(str).to_numpy()
             new = set(text[column.notna().to_numpy()]) - set(self.levels)
@@ -97,7 +97,7 @@ class Feature:
         return ((seconds(pd.Index(column)) - self.origin) / SECONDS[self.unit])[:, None]
 
     def back(self, values: np.ndarray) -> pd.Index:
-        """Numbers of a clock as dates or durations, to the millisecond; others as they are."""
+        """Numbers of a clock as dates or durations, to the millisecond; other numbers unchanged."""
         if not self.unit:
             return pd.Index(values)
         since = np.round((np.asarray(values) * SECONDS[self.unit] + self.origin) * 1e3).astype("int64")
@@ -117,7 +117,7 @@ def _kind(column: pd.Series) -> str:
 
 
 def as_frame(X: object) -> object:
-    """Tables of xarray, polars and clocks as data frames; everything else as it is."""
+    """Tables of xarray and polars, and clocks, as data frames; everything else unchanged."""
     if isinstance(X, _CLOCKS):
         return X.to_frame(index=False, name=str(X.name or "time"))
     kind = type(X).__module__.partition(".")[0]
@@ -132,7 +132,7 @@ def as_frame(X: object) -> object:
 
 
 def features_of(X: object) -> tuple[Feature, ...]:
-    """How the columns of a data frame become numbers; none where they are."""
+    """How the columns of a data frame become numbers; empty where they all are numbers."""
     if not is_frame(X):
         return ()
     found = tuple(Feature.of(str(name), X.iloc[:, j]) for j, name in enumerate(X.columns))
@@ -140,7 +140,7 @@ def features_of(X: object) -> tuple[Feature, ...]:
 
 
 def encoded(X: object, features: tuple[Feature, ...]) -> object:
-    """The table as a data frame of numbers; tables that need none of it as they are."""
+    """The table as a data frame of numbers; unchanged if it needs no conversion."""
     if not features or not is_frame(X):
         return X
     missing = [feature.name for feature in features if feature.name not in X.columns]
@@ -152,7 +152,7 @@ def encoded(X: object, features: tuple[Feature, ...]) -> object:
 
 
 def time_text(value: float, unit: str) -> str:
-    """So many units of a clock as people say it: "11.02 years", "12 h 25 min"."""
+    """A number of units of a clock as people say it: "11.02 years", "12 h 25 min"."""
     total = abs(value) * SECONDS[unit]
     if not np.isfinite(total):
         return "∞"
@@ -172,17 +172,17 @@ class Table:
 
     times: np.ndarray  # of the rows, in the clock's own unit (seconds for dates, rows without a clock), (n,)
     values: np.ndarray  # (n, C), NaN where missing
-    everything: np.ndarray  # all columns of the input as numbers, the clock's too
+    everything: np.ndarray  # all columns of the input as numbers, including the clock's
     columns: np.ndarray  # positions of the channels among them
-    clock: Feature = ROWS  # else of a column or an index, which other tables share
+    clock: Feature = ROWS  # that of a column or an index is shared by other tables
 
     @cached_property
     def order(self) -> np.ndarray:
-        """Rows by time."""
+        """The rows in the order of time."""
         return np.argsort(self.times, kind="stable")
 
     def placed(self, by_time: np.ndarray) -> np.ndarray:
-        """Something of every channel (n, C), rows by time, in the rows and columns of the input; zero in other columns."""
+        """An array for every channel (n, C), rows by time, in the rows and columns of the input; zero in other columns."""
         out = np.zeros(self.everything.shape, by_time.dtype)
         out[np.ix_(self.order, self.columns)] = by_time
         return out
@@ -199,7 +199,7 @@ class Units:
 
     @classmethod
     def of(cls, table: Table) -> Units:
-        """Means and deviations of the observed values; a constant channel, up to rounding, keeps its unit.
+        """The means and deviations of the observed values; a channel that is constant up to rounding keeps its unit.
 
         The step of an irregular clock is its median gap.
         """
@@ -210,13 +210,13 @@ class Units:
         return cls(step, float(table.times.min()) if table.clock != ROWS else 0.0, center, spread)
 
     def standardized(self, table: Table) -> tuple[np.ndarray, np.ndarray]:
-        """Times in steps from the origin, increasing, and the channels at these."""
+        """Times in steps from the origin, increasing, and the channels at these times."""
         origin = self.origin if table.clock != ROWS else 0.0
         return (table.times[table.order] - origin) / self.step, (table.values[table.order] - self.center) / self.spread
 
 
 def numeric_copy(X: TableLike, time: str | int | None) -> TableLike:
-    """X with a column of dates replaced by seconds, so that all of it is numbers; other inputs as they are."""
+    """X with a column of dates replaced by seconds, so that all of it is numbers; other inputs unchanged."""
     if time is None or not is_frame(X):
         return X
     if time not in X.columns:

@@ -38,7 +38,7 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """All waves of a list of sub-networks, and a trend. On a lattice tables cost one sine-cosine per axis."""
+    """All waves of a list of sub-networks, and a trend. On a lattice, tables need one sine and cosine per axis."""
 
     subnets: np.ndarray  # frequency vectors on scaled inputs, (N, m)
     signs: np.ndarray  # e of every wave, (M, m)
@@ -46,7 +46,7 @@ class Waves:
     base: np.ndarray | None = None  # (m,); on a lattice, subnets = base * integers
     integers: np.ndarray | None = None  # (N, m)
     degree: int = 0  # of the trend
-    num_lines: int = 0  # sub-networks at the end whose frequencies are not of the lattice
+    num_lines: int = 0  # sub-networks at the end whose frequencies are not on the lattice
 
     @classmethod
     def of(cls, subnets: np.ndarray, degree: int = 0) -> Waves:
@@ -54,8 +54,8 @@ class Waves:
         on = subnets != 0
         count, so_far = on.sum(axis=1), np.cumsum(on, axis=1)
         group = np.repeat(np.arange(len(subnets)), 2 ** np.maximum(count - 1, 0))
-        number = np.arange(len(group)) - np.searchsorted(group, group)  # of a wave in its sub-network
-        # Its binary digits are the minus signs, from the last nonzero component on: none on the first, none on zeros.
+        number = np.arange(len(group)) - np.searchsorted(group, group)  # of a wave within its sub-network
+        # The binary digits of this number are the minus signs, from the last nonzero component on: none on the first or on zeros.
         digit = number[:, None] >> (count[:, None] - so_far)[group] & 1
         return cls(subnets, np.where(on[group] & (digit == 1), -1.0, 1.0), group, degree=degree)
 
@@ -65,7 +65,7 @@ class Waves:
         return replace(cls.of(base * integers, degree), base=base, integers=integers.astype(int))
 
     def moved(self, subnets: np.ndarray) -> Waves:
-        """The same waves with other frequencies."""
+        """The waves with other frequencies."""
         return replace(self, subnets=subnets, base=None, integers=None)
 
     def with_lines(self, lines: np.ndarray) -> Waves:
@@ -100,12 +100,12 @@ class Waves:
 
     @property
     def num_blocks(self) -> int:
-        """Prior variances: one of every sub-network, and of every column of the trend."""
+        """The number of prior variances: one for every sub-network and for every column of the trend."""
         return len(self.subnets) + self.num_powers
 
     @cached_property
     def column_subnet(self) -> np.ndarray:
-        """Sub-network of every column; each column of the trend counts as one more."""
+        """The sub-network of every column; each column of the trend counts as one more."""
         trend = len(self.subnets) + np.arange(self.num_powers)
         return np.concatenate([self.group, self.group[self.has_sine], trend])
 
@@ -147,7 +147,7 @@ class Waves:
         return np.concatenate([np.zeros((0, coefficients.shape[1])), *parts])
 
     def columns_and_slopes(self, z: np.ndarray, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The design matrix, and the derivatives of the fitted values by the frequencies, (P, K, N m), from one table.
+        """The design matrix, and the derivatives of the fitted values in the frequencies, (P, K, N m), from one table.
 
         d/dn_gj sum C cos k.z + S sin k.z = sum_{waves of g} e_j z_j (S cos k.z - C sin k.z).
         """

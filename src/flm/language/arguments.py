@@ -1,7 +1,7 @@
 """Residuals: functions whose argument names say which derivatives, coordinates and parameters they need.
 
 `lambda x, u, u_xx, alpha: ...` asks for the coordinate x, the unknown u, its second derivative and the parameter alpha.
-A residual is elementwise; its derivatives by the unknown and its partial derivatives come from one forward pass each.
+A residual is elementwise: one backward pass gives its derivatives in all jets, one forward pass those in each parameter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from flm.wording import InputError, InputTypeError, did_you_mean
 SIZES = (32, 2048)  # points per compiled call: a slab of an ODE, and everything else
 LINEARIZED = 3  # axes up to which functions are linearized when checked: a hundred faces would compile for a minute
 Jet = tuple[int, tuple[int, ...]]  # (which unknown, how often differentiated along each axis)
-Value = float | Numbers  # what a function of named arguments takes and gives
+Value = float | Numbers  # what a function of named arguments takes and returns
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Names:
     axes: tuple[str, ...]
     unknowns: tuple[str, ...]
     parameters: tuple[str, ...] = ()
-    normals: bool = False  # whether u_n and nx, ny, ... are known: on the boundary only
+    normals: bool = False  # whether u_n and nx, ny, ... are known, as they are only on the boundary
     fields: tuple[Field, ...] = ()  # parameters that are functions: counted as further unknowns
 
     @classmethod
@@ -48,7 +48,7 @@ class Names:
         return cls(axes, unknowns, tuple(parameters), normals, fields)
 
     def resolve(self, name: str, where: str) -> Reference:
-        """What the name stands for; refused when nothing or more than one thing fits."""
+        """What the name stands for; refused when nothing fits, or more than one thing."""
         numbers = set(self.parameters) - {field.name for field in self.fields}
         found = [
             *(Reference("axis", self.axes.index(name), ()) for _ in range(name in self.axes)),
@@ -122,7 +122,7 @@ class Named:
 
     Args:
         function: takes its arguments by position.
-        names: of the arguments.
+        names: the names of the arguments.
 
     Example:
         >>> axes = [f"x{j}" for j in range(1, 101)]
@@ -157,7 +157,7 @@ def argument_names(function: Callable[..., object] | Named, where: str) -> tuple
 
 
 def described(function: object) -> str:
-    """A function as a problem shows it: its text, or the names of its arguments; a number as it is."""
+    """A function as its problem shows it: its text, or the names of its arguments; a number as it is."""
     text = getattr(function, "text", None)
     if text is not None or not (callable(function) or isinstance(function, Named)):
         return str(text if text is not None else function)
@@ -176,7 +176,7 @@ def as_named(value: float | Callable[..., Value] | Named, where: str) -> Named:
 
 
 class Linearized(NamedTuple):
-    """A residual at points, and its derivatives by each of its jets and by each parameter of the problem."""
+    """A residual at points, and its derivatives with respect to each of its jets and each parameter of the problem."""
 
     value: Float[np.ndarray, "P"]
     by_jet: Float[np.ndarray, "A P"]
@@ -184,7 +184,7 @@ class Linearized(NamedTuple):
 
 
 class Traced(NamedTuple):
-    """The same within a traced program."""
+    """The fields of `Linearized` within a traced program."""
 
     value: Float[Numbers, "P"]
     by_jet: Float[Numbers, "A P"]
@@ -202,7 +202,7 @@ class Residual:
 
     @classmethod
     def bind(cls, function: Callable[..., Value] | Named, names: Names, label: str) -> Residual:
-        """Resolve every argument name, or say which one cannot be."""
+        """The residual with every argument name resolved; a name that cannot be is refused."""
         references = tuple(names.resolve(n, label) for n in argument_names(function, label))
         return cls(function.function if isinstance(function, Named) else function, references, names, label)
 
@@ -210,7 +210,7 @@ class Residual:
     def jets(self) -> tuple[Jet, ...]:
         """The (unknown, multi-index) pairs that the function needs, in the order in which arrays of jets are stacked.
 
-        Numbers beyond those of the unknowns stand for the unknown functions among the parameters.
+        Numbers beyond those of the unknowns stand for parameters that are unknown functions.
         """
         wanted: list[Jet] = []
         for r in self.references:
@@ -256,7 +256,7 @@ class Residual:
         return jnp.broadcast_to(value, (len(points),))
 
     def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Traced:
-        """`linearize` without compiling: the function is elementwise, so one pass back from ones serves all jets and points."""
+        """`linearize` without compiling: the function is elementwise, so one backward pass from ones serves all jets and points."""
         value, back = jax.vjp(lambda j: self(points, j, parameters, normals), jnp.asarray(jets, float))
         along = lambda q: jax.jvp(lambda at: self(points, jets, at, normals), (parameters,), (q,))[1]
         rows = [along(unit) for unit in jnp.eye(len(parameters))]
@@ -281,15 +281,15 @@ class Residual:
     def linearize(
         self, points: np.ndarray, jets: np.ndarray, parameters: npt.ArrayLike, normals: np.ndarray | None = None
     ) -> Linearized:
-        """Value and derivatives at any number of points, in chunks of two compiled shapes, few points and many."""
+        """Value and derivatives at any number of points, in chunks of two compiled shapes, for few points and for many."""
         parameters = np.asarray(parameters, float)
         normals = np.zeros_like(points) if normals is None else normals
         run = lambda p, j, n: self._compiled(p, j.T, parameters, n)
         return Linearized(*in_chunks(run, points, np.asarray(jets, float).T, normals, sizes=SIZES, axis=-1))
 
     def tried(self, points: np.ndarray, parameters: np.ndarray, normals: np.ndarray) -> tuple[Numbers, Numbers]:
-        """Value and derivatives at a few interior points with jets near 1; refused with a sentence where it cannot work."""
-        # No two are equal: in 1 / |x - y| two bodies would collide.
+        """Value and derivatives at a few interior points with jets near 1; a function that cannot work is refused in a sentence."""
+        # No two jets are equal: in 1 / |x - y| two bodies would collide.
         jets = np.tile(1 - np.arange(len(self.jets))[:, None] / 64, len(points))
         try:
             if points.shape[1] <= LINEARIZED:
@@ -313,12 +313,12 @@ class Residual:
 
 
 def check_all(residuals: list[Residual], points: np.ndarray, parameters: np.ndarray, normals: np.ndarray) -> None:
-    """Try functions on a few interior points, in one compiled call; refuse what cannot work with a sentence."""
+    """Try functions at a few interior points, in one compiled call; those that cannot work are refused in a sentence."""
     every = lambda: [one.tried(points, parameters, normals) for one in residuals]
     try:
         found = jax.jit(every)() if points.shape[1] <= LINEARIZED else every()
     except (InputError, InputTypeError):
-        # NumPy on the coordinates needs concrete ones; what cannot work is refused again
+        # NumPy on the coordinates needs concrete ones; a function that cannot work is refused again
         found = every()
     for residual, (value, by_jet) in zip(residuals, found, strict=True):
         bad = np.asarray(value)[~np.isfinite(value)]

@@ -44,11 +44,11 @@ CONSTANTS = {"pi": math.pi, "e": math.e}
 _BINARY = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 _COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
 _Closure = Callable[[Mapping[str, Any]], Any]  # from the values of names; numbers, arrays or tuples of them
-_Operation = tuple[Callable[..., Any], list[ast.expr]]  # what a node does, and to which parts
+_Operation = tuple[Callable[..., Any], list[ast.expr]]  # the operation of a node, and the parts that it is applied to
 
 
 class ExpressionError(InputError):
-    """A text that is not an expression, with the column, from 1, at which it goes wrong."""
+    """A text that is not an expression; it has the column, counted from 1, at which it goes wrong."""
 
     def __init__(self, message: str, column: int):
         super().__init__(message)
@@ -60,14 +60,14 @@ class Expression:
     """A compiled text: a function of its names, in order of appearance, by position or by name."""
 
     text: str  # as written
-    names: tuple[str, ...]  # the free ones
+    names: tuple[str, ...]  # the names without a value
     columns: tuple[int, ...]  # where each name first appears, from 1
     closure: _Closure
 
     def __call__(self, *values: Value, **named: Value) -> Any:
         """The value at these values of the names."""
         known = dict(zip(self.names, values, strict=False)) | named
-        with np.errstate(all="ignore"):  # what is not finite is found by whoever asked
+        with np.errstate(all="ignore"):  # the caller looks for values that are not finite
             return self.closure(known)
 
     @cached_property
@@ -149,7 +149,7 @@ def compile_expression(text: str, *, declared: Iterable[str] = (), offset: int =
 
 
 def parse(text: str) -> ast.Expression:
-    """The tree of a text, without the parser's warnings ("0not x" draws one before it is refused)."""
+    """The tree of a text, without the parser's warnings ("0not x" gives one before it is refused)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         return ast.parse(text, mode="eval")
@@ -201,13 +201,13 @@ class _Reader:
         return found
 
     def operation(self, node: ast.expr) -> _Operation:
-        """What a node does, and to which parts."""
+        """The operation of a node, and the parts that it is applied to."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             return operator.neg if isinstance(node.op, ast.USub) else operator.pos, [node.operand]
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
             return self.power(node)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-            # A sum of any number of terms is no deeper than its deepest term.
+            # A sum of any number of terms counts as deep as its deepest term.
             signs, terms, first = [], [], node
             while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add | ast.Sub):
                 signs, terms, first = [_BINARY[type(first.op)], *signs], [first.right, *terms], first.left

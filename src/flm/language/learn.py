@@ -1,4 +1,4 @@
-"""Parameters without one value: those that data decide, and those that take every value of an interval."""
+"""Parameters without one given value: those found from data, and those that take every value of an interval."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Learn:
         start: where the search starts.
         lower: the least admissible value.
         upper: the greatest admissible value.
-        axes: names of axes, for an unknown function of these instead of a number; it starts as a constant.
+        axes: names of axes, to learn a function of these axes instead of a number; it starts as a constant.
 
     Example:
         >>> alpha = Learn(0.5, lower=0.0)  # flm.PDE(..., parameters={"alpha": alpha})
@@ -54,7 +54,7 @@ class Learn:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """(lower, upper) with infinities for what was not given."""
+        """(lower, upper), infinite where not given."""
         return (-math.inf if self.lower is None else self.lower, math.inf if self.upper is None else self.upper)
 
 
@@ -64,7 +64,7 @@ class Range:
 
     Args:
         low: the least value.
-        high: the greatest.
+        high: the greatest value.
 
     Example:
         >>> import flm

@@ -25,7 +25,7 @@ class ProblemError(InputError):
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a text: its name, a table and a key; `error` is what is raised about it."""
+    """A place in a text: its name, a table and a key; `error` is the kind of error that is raised about it."""
 
     source: str
     table: str = ""
@@ -37,7 +37,7 @@ class Place:
         return ", ".join(filter(None, [self.source, inside]))
 
     def refuse(self, message: str, column: int | None = None) -> InputError:
-        """The error to raise."""
+        """The error to raise, with this place in front of the message."""
         at = f"{self}, column {column}" if column is not None else str(self)
         return self.error(f"{at}: {message if message.endswith(('.', '?')) else message + '.'}")
 
@@ -46,7 +46,7 @@ class Rule(NamedTuple):
     """What a value must be, in words and as a test."""
 
     words: str
-    holds: Callable[[Any], bool]  # of what a TOML file may hold
+    holds: Callable[[Any], bool]  # of any value that a TOML file may hold
 
 
 TEXT = Rule("a text in quotes", lambda value: isinstance(value, str))
@@ -55,7 +55,7 @@ POSITIVE = Rule("a positive number", lambda value: type(value) in (int, float) a
 
 
 def read_file(path: Path, what: str, error: type[InputError] = ProblemError) -> str:
-    """The text of a TOML file of a bounded size; `what` is the kind of file, for messages."""
+    """The text of a TOML file of bounded size; `what` is the kind of file, for messages."""
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
@@ -69,7 +69,7 @@ def read_file(path: Path, what: str, error: type[InputError] = ProblemError) -> 
 
 @contextmanager
 def sentences(place: Place) -> Iterator[None]:
-    """What is refused inside, with the place in front, and the column where it is that of an expression."""
+    """A context that adds the place, and the column of an expression, to errors raised inside."""
     try:
         yield
     except place.error:
@@ -82,7 +82,7 @@ def sentences(place: Place) -> Iterator[None]:
 
 @dataclass
 class Outline:
-    """A text that has been read and whose expressions are compiled, before anything numerical happens."""
+    """A text that has been read, with its expressions compiled, before anything numerical happens."""
 
     place: Place
     tree: dict[str, Any]
@@ -91,7 +91,7 @@ class Outline:
 
     @classmethod
     def of(cls, text: str, place: Place, folder: Path) -> Outline:
-        """The outline of a TOML text; `folder` is where the files are that it names."""
+        """The outline of a TOML text; the files that it names are in `folder`."""
         if len(text.encode(errors="replace")) > MAX_BYTES:
             raise place.refuse(f"a text of at most {MAX_BYTES} bytes is wanted")
         try:
@@ -100,7 +100,7 @@ class Outline:
             raise place.refuse(f"not a TOML file: {str(error)[:200]}") from None
 
     def table(self, name: str, *, required: bool = False) -> dict[str, Any]:
-        """A table of the file, empty when it is not there."""
+        """A table of the file; empty when it is missing."""
         found = self.tree.get(name, {})
         if not isinstance(found, dict):
             raise self.place.refuse(f"{name} must be a table, [{name}]; got {short(found)}")
@@ -115,7 +115,7 @@ class Outline:
         return replace(self.place, table=table, key=key)
 
     def take(self, key: str, rule: Rule, *default: Any) -> Any:
-        """The value of a key, refused where it breaks the rule; the default where there is none."""
+        """The value of a key, refused where it breaks the rule; the default where the key is missing."""
         place = replace(self.place, key=key)
         if key not in self.tree and not default:
             raise place.refuse(f"{rule.words} is wanted, and missing")
@@ -125,7 +125,7 @@ class Outline:
         return value
 
     def inner(self, name: str, known: tuple[str, ...]) -> Outline | None:
-        """The outline of a table with these keys, None where it is not there."""
+        """The outline of a table with these keys, or None where it is missing."""
         if name not in self.tree:
             return None
         found = replace(self, place=replace(self.place, table=" ".join(filter(None, [self.place.table, name]))))
@@ -134,7 +134,7 @@ class Outline:
         return found
 
     def inners(self, name: str, known: tuple[str, ...]) -> list[Outline]:
-        """The outlines of the tables [[name]], at least one; without known keys any are."""
+        """The outlines of the tables [[name]], at least one; where no keys are given, any are allowed."""
         tables = Rule(f"one or more tables, each headed [[{name}]],", lambda v: _all(v, dict))
         every = enumerate(self.take(name, tables), 1)
         found: list[Outline] = [replace(self, place=self.at(f"{name} {i}"), tree=table) for i, table in every]
@@ -143,7 +143,7 @@ class Outline:
         return found
 
     def number(self, value: object, place: Place) -> float:
-        """A number, or a text such as "2*pi"."""
+        """A number, given as one or as a text such as "2*pi"."""
         if isinstance(value, str):
             with sentences(place):
                 return compile_expression(value).constant()
@@ -177,14 +177,14 @@ class Outline:
 
     @property
     def _declared(self) -> set[str]:
-        """Names that the file gives a meaning, which they have instead of that of a constant or function: an axis e."""
+        """Names that the file defines, such as an axis e: they hide a constant or function of the same name."""
         named = [self.parameters, self.tree.get("domain", ()), self.tree.get("unknowns", ())]
         control = self.tree.get("control", {})
         named += [control.get(key, ()) for key in ("states", "controls")] if isinstance(control, dict) else []
         return {name for group in named if isinstance(group, dict | list) for name in group if isinstance(name, str)}
 
     def compiled(self, text: str, place: Place, offset: int = 0) -> Expression:
-        """A compiled expression; `offset` is where it stands in a longer text."""
+        """A compiled expression; `offset` is its place in a longer text."""
         with sentences(place):
             return compile_expression(text, declared=self._declared, offset=offset)
 
@@ -215,7 +215,7 @@ class Outline:
         return self.checked(difference(*sides, value), place, known)
 
     def checked(self, found: Expression, place: Place, known: Callable[[str], object]) -> Expression:
-        """The expression, when all its names are known."""
+        """The expression, refused unless all its names are known."""
         for name, column in zip(found.names, found.columns, strict=True):
             try:
                 known(name)
@@ -224,7 +224,7 @@ class Outline:
         return found
 
     def read_parameters(self, given: Mapping[str, float]) -> None:
-        """Numbers, parameters to be learned and those that jump; `given` ones replace those of the file."""
+        """Read numbers, parameters to be learned and those that jump; the `given` ones replace those of the file."""
         for name, value in self.table("parameters").items():
             place = self.at("parameters", name)
             self.names(name, place)
@@ -239,7 +239,7 @@ class Outline:
                 raise self.at("parameters").refuse(f"the parameter {name!r} is not declared.{near}")
 
     def plain_parameters(self, kind: str) -> dict[str, float]:
-        """The parameters of a kind of problem that takes numbers alone."""
+        """The parameters of a kind of problem that takes only numbers."""
         for name, value in self.parameters.items():
             if not isinstance(value, float):
                 what = type(value).__name__
@@ -247,7 +247,7 @@ class Outline:
         return dict(self.parameters)
 
     def _special(self, value: dict[str, Any], place: Place) -> Learn | Range | Piecewise:
-        """A parameter that is found, takes every value between two, or jumps."""
+        """A parameter that is learned, takes every value of an interval, or jumps."""
         if "range" in value and "where" not in value:
             self.keys(value, ("range",), place)
             ends = self.numbers(value["range"], place)

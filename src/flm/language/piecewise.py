@@ -1,4 +1,4 @@
-"""Coefficients that jump: parameters with other values in some boxes than elsewhere."""
+"""Coefficients that jump: parameters with different values in some boxes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Extent:
 class Piecewise:
     """A parameter that jumps: one value, and other values in boxes, as a value in `parameters`.
 
-    Across the faces of the boxes the unknown and its flux are continuous; `flux=` of `flm.PDE` says what flows.
+    Across the faces of the boxes the unknown and its flux are continuous; the argument `flux` of `flm.PDE` says what flows.
 
     Args:
         value: the value outside all boxes.
@@ -83,7 +83,7 @@ class Piecewise:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes along which it jumps."""
+        """The axes along which the parameter jumps."""
         return tuple(dict.fromkeys(axis for box in self.where for axis in box.axes))
 
     def __call__(self, **at: Value) -> Value:
@@ -97,7 +97,7 @@ class Piecewise:
         return out
 
     def check(self, name: str, axes: tuple[str, ...], bounds: np.ndarray) -> None:
-        """Refuse boxes that have nothing to do with a domain of these axes and bounds."""
+        """Refuse boxes that do not fit a domain of these axes and bounds."""
         boxes = f"the boxes of the parameter {name!r} must"
         for box in self.where:
             for axis, (start, end) in zip(box.axes, box.intervals, strict=True):

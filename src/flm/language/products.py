@@ -18,7 +18,7 @@ Factor = float | Callable[..., Value]
 def products(terms: Sequence[Mapping[str, Factor]]) -> Named:
     """A function that is a sum of products, for problems of many variables.
 
-    A function that is written with jax.numpy is factored by looking at it; this states it where factors are code of another
+    A function written with jax.numpy is factored automatically; use this where factors are code of another
     kind, such as tables or special functions of NumPy.
 
     Args:
@@ -53,7 +53,7 @@ def products(terms: Sequence[Mapping[str, Factor]]) -> Named:
 
 
 def _factor(name: str, factor: Factor) -> Callable[[Value], Value]:
-    """A factor as a function that JAX traces; one that it cannot trace is called back."""
+    """A factor as a function that JAX traces; one that JAX cannot trace is called back."""
     if isinstance(factor, int | float | np.number):
         return lambda x: float(factor) + 0.0 * x
     if not callable(factor):

@@ -1,14 +1,14 @@
 """Parametric functions with one interface: values and jets at points.
 
 A model is a pytree of arrays with an input map from the user's units to its own (`base`). It gives values and any list of
-partial derivatives at points; a model that is linear in its amplitudes gives its columns too, so that a solver can find
-them by least squares (`least_squares` does so for values at points). The FLM (`flm`) is one; its derivatives are closed
-form. Solvers return such functions too, or ones with a series on each of many boxes (`pieces`) or windows of time (`march`),
-or interpolated between values of a parameter (`family`).
+partial derivatives at points; a model that is linear in its amplitudes also gives its columns, so that a solver can find
+the amplitudes by least squares (`least_squares` does so for values at points). The FLM (`flm`) is such a model, with
+closed-form derivatives. Solvers return these functions too, or ones with a series on each of many boxes (`pieces`) or
+windows of time (`march`), or ones interpolated between values of a parameter (`family`).
 MLP and SIREN (`networks`) and the older Fourier networks (`classic`) are what the paper compares the FLM with; `SideBySide`
 joins one model per unknown, and `named_model` knows all models by name.
 
-Problems, training and files ask a model for nothing else, and never which one it is.
+Problems, training and files use nothing else of a model, and never ask which model it is.
 """
 
 from flm.models.base import AbstractLinearModel as AbstractLinearModel

@@ -45,14 +45,14 @@ class InputMap(eqx.Module):
         return (points - jnp.asarray(self.center, points.dtype)) * jnp.asarray(self.scale, points.dtype)
 
     def series(self, frequencies: npt.ArrayLike, amplitudes: npt.ArrayLike, phases: npt.ArrayLike) -> PhaseSeries:
-        """A series of mapped inputs as one in physical units."""
+        """The series of mapped inputs with these numbers, as a series in physical units."""
         return PhaseSeries(frequencies, amplitudes, phases, self.axes).rescale(self.scale).shift(self.center)
 
 
 def input_map(inputs: Inputs, width: float, period: npt.ArrayLike | None = None) -> InputMap:
     """The map under which one period becomes `width`: 2 for [-1, 1], 2 pi for waves of frequency 1.
 
-    The period is one for all axes, or one per axis; by default a domain's own extent, and without a domain there is no map.
+    The period is one number or one per axis; by default it is the domain's extent, and without a domain there is no map.
 
     Example:
         >>> import flm
@@ -95,7 +95,7 @@ def random_key(key: Key) -> Array:
 class AbstractModel(eqx.Module):
     """A parametric function of points (P, m), a pytree whose trainable leaves are its parameters.
 
-    Values are (P,) for one output and (P, K) for several. `docs/extend.md` writes one.
+    Values are (P,) for one output and (P, K) for several. `docs/extend.md` shows how to write a model.
 
     Example:
         >>> class Line(AbstractModel):
@@ -262,7 +262,7 @@ class SideBySide(AbstractModel):
         return columns[0] if len(columns) == 1 else jnp.stack(columns, axis=-1)
 
     def trainable(self) -> PyTree[bool]:
-        """What each model may change."""
+        """Which leaves of each model training may change."""
         spec = jax.tree.map(lambda _: False, self)
         return eqx.tree_at(lambda s: s.models, spec, tuple(m.trainable() for m in self.models))
 
@@ -271,7 +271,7 @@ Model = TypeVar("Model", bound=AbstractLinearModel)
 
 
 def least_squares(model: Model, points: npt.ArrayLike, values: npt.ArrayLike) -> Model:
-    """The model with the amplitudes of least squared error at points (and of least norm among those).
+    """The model with the amplitudes of least squared error at points (of those, the ones of least norm).
 
     Example:
         >>> import flm

@@ -72,11 +72,11 @@ class FourierNetwork(AbstractOutputWeights):
     def gw88(cls, inputs: Inputs, num_terms: int, *, key: Key | None = None, num_outputs: int = 1) -> Self:
         """Gallant and White (1988): the cosines and sines of the first wave vectors of the integer lattice.
 
-        Theirs are clumps of squashing neurons, which are these cosines where the inputs stay in a cube of one period.
+        Theirs are clumps of squashing neurons, which equal these cosines where the inputs stay in a cube of one period.
         """
         map = input_map(inputs, 2 * np.pi)
         m = len(map.center)
-        # Of each pair k, -k one; a lattice point beside the origin has at least one wave of its own.
+        # One of each pair k, -k; every lattice point but the origin has at least one wave of its own.
         every = (lattice(m, 1 + check_count("num_terms", num_terms, 1))[:, None, :] * sign_matrix(m)).reshape(-1, m)
         every = every * np.where(upper_half(every), 1.0, -1.0)[:, None] + 0.0  # no negative zeros
         waves = [k for k in dict.fromkeys(tuple(k) for k in every) if any(k)][:num_terms]
@@ -146,7 +146,7 @@ class Silvescu(AbstractModel):
 
     f(x) = sum_i c_i prod_j cos(w_ij z_j + phi_ij),  z in [-pi, pi]^m.
 
-    A classical Fourier series when w is integer and each phi is 0 or -pi/2; with all phi = 0 it is even in every input.
+    It is a classical Fourier series when w is integer and each phi is 0 or -pi/2; with all phi = 0 it is even in every input.
 
     Args:
         num_inputs: m, or a domain, whose extent is mapped to [-pi, pi]^m.
@@ -197,7 +197,7 @@ class RandomFourierFeatures(AbstractModel):
     Args:
         num_inputs: m, or a domain, whose extent is mapped to [-1, 1]^m.
         width: neurons per hidden layer of the MLP, and rows of B: the MLP has twice as many inputs.
-        depth: its hidden layers.
+        depth: number of hidden layers of the MLP.
         key: for B and the MLP.
         scale: standard deviation of the entries of B, in radians per unit of z.
         num_outputs: K.
@@ -230,11 +230,11 @@ class RandomFourierFeatures(AbstractModel):
         return self.mlp.values(jnp.concatenate([cosine, sine], axis=1))
 
     def trainable(self) -> PyTree[bool]:
-        """The MLP; the projections stay."""
+        """The MLP; the projections stay fixed."""
         return eqx.tree_at(lambda f: f.projections, super().trainable(), False)
 
 
-# Each is called with a domain or a number of inputs, a size (the number of sub-networks, of terms, or of neurons per hidden
+# Each model is called with a domain or a number of inputs, a size (the number of sub-networks, terms, or neurons per hidden
 # layer), and a key. First the paper's own comparison (its Table 1).
 NAMED: dict[str, Callable[..., AbstractModel]] = {
     "flm": FLM,
@@ -256,7 +256,7 @@ NAMED: dict[str, Callable[..., AbstractModel]] = {
 
 
 def named_model(name: str, inputs: Inputs, size: int, *, key: Key, num_outputs: int = 1) -> AbstractModel:
-    """The model called `name`, of so many sub-networks (FLM), terms (Fourier networks) or neurons per hidden layer.
+    """The model called `name`; `size` counts sub-networks (FLM), terms (Fourier networks) or neurons per hidden layer.
 
     Example:
         >>> import flm

@@ -16,7 +16,7 @@ from flm.wording import InputError
 
 
 def chebyshev(count: int) -> np.ndarray:
-    """The points cos(pi k / (count - 1)) in rising order, (count,); those of 2 count - 1 contain them."""
+    """The points cos(pi k / (count - 1)) in rising order, (count,); they are among the points for 2 count - 1."""
     return -np.cos(np.pi * np.arange(count) / (count - 1))
 
 
@@ -50,7 +50,7 @@ class FamilyFLM(AbstractSummed):
         return sum(member.num_parameters for member in self.members)
 
     def _weights(self, j: int, values: np.ndarray, order: int = 0) -> np.ndarray:
-        """A derivative of Lagrange's polynomials of one parameter at its values (P,), (P, nodes)."""
+        """A derivative of the Lagrange polynomials of parameter j at its values (P,): (P, nodes)."""
         count, (low, high) = self.counts[j], np.asarray(self.limits)[j]
         own = legendre.table(2 * (values - low) / (high - low) - 1, count, order) * (2 / (high - low)) ** order
         return own @ np.linalg.inv(legendre.values(chebyshev(count), count))
@@ -70,7 +70,7 @@ class FamilyFLM(AbstractSummed):
         return np.stack(rows)
 
     def at(self, values: Mapping[str, float]) -> AbstractSummed:
-        """The family with some of its parameters, or all, at given values."""
+        """The function at given values of some or all of the parameters."""
         names = (self.map.axes or ())[-len(self.counts) :]
         j = next((j for j, name in enumerate(names) if name in values), None)
         if j is None:
@@ -86,13 +86,13 @@ class FamilyFLM(AbstractSummed):
 
 
 def _blended(members: Sequence[AbstractSummed], weights: np.ndarray) -> AbstractSummed:
-    """A fixed linear combination of functions: pieces again, with a series, where all are pieces on the same boxes."""
+    """A fixed linear combination of functions; where all are pieces on the same boxes, pieces again, with a series."""
     pieces = [member for member in members if isinstance(member, PiecewiseFLM)]
     first = pieces[0] if len(pieces) == len(members) else None
     same = lambda a, b: np.array_equal(np.asarray(a), np.asarray(b))
     if first is None or not all(same(p.lower, first.lower) and same(p.upper, first.upper) for p in pieces):
         return Blend(members, weights)
-    # Orthonormal functions are nested: the coefficients of fewer are those of more with zeros behind.
+    # Orthonormal functions are nested: a shorter list of coefficients is a longer one that ends in zeros.
     summed = np.zeros(np.max([piece.coefficients.shape for piece in pieces], axis=0))
     for weight, piece in zip(weights, pieces, strict=True):
         summed[tuple(map(slice, piece.coefficients.shape))] += weight * np.asarray(piece.coefficients)

@@ -22,18 +22,18 @@ class FLM(AbstractLinearModel):
 
     f(x) = sum_n sum_i A_i cos((e_i * n) . z - phi_i),  z = 2 pi (x - center) / period  (paper, Section 4).
 
-    Starts as the paper does: frequencies at the first N points of the integer lattice by Euclidean norm, phases normal
+    It starts as in the paper: frequencies at the first N points of the integer lattice by Euclidean norm, phases normal
     with standard deviation pi/3, amplitudes zero. The jets come from one sine-cosine table in closed form.
 
     Args:
         num_inputs: m, or a domain, whose axes and extent then set the input map.
         num_subnets: N.
         key: an integer or a JAX key, for the phases.
-        period: after which the frequency-1 wave repeats, per axis. Default: the domain's widths (the paper's map to
+        period: the length after which the frequency-1 wave repeats, per axis. Default: the domain's widths (the paper's map to
             [-pi, pi]); with a plain number of inputs, no map.
         num_outputs: K outputs share the frequencies; amplitudes and phases are then (N, l, K).
         frequencies: a start other than the paper's, (N, m), on the mapped inputs.
-        train_frequencies: False hardwires them: with integers, the classical Fourier series.
+        train_frequencies: False keeps the frequencies fixed; with integers, this is the classical Fourier series.
 
     Example:
         >>> import flm
@@ -117,7 +117,7 @@ class FLM(AbstractLinearModel):
         return eqx.tree_at(lambda f: (f.amplitudes, f.phases), self, (device(xp.hypot(C, S)), device(xp.arctan2(S, C))))
 
     def trainable(self) -> PyTree[bool]:
-        """Everything, or all but the frequencies when they are hardwired."""
+        """Everything, or everything except the frequencies when those are fixed."""
         return eqx.tree_at(lambda f: f.frequencies, super().trainable(), self.train_frequencies)
 
     @property

@@ -1,7 +1,7 @@
 """A function that was marched in time: on each window a polynomial in time whose coefficients are series in space.
 
 Along a space axis the series is 1, cos, sin, cos 2, ... of the axis's own period ("fourier"), or sin or cos of half waves; values
-and derivatives are evaluated in this form. Handed over, a window is a Fourier series in space and time.
+and derivatives are evaluated in this form. As a series, a window is a Fourier series in space and time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from flm.series.arrays import device
 from flm.series.waves import Orders
 from flm.wording import InputError
 
-MANY = 16  # points at one time from which time is summed first
+MANY = 16  # points at one time: from this many on, the sum over time comes first
 
 
 class MarchedFLM(AbstractPieces):
@@ -39,7 +39,7 @@ class MarchedFLM(AbstractPieces):
         lift: what is added for each output along each space axis, (outputs, d, 3): c_0 + c_1 ξ + c_2 ξ², 0 ≤ ξ ≤ 1.
         axes: names of the inputs.
         time: which of them is time.
-        least: coefficients below this share of the largest are no waves of a series.
+        least: coefficients below this share of the largest are left out of the series.
     """
 
     edges: Float[Array, "W+1"]
@@ -78,7 +78,7 @@ class MarchedFLM(AbstractPieces):
         return tuple(named_box(self.map.axes or (), bounds) for bounds in sides)
 
     def _jets(self, points: np.ndarray, orders: Orders) -> np.ndarray:
-        """All points of a window at once, (A, P, outputs); a time between two windows belongs to the first."""
+        """Derivatives (A, P, outputs), window by window; a time between two windows belongs to the first."""
         edges, bounds = np.asarray(self.edges), np.asarray(self.bounds)
         out = np.zeros((len(orders), len(points), self.num_outputs))
         place = np.clip(np.searchsorted(edges, points[:, self.time], side="left") - 1, 0, len(self.coefficients) - 1)
@@ -111,7 +111,7 @@ class MarchedFLM(AbstractPieces):
     def piece_series(
         self, piece: int, gap: float = 1e-13, region: AbstractDomain | None = None, component: int | None = None
     ) -> PhaseSeries:
-        """The series of one window: in time waves of twice its length, within `gap`; small coefficients are dropped."""
+        """The series of one window, accurate to `gap`, with waves of twice its length in time; small coefficients are dropped."""
         block, lines = np.asarray(self.coefficients[piece]), self._lines()
         waves = np.moveaxis(export(block, (0,), gap), (0, 1), (self.time, -1))
         lines.insert(self.time, Line.over(*np.asarray(self.edges)[piece : piece + 2]))
@@ -132,7 +132,7 @@ class MarchedFLM(AbstractPieces):
 
 
 def lift_jet(lift: ArrayLike, bounds: ArrayLike, alpha: Sequence[int], coordinates: Sequence[np.ndarray]) -> np.ndarray:
-    """A derivative of Σ_j c_j0 + c_j1 ξ_j + c_j2 ξ_j², ξ_j = (x_j − low) / width, with c (d, 3), at one array per axis."""
+    """A derivative of Σ_j c_j0 + c_j1 ξ_j + c_j2 ξ_j², ξ_j = (x_j − low) / width, with c (d, 3); coordinates by axis."""
     total = np.zeros(np.broadcast_shapes(*map(np.shape, coordinates)))
     for own, (low, high), order, x in zip(np.asarray(lift), np.asarray(bounds), alpha, coordinates, strict=True):
         if sum(alpha) == order:
@@ -142,7 +142,7 @@ def lift_jet(lift: ArrayLike, bounds: ArrayLike, alpha: Sequence[int], coordinat
 
 
 def _contracted(block: np.ndarray, times: np.ndarray, tables: list[np.ndarray]) -> np.ndarray:
-    """Coefficients (K, outputs, n_1, ...) at points whose functions of time (P, K) and of space (P, n_j) are given."""
+    """The values at points of coefficients (K, outputs, n_1, ...), given the functions of time (P, K) and space (P, n_j)."""
     distinct, which = np.unique(times, axis=0, return_inverse=True)
     if len(distinct) * MANY > len(times):  # nearly every point has its own time
         found = np.tensordot(tables[0], np.moveaxis(block, 0, -1), (1, 1))  # (P, outputs, n_2, ..., K)

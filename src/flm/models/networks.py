@@ -44,7 +44,7 @@ class AbstractLayers(AbstractModel):
         self.biases = tuple(draw(k, (o,), 1 / math.sqrt(i)) for _, k, (i, o) in each)
 
     def __check_init__(self):
-        # Layers that do not fit together: a damaged file could hold such.
+        # Layers that do not fit together can come from a damaged file.
         sizes = [self.num_inputs, *(weight.shape[0] for weight in self.weights)]
         shapes = [(*weight.shape, *bias.shape) for weight, bias in zip(self.weights, self.biases, strict=False)]
         if shapes != [(o, i, o) for i, o in itertools.pairwise(sizes)] or sizes[-1] != self.num_outputs or not shapes:
@@ -52,7 +52,7 @@ class AbstractLayers(AbstractModel):
 
     @abc.abstractmethod
     def _activated(self, layer: int, sums: Array, bias: Array) -> Array:
-        """What neurons make of their weighted sums (neurons, P)."""
+        """The outputs of a layer's neurons, given their weighted sums (neurons, P)."""
 
     def values(self, points: Float[Array, "P m"]) -> Float[Array, "P *K"]:
         """The layers, one after the other."""
@@ -66,7 +66,7 @@ class AbstractLayers(AbstractModel):
 class MLP(AbstractLayers):
     """A feedforward network: depth hidden layers of `width` neurons and a linear output (paper, Table 1).
 
-    Weights and biases start uniform in +-1/sqrt(fan-in), the default of PyTorch, in which the paper's ran.
+    Weights and biases start uniform in +-1/sqrt(fan-in), the default of PyTorch, which the paper used.
 
     Args:
         num_inputs: m, or a domain, whose extent is then mapped to [-1, 1].

@@ -1,7 +1,7 @@
-"""A function in pieces: on each box a tensor product of Legendre functions, handed over as a plain Fourier series.
+"""A function in pieces: on each box a tensor product of Legendre functions, which becomes a plain Fourier series on request.
 
 Values and derivatives are evaluated in the orthonormal form, where a derivative loses no digits; the waves of a piece have
-a period of two of its widths and amplitudes of the size of the function.
+a period of twice its width and amplitudes about as large as the function.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from flm.wording import InputError
 
 PERIOD = 2.0  # of the waves, in widths of a piece
 COUNTS = (13, 17, 21, 25, 31, 41, 51)  # waves along each axis that are tried
-PART = 40  # nodes along each axis at which the waves of part of a box are fitted
+PART = 40  # nodes along each axis, at which the waves are fitted where a region leaves part of a box
 BLOCK = 4096  # points that are compared with all boxes at once
 
 
 class AbstractSummed(AbstractModel):
-    """A function that NumPy sums at points, in `_jets`; within a traced program it is called back."""
+    """A function that NumPy sums at points, in `_jets`; a traced program calls back to NumPy."""
 
     @abc.abstractmethod
     def _jets(self, points: np.ndarray, orders: Orders) -> np.ndarray:
@@ -63,11 +63,11 @@ class AbstractPieces(AbstractSummed):
     def piece_series(
         self, piece: int, gap: float = 1e-13, region: AbstractDomain | None = None, component: int | None = None
     ) -> AbstractSeries:
-        """The series of one piece, within `gap` of the largest value there: of all outputs, or of one where there is a choice."""
+        """The series of one piece, within `gap` of the largest value there: for all outputs, or for one where there is a choice."""
 
     @property
     def num_pieces(self) -> int:
-        """How many boxes."""
+        """The number of boxes."""
         return len(self.boxes)
 
 
@@ -88,7 +88,7 @@ def _traced_slope(model, alpha, primals, tangents):
 
 
 def unmapped(axes: Sequence[str]) -> InputMap:
-    """Inputs as they are."""
+    """The map that leaves inputs as they are."""
     return InputMap((0.0,) * len(axes), (1.0,) * len(axes), tuple(axes))
 
 
@@ -120,7 +120,7 @@ class PiecewiseFLM(AbstractPieces):
 
     @property
     def num_parameters(self) -> int:
-        """How many coefficients."""
+        """The number of coefficients."""
         return int(self.coefficients.size)
 
     @property
@@ -130,9 +130,9 @@ class PiecewiseFLM(AbstractPieces):
         return tuple(named_box(self.map.axes or (), bounds) for bounds in sides)
 
     def _jets(self, points: np.ndarray, orders: Orders) -> np.ndarray:
-        """All points of a piece at once, (A, P, K)."""
+        """Derivatives (A, P, K), piece by piece."""
         lower, upper = np.asarray(self.lower), np.asarray(self.upper)
-        leaf = np.zeros(len(points), int)  # the box of each point, the nearest where it is in none
+        leaf = np.zeros(len(points), int)  # the box that contains each point, or else the nearest
         for i in range(0, len(points), BLOCK):
             here = points[i : i + BLOCK, None]
             beyond = np.maximum(lower - here, here - upper) / (upper - lower)
@@ -160,7 +160,7 @@ class PiecewiseFLM(AbstractPieces):
     def piece_series(
         self, piece: int, gap: float = 1e-13, region: AbstractDomain | None = None, component: int | None = None
     ) -> PhaseSeries:
-        """The series of one piece, within `gap` of the largest value there, or in that part of it that a region leaves."""
+        """The series of one piece, within `gap` of the largest value there, or in the part of it that is in `region`."""
         block = np.asarray(self.coefficients)[piece]
         lower, upper = np.asarray(self.lower)[piece], np.asarray(self.upper)[piece]
         waves = export(block, range(block.ndim - 1), gap)
@@ -184,13 +184,13 @@ def _fitted(z: np.ndarray, values: np.ndarray, gap: float) -> np.ndarray:
         assert solved is not None
         found = np.asarray(solved[0])
         waves = found.reshape(count, count, -1)
-        if np.abs(matrix @ found - values).max() <= gap / 30 * size:  # between the points it is larger
+        if np.abs(matrix @ found - values).max() <= gap / 30 * size:  # the error between the points is larger
             break
     return waves
 
 
 def as_waves(n: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The waves of n Legendre functions, and what these waves are as Legendre functions again."""
+    """The matrix (count, n) from n Legendre functions to waves, and the one (n, n) from them to waves and back."""
     matrix = legendre.to_waves(n, count, PERIOD)
     nodes, weights = legendre.gauss(n + 8)
     back = (legendre.values(nodes, n) * weights[:, None]).T @ legendre.wave_table(nodes, count, PERIOD) @ matrix
@@ -220,7 +220,7 @@ class Line(NamedTuple):
 
     @classmethod
     def over(cls, low: float, high: float) -> Line:
-        """Waves that repeat after twice an interval, which a function on it is handed over as."""
+        """Waves that repeat after twice the interval, used to write a function on the interval as a series."""
         return cls("waves", (low + high) / 2, PERIOD * (high - low))
 
     def split(self, waves: np.ndarray, axis: int) -> np.ndarray:
@@ -234,11 +234,11 @@ class Line(NamedTuple):
         return np.moveaxis(np.stack(pair, axis=-1), (-2, -1), (axis, axis + 1))
 
     def frequencies(self, count: int) -> np.ndarray:
-        """In radians per unit."""
+        """Frequencies in radians per unit of the axis."""
         return (np.arange(count) + (self.kind == "sine")) * (2 * np.pi / self.period)
 
     def table(self, x: np.ndarray, count: int, order: int = 0) -> np.ndarray:
-        """A derivative of so many waves at points, (P, count)."""
+        """A derivative of the first `count` waves at points, (P, count)."""
         alone = self.kind in ("sine", "cosine")
         place = np.arange(count)
         rate = self.frequencies(count) if alone else self.frequencies(count // 2 + 1)[(place + 1) // 2]

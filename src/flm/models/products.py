@@ -1,11 +1,11 @@
-"""A function of many variables as a sum of products, kept as what its factors have in common.
+"""A function of many variables as a sum of products, stored as the factors that its terms share.
 
 Along each axis functions are sums of modes, and a term is a product over the axes; the solution of a Kronecker sum has the same
 factors at many times of one heat equation:
 
     u = Re sum_parts sum_q w_q sum_d prod_j sum_n modes_jn(x_j) exp(-rate_jn (t_q [+ t])) pool_j[first_dj, n]
 
-A term with slopes is the sum over the axes of the product in which that axis has another factor, as a Laplacian makes them.
+A term with slopes is a sum over the axes: in the summand of an axis, that axis has another factor, as in a Laplacian.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from flm.series.arrays import device
 from flm.series.waves import Orders
 from flm.wording import InputError, NoSeriesError
 
-BLOCK = 1 << 22  # points times terms times times that are multiplied at once
-FEW = 3  # inputs whose products are multiplied out
-LARGEST = 50_000_000  # numbers of a series
+BLOCK = 1 << 22  # product of points, terms and times that is multiplied at once
+FEW = 3  # up to this many inputs, products are multiplied out
+LARGEST = 50_000_000  # numbers in a series, at the most
 Taylor = list[float | np.ndarray]  # coefficients of a polynomial in time, for all terms and points
 COUNTS = (25, 41, 61, 91, 131, 191)  # waves along each axis that are tried
 
 
 class Part(eqx.Module):
-    """Terms that share times; see the conventions above.
+    """Terms that share their times; the formula is in the module's docstring.
 
-    Term d has the factors `first` of the `pools` along each axis; where it is a sum over the axes, `slopes` are the other ones,
-    and (0, m) where none is. `modes` are Legendre coefficients. The answer's own time is added to t_q where the part `moves`.
+    Term d has the factors `first` of the `pools` along each axis. If terms are sums over the axes, `slopes` are their other
+    factors, else it is empty. `modes` are Legendre coefficients. If the part `moves`, the answer's own time is added to t_q.
     """
 
     modes: Float[Array, "m N n"] = eqx.field(converter=device)
@@ -66,7 +66,7 @@ class Part(eqx.Module):
     def evaluate(
         self, z: np.ndarray, half: np.ndarray, t: np.ndarray, turn: complex, along: Sequence[int], order: int
     ) -> np.ndarray:
-        """A derivative, `along` in space and of some order in time, at points in [-1, 1]^m, (P,); complex as it is."""
+        """A derivative, `along` in space and of some order in time, at points in [-1, 1]^m, (P,); it may be complex."""
         first, slopes, times = (np.asarray(v) for v in (self.first, self.slopes, self.times))
         product: Taylor = [1.0, *[0.0] * order]  # Taylor coefficients in time
         summed: Taylor = [0.0] * (order + 1)
@@ -96,8 +96,8 @@ def _convolve(left: Taylor, own: list[np.ndarray], which: np.ndarray) -> Taylor:
 class ProductFLM(AbstractPieces):
     """A sum of products, in space or in space and time.
 
-    `time` says which of the inputs is time, from `start` on; None where there is none. With a `turn` modes turn,
-    exp(-i turn rate t), and there are two real outputs; with 0 they decay.
+    `time` is the index of the input that is time, which begins at `start`; None where there is none. With a nonzero `turn`
+    modes oscillate as exp(-i turn rate t) and there are two real outputs; with 0 they decay.
     """
 
     parts: tuple[Part, ...]
@@ -130,7 +130,7 @@ class ProductFLM(AbstractPieces):
         return sum(int(pool.size) for part in self.parts for pool in part.pools)
 
     def _jets(self, points: np.ndarray, orders: Orders) -> np.ndarray:
-        """(A, P, K), in blocks of points."""
+        """Derivatives (A, P, K), in blocks of points."""
         bounds, most = np.asarray(self.bounds), max([len(p.first) * len(p.times) for p in self.parts], default=1)
         step, half = max(1, BLOCK // most), np.ptp(bounds, axis=1) / 2
         out = np.zeros((len(orders), len(points), self.num_outputs))
@@ -150,7 +150,7 @@ class ProductFLM(AbstractPieces):
     def piece_series(
         self, piece: int = 0, gap: float = 1e-13, region: AbstractDomain | None = None, component: int | None = None
     ) -> ProductSeries:
-        """The function as one series of products; of a function of time see `series_at`."""
+        """The function as one series of products; for a function of time see `series_at`."""
         if self.time is not None:
             raise NoSeriesError(
                 "a function of many variables and time has a series at each time: `.model.series_at(t)`."
@@ -158,7 +158,7 @@ class ProductFLM(AbstractPieces):
         return self.series_at(self.start, gap)
 
     def series_at(self, t: float, gap: float = 1e-13) -> ProductSeries:
-        """The function at one time as a series of products, its factors as waves of twice the width."""
+        """The function at one time as a series of products, with its factors as waves of twice the width."""
         if self.turn:
             raise NoSeriesError("a complex function of many variables has no series of products; call it.")
         bounds, axes = np.asarray(self.bounds), self.boxes[0].axes
@@ -222,7 +222,7 @@ class SparseFLM(AbstractPieces):
 
     @property
     def num_parameters(self) -> int:
-        """How many coefficients."""
+        """The number of coefficients."""
         return int(self.coefficients.size)
 
     @property
@@ -243,7 +243,7 @@ class SparseFLM(AbstractPieces):
     def piece_series(
         self, piece: int = 0, gap: float = 1e-13, region: AbstractDomain | None = None, component: int | None = None
     ) -> AbstractSeries:
-        """The function as one series: of cosines up to three inputs, beyond them of products, for each unknown of a system."""
+        """The function as one series: of cosines up to three inputs; beyond, of products and for one unknown of a system."""
         degrees, c, bounds = (np.asarray(v) for v in (self.degrees, self.coefficients, self.bounds))
         if len(bounds) <= FEW:
             block = np.zeros((*(degrees.max(axis=0) + 1), self.num_outputs))
@@ -263,7 +263,7 @@ class SparseFLM(AbstractPieces):
 def tensor_columns(
     points: np.ndarray, bounds: np.ndarray, degrees: np.ndarray, orders: Sequence[Sequence[int]]
 ) -> Iterator[np.ndarray]:
-    """D^alpha of the product of Legendre functions of each row of degrees, (C, P) for each alpha in turn."""
+    """D^alpha of the product of Legendre functions for each row of degrees, (C, P) for each alpha in turn."""
     half = np.ptp(bounds, axis=1) / 2
     z, sizes = ((points - bounds.mean(axis=1)) / half).T, degrees.max(axis=0, initial=0) + 1
     tables = [legendre.values(at, n) for at, n in zip(z, sizes, strict=True)]

@@ -1,4 +1,4 @@
-"""One of each method that several rooms use; none of them knows a problem.
+"""Numerical methods that several rooms use, one of each kind; none of them knows about problems.
 
 `least_squares` keeps the triangular factor of rows that may stream by, and solves with a tiny ridge; `newton` is one loop
 for damped Newton and Levenberg-Marquardt with two rules for the damping; `variable_projection` eliminates linear unknowns

@@ -13,7 +13,7 @@ def in_chunks(
 ) -> list[np.ndarray]:
     """The values of a function of rows, which are the first axis of the arrays and axis `axis` of what it returns.
 
-    It is called with one of the `sizes` of rows, which increase: with the first that holds all rows, else with the last
+    The function is called with as many rows as one of the `sizes`, which increase: the first that holds all rows, else the last,
     again and again. The last chunk is filled up with its first row.
     """
     count = len(arrays[0])

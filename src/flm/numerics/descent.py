@@ -26,16 +26,16 @@ SECONDS_PER_CALL = 0.25  # how long Ctrl-C and the progress bar may have to wait
 
 
 class Objective(NamedTuple):
-    """What is lowered."""
+    """The loss that is lowered."""
 
     terms: Callable[[PyTree, Array], Array]  # of the loss (T,), a function of a pytree of parameters and of the epoch
     weights: np.ndarray  # of the terms, (T,), in the precision of the run
-    # The loss by which parameters are kept, when it is not the one that is lowered: one of held-out data.
+    # The loss by which the best parameters are chosen, if it is not the one that is lowered: that of held-out data.
     kept_by: Callable[[PyTree], Array] | None = None
 
     @classmethod
     def of(cls, loss: Callable[[PyTree], Array], kept_by: Callable[[PyTree], Array] | None = None) -> Objective:
-        """A loss without named terms."""
+        """The objective of a loss without named terms."""
         return cls(lambda parameters, epoch: loss(parameters)[None], np.ones(1), kept_by)
 
 
@@ -49,7 +49,7 @@ class Stage(NamedTuple):
 class State(NamedTuple):
     """Everything that the next epoch depends on."""
 
-    free: PyTree  # what is trained
+    free: PyTree  # the parameters that are trained
     optimizer: optax.OptState
     best: PyTree  # `free` at the lowest loss so far
     best_loss: Array
@@ -59,7 +59,7 @@ class State(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What one call leaves: the state, the loss and its terms of each epoch (E, 1 + T), and the time of an epoch."""
+    """The result of one call: the state, the loss and its terms for each epoch (E, 1 + T), and the time of an epoch."""
 
     state: State
     history: np.ndarray
@@ -74,7 +74,7 @@ def descend(
     *,
     told: Callable[[State], object] = lambda state: None,
 ) -> State:
-    """The state after so many epochs, or at the first loss that is not finite; `told` is called with it after each call."""
+    """The state after `epochs` epochs, or at the first loss that is not finite; `told` is called with it after each call."""
     stage, dtype = Stage(optax.with_extra_args_support(optimizer), epochs), objective.weights.dtype
     state = enter_stage(initial_state(start, dtype), stage)
     for call in calls(program_of(objective, stage, state), state, epochs, np.full((), -np.inf, dtype)):
@@ -108,12 +108,12 @@ def calls(program: Program, state: State, end: int, tolerance: np.ndarray) -> It
 
 
 def running(state: State, tolerance: np.ndarray | Array) -> Array:
-    """Whether another epoch makes sense: always at first, then while the loss is finite and above the tolerance."""
+    """Whether to run another epoch: always at first, then while the loss is finite and above the tolerance."""
     return (state.epoch == 0) | (jnp.isfinite(state.loss) & (state.loss > tolerance))
 
 
 def program_of(objective: Objective, stage: Stage, state: State) -> Program:
-    """The calls of a stage, traced: (state, epochs, tolerance) -> (state, history, done).
+    """A stage's calls as a traced program: (state, epochs, tolerance) -> (state, history, done).
 
     A row of the history is the loss and its unweighted terms; the first `done` rows are filled.
     """
@@ -165,7 +165,7 @@ def program_of(objective: Objective, stage: Stage, state: State) -> Program:
 
 
 def _settled(tree: State) -> State:
-    """Leaves as plain device arrays without weak types, so that a restored state equals a fresh one to the compiler."""
+    """The state with leaves as plain device arrays without weak types: a restored state then equals a fresh one to the compiler."""
     return jax.tree.map(
         lambda leaf: leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else jax.device_put(np.asarray(leaf)),
         jax.tree.map(jnp.asarray, tree),
@@ -176,7 +176,7 @@ class Program:
     """A traced function whose constants are inputs of the machine code, so that runs that differ only in them share it.
 
     Points and fixed frequencies are constants of a run, and differ from seed to seed. A residual may compute with
-    coordinates in NumPy, so they cannot be arguments of what is traced; they become arguments of what was traced. The
+    coordinates in NumPy, so they cannot be arguments of the function that is traced; they become arguments of its trace. The
     `args` have the shapes that the function of pytrees will be called with.
     """
 

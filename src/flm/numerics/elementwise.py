@@ -31,7 +31,7 @@ NESTED = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # where a call keeps the program 
 class Program:
     """A flat list of NumPy operations in which nothing is computed twice.
 
-    A step has the places of its arguments among the inputs and the results of the steps before it.
+    A step holds the places of its arguments among the inputs and the results of earlier steps.
     """
 
     def __init__(self, count: int):
@@ -39,7 +39,7 @@ class Program:
         self.known: dict[tuple[object, ...], int] = {}
 
     def add(self, jaxpr: Jaxpr, consts: Sequence[Values], places: Sequence[int]) -> list[int]:
-        """Append a traced program whose inputs have these places; where its outputs are."""
+        """Append a traced program whose inputs have these places, and return the places of its outputs."""
         own = dict(zip(jaxpr.invars, places, strict=True))
         own.update((v, self._constant(value)) for v, value in zip(jaxpr.constvars, consts, strict=True))
         read = lambda v: self._constant(v.val) if isinstance(v, Literal) else own[v]
@@ -81,7 +81,7 @@ class Program:
 
 
 def as_numpy(function: Callable[..., object], count: int) -> Program | None:
-    """A function of so many numbers as NumPy operations on arrays; None where it has others than elementwise ones."""
+    """A function of `count` numbers as NumPy operations on arrays; None if it has operations that are not elementwise."""
     try:
         closed, program = jax.make_jaxpr(function)(*(0.5,) * count), Program(count)
         program.outputs = program.add(closed.jaxpr, closed.consts, range(count))
@@ -91,7 +91,7 @@ def as_numpy(function: Callable[..., object], count: int) -> Program | None:
 
 
 def operation(equation: JaxprEqn) -> Callable[..., Values]:
-    """One traced operation by NumPy; `LookupError` where there is none."""
+    """NumPy's version of one traced operation; `LookupError` where there is none."""
     name, params = equation.primitive.name, equation.params
     if name == "integer_pow":
         power = abs(params["y"])

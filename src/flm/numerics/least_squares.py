@@ -2,7 +2,7 @@
 
 Conventions:
 - A = Q R; the columns beside A are right-hand sides b, whose columns of the factor are Q^T b. So Q is never formed, and
-  below the rows of R stands what the columns of A leave of b: its norm is that of the residual.
+  below the rows of R stands the part of b that the columns of A do not fit: its norm is that of the residual.
 - A stream of rows keeps R only: [R; B] = Q R' means R'^T R' = R^T R + B^T B, and least squares from R has the accuracy of a
   factorization of all rows (normal equations would square its condition number).
 - Ill-conditioned but harmless bases: rows and columns are scaled to unit norm, then min |A c - b|^2 + mu^2 |c|^2 is solved
@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 from flm.wording import InputError
 
 RIDGE = 1e-15  # relative to unit columns; larger loses digits, smaller lets coefficients explode
-ONE_THREAD = 2000  # below so many columns a second BLAS thread costs more than it brings on a busy machine
+ONE_THREAD = 2000  # with fewer columns, a second BLAS thread costs more than it gains on a busy machine
 PANEL = 512  # columns that LAPACK takes at a time beyond ONE_THREAD: Ctrl-C waits for a panel, not for the whole
 # Rows per block of a stream: eight times the columns make the triangle on top of each block an eighth of the work.
 MIN_BLOCK, BLOCKS_PER_COLUMN, MAX_BLOCK_BYTES = 1024, 8, 1 << 26
@@ -32,7 +32,7 @@ def _threads() -> ThreadpoolController:
 
 
 def one_thread(num_columns: int = 0) -> AbstractContextManager[object]:
-    """A context in which linear algebra with so few columns keeps to one BLAS thread."""
+    """A context in which linear algebra with few columns (`num_columns`) uses one BLAS thread."""
     return _threads().limit(limits=1, user_api="blas") if num_columns < ONE_THREAD else nullcontext()
 
 
@@ -59,19 +59,19 @@ def triangular_factor(matrix: np.ndarray, *, overwrite: bool = False) -> np.ndar
 
 
 def _checked(found: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-    """What a LAPACK routine returned, unless its last number says that it failed."""
+    """The arrays that a LAPACK routine returned, unless its last number says that it failed."""
     if found[-1] != 0:
         raise np.linalg.LinAlgError(f"QR factorization failed with code {found[-1]}")
     return found
 
 
 def block_rows(columns: int) -> int:
-    """Rows per block of a stream of so many columns: tall enough to be fast, at most 64 MiB."""
+    """Rows per block of a stream with this many columns: tall enough to be fast, at most 64 MiB."""
     return max(MIN_BLOCK, min(BLOCKS_PER_COLUMN * columns, MAX_BLOCK_BYTES // (8 * max(columns, 1))))
 
 
 class RowAccumulator:
-    """The triangular factor of all rows so far, or of these and earlier ones: p^2 numbers however many rows there are."""
+    """The triangular factor of all rows so far, and of `earlier` ones if given: p^2 numbers however many rows there are."""
 
     def __init__(self, columns: int, factor: np.ndarray | None = None):
         self.factor = np.zeros((0, columns)) if factor is None else np.asarray(factor, float)

@@ -48,7 +48,7 @@ class Model(Protocol[Point]):
         ...
 
     def take(self, move: np.ndarray) -> Trial[Point]:
-        """What the step leads to."""
+        """The point that the step leads to, and F there."""
         ...
 
 
@@ -120,7 +120,7 @@ def minimize(
     while steps < max_steps:
         try:
             step = model.step(damping)
-        except np.linalg.LinAlgError:  # its equations have no solution: a step that leads nowhere
+        except np.linalg.LinAlgError:  # its equations have no solution: treated as a rejected step
             step = Step(np.full(1, np.nan), np.full(damping.shape, np.inf))
         arrived = step.predicted <= step_tol * np.abs(value)
         lost = ~np.isfinite(value) | (damping > rule.most)

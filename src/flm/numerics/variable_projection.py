@@ -2,8 +2,8 @@
 
 Conventions. A fit Φ(θ) c ≈ y has nonlinear unknowns θ (P,), for example frequencies, and linear ones c, its amplitudes.
 At given θ the amplitudes are a least-squares solution, so that F(θ) = |y − Φ(θ) c(θ)|² depends on θ alone. Kaufman's
-approximation (BIT 15, 1975) of the slopes of Φ(θ) c(θ) is (I − QQᵀ)(∂Φ/∂θ) c, where Q spans the columns of Φ: what a
-change of θ brings that no change of amplitudes can. The step d minimizes |J d − r|² + λ s |d|² with J those slopes,
+approximation (BIT 15, 1975) of the slopes of Φ(θ) c(θ) is (I − QQᵀ)(∂Φ/∂θ) c, where Q spans the columns of Φ: the part of a
+change of θ that no change of amplitudes can replace. The step d minimizes |J d − r|² + λ s |d|² with J those slopes,
 r = y − Φ c and s the largest squared norm of a column of J.
 """
 
@@ -32,7 +32,7 @@ class Projection(Protocol):
         ...
 
     def projected(self) -> Projected:
-        """The problem of θ alone near this fit."""
+        """The least-squares problem in θ alone near this fit."""
         ...
 
     def moved(self, step: np.ndarray) -> Self:
@@ -55,7 +55,7 @@ def project(
 ) -> Minimum[Fit]:
     """The fit of least F that Levenberg–Marquardt finds from a start, by the options of `flm.numerics.newton.minimize`.
 
-    What `refreshed` returns replaces each accepted fit, for weights or a ridge that follow the fit.
+    `refreshed` replaces each accepted fit by what it returns, for weights or a ridge that follow the fit.
     """
     near = lambda fit: _Local(refreshed(fit))
     found = minimize(start, near, rule, max_steps=max_steps, gain_tol=gain_tol, step_tol=step_tol, settled=settled)
@@ -63,7 +63,7 @@ def project(
 
 
 def trailing_block(factor: np.ndarray, num_columns: int, num_outputs: int = 1) -> Projected:
-    """The problem of θ alone, read off the triangular factor of [Φ, (∂Φ/∂θ) c_1, …, (∂Φ/∂θ) c_K, r_1, …, r_K].
+    """The problem in θ alone, read from the triangular factor of [Φ, (∂Φ/∂θ) c_1, …, (∂Φ/∂θ) c_K, r_1, …, r_K].
 
     Below its first `num_columns` rows stand the parts of slopes and residuals outside the span of Φ: Q is never formed.
     """

@@ -30,10 +30,10 @@ MONTHS = (14, 19, 24)  # ends of the training, validation and test months
 
 
 def find_series(folder: str | os.PathLike[str] | None = None) -> Path | None:
-    """ETTh1.csv in the folder that is given, else named by FLM_ETT; None where neither is.
+    """ETTh1.csv in the given folder, else in the folder that FLM_ETT names; None where neither is given.
 
     Raises:
-        FileNotFoundError: a folder was named that does not have it.
+        FileNotFoundError: the folder does not have the file.
     """
     named = folder or os.environ.get(VARIABLE)
     if not named:
@@ -45,12 +45,12 @@ def find_series(folder: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def fingerprint(path: Path) -> str:
-    """The SHA-256 of the file, by which the definition of a run names its series."""
+    """The SHA-256 of the file, which identifies the series in the definition of a run."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def impute(definition: Definition) -> Record:
-    """One mask: `model` is "recipe" or "solver" on oil temperature alone, or "channels" for the benchmark's protocol."""
+    """The scores of one mask: `model` is "recipe" or "solver" on oil temperature alone, "channels" by the benchmark's protocol."""
     path = find_series()
     wanted = definition["training"]
     if path is None or fingerprint(path) != wanted["file"]:

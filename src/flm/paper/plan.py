@@ -30,7 +30,7 @@ HYPERDISK = {"center": [0.11, 0.11, 0.11, 0.11, 0.56], "radius": 0.045, "images"
 
 @dataclass(frozen=True)
 class Budget:
-    """How much of everything: what the page states beside its numbers."""
+    """The size of everything, which the page states beside its numbers."""
 
     seeds: int
     epochs: int  # of one leg of training in short; the protocols' own in full
@@ -52,7 +52,7 @@ FULL = Budget(10, 0, FIGURE_SIZES, 0, 20_000, 20_000, 5_000, 3, 100, 10)
 class Plan:
     """All runs of the paper's page."""
 
-    quick: bool = True  # in short, minutes, or in full, hours
+    quick: bool = True  # quick takes minutes, full hours
     series: str | None = None  # the fingerprint of ETTh1.csv, or None to leave imputation out
     budget: Budget = QUICK
 
@@ -76,7 +76,7 @@ class Plan:
         return replace(spec, training=dict(spec.training) | training, seeds=tuple(range(self.budget.seeds)), **changes)
 
     def recipe_surface(self, problem: str, rows: Mapping[str, Row]) -> Record | None:
-        """The FLM by their recipe, whose surface is drawn; in full known when the selection is done."""
+        """The FLM by the paper's recipe, whose surface is drawn; in full it is known only when the selection is done."""
         spec = self.protocols[problem]
         chosen = Configuration(problem, "flm", 49, ADAM)
         if not self.quick:
@@ -87,7 +87,7 @@ class Plan:
         return spec.definition(chosen, 0, final=True) | {"runner": "flm.paper.runs:train_surface"}
 
     def solve(self, problem: str, size: int) -> Record:
-        """Our solver with `size` sub-networks, or to the tolerance where it is 0."""
+        """A run of our solver with `size` sub-networks, or to the tolerance if `size` is 0."""
         wanted = {"surface": True} if size == 49 else {} if size else {"tol": TOL[problem]}
         return _single("solve_pde", problem, SOLVER, size, wanted)
 
@@ -103,13 +103,13 @@ class Plan:
         return _single("control_family", "rock_paper_scissors", model, size, wanted, seed)
 
     def five(self, model: str, seed: int = 0) -> Record:
-        """Five strategies: 32 sub-networks for the control by their recipe, a tolerance of 1e-6 by our solver."""
+        """Five strategies: 32 sub-networks for the control by the paper's recipe, a tolerance of 1e-6 by our solver."""
         recipe = _recipe(model, "paper_rpssl", self.budget.five_epochs)
         wanted = HYPERDISK | {"states": self.budget.states} | (recipe or {"tol": 1e-6})
         return _single("control_family", "rpssl", model, 32 if recipe else 0, wanted, seed)
 
     def control(self) -> list[Record]:
-        """Optimal control by both methods: the families by the penalty method, which are long, first."""
+        """Optimal control by both methods; the families by the penalty method come first, since they are long."""
         found = [run(RECIPE, seed=seed) for run in (self.disk, self.five) for seed in range(self.budget.laws)]
         found += [self.fixed(start, model) for start in STARTS for model in (RECIPE, SOLVER)]
         return [*found, self.disk(SOLVER), self.disk(SOLVER, 0), self.five(SOLVER)]
@@ -122,7 +122,7 @@ class Plan:
         return [_single("impute", "etth1", model, 8 if recipe else 0, wanted, seed) for seed in masks]
 
     def definitions(self, rows: Mapping[str, Row]) -> list[Record]:
-        """Every run that can be named by what is stored; long ones first."""
+        """Every run that is known from what is stored, long ones first."""
         found = self.control()
         found += [d for rate in IMPUTATION for m in ("channels", "recipe", "solver") for d in self.imputation(rate, m)]
         found += [d for problem in PDE_ERRORS if (d := self.recipe_surface(problem, rows)) is not None]
@@ -130,7 +130,7 @@ class Plan:
         return found + [d for spec in self.studies() for d in spec.definitions()]
 
     def final_definitions(self, rows: Mapping[str, Row]) -> list[Record]:
-        """What follows from the selections; nothing in short."""
+        """The runs that follow from the selections; none in short."""
         if self.quick:
             return []
         found = [d for spec in self.protocols.values() for d in final_definitions(spec, rows)]
@@ -153,12 +153,12 @@ def _single(runner: str, problem: str, model: str, size: int, training: Record, 
 
 
 def full_plan(series: str | None = None) -> Plan:
-    """The paper's own numbers of everything."""
+    """The plan with the paper's own sizes of everything."""
     return Plan(False, series, FULL)
 
 
 def run_paper(plan: Plan, store: Store, *, workers: Workers, progress: bool | Listener = False) -> list[Counts]:
-    """Do what is not stored yet; the final runs follow when every selection is decided."""
+    """Do the runs that are not stored yet; the final runs follow when every selection is decided."""
     run = partial(execute, store=store, workers=workers, progress=progress)
     found = [run(plan.definitions(read_rows(store)))]
     if final := plan.final_definitions(read_rows(store)):
@@ -167,7 +167,7 @@ def run_paper(plan: Plan, store: Store, *, workers: Workers, progress: bool | Li
 
 
 def cost(plan: Plan, rows: Mapping[str, Row], workers: int, *, measure: bool = False) -> str:
-    """A sentence: how many runs are left, and with `measure` at most how long the training takes, from a measured sample."""
+    """A sentence that says how many runs are left and, with `measure`, at most how long training takes, from a measured sample."""
     left = sum(run_key(d) not in rows for d in plan.definitions(rows))
     if not left:
         return "Every run is there: only the page is made."
@@ -182,11 +182,11 @@ def cost(plan: Plan, rows: Mapping[str, Row], workers: int, *, measure: bool = F
 
 
 def outcome(rows: Mapping[str, Row], definition: Definition | None) -> Record:
-    """What a run that ended well measured; empty where it is not there."""
+    """The scores of a run that ended well; empty where there is none."""
     row = None if definition is None else rows.get(run_key(definition))
     return row.outcome if row is not None and row.status == DONE else {}
 
 
 def values(rows: Mapping[str, Row], definitions: Iterable[Definition], key: str) -> list[float]:
-    """One measure of the runs that are there."""
+    """One score of each of the runs that are stored."""
     return [float(found[key]) for d in definitions if (found := outcome(rows, d))]

@@ -1,6 +1,6 @@
 """The paper's training protocol (`protocol.toml`) as specifications of studies, and the other ready studies in `protocols/`.
 
-What the paper says and what it leaves open is told in that file and in docs/paper.md.
+That file and docs/paper.md say what the paper states and what it leaves open.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def protocol_names() -> list[str]:
 
 
 def read_protocol(name: str) -> Spec:
-    """A ready protocol by its name, whatever files there are."""
+    """A ready protocol by its name, even if there is a file of that name."""
     known = protocol_names()
     if name not in known:
         near = did_you_mean(name, known)

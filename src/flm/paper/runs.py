@@ -1,4 +1,4 @@
-"""The single computations behind the paper's tables and figures, as runners of a study: definition in, numbers out.
+"""The single computations behind the paper's tables and figures, as runners of a study, from a definition to numbers.
 
 Each returns plain lists, so that the store holds all that a page draws and the page can be made again without computing.
 """
@@ -26,7 +26,7 @@ CURVE = 101  # points along a drawn trajectory
 
 
 def train_surface(definition: Definition) -> Record:
-    """Their recipe on a PDE: the scores of `flm.study.runs.train`, and the surfaces."""
+    """The paper's recipe on a PDE: the scores of `flm.study.runs.train`, and the surfaces."""
     solution, scores = train_solution(definition)
     return scores | {"surface": surface(solution)}
 
@@ -59,7 +59,7 @@ def surface(solution: Solution) -> Record:
 
 
 def control_fixed(definition: Definition) -> Record:
-    """Rock–Paper–Scissors from one state: cost against Pontryagin's principle, trajectories of both."""
+    """Rock–Paper–Scissors from one state: the cost against Pontryagin's principle, and the trajectories of both."""
     wanted = definition["training"]
     problem, reference = _fixed(tuple(wanted["start"]))
     solution = _solve_control(problem, definition)
@@ -84,7 +84,7 @@ def _fixed(start: tuple[float, ...]) -> tuple[OptimalControl, PontryaginSolution
 
 
 def control_family(definition: Definition) -> Record:
-    """A law for a ball of initial states, scored on fresh random ones, for each symmetric image that is asked for."""
+    """A law for a ball of initial states, scored on fresh random ones, for each symmetric image asked for."""
     wanted = definition["training"]
     family = definition["problem"], tuple(wanted["center"]), wanted["radius"]
     solution = _solve_control(_family(*family), definition)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def unclaimed(block: Block, others: list[Block], equations: tuple[Block, ...]) -> Block:
-    """A condition on "boundary" with the pieces that are left to it; other conditions as they are.
+    """The block of a condition on "boundary", with the pieces that are left to it; any other block is returned as it is.
 
     Where one axis is time, "boundary" means the spatial boundary.
     """
@@ -41,7 +41,7 @@ def unclaimed(block: Block, others: list[Block], equations: tuple[Block, ...]) -
 
 
 def _is_taken(piece: Piece, block: Block, others: list[Block], equations: tuple[Block, ...]) -> bool:
-    """Whether other conditions on one of the block's unknowns leave no room for it on a piece."""
+    """Whether other conditions on one of the block's unknowns leave no room on a piece for the block."""
     unknowns = range(len(block.residual.names.unknowns))
     for unknown in {k for k, _ in block.residual.jets if k in unknowns}:
         rivals = [b for b in others if b is not block and _order(b.residual, unknown, piece) >= 0 and _names(b, piece)]

@@ -24,7 +24,7 @@ class ComplexUnknowns:
     """Which unknowns of a problem are complex.
 
     Args:
-        unknowns: all, as the user named them.
+        unknowns: all unknowns, as the user named them.
         names: those that are complex.
     """
 
@@ -50,7 +50,7 @@ class ComplexUnknowns:
         return None
 
     def split(self, function: Any, label: str) -> list[Any]:
-        """A residual as its real and imaginary part, or itself where it is real and asks for no complex unknown."""
+        """A residual as its real and imaginary part, or itself where it is real and uses no complex unknown."""
         if not self.names:
             return [function]
         written = argument_names(function, label)
@@ -66,7 +66,7 @@ class ComplexUnknowns:
         return [part(jnp.real), part(jnp.imag)] if _is_complex(whole, len(names)) else [Named(whole, names)]
 
     def conditions(self, given: Iterable[Any]) -> list[Any]:
-        """Conditions on the real unknowns."""
+        """The given conditions, rewritten for the real unknowns."""
         out: list[Any] = []
         for i, condition in enumerate(given):
             label = f"`conditions[{i}]`"

@@ -155,7 +155,7 @@ def robin(place: Any, a: Any, b: Any, value: Any = 0.0, *, unknown: str = "u", w
 
 
 def periodic(axis: str, *, unknown: str | None = None) -> Periodic:
-    """Opposite faces of `axis` joined: value and derivatives agree, up to the equation's highest order less one.
+    """The condition that opposite faces of `axis` agree: in value and derivatives, up to the equation's highest order less one.
 
     Args:
         axis: the periodic axis.
@@ -173,9 +173,9 @@ def data(points: Any, values: Any, sigma: Any = None, observe: Any = None) -> Da
     """Measured values at points (P, m).
 
     Args:
-        points: in the order of the domain's axes.
+        points: coordinates in the order of the domain's axes.
         values: one per point.
-        sigma: standard deviation of a reading, one for all or one each; estimated from the misfit when not given.
+        sigma: standard deviation of a reading, one for all or one for each; estimated from the misfit when not given.
         observe: what was measured, a function by argument name (`lambda u_x: u_x`); by default the unknown, where there is
             only one.
 
@@ -209,7 +209,7 @@ def _floats(name: str, value: Any) -> np.ndarray:
 
 
 def shown(condition: Condition | Periodic | Data) -> str:
-    """A condition as its problem shows it."""
+    """A condition as text, for the repr of its problem."""
     if isinstance(condition, Periodic):
         return f"periodic in {condition.axis}" + (f": {condition.unknown}" if condition.unknown else "")
     if isinstance(condition, Data):

@@ -1,7 +1,7 @@
-"""Solve once, for every value: problems whose parameters are ranges.
+"""Families: problems with parameters that are ranges, solved once for every value.
 
 The problem is solved at Chebyshev points of the parameters and interpolated; the points of a level contain those of the one
-before. A few more values, which no level contains, are solved for comparison: their distance from the interpolation is its error.
+before. A few more values, which no level contains, are solved for comparison: the interpolation's distance from them is its error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flm.pde.problem import PDE
 from flm.results import Ending, Listener, Record, Solution, Status, Word
 from flm.wording import InputError
 
-LEVELS = {1: (3, 5, 9, 17, 33), 2: (3, 5, 9, 17)}  # nodes of each parameter, by how many there are
+LEVELS = {1: (3, 5, 9, 17, 33), 2: (3, 5, 9, 17)}  # nodes of each parameter, by the number of parameters
 HELD_OUT = (
     (0.03, 0.41),
     (0.56, 0.97),
@@ -32,7 +32,7 @@ UNRESOLVED = 0.03
 
 
 def solve_family(problem: PDE, tol: float, solve_one: Callable[[PDE, float], Solution], progress: Listener) -> Solution:
-    """Solve a problem with ranges to a tolerance over domain and ranges."""
+    """Solve a problem with ranges to a tolerance that holds over the domain and the ranges."""
     record = Record(progress)
     ranges = {name: value for name, value in problem.parameters.items() if isinstance(value, Range)}
     family, gap, bar = Family(problem, ranges, tol, solve_one), math.inf, math.inf
@@ -72,7 +72,7 @@ class Family:
     def __init__(self, problem: PDE, ranges: dict[str, Range], tol: float, solve_one: Callable[[PDE, float], Solution]):
         self.problem, self.ranges, self.tol, self.solve_one = problem, ranges, tol, solve_one
         self.solved: dict[tuple[float, ...], Solution] = {}
-        self.failed: tuple[str, Status] | None = None  # the first place where there is no answer, with its status
+        self.failed: tuple[str, Status] | None = None  # the first place where a solve failed, with its status
         self.worst = 0.0  # the largest estimate of the single solves
         self.points = problem.domain.interior(TESTS, seed=7, warp=False)
 
@@ -89,14 +89,14 @@ class Family:
         return self.solved[key]
 
     def model(self, count: int) -> FamilyFLM:
-        """The interpolation of a level, the last parameter fastest."""
+        """The interpolation of a level with `count` nodes for each parameter, the last parameter fastest."""
         limits = [(r.low, r.high) for r in self.ranges.values()]
         lines = [(low + high) / 2 + (high - low) / 2 * chebyshev(count) for low, high in limits]
         members = [self.at(tuple(map(float, values))).model for values in itertools.product(*lines)]
         return FamilyFLM(members, limits, (count,) * len(limits), tuple(self.ranges))
 
     def gap(self, model: FamilyFLM) -> float:
-        """The largest relative distance of the interpolation from solutions at values between its nodes, worst unknown."""
+        """The largest relative distance, over unknowns, of the interpolation from solutions at values between its nodes."""
         worst = 0.0
         for shares in HELD_OUT:
             values = tuple(r.low + s * (r.high - r.low) for r, s in zip(self.ranges.values(), shares, strict=False))
@@ -109,7 +109,7 @@ class Family:
 
     @property
     def num_columns(self) -> int:
-        """Of all solves."""
+        """The linear unknowns of all solves."""
         return sum(solution.num_columns for solution in self.solved.values())
 
     def exact(self, points: np.ndarray) -> np.ndarray:
@@ -125,7 +125,7 @@ class Family:
 
 
 def check_ranges(problem: PDE) -> None:
-    """Refuse what a family cannot have."""
+    """Refuse a problem that cannot be solved as a family."""
     count = sum(isinstance(value, Range) for value in problem.parameters.values())
     if count > 2:
         raise InputError(f"`parameters` must have at most two ranges; got {count}. Fix the others at a value.")

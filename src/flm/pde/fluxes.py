@@ -1,4 +1,4 @@
-"""What flows across the faces where a parameter jumps."""
+"""The flux of each unknown across the faces where a parameter jumps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def bind_fluxes(flux: Any, problem: PDE) -> dict[int, Residual]:
-    """The flux of each unknown by its number; nothing where it is the normal derivative."""
+    """The flux of each unknown by its number; an unknown is left out where its flux is the normal derivative."""
     _check_orders(problem)
     if flux is None:
         return {}
@@ -38,7 +38,7 @@ def bind_fluxes(flux: Any, problem: PDE) -> dict[int, Residual]:
 
 
 def _check_orders(problem: PDE) -> None:
-    """Refuse jumps in equations of higher order: what is continuous there is more than a value and a flux."""
+    """Refuse jumps in equations of higher order, where more than a value and a flux is continuous."""
     across = {axis for jump in problem.jumping.values() for axis in jump.axes}
     for k, alpha in unique_jets(block.residual for block in problem.equations):
         for axis, order in zip(problem.axes, alpha, strict=True):

@@ -29,7 +29,7 @@ class Block:
 
     Attributes:
         kind: "equation", "initial", "boundary", "periodic" or "data".
-        piece: where; None is the inside of the domain.
+        piece: where it holds; None is the inside of the domain.
         partner: for a periodic pair, the opposite face: the residual is the jet here less the jet there.
         data: the readings of a data block.
         parts: the faces that "boundary" stands for.
@@ -67,9 +67,9 @@ class PDE:
         equation: a residual, or a list of them, by argument name: `lambda u_t, u_xx: u_t - 0.1 * u_xx`.
         conditions: what `on`, `initial`, `dirichlet`, `neumann`, `robin`, `periodic` and `data` return.
         unknowns: names of the unknown functions.
-        complex_unknowns: those that are complex; inside and in the answer h is the two real unknowns h_re and h_im.
+        complex_unknowns: the names of those that are complex; in the answer h becomes two real unknowns, h_re and h_im.
         parameters: numbers, `Range` for every value of an interval, `Learn` for numbers and functions to be found from data,
-            `Piecewise` for those that jump; of a function `a` of x, residuals may ask for `a` and `a_x` too.
+            `Piecewise` for those that jump; if a parameter `a` is a function of x, residuals may ask for `a` and for `a_x`.
         flux: what flows across the faces where a parameter jumps, by argument name, `lambda a, u_n: a * u_n`; `u_n` by
             default. For systems a dict by unknown.
         exact: the solution if known, by axis (and parameter) name; a dict by unknown for systems. Never used to solve.
@@ -130,7 +130,7 @@ class PDE:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """Equations and conditions, equations first."""
+        """All blocks: the equations, then the conditions."""
         return self.equations + self.conditions
 
     @property
@@ -140,21 +140,21 @@ class PDE:
 
     @property
     def frame(self) -> dict[str, Any]:
-        """What an answer says of the problem."""
+        """The facts about the problem that an answer keeps."""
         exact = self.exact_values if self.exact is not None else None
         fields = {"axes": self.axes, "unknowns": self.unknowns, "bounds": self.domain.bounds}
         return fields | {"domain": self.domain, "exact": exact}
 
     @cached_property
     def parameter_start(self) -> np.ndarray:
-        """Parameter values, with the start of those to be learned and the middle of ranges."""
+        """The values of the parameters: for those to be learned, their start; for ranges, the middle."""
         plain = {name: v.value if isinstance(v, Piecewise) else v for name, v in self.parameters.items()}
         plain |= {name: (v.low + v.high) / 2 for name, v in plain.items() if isinstance(v, Range)}
         return parameter_values(plain)
 
     @property
     def learned(self) -> tuple[int, ...]:
-        """Which parameters are to be found."""
+        """The numbers of the parameters that are to be found."""
         return tuple(i for i, v in enumerate(self.parameters.values()) if isinstance(v, Learn))
 
     @property
@@ -173,7 +173,7 @@ class PDE:
         return any(isinstance(v, Range) for v in self.parameters.values())
 
     def with_parameters(self, values: Mapping[str, float]) -> PDE:
-        """The same problem with other values of some parameters; what is compiled serves both."""
+        """The same problem with other values of some parameters; both use the same compiled programs."""
         other = copy.copy(self)
         other.__dict__.pop("parameter_start", None)
         other.parameters = self.parameters | dict(values)
@@ -229,7 +229,7 @@ class PDE:
                 )
 
     def bind(self, function: Any, names: Names, label: str) -> Residual:
-        """A residual; parameters that jump are looked up at its points."""
+        """The residual of a function; parameters that jump are looked up at its points."""
         return Residual.bind(at_points(function, self.jumping, label), names, label)
 
     def _blocks(self, condition: Any, label: str) -> list[Block]:
@@ -259,7 +259,7 @@ class PDE:
         return [Block(piece.name, kind, residual, self.domain, piece)]
 
     def _observed(self, condition: Data, label: str) -> Any:
-        """What readings are of: what was said, or the only unknown."""
+        """The function that readings are of: the one given, or the only unknown."""
         if condition.observe is not None:
             return condition.observe
         if len(self.unknowns) > 1:
@@ -309,7 +309,7 @@ class PDE:
             )
 
     def _homogeneous(self, points: np.ndarray, normals: np.ndarray) -> bool:
-        """Whether zero solves the equations and keeps the conditions."""
+        """Whether zero solves the equations and satisfies the conditions."""
         at_rest = lambda r: r(points, np.zeros((len(r.jets), len(points))), self.parameter_start, normals)
         return not any(np.any(at_rest(block.residual)) for block in self.blocks)
 

@@ -1,10 +1,10 @@
-"""Solving PDEs and ODEs: which method serves which problem.
+"""Solving PDEs and ODEs: the choice of a method for a problem.
 
-Pieces solve problems on boxes, parameters to be learned included, and on regions, of up to three axes, time included. Where
+Pieces solve problems with up to three axes, time included, on boxes (with parameters to be learned, too) and on regions. Where
 one piece is not enough and space is periodic or has sides that fit a sine or cosine series, evolution equations are marched
 (`march`). Sums over the axes in more variables are sums of products (`products`). One sum over a sparse set of Legendre functions
-(`sparse`) solves the rest: undamped waves on regions, up to eight variables, readings in place of conditions. Waves are for
-whatever asks for a number of sub-networks.
+(`sparse`) solves the rest: undamped waves on regions, up to eight variables, readings in place of conditions. Waves are used
+whenever a number of sub-networks is asked for.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def solve_pde(
     Args:
         problem: what to solve.
         tol: relative L2 error, worst unknown.
-        num_subnets: the best series of this many sub-networks instead.
+        num_subnets: find the best series of this many sub-networks instead.
         method: "pieces" is many small series, "march" a series in space whose coefficients move in time, "products" a sum of
-            products in many variables, "sparse" one sum over a growing set of Legendre functions, "waves" is `num_subnets`, a
-            linear model its least-squares fit; None chooses.
+            products in many variables, "sparse" one sum over a growing set of Legendre functions, "waves" needs `num_subnets`; a
+            linear model is fitted by least squares; None chooses.
         max_columns: linear unknowns of all pieces, or of one dense least-squares problem.
         seed: fixes points and random starts of the waves.
-        progress: called with each step.
+        progress: a function that is called with each step.
     """
     if problem.has_ranges:
         check_ranges(problem)
@@ -107,7 +107,7 @@ def solve_pde(
         in_time = isinstance(problem.domain, Product) and solution.status.word in UNSOLVED
         if method == "pieces" or not in_time:
             return solution
-        # The limit was for pieces: one series has its own.
+        # The limit given was for pieces; one series has a limit of its own.
         max_columns = None if max_columns is None else min(max_columns, MAX_COLUMNS)
     elif num_subnets is None and method is None and len(problem.axes) > MAX_AXES:
         found = marched() or try_products(problem, tol, progress)

@@ -1,9 +1,9 @@
 """Sparse sets: one sum of products of Legendre functions over a set of degrees that grows until two answers agree.
 
-For four to eight variables, and where pieces do not serve: undamped waves on regions, readings in place of conditions. A set is
-downward closed: the degrees of smallest size, sum_j b_j k_j (total degree, stretched) or sum_j b_j log(1 + k_j) (a hyperbolic
-cross), b_j the rate at which coefficients decay along axis j. Along axes on which a problem is its own mirror image, its solution
-has even degrees alone. Coefficients are found by least squares at points (`waves/fit`), as for any other basis.
+Sparse sets are for four to eight variables, and where pieces do not serve: undamped waves on regions, readings in place of
+conditions. A set is downward closed: the degrees of smallest size, sum_j b_j k_j (total degree, stretched) or sum_j b_j
+log(1 + k_j) (a hyperbolic cross), with b_j the decay rate of coefficients along axis j. Along an axis on which a problem is its own
+mirror image, its solution has only even degrees. Coefficients are found by least squares at points (`waves/fit`).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from flm.wording import InputError
 MAX_COLUMNS = 4000  # of one dense least-squares problem
 START = {1: 8, 2: 15}  # functions at first, by number of axes; a full set of degree two and more beyond
 GROWTH = 1.7  # of the number of functions
-PATIENCE = 3  # sets without halving the bar
+PATIENCE = 3  # sets in a row that do not halve the bar, after which the search ends
 NULL = 1e-7  # a smaller residual is a solution of the homogeneous problem
 POWER_STEPS = 30
 CHECK = 240  # functions with which missing conditions are looked for
-POINTS, SAME = 48, 1e-9  # where a problem is compared with its mirror image, and how
-SLOWEST, FASTEST = 0.15, 12.0  # rates of decay per degree that are believed
+POINTS, SAME = 48, 1e-9  # points at which a problem is compared with its mirror image, and the tolerance
+SLOWEST, FASTEST = 0.15, 12.0  # limits to the rates of decay per degree
 
 
 class SparseBasis(AbstractBasis):
@@ -58,17 +58,17 @@ class SparseBasis(AbstractBasis):
 
 
 def total_degree(steps: np.ndarray, count: int) -> np.ndarray:
-    """The first degrees in the order of their sum, (count, m); multiples of `steps`, 2 along axes of even functions."""
+    """The first `count` degrees by their sum, (count, m); multiples of `steps`, which is 2 along axes of even functions."""
     return _first(np.ones(len(steps)), steps, count, hyperbolic=False)
 
 
 def next_set(degrees: np.ndarray, coefficients: np.ndarray, steps: np.ndarray, count: int) -> np.ndarray:
-    """So many degrees, of the shape and with the rates that the coefficients of the last set have, and its degrees."""
+    """The next set: the degrees of the last one and `count` by the order and rates that its coefficients suggest."""
     sizes = np.abs(coefficients).max(axis=1)
     sizes = np.maximum(sizes / (sizes.max() or 1.0), 1e-17)
     rates, crossed = (np.array([_rate(column, sizes, kind) for column in degrees.T]) for kind in (False, True))
     left = lambda order: float(np.sum(sizes[np.argsort(order, kind="stable")[len(sizes) // 2 :]] ** 2))
-    # what the second half of the set would hold in each order
+    # the squares in the second half of the set, in each order
     hyperbolic = left(np.log1p(degrees) @ crossed) < 0.5 * left(degrees @ rates)
     wanted = _first(crossed if hyperbolic else rates, steps, count, hyperbolic)
     return np.unique(np.concatenate([degrees, wanted]), axis=0)
@@ -122,7 +122,7 @@ def _is_even(problem: PDE, batch: Batch, j: int) -> bool:
 
 
 def _mirror(problem: PDE, block: Block, j: int) -> Block | None:
-    """The condition that holds where this one is mirrored to: itself, or that on the opposite face."""
+    """The condition at the mirror image of this one's place: itself, or the condition on the opposite face."""
     axis, fixed = problem.axes[j], {} if block.piece is None else dict(block.piece.fixed)
     if axis not in fixed:
         return block
@@ -155,7 +155,7 @@ def solve_by_sparse_sets(
 
 
 class Growth:
-    """Grows the set of one problem; every choice is blind to the exact solution."""
+    """Grows the set of one problem; no choice uses the exact solution."""
 
     def __init__(self, problem: PDE, tol: float, max_columns: int, seed: int, progress: Listener):
         self.problem, self.tol = problem, tol
@@ -176,13 +176,13 @@ class Growth:
         return not any(self.fitter.linearize(b, zero(b), start).value.any() for b in held)
 
     def zero(self) -> Search:
-        """The zero function."""
+        """The search that ends with the zero function."""
         basis, nothing = SparseBasis(self.problem.domain, np.zeros((1, self.m), int)), np.zeros((1, self.unknowns))
         best = self.fitter.judge(basis, nothing, self.problem.parameter_start, None, ())
         return Search(best, 0.0, Ending(Word.TRIVIAL, note="give a source or data"), self.search.record)
 
     def run(self) -> None:
-        """Grow until the bar meets the tolerance, the size limit is reached or nothing helps any more."""
+        """Grow until the bar meets the tolerance, the size limit is reached or more functions no longer help."""
         search, idle, last = self.search, 0, None
         degrees = total_degree(self.steps, START.get(self.m, (self.m + 1) * (self.m + 2) // 2))
         while (columns := len(degrees) * self.unknowns + len(self.problem.learned)) <= self.max_columns:
@@ -204,21 +204,21 @@ class Growth:
             wanted = int(np.ceil(GROWTH * len(degrees)))
             if wanted > largest > 1.2 * len(degrees):
                 wanted = largest
-            if fit.finite and fit.estimate < UNRESOLVED:  # the decay of a poor fit says nothing of the solution's
+            if fit.finite and fit.estimate < UNRESOLVED:  # a poor fit does not show how the solution decays
                 degrees = next_set(degrees, fit.coefficients, self.steps, wanted)
             else:
                 degrees = total_degree(self.steps, wanted)
         return self._finish(Word.SIZE, f"stopped at the {self.limit} of {self.max_columns} columns")
 
     def free_constants(self) -> list[int]:
-        """Unknowns that only enter by their derivatives in a linear problem: any constant may be added to them."""
+        """The unknowns of a linear problem that enter only by their derivatives, so that any constant may be added to them."""
         if not self.fitter.is_linear:
             return []
         jets = {jet for b in self.problem.blocks if b.kind != "periodic" for jet in b.residual.jets}
         return [k for k in range(self.unknowns) if (k, (0,) * self.m) not in jets]
 
     def doubt(self) -> None:
-        """Withdraw an answer that is one of many."""
+        """Withdraw an answer that is one of many: set the error estimate to infinity and say why."""
         search, fit = self.search, self.search.best
         if fit is None or not fit.finite or fit.estimate > UNRESOLVED or self.problem.learned or self.has_data:
             return
@@ -244,21 +244,21 @@ class Growth:
         elif search.best is not None and not search.best.finite:
             word, clause, search.bar = Word.NOT_FINITE, "", np.inf
         elif search.best is not None and max(search.best.estimate, search.bar) > UNRESOLVED:
-            # Gauss-Newton may be at another solution, or at none, and a residual may grow: such a distance bounds nothing.
+            # Gauss-Newton may be near another solution, or near none, and a residual may grow: then the bar bounds nothing.
             note = f"the solution was not resolved, its residual is {search.best.estimate:.0%}"
             search.bar = np.inf
         search.ending = Ending(word, clause, note)
 
 
 def homogeneous_residual(fitter: Fitter, fit: Fit, degrees: np.ndarray, free_constants: list[int]) -> float:
-    """The smallest relative residual of the problem, linearized at an answer, that a function of size one leaves.
+    """The smallest relative residual that a function of size one leaves in the homogeneous problem, linearized at an answer.
 
-    Residuals do not tell: where conditions are missing, least squares picks one of many answers, the same one on every set.
-    With A = Q R the rows of the problem on a sparse set and V its values inside, the direction in which |V c| / |A c| is largest,
-    the first singular vector of V R^-1, is the best candidate for a solution of the homogeneous problem. How well it satisfies
-    that is judged as any answer is: 0.006 to 1 for well-posed problems, about half the relative distance of k^2 from an
-    eigenvalue for Helmholtz' equation, below 1e-7 where a condition is missing. Any constant may be added to `free_constants`,
-    which then does not count.
+    The fit's own residual does not show this: where conditions are missing, least squares picks one of many answers, the same
+    on every set. With A = Q R the rows of the problem on a sparse set and V its values inside, the direction of largest
+    |V c| / |A c|, the first singular vector of V R^-1, is the best candidate for a solution of the homogeneous problem. Its
+    residual there is judged as any answer's is: 0.006 to 1 for well-posed problems, about half the relative distance of k^2 from
+    an eigenvalue for Helmholtz' equation, below 1e-7 where a condition is missing. Constants that may be added to the unknowns
+    `free_constants` do not count as such a function.
     """
     problem, unknowns, count = fitter.problem, fitter.num_unknowns, len(degrees)
     basis = SparseBasis(problem.domain, degrees)

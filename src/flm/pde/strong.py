@@ -18,7 +18,7 @@ class HasStrongForm(Protocol):
 
 
 def strong_form(problem: PDE | HasStrongForm) -> PDE:
-    """The problem as equations that hold at points: what `train` minimizes the squares of."""
+    """The problem as equations that hold at points; `train` minimizes the squares of their residuals."""
     if isinstance(problem, PDE):
         if problem.jumping:
             raise InputError(

@@ -43,7 +43,7 @@ _JOIN: dict[type, Callable[[AbstractDomain, AbstractDomain], AbstractDomain]] = 
 
 
 def read_domain(outline: Outline) -> Any:
-    """A box, or a shape (times a box)."""
+    """The domain: a box, or a shape, or a shape times a box."""
     table = outline.table("domain", required=True)
     if "shape" in table:
         place = outline.at("domain", "shape")
@@ -68,13 +68,13 @@ def _interval(outline: Outline, axis: str, value: Any) -> tuple[float, float]:
 
 
 def read_pde(outline: Outline) -> Callable[[], PDE]:
-    """Check the tables of a PDE; what is returned builds it."""
+    """Check the tables of a PDE, and return a function that builds it."""
     outline.keys(outline.tree, (*PDE_TABLES, *PDE_LISTS, *NOTES), outline.place)
     domain = read_domain(outline)
     unknowns = outline.names(outline.tree.get("unknowns", ["u"]), outline.at("", "unknowns"))
     named = outline.tree.get("complex_unknowns", [])
     complex_ones = outline.names(named, outline.at("", "complex_unknowns")) if named != [] else ()
-    # With complex unknowns i is the imaginary unit, unless something else is called so.
+    # With complex unknowns i is the imaginary unit, unless the text uses that name for something else.
     unit = {} if not complex_ones or "i" in (*domain.axes, *unknowns, *outline.parameters) else {"i": 1j}
     inside = Names.of(domain.axes, unknowns, outline.parameters)
     border = Names.of(domain.axes, unknowns, outline.parameters, normals=True)
@@ -103,7 +103,7 @@ def read_pde(outline: Outline) -> Callable[[], PDE]:
 
 
 def _flux(outline: Outline, unknowns: tuple[str, ...], known: Callable[[str], Any]) -> dict[str, Expression]:
-    """What flows where a parameter jumps: one expression, or one for each unknown."""
+    """The flux where a parameter jumps, by unknown: from one expression, or from one for each unknown."""
     given, place = outline.table("equation", required=True).get("flux", {}), outline.at("equation", "flux")
     by_name = given if isinstance(given, dict) else {unknowns[0]: given}
     outline.keys(by_name, unknowns, place)
@@ -149,7 +149,7 @@ def _data(outline: Outline, domain: Any, unknowns: tuple[str, ...], names: Names
 
 
 def _measured(column: Any, unknowns: tuple[str, ...], place: Place) -> str:
-    """The unknown that readings are of where `observe` does not say: the only one, or the one that the column is named after."""
+    """The unknown that readings are of where `observe` is not given: the only one, or the one that names the column."""
     if len(unknowns) == 1 or column in unknowns:
         return column if column in unknowns else unknowns[0]
     raise place.refuse(
@@ -222,7 +222,7 @@ def _shape(node: ast.expr) -> AbstractDomain:
 
 
 def _text(node: ast.Call) -> str:
-    """The expression of a Region."""
+    """The expression in a call of Region."""
     level = next((k.value for k in node.keywords if k.arg == "level"), None)
     if isinstance(level, ast.Constant) and isinstance(level.value, str):
         return level.value

@@ -1,8 +1,8 @@
 """What to solve: problems of all kinds, their conditions, a catalogue of named ones, and problems as text.
 
-This is a door: what is offered here lives in the rooms. The catalogue is a function per problem, with the paper's values
-as defaults (`pde`, `conservation`, `control`), and those that others posed (`ordinary`, `strangers`): a function that one of
-these modules defines is in it. `text` reads a TOML file and gives it to the reader of the room whose table it has:
+The names offered here live in other rooms. The catalogue has a function per problem: the paper's, with its values as
+defaults (`pde`, `conservation`, `control`), and problems that others posed (`ordinary`, `strangers`): every public function
+of these modules that can be called without arguments. `text` passes a TOML file to the reader of the table that it has:
 [equation], [conservation] or [control].
 """
 
@@ -44,7 +44,7 @@ KINDS = ("pde", "conservation", "control", "ordinary", "strangers")  # modules o
 
 
 def catalogue(kinds: tuple[str, ...] = KINDS) -> dict[str, Callable[..., PDE | ConservationLaw | OptimalControl]]:
-    """Makers of problems by name, sorted: those whose arguments all have defaults, of some kinds or of all.
+    """Functions that make problems, by name, sorted: those whose arguments all have defaults, of the given kinds.
 
     Example:
         >>> catalogue()["heat"](alpha=0.2).exact_values([[0.5, 0.0]])

@@ -120,7 +120,7 @@ def minimum_time(initial: Initial = (1.0, 0.0), *, effort: float = 0.1, guess: f
     return _to_rest(_time_and_effort, Free(guess), initial=initial, parameters={"effort": effort})
 
 
-# A mass that is brought to rest at the origin by a force, from a cost, a horizon and what else a problem has.
+# A mass that a force brings to rest at the origin; a problem adds its cost, its horizon and the rest.
 _to_rest = lambda cost, horizon, **rest: OptimalControl(
     _mass, cost, horizon, ("x", "v"), ("u",), terminal=_at_rest, symmetries=((("-x", "-v"), ("-u",)),), **rest
 )
@@ -129,7 +129,7 @@ _to_rest = lambda cost, horizon, **rest: OptimalControl(
 def _game(
     dynamics: Callable[..., tuple[Scalar, ...]], cost: Callable[..., Scalar], initial: Initial, horizon: float, r: float
 ) -> OptimalControl:
-    """A game between strategies u1, u2, …, whose arguments are those of the dynamics but the last."""
+    """A game between strategies u1, u2, …; the strategies are all arguments of the dynamics but the last."""
     *states, control = argument_names(dynamics, "dynamics")
     make = partial(OptimalControl, dynamics, cost, horizon, tuple(states), (control,), initial=initial)
     return make(parameters={"r": r}, on_simplex=True, symmetries="cyclic")
@@ -154,7 +154,7 @@ def _unequal(shares: Sequence[Scalar]) -> Scalar:
 
 @lru_cache(maxsize=32)
 def _linear_quadratic(A: Matrix, B: Matrix, Q: Matrix, R: Matrix, S: Matrix = ()) -> dict[str, Callable[..., object]]:
-    """The functions for given matrices: the same objects for the same numbers, so that nothing is compiled twice."""
+    """The functions for given matrices; the same numbers give the same objects, so that nothing is compiled twice."""
     n = len(A)
     form = lambda matrix, values: sum(value * _dot(row, values) for row, value in zip(matrix, values, strict=True))
     return {

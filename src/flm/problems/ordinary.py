@@ -9,7 +9,7 @@ from flm.problems.text import parse_problem
 
 
 def _system(end: float, equations: list[Callable[..., object]], **start: float) -> PDE:
-    """Equations of first order from the start of each unknown, in order."""
+    """A system of first-order equations, one for each unknown in order, from its starting values."""
     conditions = [initial(value, unknown=name) for name, value in start.items()]
     return PDE(Box(t=(0, end)), equations, conditions, unknowns=tuple(start))
 

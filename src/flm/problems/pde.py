@@ -96,7 +96,7 @@ def allen_cahn() -> PDE:
 
 
 def _moving(end: int, equation: Callable[..., object], exact: Callable[..., object], start: list[Condition]) -> PDE:
-    """A known motion on [-end, end], over a unit of time, from its start and from its values at both ends."""
+    """A problem with a known solution on [-end, end] over a unit of time, given its start and its values at both ends."""
     ends = [dirichlet(f"x={x}", exact) for x in (-end, end)]
     return PDE(Box(x=(-end, end), t=(0, 1)), equation, [start, *ends], exact=exact)
 

@@ -1,6 +1,6 @@
 """Problems that others posed: ten tasks of the PINNacle benchmark and three classics of its literature.
 
-Their equations are facts of the literature; none has an exact solution here but those that are known in closed form.
+Their equations are taken from the literature. Only problems with a closed-form solution have an exact solution here;
 `benchmarks/strangers.py` has independent references for the rest.
 """
 

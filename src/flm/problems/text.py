@@ -1,6 +1,6 @@
 """Problems as text: a TOML file with the domain, the equation and the conditions as they are written on paper.
 
-`read_problem("heat.toml")` gives what the same problem written in Python would be: a `PDE`, a `ConservationLaw` or an
+`read_problem("heat.toml")` returns the same object as the problem written in Python: a `PDE`, a `ConservationLaw` or an
 `OptimalControl`. A file is safe to read from a stranger: expressions are compiled, never executed.
 """
 
@@ -33,7 +33,7 @@ def read_problem(path: str | PathLike[str], *, parameters: Mapping[str, float] |
         parameters: Values that replace those of its [parameters].
 
     Raises:
-        ProblemError: With file, table, key and column.
+        ProblemError: The text is refused; the message has file, table, key and column.
 
     Example:
         >>> text = '[domain]\\nt = [0, 1]\\n[equation]\\node = "u_t = -u"\\n[conditions]\\n"t=0" = "u = 1"\\n'
@@ -52,7 +52,7 @@ def parse_problem(
     folder: str | PathLike[str] = ".",
     parameters: Mapping[str, float] | None = None,
 ) -> Problem:
-    """The problem in a TOML text; `name` stands in errors, `folder` is where its data files are.
+    """The problem in a TOML text; errors call it `name`, and its data files are in `folder`.
 
     Example:
         >>> text = '[domain]\\nt = [0, 1]\\n[equation]\\node = "u_t = -u"\\n[conditions]\\n"t=0" = "u = 1"\\n'
@@ -71,7 +71,7 @@ def read_outline(
     folder: str | PathLike[str] = ".",
     parameters: Mapping[str, float] | None = None,
 ) -> Callable[[], Problem]:
-    """Read and check a text; what is returned builds the problem. Up to there no compilation, no numerics."""
+    """Read and check a text, and return a function that builds the problem; nothing is compiled or computed before that."""
     outline = Outline.of(text, Place(name), Path(folder))
     tree = outline.tree
     for axis, unit in outline.table("units").items():
@@ -90,7 +90,7 @@ def read_outline(
 
 
 def _of_catalogue(outline: Outline, parameters: Mapping[str, float]) -> Callable[[], Problem]:
-    """A text that names a problem of the catalogue, with numbers for its arguments in [set]."""
+    """The maker of the catalogue's problem that the text names, with numbers for its arguments in [set]."""
     outline.keys(outline.tree, ("problem", "set", *NOTES), outline.place)
     settings = outline.table("set") | dict(parameters)
     for name, value in settings.items():
@@ -100,7 +100,7 @@ def _of_catalogue(outline: Outline, parameters: Mapping[str, float]) -> Callable
 
 
 def named_problem(name: str, settings: Mapping[str, float], where: str = "settings") -> Problem:
-    """A problem of the catalogue with numbers for some of its arguments; `where` they were given, for messages."""
+    """A problem of the catalogue with numbers for some of its arguments; messages say `where` these were given."""
     from flm.problems import catalogue
 
     makers = catalogue()

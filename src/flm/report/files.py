@@ -21,11 +21,11 @@ from flm.report.pages.answer import control_page, fit_page, solution_page
 from flm.report.pages.layout import Request
 from flm.results import Listener, Progress, Solution, silent
 
-TERMS = 5  # the largest of each unknown, in a record
+TERMS = 5  # the largest ones of each unknown in a record
 
 
 def record(solution: Solution | ControlSolution, name: str) -> dict[str, Any]:
-    """What a machine wants to know of the answer to the problem of that name, for `flm.files.to_json`."""
+    """The record of the answer to the problem called `name`, for machines, to be written by `flm.files.to_json`."""
     found: dict[str, Any] = {"problem": name, "status": solution.status.word, "sentence": solution.status.sentence}
     found |= {key: getattr(solution, key) for key in ("converged", "error_estimate", "tolerance", "seconds")}
     found |= {"columns": solution.num_columns, "parameters": solution.num_parameters}
@@ -88,7 +88,7 @@ def write_fit(
 
 
 def write_figures(folder: Path, figures: dict[str, Figure]) -> None:
-    """Figures by name as PNG and SVG."""
+    """Write figures as PNG and SVG files, by name."""
     for name, figure in figures.items():
         write_atomic(folder / f"{name}.png", to_png(figure))
         write_atomic(folder / f"{name}.svg", to_svg(figure).encode())

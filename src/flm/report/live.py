@@ -1,8 +1,8 @@
-"""A live figure: the answer itself as numbers that a page evaluates, instead of a picture of it.
+"""A live figure: the answer itself, as numbers that a page evaluates, instead of a picture.
 
 The page's script (`pages/templates/live.js`) knows two forms. Pieces are boxes, each with a tensor of coefficients for one
 family of functions along each axis: Legendre functions, waves of given rates and phases, or values on even nodes. Sub-networks
-are sums of products of sines and cosines. Every model of ours is one of them, or is sampled where it would be too large.
+are sums of products of sines and cosines. Every model of ours has one of these forms, or is sampled where it would be too large.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from flm.report.tape import tape
 from flm.results import AbstractResult, Solution
 from flm.series import PhaseSeries, legendre
 
-MOST_BYTES = 3_000_000  # of the numbers of one figure; beyond it the answer is sampled
+MOST_BYTES = 3_000_000  # in one figure; a larger answer is sampled
 MOST_TERMS = 4_000  # frequency vectors that a browser sums in good time
 MOST_AXES = 8  # of a live figure: three samples along each
 SAMPLES = 60_000  # values in all where the answer is sampled
@@ -67,7 +67,7 @@ class Live:
 
 
 def template(name: str) -> str:
-    """A file of the pages' folder of templates."""
+    """The text of a file in the pages' folder of templates."""
     return (resources.files("flm.report.pages") / "templates" / name).read_text(encoding="utf-8")
 
 
@@ -76,7 +76,7 @@ def live(
     units: Mapping[str, str] = MappingProxyType({}),
     readings: Mapping[str, object] | None = None,
 ) -> Live:
-    """An answer as a live figure, `units` of its axes by name, `readings` as `dots` packs them."""
+    """An answer as a live figure; `units` are those of its axes by name, `readings` are packed by `dots`."""
     if isinstance(solution, ControlSolution):
         return _live_law(solution, units)
     assert isinstance(solution, Solution)
@@ -110,7 +110,7 @@ def assembled(
     caption: str,
     more: Mapping[str, object],
 ) -> Live:
-    """A live figure of its parts, as the page's script reads them; of `more` those that are not None."""
+    """A live figure from its parts, as the page's script reads them; those of `more` that are None are left out."""
     data = {"axes": axes, "unknowns": unknowns, "bounds": np.asarray(bounds).tolist(), "ranges": ranges, "plain": False}
     data["together"] = list(range(len(unknowns))) if len(axes) == 1 else []
     data |= {key: value for key, value in more.items() if value is not None}
@@ -127,7 +127,7 @@ def samples(
     *,
     box: npt.ArrayLike | None = None,
 ) -> Live:
-    """A live figure of values (n_1, ..., n_m, K) on an even grid over a box, `bounds` where it is left out."""
+    """A live figure of values (n_1, ..., n_m, K) on an even grid over a box; without a box, over `bounds`."""
     filled = values if values.ndim == 2 else np.nan_to_num(values)  # curves have gaps; fields are cut by their outline
     families = [{"family": "samples", "count": n} for n in values.shape[:-1]]
     more = {"pieces": [_piece(bounds if box is None else box, families, filled)], "plain": True, **more}
@@ -135,7 +135,7 @@ def samples(
 
 
 def dots(points: np.ndarray, values: np.ndarray, unknown: int = 0) -> dict[str, object]:
-    """Readings (n, m) and (n,) of one unknown, for a live figure; many are thinned evenly."""
+    """Readings (n, m) and (n,) of one unknown, packed for a live figure; many are thinned evenly."""
     kept = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_DOTS)).astype(int))
     return {"points": packed(points[kept]), "values": packed(values[kept]), "unknown": unknown}
 
@@ -150,7 +150,7 @@ def curves(
     half: np.ndarray | None = None,
     readings: Mapping[str, object] | None = None,
 ) -> Live:
-    """Curves by name over even points of one variable in its unit, drawn together; the first has a band of this half-width."""
+    """Curves by name over even points of one variable in its unit, in one live figure; `half` is half the first one's band."""
     first = next(iter(named.values()))
     named = dict(named) | ({} if half is None else {"from": first - half, "to": first + half})
     more = {"bands": [] if half is None else [(len(named) - 2, len(named) - 1)], "readings": readings, "units": [unit]}
@@ -160,7 +160,7 @@ def curves(
 def _live_law(solution: ControlSolution, units: Mapping[str, str]) -> Live:
     """A control law as a live figure: the page evaluates its series and integrates the dynamics from any start.
 
-    Where the problem is not known, or its functions are none that a page can repeat, states are left out or sampled.
+    Where the problem is not known, or a page cannot repeat its functions, states are left out or sampled.
     """
     law, starts, problem = solution.law, solution.starts, solution.problem
     names, along, end = (*starts.states, *solution.controls), None, None

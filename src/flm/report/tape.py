@@ -1,6 +1,6 @@
-"""A function of numbers as a list of operations that a page repeats, read from what JAX traces of it.
+"""A function of numbers as a list of operations that a page repeats, read from JAX's trace of it.
 
-Arrays inside the function are followed number by number: what only moves numbers about is done to their places.
+Arrays inside the function are followed number by number: operations that only move numbers are applied to their places.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOVES += ("stack", "unstack")
 
 
 class _Unreadable(Exception):
-    """The function has an operation that pages do not know, or too many."""
+    """The function has an operation that pages do not know, or too many operations."""
 
 
 class _Tape:
@@ -55,7 +55,7 @@ class _Tape:
         return self.add("add", self.total(before), int(last)) if before else int(last)
 
     def run(self, jaxpr: Jaxpr, consts: Sequence[npt.ArrayLike], arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Places of the outputs of a traced function, arrays of places for arrays of numbers."""
+        """The places of the outputs of a traced function: an array of places for each array of numbers."""
         known = dict(zip(jaxpr.constvars, map(self.constant, consts), strict=True))
         known |= dict(zip(jaxpr.invars, arguments, strict=True))
         read = lambda v: self.constant(v.val) if hasattr(v, "val") else known[v]
@@ -70,11 +70,11 @@ class _Tape:
         return [read(v) for v in jaxpr.outvars]
 
     def step(self, step: JaxprEqn, places: list[np.ndarray]) -> np.ndarray | list[np.ndarray]:
-        """Places of the result of one operation on arrays, or of its results."""
+        """The places of the result, or of the results, of one operation on arrays."""
         name, params = step.primitive.name, step.params
         if name in SAME:
             return places[0]
-        if name in MOVES:  # the same done to the places themselves
+        if name in MOVES:  # the same operation moves the places
             moved = step.primitive.bind(*map(jnp.asarray, places), **params)
             return [np.asarray(one) for one in moved] if step.primitive.multiple_results else np.asarray(moved)
         if name in ("integer_pow", "square", "rsqrt"):

@@ -2,8 +2,8 @@
 
 A solver records its steps (`progress`: one event and one history for all kinds of work), and ends with a reason. `result`
 turns the reason, the error estimate and the tolerance into a word for programs and a sentence for people; only there is it
-decided what is called converged. `solution` is a function of named axes with its model, its series and its domain, and
-`learned` what readings decided.
+decided what is called converged. `solution` is a function of named axes with its model, its series and its domain;
+`learned` holds the numbers and functions that were learned from readings.
 
 Names are imported on first use: `flm.results.progress` needs nothing but Python.
 """

@@ -39,12 +39,12 @@ class Parameter:
         return with_error(self.value, self.standard_error)
 
     def record(self) -> dict[str, object]:
-        """What a file of results says of it."""
+        """The entry for this parameter in a file of results."""
         return {"value": self.value, "standard_error": self.standard_error, "correlations": dict(self.correlations)}
 
 
 def field_table(points: np.ndarray, bounds: np.ndarray, shape: tuple[int, ...], alpha: tuple[int, ...]) -> np.ndarray:
-    """D^alpha of products of Legendre functions, orthonormal on a box, at points (P, m) of it, (P, C)."""
+    """D^alpha of products of Legendre functions that are orthonormal on a box: values at its points (P, m), (P, C)."""
     width = bounds[:, 1] - bounds[:, 0]
     z = 2 * (points - bounds[:, 0]) / width - 1
     table = np.ones((len(points), 1))
@@ -88,7 +88,7 @@ class LearnedFunction:
         return (self._table(grids) @ self.coefficients.ravel()).reshape(grids[0].shape)
 
     def standard_error(self, *places: npt.ArrayLike, **named: npt.ArrayLike) -> np.ndarray:
-        """Standard errors of the values there."""
+        """Standard errors of the values at places, given as in `value`."""
         grids = self._grids(places, named)
         table = self._table(grids)
         variance = np.sum((table @ self.covariance) * table, axis=1)
@@ -111,7 +111,7 @@ class LearnedFunction:
         return np.where(inside[:, None], table, np.nan)
 
     def record(self) -> dict[str, object]:
-        """What a file of results says of it: values on an even grid."""
+        """The entry for this function in a file of results: values on an even grid."""
         lines = [np.linspace(low, high, SHOWN if len(self.axes) == 1 else 21) for low, high in self.bounds]
         grids = np.meshgrid(*lines, indexing="ij")
         lined = dict(zip(self.axes, lines, strict=True))

@@ -58,18 +58,18 @@ class Progress:
 
 
 def silent(event: Progress) -> None:
-    """Listen to nothing."""
+    """Ignore the event."""
 
 
 def listener(progress: bool | Listener) -> Listener:
-    """What to call with events: nothing for False, the user's function, or for True lines on the standard output."""
+    """The function to call with events: one that ignores them (False), the user's own, or one that prints lines (True)."""
     if callable(progress):
         return progress
     last = -math.inf
 
     def show(event: Progress) -> None:
         nonlocal last
-        # Events that know their share come often: for these a line a second is printed, and the last.
+        # Events that know their share come often: of these one a second is printed, and the last one.
         if math.isnan(event.share) or event.share >= 1.0 or time.monotonic() - last >= 1.0:
             last = time.monotonic()
             print(event, flush=True)
@@ -83,7 +83,7 @@ def within(listen: Listener, begin: float, end: float) -> Listener:
 
 
 class Record:
-    """What a run remembers of its steps and tells its listener.
+    """The history of a run's steps, each of which is also passed to the run's listener.
 
     The history has one row for each step: columns, estimate, error_estimate, seconds, stage and the extras;
     None where a step has no such extra.
@@ -102,15 +102,15 @@ class Record:
     def step(
         self, stage: str, *, columns: int, estimate: float, error_estimate: float = math.nan, **extras: object
     ) -> None:
-        """Remember a step and tell it."""
+        """Add a step to the history and pass it to the listener."""
         event = Progress(stage, int(columns), float(estimate), float(error_estimate), self.seconds, extras=extras)
         row = {"columns": event.columns, "estimate": event.estimate, "error_estimate": event.error_estimate}
         row |= {"seconds": event.seconds, "stage": stage, **extras}
         before = len(self.history.get("columns", ()))
-        for name in dict.fromkeys((*self.history, *row)):  # a row without an extra of another has None there
+        for name in dict.fromkeys((*self.history, *row)):  # None where a step lacks an extra
             self.history.setdefault(name, [None] * before).append(row.get(name))
         self.listen(event)
 
     def tell(self, stage: str, **fields: Any) -> None:
-        """Tell where the run is without remembering it."""
+        """Pass the state of the run to the listener without adding it to the history."""
         self.listen(Progress(stage, seconds=self.seconds, **fields))

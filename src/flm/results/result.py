@@ -19,7 +19,7 @@ from flm.results.learned import LearnedFunction, Parameter
 
 
 class Word(StrEnum):
-    """How a run can end; each word has the clause that begins its sentence unless the solver has a better one."""
+    """How a run can end; each word carries the clause that begins its sentence unless the solver gives a better one."""
 
     clause: str
 
@@ -86,7 +86,7 @@ class Status(NamedTuple):
 def conclude(ending: Ending, error_estimate: float, tolerance: float) -> Status:
     """The status of a run: converged if and only if the error estimate is within the tolerance and nothing casts doubt.
 
-    The estimate is NaN where none was made (training): the ending then stands. So is the tolerance where none was asked for.
+    The estimate is NaN where none was made (training): the ending then stands. The tolerance is NaN where none was given.
     """
     clause, note = ending.clause or ending.word.clause, f"; {ending.note}" if ending.note else ""
     if math.isnan(error_estimate):
@@ -98,7 +98,7 @@ def conclude(ending: Ending, error_estimate: float, tolerance: float) -> Status:
             f"{how}: the error estimate {error_estimate:.1e} is within the tolerance {tolerance:.1e}{note}.",
         )
     word = Word.STALLED if ending.word is Word.CONVERGED else ending.word
-    if ending.word is Word.CONVERGED:  # the solver's last look at its answer, such as rounding, raised the estimate
+    if ending.word is Word.CONVERGED:  # the last check of the answer, after rounding for example, raised the estimate
         clause = "stalled: the last check of the answer raised its error estimate"
     if math.isinf(error_estimate):
         none = "none for the whole" if "the error estimate is" in clause + note else "no error estimate"
@@ -177,7 +177,7 @@ class AbstractResult(ABC):
         return live(self, units or {})
 
     def _repr_html_(self) -> str:
-        """The status, the live figure or a picture where that would be large, and the series."""
+        """HTML for notebooks: the status, the live figure (a picture where that would be large), and the series."""
         from flm.report.notebook import in_notebook
 
         return in_notebook(self)

@@ -1,4 +1,4 @@
-"""What a solver or a training run returns: a function that is its series, with an account of how sure it is."""
+"""What a solver or a training run returns: a function that is its series, with an estimate of its error."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Solution(AbstractResult):
 
     Call it with every axis by name, `solution(x=0.3, t=0.5)` (arrays broadcast), or with points (P, m). It can be traced
     by `jax.jit` and `jax.grad`. Outside of its domain it is NaN, with an `OutsideWarning` where it is not traced;
-    `extrapolate=True` evaluates the series there, which nothing has been fitted to.
+    `extrapolate=True` evaluates the series there, where it was fitted to nothing.
 
     Attributes:
         model: the function itself; several unknowns are its outputs.
         error_estimate: estimated relative L2 error over the domain, worst unknown (conservation laws: relative L1).
-        trusted_until: where a march stopped (status "stopped"): NaN beyond; None where the answer holds everywhere.
-        estimate_until: the estimated error over the domain up to there.
+        trusted_until: the time at which a march stopped (status "stopped"), beyond which values are NaN; None if it did not.
+        estimate_until: the estimated error over the domain up to `trusted_until`.
 
     Example:
         >>> import flm
@@ -123,7 +123,7 @@ class Solution(AbstractResult):
         return bounds
 
     def _inside(self, points: np.ndarray | Array, tolerance: float) -> np.ndarray | Array:
-        """Whether each point is in the domain, and a march came as far."""
+        """Whether each point is in the domain and within the time that a march reached."""
         if isinstance(points, Tracer):
             inside = self._region.contains_traced(points, tolerance=tolerance)
         else:
@@ -134,11 +134,11 @@ class Solution(AbstractResult):
         return inside & (points[:, t] <= self.trusted_until + tolerance * float(np.ptp(self.bounds[t])))
 
     def _within(self, points: Array, values: Array, tolerance: float) -> Array:
-        """The values with NaN at points outside of what has been solved, told in one warning unless traced."""
+        """The values, with NaN at points outside of what has been solved; one warning tells of these unless traced."""
         where = points if isinstance(points, Tracer) else np.asarray(points)
         inside, column = self._inside(where, tolerance), (-1, *(1,) * (values.ndim - 1))
         if isinstance(points, Tracer):
-            # A product, because jnp.where would make the derivative zero outside: inside it is times 1, outside NaN.
+            # A product with 1 inside and NaN outside, because jnp.where would make the derivative outside zero.
             return values * jnp.where(inside, 1.0, jnp.nan).astype(values.dtype).reshape(column)
         if inside.all():
             return values
@@ -198,9 +198,9 @@ class Solution(AbstractResult):
 
     @property
     def pieces(self) -> tuple[tuple[AbstractDomain, AbstractSeries], ...]:
-        """(box, series) for each piece; the whole domain and its series when there is one."""
+        """(box, series) for each piece; a solution in one piece has its whole domain and its series."""
         model, k = self.model, self.component
-        if isinstance(model, AbstractPieces):  # within a gap in the mean: the largest is larger
+        if isinstance(model, AbstractPieces):  # the gap bounds a mean error: the largest error is larger
             gap = max(self.tolerance / 100, 1e-13) if self.tolerance > 0 else 1e-13
             region = None if isinstance(self._region, Box) else self._region
             found = [(box, model.piece_series(i, gap, region, k)) for i, box in enumerate(model.boxes)]
@@ -217,7 +217,7 @@ class Solution(AbstractResult):
 
     @cached_property
     def series_error(self) -> float:
-        """How far the series are from the solution, evaluated in another form, as a share of its largest value."""
+        """The largest difference between the series and the form in which the solution is evaluated, over its largest value."""
         worst, largest = 0.0, 0.0
         for box, series in self.pieces if isinstance(self.model, AbstractPieces) else ():
             points = box.interior(64, seed=1, warp=False)
@@ -232,7 +232,7 @@ class Solution(AbstractResult):
     def test_points(self) -> np.ndarray:
         """An even grid over the domain: 101 points per axis up to two axes, 31 for three, 20,000 Sobol points beyond.
 
-        Conservation laws bring their own, 251 × 101 off the shock. Of a march that stopped, those that it reached.
+        Conservation laws bring their own, 251 × 101 off the shock. A march that stopped has only the points that it reached.
         """
         if self.error_points is not None:
             return self.error_points

@@ -43,7 +43,7 @@ def joined(first: npt.ArrayLike, second: npt.ArrayLike) -> Numbers:
 
 
 def as_numbers(name: str, *values: npt.ArrayLike) -> tuple[ModuleType, tuple[Numbers, ...]]:
-    """What `host` gives, refused unless the arrays hold numbers."""
+    """The module and the arrays that `host` returns, refused unless the arrays hold numbers."""
     try:
         xp, found = host(*values)
         numeric = all(value.dtype.kind not in "OSUMm" for value in found)

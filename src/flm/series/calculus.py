@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from flm.series.forms import PhaseSeries, SeparableSeries
 
 Bounds = npt.ArrayLike | Mapping[str, tuple[float, float]]  # of a box: pairs in order, or by axis name
-FEW = 2**16  # products of waves and coordinates, below which compiling takes longer than NumPy's sines
+FEW = 2**16  # products of waves and coordinates: below this, compiling takes longer than NumPy's sines
 
 
 @runtime_checkable
@@ -83,7 +83,7 @@ class AbstractSeries(eqx.Module):
 
     @abc.abstractmethod
     def _like(self, other: AbstractSeries) -> Self:
-        """That series in this one's form."""
+        """The other series in this one's form."""
 
     @property
     def _outputs(self) -> tuple[int, ...]:
@@ -118,7 +118,7 @@ class AbstractSeries(eqx.Module):
 
     @classmethod
     def _unpack(cls, fields: dict) -> Self:
-        """From the fields of a saved file, checked as any other arguments are."""
+        """A series from the fields of a saved file, which are checked like any other arguments."""
         return cls(**fields)
 
     @property
@@ -229,7 +229,7 @@ class AbstractSeries(eqx.Module):
         return self._with(frequencies=k * factors.astype(k.dtype))
 
     def truncate(self, n: int) -> Self:
-        """The n largest cosines, equal waves merged; of a complex series the n largest waves."""
+        """The n largest cosines, equal waves merged; for a complex series, the n largest waves."""
         return self._like(self.exponential().truncate(n))
 
     # --- integrals -------------------------------------------------------------------------------------------------

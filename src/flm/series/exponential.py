@@ -25,7 +25,7 @@ class ExponentialSeries(AbstractSeries):
         frequencies: one row of m components per term, in radians per unit of x.
         coefficients: complex; a last axis holds several outputs.
         axes: names of the inputs.
-        is_real: whether the coefficients come in conjugate pairs; found out when not given (inside `jit`, give it).
+        is_real: whether the coefficients come in conjugate pairs; determined from them when not given (inside `jit`, give it).
 
     Example:
         >>> cosine = ExponentialSeries([[3.0], [-3.0]], [0.5, 0.5], axes="x")
@@ -84,7 +84,7 @@ class ExponentialSeries(AbstractSeries):
         return self._with(frequencies=self.frequencies[rows], coefficients=self.coefficients[rows])
 
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
-        """Wave vectors and coefficients, equal waves merged, largest first; of a real series 2 c of each conjugate pair."""
+        """Wave vectors and coefficients, equal waves merged, largest first; a real series has 2 c for each conjugate pair."""
         k, c = _merge(np.asarray(self.frequencies), np.asarray(self.coefficients))
         if self.is_real:
             rows = upper_half(k)
@@ -100,7 +100,7 @@ class ExponentialSeries(AbstractSeries):
             raise InputError("the series must be real to have a phase form: c(-k) = conj c(k); got one that is not.")
         k, c = self.largest()
         n, group = np.unique(np.abs(k), axis=0, return_inverse=True)
-        # Row of the sign matrix with e * n = k: here k_1 >= 0, and a zero component leaves its sign free: +1.
+        # The row of the sign matrix with e * n = k. Here k_1 >= 0; a zero component leaves its sign free, and +1 is taken.
         row = (k[:, 1:] < 0) @ 2 ** np.arange(m - 1)[::-1]
         C = np.zeros((len(n), 2 ** (m - 1), *c.shape[1:]), np.finfo(c.dtype).dtype)
         S = np.zeros_like(C)
@@ -136,7 +136,7 @@ class ExponentialSeries(AbstractSeries):
         return self._with(coefficients=c * per_row(turn, c))
 
     def truncate(self, n: int) -> ExponentialSeries:
-        """The n largest waves; of a real series n cosines, each a pair of conjugate waves."""
+        """The n largest waves; for a real series, n cosines, each a pair of conjugate waves."""
         check_count("n", n)
         k, c = (values[:n] for values in self.largest())
         if self.is_real:
@@ -146,7 +146,7 @@ class ExponentialSeries(AbstractSeries):
 
 
 def _doubles(k: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """2 for waves that have a conjugate, 1 for the constant, in the precision of an array."""
+    """2 for waves that have a conjugate and 1 for the constant, in the precision of `like`."""
     return np.where(k.any(axis=1), 2, 1).astype(like.dtype)
 
 

@@ -37,7 +37,7 @@ def check_inputs(m: int) -> None:
 
 
 def _per_subnet(name: str, value: npt.ArrayLike, frequencies: Array, count: int) -> Array:
-    """The argument `name`, refused unless each sub-network has so many numbers, or (count, K)."""
+    """The argument `name`, refused unless each sub-network has `count` numbers, or (count, K)."""
     array, n = as_floats(name, value, (2, 3)), len(frequencies)
     if array.shape[:2] != (n, count):
         raise InputError(

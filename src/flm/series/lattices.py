@@ -44,10 +44,10 @@ def lattice(m: int, n: int, order: str = "euclid") -> np.ndarray:
 
 
 def by_size(size: Callable[[Point], float], roots: Iterable[tuple[Point, tuple[int, ...]]]) -> Iterator[Point]:
-    """The points that are reached from roots by steps along each root's own axes, smallest first, then lexicographically.
+    """The points that can be reached from the roots by steps along each root's own axes, by size, then lexicographically.
 
-    A size must not fall along a step. Best-first search: the parent of a point is the point less one along the last axis on
-    which it has left its root, so each point enters the heap once.
+    The size must not fall along a step. Best-first search: the parent of a point is one step back along the last axis on
+    which the point differs from its root, so each point enters the heap once.
     """
     heap = [(size(root), root, axes, 0) for root, axes in roots]
     heapq.heapify(heap)

@@ -14,14 +14,14 @@ from flm.series.tables import WaveTable
 
 @lru_cache(maxsize=256)
 def gauss(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The n Gauss nodes on [-1, 1] and their weights, which sum to 1: a mean, not an integral."""
+    """The n Gauss nodes on [-1, 1] and their weights, which sum to 1, so that they give a mean and not an integral."""
     nodes, weights = np.polynomial.legendre.leggauss(n)
     return nodes, weights / 2
 
 
 @lru_cache(maxsize=32)
 def radau(n: int) -> np.ndarray:
-    """The n Radau nodes on [-1, 1] with the upper end: zeros of P_n - P_(n-1)."""
+    """The n Radau nodes on [-1, 1], of which 1 is one: the zeros of P_n - P_(n-1)."""
     return np.append(roots_jacobi(n - 1, 1, 0)[0] if n > 1 else [], 1.0)
 
 
@@ -55,12 +55,12 @@ def table(z: np.ndarray, n: int, order: int) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def node_table(nodes: int | float, n: int, order: int) -> np.ndarray:
-    """`table` at so many Gauss nodes, or at one point given as a float."""
+    """`table` at `nodes` Gauss nodes, or at one point if `nodes` is a float."""
     return table(node_points(nodes), n, order)
 
 
 def node_points(nodes: int | float) -> np.ndarray:
-    """So many Gauss nodes, or one point given as a float."""
+    """`nodes` Gauss nodes, or one point if `nodes` is a float."""
     return np.array([nodes]) if isinstance(nodes, float) else gauss(nodes)[0]
 
 
@@ -80,9 +80,9 @@ def wave_table(z: np.ndarray, count: int, period: float) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def to_waves(n: int, count: int, period: float) -> np.ndarray:
-    """The matrix (count, n) that writes n Legendre functions as `wave_table`, by least squares at Gauss nodes.
+    """The matrix (count, n) that writes n Legendre functions in the waves of `wave_table`, by least squares at Gauss nodes.
 
-    A period of two widths of the piece or a little more keeps the amplitudes of the size of the function.
+    A period of twice the width of the piece, or a little more, keeps the amplitudes about as large as the function.
     """
     nodes, weights = gauss(2 * max(count, n))
     root = np.sqrt(weights)[:, None]

@@ -6,7 +6,7 @@ Conventions (R terms, m inputs, F waves per factor):
 
 With F = 1 and real numbers a term is a rank-one sub-network c prod_j cos(n_j x_j - psi_j), 2m + 1 numbers instead of m + 2^m.
 Complex factors make a plane wave one term: cos(k . x) = Re prod_j exp(i k_j x_j). Every integral over a box is a product of
-integrals along its axes, so norms and inner products are exact where points would see nothing.
+integrals along its axes, so norms and inner products are exact even where sample points would miss the function.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flm.series.forms import PhaseSeries, SeparableSeries
 from flm.wording import InputError, check_count
 
 MOST_WAVES = 200_000  # plane waves into which products are multiplied out
-BLOCK = 1 << 22  # waves times points that are evaluated at once
+BLOCK = 1 << 22  # product of waves and points that is evaluated at once
 
 
 class ProductSeries(AbstractSeries):
@@ -102,7 +102,7 @@ class ProductSeries(AbstractSeries):
         return self.exponential()._waves()
 
     def _times(self, factors: Numbers) -> ProductSeries:
-        """Every term times its own factor (R,), or all times one."""
+        """The series with every term multiplied by its own factor (R,), or all by one."""
         xp, (C, S, factors) = host(self.cosines, self.sines, factors)
         first = xp.arange(C.shape[1])[:, None] == 0
         scale = xp.where(first, factors[..., None, None], 1.0)
@@ -128,12 +128,12 @@ class ProductSeries(AbstractSeries):
 
     @property
     def is_short(self) -> bool:
-        """Whether its products are few enough to be multiplied out, and so to be read term by term."""
+        """Whether the products are few enough to be multiplied out, and so to be read term by term."""
         R, m, F = self.frequencies.shape
         return R * (2 * F) ** m <= MOST_WAVES
 
     def exponential(self) -> ExponentialSeries:
-        """All products multiplied out into plane waves, equal ones merged; refused where these are too many."""
+        """All products multiplied out into plane waves, equal ones merged; refused where there are too many waves."""
         n, C, S = (np.asarray(v) for v in (self.frequencies, self.cosines, self.sines))
         R, m, F = n.shape
         if not self.is_short:
@@ -228,7 +228,7 @@ class ProductSeries(AbstractSeries):
         return device(np.real(np.sum(both)))
 
     def _along(self, j: int) -> Waves:
-        """The distinct frequencies along an axis, (U,), and the factors of all terms in them, (R, U)."""
+        """The distinct frequencies along axis j, (U,), and the factors of all terms in these waves, (R, U)."""
         n, C, S = (np.asarray(v)[:, j] for v in (self.frequencies, self.cosines, self.sines))
         distinct, place = np.unique(n, return_inverse=True)
         out = np.zeros((2, len(n), len(distinct)), np.result_type(C, S))
@@ -238,7 +238,7 @@ class ProductSeries(AbstractSeries):
         return Waves(distinct, out[0], out[1])
 
     def describe(self, n: int = 5) -> str:
-        """How many terms, factors and waves; where the products can be multiplied out, their n largest cosines too."""
+        """How many terms, factors and waves there are and, where the products can be multiplied out, the n largest cosines."""
         R, m, F = self.frequencies.shape
         names = self.axes or tuple(f"x{j + 1}" for j in range(m))
         shown = ", ".join(names if m <= 8 else (*names[:2], "…", names[-1]))
@@ -252,7 +252,7 @@ def _middles(bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def to_products(series: AbstractSeries) -> ProductSeries:
-    """A series in another form as products: real ones from the separable form, one complex term per wave otherwise.
+    """A series in another form as products: of real factors from the separable form, else one complex term per wave.
 
     Example:
         >>> import flm

@@ -8,7 +8,7 @@ Conventions:
   negative order and no constant. One table gives the value and every derivative.
 - A phasor is exp(i theta) = cos theta + i sin theta. Powers have the power as their first axis, from 0 on.
 
-Traced arrays have `flm.series.sincos` instead.
+For traced arrays there is `flm.series.sincos`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class WaveTable(NamedTuple):
         return cls(frequencies, np.cos(angle), np.sin(angle))
 
     def derivative(self, order: int) -> WaveTable:
-        """The derivative by the points of every cosine and every sine; a negative order: antiderivatives."""
+        """The derivative of every cosine and every sine with respect to the points; of negative order, the antiderivative."""
         if order == 0:
             return self
         c, s = self.cosine, self.sine

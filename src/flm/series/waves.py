@@ -40,7 +40,7 @@ _HALF_PI = {
     8: "0x1.921fb54440000p+0 0x1.68c234c4c0000p-39 0x1.98a2e03707344p-77",
     4: "0x1.921p+0 0x1.f6ap-13 0x1.11p-26 0x1.68c234p-39",
 }
-# k + 1.5 * 2^52 has k in its low bits: read there, it costs a fraction of a conversion of floats to integers.
+# k + 1.5 * 2^52 has k in its low bits; reading them costs a fraction of a conversion of floats to integers.
 _SHIFT = {8: 1.5 * 2.0**52, 4: 1.5 * 2.0**23}
 RANGE = {8: 2**17 * np.pi / 2, 4: 2**10 * np.pi / 2}
 
@@ -94,7 +94,7 @@ def _batched(axis_size, in_batched, x):
 
 @jax.custom_jvp
 def sincos(x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """(sin x, cos x), elementwise; its derivative rule reuses the pair: d sin x = cos x dx, d cos x = -sin x dx.
+    """(sin x, cos x), elementwise; the derivative rule reuses the pair: d sin x = cos x dx, d cos x = -sin x dx.
 
     Example:
         >>> sine, cosine = sincos(jnp.array([0.0, np.pi / 2]))
@@ -129,7 +129,7 @@ class Waves(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """The map z = scale * (x - center) as arguments of compiled programs: another domain compiles nothing."""
+    """The map z = scale * (x - center), passed to compiled programs as arguments so that a new domain compiles nothing."""
 
     center: Float[np.ndarray, "m"]
     scale: Float[np.ndarray, "m"]
@@ -152,7 +152,7 @@ def _monomial(k: Float[Array, "M m"], alpha: tuple[int, ...]) -> Float[Array, "M
 
 @partial(jax.jit, static_argnames="orders")  # called outside of a larger program, compile once per shape
 def wave_jets(waves: Waves, frame: Frame, points: Float[Array, "P m"], orders: Orders) -> Float[Array, "A P *K"]:
-    """D^alpha by x of waves of the mapped inputs z, one order after another."""
+    """D^alpha with respect to x of waves of the mapped inputs z, one order after another."""
     k, C, S = map(jnp.asarray, waves)
     pairs = []
     for alpha in orders:
@@ -167,7 +167,7 @@ def wave_jets(waves: Waves, frame: Frame, points: Float[Array, "P m"], orders: O
 def wave_columns(
     k: Float[Numbers, "M m"], frame: Frame, points: Float[Array, "P m"], orders: Orders
 ) -> Float[Array, "A P 2M"]:
-    """D^alpha by x of all cos(k_i . z), then of all sin(k_i . z)."""
+    """D^alpha with respect to x of all cos(k_i . z), then of all sin(k_i . z)."""
     k, blocks = jnp.asarray(k), []
     sine, cosine = frame.table(k, points)
     for alpha in orders:

@@ -60,7 +60,7 @@ class Desk:
         return self.folder / f"flm-{self.path(name).stem}"
 
     def listing(self) -> dict[str, list[str]]:
-        """What can be opened."""
+        """The names of everything that can be opened."""
         files = sorted(p.name for p in self.folder.iterdir() if NAME.fullmatch(p.name) and p.is_file())
         return {"files": files, "new": list(map(str, Start)), "examples": _examples(), "catalogue": list(catalogue())}
 
@@ -78,7 +78,7 @@ class Desk:
         raise InputError(f"`name` must be something that is listed; got {name!r}.")
 
     def keep(self, name: object, text: object) -> Path:
-        """Write a text into the folder, and the readings that an example or a start comes with."""
+        """Write a text into the folder, with the readings that belong to an example or a start."""
         path = self.path(name)
         if not isinstance(text, str) or len(text.encode()) > MOST_TEXT:
             raise InputError(f"`text` must be at most {MOST_TEXT:,} bytes.")
@@ -92,7 +92,7 @@ class Desk:
         return path
 
     def check(self, name: str, text: str) -> dict[str, object]:
-        """What is wrong with a text and where, counted from 1; nothing where it is right."""
+        """What is wrong with a text and where, counted from 1; empty where nothing is."""
         if len(text.encode()) > MOST_TEXT:
             return {"error": f"a text must have at most {MOST_TEXT:,} bytes.", "line": 1, "column": 1}
         try:
@@ -105,7 +105,7 @@ class Desk:
 
 
 def _examples() -> list[str]:
-    """The files of examples/problems, which a wheel has inside of the package."""
+    """The files of examples/problems, which a wheel contains in the package."""
     return sorted(path.name for path in EXAMPLES.glob("*.toml"))
 
 
@@ -119,7 +119,7 @@ def _readings_of(text: str) -> str:
 
 
 def _place(text: str, words: str) -> tuple[int, int]:
-    """The line and column, from 1, of which a message speaks; (1, 1) where it names none."""
+    """The line and column, from 1, that a message names; (1, 1) where it names none."""
     lines = text.splitlines()
     if found := re.search(r"\(at line (\d+), column (\d+)\)", words):
         return int(found[1]), int(found[2])

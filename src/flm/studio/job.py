@@ -1,4 +1,4 @@
-"""One piece of work at a time, in a process of its own that can be ended."""
+"""One piece of work at a time, in its own process, which can be ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from flm.cli.output import EVENTS
 from flm.wording import InputError
 
-KEPT = 200  # events of which the page may ask
+KEPT = 200  # events that the page may ask for
 
 
 class Job:
@@ -33,12 +33,12 @@ class Job:
         self._task: asyncio.Task[None] | None = None
 
     def record(self) -> dict[str, object]:
-        """What the page asks for again and again."""
+        """The state of the work, which the page asks for again and again."""
         words = {"state": self.state, "what": self.what, "error": self.error, "sentence": self.sentence}
         return {**words, "reached": self.reached, "number": self.number, "events": list(self.events)}
 
     async def start(self, what: str, arguments: list[str]) -> dict[str, object]:
-        """Begin, unless something is being done already."""
+        """Begin the work, unless other work is being done."""
         if self.state == "running":
             raise InputError(f"one piece of work at a time: {self.what} is being solved. Cancel it first.")
         self.state, self.what, self.error, self.sentence, self.reached = "running", what, "", "", False

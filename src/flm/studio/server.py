@@ -1,4 +1,4 @@
-"""The studio's server: one page, what its script asks for, and who may ask."""
+"""The studio's server: one page, the requests of its script, and who may make them."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class _Studio:
         return response
 
     def refusal(self, request: Request) -> str | None:
-        """Why a request is refused: another Host, another Origin, no token, or too long a body.
+        """Why a request is refused: another Host, another Origin, no token, or a body that is too long; None if it is not.
 
-        The Host keeps out pages that point a name of their own at this machine, the Origin those that post from elsewhere,
+        The Host keeps out pages that point their own name at this machine, the Origin those that post from elsewhere,
         and the token other users of this machine.
         """
         hosts = request.headers.getlist("host")
@@ -98,7 +98,7 @@ class _Studio:
         return self.job.record() | {"files": self.desk.answers(self.job.what) if self.job.state == "done" else []}
 
     async def keep(self, request: Request) -> Answer:
-        """Keep a text as it is typed."""
+        """Store a text as it is typed."""
         asked = await request.json()
         return {"kept": self.desk.keep(asked.get("name"), asked.get("text")).name}
 
@@ -108,7 +108,7 @@ class _Studio:
         return self.desk.check(str(asked.get("name", "problem")), str(asked.get("text", "")))
 
     async def solve(self, request: Request) -> Answer:
-        """Solve a text that is kept."""
+        """Solve a stored text."""
         asked = await request.json()
         path, tol = self.desk.path(asked.get("name")), asked.get("tol")
         if not isinstance(tol, float) or not (math.isfinite(tol) and tol > 0):
@@ -116,7 +116,7 @@ class _Studio:
         return await self.start(path, "solve", f"--tol={tol!r}")
 
     async def table(self, request: Request) -> Answer:
-        """Take in a table; the names of its columns."""
+        """Store a table and return the names of its columns."""
         path, content = self.desk.path(request.query_params.get("name")), await request.body()
         if path.suffix != ".csv" or len(content) > MOST_BYTES:
             raise InputError(f"a table must be a .csv file of at most {MOST_BYTES:,} bytes.")
@@ -142,7 +142,7 @@ class _Studio:
 
 
 def _json(function: Callable[[Request], Awaitable[Answer]]) -> Callable[[Request], Awaitable[Response]]:
-    """The answer as JSON; what is refused as a sentence."""
+    """A handler that answers in JSON; a refusal becomes a sentence."""
 
     async def respond(request: Request) -> Response:
         try:

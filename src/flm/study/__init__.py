@@ -7,7 +7,7 @@
     chosen = flm.study.choose(spec, rows, spec.groups[0])
 
 Data walks from `spec` (what to run) through `execution` (which sends `runs` to `workers` and keeps them in the `store`) to
-`results` (tables of scores, what a study takes) and `selection` (which configuration, and why).
+`results` (tables of scores, the cost of a study) and `selection` (which configuration, and why).
 Names are imported on first use: a worker needs few of them.
 """
 

@@ -1,7 +1,7 @@
-"""Running a study: runs through any `concurrent.futures.Executor`, results into the store by the driver alone.
+"""Running a study: any `concurrent.futures.Executor` does the runs, and only the driver writes results to the store.
 
-When a worker dies its run, or with a pool of processes all in flight, is lost and sent again. A run that was lost twice
-is sent alone, so that nothing else can be to blame; if it ends its worker again and again, it is recorded as failed.
+When a worker dies its run is lost and sent again; with a pool of processes, so are all runs in flight. A run that was lost twice
+is sent alone, so that no other run can be to blame; if it ends its worker again, it is recorded as failed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Counts:
 
     @property
     def seconds_left(self) -> float:
-        """Time to the end at the rate of the new runs; NaN before the first of them has ended."""
+        """Seconds to the end at the rate of the new runs; NaN before the first of them has ended."""
         return (self.total - self.done - self.failed) * self.seconds / self.fresh if self.fresh else math.nan
 
     @property
@@ -48,7 +48,7 @@ class Counts:
         return Progress("runs", seconds=self.seconds, share=share, seconds_left=self.seconds_left, extras=extras)
 
     def add(self, definition: Definition, status: str, outcome: Record) -> None:
-        """Count a run that ended."""
+        """Count a run that has ended."""
         self.failed += status == FAILED
         self.done += status != FAILED
         score, group = outcome.get("mse"), (str(definition.get("problem")), str(definition.get("model")))
@@ -68,9 +68,9 @@ def execute(
 
     Args:
         definitions: the runs (`Spec.definitions`).
-        store: open for writing.
+        store: a store that is open for writing.
         workers: who does the runs (`local`, `dask`); twice as many runs as workers are kept in flight.
-        retry_failed: do again what is stored as failed.
+        retry_failed: whether to repeat runs that are stored as failed.
         progress: called with a `flm.Progress` when runs end, and about once per second; True prints it.
     """
     tell, began = listener(progress), time.monotonic()
@@ -104,12 +104,12 @@ def _drain(
     deaths: Counter[str],
     keep: Callable[[list[Result], int], None],
 ) -> None:
-    """Run until nothing is pending or the executor breaks; runs in flight are then pending again, `deaths` by key."""
+    """Run until nothing is pending or the executor breaks, which makes runs in flight pending again; `deaths` counts by key."""
     flying: dict[futures.Future[tuple[str, Record]], tuple[str, Definition]] = {}
     again: list[tuple[str, Definition]] = []
     while (pending and not again) or flying:
         while pending and not again:
-            # After two deaths a run flies alone, so that it alone is to blame for its worker's end.
+            # After two deaths a run is sent alone, so that only it can be to blame when its worker ends.
             alone = any(deaths[key] >= 2 for key, _ in (pending[0], *flying.values()))
             if len(flying) >= (1 if alone else most):
                 break

@@ -21,7 +21,7 @@ from flm.study.workers import Workers
 from flm.wording import UnsolvedError
 
 RECENT_SECONDS = 120.0
-SAMPLE_EPOCHS = (20, 40, 440)  # of three samples; the first compiles for the others
+SAMPLE_EPOCHS = (20, 40, 440)  # of three sample trainings; the first compiles for the others
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def read_rows(store: Store) -> dict[str, Row]:
 
 
 def score_tables(spec: Spec, rows: Mapping[str, Row], group: Group) -> dict[str, np.ndarray]:
-    """(configurations, seeds) for each metric: +inf for failed and diverged runs, NaN for those that are not there."""
+    """(configurations, seeds) for each metric: +inf for failed and diverged runs, NaN for missing ones."""
     tables = {m: np.full((len(group.configurations), len(spec.seeds)), math.nan) for m in spec.metrics}
     for (i, configuration), (j, seed) in product(enumerate(group.configurations), enumerate(spec.seeds)):
         row = rows.get(run_key(spec.definition(configuration, seed)))
@@ -57,7 +57,7 @@ def score_tables(spec: Spec, rows: Mapping[str, Row], group: Group) -> dict[str,
 
 
 def score(value: float | str | None) -> float:
-    """A stored score as a number; the text "inf", and whatever is not a number, stand for a failed run."""
+    """A stored score as a number; the text "inf", and anything that is not a number, is a failed run."""
     try:
         found = math.nan if value is None else float(value)
     except ValueError:
@@ -66,14 +66,14 @@ def score(value: float | str | None) -> float:
 
 
 def _parameters(spec: Spec, rows: Mapping[str, Row], configuration: Configuration) -> float:
-    """What breaks ties: the stored number of parameters, else the size."""
+    """The number that breaks ties: the stored number of parameters, else the size."""
     stored = (rows.get(run_key(spec.definition(configuration, seed))) for seed in spec.seeds)
     found = (float(row.outcome["parameters"]) for row in stored if row and "parameters" in row.outcome)
     return next(found, float(configuration.size))
 
 
 def choose(spec: Spec, rows: Mapping[str, Row], group: Group) -> Chosen:
-    """The selection of one group by what is stored, with those of its final runs that are stored."""
+    """The selection for one group by the stored runs, with the stored ones of its final runs."""
     scores = score_tables(spec, rows, group)
     sizes = [_parameters(spec, rows, c) for c in group.configurations]
     selection = select(scores, labels=[c.label for c in group.configurations], sizes=sizes, alpha=spec.alpha)
@@ -86,7 +86,7 @@ def choose(spec: Spec, rows: Mapping[str, Row], group: Group) -> Chosen:
 def run_study(
     spec: Spec, store: Store, *, workers: Workers, retry_failed: bool = False, progress: bool | Listener = False
 ) -> list[Counts]:
-    """The selection's runs, then the final runs of every group's choice; both resume. Arguments are as for `execute`."""
+    """Do the selection's runs, then the final runs of every group's choice; both resume. Arguments are as for `execute`."""
     run = partial(execute, store=store, workers=workers, retry_failed=retry_failed, progress=progress)
     found = [run(list(spec.definitions()))]
     if spec.final is not None:
@@ -95,7 +95,7 @@ def run_study(
 
 
 def final_definitions(spec: Spec, rows: Mapping[str, Row]) -> list[Record]:
-    """The final runs of every group, all seeds of its chosen configuration."""
+    """The definitions of the final runs of every group: all seeds of its chosen configuration."""
     winners = (choose(spec, rows, group).configuration for group in spec.groups)
     return [spec.definition(winner, seed, final=True) for winner in winners for seed in spec.seeds]
 
@@ -117,7 +117,7 @@ def status(spec: Spec, store: Store) -> Counts:
 
 @dataclass(frozen=True)
 class Cost:
-    """What is left of a study, and at most how many seconds it takes one worker: runs may end early, at their loss tolerance."""
+    """The runs left in a study, and at most how many seconds one worker takes: runs may end early, at their loss tolerance."""
 
     runs: int
     final_runs: int
@@ -125,7 +125,7 @@ class Cost:
 
 
 def run_time(definition: Definition) -> float:
-    """The seconds of one run, done here and now."""
+    """The seconds that one run takes, done here and now."""
     state, outcome = run_one(definition)
     if state == FAILED:
         what = f"{definition['model']} on {definition['problem']}"
@@ -138,7 +138,7 @@ def estimate(
 ) -> Cost:
     """The cost of the runs whose keys are not in `done`, from samples of the largest configuration of every group.
 
-    With a runner of one's own a sample is a whole run, otherwise a short training. Every worker compiles every configuration.
+    With a user's own runner a sample is a whole run, otherwise a short training. Every worker compiles every configuration.
     """
     runs, finals, seconds = 0, 0, 0.0
     for group in spec.groups:

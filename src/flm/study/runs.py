@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run_one(definition: Definition) -> tuple[str, Record]:
-    """The status of one run and what it measured. A run that raises an exception is "failed", and the reason is kept."""
+    """The status of one run and its outcome. A run that raises an exception is "failed", and the reason is kept."""
     began, worked = time.perf_counter(), time.process_time()
     try:
         outcome = dict(named_object(definition["runner"])(definition))
@@ -47,7 +47,7 @@ def train(definition: Definition) -> Record:
 
 
 def train_solution(definition: Definition) -> tuple[Solution, Record]:
-    """The trained solution and its scores; a leg starts from the last one's best parameters, with a fresh optimizer."""
+    """The trained solution and its scores; each leg starts from the best parameters of the one before, with a fresh optimizer."""
     import numpy as np
 
     from flm.pde.strong import strong_form
@@ -76,7 +76,7 @@ def train_solution(definition: Definition) -> tuple[Solution, Record]:
 
 @lru_cache(maxsize=64)
 def named_problem(name: str) -> Any:
-    """A catalogue problem, a problem file's or the one that "module:function" returns."""
+    """A problem of the catalogue, of a file, or the one that "module:function" returns."""
     if name.endswith(".toml"):
         from flm.problems.text import read_problem
 
@@ -89,7 +89,7 @@ def named_problem(name: str) -> Any:
 
 
 def build_model(name: str, problem: PDE, size: int, key: PRNGKeyArray) -> AbstractModel:
-    """A model by name, or by "module:function" of (domain, size, key=...), with one output per unknown."""
+    """A model by name, or what "module:function" returns for (domain, size, key=...), with one output per unknown."""
     if ":" in name:
         return named_object(name)(problem.domain, size, key=key)
     from flm.models.classic import named_model

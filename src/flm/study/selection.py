@@ -4,15 +4,15 @@
         test the configurations that are left, and keep those that are not different from the best
     among those left after the last metric: the smallest network
 
-The paper does not say what decides between configurations of one size; here: the lower mean of the first metric, then
-the one listed first. The tests of one metric are
+The paper does not say what decides between configurations of one size; here it is the lower mean of the first metric, then
+the order in which they are listed. The tests of one metric are
 
     every configuration normal (Shapiro-Wilk, p > α):  one-way ANOVA, then Tukey's HSD
     otherwise, three or more configurations:           Friedman, then Nemenyi; the seeds are the blocks
     otherwise, two configurations:                     Wilcoxon's signed-rank test
 
-Scores are a table (configurations, seeds), lower is better. +inf is a run that failed: worse than any number, equal to
-other failures. NaN is a run that is not there. Where the first test finds no difference (p > α), pairs are not tested.
+Scores are a table (configurations, seeds); lower is better. +inf is a run that failed: worse than any number, equal to
+other failures. NaN is a missing run. Where the first test finds no difference (p > α), pairs are not tested.
 A configuration with equal scores has no distribution to test and counts as not normal; so does one with fewer than three.
 """
 
@@ -36,7 +36,7 @@ ANOVA, FRIEDMAN, WILCOXON, EQUAL = "ANOVA and Tukey's HSD", "Friedman and Nemeny
 
 @dataclass(frozen=True)
 class Comparison:
-    """One metric of several configurations, tested: which are not different from the best."""
+    """The test of one metric over several configurations, with those that are not different from the best."""
 
     test: str  # the family used, one of the four above
     statistic: float  # F, Friedman's chi-square or Wilcoxon's smaller rank sum; NaN when all are equal
@@ -50,7 +50,7 @@ class Comparison:
 
 
 def compare(scores: npt.ArrayLike, alpha: float = 0.05) -> Comparison:
-    """The configurations of a table of scores (configurations, seeds) that are not different from the best.
+    """The comparison of configurations by a table of scores (configurations, seeds): which are not different from the best.
 
     Example:
         >>> import numpy as np
@@ -115,7 +115,7 @@ def _rank_test(scores: np.ndarray, alpha: float) -> Comparison:
 
 
 def _wilcoxon(pair: np.ndarray, ranks: np.ndarray) -> Comparison:
-    """The best is the one that the rank sums favor. Seeds with equal scores are left out."""
+    """Wilcoxon's test; the best is the one that the rank sums favor. Seeds with equal scores are left out."""
     differ = pair[0] != pair[1]
     with np.errstate(invalid="ignore"):
         distance = np.abs(pair[0] - pair[1])[differ]
@@ -129,7 +129,7 @@ def _wilcoxon(pair: np.ndarray, ranks: np.ndarray) -> Comparison:
 
 @dataclass(frozen=True)
 class Step:
-    """One metric's decision: which configurations were compared, the tests, and which went on; by index."""
+    """One metric's decision: which configurations were compared, the tests, and which went on, all by index."""
 
     metric: str
     candidates: tuple[int, ...]
@@ -204,7 +204,7 @@ def select(
 
     Args:
         scores: for each metric, in the order of testing, a table (configurations, seeds), lower is better; +inf for a
-            run that failed, NaN for one that is not there.
+            run that failed, NaN for a missing one.
         labels: a name per configuration.
         sizes: a number of parameters per configuration; the smallest wins a tie.
         alpha: the level of significance.

@@ -1,4 +1,4 @@
-"""What a study runs, read from TOML: problems × models × sizes × optimizers × seeds. docs/studies.md has an example.
+"""What a study runs, read from TOML: problems × models × sizes × optimizers × seeds. See the example in docs/studies.md.
 
 A top-level `runner = "module:function"` replaces training altogether: it is called with a run's definition and returns
 its scores; `[training]` may then hold any keys.
@@ -45,7 +45,7 @@ class SpecError(InputError):
 
 @dataclass(frozen=True)
 class Configuration:
-    """A model's size and the optimizer that trains it: what selection chooses among."""
+    """A model's size and the optimizer that trains it; selection chooses among configurations."""
 
     problem: str
     model: str
@@ -54,7 +54,7 @@ class Configuration:
 
     @property
     def label(self) -> str:
-        """Its name within the group: "25, adam 0.005"."""
+        """The name within the group: "25, adam 0.005"."""
         settings = [f"{v:g}" if k == "rate" else f"{k}={v:g}" for k, v in self.optimizer.items() if k != "name"]
         return f"{self.size}, " + " ".join([str(self.optimizer["name"]), *settings])
 
@@ -70,7 +70,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Spec:
-    """A study: everything that defines its runs, and the text that said so."""
+    """A study: everything that defines its runs, and the text that it was read from."""
 
     path: Path
     text: str
@@ -88,7 +88,7 @@ class Spec:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """One per problem and model."""
+        """The groups, one per problem and model."""
         return tuple(
             Group(p, m, tuple(Configuration(p, m, size, o) for size in sizes for o in self.optimizers))
             for p in self.problems
@@ -96,7 +96,7 @@ class Spec:
         )
 
     def definition(self, configuration: Configuration, seed: int, *, final: bool = False) -> Record:
-        """All that defines a run, and so its key in the store."""
+        """Everything that defines a run, and so its key in the store."""
         c, training = configuration, dict(self.training)
         legs = [[training.pop("epochs"), training.pop("loss_tol")]] if self.runner == RUNNER else []
         if final and self.final:
@@ -108,13 +108,13 @@ class Spec:
         return found
 
     def definitions(self) -> Iterator[Record]:
-        """Every run of the selection: seeds innermost."""
+        """The definitions of all runs of the selection, seeds innermost."""
         every = (c for group in self.groups for c in group.configurations)
         return (self.definition(configuration, seed) for configuration in every for seed in self.seeds)
 
     @property
     def num_runs(self) -> int:
-        """How many runs the selection has."""
+        """The number of runs of the selection."""
         return sum(len(g.configurations) for g in self.groups) * len(self.seeds)
 
 
@@ -122,18 +122,18 @@ def read_spec(path: str | Path) -> Spec:
     """Read and check a specification, a TOML file.
 
     Raises:
-        SpecError: with file, table and key, and a suggestion where a name is close to a known one.
+        SpecError: a mistake in the file; the message has file, table and key, and suggests a name close to an unknown one.
     """
     file = Path(path)
     return parse_spec(read_file(file, "specification", SpecError), file=file)
 
 
 def parse_spec(text: str, *, file: Path) -> Spec:
-    """The specification in `text`; `file` is named in errors, and problem files are relative to it."""
+    """The specification in `text`; errors name `file`, and paths of problem files are relative to it."""
     outline = Outline.of(text, Place(file.name, error=SpecError), file.parent)
     outline.keys(outline.tree, KEYS, outline.place)
     runner = outline.take("runner", TEXT, RUNNER)
-    known = runner == RUNNER  # a runner of one's own may give problems, models and metrics any names
+    known = runner == RUNNER  # a user's own runner may give problems, models and metrics any names
     problems: list[str] = outline.take("problems", NAMES)
     files = {p: outline.folder / p for p in problems if known and p.endswith(".toml")}
     for problem in problems if known else ():

@@ -1,7 +1,7 @@
 """An append-only record of runs in one SQLite file, which survives a kill at any moment.
 
 A run is known by the SHA-256 of what defines it, as JSON with sorted keys. A row is written once, in a transaction, and
-never changed: triggers refuse it. Write-ahead logging keeps readers out of the writer's way; it needs a local disk.
+never changed: triggers refuse it. With write-ahead logging readers and the writer do not block each other; it needs a local disk.
 One driver writes. It holds an exclusive SQLite lock on a file beside the store, which the operating system releases
 with the process, however that ends: there are no stale locks.
 """
@@ -47,7 +47,7 @@ _COLUMNS = ("key", "attempt", "status", "definition", "outcome", "finished", "ch
 
 
 class StoreError(FileError):
-    """A store that cannot be opened or written, and why."""
+    """A store that cannot be opened or written, with the reason."""
 
 
 def canonical(value: object) -> str:
@@ -56,7 +56,7 @@ def canonical(value: object) -> str:
 
 
 def run_key(definition: Definition) -> str:
-    """What identifies a run: the SHA-256 of its definition.
+    """The key of a run: the SHA-256 of its definition.
 
     Example:
         >>> run_key({"seed": 1, "size": 4}) == run_key({"size": 4, "seed": 1})
@@ -79,7 +79,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Audit:
-    """What a check of a store found."""
+    """The findings of a check of a store."""
 
     rows: int
     done: int
@@ -108,7 +108,7 @@ class Store(AbstractContextManager["Store"]):
 
     Raises:
         StoreError: another driver is writing, or the file is not a store of runs.
-        FileNotFoundError: nothing to read.
+        FileNotFoundError: there is no file to read.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, write: bool = False):
@@ -148,14 +148,14 @@ class Store(AbstractContextManager["Store"]):
         self.close()
 
     def close(self) -> None:
-        """Close the file and give the driver's lock back."""
+        """Close the file and release the driver's lock."""
         self._connection.close()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def add(self, runs: Iterable[tuple[Definition, str, Mapping[str, object]]]) -> int:
-        """Append runs, (definition, status, outcome) each, in one transaction, only failed ones again; how many are new."""
+        """Append runs (definition, status, outcome) in one transaction, repeating only failed ones; return how many are new."""
         if self._lock is None:
             raise StoreError(f"{self.path} was opened for reading. Open it with write=True.")
         added = 0
@@ -179,7 +179,7 @@ class Store(AbstractContextManager["Store"]):
         return added
 
     def rows(self, *, latest: bool = True) -> Iterator[Row]:
-        """Every run in the order of finishing; the last attempt of each, or all attempts."""
+        """The runs in the order in which they finished: the last attempt of each, or all attempts."""
         which = "WHERE number IN (SELECT MAX(number) FROM runs GROUP BY key) " if latest else ""
         query = f"SELECT key, status, definition, outcome, finished, attempt FROM runs {which}ORDER BY number"
         for key, status, definition, outcome, *rest in self._connection.execute(query):
@@ -190,7 +190,7 @@ class Store(AbstractContextManager["Store"]):
         return {row[0] for row in self._connection.execute("SELECT DISTINCT key FROM runs")}
 
     def audit(self) -> Audit:
-        """Check the file, every row's key and checksum, the numbering, and that no run was stored twice."""
+        """Check the file, every row's key and checksum, the numbering, and that no run was stored twice; return the findings."""
         problems = []
         check = self._connection.execute("PRAGMA integrity_check").fetchone()[0]
         if check != "ok":
@@ -215,7 +215,7 @@ class Store(AbstractContextManager["Store"]):
         return Audit(counts.total(), counts[DONE], counts[DIVERGED], counts[FAILED], tuple(problems))
 
     def export(self, path: str | os.PathLike[str]) -> Path:
-        """Write one line per run to a CSV file; nested keys joined by dots."""
+        """Write one line per run to a CSV file, with nested keys joined by dots, and return its path."""
         import pandas as pd  # here, because a worker does not need it
 
         from flm.files import write_atomic
@@ -234,7 +234,7 @@ def _checksum(values: tuple[object, ...]) -> str:
 
 
 def _finite(value: object) -> object:
-    """The same with the strings "inf", "-inf", "nan" for numbers that JSON lacks."""
+    """The value with the strings "inf", "-inf", "nan" for numbers that JSON lacks."""
     if isinstance(value, Mapping):
         return {k: _finite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

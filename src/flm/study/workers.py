@@ -22,7 +22,7 @@ _ONE_XLA_THREAD = "--xla_cpu_multi_thread_eigen=false"
 
 @dataclass(frozen=True)
 class Workers:
-    """Who does the runs: `count` at a time, by executors from `open`, which is called again when one breaks."""
+    """The workers: `count` runs at a time, by executors from `open`, which is called again when one breaks."""
 
     count: int
     open: Callable[[], contextlib.AbstractContextManager[futures.Executor]]
@@ -67,7 +67,7 @@ def _processes(count: int) -> Iterator[futures.Executor]:
 
 
 def _end_with_the_driver() -> None:
-    """End this process when the driver is gone, however it ended: a pool's queue does not tell its processes."""
+    """End this process when the driver is gone, however it ended: a pool's queue does not tell its processes of that."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
     parent = multiprocessing.parent_process()
 
@@ -82,8 +82,8 @@ def _end_with_the_driver() -> None:
 class DaskExecutor(futures.Executor):
     """The tasks of a Dask client as `concurrent.futures`.
 
-    With distributed's own (`Client.get_executor`) a future stays pending for ever when a worker dies with a result that was
-    not fetched, since the error is raised in a coroutine that nobody awaits. Here the future has the error.
+    With distributed's own executor (`Client.get_executor`) a future stays pending forever when a worker dies with a result that was
+    not fetched, since the error is raised in a coroutine that nobody awaits. Here the future gets the error.
     """
 
     def __init__(self, client: Any):
@@ -91,7 +91,7 @@ class DaskExecutor(futures.Executor):
         self._tasks: dict[futures.Future, Any] = {}  # Dask forgets a task that nobody holds
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> futures.Future:
-        """Send one call."""
+        """Send one call and return its future."""
         future: futures.Future = futures.Future()
         task = self._client.submit(fn, *args, pure=False, **kwargs)
         self._tasks[future] = task
@@ -101,7 +101,7 @@ class DaskExecutor(futures.Executor):
     def _pass_on(self, task: Any, future: futures.Future) -> None:
         try:
             result = task.result()
-        except BaseException as error:  # asyncio's CancelledError is no Exception
+        except BaseException as error:  # asyncio's CancelledError is not an Exception
             wrapped = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
             future.set_exception(wrapped)
         else:

@@ -1,4 +1,4 @@
-"""One training run: compiled calls, a history, a checkpoint, and a sentence about its end.
+"""One training run: compiled calls, a history, a checkpoint, and a sentence about how it ended.
 
 A checkpoint is everything that the next epoch depends on, in one file that is complete at any moment. It belongs to one
 run: the same program (equation, model, optimizer), the same start and the same points. A fingerprint of these is stored
@@ -38,7 +38,7 @@ class Checkpoint:
 
     run: str
     stage: int
-    state: State  # in a file its leaves
+    state: State  # stored in a file as its leaves
     history: np.ndarray
     seconds: float
 
@@ -55,7 +55,7 @@ def execute(
 ) -> tuple[Ending, Checkpoint]:
     """Train `free` by the optimizers in turn, to the end, the tolerance, a divergence or Ctrl-C.
 
-    A run is continued from the checkpoint at `path`; the constants tell it from others beside its programs.
+    A run is continued from the checkpoint at `path`; `constants`, like its programs, distinguish it from other runs.
     """
     dtype = objective.weights.dtype
     least, ends = np.asarray(tolerance, dtype), np.cumsum([stage.epochs for stage in stages])
@@ -128,7 +128,7 @@ def _fingerprint(programs: Iterable[ClosedJaxpr], constants: Iterable[Leaf], num
 
 
 def _read_checkpoint(path: str | os.PathLike[str], run: str, states: Sequence[State]) -> Checkpoint | None:
-    """The checkpoint at `path`, or None when there is none yet; `states` are of the right structure for each stage.
+    """The checkpoint at `path`, or None when there is none yet; `states` have the right structure for each stage.
 
     A file that is damaged or belongs to a run of another fingerprint is refused.
     """

@@ -2,7 +2,7 @@
 
     L = sum over terms of w_term / N_term * sum over the term's points of |residual|^2        (paper, Section 5.1)
 
-Points are random, drawn once; each term is averaged over its own. Several residuals at one point add their squares.
+Points are random and drawn once; each term is averaged over its own points. Several residuals at one point add their squares.
 Weights are 1 unless given.
 """
 
@@ -60,7 +60,7 @@ def terms_of(problem: PDE) -> list[str]:
 def by_term(
     role: str, given: Mapping[str, T], terms: Sequence[str], rule: str, holds: Callable[[T], bool]
 ) -> dict[str, T]:
-    """The argument `role`, a value for some loss terms, or a sentence about what is wrong with it."""
+    """The argument `role`, a value for some loss terms, refused with a sentence if something is wrong with it."""
     if not isinstance(given, Mapping):
         raise InputError(f"`{role}` must be a dict by term ({', '.join(terms)}); got {given!r}.")
     for name, value in given.items():
@@ -73,7 +73,7 @@ def by_term(
 
 
 def checked_counts(points: Mapping[str, int], problem: PDE) -> dict[str, int]:
-    """The numbers of points of every term that has no points of its own."""
+    """The number of points of every term that does not bring its own points."""
     found = by_term(
         "points",
         points,
@@ -145,7 +145,7 @@ class TrainingLoss:
         return jnp.stack(means).astype(self.dtype)
 
     def constants(self) -> list[np.ndarray]:
-        """All arrays that the loss depends on: they tell one run from another."""
+        """All arrays that the loss depends on, which distinguish one run from another."""
         return [array for s in self.sets for array in (*s.places, s.normals)] + [self.weights]
 
     def _jets(self, model: AbstractModel) -> list[list[dict[Jet, Array]]]:

@@ -1,7 +1,7 @@
-"""Solving optimal control problems: tolerance in, control law out.
+"""Solving optimal control problems to a tolerance: the result is a control law.
 
-`solve_control` chooses and runs a method. The reduced one (`reduced`) has only the control as a series: `levels` solves starts one
-by one on growing time bases by the derivatives of `variation`, and one law is fitted to many of them. The paper's ways
+`solve_control` chooses and runs a method. In the reduced one (`reduced`) only the control is a series: `levels` solves starts one
+by one on growing time bases with the derivatives of `variation`, and one law is fitted to many of them. The paper's methods
 (`networks`) train the law by Adam, on the reduced problem or by the penalty method, where states are series too. `search`
 keeps the best law.
 """

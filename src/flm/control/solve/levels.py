@@ -30,7 +30,7 @@ _FIRST = 4  # time frequencies to begin with
 _ALIGNMENTS = 6  # rounds of moving elements' edges to the corners of bounded controls
 _GUESSES = 10  # random controls that are tried beside zero
 _STEPS = 40  # of Newton's method
-_AIM = 1e-10  # what the rounds aim at: a violation h changes the cost by nu . h, to first order
+_AIM = 1e-10  # the violation that rounds aim at: a violation h changes the cost by nu . h, to first order
 _ROUNDS = 40
 # Steps start undamped: the Hessian is exact, and far from the minimum its negative eigenvalues are turned positive.
 _RULE = FixedFactors(start=0.0, down=8.0, up=4.0, least=1e-4, off=1e-8, trust=0.5)
@@ -38,7 +38,7 @@ _RULE = FixedFactors(start=0.0, down=8.0, up=4.0, least=1e-4, off=1e-8, trust=0.
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Coefficients c (P, M) of each start and the trajectories under them: a point of Newton's method, and its model there."""
+    """Coefficients c (P, M) of each start with the trajectories under them: an iterate of Newton's method and its local model."""
 
     transcription: Transcription
     c: np.ndarray
@@ -47,23 +47,23 @@ class Batch:
 
     @cached_property
     def derivatives(self) -> Derivatives:
-        """Of each start's Lagrangian."""
+        """The derivatives of each start's Lagrangian."""
         return self.transcription.derivatives(self.run, self.c, self.multipliers)
 
     @property
     def value(self) -> np.ndarray:
-        """What a step must decrease, (P,)."""
+        """The merit that a step must decrease, (P,)."""
         return self.transcription.merit(self.run, self.c, self.derivatives)
 
     @cached_property
     def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues (P, M) and eigenvectors (P, M, M) of the Hessians; of the identity where they are not finite."""
+        """Eigenvalues (P, M) and eigenvectors (P, M, M) of the Hessians; those of the identity where a Hessian is not finite."""
         hessian = self.derivatives.hessian
         good = np.isfinite(hessian).all(axis=(1, 2), keepdims=True)
         return np.linalg.eigh(np.where(good, hessian, np.eye(hessian.shape[1])))
 
     def step(self, damping: np.ndarray) -> Step:
-        """-V (V'g) / (|e| + damping), e and V the Hessian's eigenvalues and vectors."""
+        """-V (V'g) / (|e| + damping), with e and V the Hessian's eigenvalues and eigenvectors."""
         values, vectors = self._spectrum
         scale = np.abs(values).max(axis=1)
         along = np.einsum("pim,pi->pm", vectors, np.nan_to_num(self.derivatives.gradient))
@@ -92,15 +92,15 @@ def _newton(transcription: Transcription, c: np.ndarray, multipliers: Multiplier
 def _meet_constraints(
     transcription: Transcription, c: np.ndarray, multipliers: Multipliers
 ) -> tuple[Minimum[Batch], Multipliers]:
-    """Minimize and update multipliers in turn until the constraints are met, at once where there are none."""
+    """Minimize and update multipliers in turn until the constraints are met; without constraints, minimize once."""
     if not transcription.problem.equations.path:
-        # Multipliers of path constraints live on the grid, which then stays as it is; without any it may have changed.
+        # Multipliers of path constraints live on the grid, which must then stay the same; without them it may have changed.
         multipliers = replace(multipliers, path=_no_multipliers(transcription).path)
     history = []
     for _ in range(_ROUNDS):
         found = _newton(transcription, c, multipliers, _STEPS)
         c, run = found.point.c, found.point.run
-        # max(g, -lam/rho): how far g is from its own sign condition and complementarity.
+        # max(g, -lam/rho): how far g is from feasibility and complementarity.
         gap = np.maximum(run.path, -multipliers.path / multipliers.weight)
         worst = max(np.abs(gap).max(initial=0.0), np.abs(run.terminal).max(initial=0.0))
         if not np.isfinite(worst):
@@ -126,7 +126,7 @@ def _no_multipliers(transcription: Transcription) -> Multipliers:
 
 
 def _first_multipliers(transcription: Transcription, c: np.ndarray) -> Multipliers:
-    """Zeros, with a weight that makes the constraints count as much as the cost."""
+    """Zero multipliers, with a weight that makes the constraints count as much as the cost."""
     zeros = _no_multipliers(transcription)
     if not transcription.problem.constrained:
         return zeros
@@ -141,7 +141,7 @@ def _first_multipliers(transcription: Transcription, c: np.ndarray) -> Multiplie
 class Level:
     """Independent solutions of a batch of starts on one time basis.
 
-    `cost` (P,) is that of the tightly simulated dynamics, `excess` (P,) the estimate ½∫h_u²/h_uu of what is lost, and `error`
+    `cost` (P,) is that of the accurately simulated dynamics, `excess` (P,) the estimate ½∫h_u²/h_uu of what is lost, and `error`
     the worst start's (excess + change from the level before) / cost.
     """
 
@@ -160,7 +160,7 @@ class Level:
         return transcription.coordinates(self.batch.transcription.at(self.batch.c))
 
     def error_of(self, law: ControlLaw) -> tuple[float, float]:
-        """A law's worst relative excess cost over these starts' own, their error added, and its worst violation."""
+        """A law's worst relative excess over these starts' own costs, plus their error; and its worst violation."""
         v0 = self.batch.transcription.v0
         run = law.at(v0).follow(self.batch.transcription.problem, v0)
         if not np.isfinite(run.cost).all():
@@ -170,12 +170,12 @@ class Level:
 
 
 def time_frequencies(count: int) -> np.ndarray:
-    """π(k + ½): waves that repeat after 4, 4/3, … horizons. No component is zero, so no column is wasted."""
+    """π(k + ½): waves that repeat after 4, 4/3, … horizons. No frequency is zero, so no column is wasted."""
     return np.pi * (np.arange(count) + 0.5)
 
 
 def transcribe(problem: OptimalControl, v0: np.ndarray, count: int) -> Transcription:
-    """The problem on `count` time frequencies; on more elements where controls or multipliers have corners."""
+    """The problem on `count` time frequencies, with more elements where controls or multipliers have corners."""
     num_elements = max(24 if problem.equations.path else 12 if problem.bounded else 6, count // 2 + 2)
     return Transcription(problem, TimeBasis.make(time_frequencies(count), num_elements), v0)
 
@@ -185,7 +185,7 @@ def best_controls(transcription: Transcription, c: np.ndarray) -> tuple[Batch, M
     problem = transcription.problem
     found, multipliers = _meet_constraints(transcription, c, _first_multipliers(transcription, c))
     if problem.bounded and not problem.equations.path:
-        # Where u = clip(w) has corners, elements end: quadrature across a corner is of second order only.
+        # Elements end where u = clip(w) has corners: quadrature across a corner is only of second order.
         for _ in range(_ALIGNMENTS):
             c, before = found.point.c, found.point.run.lagrangian
             trial, trial_multipliers = _meet_constraints(found.point.transcription.aligned(c), c, multipliers)
@@ -199,20 +199,20 @@ def best_controls(transcription: Transcription, c: np.ndarray) -> tuple[Batch, M
 
 
 def _solve_level(transcription: Transcription, c: np.ndarray) -> Level:
-    """Each start's best control, from coordinates c, with its tightly simulated cost and the estimate of what is lost."""
+    """Each start's best control, from coordinates c, with its accurately simulated cost and the estimate of what is lost."""
     problem, (batch, multipliers) = transcription.problem, best_controls(transcription, c)
     run = batch.transcription.at(batch.c).follow(problem, transcription.v0)
     if not problem.constrained and not problem.free:
         return Level(batch, run.cost, excess_along(run))
     # Multipliers and the horizon's derivatives live on the solver's grid. A violation is worth |nu . h| + ∫ lam |g|. Multipliers
-    # of path constraints are known node by node, too roughly for a pointwise estimate: there the change between levels has to do.
+    # of path constraints are known node by node, too roughly for a pointwise estimate, which the change between levels replaces.
     excess = np.einsum("epq,epqg->p", batch.run.weights, multipliers.path * np.abs(batch.run.path))
     excess += np.abs(multipliers.terminal * batch.run.terminal).sum(axis=1)
     return Level(batch, run.cost, excess if problem.equations.path else excess + batch.derivatives.excess)
 
 
 def judge(search: Search, stage: str, law: ControlLaw, estimate: float, networks: StateNetworks | None = None) -> None:
-    """Remember a trained law with its error: ½∫h_u²/h_uu along its trajectories / cost, the worst of 16 held-out starts."""
+    """Keep a trained law with its error: ½∫h_u²/h_uu along its trajectories over the cost, the worst of 16 held-out starts."""
     problem, starts = search.problem, search.problem.starts
     v0 = starts.spread(16, seed=search.seed + 1) if starts.dimension else starts.center[None]
     run = law.at(v0).follow(problem, v0)
@@ -232,7 +232,7 @@ def explore(problem: OptimalControl, seed: int) -> Level:
     c = np.zeros((len(v0), transcription.size))
     c[1:, : k * m] = (rng.standard_normal((_GUESSES, k, m)) * size[:, None] / np.sqrt(m)).reshape(_GUESSES, k * m)
     batch = _newton(transcription, c, _first_multipliers(transcription, c), 25).point
-    # Zero is kept unless another guess is better by more than the accuracy of this look.
+    # Zero is kept unless another guess is better by more than the accuracy of this comparison.
     lagrangian = batch.run.lagrangian
     best = int(np.argmin(lagrangian))
     if lagrangian[best] > lagrangian[0] - 1e-3 * abs(lagrangian[0]):
@@ -250,7 +250,7 @@ def solve_starts(
     tol: float,
     keep: Callable[[Level], object] = lambda level: None,
 ) -> tuple[list[Level], Ending]:
-    """Solve each start v0 (P, d) on its own, on growing time bases, until the error is below `tol`; `keep` sees each level."""
+    """Solve each start v0 (P, d) on its own, on growing time bases, until the error is below `tol`; each level goes to `keep`."""
     problem, count, level = search.problem, _FIRST, first
     levels: list[Level] = []
     while True:

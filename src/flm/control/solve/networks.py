@@ -8,8 +8,8 @@ trapezoidal rule:
 
 The networks' own cost is below the optimum by ∫|p|²/μ₁ + |p(0)|²/μ₂, to first order in 1/μ (p the costates): it is reported
 beside the simulated cost, which is what counts. With a large μ from the start Adam first finds some trajectories that obey the
-dynamics, and then creeps along their narrow valley. So μ grows geometrically: the optimum is found where the landscape is
-round, and carried along.
+dynamics, and then creeps along their narrow valley. So μ grows geometrically: the optimum is found while the valley is
+still wide, and followed as it narrows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from flm.series import lattice, sign_matrix, sincos
 from flm.series.forms import separable_from_linear
 from flm.wording import InputError
 
-_POLISHED = 400  # parameters up to which BFGS holds an inverse Hessian
+_POLISHED = 400  # the most parameters for which BFGS holds an inverse Hessian
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class Penalty:
         control_subnets: Sub-networks of the control's FLM; `num_subnets` of `solve` when None.
         mu_dynamics: μ₁ at the end.
         mu_initial: μ₂ at the end.
-        ramp: The share of the epochs over which both grow geometrically, from 1 where `mu_dynamics` ends at more than
-            that; 0 for constant ones.
+        ramp: The share of the epochs over which both grow geometrically, from 1 where `mu_dynamics` ends above 1; 0 keeps
+            both constant.
         epochs: How many times Adam sees all starts.
         batch: Starts in one step of Adam; all of them when None.
         learning_rate: Adam's rate at the start; it falls to zero along a cosine.
@@ -148,18 +148,18 @@ class Networks(NamedTuple):
 
     @classmethod
     def start(cls, frequencies: np.ndarray, num_outputs: int, key: jax.Array) -> Networks:
-        """Zero amplitudes and random phases N(0, π/3), as in the paper."""
+        """Networks with zero amplitudes and random phases N(0, π/3), as in the paper."""
         n, m = frequencies.shape
         phases = jax.random.normal(key, (n, 2 ** (m - 1), num_outputs)) * np.pi / 3
         return cls(jnp.asarray(frequencies, float), jnp.zeros_like(phases), phases)
 
     def values(self, units: jax.Array, s: jax.Array, z: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Values and slopes by s, (K, R, P) each, at times s (R,) and starts z (P, m - 1), of inputs (s, z) * units."""
+        """Values and derivatives in s, (K, R, P) each, at times s (R,) and starts z (P, m - 1), of inputs (s, z) * units."""
         n, (num, l, K) = self.frequencies * units, self.phases.shape
         signs = jnp.asarray(sign_matrix(n.shape[1]), n.dtype)  # (l, m), first column +1
         k = jnp.broadcast_to(n[:, 1:] * signs[:, None, 1:], (K, l, num, n.shape[1] - 1))
         phi, A = (jnp.transpose(part, (2, 1, 0))[..., None] for part in (self.phases, self.amplitudes))  # (K, l, N, 1)
-        # The phase is the coefficient of an input that is one, so that its derivative is a product of matrices too.
+        # The phase is the coefficient of an input that is always one, so that its derivative is a product of matrices too.
         inputs = jnp.concatenate([z, jnp.ones((len(z), 1))], axis=1)
         sine, cosine = sincos(
             (jnp.concatenate([k, -phi], axis=-1).reshape(K * l * num, -1) @ inputs.T).reshape(K, l, num, -1)
@@ -183,7 +183,7 @@ class Networks(NamedTuple):
 def _train(
     search: Search, objective: Objective, start: PyTree, settings: Adam | Penalty, steps: int
 ) -> tuple[State, Ending]:
-    """Lower a loss from a start, and say why that ended; Ctrl-C ends it where it is."""
+    """Lower a loss from a start, and return how that ended; Ctrl-C ends it where it is."""
     latest: list[State] = []
 
     def told(state: State) -> None:
@@ -202,13 +202,13 @@ def _train(
 
 
 def train_reduced(search: Search, settings: Adam) -> Ending:
-    """A law of a given number of sub-networks with learned frequencies."""
+    """Train a law of a given number of sub-networks, frequencies included, and return how that ended."""
     problem, starts, d = search.problem, search.problem.starts, search.problem.starts.dimension
     if problem.free or problem.constrained:
         raise InputError(
             "`adam` must be used on problems with a fixed horizon and without path or terminal constraints."
         )
-    # A product of time frequencies and the lowest waves of the start.
+    # A product lattice: time frequencies times the lowest waves in the start.
     num_subnets, waves = search.num_subnets or (27 if d else 5), space_lattice(d, 2) if d else np.zeros((1, 0))
     times = time_frequencies(-(-num_subnets // len(waves)))
     frequencies = np.array([[t, *w] for t in times for w in waves])[:num_subnets]
@@ -221,7 +221,7 @@ def train_reduced(search: Search, settings: Adam) -> Ending:
 
 
 def _mean_cost(problem: OptimalControl, steps: int, v0: np.ndarray, networks: Networks) -> jax.Array:
-    """The mean cost of starts v0 (P, d), states by Runge–Kutta steps."""
+    """The mean cost over starts v0 (P, d), with states by Runge–Kutta steps."""
     equations, numbers, h = problem.equations, problem.numbers, 1.0 / steps
     z, units = jnp.asarray(problem.starts.normalize(v0)), jnp.ones(networks.frequencies.shape[1])
     values, _ = networks.values(units, jnp.linspace(0.0, 1.0, 2 * steps + 1), z)
@@ -233,7 +233,7 @@ def _mean_cost(problem: OptimalControl, steps: int, v0: np.ndarray, networks: Ne
         return jnp.append(point.rates, point.running)
 
     def step(y, index):
-        # Classical Runge–Kutta, the running cost as one more state.
+        # Classical Runge–Kutta, with the running cost as one more state.
         s, ua, ub, uc = index * h, u[2 * index], u[2 * index + 1], u[2 * index + 2]
         k1 = slope(s, y, ua)
         k2 = slope(s + h / 2, y + h / 2 * k1, ub)
@@ -255,7 +255,7 @@ class Parameters(NamedTuple):
 
 
 def solve_penalty(search: Search, settings: Penalty) -> Ending:
-    """Train state and control networks together; the last parameters are kept, since losses of different μ do not compare."""
+    """Train state and control networks together; the last parameters are kept, since losses at different μ do not compare."""
     problem, starts, varying = search.problem, search.problem.starts, search.problem.starts.dimension
     control_subnets = settings.control_subnets or search.num_subnets or (27 if varying else 5)
     state_subnets = settings.state_subnets or control_subnets
@@ -306,7 +306,7 @@ def penalty_loss(
     share: jax.Array | float,
     parameters: Parameters,
 ) -> jax.Array:
-    """The penalty loss at starts v0 (P, d), after that share of the growth of μ."""
+    """The penalty loss at starts v0 (P, d) after a given share of the growth of μ."""
     equations, numbers = problem.equations, problem.numbers
     s = jnp.linspace(0.0, 1.0, settings.nodes)
     z = jnp.asarray(problem.starts.normalize(v0))  # type: ignore[arg-type]  # v0 is traced
@@ -338,7 +338,7 @@ def penalty_loss(
 
 
 def _polish(loss: Callable[[Parameters], jax.Array], start: Parameters, steps: int) -> tuple[Parameters, float]:
-    """All parameters after at most so many iterations of BFGS."""
+    """The parameters after at most `steps` iterations of BFGS, and their loss."""
     flat, restore = ravel_pytree(start)
     slopes = jax.jit(jax.value_and_grad(lambda x: loss(restore(x))))
     found = minimize(

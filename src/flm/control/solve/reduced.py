@@ -2,10 +2,10 @@
 
 One start: the time basis grows until the estimated excess cost and the change on enlarging it are below the tolerance.
 
-A family: held-out starts are first solved one by one, which gives the optimum that the law is judged by and the number of
+A family: held-out starts are first solved one by one, which gives the optimum to judge the law by and the number of
 time frequencies that it needs; then one law is fitted to training starts, its lattice in the start growing until
-the law's excess cost on the held-out starts is below the tolerance. Near the own control u_j of a training start its cost is
-quadratic, with the exact Hessian H_j by the control's values at the nodes of time, so that a law u(s; z) loses, to third order,
+the law's excess cost on the held-out starts is below the tolerance. Near a training start's own control u_j its cost is
+quadratic, with the exact Hessian H_j in the control's values at the nodes of time, so that a law u(s; z) loses, to third order,
 
     ½ Σ_j w_j (u(·; z_j) - u_j)' H_j (u(·; z_j) - u_j),        w_j = 1 / (number of starts × cost):
 
@@ -70,7 +70,7 @@ def _law(level: Level) -> ControlLaw:
 class _FamilyFit:
     """Fits of laws to training starts, judged on held-out ones.
 
-    `losses` are the relative costs that the held-out starts lose with so many time frequencies, of which `enough` lose little.
+    `losses` are the relative costs that the held-out starts lose by number of time frequencies; with `enough` they lose little.
     """
 
     search: Search
@@ -90,7 +90,7 @@ class _FamilyFit:
             )
         law, errors, level = None, [], 1
         while True:
-            # Within the allowance, rather fewer time frequencies than a poor lattice in the start.
+            # Within the allowed size, fewer time frequencies are better than a poor lattice in the start.
             fitting = [c for c in sorted(losses) if c <= enough and columns(c, level) <= max_columns]
             if not fitting or (fitting[-1] < enough and errors and losses[fitting[-1]] > 0.5 * min(errors)):
                 return COLUMNS
@@ -123,7 +123,7 @@ class _FamilyFit:
         return OF_THIS_SIZE
 
     def solved(self, num_starts: int, count: int, before: ControlLaw | None = None) -> Batch:
-        """So many training starts, solved one by one on `count` time frequencies from the controls of a law."""
+        """A batch of `num_starts` training starts, solved one by one on `count` time frequencies from the controls of a law."""
         problem, starts = self.search.problem, self.search.problem.starts
         transcription = transcribe(problem, starts.spread(num_starts, seed=self.search.seed), count)
         c = self.judge.seed(transcription) if before is None else transcription.coordinates(before.at(transcription.v0))
@@ -139,13 +139,13 @@ class _FamilyFit:
 
 
 def _count_for(lattice: np.ndarray) -> int:
-    """Training starts for a lattice of the start: 2.5 for each of its functions, and some more."""
+    """The number of training starts for a lattice in the start: 2.5 for each of its functions, and some more."""
     n, d = lattice.shape
     return int(2.5 * n * 2**d) + 8 if d else 1
 
 
 def _widened(law: ControlLaw, num_subnets: int, dimension: int, level: int) -> ControlLaw:
-    """The law with sub-networks of zero amplitude added, on the next level of the start lattice, up to `num_subnets`."""
+    """The law with sub-networks of zero amplitude added, on the next level of the lattice in the start, up to `num_subnets`."""
     missing = num_subnets - len(law.frequencies)
     if not missing:
         return law
@@ -222,10 +222,10 @@ def _weighted(batch: Batch, hessian: np.ndarray) -> np.ndarray:
 
 
 class _SolvedStarts(NamedTuple):
-    """Normalized starts z (P, d), nodes s (P, R) of time, and the quadratic models of the costs around the starts' own controls.
+    """Normalized starts z (P, d), time nodes s (P, R), and the quadratic models of the costs around the starts' own controls.
 
     `roots` (k, P, k R, R) are square roots of the weighted Hessians by control: they turn values of a control at the nodes into
-    rows of least squares; `target` (P k R,) is what they make of the own controls, before squashing and less their rest.
+    rows of least squares; `target` (P k R,) are the rows of the own controls, before squashing and less their rest.
     """
 
     z: np.ndarray
@@ -235,7 +235,7 @@ class _SolvedStarts(NamedTuple):
 
 
 def learn_frequencies(batch: Batch, law: ControlLaw, *, steps: int) -> ControlLaw:
-    """The law with frequencies moved, off any lattice, to where solved starts of a fixed horizon lose least by it."""
+    """The law with its frequencies moved, off any lattice, to where solved starts of a fixed horizon lose least."""
     transcription, problem, count = batch.transcription, batch.transcription.problem, len(batch.c)
     raw = transcription.raw(batch.c) - problem.rest  # (E, P, q, k)
     values = raw.transpose(1, 3, 0, 2).reshape(count, -1)
@@ -251,7 +251,7 @@ def learn_frequencies(batch: Batch, law: ControlLaw, *, steps: int) -> ControlLa
 
 @dataclass(frozen=True, eq=False)
 class _TunedLaw:
-    """A law whose amplitudes are the best for its frequencies; `basis` spans its columns, `residual` is what they leave."""
+    """A law whose amplitudes are the best for its frequencies; `basis` spans its columns, `residual` is what they do not fit."""
 
     starts: _SolvedStarts
     law: ControlLaw
@@ -272,7 +272,7 @@ class _TunedLaw:
 
     @property
     def value(self) -> float:
-        """Twice what the law loses, relative to the cost, in the mean."""
+        """Twice the mean relative cost that the law loses."""
         return float(self.residual @ self.residual)
 
     def projected(self) -> Projected:
@@ -304,7 +304,7 @@ def _quarter_turn(products: np.ndarray, p: int) -> np.ndarray:
 
 
 def _solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """matrix⁻¹ right, with as much of a ridge as rounding asks for."""
+    """matrix⁻¹ right, with a ridge as large as rounding requires."""
     shift = 1e-14 * np.trace(matrix) / len(matrix)
     while True:
         try:

@@ -9,7 +9,7 @@ from flm.control.problem import OptimalControl
 from flm.control.solution import ControlSolution
 from flm.results import Ending, Record, Word
 
-FEASIBLE = 1e-7  # constraints are met when no value is further off than this
+FEASIBLE = 1e-7  # the largest constraint value at which constraints count as met
 MET = Ending(Word.CONVERGED)
 COLUMNS = Ending(Word.SIZE, "stopped at the allowed number of columns", "raise `max_columns` or `tol`")
 NO_GAIN = Ending(Word.STALLED, "stalled: more columns no longer help")
@@ -19,7 +19,7 @@ INTERRUPTED = Ending(Word.INTERRUPTED)
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A law with its estimated relative excess cost and its violation of constraints; a penalty method's state networks."""
+    """A law with its estimated relative excess cost, its violation of constraints, and a penalty method's state networks."""
 
     law: ControlLaw
     error: float
@@ -29,7 +29,7 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What was asked for, see `solve_control`, and the laws that were found so far."""
+    """The request (see `solve_control`) and the laws that were found so far."""
 
     problem: OptimalControl
     tol: float
@@ -42,7 +42,7 @@ class Search:
     def keep(
         self, law: ControlLaw, error: float, violation: float = 0.0, networks: StateNetworks | None = None
     ) -> float:
-        """Remember a law and return its error: infinite if it breaks constraints, since it may then cost less than the optimum.
+        """Keep a law and return its error: infinite if it breaks constraints, since it may then cost less than the optimum.
 
         Violations up to ten times the tolerance count as met: the law of a family meets constraints as well as the optimum.
         """
@@ -51,7 +51,7 @@ class Search:
         return error
 
     def solution(self, ending: Ending, method: str) -> ControlSolution:
-        """What a user gets: the law with the smallest error, and of equal ones the latest."""
+        """The solution for the user: the law with the smallest error, the latest of equal ones."""
         problem, found = self.problem, min(reversed(self.found), key=lambda entry: entry.error)
         notes = [ending.note] if ending.note else []
         if found.violation > 1e-9:
@@ -76,7 +76,7 @@ class Search:
 
 
 def cost_scale(cost: np.ndarray) -> np.ndarray:
-    """What an excess cost is relative to: |cost|, floored at one percent of the mean."""
+    """The unit of excess costs: |cost|, or one percent of the mean where that is larger."""
     size = np.abs(cost[np.isfinite(cost)])
     mean = size.mean() if len(size) else 1.0
     return np.maximum(np.where(np.isfinite(cost), np.abs(cost), mean), max(0.01 * mean, 1e-300))

@@ -8,7 +8,7 @@ dynamics dV' = F_v dV + F_w dW and the Hamiltonian h = l + p.F, the second varia
 here with the discrete costates, so that it is the exact Hessian of the discrete cost.
 
 Bounds are kept exactly by squashing, u = clip(w, lower, upper): w stays smooth where u has a corner. Where w is beyond a
-bound the cost does not see it; there w is drawn, with a small weight, to the unconstrained minimizer of the Hamiltonian,
+bound the cost does not depend on it; there w is drawn, with a small weight, to the unconstrained minimizer of the Hamiltonian,
 u - h_u / h_uu, which is beyond the bound exactly when the bound should stay active.
 """
 
@@ -31,7 +31,7 @@ _PULL = 1e-3  # weight of the pull on squashed controls, relative to the Hamilto
 class TimeBasis:
     """Combinations of cos(omega s), sin(omega s), orthonormal over [0, 1], on a collocation grid.
 
-    `edges` (E + 1, 1) or (E + 1, P) when each start has elements of its own; `nodes` (E, 1 or P, q, m) are the values,
+    `edges` are (E + 1, 1), or (E + 1, P) when each start has its own elements; `nodes` (E, 1 or P, q, m) are the values,
     `transform` (2A, m) the coefficients in (cos, sin) pairs, frequency by frequency.
     """
 
@@ -42,7 +42,7 @@ class TimeBasis:
 
     @classmethod
     def make(cls, frequencies: np.ndarray, num_elements: int) -> TimeBasis:
-        """The basis spanned by the given frequencies, directions below 1e-11 dropped."""
+        """The basis spanned by the given frequencies; directions below 1e-11 are dropped."""
         edges = np.linspace(0.0, 1.0, num_elements + 1)[:, None]
         s, width = grid(edges, 1)
         root = np.sqrt(width[..., None] * gauss().weights).reshape(-1)
@@ -77,7 +77,7 @@ class TimeBasis:
 class Derivatives:
     """Gradient (P, M) and Hessian (P, M, M) of the Lagrangian, and the estimated excess cost (P,) of each start.
 
-    `pull` and `target` (E, P, q, k) are the weight and the aim of controls beyond their bounds, the weight zero elsewhere.
+    `pull` and `target` (E, P, q, k) are the weight and the aim for controls beyond their bounds; the weight is zero elsewhere.
     """
 
     gradient: np.ndarray
@@ -100,7 +100,7 @@ class Transcription:
 
     @property
     def size(self) -> int:
-        """M."""
+        """M, the number of coordinates of a start."""
         return self.basis.size * len(self.problem.controls) + self.problem.free
 
     def raw(self, c: np.ndarray) -> np.ndarray:
@@ -123,7 +123,7 @@ class Transcription:
         return replace(self, basis=self.basis.on(edges_with(num_elements, len(c), self.at(c).breaks())))
 
     def coordinates(self, controls: Controls) -> np.ndarray:
-        """c (P, M) of the controls nearest to given ones; if those are for another number of starts, the first serves all."""
+        """c (P, M) of the controls nearest to given ones; the first serves all if those are for another number of starts."""
         num_starts, (s, _) = len(self.v0), grid(self.basis.edges[:, 0], 1)
         kept = controls if len(controls.amplitudes) == num_starts else controls[:1]
         raw = kept.raw(s.ravel()).reshape(-1, *s[:, 0].shape, len(self.problem.controls)).transpose(1, 0, 2, 3)
@@ -142,7 +142,7 @@ class Transcription:
         return simulate(problem, self.v0, inputs, self.basis.edges, guess=guess, multipliers=multipliers)
 
     def merit(self, run: Simulated, c: np.ndarray, derivatives: Derivatives) -> np.ndarray:
-        """What a step must decrease, (P,): the Lagrangian plus the pull, frozen where `derivatives` were taken."""
+        """The merit that a step must decrease, (P,): the Lagrangian plus the pull, frozen where `derivatives` were taken."""
         pulled = derivatives.pull * (self.raw(c) - derivatives.target) ** 2
         return run.lagrangian + 0.5 * (self.basis.weights[..., None] * pulled).sum(axis=(0, 2, 3))
 

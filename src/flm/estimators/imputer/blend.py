@@ -1,10 +1,10 @@
-"""Several ways of filling, blended by what values hidden for the purpose say of each.
+"""Several models that fill holes, blended by how well each fills values that were hidden for the purpose.
 
 Values are hidden as holes of every kind (`holes`), every model is learned without them and fills them, and each channel and
-kind of hole gets the weights that fill them best: non-negative, of sum one, least squares in units of the errors expected.
-What then remains of their errors calibrates the error bars, by kind. Nothing of every seventh block is learned from: what
-remains there tells how error bars of other tables differ from those of the one learned from. In the end all values are
-learned from.
+kind of hole gets the weights that fill them best: nonnegative, of sum one, by least squares in units of the expected errors.
+The errors that then remain calibrate the error bars, by kind. Every seventh block is kept out of learning altogether: the
+errors there show how error bars of other tables differ from those of the table learned from. In the end the models are
+learned from all values.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from flm.estimators.imputer.estimator import FLMImputer
 
 NAMES = ("coupled", "dense", "refined", "lags", "lines")
-_FEW = 30  # hidden values, fewer of which weigh nothing
-_GAIN = 0.05  # of the squared error, less of which is no reason for guesses that know nothing of their errors
-_BELIEF = 200.0  # values' worth of belief that a hole wants the weights of its kind and of its channel, in equal parts
+_FEW = 30  # hidden values: with fewer, the first model fills alone
+_GAIN = 0.05  # of the squared error: models without error bars must gain at least this share
+_BELIEF = 200.0  # values' worth of belief, in equal parts, in the weights of a hole's kind and of its channel
 _HELD, _EVERY = 96, 7  # rows of a block that is held out, every seventh
 _DENSE_VALUES = 6_000  # of a table with several channels: beyond, dense series take longer than they are worth
 _LAGS = (1, 2, 4, 8)  # at which errors within a gap are compared
@@ -35,22 +35,22 @@ _LAGS = (1, 2, 4, 8)  # at which errors within a gap are compared
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """The models, their weights, and what is known of the errors of the blend."""
+    """The models, their weights, and the calibration of the errors of the blend."""
 
     coupled: Coupled | None
     dense: Dense | None
-    refined: LagRegression | None  # on the table as the coupled model fills it
+    refined: LagRegression | None  # learned on the table as the coupled model fills it
     lags: LagRegression
-    weights: np.ndarray  # of the names above, (kinds, C, 5)
-    calibrations: tuple[Calibration, ...]  # by kind, of other tables
-    own_calibrations: tuple[Calibration, ...]  # of the table that was learned from
+    weights: np.ndarray  # of the models named above, (kinds, C, 5)
+    calibrations: tuple[Calibration, ...]  # by kind, for other tables
+    own_calibrations: tuple[Calibration, ...]  # by kind, for the table that was learned from
     persistence: float  # correlation of the errors of neighboring rows in a gap
-    together: np.ndarray  # of the channels at one time, (C, C)
+    together: np.ndarray  # correlations of the errors of channels at one time, (C, C)
 
     @classmethod
     def learn(cls, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Mixture:
-        """Hide, learn, fill, weigh, calibrate; then learn on with all values."""
-        # A stream of our own: a user who hides values with the same seed must not hide the same ones.
+        """Hide values, learn, fill, weigh and calibrate; then go on learning with all values."""
+        # The random stream is our own: a user who hides values with the same seed must not hide the same ones.
         rng = np.random.default_rng([asked.seed, 20240607])
         n, C = values.shape
         hidden = hide(~np.isnan(values), rng)
@@ -83,7 +83,7 @@ class Mixture:
     def _fillings(
         self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener
     ) -> dict[str, Filled]:
-        """What each model makes of a table; where one was asked for by name, that alone."""
+        """The filling of a table by each model; where one was asked for by name, by that one alone."""
         found: dict[str, Filled] = {}
         blank = np.full(values.shape, np.nan)
         if self.coupled is not None:
@@ -107,12 +107,12 @@ class Mixture:
         asked: FLMImputer,
         listen: Listener,
     ) -> Mixture:
-        """The same with weights and calibrations from the hidden values."""
+        """The mixture with weights and calibrations from the hidden values."""
         seen = np.where(hidden, np.nan, values)
         fillings = self._fillings(steps, seen, asked, listen)
         kinds = kinds_of(np.isnan(seen), steps)
         means = np.stack([filled.mean for filled in fillings.values()], axis=-1)  # (n, C, e)
-        # Errors count in units of what the first model expects: where others tell it a value, guesses must not spoil it.
+        # Errors count in units of what the first model expects: where that knows a value well, other guesses must not spoil it.
         expected = next(iter(fillings.values())).std
         least = max(0.1 * float(np.median(expected[hidden])), 1e-9) if hidden.any() else 1.0
         errors = (means - values[:, :, None]) / np.maximum(expected, least)[:, :, None]
@@ -121,7 +121,7 @@ class Mixture:
         weights, overall = np.zeros(self.weights.shape), _products(errors[hidden])
         of_channel = [_products(errors[mine, c], _FEW, overall) for c, mine in enumerate(hidden.T)]
         for kind in range(NUM_KINDS):
-            # Few holes of a kind can be hidden in a table that is full of others: holes as deep speak for it, then all.
+            # Few holes of a kind can be hidden in a table full of others: then holes of the same depth are used instead, then all.
             alike = hidden & (kinds == kind)
             of_depth = _products(errors[hidden & is_like(kinds, kind)], _FEW, overall)
             of_kind = _products(errors[alike], _BELIEF, of_depth)
@@ -132,7 +132,7 @@ class Mixture:
         filled = blend._mixed(fillings, kinds)
         scores = (filled.mean - values) / filled.std
         by_kind = Calibration.by_kind(scores[hidden], kinds[hidden])
-        # What was learned from is filled too well. The excess falls with what is learned from: in the end, everything.
+        # Values learned from are filled too well. The more is learned from, the smaller the excess: in the end, everything is.
         relative = scores / np.array([found.factor for found in by_kind])[kinds]
         factor = lambda chosen: (Calibration.of(relative[chosen]) or Calibration()).factor
         other, learned = factor(hidden & ~kept[:, None]), factor(hidden & kept[:, None])
@@ -153,7 +153,7 @@ class Mixture:
         for name, filled in fillings.items():
             share = self.weights[kinds, np.arange(kinds.shape[1]), NAMES.index(name)]
             mean += share * filled.mean
-            # Lags and lines have no error bars of their own: those of the models speak for all.
+            # Lags and lines have no error bars of their own: those of the models stand for all.
             has = np.isfinite(filled.std)
             std += np.where(has, (share + 1e-6) * filled.std, 0.0)
             total += np.where(has, share + 1e-6, 0.0)
@@ -167,7 +167,7 @@ class Mixture:
         return self._mixed(self._fillings(steps, values, asked, listen), kinds)
 
     def grown(self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Mixture:
-        """The same after another table, each model averaged by rows; weights and error bars stay."""
+        """The mixture after another table, each model averaged by rows; weights and error bars stay."""
         listen(Progress("learning on", share=0.0))
         lags = LagRegression.learn(steps, values, np.random.default_rng(asked.seed))
         grown = replace(self, lags=self.lags.merged(lags))
@@ -177,12 +177,12 @@ class Mixture:
 
 
 def _products(errors: np.ndarray, belief: float = 0.0, others: np.ndarray | float = 0.0) -> np.ndarray:
-    """Mean products of the errors (k, e) of the models, (e, e), with a belief of so many values' worth in those of others."""
+    """Mean products (e, e) of the models' errors (k, e), mixed with those of `others`, worth `belief` values."""
     return (errors.T @ errors + belief * others) / max(len(errors) + belief, 1)
 
 
 def _weights(gram: np.ndarray, num_models: int) -> np.ndarray:
-    """The weights that are best, of the first models alone unless the others improve on them clearly."""
+    """The best weights: those of the first models alone unless the others improve on them clearly."""
     everything, models = _simplex(gram), np.zeros(len(gram))
     models[:num_models] = _simplex(gram[:num_models, :num_models])
     clearly = everything @ gram @ everything < (1 - _GAIN) * (models @ gram @ models)
@@ -199,9 +199,9 @@ def _simplex(gram: np.ndarray) -> np.ndarray:
 
 
 def _correlations(scores: np.ndarray) -> tuple[float, np.ndarray]:
-    """Of errors in units of their deviation, NaN where nothing was hidden: from row to row in a gap, and between channels.
+    """Correlations of errors from row to row in a gap, and between channels; `scores` in deviations, NaN where none was hidden.
 
-    The first is rho of rho^lag, from lags of one to eight rows.
+    The first is the rho of rho^lag, from lags of one to eight rows.
     """
     found = []
     clipped = np.clip(scores, -4, 4)
@@ -213,7 +213,7 @@ def _correlations(scores: np.ndarray) -> tuple[float, np.ndarray]:
             found.append(np.clip(product[both].mean() / size, 0.0, 0.99) ** (1 / lag))
     there = np.isfinite(clipped)
     safe = np.where(there, clipped, 0.0)
-    pairs = (there.T.astype(float) @ there) + 20.0  # a belief of twenty pairs that channels err apart
+    pairs = (there.T.astype(float) @ there) + 20.0  # a belief, worth twenty pairs, that channels err independently
     size = np.sqrt(np.maximum((safe**2).sum(axis=0) / np.maximum(there.sum(axis=0), 1), 1e-12))
     together = safe.T @ safe / pairs / size / size[:, None]
     np.fill_diagonal(together, 1.0)

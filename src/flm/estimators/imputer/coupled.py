@@ -20,19 +20,19 @@ _WINDOW, _LEAST_WINDOW = 48, 8
 _MAX_VALUES = 600  # in a window: a solve is cubic in them
 _MAX_CHANNELS = 12  # coupled together; wider tables are split into groups of correlated channels
 _GUESSED_ROUNDS, _ROUNDS = 3, 4  # with a guess of the holes, and then without
-_MANY_ROUNDS = (12, 40)  # where there are too many holes to guess: a round gains about the share that is observed
+_MANY_ROUNDS = (12, 40)  # with too many holes to guess: a round gains about the share that is observed
 _MANY = 0.3  # of the values missing: a guess of so many is worse than none
 
 
 class Filled(NamedTuple):
-    """Means and standard deviations of a table (n, C); those of observed values mean nothing."""
+    """Means and standard deviations of a table (n, C); they mean nothing where a value is observed."""
 
     mean: np.ndarray
     std: np.ndarray
 
 
 def cut(steps: np.ndarray, values: np.ndarray, start: float, width: float) -> Window:
-    """The rows with start <= steps < start + width; steps increasing, a millionth of tolerance against rounding."""
+    """The rows with start <= steps < start + width, for increasing steps; a millionth is allowed for rounding."""
     first, last = np.searchsorted(steps, [start - 1e-6, start + width - 1e-6])
     block, observed = values[first:last].T, ~np.isnan(values[first:last].T)
     times = steps[first:last] - (start + (width - 1) / 2)
@@ -40,7 +40,7 @@ def cut(steps: np.ndarray, values: np.ndarray, start: float, width: float) -> Wi
 
 
 def windows_of(steps: np.ndarray, values: np.ndarray, width: float, rows: np.ndarray | None = None) -> list[Window]:
-    """Windows every half width that have observed values; with `rows`, those of these rows alone."""
+    """Windows every half width that have observed values; with a mask `rows`, those inside it, if there are any."""
     last = max(steps[-1] + 1 - width, steps[0])
     starts = np.arange(steps[0], last + 1e-6, width / 2)
     found = [cut(steps, values, start, width) for start in starts]
@@ -52,9 +52,9 @@ def windows_of(steps: np.ndarray, values: np.ndarray, width: float, rows: np.nda
 def filling_windows(
     steps: np.ndarray, values: np.ndarray, width: float, overlap: bool
 ) -> list[tuple[Window, np.ndarray]]:
-    """Windows that together fill every row once, and which of its rows each is there to fill.
+    """Windows that together fill every row once, and the rows that each of them fills.
 
-    Starts are multiples of half the width. With `overlap`, each row goes to the window in whose middle it is, rather
+    Starts are multiples of half the width. With `overlap`, each row goes to the window whose middle it is in, if possible
     not to one that hangs over an end of the table and knows less; else windows are side by side from the first row on.
     """
     half = width / 2
@@ -82,11 +82,11 @@ class Coupled:
     window: int
     groups: tuple[np.ndarray, ...]
     spectra: tuple[CrossSpectrum, ...]
-    num_rows: int = 0  # learned from
+    num_rows: int = 0  # how many rows it was learned from
 
     @classmethod
     def start(cls, values: np.ndarray, window: int | None) -> Coupled:
-        """Nothing learned yet; a window of so many rows, or of what suits the table."""
+        """A model that has learned nothing yet, with windows of `window` rows, or of a length that suits the table."""
         n, groups = len(values), _groups(values)
         # At least about eight half-overlapping windows; a solve of at most 600 values.
         usual = max(min(_WINDOW, n // 4, _MAX_VALUES // max(map(len, groups))), min(_LEAST_WINDOW, n))
@@ -101,10 +101,10 @@ class Coupled:
         guess: np.ndarray | None = None,
         rows: np.ndarray | None = None,
     ) -> Coupled:
-        """From the windows of a table, or of some of its rows: four more rounds, or from the start with a guess of the holes.
+        """The model after four more rounds on the windows of a table or of some rows; a guess of the holes has rounds before them.
 
-        Windows filled by a guess share one factorization, and where few values are missing they take the covariances
-        most of the way; then a few rounds on what was observed.
+        Windows filled by a guess share one factorization and, where few values are missing, take the covariances
+        most of the way; a few rounds on the observed values follow.
         """
         spectra = []
         for i, (group, spectrum) in enumerate(zip(self.groups, self.spectra, strict=True)):
@@ -123,14 +123,14 @@ class Coupled:
         return replace(self, spectra=tuple(spectra), num_rows=len(values))
 
     def merged(self, other: Coupled) -> Coupled:
-        """The distribution of the amplitudes over the windows of two tables."""
+        """The model whose amplitudes have the mixture of both distributions, weighted by rows."""
         num_rows = self.num_rows + other.num_rows
         pairs = zip(self.spectra, other.spectra, strict=True)
         spectra = tuple(old.merged(new, other.num_rows / num_rows) for old, new in pairs)
         return replace(self, spectra=spectra, num_rows=num_rows)
 
     def fill(self, steps: np.ndarray, values: np.ndarray, overlap: bool, listen: Listener) -> Filled:
-        """One linear solve per window."""
+        """The table filled by one linear solve per window."""
         filled = Filled(np.full(values.shape, np.nan), np.full(values.shape, np.nan))
         for g, (group, spectrum) in enumerate(zip(self.groups, self.spectra, strict=True)):
             pieces = filling_windows(steps, values[:, group], self.window, overlap)
@@ -146,7 +146,7 @@ class Coupled:
 
 
 def _groups(values: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Channels in groups of at most twelve, correlated ones together."""
+    """Groups of at most twelve channels, correlated ones together."""
     C = values.shape[1]
     if C <= _MAX_CHANNELS:
         return (np.arange(C),)

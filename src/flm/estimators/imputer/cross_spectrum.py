@@ -30,9 +30,9 @@ from flm.series.tables import WaveTable
 
 _PERIOD = 1.5  # of the extension, in windows
 _FIRST_NOISE, _LEAST_NOISE = 1e-3, 1e-6  # of the unit variance of a channel
-_SCALE_PRIOR = 3.0  # values' worth of belief that every hour is as volatile as all
-_SCALE_REACH = 24.0  # steps within which observed values tell of the volatility
-_MOSTLY_SEEN = 0.35  # share of missing values below which their inverse is the cheaper way
+_SCALE_PRIOR = 3.0  # values' worth of belief that every hour is as volatile as the whole
+_SCALE_REACH = 24.0  # steps within which observed values show the volatility
+_MOSTLY_SEEN = 0.35  # below this share of missing values, their inverse is the cheaper way
 _SHRINKAGE = 1.0  # times the weights above; without any, each round raises the likelihood
 _RELAXATION = (1.9, 1.4)
 
@@ -58,7 +58,7 @@ class CrossSpectrum:
 
     @classmethod
     def start(cls, window: float, num_channels: int) -> CrossSpectrum:
-        """Independent channels of unit variance, falling with the square of the frequency."""
+        """A start: independent channels of unit variance, with a spectrum that falls with the square of the frequency."""
         f = np.arange(int(_PERIOD * window / 2) + 1) / (_PERIOD * window)
         s = 1 / (1 + (f * window / 2) ** 2)
         per_channel = np.repeat(s / s.sum(), 2)
@@ -71,7 +71,7 @@ class CrossSpectrum:
         return (B @ matrix.reshape(C, B.shape[1], -1)).reshape(C * len(B), -1)
 
     def merged(self, other: CrossSpectrum, share: float) -> CrossSpectrum:
-        """The mixture of two distributions as one of the same mean and covariance; `share` is that of the second."""
+        """One distribution with the mean and covariance of the mixture of two; `share` is the weight of the second."""
         apart = other.mean - self.mean
         covariance = (1 - share) * self.covariance + share * other.covariance
         covariance += share * (1 - share) * np.outer(apart, apart)
@@ -80,14 +80,14 @@ class CrossSpectrum:
 
 
 class Precision(NamedTuple):
-    """The inverse covariance G of the observed values of a window; y are those above their mean.
+    """The inverse covariance G of the observed values of a window; y are these values less their mean.
 
-    Where few values are missing, G = P - P_m^T P_mm^-1 P_m with the inverse P of all, which windows share; P_mm^-1 is the
-    covariance of the missing values, noise included, given the observed ones.
+    Where few values are missing, G = P - P_m^T P_mm^-1 P_m, with P the inverse covariance of all values, which windows
+    share; P_mm^-1 is the covariance of the missing values, noise included, given the observed ones.
     """
 
     weighted: np.ndarray  # G y, zero where missing, (C n,)
-    missing: np.ndarray  # their places, (m,)
+    missing: np.ndarray  # the places of the missing values, (m,)
     whole: np.ndarray | None  # G, zero where missing, (C n, C n); else
     inner: np.ndarray  # P_mm^-1, (m, m)
 
@@ -106,7 +106,7 @@ class Pattern:
         self.inverse = _inverse(self._noisy) if shared else np.zeros((0, 0))
 
     def precision(self, window: Window) -> Precision:
-        """The inverse covariance G of the observed values, and what they weigh."""
+        """The inverse covariance G of the observed values, with G y."""
         seen = window.observed.ravel()
         y = np.where(seen, window.values.ravel() - self.mean, 0.0)
         P, missing = self.inverse, np.flatnonzero(~seen)
@@ -199,7 +199,7 @@ def _shrunk(covariance: np.ndarray, C: int, W: int, belief: float) -> np.ndarray
     frequency = np.tile(np.repeat(np.arange(q // (2 * C)), 2), C)
     between = W / (W + 2 * q * _SHRINKAGE)
     shrunk = np.where(frequency[:, None] == frequency, 1.0, between) * (W / (W + belief)) * covariance
-    # Cos and sin of a channel at a frequency have the same variance when nothing is known of the phase.
+    # Cos and sin of a channel at a frequency have the same variance when the phase is unknown.
     target = np.repeat(covariance.diagonal().reshape(-1, 2).mean(axis=1), 2)
     shrunk[np.diag_indices(q)] += target * (belief / (W + belief))
     return (shrunk + shrunk.T) / 2

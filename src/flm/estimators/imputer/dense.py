@@ -1,12 +1,12 @@
 """One series, all harmonics: a Fourier series as dense as the clock, with a smooth spectral prior and sharp lines.
 
 y(t) = mean + sum_j a_j cos w_j t + b_j sin w_j t + noise,  w_j = 2 pi j / (2 span), up to the highest frequency of the
-clock; a_j, b_j ~ N(0, S_j) with S_j = A (1 + (w_j / w_0)^2)^(-b/2), plus free variance at lines that stand out of it. So
+clock; a_j, b_j ~ N(0, S_j) with S_j = A (1 + (w_j / w_0)^2)^(-b/2), plus free variance at lines that stand out. So
 values have the covariance k(t - s) = sum_j S_j cos w_j (t - s), and the posterior mean is one linear system,
 
     (K + noise I) alpha = y - mean,   (a_j, b_j) = S_j (cos, sin)-sums of alpha,
 
-solved by conjugate gradients with nonuniform FFTs. Nearest observed neighbours give what is local: the likelihood for
+solved by conjugate gradients with nonuniform FFTs. The nearest observed neighbours give all that is local: the likelihood of
 A, w_0, b and the noise (product of one-step conditionals; Vecchia 1988), the preconditioner, and the error bars.
 """
 
@@ -28,14 +28,14 @@ from flm.results.progress import Listener, Progress, silent, within
 from flm.series.tables import WaveTable
 
 _NEIGHBOURS = 20  # before (preconditioner), and on each side (error bars)
-_CONDITIONALS, _BEFORE = 500, 12  # of the likelihood: a sample of one-step predictions, each from so many values before
+_CONDITIONALS, _BEFORE = 500, 12  # of the likelihood: a sample of predictions, each from this many values before
 _TABLE = 8  # points of the kernel table per shortest half-period
 _MAX_LINES, _LINE_PASSES = 24, 3
 
 
 @dataclass(frozen=True, eq=False)
 class DenseSpectrum:
-    """The prior: w_j = j * step, variances of both coefficients, harmonics of lines with theirs, noise, mean."""
+    """The prior: w_j = j * step, the variance of both coefficients, the harmonics of lines with theirs, noise and mean."""
 
     step: float
     background: np.ndarray  # (J + 1,), the first zero
@@ -78,7 +78,7 @@ class DenseSpectrum:
 
 
 class _Kernel:
-    """k(lag) by a table over one period and Lagrange's cubic; exact at the ticks of a regular clock."""
+    """k(lag) from a table over one period, interpolated by Lagrange's cubic; exact at the ticks of a regular clock."""
 
     def __init__(self, variances: np.ndarray, step: float):
         J = len(variances) - 1
@@ -97,20 +97,20 @@ class _Kernel:
 
 
 def _regressed(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """From covariances (rows, 1 + q, 1 + q): the first regressed on the others, (rows, q), and the variance left."""
+    """From covariances (rows, 1 + q, 1 + q): coefficients (rows, q) of the first value on the others, and the variance left."""
     b = np.linalg.solve(K[:, 1:, 1:], K[:, 1:, :1])[:, :, 0]
     return b, K[:, 0, 0] - (b * K[:, 1:, 0]).sum(axis=1)
 
 
 class DenseSeries:
-    """The observed values of a series at increasing times: finds the prior, fills what is missing."""
+    """The observed values of a series at increasing times: finds the prior and fills what is missing."""
 
     def __init__(self, times: np.ndarray, values: np.ndarray):
         self.times, self.values = times, values
         self.clock = Clock.of(times)
 
     def learn(self, *, seed: int = 0, listen: Listener = silent) -> DenseSpectrum:
-        """The prior of largest neighbour likelihood, then again without the lines that stand out of it."""
+        """The prior of largest neighbour likelihood, found again without the lines that stand out of the first one."""
         mean, scale, n = float(self.values.mean()), float(self.values.std()), len(self.times)
         span, none = self.clock.span, np.zeros(0, int)
         if n < 4 or span == 0 or scale == 0:
@@ -143,7 +143,7 @@ class DenseSeries:
         return replace(spectrum, noise=unit * spectrum.noise, mean=mean)
 
     def _maximize(self, start: np.ndarray, frequencies: np.ndarray, together: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """A, w_0, b and the noise of largest likelihood of each first value of the rows `together` given the others."""
+        """A, w_0, b and the noise that make the first value of each row of `together`, given the others, most likely."""
         lags = np.abs(self.times[together][:, :, None] - self.times[together][:, None, :])
         apart, place = np.unique(lags, return_inverse=True)
         plan = NonuniformFFT(apart, frequencies[1], len(frequencies) - 1)
@@ -163,7 +163,7 @@ class DenseSeries:
     def _lines(self, spectrum: DenseSpectrum, y: np.ndarray) -> np.ndarray:
         """Harmonics where the whitened series has a peak above 2.5 log n times its local median level.
 
-        Gaps give a strong peak weaker companions: only peaks of at least a third of the strongest count in one pass.
+        Gaps give a strong peak weaker companions: in one pass only peaks of at least a third of the strongest count.
         """
         power = np.abs(self._plan(spectrum, self.times).forward(self.weights(spectrum, y))) ** 2
         level = median_filter(power, size=min(201, 2 * (len(power) // 4) + 1), mode="nearest") / np.log(2)
@@ -179,7 +179,7 @@ class DenseSeries:
         return np.array(sorted(found), int)
 
     def _plan(self, spectrum: DenseSpectrum, times: np.ndarray) -> NonuniformFFT:
-        """Sums over all harmonics at these times, counted from the first observed one."""
+        """The transform for sums over all harmonics at these times, counted from the first observed one."""
         return NonuniformFFT(times - self.times[0], spectrum.step, len(spectrum.background) - 1)
 
     def weights(self, spectrum: DenseSpectrum, centered: np.ndarray) -> np.ndarray:
@@ -228,7 +228,7 @@ class DenseSeries:
         return spectrum.mean + mean, self._deviation(spectrum, times)
 
     def _deviation(self, spectrum: DenseSpectrum, times: np.ndarray) -> np.ndarray:
-        """Background from the nearest values on both sides; lines from the whole record."""
+        """Standard deviations: of the background from the nearest values on both sides, of lines from the whole record."""
         n, kernel = len(self.times), _Kernel(spectrum.background, spectrum.step)
         width = min(2 * _NEIGHBOURS, n)
         first = np.clip(np.searchsorted(self.times, times) - width // 2, 0, n - width)
@@ -241,7 +241,7 @@ class DenseSeries:
             near = np.concatenate([times[part, None], self.times[index]], axis=1)
             jitter = np.r_[0.0, np.full(width, spectrum.noise + 1e-8 * kernel.at_zero)]
             b, out[part] = _regressed(kernel(near[:, :, None] - near[:, None, :]) + np.diag(jitter))
-            # What the neighbours do not already say about the lines at this time.
+            # The part that the neighbours do not already say about the lines at this time.
             left = spectrum.line_columns(times[part] - self.times[0]) - np.einsum("pw,pwl->pl", b, U[index])
             out[part] += (left * cho_solve(small, left.T).T).sum(axis=1)
         return np.sqrt(np.maximum(out + spectrum.noise, spectrum.noise))
@@ -277,7 +277,7 @@ class Dense:
         return cls(spectra=tuple(spectra))
 
     def fill(self, steps: np.ndarray, values: np.ndarray, listen: Listener) -> Filled:
-        """Each channel by one linear system and conjugate gradients."""
+        """The table filled channel by channel: one linear system each, by conjugate gradients."""
         filled = Filled(np.zeros(values.shape), np.zeros(values.shape))
         for c, (spectrum, column) in enumerate(zip(self.spectra, values.T, strict=True)):
             listen(Progress("filling", share=c / values.shape[1]))

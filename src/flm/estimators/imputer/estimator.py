@@ -1,4 +1,4 @@
-"""FLMImputer: a time series with holes in, the same series filled out, with error bars (scikit-learn)."""
+"""FLMImputer: fills the holes of a time series, with error bars (scikit-learn)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _APART = 40  # rows between samples, at least
 
 @dataclass(frozen=True, eq=False)
 class ImputerState:
-    """What was learned from a table: its units, and a model of it in these."""
+    """What was learned from a table: its units, and a model of the table in these units."""
 
     units: Units
     model: Mixture
@@ -35,17 +35,17 @@ class ImputerState:
 class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[ImputerState]):
     """Fills missing values (NaN) of one or many channels by Fourier series, on regular or irregular clocks.
 
-    Several models fill a hole, and are blended with weights, per channel and kind of hole, that fill best what was hidden
-    for the purpose: windows of all channels that share frequencies, whose amplitudes have a cross-spectrum learned from all
+    Several models fill a hole, blended with weights, per channel and kind of hole, that fill best the values hidden for this
+    purpose. The models: windows of all channels that share frequencies, whose amplitudes have a cross-spectrum learned from all
     windows ("coupled"); all harmonics of a channel under a learned spectral prior, plus the lines that stand out of it
-    ("dense": one channel, or small tables); a regression on the rows around ("lags"), also on the coupled model's filling
-    ("refined"); straight lines ("lines"). So no channel is filled much worse than by the best of them.
+    ("dense": one channel, or small tables); a regression on the rows around the hole ("lags"), also on the coupled model's
+    filling ("refined"); straight lines ("lines"). So no channel is filled much worse than by the best of them.
 
     Args:
-        window: samples per window of the coupled model; None: 48, less for short or wide tables.
+        window: samples per window of the coupled model; None means 48, less for short or wide tables.
         time: the clock's column (name or position). Default: an index of dates, periods or durations, else the row number.
         method: "auto" (the blend), or "coupled" or "dense" alone.
-        overlap: windows of the coupled model every half window, each filling its middle; False: side by side.
+        overlap: whether windows of the coupled model follow every half window, each filling its middle; False: side by side.
         extrapolation: "flag" values outside the observed time span (a warning, and `Imputation.extrapolated`), or "refuse".
         seed: for values hidden in order to stop and to calibrate.
         progress: False, True (lines on the standard output), or a function of one `flm.Progress` event, whose `share` of
@@ -57,8 +57,8 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         model_: the fitted models of standardized tables and their `weights`, (kinds of holes, channels, models).
 
     Arrays of three axes are samples, times, channels: each sample is filled from its own values.
-    Fit on one table and fill another: what is learned is the spectrum; the values of the filled table come from its own
-    observed values. A table without missing values comes back as it is.
+    If you fit on one table and fill another, only the spectrum is learned from the first; the filled values come from the second's
+    own observed values. A table without missing values comes back as it is.
 
     Example:
         >>> import numpy as np, flm
@@ -102,9 +102,9 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         return self
 
     def partial_fit(self, X: TableLike, y: object = None) -> FLMImputer:
-        """Learn on from a table that has grown, given its new rows; the first call is a fit. `y` is ignored.
+        """Learn more from a table that has grown, given its new rows; the first call is a fit. `y` is ignored.
 
-        What was learned is averaged with what the new rows say, by the number of rows; units, weights and error bars stay.
+        The models are averaged with what the new rows say, by the number of rows; units, weights and error bars stay.
         """
         if not hasattr(self, "_state"):
             return self.fit(X)
@@ -124,12 +124,12 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         return self.impute(X).values
 
     def impute(self, X: TableLike, fitted: bool = False) -> Imputation:
-        """Values and standard deviations, which also unpack: `values, std = imputer.impute(X)`.
+        """The filled table with standard deviations, which also unpacks: `values, std = imputer.impute(X)`.
 
         Args:
             X: the table to fill.
-            fitted: whether X is the table that was fitted. A model fits the windows that it learned from closer than
-                others, so that they have error bars of their own; the values are the same.
+            fitted: whether X is the table that was fitted. A model fits the windows that it learned from more closely
+                than others, so that these have error bars of their own; the values are the same.
 
         Example:
             >>> import numpy as np, flm
@@ -191,7 +191,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         table = read_table(frame, values, self.time)
         if samples == 1:
             return table
-        # Samples are so far apart on the clock that no window, and no lag, reaches from one to the next.
+        # Samples are so far apart on the clock that no window or lag reaches from one to the next.
         length = len(values) // samples
         width = min(self.window or length, length)
         apart = width * (2 + length // width + _APART // width)
@@ -199,7 +199,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         return replace(table, times=table.times + (rows // length) * (apart - length))
 
     def _outside(self, missing: np.ndarray) -> np.ndarray:
-        """Missing values before the first or after the last observation: of any channel when they are coupled."""
+        """Missing values before the first or after the last observation: that of any channel when channels are coupled."""
         seen = ~missing
         if self._fitted.model.coupled is not None:
             seen = np.broadcast_to(seen.any(axis=1, keepdims=True), seen.shape)

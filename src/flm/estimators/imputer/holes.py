@@ -1,8 +1,8 @@
 """Kinds of holes, hiding values as such holes, and error bars calibrated by kind.
 
-A missing value has observed ones near or far on both sides, in its channel and in others: what is known of it differs by
-kind, and so do the best way to fill it and its error. The place within a hole counts and not the hole's length: values
-that are hidden beside a hole make it longer, and are easy.
+A missing value has observed ones near or far on both sides, in its channel and in others. How much is known of it differs by
+kind, and so do the best way to fill it and its error. What counts is the place within a hole and not the hole's length: values
+that are hidden beside a hole make it longer, but are easy to fill.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from flm.wording import InputError
 
-DEPTHS = np.array([0.8, 2.0, 4.5, 9.0])  # the deepest values of the kinds in a channel; deeper ones beyond
+DEPTHS = np.array([0.8, 2.0, 4.5, 9.0])  # the largest depths of the kinds in a channel; one more kind is deeper
 NUM_DEPTHS = len(DEPTHS) + 1
-_SHARED = np.array([0.0, 1.5])  # the same of whole rows: some channel is observed, few rows lack all, many do
+_SHARED = np.array([0.0, 1.5])  # the same for whole rows: some channel is observed, few rows lack all, many do
 NUM_KINDS = NUM_DEPTHS * (len(_SHARED) + 1)
 LONG = 35  # rows; a longer break of the clock begins another segment
 _GAPS = (6, 24)  # rows of the gaps that are hidden
@@ -25,11 +25,11 @@ _SHARE = 0.08  # of single values that are hidden
 
 _LEVELS = np.array([0.68, 0.95])
 _TAILS = np.array([2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 30.0, np.inf])  # degrees of freedom that are tried
-_ENOUGH = 60  # hidden values without which nothing is calibrated
+_ENOUGH = 60  # hidden values: with fewer, nothing is calibrated
 
 
 def kinds_of(missing: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """The kind of every hole, (n, C): how deep it lies among the missing values of its channel and among rows without any."""
+    """The kind of every hole, (n, C): how deep it lies among the missing values of its channel and among rows that lack all."""
     depth = _depth(missing, steps)
     nothing = np.asarray(missing.all(axis=1))[:, None]
     shared = _depth(nothing, steps) if missing.shape[1] > 1 else np.zeros(nothing.shape)
@@ -37,7 +37,7 @@ def kinds_of(missing: np.ndarray, steps: np.ndarray) -> np.ndarray:
 
 
 def _depth(missing: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """a b / (a + b) with a and b rows to the observed values on both sides; zero where observed.
+    """a b / (a + b), with a and b the rows to the observed values on both sides; zero where observed.
 
     That is the variance of a random walk between them: 1/2 for a single point, about 1 at the edge of a gap, a quarter of its
     length in the middle.
@@ -45,7 +45,7 @@ def _depth(missing: np.ndarray, steps: np.ndarray) -> np.ndarray:
     broken = np.r_[True, np.diff(steps) > LONG][:, None]  # another segment
 
     def rows_since(seen: np.ndarray, begins: np.ndarray) -> np.ndarray:
-        """Rows from the last one that is observed, in the same segment, else infinity."""
+        """Rows since the last observed one in the same segment, else infinity."""
         rows = np.arange(len(seen))[:, None]
         last = np.maximum.accumulate(np.where(seen, rows, -1), axis=0)
         return np.where(last >= np.maximum.accumulate(np.where(begins, rows, 0), axis=0), rows - last, np.inf)
@@ -57,17 +57,17 @@ def _depth(missing: np.ndarray, steps: np.ndarray) -> np.ndarray:
 
 
 def in_samples(steps: np.ndarray) -> bool:
-    """Whether stretches of the table are far apart, with no clock and no harmonics in common: three long breaks or more."""
+    """Whether the table consists of samples far apart, with no common clock and no common harmonics: three long breaks or more."""
     return int((np.diff(steps) > LONG).sum()) >= 3
 
 
 def is_like(kinds: np.ndarray, kind: int) -> np.ndarray:
-    """Which holes are as deep, whatever the other channels lack."""
+    """Which holes are as deep as this kind, whatever the other channels lack."""
     return kinds % NUM_DEPTHS == kind % NUM_DEPTHS
 
 
 def gaps_by_kind(hidden: np.ndarray, kinds: np.ndarray) -> list[int]:
-    """How many gaps the hidden values of each kind come from: runs of rows in a channel or, where rows lack all, of rows."""
+    """The number of gaps that the hidden values of each kind come from: runs of rows in a channel or, if rows lack all, of rows."""
 
     def count(chosen: np.ndarray, shared: bool) -> int:
         runs = chosen.any(axis=1, keepdims=True) if shared else chosen
@@ -82,7 +82,7 @@ def gaps_by_kind(hidden: np.ndarray, kinds: np.ndarray) -> list[int]:
 
 
 def hide(observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Observed values to hide, (n, C): points everywhere; stretches of rows in turn lose short and long gaps, or long gaps of all.
+    """Observed values to hide, (n, C): points everywhere, and by stretches of rows short gaps, long gaps, or long gaps of all.
 
     A table of few rows has shorter gaps; neither its first nor its last row is hidden.
     """
@@ -91,7 +91,7 @@ def hide(observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     block = min(_BLOCK, max(n // 4, 8))
     short, long = (max(1, min(gap, block // 3)) for gap in _GAPS)
     ways = ("points", "short", "long", "all") if C > 1 else ("points", "short", "long")
-    if n < 2 * len(ways) * block:  # few stretches: those come first of which there are fewest values of a kind
+    if n < 2 * len(ways) * block:  # with few stretches, the ways that give a kind the fewest values come first
         ways = (*ways[2:][::-1], *ways[:2])
     for i, first in enumerate(range(0, n, block)):
         part, way = hidden[first : first + block], ways[i % len(ways)]
@@ -121,7 +121,7 @@ class Calibration:
 
     @classmethod
     def of(cls, scores: np.ndarray) -> Calibration | None:
-        """From hidden values, their errors in units of the model's standard deviations; None where there are too few."""
+        """The calibration from the errors of hidden values in units of the model's standard deviations; None from too few."""
         size = np.abs(scores[np.isfinite(scores)])
         if len(size) < _ENOUGH:
             return None
@@ -136,17 +136,17 @@ class Calibration:
 
     @classmethod
     def by_kind(cls, scores: np.ndarray, kinds: np.ndarray) -> tuple[Calibration, ...]:
-        """One per kind; where hidden values of a kind are few, that of kinds like it, else that of all."""
+        """One calibration per kind; where hidden values of a kind are few, from kinds of the same depth, else from all."""
         pooled = cls.of(scores) or cls()
         exact = [cls.of(scores[kinds == kind]) for kind in range(NUM_KINDS)]
         return tuple(own or cls.of(scores[is_like(kinds, kind)]) or pooled for kind, own in enumerate(exact))
 
     def times(self, factor: float) -> Calibration:
-        """The same for errors that are larger by a factor."""
+        """The calibration for errors that are larger by a factor."""
         return replace(self, factor=self.factor * factor, unit=self.unit * factor)
 
     def known_from(self, gaps: int) -> Calibration:
-        """The same where it comes from few gaps: errors within one are alike, so that it is wider, with Student's tails."""
+        """The calibration if it comes from few gaps: errors within a gap are alike, so it is wider, with Student's tails."""
         wider = self.times(float(_student_quantile(0.68, gaps) / _student_quantile(0.68, np.inf)))
         return replace(wider, tail=min(self.tail, max(float(gaps), _TAILS[0])))
 

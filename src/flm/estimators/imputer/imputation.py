@@ -27,13 +27,13 @@ class Imputation:
         filled: which values were missing, (n, columns).
         extrapolated: which of those lie outside the time span of the observed ones, (n, columns).
         times: the clock, (n,): seconds of dates and durations, row numbers without one.
-        kinds: of the holes, by their length and whether all channels have them, as `imputer.holes` numbers them.
-        calibrations: what turns standard deviations into intervals, by kind.
+        kinds: of the holes, by their depth and whether all channels have them, as `imputer.holes` numbers them.
+        calibrations: the factors and tails that turn standard deviations into intervals, by kind.
         persistence: correlation of the errors of neighboring rows.
         together: correlations of the errors of the columns at one time.
-        clock: its name, kind and unit; "row" where rows are counted.
+        clock: the clock's name, kind and unit; "row" where rows are counted.
 
-    Three-dimensional tables have three-dimensional attributes, the clock aside.
+    Three-dimensional tables have three-dimensional attributes, except the clock.
     """
 
     values: Container
@@ -65,11 +65,11 @@ class Imputation:
 
     @property
     def axis(self) -> np.ndarray:
-        """The clock in its unit, (n,), as figures have it: dates count from the first row."""
+        """The clock in its unit, (n,), as figures show it: dates count from the first row."""
         return (self.times - self.clock.origin) / SECONDS.get(self.clock.unit, 1.0)
 
     def half_width(self, level: float = 0.95) -> np.ndarray:
-        """Half-widths of the intervals of this level, in units of `std`, of its shape."""
+        """Half-widths of the intervals of this level in units of `std`, in the shape of `std`."""
         return np.array([found.half_width(level) for found in self.calibrations])[self.kinds]
 
     def interval(self, level: float = 0.95) -> tuple[Container, Container]:
@@ -84,9 +84,9 @@ class Imputation:
         return dressed(self.values, lower, columns), dressed(self.values, upper, columns)
 
     def sample(self, n: int = 1, *, seed: int = 0) -> np.ndarray:
-        """Whole fillings drawn at random, (n, rows, columns): what holds of a filled gap as a whole is read off them.
+        """Whole fillings drawn at random, (n, rows, columns), from which to read what holds for a filled gap as a whole.
 
-        Errors follow one another as those of hidden gaps did: correlated from row to row and between columns, each with
+        Errors are correlated as those of hidden gaps were, from row to row and between columns, and each has
         the deviation and the tails of its kind of hole. Columns that are not numbers are NaN.
 
         Example:
@@ -114,7 +114,7 @@ class Imputation:
         return drawn.reshape(n, *shape)
 
     def plot(self, *, columns: Sequence[int | str] | None = None, rows: slice | None = None, level: float = 0.95):
-        """Observed values as a line with its gaps, filled ones as dots with intervals, extrapolated ones marked.
+        """A figure of observed values as a line with gaps, filled ones as dots with intervals, extrapolated ones marked.
 
         Args:
             columns: which columns, positions or names; the first four with holes by default.
@@ -127,7 +127,7 @@ class Imputation:
 
 
 def dressed(X: TableLike, array: np.ndarray, columns: Iterable[int]) -> Container:
-    """The array in the container of X: index and columns kept, columns that are not named as they were."""
+    """The array in the container of X: index and columns kept; columns other than `columns` stay as they were."""
     if is_frame(X):
         frame = X.copy()
         for j in columns:

@@ -1,7 +1,7 @@
-"""What needs no spectrum: straight lines between observed values, and a regression on the rows around a hole.
+"""Models without a spectrum: straight lines between observed values, and a regression on the rows around a hole.
 
-Lag regression: every channel by ridge regression on all channels within six rows, itself left out at lag zero. Holes of the
-regressors are straight lines first, then what the round before filled in; each round has coefficients of its own.
+Lag regression: every channel by ridge regression on all channels within six rows, without itself at lag zero. Holes in the
+regressors are straight lines at first, then as the round before filled them; each round has its own coefficients.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 _REACH, _ROUNDS = 6, 5
 _RIDGE = 1.0  # on the coefficients; values have unit variance
 _MOST_CHANNELS = 12  # among the regressors: the most correlated ones
-_MOST_ROWS = 20_000  # to learn a channel from, and at a time
+_MOST_ROWS = 20_000  # to learn a channel from, and to fill at a time
 
 
 def straight(steps: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Holes by straight lines in each channel and segment, the nearest value at the ends; zero where nothing is observed."""
+    """The table with holes as straight lines by channel and segment, the nearest value at the ends; zero without observations."""
     filled = values.copy()
     for rows in _segments(steps):
         for column in filled[rows].T:  # views
@@ -40,7 +40,7 @@ class LagRegression:
 
     neighbors: np.ndarray  # the channels that each channel is explained by, itself first, (C, c)
     coefficients: np.ndarray  # (rounds, C, (2 * reach + 1) c); zero for the channel itself at lag zero
-    num_rows: int  # learned from
+    num_rows: int  # how many rows it was learned from
 
     @classmethod
     def learn(
@@ -75,7 +75,7 @@ class LagRegression:
         return filled
 
     def merged(self, other: LagRegression) -> LagRegression:
-        """Coefficients of two tables, by their rows; the channels are those of the first."""
+        """Coefficients averaged over two tables by their rows; the regressors are those of the first."""
         share = other.num_rows / (self.num_rows + other.num_rows)
         same = (self.neighbors == other.neighbors).all(axis=1)
         mixed = self.coefficients.copy()
@@ -84,7 +84,7 @@ class LagRegression:
 
 
 def _around(steps: np.ndarray) -> np.ndarray:
-    """Rows within the reach of every row, (n, 2 reach + 1); beyond a segment its last row."""
+    """Rows within the reach of every row, (n, 2 reach + 1); beyond a segment's end, its last row."""
     around = np.arange(len(steps))[:, None] + np.arange(-_REACH, _REACH + 1)
     for rows in _segments(steps):
         around[rows] = np.clip(around[rows], rows.start, rows.stop - 1)
@@ -100,7 +100,7 @@ def _columns(filled: np.ndarray, around: np.ndarray, neighbors: np.ndarray) -> n
 def _predicted(
     filled: np.ndarray, missing: np.ndarray, around: np.ndarray, neighbors: np.ndarray, coefficients: np.ndarray
 ) -> np.ndarray:
-    """The table with its holes as the rows around them say."""
+    """The table with its holes as predicted from the rows around them."""
     after = filled.copy()
     for c, found in enumerate(coefficients):
         rows = np.flatnonzero(missing[:, c])

@@ -2,7 +2,7 @@
 
 One pass over the blocks finds the extent of the features and some rows of every block, which fix scaling, frequencies and
 prior as the first rows of a stream would. In a second pass each block becomes one triangular factor on its worker, and
-factors are merged two by two: a tree, of which only the root comes back. Where a `dask.distributed.Client` is there, its
+factors are merged two by two: a tree, of which only the root comes back. If there is a `dask.distributed.Client`, its
 cluster does the work, else Dask's own scheduler.
 """
 

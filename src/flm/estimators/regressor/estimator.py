@@ -1,4 +1,4 @@
-"""FLMRegressor: a table in, a Fourier series with error bars out (scikit-learn)."""
+"""FLMRegressor: fits a Fourier series with error bars to a table (scikit-learn)."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class RegressorState:
     fit: WaveFit
     repeats: float  # weight per distinct row, by which weights are divided
     is_flat: bool  # whether outputs have one axis
-    features: tuple[Feature, ...] = ()  # how columns become numbers, where they are not
+    features: tuple[Feature, ...] = ()  # how columns that are not numbers become numbers
     target: str = ""  # the name of the output, where it has one
     step: float = 1.0  # of the clock of a series
 
     def shaped(self, by_output: np.ndarray) -> np.ndarray:
-        """Something of every output, on the last axis, as the outputs came."""
+        """An array with the outputs on its last axis, in the shape in which the outputs came."""
         return by_output[..., 0] if self.is_flat else by_output
 
 
@@ -56,32 +56,32 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
     phases by regularized least squares, ridge and noise by marginal likelihood, the number of frequencies by evidence.
 
     Args:
-        num_subnets: number of frequency vectors N, the constant included; None: by evidence.
+        num_subnets: number of frequency vectors N, the constant included; None chooses by evidence.
         frequencies: "auto" (one feature: lines or lattice, whichever has the larger evidence; more: lattice), "lines",
             "lattice", or an array (N, m) in radians per unit of X.
-        interactions: most nonzero components of a frequency vector; None: all for up to six features, two beyond.
-        period: after which the lattice repeats, in units of X, one number or one per feature (None where free). For a
+        interactions: largest number of nonzero components of a frequency vector; None: all for up to six features, else two.
+        period: length after which the lattice repeats, in units of X, one number or one per feature (None where free). For a
             feature that is an angle or a time of day, its true period.
-        bounds: the extent of X, (m, 2), where the first rows of a stream do not show it; None: that of the data.
+        bounds: the extent of X, (m, 2), where the first rows of a stream do not show it; None takes that of the data.
         ridge: penalty on the sum of squared coefficients of standardized outputs; None: by marginal likelihood.
         noise: standard deviation of the noise, in units of y, one number or one per output; None: by marginal likelihood.
             Or what kind of noise: "white", "ar1" (correlated from tick to tick of a clock; lines of one feature), "student"
             (heavy-tailed: outliers count less) or "growing" (its deviation changes with the features and the level). None: the
             kind of largest evidence.
-        trend: "linear" or "quadratic" polynomials of every feature beside the waves, None, or "auto": what the evidence says,
-            with one feature; none with more.
-        max_columns: most columns of the least-squares problem.
+        trend: "linear" or "quadratic" polynomials of every feature beside the waves, None, or "auto": by evidence with one
+            feature, none with more.
+        max_columns: largest number of columns of the least-squares problem.
         progress: False, True (lines on the standard output), or a function of one `flm.Progress` event, whose `share` of
             the work and `stage` say how far a fit is.
 
     Attributes:
         frequencies_: the frequency vectors in radians per unit of X, (N, m).
         noise_: standard deviation of the noise, per output.
-        correlation_: of the noise from one tick of the clock to the next.
+        correlation_: correlation of the noise from one tick of the clock to the next.
         log_evidence_: log marginal likelihood of the standardized outputs.
         kind_: "lines", "lattice", "both" (lines and a lattice in one model) or "given".
         noise_kind_: "white", "ar1", "student" or "growing".
-        trend_: coefficients of the trend in powers of X; one feature.
+        trend_: coefficients of the trend in powers of X, for one feature.
         series_: the fitted function, without the powers of a trend, as a `PhaseSeries`, beyond six features as an
             `ExponentialSeries`.
         spectrum_: the lines with frequency, period, amplitude, phase and standard errors.
@@ -123,7 +123,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
     ) -> FLMRegressor:
         """Fit to a table, or to an iterable of (X, y) or (X, y, sample_weight) chunks given as `X` alone.
 
-        Arrays and data frames of Dask are fitted block by block where they are, without weights.
+        Arrays and data frames of Dask are fitted block by block where they lie, without weights.
         """
         if is_dask(X):
             if sample_weight is not None:
@@ -154,7 +154,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
     def _absorb(
         self, X: object, y: object, given: npt.ArrayLike | None = None, *, first: bool, streaming: bool = True
     ) -> None:
-        """Take in checked rows: the first ones fix the frequencies."""
+        """Absorb checked rows; the first ones fix the frequencies."""
         X, y = as_frame(X), as_frame(y)
         features = features_of(X) if first else self._state.features
         target = str(getattr(y, "name", None) or "")
@@ -165,7 +165,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         check_size("X", X)
         check_size("y", y)
         weights = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
-        if not weights.any():  # scikit-learn 1.6 lets them pass
+        if not weights.any():  # scikit-learn 1.6 lets such weights pass
             raise InputError("`sample_weight` must have at least one non-zero entry; got zeros only.")
         some = weights > 0  # a row of weight zero is no row
         X, outputs, weights = X[some], y.reshape(len(y), -1).astype(np.float64)[some], weights[some]
@@ -202,12 +202,12 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
             return (mean, state.shaped(state.fit.std(table))) if return_std else mean
 
     def forecast(self, horizon: int | None = None, *, until: object = None, level: float = 0.95) -> pd.DataFrame:
-        """The steps of the clock after the last row: means, standard deviations and the band of this level.
+        """Forecasts for the steps of the clock after the last row: means, standard deviations and a band.
 
         Args:
             horizon: how many steps.
-            until: or up to which time: a date for a clock of dates, else a number.
-            level: of the band between `lower` and `upper`.
+            until: the time of the last step, instead of `horizon`: a date for a clock of dates, else a number.
+            level: the level of the band between `lower` and `upper`.
 
         Returns:
             A data frame by time; columns of several outputs carry their number.
@@ -259,14 +259,14 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
 
     @property
     def spectrum_(self) -> Spectrum:
-        """The lines, strongest first, with standard errors."""
+        """The lines with standard errors, strongest first."""
         units = tuple(feature.unit for feature in self._fitted.features for _ in feature.names)
         return self._fitted.fit.spectrum(self._names, units)
 
     @property
     def series_(self) -> PhaseSeries | ExponentialSeries:
         """The fitted function as a series in units of X and y."""
-        names = self._names  # axes where they can serve as such
+        names = self._names  # used as axes where they can be
         valid = all(name.isidentifier() for name in names) and len(set(names)) == len(names)
         return self._fitted.fit.series(names if valid else None, phase_form=self.n_features_in_ <= 6)
 
@@ -287,18 +287,18 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
     def trend_(self) -> np.ndarray:
         """Coefficients of the trend in powers of X, from the constant on: (degree + 1,), (…, K) for several outputs.
 
-        Of one feature. The fitted function is `series_` and these powers.
+        There must be one feature. The fitted function is the sum of `series_` and these powers.
         """
         if self.n_features_in_ != 1:
             raise InputError(f"`trend_` must have one feature; got {self.n_features_in_}. Use `predict`.")
         return self._fitted.shaped(self._fitted.fit.trend())
 
     def plot(self, X: Table | None = None, y: npt.ArrayLike | None = None, *, feature: int | str = 0, output: int = 0):
-        """The fitted curve over one feature with its 68 % and 95 % bands; with data, these and their residuals.
+        """A figure of the fitted curve over one feature with its 68 % and 95 % bands; with data, also these and their residuals.
 
         Args:
-            X: data to draw, and whose medians the other features are held at; else the middle of the fitted range.
-            y: their outputs.
+            X: data to draw; other features are held at their medians, without data at the middle of the fitted range.
+            y: the outputs of X.
             feature: the feature on the axis, position or name.
             output: which of several outputs.
         """

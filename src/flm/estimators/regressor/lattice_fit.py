@@ -1,12 +1,12 @@
 """Growing a lattice of frequencies under a spectral prior until the evidence stops rising.
 
 Each round takes the lattice points that matter most under the current prior, compresses the data to one triangular
-factor, and moves the prior to larger evidence; twice as many columns in the next. Features of length scale l get the
+factor, and moves the prior to larger evidence; the next round has twice as many columns. Features of length scale l get the
 period T = 1 + 1.5 l half-widths, so that the two ends of the data are correlated through the period no more than
 through the data: a Fourier extension, without Gibbs phenomenon.
 
-Over one feature the size is right when what the fit leaves over is white. Where it is not, a band is tried at its strongest
-frequency, and once a rough prior on all columns; what pays is kept, and asked again.
+With one feature the size is right when the residual of the fit is white. Where it is not, a band is tried at its strongest
+frequency, and once a rough prior on all columns; what raises the evidence is kept, and the residual is tested again.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _FIRST_BUDGET = 32
 _ENOUGH = 1.0  # a gain of one nat is not worth twice the columns
 _PATIENCE = 2
 _STEPS, _LAST_STEPS = 30, 100  # of the search for the prior: while growing, and on the lattice kept
-_FEW = 128  # columns beyond which one feature's prior is sought in fewer steps
-_MOST_FEATURES = 60  # of more, those that matter by themselves are kept
+_FEW = 128  # columns; beyond, the prior of one feature is sought in fewer steps
+_MOST_FEATURES = 60  # with more features, those that matter by themselves are kept
 _MOST_BANDS = 4
 _CLEAR = 6.0  # nats by which a frequency of the residual must stand out of white noise
 _ROUGH = -3.5  # logarithm of the length scale of a rough prior
 
 
 def snapped_periods(lengths: np.ndarray) -> np.ndarray:
-    """T from a short list: the first that is at least 1 + 1.5 l."""
+    """T from a short list: for each length scale l, the first that is at least 1 + 1.5 l."""
     index = np.searchsorted(_PERIODS, 1 + 1.5 * lengths)
     return _PERIODS[np.minimum(index, len(_PERIODS) - 1)]
 
@@ -52,13 +52,13 @@ def fit_lattice(
 ) -> WaveModel:
     """The lattice model of largest evidence; `half_periods` are T_j where the user fixed them, NaN where they are free.
 
-    A trend of some degree and lines at given frequencies (L, m) may be beside it.
+    A trend of degree `degree` and lines at given frequencies (L, m) may be part of the model.
     """
     m, num_subnets = sample.z.shape[1], asked.num_subnets
     interactions = min(asked.interactions, m)
     screening = m > 2 and interactions > 1 and num_subnets is None
     bonus = None
-    # More columns than four per row only repeat themselves. By the sum of weights: a weight is a number of repeats.
+    # More than four columns per row bring nothing new. Rows count by their weights: a weight is a number of repeats.
     most = int(min(asked.max_columns, max(_FIRST_BUDGET, 4 * sample.count)))
     budgets = [min(max(_FIRST_BUDGET, 4 * m + 1), most)]
     while budgets[-1] < most:
@@ -66,7 +66,7 @@ def fit_lattice(
     if num_subnets is not None:
         budgets = [asked.max_columns] * 3
     squares = np.square(budgets, dtype=float)
-    # Done before each round; the last fifth is for the lattice kept.
+    # The share of the work done before each round; the last fifth is for the lattice that is kept.
     work = 0.8 * (np.cumsum(squares) - squares) / squares.sum()
 
     def on_lattice(T: np.ndarray, prior: SpectralPrior, interactions: int, budget: int) -> WaveModel:
@@ -75,7 +75,7 @@ def fit_lattice(
         waves = waves if lines is None else waves.with_lines(lines)
         return WaveModel("lattice", waves, prior.of_waves(waves)[0], T, sample.compressed(waves))
 
-    def cost(prior: SpectralPrior) -> float:  # of three numbers for each band
+    def cost(prior: SpectralPrior) -> float:  # of the search, with three numbers for each band
         return 1.5 * len(prior.bands) * np.log(max(sample.count, 2.0))
 
     def maximized(
@@ -122,7 +122,7 @@ def fit_lattice(
     listen(Progress(f"{best[0].waves.num_columns} columns kept", share=0.8))
     model, prior = maximized(*best, _LAST_STEPS, _STEPS)
     model, prior = model.rescaled(), prior.rounded()
-    # The search for the prior sees no noise below its floor; data without noise go on under the prior found.
+    # The search for the prior sees no noise below its floor; for data without noise the lattice grows on under the prior found.
     while num_subnets is None and model.is_noise_free and model.waves.num_columns < most:
         larger = on_lattice(model.reach, prior, interactions, min(2 * model.waves.num_columns, most)).rescaled()
         if larger.waves.num_columns <= model.waves.num_columns or larger.evidence < model.evidence + _ENOUGH:
@@ -133,7 +133,7 @@ def fit_lattice(
 
 
 def relevant_features(sample: Sample) -> np.ndarray:
-    """All features, or of more than sixty those whose lowest waves explain most of the outputs or of their squares.
+    """All features or, of more than sixty, those whose lowest waves explain most of the outputs or of their squares.
 
     A feature that acts only together with others changes the spread of the outputs, and so their squares.
     """
@@ -151,18 +151,18 @@ def relevant_features(sample: Sample) -> np.ndarray:
 
 
 def _unexplained(model: WaveModel, sample: Sample, scan: LombScargle) -> float | None:
-    """The frequency at which the residual of a fit stands out most of white noise, None where none does."""
+    """The frequency at which the residual of a fit stands out most from white noise; None if none does."""
     if (model.posterior.variance < 1e-9).all():
         return None
     residual = sample.y - model.values(sample.z)
     variance = np.maximum(sample.precisions @ residual**2 / sample.count, 1e-300)
-    # Half the drop in chi-squared by one sinusoid: a standard exponential number in white noise of one output.
+    # Half the drop in chi-squared by one sinusoid: in white noise, for one output, a standard exponential number.
     height = 0.5 * (scan.power(residual) / variance).sum(axis=1)
-    height[scan.frequencies < 1.5 * scan.cell] = 0.0  # slower things are no band
+    height[scan.frequencies < 1.5 * scan.cell] = 0.0  # slower variations are not a band
     peak = int(np.argmax(height))
     outputs = residual.shape[1]
     least = outputs * (np.log(max(sample.count / 2, 2.0)) + _CLEAR)
-    # Or a fifth of all frequencies have much more than the rest.
+    # The residual is not white, either, if a fifth of all frequencies have much more power than the rest.
     parts = np.array([part.mean() for part in np.array_split(height[1:], 5)]) / outputs
     uneven = parts.max() - 1 > 5 / np.sqrt(max(sample.count / 10, 1.0))
     return float(scan.frequencies[peak]) if height[peak] > least or uneven else None
@@ -173,7 +173,7 @@ def _bands(prior: SpectralPrior, model: WaveModel) -> np.ndarray:
     found, size = covariance(prior, model.data, model.waves), len(prior.theta)
     amplitudes = prior.band_amplitudes(model.waves)
     errors = np.sqrt(np.maximum(np.diagonal(found)[size - 3 * len(amplitudes) :], 0.0)).reshape(-1, 3)
-    # a prior's factor that was found later scales all amplitudes alike
+    # a factor on the prior that was found later scales all amplitudes alike
     scale = np.exp((model.log_s[0] - prior.of_waves(model.waves)[0][0]) / 2)
     return np.column_stack([prior.centers, np.pi * errors[:, 1], scale * amplitudes, errors[:, 0] / 2])
 
@@ -181,7 +181,7 @@ def _bands(prior: SpectralPrior, model: WaveModel) -> np.ndarray:
 def _pair_bonus(model: WaveModel, sample: Sample) -> np.ndarray:
     """How much of the residual of the single-feature model the lowest waves on each pair of features explain, (m, m).
 
-    Under no interaction the statistic is chi-squared with four degrees of freedom per output; its log over that mean is
+    Without interaction the statistic is chi-squared with four degrees of freedom per output; its log over that mean is
     the bonus, doubled so that a clear signal outranks a length scale.
     """
     residual, m = sample.y - model.values(sample.z), sample.z.shape[1]

@@ -3,7 +3,7 @@
 Amplitudes are linear least squares at given frequencies; the frequencies move with Kaufman's Jacobian
 (I - Q Q^T) (dPhi/dn) c. One R-only QR of [Phi, D_1 ... D_K, y_1 ... y_K] in row blocks holds everything that a step
 needs: below the first p rows stand the projected Jacobians and residuals, so Q is never formed and memory stays bounded.
-What falls is F = sum_k (|r_k|^2 + n floor) / sigma_k^2 with the noise variances sigma_k^2 = |r_k|^2 / n + floor of the fit
+The objective is F = sum_k (|r_k|^2 + n floor) / sigma_k^2 with the noise variances sigma_k^2 = |r_k|^2 / n + floor of the fit
 before, so that one unit of F is a move by one standard error; the floor is that of `evidence`.
 
 Evidence of N lines (Laplace, unit-information prior on amplitudes, frequencies uniform over G resolution cells):
@@ -29,11 +29,11 @@ from flm.numerics.variable_projection import Projected, project, trailing_block
 from flm.results.progress import Listener, Progress, silent
 from flm.series.tables import phasors
 
-# Least ridge on unit-norm columns, for data without noise. Otherwise it is that of amplitudes of the size of the outputs
+# The least ridge on unit-norm columns, for data without noise. Otherwise the ridge is that of amplitudes as large as the outputs
 # (unit variance) in the noise at hand, sigma sqrt(2 / n): coalescing lines cannot grow huge opposite amplitudes.
 _LEAST_RIDGE = 1e-9
 _START = 1e-6  # damping, relative to the largest squared slope
-_LEAST_ROWS = 100  # for a correlation of the noise
+_LEAST_ROWS = 100  # rows for which a correlation of the noise is estimated, at least
 _STRETCHES = 6  # of the record, in which phases are compared
 _PATIENCE = 2  # lines that may be tried in vain before the search stops
 
@@ -43,7 +43,7 @@ class Lines:
     """The least-squares fit of a sample at given frequencies."""
 
     sample: Sample
-    waves: Waves  # the lines and the constant; frequency components that are zero stay zero, where F is even in them
+    waves: Waves  # the lines and the constant; frequency components that are zero stay zero, since F is even in them
     highest: float  # bound on the size of a frequency component
     ridge: float  # on columns of unit norm
     variance: np.ndarray  # of the noise, (K,): the units in which residuals count
@@ -53,7 +53,7 @@ class Lines:
 
     @classmethod
     def at(cls, sample: Sample, waves: Waves, highest: float = np.inf, lowest: float = 0.0) -> Self:
-        """The fit at these frequencies, with the ridge and the noise that it has itself."""
+        """The fit at these frequencies, with the ridge and the noise that follow from it."""
         nothing = np.zeros(0)
         return cls(sample, waves, highest, _LEAST_RIDGE, nothing, nothing, nothing, lowest)._solved().refreshed()
 
@@ -64,14 +64,14 @@ class Lines:
         return triangular_factor(np.concatenate([factor, self.ridge * penalty]))
 
     def _solved(self) -> Self:
-        """The same with the coefficients that fit best."""
+        """The fit with the best coefficients."""
         p = self.waves.num_columns
         R = self._stacked(self.sample.factor(self.waves.columns, p))
         coefficients = solve_triangular(R[:p, :p], R[:p, p:], check_finite=False)
         return replace(self, coefficients=coefficients, energy=(R[p:, p:] ** 2).sum(axis=0))
 
     def refreshed(self) -> Self:
-        """The same with the noise of this fit, and with its ridge where it has become much better."""
+        """The fit with its own noise, and with its own ridge if it has become much better."""
         count, fit = self.sample.count, self
         smaller = max(float(np.sqrt(2 * self.energy.max(initial=0.0)) / count), _LEAST_RIDGE)
         if not len(self.variance) or smaller < 0.5 * self.ridge:
@@ -92,7 +92,7 @@ class Lines:
         return movable.ravel()
 
     def _factor(self) -> np.ndarray:
-        """The triangular factor of the columns, of what frequencies change in each output, and of the outputs."""
+        """The triangular factor of the columns, of the slopes of each output in the frequencies, and of the outputs."""
         p, K = self.coefficients.shape
 
         def both(z: np.ndarray) -> np.ndarray:
@@ -102,7 +102,7 @@ class Lines:
         return self.sample.factor(both, p + K * self.waves.subnets.size)
 
     def projected(self) -> Projected:
-        """Kaufman's Jacobian by the movable components, and the residual, in units of the noise."""
+        """Kaufman's Jacobian with respect to the movable components, and the residual, in units of the noise."""
         p, K = self.coefficients.shape
         factor, root = self._stacked(self._factor()), np.sqrt(self.variance)
         factor[:, p:] /= np.concatenate([np.repeat(root, self.waves.subnets.size), root])
@@ -110,7 +110,7 @@ class Lines:
         return Projected(jacobian[:, self.movable], residual)
 
     def moved(self, step: np.ndarray) -> Self:
-        """The fit at other frequencies, its ridge and its units kept."""
+        """The fit at other frequencies, with its ridge and its units kept."""
         subnets = self.waves.subnets.copy()
         subnets.ravel()[self.movable] += step
         subnets = np.clip(subnets, -self.highest, self.highest)
@@ -120,7 +120,7 @@ class Lines:
         return replace(self, waves=self.waves.moved(subnets))._solved()
 
     def refined(self, steps: int, tolerance: float = 1e-8) -> Self:
-        """The fit after at most so many steps of the frequencies, or when F is expected to fall by less than the tolerance.
+        """The fit after at most `steps` steps of the frequencies, or when F is expected to fall by less than the tolerance.
 
         One unit of F is a move by one standard error, and 1e-8 is 1e-4 of it.
         """
@@ -131,7 +131,7 @@ class Lines:
         return project(self, Nielsen(_START), max_steps=steps, step_tol=least, refreshed=refreshed).point
 
     def covariance(self, variance: np.ndarray, prior: np.ndarray | None = None) -> np.ndarray:
-        """Inverse Fisher information of all coefficients (of unit prior variance, or of these, (p,)) and frequencies.
+        """Inverse Fisher information of all coefficients (of unit prior variance, or of `prior`, (p,)) and frequencies.
 
         Coefficients of output 0, 1, ..., then frequencies: (K p + N m, K p + N m). Frequency components that cannot move
         get variance zero.
@@ -156,15 +156,15 @@ class Lines:
 
 
 def _wander(lines: Lines, variance: np.ndarray) -> np.ndarray:
-    """What wandering phases add to the variances of the frequencies, (N,); one feature.
+    """The variances that wandering phases add to those of the frequencies, (N,); one feature.
 
-    A line's phase in each of six stretches of the record, against the whole: where steps from one to the next are larger
-    than noise makes them, with one chance in a hundred, the phase is a random walk, and so is the error of its slope.
+    A line's phase in each of six stretches of the record is compared with that in the whole: where steps between stretches are
+    larger than noise makes them, but for one case in a hundred, the phase is a random walk, and so is the error of its slope.
     """
     sample, waves, c = lines.sample, lines.waves, lines.coefficients
     z, extra = sample.z[:, 0], np.zeros(len(waves.subnets))
     known = c.copy()
-    if waves.num_lines:  # the lattice beside them may be what wanders
+    if waves.num_lines:  # the lattice beside the lines may be what wanders
         known[(waves.column_subnet > 0) & (waves.column_subnet < len(waves.subnets) - waves.num_lines)] = 0.0
     rest = sample.y - waves.values(sample.z, known)
     edges = np.linspace(-1, 1, _STRETCHES + 1)
@@ -192,10 +192,10 @@ def _wander(lines: Lines, variance: np.ndarray) -> np.ndarray:
 
 
 class LineSearch:
-    """Greedy search for lines of at most so many nonzero components; z fills [-1, 1]^m, y is centered, of unit variance."""
+    """Greedy search for lines with few nonzero components; z fills [-1, 1]^m, y is centered and of unit variance."""
 
     def __init__(self, sample: Sample, *, interactions: int = 2, degree: int = 0, slowest: float = 0.5):
-        self.sample, self.degree, self.slowest = sample, degree, slowest  # the last in cells
+        self.sample, self.degree, self.slowest = sample, degree, slowest  # `slowest` in cells
         self.m = sample.z.shape[1]
         self.interactions = min(interactions, self.m)
         if self.m == 1:
@@ -229,7 +229,7 @@ class LineSearch:
         if self.m == 1:
             candidates = self._scan.frequencies[:, None]
             power = (self._scan.power(residual) / variance).sum(axis=1) * self._flattening
-            # The gradient by a frequency vanishes at zero: never start in the first half cell.
+            # The gradient in a frequency vanishes at zero: never start in the first half cell.
             power[self._scan.frequencies < self.slowest * self.cell] = 0.0
         else:
             weighted = residual * self.sample.weights[:, None]
@@ -248,15 +248,15 @@ class LineSearch:
         return np.array(found).reshape(-1, self.m)
 
     def at(self, subnets: np.ndarray, steps: int = 0, tolerance: float = 0.1) -> Lines:
-        """The fit at these frequency vectors, or after so many steps from there."""
-        lowest = self.slowest * self.cell if self.slowest > 0.5 else 0.0  # slower things are a trend
+        """The fit at these frequency vectors, or after at most `steps` steps from there."""
+        lowest = self.slowest * self.cell if self.slowest > 0.5 else 0.0  # slower variations are a trend
         lines = Lines.at(self.sample, Waves.of(subnets, self.degree), self.highest, lowest)
         return lines.refined(steps, tolerance) if steps else lines
 
     def run(self, num_lines: int | None = None, *, max_lines: int = 64, listen: Listener = silent) -> Lines:
-        """Add lines while the evidence grows, or exactly `num_lines`; then drop those that do not pay.
+        """Add lines while the evidence grows, or exactly `num_lines`; then drop those that lower the evidence.
 
-        The constant is always there and is not counted.
+        The constant is always included and is not counted.
         """
         lines = self.at(np.zeros((1, self.m)))
         best, best_value = lines, self.evidence(lines)
@@ -271,7 +271,7 @@ class LineSearch:
             if not len(new):
                 break
             more = N + len(new)
-            # Refining all lines costs their square: after the first 16, only when a quarter more have come.
+            # Refining all lines costs their number squared: after the first 16, only when a quarter more have come.
             due = more <= 16 or more >= 1.25 * last_refined or more >= target
             lines = self.at(np.concatenate([lines.waves.subnets, new]), 12 if due else 0)
             last_refined = more if due else last_refined
@@ -289,17 +289,17 @@ class LineSearch:
                 break
             best, best_value = trial, self.evidence(trial)
         lines = self.at(best.waves.subnets, 40, tolerance=1e-8)
-        # At the bound from below it is a trend, and no line.
+        # A line at the lower bound of frequencies is a trend.
         slow = (np.abs(lines.waves.subnets) <= lines.lowest * (1 + 1e-9)).all(axis=1) & lines.waves.subnets.any(axis=1)
         return self.at(lines.waves.subnets[~slow], 40, tolerance=1e-8) if slow.any() else lines
 
     def correlation(self) -> float:
-        """rho of the noise from the level of the periodogram, whose lines are too few to move medians; zero on short records."""
+        """rho of the noise from the level of the periodogram, in which lines are too few to move medians; zero on short records."""
         if len(self.sample.z) < _LEAST_ROWS:
             return 0.0
         without = self.at(np.zeros((1, 1)))
         residual = self.sample.y - without.waves.values(self.sample.z, without.coefficients)
-        first = 1 + (4 * OVERSAMPLING if self.degree else 0)  # a trend takes the lowest ones with it
+        first = 1 + (4 * OVERSAMPLING if self.degree else 0)  # a trend absorbs the lowest frequencies
         power = self._scan.power(residual).mean(axis=1)[first:]
         turn = np.exp(1j * np.pi * self._scan.frequencies[first:] / self.highest)
         bands = np.array_split(np.arange(len(power)), 24)

@@ -1,9 +1,9 @@
-"""What noise is: white, correlated from tick to tick, heavy-tailed, or growing; found from what a fit leaves over.
+"""Kinds of noise: white, correlated from tick to tick, heavy-tailed, or growing; found from the residuals of a fit.
 
 Heavy tails are Student's t with nu degrees of freedom: a normal whose variance is drawn anew for every row. By expectation
 maximization a row counts with the weight (nu + K) / (nu + |r|^2), r its residual in units of the deviation. Growing noise
 has the deviation exp(a + b.z + c f), with z the scaled inputs and f the fitted value (one output): the maximum of the
-Gaussian likelihood, by scoring. What either gains in log likelihood over white noise must exceed (log n) / 2 per number.
+Gaussian likelihood, by scoring. The gain in log likelihood over white noise must exceed (log n) / 2 per number.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Noise:
 
     @property
     def spread(self) -> float:
-        """Deviation of one observation in units of that of an ordinary row: tails and correlation make it larger."""
+        """Deviation of one observation in units of that of an ordinary row, larger through tails and correlation."""
         heavy = 1.0 if np.isinf(self.tail) else np.sqrt(self.tail / (self.tail - 2))
         return float(heavy / np.sqrt(1 - self.rho**2))
 
@@ -41,12 +41,12 @@ class Noise:
         """Relative deviations at inputs (n, m) with fitted values (n, K), (n,)."""
         if self.slopes is None:
             return np.ones(len(z))
-        # Beyond the data the noise stays as it was at their edge.
+        # Beyond the data the noise stays as it is at their edge.
         regressors = _regressors(np.clip(z, -1, 1), np.clip(fitted, -5, 5))
         return np.exp(regressors[:, : len(self.slopes)] @ self.slopes)
 
     def weighed(self, sample: Sample, fitted: np.ndarray, variance: np.ndarray) -> Sample:
-        """The sample with what each row's noise is taken for, relative, given what a fit leaves over."""
+        """The sample with relative deviations of the noise of each row, given the residuals of a fit."""
         if np.isinf(self.tail):
             return replace(sample, deviations=self.growth(sample.z, fitted))
         surprise = ((sample.y - fitted) ** 2 / variance).sum(axis=1)
@@ -58,7 +58,7 @@ def _regressors(z: np.ndarray, fitted: np.ndarray) -> np.ndarray:
 
 
 def likely_noise(sample: Sample, fitted: np.ndarray, asked: str | None) -> Noise:
-    """The kind of noise that the residuals of a fit speak for, or of the kind asked for."""
+    """The kind of noise that the residuals of a fit suggest, or noise of the kind asked for."""
     residual, weights, count = sample.y - fitted, sample.weights, sample.count
     r = residual / np.sqrt(np.maximum(weights @ residual**2 / count, 1e-300))
     white = -0.5 * count * r.shape[1] * (np.log(2 * np.pi) + 1)
@@ -75,7 +75,7 @@ def likely_noise(sample: Sample, fitted: np.ndarray, asked: str | None) -> Noise
 
 
 def _student(r: np.ndarray, weights: np.ndarray, tail: float) -> float:
-    """Largest log likelihood of residuals of unit variance under Student's t of these degrees of freedom."""
+    """Largest log likelihood of residuals of unit variance under Student's t with these degrees of freedom."""
     K, count = r.shape[1], weights.sum()
     scale = np.full(K, 0.5)
     for _ in range(_ROUNDS):
@@ -87,7 +87,7 @@ def _student(r: np.ndarray, weights: np.ndarray, tail: float) -> float:
 
 
 def _growing(regressors: np.ndarray, r: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Slopes of the log deviation, and the log likelihood; scoring steps, of information 2 K sum w x x^T."""
+    """Slopes of the log deviation, and the log likelihood, by scoring steps with information 2 K sum w x x^T."""
     K = r.shape[1]
     design = np.column_stack([np.ones(len(r)), regressors])
     square = (r**2).mean(axis=1)

@@ -1,4 +1,4 @@
-"""The first rows fix scaling, trend, frequencies, prior and noise: the way of largest evidence. Everything after is linear."""
+"""The first rows fix scaling, trend, frequencies, prior and noise, by the largest evidence. Everything after is linear."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from flm.estimators.waves import Scale, Waves
 from flm.results.progress import Listener, Progress, silent, within
 
 _TREND_GAIN = 2.0  # nats that polynomials alone must explain before they are tried with waves
-_SAME_RHO = 0.02  # correlations that need not be told apart
-_LEAST_ROWS = 50  # for a kind of noise
+_SAME_RHO = 0.02  # correlations closer than this count as equal
+_LEAST_ROWS = 50  # rows from which a kind of noise is found, at least
 _REWEIGHTINGS = 8
-_WORSE = 1.1  # of the mean square error of rows that are left out: what growing noise may cost
+_WORSE = 1.1  # factor by which growing noise may raise the mean square error of rows that are left out
 _NOISE_FREE = 1e-12  # of the variance of the outputs
 _MOST_LINES = 24  # beside a lattice
-_HOPELESS = 10.0  # nats by which a lattice may be behind before other trends are tried with it
+_HOPELESS = 10.0  # nats: a lattice further behind is not tried with other trends
 _MOVES = 3  # of the frequencies of lines beside a lattice
-_NEAR = 20.0  # nats by which a model may be behind and still count beyond the record
+_NEAR = 20.0  # nats by which a model may be behind and still be heard beyond the record
 
 
 def first_fit(
     X: np.ndarray, y: np.ndarray, weights: np.ndarray, asked: Settings, *, streaming: bool, listen: Listener
 ) -> WaveFit:
-    """Choose trend, frequencies and noise."""
+    """The first fit, with trend, frequencies and noise chosen."""
     total = weights.sum()
     inputs = Scale.of(*((X.min(axis=0), X.max(axis=0)) if asked.bounds is None else asked.bounds.T))
     offset = weights @ y / total
@@ -59,14 +59,14 @@ class _Search:
     streaming: bool
 
     def best(self, sample: Sample, listen: Listener) -> WaveModel:
-        """The model of largest evidence, over the ways and the degrees of the trend."""
+        """The model of largest evidence, over the ways to choose frequencies and the degrees of the trend."""
         asked, m = self.asked, sample.z.shape[1]
         degrees = [TRENDS[asked.trend]]
         if asked.trend == "auto" and not self.streaming:
             degrees = _likely_degrees(sample)
-        # Where there may be a trend, a wave that the record does not hold one and a half times is no line.
+        # Where there may be a trend, a wave of which the record holds less than one and a half periods is not a line.
         slowest = 1.5 if degrees[-1] else 0.5
-        # A line found in the first rows of a stream need not fit the rest of it: only on request.
+        # A line found in the first rows of a stream need not fit the rest: lines are then tried only on request.
         ways = ["lines", "lattice"] if m == 1 and not self.streaming else ["lattice"]
         if not isinstance(asked.frequencies, str) or asked.frequencies != "auto":
             ways = [asked.frequencies if isinstance(asked.frequencies, str) else "given"]
@@ -103,7 +103,7 @@ class _Search:
         searches = [make(sample)]
         plain = m == 1 and bool((sample.weights == sample.weights[0]).all()) and asked.kind in (None, "ar1")
         rho = searches[0].correlation() if plain and sample.deviations is None else 0.0
-        if rho * np.sqrt(len(sample.z)) > 4:  # more than four standard errors of none
+        if rho * np.sqrt(len(sample.z)) > 4:  # more than four standard errors from zero
             colored = make(_colored(sample, rho))
             searches = [colored] if asked.kind == "ar1" else [*searches, colored]
         found = []
@@ -111,11 +111,11 @@ class _Search:
             told = within(listen, i / len(searches), (i + 1) / len(searches))
             lines = search.run(num_lines, max_lines=most, listen=told)
             again = _colored(sample, _correlation(search.sample, lines)) if search.sample.rho else search.sample
-            if abs(again.rho - search.sample.rho) > _SAME_RHO:  # what lines leave says it better than the periodogram
+            if abs(again.rho - search.sample.rho) > _SAME_RHO:  # their residual tells it better than the periodogram
                 search = make(again)
                 lines = search.run(num_lines, max_lines=most, listen=told)
             variance = search.noise_variance(lines)
-            # Amplitudes of the size of the outputs, as in `lines`: one over the noise variance.
+            # Amplitudes as large as the outputs, as in `lines`: prior variance one over the noise variance.
             log_s = np.full(lines.waves.num_blocks, np.log(min(1 / variance.max(), 2e18 / sample.count)))
             rho, reach, data = search.sample.rho, np.full(m, np.inf), search.sample.compressed(lines.waves)
             model = WaveModel("lines", lines.waves, log_s, reach, data, evidence=search.evidence(lines))
@@ -129,7 +129,7 @@ class _Search:
         model = fit_lattice(known, self.asked, self.half_periods[kept], degree=degree, lines=lines, listen=listen)
         if len(kept) == m:
             return model
-        # Waves of the features that were kept, in the space of all; a trend of all takes part no more.
+        # Waves of the features that were kept, written for all features; a trend of all features is no longer included.
         base, integers, reach = np.ones(m), np.zeros((len(model.waves.subnets), m)), np.full(m, np.inf)
         base[kept], integers[:, kept], reach[kept] = np.pi / model.reach, model.waves.integers, model.reach
         waves = Waves.on_lattice(base, integers)
@@ -138,7 +138,7 @@ class _Search:
         )
 
     def _both(self, sample: Sample, found: list[WaveModel]) -> list[WaveModel]:
-        """Lines and a lattice in one model, where there are lines and something besides: what pays of the lines."""
+        """Lines and a lattice in one model, where there are lines and something besides; only lines that raise the evidence."""
         by_kind = lambda kind: max((model for model in found if model.kind == kind), key=lambda model: model.evidence)
         lines, lattice = by_kind("lines"), by_kind("lattice")
         if lines.noise.rho == 0 and lattice.evidence <= lines.evidence:
@@ -148,7 +148,7 @@ class _Search:
         while 0 < len(subnets) <= _MOST_LINES:
             start = self._lattice(sample, lines.waves.degree, silent, subnets)
             model = _refined(sample, start, search.highest)
-            # Half of chi-squared of the two coefficients of each line: what it explains that the rest does not.
+            # Half the chi-squared of the two coefficients of each line: what it explains beyond the rest.
             paying = 0.5 * _line_chi_squared(model) > cost + np.log(sample.count)
             if paying.all():
                 return [replace(model, evidence=start.evidence - cost * len(subnets))]
@@ -156,19 +156,19 @@ class _Search:
         return []
 
     def with_noise(self, sample: Sample, model: WaveModel, listen: Listener) -> WaveModel:
-        """The same, or a model that was found again in noise that is heavy-tailed or grows, if residuals speak for it."""
+        """The model, or one found again with heavy-tailed or growing noise, if the residuals suggest such noise."""
         fitted = model.values(sample.z)
         noise = likely_noise(sample, fitted, self.asked.kind)
         if noise.kind == "white" or ((sample.y - fitted) ** 2).mean() < _NOISE_FREE:  # rounding has no kind
             return model
-        # Deviations and amplitudes in turn, at frequencies that stay; then other frequencies.
+        # Deviations and amplitudes in turn, at fixed frequencies; then other frequencies.
         weighed = sample
         for _ in range(_REWEIGHTINGS):
             variance = np.maximum(weighed.precisions @ (sample.y - fitted) ** 2 / sample.count, 1e-300)
             weighed = noise.weighed(sample, fitted, variance)
             fitted = replace(model, data=weighed.compressed(model.waves)).values(sample.z)
         found = self.best(weighed, listen)
-        # Rows that were taken for noisier must not be predicted worse for it, each by all others.
+        # Rows that were taken to be noisier must not be predicted worse for it; each is predicted from all others.
         missed = [
             (part.left_out(rows.z, rows.y, rows.precisions) ** 2).mean()
             for part, rows in ((found, weighed), (model, sample))
@@ -180,7 +180,7 @@ class _Search:
 
 
 def _refined(sample: Sample, model: WaveModel, highest: float) -> WaveModel:
-    """Gauss-Newton steps of the lines' frequencies, at most half a cell each while evidence rises, and the joint covariance."""
+    """The model after Gauss-Newton steps of its lines' frequencies, of half a cell at most, with the joint covariance."""
     model = replace(model.rescaled(), kind="both")
     for _ in range(_MOVES):
         posterior, waves = model.posterior, model.waves
@@ -198,7 +198,7 @@ def _refined(sample: Sample, model: WaveModel, highest: float) -> WaveModel:
 
 
 def _line_chi_squared(model: WaveModel) -> np.ndarray:
-    """Of the two coefficients of every line against zero, over the outputs, (L,)."""
+    """Chi-squared of the two coefficients of every line against zero, over the outputs, (L,)."""
     waves, joint, coefficients = model.waves, model.joint, model.posterior.mean
     assert joint is not None
     rows = np.flatnonzero(waves.is_line)
@@ -212,7 +212,7 @@ def _line_chi_squared(model: WaveModel) -> np.ndarray:
 
 
 def _likely_degrees(sample: Sample) -> list[int]:
-    """Degrees of a trend to try, the larger ones only where polynomials alone explain something; one feature."""
+    """The degrees of a trend to try, larger ones only where polynomials alone explain something; one feature."""
     if sample.z.shape[1] > 1 or sample.count < 2 * _LEAST_ROWS / 5:
         return [0]
     root = np.sqrt(sample.precisions)[:, None]
@@ -223,12 +223,12 @@ def _likely_degrees(sample: Sample) -> list[int]:
 
 
 def _correlation(sample: Sample, lines: Lines) -> float:
-    """The correlation of largest likelihood of what lines leave of a colored sample."""
+    """The correlation of largest likelihood in the residual of lines on a colored sample."""
     residual, candidates = sample.y - lines.waves.values(sample.z, lines.coefficients), np.arange(0.01, 0.99, 0.01)
     colored = [replace(sample, rho=float(rho)) for rho in candidates]
     energy = np.array(
         [(s._white(residual, 0)[1:] ** 2).mean() for s in colored]
-    )  # of correlated rows the first is lost
+    )  # the first of correlated rows is lost
     likelihood = np.array([s.log_scale for s in colored]) - 0.5 * sample.count * np.log(energy)
     return float(candidates[np.argmax(likelihood)])
 

@@ -1,4 +1,4 @@
-"""What `FLMRegressor` was asked for, checked, and what rows are before they are fitted: chunks, a clock, repeats, holes."""
+"""The checked settings of `FLMRegressor`, and what happens to rows before they are fitted: chunks, a clock, repeats, holes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRENDS = {None: 0, "linear": 1, "quadratic": 2, "auto": 0}  # degrees
 
 @dataclass(frozen=True)
 class Settings:
-    """What `FLMRegressor` was asked for, checked against m features and K outputs."""
+    """The settings of `FLMRegressor`, checked against m features and K outputs."""
 
     num_subnets: int | None
     frequencies: str | np.ndarray  # (N, m)
@@ -40,7 +40,7 @@ class Settings:
 
     @classmethod
     def of(cls, asked: FLMRegressor, m: int, K: int) -> Settings:
-        """Checked; what is not given is chosen by the number of features."""
+        """The checked settings; those that are not given are chosen by the number of features."""
         interactions = (m if m <= 6 else 2) if asked.interactions is None else asked.interactions
         period = asked.period if isinstance(asked.period, Iterable) else [asked.period] * m
         period = np.array([np.nan if p is None else p for p in period], float)
@@ -81,7 +81,7 @@ def _frequencies(given: str | npt.ArrayLike, m: int) -> str | np.ndarray:
 
 
 def half_periods(period: np.ndarray, scale: Scale) -> np.ndarray:
-    """The periods in half-widths of the data, refused where they are shorter than it."""
+    """The periods in half-widths of the data, refused where they are shorter than the data's extent."""
     found = period / (2 * scale.halfwidth)
     if (short := found < 1 - 1e-9).any():
         j = int(np.argmax(short))
@@ -93,13 +93,13 @@ def half_periods(period: np.ndarray, scale: Scale) -> np.ndarray:
 
 
 def clock_step(X: np.ndarray) -> float:
-    """The step of a clock: all gaps are multiples of it, or their median."""
+    """The step of a clock: all gaps are multiples of it; if there is none, the median gap."""
     gaps = np.diff(np.unique(X[:, 0]))
     return 1.0 if X.shape[1] > 1 or not len(gaps) else Clock.of(X[:, 0]).step or float(np.median(gaps))
 
 
 def refuse_holes(X: object) -> None:
-    """Refuse NaN in a data frame or array of floats with a way out."""
+    """Refuse NaN in a data frame or array of floats, with a message that names a way out."""
     values = X.to_numpy() if is_frame(X) else X
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.ndim != 2:
         return
@@ -112,7 +112,7 @@ def refuse_holes(X: object) -> None:
 
 
 def mean_repeats(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
-    """Weight per distinct row of X where repeats carry no noise: equal X with equal y throughout; else one.
+    """Weight per distinct row of X where repeats carry no noise (equal X always with equal y); else one.
 
     Equal rows are found by one number each, a projection on a fixed direction with no rational relations.
     """

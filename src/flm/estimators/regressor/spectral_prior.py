@@ -1,4 +1,4 @@
-"""The spectral prior of a lattice: a Matern density per axis and, over one feature, bands: lines of some width.
+"""The spectral prior of a lattice: a Matern density per axis and, with one feature, bands: lines of some width.
 
 Sub-network k on the lattice, frequencies omega_j = (pi / T_j) k_j on scaled inputs, q nonzero components:
 
@@ -7,8 +7,8 @@ Sub-network k on the lattice, frequencies omega_j = (pi / T_j) k_j on scaled inp
 a_j is the relevance of feature j alone (q = 1), b_j its relevance in interactions (q > 1), l_j its length scale, nu the
 smoothness: the spectral density of a Matern kernel per axis (nu -> infinity: squared exponential). A sum over such waves
 is a sparse-spectrum Gaussian process. A band of height h, center c and width w adds exp(rho + h) / (1 + ((omega - c) / w)^2)^2
-to s: a quasi-periodic process, whose phase wanders. All parameters are logarithms but the centers, found by marginal
-likelihood with a weak prior that keeps the directions which the data leave free at a definite place.
+to s: a quasi-periodic process, whose phase wanders. All parameters but the centers are logarithms, found by marginal
+likelihood with a weak prior that fixes the directions which the data leave free.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _NU = (1.0, 1.0, -0.7, 3.4)
 _LENGTH = (-0.3, 1.5, -5.5, 2.5)
 _RELEVANCE = (0.0, 3.0, -16.0, 7.0)
 _INTERACTION = (-2.0, 3.0, -18.0, 5.0)
-# Of a band: its height over rho, its center and the logarithm of its width, both in cells, pi on scaled inputs.
+# For a band: its height over rho, its center and the logarithm of its width, both in cells of pi on scaled inputs.
 _HEIGHT = (0.0, 3.0, -12.0, 14.0)
 _WIDTH = (0.5, 1.0, -1.2, 3.5)
 _CELL = np.pi
 TREND = 2.0  # logarithm of the variance of lines and of the trend's columns over that of the constant
-# While length scales are sought, noise is not taken below 1e-5 of the outputs: it gains nothing to interpolate closer, and
+# While length scales are sought, noise is not taken below 1e-5 of the outputs: interpolating more closely gains nothing, and
 # the evidence keeps six digits. The final scan over the ratio of signal to noise has no such floor.
 _NOISE_FLOOR = 1e-10
-# Hyperparameters are rounded to this step: data do not fix them closer, and a fit does not then depend on rounding.
+# Hyperparameters are rounded to this step: data do not fix them more closely, and a fit then does not depend on rounding.
 STEP = 1 / 16
 
 
@@ -68,12 +68,12 @@ class SpectralPrior:
         return self.theta[2 + 3 * self.num_features :].reshape(-1, 3)
 
     def with_band(self, frequency: float) -> SpectralPrior:
-        """The same with one more band, at a frequency on scaled inputs."""
+        """The prior with one more band, at a frequency on scaled inputs."""
         return SpectralPrior(np.r_[self.theta, 0.0, frequency / _CELL, _WIDTH[0]], self.num_features)
 
     @property
     def centers(self) -> np.ndarray:
-        """Of the bands, frequencies on scaled inputs, (B,)."""
+        """The centers of the bands as frequencies on scaled inputs, (B,)."""
         return _CELL * self.bands[:, 1]
 
     def rounded(self) -> SpectralPrior:
@@ -81,7 +81,7 @@ class SpectralPrior:
         return SpectralPrior(np.round(self.theta / STEP) * STEP, self.num_features)
 
     def log_variances(self, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """log s of sub-networks with frequencies (N, m), and its Jacobian by theta (N, size of theta)."""
+        """log s of sub-networks with frequencies (N, m), and its Jacobian with respect to theta (N, size of theta)."""
         m = self.num_features
         nu = np.exp(self.theta[1])
         on = omega != 0
@@ -109,14 +109,14 @@ class SpectralPrior:
         return value, jacobian
 
     def of_waves(self, waves: Waves) -> tuple[np.ndarray, np.ndarray]:
-        """log s of the sub-networks, lines among them, and of the columns of the trend, and its Jacobian."""
+        """log s of the sub-networks, including lines, and of the columns of the trend, with its Jacobian."""
         value, jacobian = self.log_variances(waves.subnets[: len(waves.subnets) - waves.num_lines])
         trend = np.zeros((waves.num_lines + waves.num_powers, len(self.theta)))
         trend[:, 0] = 1.0
         return np.r_[value, np.full(len(trend), self.theta[0] + TREND)], np.concatenate([jacobian, trend])
 
     def band_amplitudes(self, waves: Waves) -> np.ndarray:
-        """Of waves as strong as the bands, in units of the noise: the root of twice their variance, (B,)."""
+        """Amplitudes of waves as strong as the bands, in units of the noise: the root of twice their variance, (B,)."""
         whole = self.of_waves(waves)[0][waves.group]
         amplitudes = []
         for b in range(len(self.bands)):
@@ -128,7 +128,7 @@ class SpectralPrior:
 
 
 def _spread(m: int, num_bands: int) -> np.ndarray:
-    """Rows: mean, standard deviation, lower, upper of every parameter."""
+    """Rows: mean, standard deviation, lower and upper bound of every parameter."""
     bands = [_HEIGHT, (0.0, np.inf, 1.5, np.inf), _WIDTH] * num_bands
     rows = [_RHO, _NU, *[_LENGTH] * m, *[_RELEVANCE] * m, *[_INTERACTION] * m, *bands]
     return np.array(rows).T
@@ -151,7 +151,7 @@ def maximize_evidence(
 
 
 def _objective(theta: np.ndarray, data: Compressed, waves: Waves, m: int) -> tuple[float, np.ndarray]:
-    """What the search lowers, minus the penalized evidence, and its gradient."""
+    """The objective that the search lowers, minus the penalized evidence, and its gradient."""
     prior, subnet = SpectralPrior(theta, m), waves.column_subnet
     mean, deviation, _, _ = _spread(m, len(prior.bands))
     log_s, jacobian = prior.of_waves(waves)
@@ -162,7 +162,7 @@ def _objective(theta: np.ndarray, data: Compressed, waves: Waves, m: int) -> tup
 
 
 def covariance(prior: SpectralPrior, data: Compressed, waves: Waves) -> np.ndarray:
-    """Of the parameters at a maximum of the evidence: the inverse of its curvature, by differences of the gradient."""
+    """The covariance of the parameters at a maximum of the evidence: its inverse curvature, by differences of the gradient."""
     step = 2 * STEP
     gradient = lambda theta: _objective(theta, data, waves, prior.num_features)[1]
     ends = [(gradient(prior.theta + d), gradient(prior.theta - d)) for d in step * np.eye(len(prior.theta))]
@@ -183,11 +183,11 @@ def choose_lattice(
     """The lattice points (N, m) of largest prior variance, best first, within a budget of columns or of sub-networks.
 
     One lattice step is `base` = pi / T_j, and a point with q nonzero components costs 2^q columns. `pair_bonus` (m, m)
-    is added to the log variance of points on a pair of features: what the residual says.
+    is added to the log variance of points on a pair of features: the evidence for it in the residual.
     """
     m = prior.num_features
     if m == 1 and num_subnets is None and max_columns is not None:
-        # Bands may lie far out: the highest frequency is what 64 times the columns reach.
+        # Bands may have high frequencies: the limit is what 64 times the columns reach.
         integers = np.arange(1, 64 * max_columns if len(prior.bands) else max_columns)[:, None]
         variances = prior.log_variances(base * integers)[0]
         kept = np.sort(np.argsort(-variances, kind="stable")[: (max_columns - 1) // 2])

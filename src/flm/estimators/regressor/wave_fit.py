@@ -33,7 +33,7 @@ class Spectrum:
         frequency_error, period_error, amplitude_error, phase_error: standard errors, of the same shapes. Those of
             frequencies are zero where the frequencies were not fitted (a lattice, or given ones).
         feature_names: names of the m features.
-        units: of features that are clocks, which count from their first row; "" for others.
+        units: units of features that are clocks, which count from their first row; "" for others.
     """
 
     frequency: np.ndarray
@@ -56,7 +56,7 @@ class Spectrum:
         centers: np.ndarray,
         named: tuple[tuple[str, ...], ...],
     ) -> Spectrum:
-        """By the delta method, from vectors k (L, m) and coefficients C + iS (L, K) of waves about centers (L, m).
+        """The spectrum by the delta method, from vectors k (L, m) and coefficients C + iS (L, K) of waves about centers (L, m).
 
         The covariances are those of (C, S, k_1 ... k_m) of every line and output, (L, K, 2 + m, 2 + m).
         """
@@ -70,7 +70,7 @@ class Spectrum:
         of_phi = np.stack([-np.imag(unit) / safe, np.real(unit) / safe], axis=-1)
         of_phi = np.concatenate([of_phi, about], axis=-1)
         error = lambda g: np.sqrt(np.einsum("lki,lkij,lkj->lk", g, covariances, g).clip(0))
-        # No amplitude, no phase: its error is that of a uniform angle at most.
+        # Without amplitude there is no phase: its error is at most that of a uniform angle.
         phase_error = np.minimum(np.where(A > 0, error(of_phi), np.inf), np.pi / np.sqrt(3))
         frequency_error = np.sqrt(np.diagonal(covariances[:, 0], axis1=1, axis2=2)[:, 2:].clip(0))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -105,12 +105,12 @@ class Spectrum:
         return pd.DataFrame(columns)
 
     def plot(self, *, feature: int | str = 0, output: int = 0, periods: bool = False):
-        """Amplitudes as stems with one-sigma bars; bars to the side are the errors of the frequencies.
+        """A figure of amplitudes as stems with one-sigma bars; horizontal bars are the errors of the frequencies.
 
         Args:
             feature: the feature whose frequency is on the axis.
             output: which of several outputs.
-            periods: periods on the axis, logarithmic, instead of frequencies.
+            periods: whether the axis shows periods, logarithmic, instead of frequencies.
         """
         from flm.report.figures.data import plot_spectrum
 
@@ -122,7 +122,7 @@ class Spectrum:
         rows = [f"Spectrum of {len(self)} lines in {', '.join(self.feature_names)}, strongest first:"]
         for i in range(min(len(self), 8)):
             pairs = zip(self.frequency[i], self.frequency_error[i], strict=True)
-            k = ", ".join(with_error(v, e) for v, e in pairs)  # fixed ones have no error
+            k = ", ".join(with_error(v, e) for v, e in pairs)  # fixed frequencies have no error
             k = k if one and "±" not in k else f"({k})"
             of_first = self.amplitude[i], self.amplitude_error[i], self.phase[i], self.phase_error[i]
             A, dA, phi, dphi = (np.ravel(part)[0] for part in of_first)
@@ -139,14 +139,14 @@ class Spectrum:
 
 @dataclass(frozen=True, eq=False)
 class WaveFit:
-    """A model of scaled rows in the units of the data."""
+    """A model of scaled rows, in the units of the data."""
 
     inputs: Scale  # x -> z
     outputs: Scale
     model: WaveModel
 
     def sample(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, *, is_first: bool = False) -> Sample:
-        """More rows, scaled as the first ones were, and weighed by what the rows so far say of the noise."""
+        """More rows as a sample, scaled as the first ones were and weighed by the noise found so far."""
         found, model = Sample(self.inputs(X), self.outputs(y), weights), self.model
         if is_first or model.noise.kind in ("white", "ar1"):
             return found
@@ -154,7 +154,7 @@ class WaveFit:
         return model.noise.weighed(found, model.values(found.z), variance)
 
     def refuse_beyond(self, lower: np.ndarray, upper: np.ndarray) -> None:
-        """Refuse rows of this extent, (m,) each, where a lattice only repeats itself."""
+        """Refuse rows of this extent, (m,) each, if they reach to where a lattice only repeats itself."""
         beyond = (np.abs(self.inputs(np.stack([lower, upper]))) > self.model.reach).any(axis=0)
         if beyond.any():
             j = int(np.argmax(beyond))
@@ -175,7 +175,7 @@ class WaveFit:
         return self.outputs.halfwidth * np.sqrt(np.concatenate(parts))
 
     def trend(self) -> np.ndarray:
-        """Coefficients in powers of x of what the series leaves of the fitted function, (degree + 1, K); one feature."""
+        """Coefficients in powers of x of the fitted function less its series, (degree + 1, K); one feature."""
         from numpy.polynomial import Polynomial
         from numpy.polynomial.legendre import leg2poly
 
@@ -194,7 +194,7 @@ class WaveFit:
         return self.model.waves.subnets / self.inputs.halfwidth
 
     def _linear(self) -> np.ndarray:
-        """C + iS of every wave about the center of the data, (M, K), the outputs' offset in the zero wave."""
+        """C + iS of every wave about the center of the data, (M, K), with the outputs' offset in the zero wave."""
         C, S = self.model.waves.split(self.model.posterior.mean * self.outputs.halfwidth)
         C[np.flatnonzero(~self.model.waves.has_sine)[:1]] += self.outputs.center
         return C + 1j * S
@@ -204,7 +204,7 @@ class WaveFit:
         waves, bands = self.model.waves, self.model.bands
         rows = np.flatnonzero(waves.is_line if waves.num_lines else waves.has_sine)
         if bands is not None and not waves.num_lines:
-            rows = rows[:0]  # a lattice's own waves are no lines
+            rows = rows[:0]  # a lattice's own waves are not lines
         halfwidth, covariances = self.inputs.halfwidth, self._line_covariances(rows)
         k, wave = waves.vectors[rows] / halfwidth, self._linear()[rows]
         centers = np.broadcast_to(self.inputs.center, k.shape)

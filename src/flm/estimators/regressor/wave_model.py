@@ -1,6 +1,6 @@
-"""Waves under a Gaussian prior, and all that they need to know of the rows: what every search for frequencies returns.
+"""Waves under a Gaussian prior, with the compressed rows that they need: what every search for frequencies returns.
 
-Inputs and outputs are scaled here; `wave_fit` has the units of the data.
+Inputs and outputs are scaled here; `wave_fit` converts to the units of the data.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from flm.estimators.evidence import Compressed, Posterior, best_scale
 from flm.estimators.regressor.noise import Noise
 from flm.estimators.waves import Waves
 
-# Factors on the prior variance, of a Gaussian prior of some deviation: noise-free data want ratios up to 1e26.
+# Factors on the prior variance, under a Gaussian prior on their logarithm: noise-free data need ratios up to 1e26.
 _FACTORS, _LOG_DEVIATION = np.exp(np.arange(-8.0, 40.0 + 1 / 16, 1 / 4)), 4.0
-_TEMPER = 8.0  # evidence at the best of a dozen hyperparameters is known to several nats: so much behind counts a third
+_TEMPER = 8.0  # evidence is known to several nats, being the best over a dozen hyperparameters: this far behind counts a third
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class WaveModel:
     noise: Noise = field(default_factory=Noise)
     joint: np.ndarray | None = None  # covariance of coefficients and frequencies, where these were fitted
     bands: np.ndarray | None = None  # center, its error, amplitude in units of the noise, its relative error: (B, 4)
-    rivals: tuple[WaveModel, ...] = ()  # that explain the rows about as well, over one feature
+    rivals: tuple[WaveModel, ...] = ()  # other models that explain the rows about as well; one feature
 
     @property
     def s(self) -> np.ndarray:
@@ -42,12 +42,12 @@ class WaveModel:
         return np.exp(self.log_s)[self.waves.column_subnet]
 
     def rescaled(self) -> WaveModel:
-        """The same with all prior variances times the factor of largest evidence."""
+        """The model with all prior variances times the factor of largest evidence."""
         factor, value = best_scale(self.data, self.s, _FACTORS, log_deviation=_LOG_DEVIATION)
         return replace(self, log_s=self.log_s + np.log(factor), evidence=value, is_learned=False)
 
     def with_rows(self, data: Compressed) -> WaveModel:
-        """The same after more rows. Frequencies are fixed then: what the first rows said of their errors no longer holds."""
+        """The model after more rows. Its frequencies are then fixed: their errors from the first rows no longer hold."""
         return replace(self, data=data, joint=None, rivals=())
 
     @cached_property
@@ -56,7 +56,7 @@ class WaveModel:
 
     @cached_property
     def posterior(self) -> Posterior:
-        """Of the coefficients; found when it is first asked for: a stream need not wait for it after every chunk."""
+        """The posterior of the coefficients, computed on first use, so that a stream need not wait for it after every chunk."""
         found, data = Posterior.of(self.data, self._settled.s), self.data
         if data.known_noise is None and self.kind == "lines":
             freedom = max(data.count - data.num_columns - self.waves.subnets.size / data.num_outputs, 1.0)
@@ -73,14 +73,14 @@ class WaveModel:
         return self.waves.values(z, self.posterior.mean)
 
     def left_out(self, z: np.ndarray, y: np.ndarray, precisions: np.ndarray) -> np.ndarray:
-        """What each row of a fit differs by from a fit to all others at the same frequencies, (n, K)."""
+        """The difference of each row from its prediction by a fit to all others at the same frequencies, (n, K)."""
         solved = solve_triangular(self.posterior.factor, self.waves.columns(z).T, trans=1, check_finite=False)
         leverage = precisions * (solved**2).sum(axis=0)
         return (y - self.values(z)) / np.maximum(1 - leverage, 1e-6)[:, None]
 
     @property
     def noise_variance(self) -> np.ndarray:
-        """Of one observation: `posterior.variance` is what is new in it where noise is correlated."""
+        """The noise variance of one observation; with correlated noise `posterior.variance` is that of the innovation."""
         return self.posterior.variance * self.noise.spread**2
 
     def variances(self, z: np.ndarray) -> np.ndarray:
@@ -90,7 +90,7 @@ class WaveModel:
         beyond = (np.abs(z) > 1 + 1e-9).any(axis=1)
         if not self.rivals or not beyond.any():
             return own
-        # Models that agree on the record may not beyond it: the mean square of what they say about this one's mean.
+        # Models that agree on the record may differ beyond it: the mean square of their values about this model's mean.
         z, total, weights = z[beyond], own[beyond], 1.0
         mean = self.values(z)
         for rival in self.rivals:
@@ -113,7 +113,7 @@ class WaveModel:
                 live = np.r_[k * p : (k + 1) * p, K * p : len(joint)]
                 gradient = np.concatenate([columns, slopes[:, k]], axis=1)
                 variances[:, k] = ((gradient @ joint[np.ix_(live, live)]) * gradient).sum(axis=1)
-        # Lines and a trend go on; of the continuum nothing is known beyond its period: at least the spread of the data.
+        # Lines and a trend continue; nothing is known of the continuum beyond its period: at least the spread of the data.
         continuum = self._settled.s[waves.column_subnet < len(waves.subnets) - waves.num_lines].sum()
         beyond = (np.abs(z) > self.reach).any(axis=1)
         variances[beyond] = np.maximum(variances[beyond], np.maximum(continuum * posterior.variance, 1.0))

@@ -36,14 +36,14 @@ class Collocation:
         return legendre.values(2 * s - 1, self.num_nodes) @ self.to_legendre
 
     def last(self, values: np.ndarray) -> np.ndarray:
-        """The last two coefficients in time, of values (K, ...): what the polynomial leaves out is of their size."""
+        """The last two coefficients in time of values (K, ...): the error of the polynomial is about as large."""
         return np.tensordot(self.to_legendre[-2:], values, (1, 0))
 
     def propagator(self, rates: np.ndarray, step: float) -> Propagator:
-        """Exponentials and weights for rates λ and a step h; some are kept."""
+        """Exponentials and weights for rates λ and a step h; the latest ones are kept."""
         key = (id(rates), step)
         found = self.propagators.pop(key, None) or Propagator(self, rates, step)
-        self.propagators[key] = found  # the last one used goes last
+        self.propagators[key] = found  # the last one used is kept longest
         if len(self.propagators) > CACHED:
             self.propagators.pop(next(iter(self.propagators)))
         return found
@@ -68,12 +68,12 @@ class Propagator:
     """e^{z s_m}, (K, ...), and, once they are asked for, h w_mj(z), (K, K, all rates), for the rates of a symbol."""
 
     def __init__(self, rule: Collocation, rates: np.ndarray, step: float):
-        self.rule, self.rates, self.step = rule, rates, step  # the rates keep their identity alive
+        self.rule, self.rates, self.step = rule, rates, step  # holding the rates keeps their identity
         self.exponentials = np.exp(np.multiply.outer(step * rule.nodes, rates))
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """Step times w_mj(hλ), once for equal rates; rates go last, along which sums over nodes are fast."""
+        """h w_mj(hλ), computed once for equal rates; rates are the last axis, along which sums over nodes are fast."""
         z, place = np.unique(self.step * self.rates, return_inverse=True)
         return np.take(np.moveaxis(self.step * self.rule.weights(z), 0, -1), place.ravel(), axis=-1)
 

@@ -1,6 +1,6 @@
-"""Recognition: which problems are u' = Lu + N(u, x, t) with L of constant coefficients, and what L and N are.
+"""Recognition of problems u' = Lu + N(u, x, t), with L of constant coefficients, and of L and N.
 
-Slopes of the residuals at random points and states say everything: the matrix of the highest time derivatives must not depend
+Slopes of the residuals at random points and states decide: the matrix of the highest time derivatives must not depend
 on the state; a derivative whose slopes are the same everywhere belongs to L, and N is the residual without it. An unknown
 without a time derivative is one of two things: it follows from a constraint (a stream function), or it enforces one (a
 pressure that enters by its gradient alone).
@@ -31,7 +31,7 @@ class Evolution:
     time: int  # which axis of the problem
     space: tuple[int, ...]  # the others
     kinds: tuple[str, ...]  # the series along each of them
-    lift: np.ndarray  # what makes the sides homogeneous, (unknowns, d, 3)
+    lift: np.ndarray  # the polynomials that make the sides homogeneous, (unknowns, d, 3)
     states: tuple[tuple[int, int], ...]  # (unknown, order in time) of everything that evolves
     algebraic: tuple[int, ...]  # unknowns without a time derivative
     equations: tuple[Residual, ...]  # those with a time derivative
@@ -39,7 +39,7 @@ class Evolution:
     linear: dict[Jet, np.ndarray]  # L by jet: slopes of the rates of the evolving unknowns, (E,)
     constraints: dict[Jet, np.ndarray]  # slopes of the equations without a time derivative by jet
     evaluated: tuple[Jet, ...]  # the jets that N needs
-    starts: tuple[tuple[Residual, int], ...]  # the initial condition of each state, and which of its jets that is
+    starts: tuple[tuple[Residual, int], ...]  # the initial condition of each state, and the place of its jet
 
     @cached_property
     def tops(self) -> list[int]:
@@ -48,7 +48,7 @@ class Evolution:
 
     @cached_property
     def bounds(self) -> tuple[tuple[float, float], ...]:
-        """Of space."""
+        """The bounds of space."""
         return tuple((float(a), float(b)) for a, b in np.asarray(self.problem.domain.bounds)[list(self.space)])
 
     @cached_property
@@ -58,7 +58,7 @@ class Evolution:
         return float(low), float(high)
 
     def jet(self, unknown: int, order: int) -> Jet:
-        """A derivative in time."""
+        """The jet of a derivative in time."""
         return unknown, tuple(order * (j == self.time) for j in range(len(self.problem.axes)))
 
     def along_space(self, jet: Jet) -> tuple[int, ...]:
@@ -66,17 +66,17 @@ class Evolution:
         return tuple(jet[1][j] for j in self.space)
 
     def lifted(self, jet: Jet, mesh: Sequence[np.ndarray]) -> np.ndarray | float:
-        """The lift's share of a jet at one array per space axis."""
+        """The lift's part of a jet, at one array per space axis."""
         return lift_jet(self.lift[jet[0]], self.bounds, self.along_space(jet), mesh) * (jet[1][self.time] == 0)
 
     @cached_property
     def passed(self) -> tuple[Jet, ...]:
-        """The jets whose values the rates take: with a lift, those of L too."""
+        """The jets whose values the rates need: with a lift, those of L too."""
         return (*self.evaluated, *(self.linear if self.lift.any() else ()))
 
     @cached_property
     def is_forced(self) -> bool:
-        """Whether there is anything beside L."""
+        """Whether there is anything besides L."""
         if self.evaluated or self.lift.any():
             return True
         points = self.problem.domain.interior(PROBES, seed=4, warp=False)
@@ -93,7 +93,7 @@ class Evolution:
         each = lambda *values: [
             r.function(*(values[i] for i in own)) for r, own in zip(self.equations, places, strict=True)
         ]
-        # A function of more than elementwise operations is called as it stands.
+        # A function with operations that are not elementwise is called as it is.
         return as_numpy(each, len(self._references)) or (lambda *values: each(*np.broadcast_arrays(*values)))
 
     def rates(self, coordinates: Sequence[Values], values: np.ndarray) -> np.ndarray:
@@ -128,7 +128,7 @@ class Evolution:
 
 
 def recognize(problem: PDE) -> Evolution:
-    """The problem as an evolution; `Unfit` says what does not fit."""
+    """The problem as an evolution; raises `Unfit` with a sentence if it is not one."""
     axes = problem.axes
     if not isinstance(problem.domain, Box) or "t" not in axes or not 2 <= len(axes) <= 4:
         raise Unfit("the domain must be a box of one to three space axes and an axis t")
@@ -170,7 +170,7 @@ def recognize(problem: PDE) -> Evolution:
 
 
 def _probe(problem: PDE, residuals: Sequence[Residual]) -> np.ndarray:
-    """Slopes of residuals by their unique jets at three random states and random points, (3, residuals, jets, PROBES)."""
+    """Slopes of residuals in their unique jets at three random states and random points, (3, residuals, jets, PROBES)."""
     points, jets = problem.domain.interior(PROBES, seed=4, warp=False), unique_jets(residuals)
     rng = np.random.default_rng(5)
     out = np.zeros((3, len(residuals), len(jets), PROBES))
@@ -185,7 +185,7 @@ def _probe(problem: PDE, residuals: Sequence[Residual]) -> np.ndarray:
 def _slopes(
     problem: PDE, moving: Sequence[Residual], tops: Sequence[Jet]
 ) -> tuple[dict[Jet, np.ndarray], np.ndarray | None]:
-    """By jet the slopes of the rates at all probes, (E, probes); the mass matrix's inverse where that is constant."""
+    """The slopes of the rates by jet at all probes, (E, probes), and the inverse of the mass matrix where that is constant."""
     jets, table = unique_jets(moving), _probe(problem, moving)
     mass = table[:, :, [jets.index(top) for top in tops]]  # (3, E, E, probes)
     size = np.abs(mass).max()
@@ -203,7 +203,7 @@ def _slopes(
 
 
 def _constraints(problem: PDE, still: Sequence[Residual], time: int) -> dict[Jet, np.ndarray]:
-    """The equations without a time derivative: linear, of constant coefficients, without a source."""
+    """The equations without a time derivative; they must be linear, of constant coefficients and without a source."""
     points, jets = problem.domain.interior(PROBES, seed=4, warp=False), unique_jets(still)
     at_zero = [r.linearize(points, np.zeros((len(r.jets), PROBES)), problem.parameter_start).value for r in still]
     slopes = np.concatenate(list(_probe(problem, still)), axis=-1)
@@ -215,7 +215,7 @@ def _constraints(problem: PDE, still: Sequence[Residual], time: int) -> dict[Jet
 
 
 def _starts(problem: PDE, states: tuple[tuple[int, int], ...], time: int) -> tuple[tuple[Residual, int], ...]:
-    """The initial condition of each state, in their order, and the place of the one jet that it is affine in."""
+    """The initial condition of each state, in the order of states, and the place of the one jet that it is affine in."""
     found: dict[tuple[int, int], tuple[Residual, int]] = {}
     points = problem.domain.interior(PROBES, seed=4, warp=False)
     for block in (block for block in problem.conditions if block.kind == "initial"):

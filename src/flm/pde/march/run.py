@@ -1,7 +1,7 @@
 """One run: windows in time whose length follows N, waves in space whose number follows the answer.
 
-A window is solved by sweeps, U ← e^{hΛ}u + h Σ w N(U), all its nodes at once; sweeps that do not contract and a last
-coefficient of N in time that is too large halve it. The last waves in space double their number. What is handed over are
+A window is solved by sweeps, U ← e^{hΛ}u + h Σ w N(U), all its nodes at once; it is halved if sweeps do not contract or the
+last coefficient of N in time is too large. Where the last waves in space are too large, their number is doubled. The answer has
 polynomials in time: where the exponentials of a window change faster than its N, it is halved until a polynomial of
 the same degree follows them, which costs no evaluation of N.
 """
@@ -23,18 +23,18 @@ from flm.series import legendre
 TICKS = 2**30  # of the whole time: windows begin and end at multiples of their length
 SHORTEST = TICKS >> 22
 FIRST = TICKS >> 4  # the first window that is tried, unless everything is linear
-SHARE = 0.1  # of the tolerance for space, and for time
-EXTRAPOLATED = 6  # coefficients in time that guess the next window: of 3 to 10, those that need the fewest sweeps
+SHARE = 0.1  # of the tolerance: one for space, one for time
+EXTRAPOLATED = 6  # coefficients in time that predict the next window: of 3 to 10, those that need the fewest sweeps
 TOGETHER = 16_000  # points of the nodes that one sweep takes together, each from where the last ones lead
 SWEEPS, CONTRACTION, PATIENCE = 24, 0.7, 4
-SWEPT = 0.01  # of the error in time: what sweeps leave, which two runs would have in common
-NOISE, FLAT = 10.0, 3  # times the share of the tolerance for time; halvings that settle that more than that is noise
+SWEPT = 0.01  # of the error in time: what sweeps may leave, since two runs would share it
+NOISE, FLAT = 10.0, 3  # times the share of the tolerance for time; halvings after which a larger error counts as noise
 ROUNDING = 1e-14  # relative, of one window
 GROWTH = 4.0  # e-foldings of the fastest growing wave in a window
 HALVINGS = 12  # of a window that is handed over
-HANDED = 0.1  # of the tolerance: the last coefficients in time of what is handed over
+HANDED = 0.1  # of the tolerance: the last coefficients in time of the answer's polynomials
 MOST = {1: 16384, 2: 1024, 3: 128}  # intervals along an axis
-SAMPLED = {1: 64, 2: 8, 3: 2}  # times the first size: where the start is looked at
+SAMPLED = {1: 64, 2: 8, 3: 2}  # times the first size: the grid on which the start is sampled
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Window:
     coefficients: np.ndarray
 
     def at(self, times: np.ndarray) -> np.ndarray:
-        """Coefficients in space at some times; beyond the window the polynomial goes on, with fewer coefficients."""
+        """Coefficients in space at some times; beyond the window the polynomial is continued with fewer coefficients."""
         z = 2 * (times - self.begin) / (self.end - self.begin) - 1
         kept = self.coefficients if z[-1] < 1.001 else self.coefficients[:EXTRAPOLATED]
         return np.tensordot(legendre.values(z, len(kept)), kept, (1, 0))
@@ -65,14 +65,14 @@ class Step(NamedTuple):
 
 @dataclass
 class Trajectory:
-    """Windows from the start to wherever the run came, and why it stopped there; no reason where it came to the end."""
+    """Windows from the start to where the run stopped, and the reason for it; no reason if it reached the end."""
 
     windows: list[Window] = field(default_factory=list)
     until: float = -np.inf
     reason: str = ""
     left_out: float = 0.0
     tail: float = 0.0  # the largest of the last waves in space, relative
-    gap: float = 0.0  # of polynomials in time to what they follow, where halving ended
+    gap: float = 0.0  # between polynomials in time and what they follow, where halving ended
     work: float = 0.0
     bars: np.ndarray = field(default_factory=lambda: np.zeros(0))  # error bars up to the end of each window, if known
 
@@ -83,7 +83,7 @@ class Trajectory:
 
 
 class Start(NamedTuple):
-    """The states at the first time in a space that resolves them, and what it leaves out, relative."""
+    """The states at the first time in a space that resolves them, and the relative size of what it leaves out."""
 
     space: Space
     states: np.ndarray
@@ -108,14 +108,14 @@ def _cut_to(space: Space, states: np.ndarray, base: int, limit: float) -> Start:
     for j, most in enumerate(space.intervals):
         while intervals[j] < most and beyond(j, intervals[j]) > limit:
             intervals[j] *= 2
-        # The largest space cannot be seen from outside: what its second half holds bounds what it leaves out.
+        # What the largest space leaves out cannot be seen: what its second half holds is taken as a bound.
         left = max(left, beyond(j, intervals[j] // 2 if intervals[j] >= most else intervals[j]))
     small = space.resized(intervals)
     return Start(small, small.padded(states, space), left)
 
 
 def _positive(sizes: np.ndarray) -> np.ndarray:
-    """Sizes to divide by: of functions that are zero beside the others, a trace of the largest."""
+    """Sizes to divide by: for functions that are zero beside the others, a trace of the largest."""
     return np.maximum(sizes, 1e-10 * sizes.max()) if sizes.max() > 0 else np.ones_like(sizes)
 
 
@@ -123,8 +123,8 @@ def _positive(sizes: np.ndarray) -> np.ndarray:
 class Pace:
     """How long windows are, in ticks.
 
-    A window whose error is too large is halved. Where that does not lower the error, it is the noise of the last waves in space
-    that no window resolves: it is allowed from then on, at once where it is small and else after some halvings. What it does to the
+    A window whose error is too large is halved. Where that does not lower the error, it is noise in the last waves in space
+    that no window resolves: it is allowed from then on, at once if it is small, else after some halvings. Its effect on the
     answer shows between the two runs of an estimate.
     """
 
@@ -132,12 +132,12 @@ class Pace:
     allowed: float = 1.0
     rejected: float = np.inf  # the error of the window that was halved last
     flat: int = 0  # halvings that did not lower it
-    wait: int = 0  # windows before a longer one is tried again without being sure of it
+    wait: int = 0  # windows before a longer one is tried again without certainty
     patience: int = 2
-    barred: bool = False  # sweeps of a longer window did not contract, whatever its error
+    barred: bool = False  # whether sweeps of a longer window did not contract, whatever its error
 
     def accepts(self, step: Step | None) -> bool:
-        """Whether a window will do; if not, the next length to try is set."""
+        """Whether a window is accepted; if not, the next length to try is set."""
         error = np.inf if step is None else step.error
         if error <= self.allowed:
             self.rejected, self.flat = np.inf, 0
@@ -152,7 +152,7 @@ class Pace:
         return False
 
     def lengthen(self, error: float, sure: float, place: int) -> None:
-        """Double the length where the error is small, or small enough to try."""
+        """Double the length where the error is surely small enough, or small enough to try."""
         self.wait -= 1
         if place % (2 * self.ticks) == 0 and place < TICKS:
             if error < sure and not self.barred:
@@ -177,7 +177,7 @@ class Run:
         self.found = Trajectory(until=self.begin)
 
     def march(self) -> Trajectory:
-        """From the start to the end, or to where it stopped."""
+        """The trajectory from the start to the end, or to where the run stopped."""
         found, start = self.found, resolve_start(self.evolution, self.base, self.tol)
         dynamics, states = Dynamics(self.evolution, start.space), start.states
         found.left_out = start.left_out
@@ -224,7 +224,7 @@ class Run:
         if not dynamics.is_forced:
             self.found.work += work
             return Step(dynamics.from_eigen(propagate(start, None)), None)
-        first = dynamics.forcing(states[None], times[:1])  # the window's start stays as it is
+        first = dynamics.forcing(states[None], times[:1])  # the window's start stays fixed
         # N before the first sweep: the last window's polynomial, or the value at the start
         guess = first if self.known is None else space.padded(self.known.at(times), self.known.space)
         forcing = np.concatenate([first, np.broadcast_to(guess, (len(times), *states.shape))[1:]])
@@ -233,7 +233,7 @@ class Run:
         sizes = np.maximum(self.sizes, space.norms(found[[0, -1]]).max(axis=0))
         count = max(TOGETHER // int(np.prod(space.grid)), 1)
         for sweep in range(SWEEPS):
-            for i in range(1, len(times), count):  # later nodes begin where earlier ones of this sweep lead
+            for i in range(1, len(times), count):  # later nodes use what earlier ones of this sweep have found
                 now, later = slice(i, i + count), slice(i + count, None)
                 if i > 1:
                     found[now] = dynamics.from_eigen(propagate(start, own, now))
@@ -265,9 +265,9 @@ class Run:
         return max(share * SHARE * self.tol * h / self.whole, ROUNDING)
 
     def _wanted(self, space: Space, states: np.ndarray) -> list[int]:
-        """The axes along which the last waves of a state are too large; what the start left out counts as a floor.
+        """The axes along which the last waves of a state are too large; they need not fall below what the start left out.
 
-        Velocities of a kinked start jump: their last waves are large for good, and those of the states are not.
+        Velocities of a kinked start jump: their last waves stay large, but those of the states do not.
         """
         shown = [i for i, (_, order) in enumerate(self.evolution.states) if order == 0]
         tails = (space.tails(states[:, shown]).max(axis=1) / self.sizes[shown]).max(axis=1)
@@ -277,7 +277,7 @@ class Run:
         return [j for j, tail in enumerate(tails) if tail > limit]
 
     def _hand_over(self, dynamics: Dynamics, states: np.ndarray, step: Step, t: float, h: float, depth: int) -> None:
-        """The window as a polynomial in time, or its halves."""
+        """Keep the window as a polynomial in time, or its halves."""
         rule = self.collocation
         unknowns = dynamics.unknowns(step.states, t + h * rule.nodes)
         coefficients = np.tensordot(rule.to_legendre, unknowns, (1, 0))

@@ -18,7 +18,7 @@ SAME = 1e-9  # slopes that differ by less than this share are equal
 
 
 class Unfit(Exception):
-    """Why the march cannot solve a problem, as a sentence."""
+    """A problem that the march cannot solve; the message says why in a sentence."""
 
 
 class Side(NamedTuple):
@@ -80,7 +80,7 @@ def _sides_of(problem: PDE, block: Block, space: tuple[int, ...]) -> list[Side]:
 
 
 class Given(NamedTuple):
-    """What a condition gives: a derivative of an unknown, its values, and whether its factor is the same everywhere."""
+    """A condition's content: a derivative of an unknown, its values, and whether its factor is the same everywhere."""
 
     unknown: int
     alpha: tuple[int, ...]
@@ -92,7 +92,7 @@ class Given(NamedTuple):
 def affine_in_one(
     residual: Residual, points: np.ndarray, problem: PDE, normals: np.ndarray | None = None
 ) -> Given | None:
-    """What a condition gives at points, if it is affine in one of its jets and depends on no other."""
+    """What a condition prescribes at points, if it is affine in one of its jets and depends on no other."""
     states = np.random.default_rng(1).uniform(0.5, 1.5, (2, len(residual.jets), len(points)))
     first, second = (residual.linearize(points, s, problem.parameter_start, normals) for s in states)
     slopes, size = first.by_jet, np.abs(first.by_jet).max()

@@ -1,9 +1,9 @@
-"""From a problem to a marched answer: what fits, how far it came, how sure it is.
+"""From a problem to a marched answer: whether the problem fits, how far the march came, and how sure the answer is.
 
-The answer is a run at a share of the tolerance; beside it stands one at ten times that with another number of waves and
+The answer is a run at a share of the tolerance; it is compared with one at ten times that, with another number of waves and
 another order in time. Their difference, relative L2 over space and time, is essentially the error of the worse of them; the bar is
-twice that. A flow that amplifies errors shows in it: then the tolerance of the runs is tightened, the finer run becoming the
-coarser, until the bar meets the tolerance or nothing is left to tighten.
+twice that. A flow that amplifies errors shows in it: then the tolerance of the runs is tightened, and the finer run becomes the
+coarser, until the bar meets the tolerance or the runs cannot be tightened further.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from flm.series import legendre
 from flm.wording import InputError
 
 WORK = 2e10  # grid points times functions transformed in one run: some ten minutes
-SHORT = 6e8  # where slabs of pieces stand by
-LEAVES = 3e-3  # a right-hand side with such a share in its last waves does not stay in the series
+SHORT = 6e8  # the limit where slabs of pieces can follow
+LEAVES = 3e-3  # a right-hand side with more than this share in its last waves does not stay in the series
 DROPPED = 1e-3  # of the tolerance: coefficients below this share are left out, many of which make a tenth of it
 COARSE = 10 / 3  # of the tolerance: the first run; the answer's is at a tenth of that
 TIGHTEN, ROUNDS = 0.1, 5
@@ -44,7 +44,7 @@ def solve_by_march(problem: PDE, tol: float, progress: Listener) -> Solution:
 
 
 def try_march(problem: PDE, tol: float, progress: Listener) -> Solution | None:
-    """The answer of the march where the problem fits and its start is resolved; None where it is left to slabs of pieces."""
+    """The answer of the march if the problem fits and its start is resolved; None if it is left to slabs of pieces."""
     try:
         evolution = _fitting(problem)
         if resolve_start(evolution, 32, tol).left_out > SHARE * tol:
@@ -70,7 +70,7 @@ def _fitting(problem: PDE) -> Evolution:
     size = space.norms(forcing)
     if not np.isfinite(size).all():
         raise Unfit("the right-hand side must be finite at the start")
-    least = 1e-8 * (size.max() + space.norms(states).max() / (last - first))  # N may vanish but for rounding
+    least = 1e-8 * (size.max() + space.norms(states).max() / (last - first))  # N may be zero up to rounding
     if (space.tails(forcing).max(axis=0) > LEAVES * size + least).any():
         raise Unfit(
             "the right-hand side must be smooth in the series of the sides: periodic, or even or odd about them"
@@ -98,7 +98,7 @@ def _answer(evolution: Evolution, tol: float, most_work: float, progress: Listen
 
 
 def march(evolution: Evolution, tol: float, most_work: float, record: Record) -> tuple[Trajectory, bool]:
-    """Two runs or more, until the bar is within the tolerance or they can do no better; and whether it was asked to stop."""
+    """The best of two runs or more, until the bar meets the tolerance or they cannot improve; and whether it was interrupted."""
     aim, coarse, best = tol * COARSE, None, Trajectory()
     try:
         for turn in range(1, ROUNDS + 2):
@@ -120,7 +120,7 @@ def march(evolution: Evolution, tol: float, most_work: float, record: Record) ->
 
 
 def _bars(fine: Trajectory, coarse: Trajectory) -> np.ndarray:
-    """The error bar up to the end of each window of the finer run, as far as both came: worst unknown, by Gauss's rule."""
+    """The error bar up to the end of each window of the finer run, as far as both runs came: worst unknown, by Gauss's rule."""
     windows = [w for w in fine.windows if w.end <= coarse.until + 1e-12 * abs(coarse.until)]
     starts = np.array([w.begin for w in coarse.windows])
     squares = np.zeros((len(windows), 2, windows[0].coefficients.shape[1] if windows else 1))

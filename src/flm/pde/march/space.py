@@ -2,8 +2,8 @@
 
 Conventions. Along an axis [a, b] of width L with n intervals a "fourier" axis has the waves exp(2πik (x − a) / L), |k| < n/3,
 at n points; a "sine" or "cosine" axis has sin or cos(πk (x − a) / L), k < 2n/3, at the middles of its intervals. The
-waves that are left out are the two-thirds rule: products of two functions have no aliases among those that are kept.
-Coefficients are complex where any axis is "fourier", of which the last has k ≥ 0 alone, since functions are real.
+waves that are left out follow the two-thirds rule: products of two functions have no aliases among those that are kept.
+Coefficients are complex where any axis is "fourier"; along the last such axis only k ≥ 0 is kept, since functions are real.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Space:
     # --- to values and back ----------------------------------------------------------------------------------------
 
     def symbol(self, alpha: Sequence[int]) -> np.ndarray:
-        """What a derivative multiplies coefficients by; of odd order along a sine or cosine axis it swaps these two."""
+        """The factor of coefficients for a derivative; an odd order along a sine or cosine axis swaps sines and cosines."""
         out = np.ones(self.shape)
         for kind, order, wave in zip(self.kinds, alpha, self.waves, strict=True):
             out = out * ((1j * wave) ** order if kind == FOURIER else SIGNS[kind][order % 4] * wave**order)
@@ -134,7 +134,7 @@ class Space:
         return found
 
     def padded(self, coefficients: np.ndarray, before: Space) -> np.ndarray:
-        """Coefficients of another space's functions in this one: zeros beyond, or cut off."""
+        """Coefficients of another space's functions in this space: padded with zeros, or cut off."""
         found, ahead = coefficients, coefficients.ndim - self.num_axes
         for j in range(self.num_axes):
             places = np.full(2 * max(self.cuts[j], before.cuts[j]) + 1, -1)  # negative numbers count from the end
@@ -145,7 +145,7 @@ class Space:
         return found
 
     def real(self, coefficients: np.ndarray) -> np.ndarray:
-        """Coefficients of 1, cos, sin, cos 2, ... along Fourier axes, real: what answers are made of."""
+        """Real coefficients of 1, cos, sin, cos 2, ... along Fourier axes, as answers have them."""
         found, ahead = coefficients, coefficients.ndim - self.num_axes
         for j, (kind, cut) in enumerate(zip(self.kinds, self.cuts, strict=True)):
             if kind == FOURIER:

@@ -38,7 +38,7 @@ class Dynamics:
         self._eliminate(blocks[:, self.count :])
         self._diagonalize(self._symbol(blocks[:, : self.count], blocks[:, self.count :]))
         self.is_forced = evolution.is_forced or self._left is not None
-        # Jets that one transform serves: their numbers by whether they are odd along the axes of sines and cosines.
+        # Jets that share one transform: their numbers by whether they are odd along the axes of sines and cosines.
         self._groups: dict[tuple[int, ...], list[int]] = {}
         for i, jet in enumerate(evolution.evaluated):
             odd = np.mod(evolution.along_space(jet), 2) * (np.array(space.kinds) != FOURIER)
@@ -118,7 +118,7 @@ class Dynamics:
     # --- the rest ---------------------------------------------------------------------------------------------------
 
     def forcing(self, states: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """N at states (K, C, *shape) and times (K,), in coefficients, with what a pressure takes away."""
+        """N at states (K, C, *shape) and times (K,), in coefficients, less what a pressure takes away."""
         out = self._nonlinear(states, times)
         if self._away is not None:
             out += _apply(self._away, out)
@@ -135,7 +135,7 @@ class Dynamics:
         return every[:, [self.places[k, 0] for k in range(len(self.evolution.problem.unknowns))]]
 
     def _with_algebraic(self, states: np.ndarray) -> np.ndarray:
-        """States and what follows from them, (K, C + algebraic, *shape); zeros for pressures."""
+        """States and the unknowns that follow from them, (K, C + algebraic, *shape); zeros for pressures."""
         if not self.evolution.algebraic:
             return states
         every = np.zeros((len(states), len(self.places), *self.space.shape), states.dtype)
@@ -145,7 +145,7 @@ class Dynamics:
         return every
 
     def _nonlinear(self, states: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """N in coefficients, (K, C, *shape): some nodes at a time."""
+        """N in coefficients, (K, C, *shape), computed for some nodes at a time."""
         out = np.zeros(states.shape, self.dtype)
         if self.evolution.is_forced:
             every, count = self._with_algebraic(states), max(AT_ONCE // int(np.prod(self.space.grid)), 1)

@@ -2,7 +2,7 @@
 
 A short ladder of sizes on one piece serves smooth problems. Where it ends without success the piece is cut where the last
 coefficients are large, again and again; the error estimate is the difference to an answer with two more functions along
-each axis on the same tree, or what the changes from level to level leave to come, whichever is larger.
+each axis on the same tree, or the sum of the changes still expected from level to level, whichever is larger.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ UNRESOLVED = 0.03  # a tail above this share of the answer means that nothing ha
 PIVOT = 3e-14  # below this the rows do not determine the answer
 ROUNDING = 1e-15
 NOISE = 1e-10  # last coefficients below this may be rounding
-SLOW = 0.3  # of the last coefficients, after two more functions along each axis: r^g keeps more for all g < 2
+SLOW = 0.3  # of the last coefficients after two more functions along each axis: r^g keeps more for all g < 2
 SHARED = 30.0  # how much larger than the rows' residual the error of a smooth answer may be
 RESOLVED = 100.0  # times the last coefficients: a misfit that they cannot explain
-INCONSISTENT = 1e-2  # a share of the right-hand sides that more functions do not meet either
+INCONSISTENT = 1e-2  # a share of the right-hand sides that even more functions do not meet
 
 
 @dataclass
 class Found:
-    """The best answer so far and how sure it is."""
+    """The best answer so far, and its error estimate."""
 
     answer: Answer | None = None
     bar: float = np.inf
@@ -44,13 +44,13 @@ class Found:
 
 @dataclass
 class Pieces:
-    """Answers on boxes that tile the domain, and how sure they are."""
+    """Answers on boxes that tile the domain, and their error estimate."""
 
     answers: list[Answer]
     bar: float
     ending: Ending
     until: float | None = None  # where a march stopped
-    bar_until: float | None = None  # and how sure it is up to there
+    bar_until: float | None = None  # and the error estimate up to there
 
 
 def tree_nodes(tol: float, num_axes: int) -> int:
@@ -82,7 +82,7 @@ def memory_columns(setup: Setup, tol: float) -> int:
 
 
 class Adaptation:
-    """The search for the answer on one box: a relative L2 error of `tol` with at most `max_columns` coefficients of all pieces."""
+    """The search on one box for an answer with relative L2 error `tol` and at most `max_columns` coefficients in all pieces."""
 
     def __init__(self, setup: Setup, tol: float, max_columns: int, record: Record):
         self.setup, self.tol, self.max_columns, self.record = setup, tol, max_columns, record
@@ -94,34 +94,34 @@ class Adaptation:
         self.singular = setup.singular_points()
 
     def system(self, tree: Tree, nodes: int) -> System:
-        """The rows on a tree with so many equation nodes along each axis."""
+        """The rows on a tree with `nodes` equation nodes along each axis."""
         return self.setup.system(tree, (nodes,) * self.num_axes)
 
     def is_homogeneous(self) -> bool:
-        """Whether zero satisfies everything."""
+        """Whether zero satisfies all equations and conditions."""
         system = self.system(self.whole, LADDER[self.num_axes][0])
         zero = np.zeros((self.whole.num_leaves, system.hull.num_columns))
         return not any(piece.right.any() for piece in system.assemble(zero))
 
     def zero(self) -> Answer:
-        """The function that vanishes."""
+        """The answer that is zero."""
         whole = Tree.whole(self.setup.bounds, self.setup.periodic, self.setup.shape)
         functions = self.setup.functions(whole, (1,) * self.num_axes)
         return Answer(functions, whole, np.zeros((whole.num_leaves, functions.num_columns)))
 
     def solve(self, tree: Tree, nodes: int, start: np.ndarray | None = None, helped: bool = True) -> Answer:
-        """The answer on a tree with so many equation nodes along each axis.
+        """The answer on a tree with `nodes` equation nodes along each axis.
 
-        Where Newton's method does not settle, the nonlinear part is turned on in steps: that follows the solution which
-        the linear problem begins, while an iterate that wanders may end at any other.
+        Where Newton's method does not settle, the nonlinear part is turned on in steps: this follows the solution that starts
+        from the linear problem, while an iterate that wanders may end at any other solution.
         """
         system = self.system(tree, nodes)
         answer = solve_system(system, start, self.setup.is_linear, known=self.known)
         return answer if answer.settled or not helped else continue_system(system)
 
     def ladder(self, marches: bool = False) -> bool:
-        """One piece, growing; whether it met the tolerance. Where slabs can follow, it is given up early."""
-        enough = 7 if marches and self.num_axes == 3 else 15  # nodes from which the tail must promise success
+        """Solve on one piece with more and more functions, less far if slabs can follow; return whether the tolerance was met."""
+        enough = 7 if marches and self.num_axes == 3 else 15  # nodes from which on the tail must promise success
         before, misfits, unmet = None, [], []
         tail, lost = np.inf, 0
         for nodes in LADDER[self.num_axes]:
@@ -133,7 +133,7 @@ class Adaptation:
             answer = self.solve(self.whole, nodes, start, helped=not marches)
             if not answer.finite or not answer.settled:
                 before, lost = None, lost + 1
-                if lost == 2:  # smaller pieces or slabs help, more functions do not
+                if lost == 2:  # more functions do not help, but smaller pieces or slabs do
                     break
                 continue
             last, tail = tail, float(answer.tails().max())
@@ -157,14 +157,14 @@ class Adaptation:
         return False
 
     def stop_at_size(self) -> None:
-        """Say that there is no room for more."""
+        """Record that there is no room for more."""
         self.found.ending = Ending(Word.SIZE, f"stopped at the size limit of {self.max_columns} columns")
 
     def _contradicts(self, misfits: list[float], unmet: list[float], tail: float) -> bool:
         """Whether more functions do not lower the residual, where there are more conditions than the equations take.
 
-        A small contradiction shows once the answer is resolved far beyond it; or what equations and conditions leave, in
-        their own scale, rises from size to size, twice.
+        A small contradiction shows once the answer is resolved far beyond it, or when what equations and conditions leave, in
+        their own scale, rises twice from size to size.
         """
         spare = self.setup.surplus or self.setup.free
         stays = len(misfits) > 1 and misfits[-1] > 0.5 * misfits[-2]
@@ -173,17 +173,17 @@ class Adaptation:
         return bool((spare and stays and large) or rises)
 
     def second_opinion(self, answer: Answer, nodes: int, least: float = 0.0, doubt: float = np.inf) -> bool:
-        """Compare with more functions on the same tree; whether the difference is within the tolerance.
+        """Compare with more functions on the same tree; return whether the difference is within the tolerance.
 
-        `least` is what the changes from level to level leave to come at singular places, zero for resolved answers; `doubt` the
-        same for answers that seem resolved, but whose coefficients fall slowly.
+        `least` is the sum of changes still expected at singular places, zero for resolved answers; `doubt` is
+        the same for answers that seem resolved but whose coefficients fall slowly.
         """
         system = self.system(answer.tree, nodes + MORE)
         start = system.hull.fitted(answer.coefficients, answer.functions)
         other = solve_system(system, start, self.setup.is_linear)
         if not other.finite or not other.settled or other.tail >= UNRESOLVED:
             return False
-        if self.setup.surplus:  # what contradicts stays, however many functions there are
+        if self.setup.surplus:  # a contradiction stays, however many functions there are
             before = self.system(answer.tree, nodes).unmet(answer.coefficients)
             unmet = system.unmet(other.coefficients)
             self.contradiction = unmet > max(before, NOISE)

@@ -1,13 +1,13 @@
-"""The band of an unknown function: its posterior under each prior, averaged, and made to cover what it says.
+"""The band of an unknown function: its posterior under each prior, averaged, and scaled until it covers what it claims.
 
 Near the parameters found the readings are linear in them, b = J x + e, with x the deviation from the start, e of unit variance
 and J = Q R. Numbers have no prior; functions have covariance W Wᵀ. With y = Jᵀ b and M = Wᵀ JᵀJ W + (1 where there is a prior),
 
     covariance of x  V = W M⁻¹ Wᵀ,   mean  V y,   2 log p(b) = yᵀ V y - log det M + what no prior changes.
 
-Averaged over priors as probable as the best, this is the right band for functions as rough as the prior's. Most are smoother:
-the same band is then too wide. So readings are drawn again from the function found, each draw chooses its own prior, and the band
-is scaled until it holds the function found in 95 % of the draws at nine tenths of the places (Hall and Horowitz, Annals of
+Averaged over priors about as probable as the best, this is the right band for functions as rough as the prior's. Most are
+smoother, and the band is then too wide. So readings are drawn again from the function found, each draw chooses its prior, and the
+band is scaled until it holds the function found in 95 % of the draws at nine tenths of the places (Hall and Horowitz, Annals of
 Statistics 41 (2013) 1892).
 """
 
@@ -24,10 +24,10 @@ from flm.pde.pieces.elimination import triangle
 from flm.pde.pieces.fields import LENGTHS, STRENGTHS, FieldFunctions, Prior
 from flm.pde.pieces.readings import Misfit
 
-LEAST = 1e-3  # of the largest weight: priors that are less probable do not count
+LEAST = 1e-3  # of the largest weight: less probable priors are ignored
 DRAWS = 200  # of the readings
-INSIDE, DEVIATIONS = 0.95, 1.96  # the share of draws that so many standard errors are to hold
-PLACES = 0.9  # the share of places at which they are to: most, since the function found is smoother than the true one
+INSIDE, DEVIATIONS = 0.95, 1.96  # the share of draws that this many standard errors must hold
+PLACES = 0.9  # the share of places at which they must: most, since the function found is smoother than the true one
 SEEN = 0.5  # of the prior variance: where more is left, readings say too little for draws of them to judge the band
 
 
@@ -43,12 +43,12 @@ class Posterior:
         return np.sum((self.half @ y) ** 2, axis=0) - self.volume
 
     def mean(self, y: np.ndarray) -> np.ndarray:
-        """Of x, (Q, D)."""
+        """The mean of x, (Q, D)."""
         return self.half.T @ (self.half @ y)
 
 
 def probabilities(evidence: np.ndarray) -> np.ndarray:
-    """Of the priors, the first axis, from their evidence."""
+    """The probabilities of the priors, the first axis, from their evidence."""
     weights = np.exp((evidence - evidence.max(axis=0)) / 2)
     weights = np.where(weights > LEAST, weights, 0.0)
     return weights / weights.sum(axis=0)
@@ -64,13 +64,13 @@ class Linear:
 
     @classmethod
     def of(cls, misfit: Misfit, sigma: np.ndarray) -> Linear:
-        """The problem of a misfit, with standard deviations of its own."""
+        """The linearized problem of a misfit, with given standard deviations."""
         J = misfit.plain * (misfit.weights.sigma / sigma)[:, None]
         return cls(J, J @ misfit.away - misfit.point.misfit / sigma, misfit.chain.setup.known.fields)
 
     @cached_property
     def R(self) -> np.ndarray:
-        """Of the slopes."""
+        """The triangular factor of the slopes."""
         return triangle(self.slopes.copy())
 
     @cached_property
@@ -80,11 +80,11 @@ class Linear:
 
     @property
     def numbers(self) -> int:
-        """How many columns have no prior."""
+        """The number of columns without a prior."""
         return self.slopes.shape[1] - sum(f.even.shape[1] for f in self.fields)
 
     def posterior(self, priors: tuple[Prior, ...]) -> Posterior:
-        """Under priors of these lengths and strengths."""
+        """The posterior under priors of these lengths and strengths."""
         blocks = [f.halves(*prior) for f, prior in zip(self.fields, priors, strict=True)]
         W = np.asarray(block_diag(np.eye(self.numbers), *blocks))
         A = self.R @ W
@@ -95,7 +95,7 @@ class Linear:
         return Posterior(solve_triangular(L, W.T, lower=True), 2 * float(np.sum(np.log(L.diagonal()))))
 
     def trials(self, priors: tuple[Prior, ...], index: int) -> list[tuple[Prior, ...]]:
-        """The priors with that of one function exchanged."""
+        """The priors with that of one function replaced by each candidate."""
         return [(*priors[:index], prior, *priors[index + 1 :]) for prior in product(LENGTHS, STRENGTHS)]
 
     def strongest(self, priors: tuple[Prior, ...]) -> tuple[Prior, ...]:
@@ -105,7 +105,7 @@ class Linear:
         return priors
 
     def covariance(self, priors: tuple[Prior, ...], here: np.ndarray) -> np.ndarray:
-        """About x = `here`: averaged over the priors of each function in turn, and scaled to cover what it says, (Q, Q)."""
+        """The covariance about x = `here`, (Q, Q): averaged over the priors of each function, scaled to cover what it claims."""
         total, scale, last = np.zeros((len(here),) * 2), np.ones(len(here)), self.numbers
         for index, own in enumerate(self.fields):
             columns = slice(last, last := last + own.even.shape[1])
@@ -124,7 +124,7 @@ class Linear:
         return total * np.outer(scale, scale)
 
     def _scale(self, posteriors: list[Posterior], here: np.ndarray, table: np.ndarray) -> float:
-        """What standard errors of the values in a table are to be multiplied by, by readings drawn from x = `here`."""
+        """The factor for standard errors of the values in a table, from readings drawn from x = `here`."""
         y = self.R.T @ ((self.R @ here)[:, None] + np.random.default_rng(0).normal(size=(len(self.R), DRAWS)))
         evidence = np.array([p.evidence(y) for p in posteriors])
         weights = probabilities(evidence)  # (K, D)

@@ -1,8 +1,8 @@
-"""Pieces of a region: functions on what its boundary leaves of them, and rows along the boundary and between cut neighbors.
+"""Pieces of a region: functions on the part of a piece inside it, and rows along the boundary and between cut neighbors.
 
 A whole piece has all products of functions, a cut one polynomials of bounded total degree. Rows of a cut piece are a
 least-squares problem over the part inside, and its functions are made orthonormal there, lowest degrees first: coefficients
-then mean what they mean in a whole piece. Their squares add up to the mean square, and what the highest degrees hold is what
+then mean the same as in a whole piece. Their squares add up to the mean square, and what the highest degrees hold is what
 a fit without them would lose. Conditions hold along the boundary, ties on those parts of faces that lie inside.
 """
 
@@ -29,7 +29,7 @@ from flm.series import legendre as line
 
 EXTRA = 4  # total degree < n + 4 has about as many functions as products of n along each axis
 OVERSAMPLED = 2.0  # equation nodes in a cut piece for each of its functions
-DEPENDENT = 1e-6  # of a function's length: with less than this left by those of lower degree it only adds rounding
+DEPENDENT = 1e-6  # of a function's length: with less than this left by lower degrees, a function only adds rounding
 EASED = 4.0  # degrees for each further digit: two sizes then drop different functions, and their difference shows it
 SHORTEST = 0.3  # of a piece's width: shorter stretches of its boundary get as many points as one of this length
 ACROSS = 1.4  # nodes along each axis of a curved face's box, for each trace function along it
@@ -51,17 +51,17 @@ class LeafFunctions:
 
     @property
     def columns(self) -> tuple[slice, ...]:
-        """Where each unknown's coefficients lie among those of this piece."""
+        """The slice of each unknown's coefficients among those of this piece."""
         ends = np.cumsum([0, *(len(index) for index in self.index)])
         return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
 
     @property
     def num_columns(self) -> int:
-        """Coefficients of this piece."""
+        """The number of coefficients of this piece."""
         return sum(places.size for places in self.places)
 
     def in_time(self, hull: Functions, functions: Functions) -> LeafFunctions:
-        """The same functions of space times polynomials in time, whose products are `functions` instead of `hull`."""
+        """These functions of space times polynomials in time; the products are those of `functions` instead of `hull`."""
         places = tuple(
             whole.start + (own - space.start)[:, None] * shape[-1] + np.arange(shape[-1])
             for own, space, whole, shape in zip(
@@ -90,7 +90,7 @@ class LeafFunctions:
         return out
 
     def tail(self, unknown: int, own: np.ndarray) -> np.ndarray:
-        """The length of the coefficients of the two highest degrees, along each axis of a whole piece, time last, (m,)."""
+        """The norm of the coefficients of the two highest degrees along each axis of a whole piece, time last, (m,)."""
         index = self.index[unknown]
         degrees = index if self.factors[unknown] is None else np.broadcast_to(index.sum(axis=1)[:, None], index.shape)
         late = [own[:, -2:]] if own.ndim == 2 else []
@@ -98,7 +98,7 @@ class LeafFunctions:
 
 
 def leaf_functions(functions: Functions, tree: Tree, leaf: int) -> LeafFunctions:
-    """The functions of a piece of a region; kept with its cell."""
+    """The functions of a piece of a region, computed once and kept with its cell."""
     made = tree.cells[leaf].made
     if functions not in made:
         made[functions] = _cut(functions, tree, leaf) if tree.is_cut[leaf] else _whole(functions, tree, leaf)
@@ -106,7 +106,7 @@ def leaf_functions(functions: Functions, tree: Tree, leaf: int) -> LeafFunctions
 
 
 def num_columns(functions: Functions, tree: Tree) -> int:
-    """Coefficients of all pieces; at most so many, where their functions have not been made."""
+    """The number of coefficients of all pieces; an upper bound where their functions have not been made."""
     made = [cell.made.get(functions) for cell in tree.cells]
     if made and all(made):
         return sum(cast(LeafFunctions, view).num_columns for view in made)
@@ -132,7 +132,7 @@ def _cut(functions: Functions, tree: Tree, leaf: int) -> LeafFunctions:
 
 
 def _orthonormal(index: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Functions that are independent on the points, and the triangle that makes them orthonormal there."""
+    """The functions that are independent on the points, and the triangle that makes them orthonormal there."""
     values = products(index, (0,) * z.shape[1], z) / np.sqrt(len(z))
     R = triangle(values.copy())
     least = max(10.0 ** (-(index.max() + 1) / EASED), DEPENDENT)
@@ -144,7 +144,7 @@ def _orthonormal(index: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _nodes(tree: Tree, leaf: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Gauss nodes of the box around a cut piece that lie inside, enough of them."""
+    """Enough Gauss nodes of the box around a cut piece that lie inside it."""
     assert tree.shape is not None
     cell = tree.cells[leaf]
     wanted, share = OVERSAMPLED * len(degrees(shape)), max(cell.volume / float(np.prod(tree.widths[leaf])), 1e-2)
@@ -193,7 +193,7 @@ class Along:
     pieces: tuple[Piece, ...]
 
     def spots(self, tree: Tree, functions: Functions) -> Iterator[Spot]:
-        """Where it holds in each piece."""
+        """The points in each piece where the condition holds."""
         involved = sorted({k for k, _ in self.residual.jets}) or [0]
         count = max(max(functions.shapes[k]) for k in involved)
         for piece in self.pieces:
@@ -218,7 +218,7 @@ def _along_arc(tree: Tree, patch: Patch, count: int, extra: int) -> Iterator[Spo
 
 
 def _shares(cell: Cell, stretch: Stretch, count: int, extra: int) -> np.ndarray:
-    """Where rows hold along a stretch: at the Gauss nodes of a whole cell's side, or as many as its length asks for."""
+    """Where rows hold along a stretch: at the Gauss nodes of a whole cell's side, or at as many points as its length needs."""
     if cell.is_cut:
         widths = stretch.length / np.max(cell.upper - cell.lower)
         return (line.gauss(int(np.ceil((count + 2) * max(widths, SHORTEST))) + 1)[0] + 1) / 2
@@ -254,7 +254,7 @@ def _on_plane(tree: Tree, patch: Patch, axis: int, value: float, count: int, ext
 
 
 def _on_surface(tree: Tree, patch: Patch, count: int) -> Iterator[Spot]:
-    """Points of a surface, spread by area, as densely as each piece's functions ask for."""
+    """Points of a surface, spread by area, as densely as each piece's functions require."""
     assert tree.shape is not None
     drawn: dict[int, tuple[Spot, np.ndarray]] = {}
     for leaf, cell in enumerate(tree.cells):
@@ -280,7 +280,7 @@ class _Shared(NamedTuple):
 
 
 def _shared(tree: Tree, face: Face, fine: int, shape: tuple[int, ...]) -> Iterator[_Shared]:
-    """The parts of a face that lie inside the region, for an unknown with so many functions along each axis."""
+    """The parts of a face that lie inside the region, for an unknown with `shape` functions along the axes."""
     assert tree.shape is not None
     cell, axis = tree.cells[fine], face.axis
     others = [a for a in range(tree.num_axes) if a != axis]
@@ -316,7 +316,7 @@ def cut_ties(
     views: Sequence[LeafFunctions],
     named: Callable[[tuple[int, ...], int], int],
 ) -> Iterator[Tie]:
-    """A cut piece and those behind its side agree on the parts of the face that lie inside the region."""
+    """Rows by which a cut piece and those behind its side agree on the parts of the face inside the region."""
     normal = lambda order: tuple(order if a == face.axis else 0 for a in range(tree.num_axes))
     for leaf in face.fine:
         found = {shape: list(_shared(tree, face, leaf, shape)) for shape in set(functions.shapes)}

@@ -1,10 +1,10 @@
-"""Orthogonal elimination, piece by piece: every piece keeps a triangle, its neighbors see only rows on the shared traces.
+"""Orthogonal elimination, piece by piece: every piece keeps a triangle; its neighbors see only rows on the shared traces.
 
 1. A piece's rows [its columns | its traces] are reduced by Householder reflections. The first rows give the piece's
-   coefficients from its traces, the rest are rows on the traces alone. Pieces with the same rows have the same reflections: those
-   that a level of cuts did not touch, and those of the same shape where coefficients are constant.
+   coefficients from its traces, the rest are rows on the traces alone. Pieces with the same rows share reflections: pieces
+   that a level of cuts did not touch, and pieces of the same shape where coefficients are constant.
 2. Two neighboring groups are stacked, the traces that are now inside come first, and the rest is again rows on the outside.
-3. A right-hand side is reflected along, and when one group is left everything is substituted back. What is left of it is the
+3. A right-hand side is reflected along, and when one group is left everything is substituted back. The part that is left is the
    residual. The reflections are kept, so that a further right-hand side costs a small share of the factors.
 
 Neighbors with the fewest traces around them are merged first; the order is found once for a tree.
@@ -91,11 +91,11 @@ class Front(NamedTuple):
 
     @property
     def height(self) -> int:
-        """Rows that do not vanish."""
+        """The number of rows that are not zero."""
         return min(self.reflections.shape)
 
     def passed(self) -> np.ndarray:
-        """Rows that are left for the next front."""
+        """The rows that are left for the next front."""
         return np.triu(self.reflections[: self.height])[self.count :, self.count :]
 
     def rotate(self, right: np.ndarray) -> np.ndarray:
@@ -148,7 +148,7 @@ def triangle(rows: np.ndarray) -> np.ndarray:
 class KeptFactors:
     """All fronts of a tree, from rows whose right-hand sides are not read.
 
-    `known` has the fronts of pieces by their rows, and is brought up to date: those of the last solve serve equal pieces.
+    `known` holds the fronts of pieces by their rows and is updated: those of the last solve serve equal pieces.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class KeptFactors:
         return [front.substitute(right, self.known(names, rights[0])) for front, right, names in leaves]
 
     def left(self, pieces: Sequence[PieceRows], coefficients: Sequence[np.ndarray]) -> np.ndarray:
-        """What the rows of each piece could not meet of the last right-hand side, (L,)."""
+        """The part of the last right-hand side that the rows of each piece could not meet, (L,)."""
         known = lambda piece: piece.traces @ self.known(piece.names, piece.right)
         pairs = zip(pieces, coefficients, strict=True)
         return np.array([np.linalg.norm(piece.own @ own + known(piece) - piece.right) for piece, own in pairs])

@@ -1,8 +1,8 @@
 """Unknown functions among the parameters: a(x) as orthonormal functions on its axes, under a smoothness prior.
 
 A residual sees `a`, `a_x`, ... as numbers at each point. Inside, all unknown numbers and the coefficients of all unknown
-functions are one vector of parameters, so that the rest of the solver knows numbers only. A function is a priori a constant
-that nothing is known of plus a Gaussian process with Matérn's covariance of smoothness 5/2,
+functions are one vector of parameters, so that the rest of the solver sees only numbers. A function is a priori an
+unknown constant plus a Gaussian process with Matérn's covariance of smoothness 5/2,
 
     k(r) = s² (1 + √5 r/l + 5 r²/(3 l²)) exp(-√5 r/l),   r in widths of its axes;
 
@@ -48,7 +48,7 @@ class FieldFunctions:
 
     @property
     def size(self) -> float:
-        """What its prior is relative to."""
+        """The unit of the function's prior."""
         return abs(self.learn.start) or 1.0
 
     def table(self, points: np.ndarray, alpha: tuple[int, ...]) -> np.ndarray:
@@ -74,7 +74,7 @@ class FieldFunctions:
         return vectors * np.sqrt(np.maximum(values, 1e-16 * values[-1]))
 
     def halves(self, length: float, strength: float) -> np.ndarray:
-        """The same, the process beside the constant, (C, C + 1)."""
+        """The whitening as two parts, the process and the constant side by side, (C, C + 1)."""
         constant = np.eye(_matern_half(self.shape, length).shape[0], 1)
         return self.size * np.hstack([strength * _matern_half(self.shape, length), WIDE * constant])
 
@@ -103,7 +103,7 @@ def _matern(shape: tuple[int, ...], length: float) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _matern_half(shape: tuple[int, ...], length: float) -> np.ndarray:
-    """W with W Wᵀ that covariance, (C, C)."""
+    """W with W Wᵀ equal to `_matern`, (C, C)."""
     values, vectors = np.linalg.eigh(_matern(shape, length))
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
@@ -124,7 +124,7 @@ class FieldResidual:
     def linearize(
         self, points: np.ndarray, jets: np.ndarray, parameters: npt.ArrayLike, normals: np.ndarray | None = None
     ) -> Linearized:
-        """See `Residual.linearize`; derivatives by the coefficients of functions follow those by numbers."""
+        """See `Residual.linearize`; derivatives in the coefficients of functions follow those in numbers."""
         parameters = np.asarray(parameters, float)
         num_unknowns, own = len(self.inner.names.unknowns), iter(jets)
         field = lambda k: self.fields[k - num_unknowns]
@@ -144,7 +144,7 @@ class FieldResidual:
         return Linearized(found.value, found.by_jet[mine], by_parameter)
 
     def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Traced:
-        """The same, as `Residual.derivatives`."""
+        """See `Residual.derivatives`; derivatives in the coefficients of functions follow those in numbers."""
         return Traced(*self.linearize(np.asarray(points), np.asarray(jets), parameters, np.asarray(normals)))
 
 
@@ -153,7 +153,7 @@ AnyResidual = Residual | FieldResidual
 
 @dataclass(frozen=True, eq=False)
 class InSpace:
-    """A residual of space and time, the last axis, whose jets are read as derivatives in space alone."""
+    """A residual of space and time (the last axis) whose jets are treated as derivatives in space alone."""
 
     residual: AnyResidual
 
@@ -186,7 +186,7 @@ class Parameters:
 
     @classmethod
     def of(cls, problem: PDE) -> Parameters:
-        """Those of a problem."""
+        """The parameters of a problem."""
         fields, start = [], np.asarray(problem.parameter_start, float)
         bounds, limits, numbers = np.asarray(problem.domain.bounds, float), np.full((2, len(start)), np.inf), []
         limits[0] *= -1
@@ -213,7 +213,7 @@ class Parameters:
         return FieldResidual(residual, self.fields) if self.fields else residual
 
     def elsewhere(self) -> np.ndarray:
-        """Admissible values at which no equation is likely to be special, (Q,)."""
+        """Admissible values at which equations are unlikely to be special, (Q,)."""
         away = self.start.copy()
         firsts = {field.columns.start for field in self.fields}
         for q in (q for q in self.learned if q in firsts or q < self.num_numbers):
@@ -222,7 +222,7 @@ class Parameters:
         return away
 
     def limited(self, at: np.ndarray, move: np.ndarray, share: float = 0.9) -> np.ndarray:
-        """The move, cut where it would leave the limits: at most so much of the way to them."""
+        """The move, shortened where it would leave the limits: to at most `share` of the way to them."""
         room = np.where(move > 0, self.upper - at, self.lower - at)
         out = np.where(np.abs(move) > np.abs(room), share * room, move)
         for field in self.fields:

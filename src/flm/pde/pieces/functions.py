@@ -1,4 +1,4 @@
-"""Functions of a piece, and the count: how many conditions each unknown takes along each axis, and what neighbors share.
+"""Functions of a piece: how many conditions each unknown takes along each axis, and what neighbors share.
 
 All equations hold at the same q Gauss nodes along an axis, and unknown k has q + p_k Legendre functions there, so the sum of
 the p_k must be the number of conditions at both ends together. That number is the degree of the system's determinant in the
@@ -48,13 +48,13 @@ class Trace:
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """All that is added."""
+        """All terms of the trace."""
         return (Term(self.unknown, self.order, 1.0), *(Term(k, self.order - 1, factor) for k, factor in self.others))
 
 
 @dataclass(frozen=True)
 class Ties:
-    """All traces of faces across one axis, values before fluxes.
+    """All traces on faces across one axis, values before fluxes.
 
     Where one side of a face is coarse and the other fine, some traces live on the whole side and the rest on each fine part:
     as many on the whole side as there are conditions at the end of the axis that lies behind the coarse leaf.
@@ -82,13 +82,13 @@ class Functions:
 
     @cached_property
     def columns(self) -> tuple[slice, ...]:
-        """Where the coefficients of each unknown lie."""
+        """The slice of each unknown's coefficients."""
         ends = np.cumsum([0, *(int(np.prod(shape)) for shape in self.shapes)])
         return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
 
     @property
     def num_columns(self) -> int:
-        """Coefficients of one piece."""
+        """The number of coefficients of one piece."""
         return self.columns[-1].stop
 
     def table(self, unknown: int, alpha: Alpha, nodes: Nodes) -> np.ndarray:
@@ -104,7 +104,7 @@ class Functions:
         )
 
     def fitted(self, coefficients: np.ndarray, others: Functions) -> np.ndarray:
-        """Coefficients (..., C) of fewer or more functions as coefficients of these: zero, or cut, beyond the common ones."""
+        """Coefficients (..., C) in `others` as coefficients in these functions: padded with zeros, or cut off."""
         lead = coefficients.shape[:-1]
         out = np.zeros((*lead, self.num_columns))
         for k, (mine, theirs) in enumerate(zip(self.shapes, others.shapes, strict=True)):
@@ -141,13 +141,13 @@ def count(
     ends: Sequence[tuple[int, int]],
     named: Sequence[set[int]],
 ) -> tuple[Orders, tuple[Ties, ...]]:
-    """p of each unknown along each axis and the ties across each, from the equations, the conditions at both ends of each
+    """p of each unknown along each axis and the ties across each axis, from the equations, the conditions at both ends of each
     axis, and the unknowns that these name."""
     highest = highest_derivatives(problem, residuals)
     orders = [list(row) for row in highest]
     for j, (below, above) in enumerate(ends):
         degree = _degree(residuals, len(highest), j)
-        # Data at one end alone may have to satisfy a hidden equation: both velocities of a flow at t = 0.
+        # Data at one end alone may have to satisfy a hidden equation, as both velocities of a flow at t = 0 do.
         target = degree if problem.periodic_axes[j] or (below and above) else max(degree, below + above)
         spare = sum(row[j] for row in highest) - max(target, 0)
         for k in sorted(range(len(orders)), key=lambda k: (k in named[j], highest[k][j])):
@@ -182,7 +182,7 @@ def plain_ties(highest: Orders, axis: int) -> Ties:
 def _traces(
     highest: Orders, axis: int, orders: Sequence[int], fluxes: dict[int, tuple[int, float] | None]
 ) -> tuple[Trace, ...]:
-    """What neighbors share across an axis, values first; `fluxes` of lowered unknowns are those that hold them, if any."""
+    """The traces across an axis, values first; `fluxes` are those that hold lowered unknowns, if any."""
     traces = []
     for k, taken in enumerate(orders):
         for order in range(taken if fluxes.get(k) else highest[k][axis]):
@@ -216,7 +216,7 @@ def _flux(
 
 
 def sampled_slopes(residual: AnyResidual | InSpace, problem: PDE, known: Parameters) -> list[np.ndarray]:
-    """A residual's derivatives by its jets at a few points, linearized at three random states, (A, P) each."""
+    """A residual's derivatives in its jets at a few points, linearized at three random states, (A, P) each."""
     rng = np.random.default_rng(0)
     points = problem.domain.interior(16, seed=7, warp=False)
     normals = np.full_like(points, 1 / np.sqrt(points.shape[1]))

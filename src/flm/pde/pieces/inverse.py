@@ -1,9 +1,9 @@
-"""Parameters from readings: Levenberg-Marquardt on the parameters alone, the answer following them.
+"""Parameters from readings: Levenberg-Marquardt on the parameters alone, with the answer following from them.
 
 For any parameters the equation and the conditions determine the answer (`readings`), so that only the parameters are left to
-the readings: the sum of squares of (observed - measured) / sigma, and for unknown functions what their prior adds, is made
-least on fixed pieces. Pieces are then found anew for the parameters found, until these stay where they are. Pieces are fine
-enough for `tol` and for the noise: what they leave of the answer must not shift a parameter by its standard error.
+the readings: the sum of squares of (observed - measured) / sigma, plus a prior term for unknown functions, is
+minimized on fixed pieces. Pieces are then found anew for the parameters found, until these no longer move. Pieces are fine
+enough for `tol` and for the noise: the error of the answer must not shift a parameter by its standard error.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ STEPS = 40
 FIRST = 1e-3  # tolerance of the first pieces, where the parameters are not known yet
 FINER = 1e-2  # the pieces may be asked for this share of the tolerance where the noise is that small
 SHIFT = 0.05  # standard errors that a parameter may move by when pieces or weights are found anew
-DEPENDENT = 1e-7  # of unit columns: below it the readings do not tell the parameters apart
+DEPENDENT = 1e-7  # of unit columns: below this, the readings do not distinguish the parameters
 ROUNDING = 1e-12  # no pieces are asked for more than this because of small noise
-HOPELESS = (Word.NOT_FINITE, Word.UNDETERMINED, Word.INCONSISTENT)  # there are no pieces to find parameters on
+HOPELESS = (Word.NOT_FINITE, Word.UNDETERMINED, Word.INCONSISTENT)  # endings without pieces on which to find parameters
 WORSE = 1.5  # root mean square misfit, in standard deviations that were given, that is worth a note
 
 Forward = Callable[[Setup, float], Pieces]
@@ -47,7 +47,7 @@ class Inverse:
 
 
 class ParameterSearch:
-    """The search for parameters; `forward` finds pieces and the answer for a setup with given ones and a tolerance."""
+    """The search for parameters; `forward` finds pieces and the answer for a setup with given parameters and a tolerance."""
 
     def __init__(self, problem: PDE, setup: Setup, tol: float, forward: Forward, record: Record):
         self.problem, self.setup, self.tol, self.forward, self.record = problem, setup, tol, forward, record
@@ -72,7 +72,7 @@ class ParameterSearch:
         return Weights(sigma, np.asarray(block_diag(np.eye(numbers), *blocks)), prior, strengths)
 
     def _reweighted(self, misfit: Misfit) -> Weights:
-        """The noise where it was not given, from the readings' misfit; the priors under which the readings are most probable."""
+        """The noise, where it was not given, from the misfit of the readings, and the priors of largest evidence."""
         weights = misfit.weights
         sigma, used = weights.sigma.copy(), float(self.num_learned - np.sum(self._whitened(misfit)))
         first, freedom = 0, max(len(sigma) - used, 1.0) / len(sigma)
@@ -130,7 +130,7 @@ class ParameterSearch:
     # --- the whole search ------------------------------------------------------------------------------------------
 
     def run(self) -> Inverse:
-        """Pieces for the parameters, parameters on the pieces, until neither moves the other."""
+        """Find pieces for the parameters and parameters on the pieces in turn, until neither changes."""
         tol = max(FIRST, self.tol) if self.num_learned else self.tol
         found, misfit = self.forward(self.setup, tol), None
         try:
@@ -154,13 +154,13 @@ class ParameterSearch:
         return self._conclude(found, misfit)
 
     def _needed(self, misfit: Misfit) -> float:
-        """A relative error of the answer that shifts no parameter by much of its standard error: a tenth of the noise's mean."""
+        """A relative error of the answer that shifts no parameter by much of its standard error: a tenth of the mean noise."""
         sigma = float(np.sqrt(np.mean(misfit.weights.sigma**2)))
         size = float(np.sqrt(np.mean(np.concatenate([kind.values for kind in self.readings]) ** 2))) or 1.0
         return 0.1 * sigma / size / np.sqrt(len(misfit.weights.sigma))
 
     def _stays(self, last: Misfit | None, misfit: Misfit, found: Pieces, finest: float) -> bool:
-        """Whether new pieces have left the parameters where they were."""
+        """Whether the parameters stayed the same on new pieces."""
         if self.num_learned and (last is None or (found.bar > finest and found.ending.word is Word.CONVERGED)):
             return False
         if last is None:
@@ -189,7 +189,7 @@ class ParameterSearch:
         return Inverse(pieces, self._named(misfit.point.parameters, covariance))
 
     def _coarse(self, misfit: Misfit) -> np.ndarray:
-        """What fewer functions would shift the parameters by, as a covariance."""
+        """The covariance of the shift of the parameters that fewer functions would cause."""
         point = misfit.point
         chain = Chain(self.setup, point.answers, self.readings, fewer=2)
         starts = [
@@ -205,7 +205,7 @@ class ParameterSearch:
         return np.outer(shift, shift)
 
     def _unseen(self, misfit: Misfit) -> str:
-        """Parameters that the readings do not determine, as a list; empty where they determine all."""
+        """The names of parameters that the readings do not determine; empty where they determine all."""
         J, learned = misfit.slopes, np.array(self.known.learned)
         left = self._whitened(misfit)
         names = [

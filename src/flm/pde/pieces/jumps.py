@@ -21,9 +21,9 @@ from flm.pde.pieces.functions import Functions, grid
 from flm.pde.pieces.places import Place, Sample, Spot
 from flm.pde.pieces.tree import Cut, Tree
 
-LOOKS = 1025  # points along a side that are asked first: shorter stretches are not seen
+LOOKS = 1025  # points along a side that are tried first: shorter stretches are missed
 HALVINGS = 50
-LINES = 3  # along which a formula is looked at: what jumps across a plane does so on all of them
+LINES = 3  # along which a formula is sampled: a jump across a plane shows on all of them
 STEPS = 64  # planes across one axis at which pieces end
 OUTLIER = 4.0  # how much larger than its neighbors' a change between two points must be for a closer look
 
@@ -33,10 +33,10 @@ INSIDE = 1e-13  # of a piece's width: how far inside its own side a flux looks i
 
 @dataclass(frozen=True, eq=False)
 class Jumps:
-    """Parameters that jump and what flows."""
+    """The parameters that jump, and the fluxes across their faces."""
 
     parameters: tuple[Piecewise, ...]  # those that jump
-    fluxes: dict[int, AnyResidual]  # of unknowns by number; the normal derivative of others
+    fluxes: dict[int, AnyResidual]  # by the number of the unknown; for others the normal derivative
     axes: tuple[str, ...]  # names of the axes
 
     @cached_property
@@ -67,12 +67,12 @@ class Jumps:
         return cuts
 
     def corners(self, bounds: np.ndarray) -> list[np.ndarray]:
-        """The corners of all boxes, as far as they lie in the domain, each (m,)."""
+        """The corners of all boxes that lie in the domain, each (m,)."""
         inside = np.clip(self.boxes, bounds[:, :1], bounds[:, 1:])
         return [np.array(corner) for ends in inside for corner in product(*ends)]
 
     def ends(self, axis: int) -> list[float]:
-        """Where boxes end along an axis."""
+        """The coordinates at which boxes end along an axis."""
         return [float(v) for v in self.boxes[:, axis].ravel() if np.isfinite(v)]
 
     def values(self, tree: Tree) -> np.ndarray:
@@ -92,7 +92,7 @@ class Jumps:
 
 
 def steps_of(places: Sequence[Place], axis: int, bounds: np.ndarray, parameters: np.ndarray) -> list[float]:
-    """Coordinates along an axis across which a residual jumps while the unknowns and their derivatives stay as they are."""
+    """Coordinates along an axis at which a residual jumps although the unknowns and their derivatives do not."""
     found: set[float] = set()
     for place in places:
         if axis not in place.pinned and _reads(place.residual, axis):
@@ -101,14 +101,14 @@ def steps_of(places: Sequence[Place], axis: int, bounds: np.ndarray, parameters:
 
 
 def _reads(residual: AnyResidual | InSpace, axis: int) -> bool:
-    """Whether a residual is a function of a coordinate, not of the unknowns alone."""
+    """Whether a residual depends on a coordinate, and not only on the unknowns."""
     while not isinstance(residual, Residual):
         residual = residual.inner if isinstance(residual, FieldResidual) else residual.residual
     return any(reference.kind == "axis" and reference.index == axis for reference in residual.references)
 
 
 def _steps(place: Place, axis: int, bounds: np.ndarray, parameters: np.ndarray) -> list[float]:
-    """The steps of one residual that are the same on several random lines."""
+    """The jumps of one residual that are the same on several random lines."""
     rng, common = np.random.default_rng(11), None
     jets = rng.uniform(0.5, 1.5, (len(place.residual.jets), 1))
     for _ in range(LINES if len(bounds) > 1 else 1):
@@ -150,7 +150,7 @@ def _switches(values: Callable[[np.ndarray], np.ndarray], low: float, high: floa
 
 
 def breaks_of(places: Sequence[Place], bounds: np.ndarray) -> tuple[Break, ...]:
-    """The ends of all conditions that hold on a part of a side only."""
+    """The ends of all conditions that hold only on a part of a side."""
     found: dict[tuple[float, ...], Break] = {}
     for place in (place for place in places if len(place.pinned) == 1):
         ((side, value),), keep = place.pinned.items(), place.keep

@@ -1,7 +1,7 @@
-"""Problems that march in time: one slab after the other, twice on the same slabs, so that the error is known at any time.
+"""Problems that march in time: slab after slab, twice on the same slabs, so that the error is known at any time.
 
 The first march finds the slabs, their lengths and cuts; the second follows it slab by slab with more functions, and is the
-one that is returned. Their distance is the error estimate: it is known up to wherever the march may stop.
+one that is returned. Their distance is the error estimate, which is known up to wherever the march may stop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHAOS = "stalled: smaller steps no longer bring two marches together"
 
 
 class Trial(NamedTuple):
-    """A slab that was tried: its answer and its tail in time; no answer where it did not settle."""
+    """A slab that was tried: its answer and its tail in time; the answer is None where it did not settle."""
 
     answer: Answer | None
     tail: float = np.inf
@@ -45,24 +45,24 @@ class AbstractSlabs(ABC):
 
     @abstractmethod
     def first(self, begin: float, end: float, before: Answer | None, local: float) -> Trial:
-        """The slab from `begin` to `end` after another, with its space cut as needed."""
+        """The slab from `begin` to `end` after slab `before`, with its space cut as needed."""
 
     @abstractmethod
     def second(self, slab: Answer, before: Answer | None) -> Answer | None:
-        """The same slab and cuts with more functions, after another such slab; None where it does not settle."""
+        """The same slab and cuts with more functions, after another slab of the second march; None where it does not settle."""
 
     def step(self, dt: float, factor: float) -> float:
-        """The length of the next slab, where another factor times the last one would do."""
+        """The length of the next slab, if the last one times `factor` would be right."""
         return factor * dt
 
     @abstractmethod
     def rough(self, slab: Answer, local: float) -> float:
-        """What the slab leaves unresolved and the second march does not show."""
+        """The unresolved part of the slab that the second march does not show."""
 
 
 @dataclass
 class March:
-    """Two marches on the same slabs, from the start to wherever they came."""
+    """Two marches on the same slabs, from the start to where they stopped."""
 
     shown: int  # unknowns that the user asked for; the rest are their velocities
     few: list[Answer] = field(default_factory=list)
@@ -71,7 +71,7 @@ class March:
     reason: str = ""  # why it ended before the end of time
 
     def until(self, slab: int = -1) -> float:
-        """When a slab ends."""
+        """The time at which a slab ends."""
         return float(self.many[slab].tree.bounds[-1, 1])
 
     def bars(self) -> np.ndarray:
@@ -93,7 +93,7 @@ class March:
 
 
 def can_march(setup: Setup, axes: tuple[str, ...]) -> bool:
-    """Whether time is the last axis, begins with all its conditions, and nothing is asked at its end."""
+    """Whether time is the last axis and has all its conditions at the start and none at the end."""
     if axes[-1] != "t":
         return False
     last = len(axes) - 1
@@ -108,7 +108,7 @@ def can_march(setup: Setup, axes: tuple[str, ...]) -> bool:
 
 
 class Marching:
-    """The search for slabs: a relative L2 error of `tol` over space and time with at most `max_columns` coefficients."""
+    """The search for slabs with a relative L2 error of `tol` over space and time and at most `max_columns` coefficients."""
 
     def __init__(self, slabs: AbstractSlabs, tol: float, max_columns: float, record: Record):
         self.slabs, self.tol, self.max_columns, self.record = slabs, tol, max_columns, record
@@ -135,13 +135,13 @@ class Marching:
             if march.reason or bar <= self.tol or local <= FLOOR:
                 break
             if len(bars) > 1 and bar > 0.5 * bars[-2] and best.until is None:
-                # Rounding or chaos: each distance is one draw of a random number, so the largest of several counts.
+                # With rounding or chaos each distance is one draw of a random number, so the largest of several counts.
                 return replace(best, bar=3 * max(bars[-2:]), ending=Ending(Word.STALLED, CHAOS))
             local *= min(0.3, 0.3 * self.tol / bar)
         return best
 
     def _march(self, local: float) -> March:
-        """From the start to the end, or to where it could not go on."""
+        """March from the start to the end, or to where it cannot go on."""
         march = March(self.slabs.shown)
         try:
             march.reason = self._slab_by_slab(march, local)
@@ -152,7 +152,7 @@ class Marching:
         return march
 
     def _slab_by_slab(self, march: March, local: float) -> str:
-        """Why the march ended before the end of time, if it did."""
+        """March slab by slab; return why the march ended before the end of time, or "" if it did not."""
         slabs, whole = self.slabs, self.end - self.begin
         t, dt = self.begin, slabs.longest * whole
         while t < self.end:
@@ -182,7 +182,7 @@ class Marching:
 
 
 def judged(march: March, bars: np.ndarray, tol: float, end: float) -> Pieces:
-    """What can be trusted of a march with these error bars up to the end of each slab."""
+    """The part of a march that can be trusted, given error bars up to the end of each slab."""
     if march.until() >= end and bars[-1] <= max(tol, UNRESOLVED):
         word = Word.CONVERGED if bars[-1] <= tol else Word.STALLED
         return Pieces(march.many, float(bars[-1]), Ending(word))

@@ -1,4 +1,4 @@
-"""Newton's method over all pieces: the full iterate, or steps that are damped, or the nonlinear part turned on in steps."""
+"""Newton's method over all pieces, by full steps, by damped steps, or with the nonlinear part turned on in steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Answer:
     functions: Functions
     tree: Tree
     coefficients: np.ndarray  # (L, C)
-    residual: float = 0.0  # what the rows could not meet, as a share of the answer's size
+    residual: float = 0.0  # the part that the rows could not meet, as a share of the answer's size
     by_piece: np.ndarray = field(default_factory=lambda: np.zeros(0))  # the same for each piece, (L,)
     misfit: float = 0.0  # the same as a share of the right-hand sides
     pivot: float = np.inf  # near zero where nothing determines the answer
@@ -51,7 +51,7 @@ class Answer:
         return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.sizes).all())
 
     def tails(self, orders: Orders | None = None) -> np.ndarray:
-        """The last two coefficients along each axis relative to the unknown's size, worst unknown, (L, m).
+        """The norm of the last two coefficients along each axis over the unknown's size, worst unknown, (L, m).
 
         Unknowns that take no condition along any axis (of `orders`) are left out: the others determine them.
         """
@@ -71,7 +71,7 @@ class Answer:
 
     @property
     def tail(self) -> float:
-        """The largest part of the L2 norm that the last coefficients of a piece have."""
+        """The largest share of the L2 norm that the last coefficients of a piece hold."""
         return float((self.tails().max(axis=1) * np.sqrt(self.tree.shares)).max())
 
     def evaluate(self, points: np.ndarray) -> np.ndarray:
@@ -129,7 +129,7 @@ def evaluated(functions: Functions, tree: Tree, coefficients: np.ndarray, points
 
 
 def scale(sizes: np.ndarray) -> np.ndarray:
-    """What errors of unknowns are measured by: their own sizes, or the largest where one vanishes."""
+    """The unit of each unknown's errors: its own size, or the largest size where it vanishes."""
     largest = sizes.max(initial=0.0)
     return np.where(sizes > 1e-14 * largest, sizes, largest if largest > 0 else 1.0)
 
@@ -142,7 +142,7 @@ def followers(orders: Orders) -> list[int]:
 
 
 def damp_system(system: System, start: np.ndarray | None = None) -> Answer:
-    """The answer on one tree by damped steps: each is halved until the residual falls, and full steps end it."""
+    """The answer on one tree by damped steps: each is halved until the residual falls; full steps finish."""
     order = plan(system.members, system.sizes, system.tree.num_leaves)
     here = np.zeros((system.tree.num_leaves, system.hull.num_columns)) if start is None else start
     lengths = [
@@ -158,7 +158,7 @@ def damp_system(system: System, start: np.ndarray | None = None) -> Answer:
             if trial <= (1 - share / 4) * left:
                 break
             share /= 2
-        # a full step that squares the residual: Newton's own steps do the rest
+        # once a full step squares the residual, plain Newton steps do the rest
         if not trial <= left or (share == 1.0 and trial <= 1e-2 * left):
             break
         here, left = here + share * (new - here), trial
@@ -166,7 +166,7 @@ def damp_system(system: System, start: np.ndarray | None = None) -> Answer:
 
 
 def _violation(system: System, coefficients: np.ndarray, lengths: Sequence[np.ndarray]) -> float:
-    """The norm of all residuals, each by the length of its row."""
+    """The norm of all residuals, each divided by the length of its row."""
     total, own = 0.0, system.own(coefficients)
     for sample, length in zip(system.samples, lengths, strict=True):
         value = sample.residual.linearize(sample.points, sample.jets(own), system.parameters, sample.normals).value
@@ -175,7 +175,7 @@ def _violation(system: System, coefficients: np.ndarray, lengths: Sequence[np.nd
 
 
 def continue_system(system: System) -> Answer:
-    """The answer on one tree by continuation: the nonlinear part is turned on in steps, as far as Newton's method follows."""
+    """The answer on one tree by continuation: the nonlinear part is turned on in steps, as far as Newton's method converges."""
     order = plan(system.members, system.sizes, system.tree.num_leaves)
     answer = solve_system(system, None, True, order, 0.0)
     strength, step = 0.0, FIRST_STRENGTH
@@ -197,7 +197,7 @@ def solve_system(
     strength: float = 1.0,
     known: dict[bytes, Front] | None = None,
 ) -> Answer:
-    """The answer on one tree, from `start` or zero; with a strength below one that share of the nonlinear part acts."""
+    """The answer on one tree, from `start` or zero; a strength below one is the share of the nonlinear part that acts."""
     order = order or plan(system.members, system.sizes, system.tree.num_leaves)
     sizes_of = lambda coefficients: norms(system.hull, system.tree, coefficients)
     coefficients = np.zeros((system.tree.num_leaves, system.hull.num_columns)) if start is None else start

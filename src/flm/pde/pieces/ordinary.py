@@ -26,16 +26,16 @@ from flm.series.arrays import Numbers
 
 NODES = 15  # Radau nodes of a slab: more save no time (Lotka-Volterra, Lorenz, van der Pol, Robertson)
 STEPS = 15  # of Newton's method on one slab
-FEW, LOOKS = 32, 2048  # points at which the residual of a slab is looked at, of a short one and of all the time
+FEW, LOOKS = 32, 2048  # points at which the residual is sampled: on a short slab, and over the whole time
 UNIT = 5e-16  # rounding of one slab, relative
-MISSED = 1e4  # a residual between the nodes that is so many times the accepted tail was not seen by them
+MISSED = 1e4  # a residual between the nodes more than this many times the accepted tail means that the nodes missed something
 
 Span = tuple[float, float]
 Rows = tuple[np.ndarray, np.ndarray]  # linear equations for the coefficients of a slab, (R, C) and (R,)
 
 
 class Together:
-    """Several residuals of one variable as one compiled function; `jets` are (unknown, order) of what any of them needs."""
+    """Several residuals of one variable as one compiled function; `jets` are all pairs (unknown, order) that they need."""
 
     def __init__(self, residuals: tuple[AnyResidual, ...]):
         self.jets = list(dict.fromkeys((k, alpha[0]) for residual in residuals for k, alpha in residual.jets))
@@ -58,7 +58,7 @@ class Together:
         return value, by_jet
 
     def powers(self, dt: float) -> np.ndarray:
-        """What turns derivatives on the reference slab into those by time, (A, 1, 1)."""
+        """Factors from derivatives on the reference slab to derivatives in time, (A, 1, 1)."""
         return ((2 / dt) ** np.array([order for _, order in self.jets]))[:, None, None]
 
 
@@ -93,7 +93,7 @@ class OrdinarySlabs(AbstractSlabs):
         self._spread = np.zeros((0, 0))  # the covariance of rounding errors at the end of the last slab, (D, D)
 
     def table(self, s: int, looks: int = 0) -> Table:
-        """The tables of s nodes; with so many even points in place of the nodes, if any."""
+        """The tables of s nodes, or of `looks` even points in place of the nodes."""
         if (s, looks) not in self._tables:
             functions = Functions((s,), self.setup.orders, self.setup.ties)
 
@@ -142,13 +142,13 @@ class OrdinarySlabs(AbstractSlabs):
         return self._answer(NODES + MORE, span, found)
 
     def rough(self, slab: Answer, local: float) -> float:
-        """How large rounding errors have grown, relative to the unknowns: two marches do not show it, since both grow alike."""
+        """The size of rounding errors relative to the unknowns, which two marches do not show, since they grow alike in both."""
         size, variances = scale(self._running), zip(self.states, np.diag(self._spread), strict=True)
         largest = max((float(np.sqrt(v) / size[k]) for (k, order), v in variances if order == 0), default=0.0)
         return largest if largest > 10 * UNIT else 0.0
 
     def _spread_on(self, found: np.ndarray, span: Span, before: Answer | None) -> np.ndarray:
-        """The covariance of rounding errors at the end of a slab, (D, D): those at its start, moved on, and its own."""
+        """The covariance of rounding errors at the end of a slab, (D, D): those from its start, propagated, plus its own."""
         table, dt = self.table(NODES + MORE), span[1] - span[0]
         lifts = (2 / dt) ** self._orders
         own = np.diag((UNIT * np.maximum(np.abs(table.last @ found), 1e-300) * lifts) ** 2)
@@ -166,7 +166,7 @@ class OrdinarySlabs(AbstractSlabs):
         return Answer(self.table(s).functions, Tree.whole(np.array([span]), (False,)), coefficients[None])
 
     def _constant(self, before: Answer) -> np.ndarray:
-        """The end of the slab before, held constant."""
+        """The end of the slab before, held constant, as coefficients."""
         out, functions = np.zeros(before.functions.num_columns), before.functions
         for columns, shape in zip(functions.columns, functions.shapes, strict=True):
             out[columns.start] = line.node_table(1.0, shape[0], 0)[0] @ before.coefficients[0, columns]
@@ -190,7 +190,7 @@ class OrdinarySlabs(AbstractSlabs):
     def _misses(self, span: Span, found: np.ndarray, size: np.ndarray) -> float:
         """The largest residual between the nodes, where a short pulse may hide, as a change of the unknowns' sizes.
 
-        Slabs are looked at in at least as many points as their share of the time has of `LOOKS`.
+        A slab is sampled at no fewer points than its share of `LOOKS` in time.
         """
         begin, dt = span[0], span[1] - span[0]
         count = FEW if dt * LOOKS <= FEW * float(np.ptp(self.setup.bounds)) else LOOKS

@@ -23,7 +23,7 @@ class Place:
     residual: AnyResidual | InSpace  # what must vanish
     pinned: dict[int, float]  # values by axis number; none inside
     normal: np.ndarray  # the outward normal, (m,)
-    keep: Keep | None = None  # which points belong to it; None is all
+    keep: Keep | None = None  # which points belong to it; None keeps all
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Spot(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a sample needs of one piece: where its points are among all, and tables of the functions there."""
+    """What a sample needs of one piece: the places of its points among all, and tables of the functions there."""
 
     leaf: int
     where: slice
@@ -64,7 +64,7 @@ class Linear(NamedTuple):
 class Sample:
     """A residual at points of some pieces, where each has a table for each jet of the residual, (P, N_k).
 
-    Scales, (A,) for each piece, turn these into physical derivatives; without any they are physical.
+    Scales, (A,) for each piece, turn these into physical derivatives; without scales the tables are physical.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Sample:
         self.normals = np.concatenate([spot.normals for spot in spots] or [np.zeros((0, 1))])
 
     def jets(self, own: Own) -> np.ndarray:
-        """Derivatives at all points, (A, P)."""
+        """The jets of the residual at all points, (A, P)."""
         out = np.zeros((len(self.residual.jets), len(self.points)))
         for leaf, where, tables, scales in self.parts:
             mine = own(leaf)
@@ -98,7 +98,7 @@ class Sample:
         strength: float = 1.0,
         learned: Sequence[int] | None = None,
     ) -> Iterator[Linear]:
-        """The rows of each piece, linearized at an iterate, for the answer or for its derivatives by learned parameters.
+        """The rows of each piece, linearized at an iterate, for the answer or for its derivatives in learned parameters.
 
         With a strength s below one, a share of the nonlinear part acts: F_s(u) = s F(u) + (1 - s) (F(0) + F'(0) u), the
         homotopy from the problem that is linearized at zero.
@@ -123,15 +123,15 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Tie:
-    """One side of a face: u's normal derivative at the piece's side less a trace is zero."""
+    """Rows on one side of a face: the unknown's normal derivative at the piece's side less a trace is zero."""
 
     leaf: int  # whose side
     parts: tuple[tuple[int, np.ndarray], ...]  # (k, (P, N_k)) on the piece's own columns, physical
     traces: tuple[tuple[int, np.ndarray], ...]  # (name, (P, size)) of what is subtracted
-    flux: Sample | None = None  # where the trace is of a flux: in place of the parts, and another with each iterate
+    flux: Sample | None = None  # where the trace is a flux: it replaces the parts, and changes with each iterate
     mean: np.ndarray | None = None  # what turns the flux at points into rows; None is the points themselves
 
     @property
     def height(self) -> int:
-        """P."""
+        """P, the number of rows."""
         return len(self.parts[0][1])

@@ -30,7 +30,7 @@ from flm.pde.pieces.tree import Tree
 from flm.series import legendre as line
 
 MAX_ROUNDS = 15  # corrections with one Jacobian
-SLOW = 0.3  # a correction that shrinks less asks for a new Jacobian
+SLOW = 0.3  # a correction that shrinks by less asks for a new Jacobian
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +44,10 @@ class Radau:
     dual: np.ndarray  # the rows of V⁻¹ that belong to them, (M, s)
 
     def to_legendre(self, order: int, dt: float) -> np.ndarray:
-        """From `order` derivatives at the start and the last of them at the nodes to Legendre coefficients, (n, n).
+        """The matrix (n, n) from `order` derivatives at the start, and the last of them at the nodes, to Legendre coefficients.
 
-        What is interpolated is the highest derivative that the slab hands on: a velocity, whose integral ends where the
-        value does. Interpolated values would end with another velocity, and the march would be unstable.
+        The highest derivative that the slab hands on is interpolated: a velocity, whose integral ends where the
+        value does. If values were interpolated, they would end with another velocity, and the march would be unstable.
         """
         n, last = len(self.nodes) + order, max(order - 1, 0)
         starts = [line.table(np.array([-1.0]), n, r) * (2 / dt) ** r for r in range(order)]
@@ -67,7 +67,7 @@ def radau(s: int) -> Radau:
 
 
 class Stages(NamedTuple):
-    """What a slab found: coefficients at the nodes (s, L, C), whether the corrections settled, and how slowly."""
+    """The result of a slab: coefficients at the nodes (s, L, C), whether the corrections settled, and how slowly."""
 
     values: np.ndarray
     settled: bool
@@ -75,7 +75,7 @@ class Stages(NamedTuple):
 
 
 class Plane:
-    """A problem of space and time on one tree in space, with so many equation nodes along each of its axes."""
+    """A problem of space and time on one tree in space, with given numbers of equation nodes along its axes."""
 
     def __init__(self, setup: Setup, tree: Tree, nodes: tuple[int, ...], rule: Radau, dt: float):
         self.setup, self.tree, self.rule, self.dt = setup, tree, rule, dt
@@ -171,7 +171,7 @@ class Plane:
         return np.stack([np.concatenate(views[leaf].own(v)) for v in values]) if views else values
 
     def _misfits(self, values: np.ndarray, start: np.ndarray, t: float) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """What residuals, and ties and fixed rows, leave at every node: (s, rows) for each piece."""
+        """The residuals, and those of ties and fixed rows, at every node: (s, rows) for each piece."""
         derivatives, times = self.derivatives(values, start), t + self.rule.nodes * self.dt
         found: list[list[np.ndarray]] = [[] for _ in range(self.tree.num_leaves)]
         for sample in self.system.samples:
@@ -212,7 +212,7 @@ class Plane:
         return Stages(values, False, contraction)
 
     def _centered(self, values: np.ndarray) -> np.ndarray:
-        """The same with means of zero where nothing fixes the constant."""
+        """The values with zero mean where nothing fixes the constant."""
         for k in self.setup.free:
             first = self.system.own_columns(0)[k].start
             means = np.stack([self._own(values[:, leaf], leaf)[:, first] for leaf in range(self.tree.num_leaves)])
@@ -227,7 +227,7 @@ def _orders(sample: Sample) -> np.ndarray:
 
 
 def _in_space(place: Place, setup: Setup) -> Keep | None:
-    """Which points of space belong to a place: those that do at the beginning."""
+    """Which points of space belong to a place: those that belong to it at the first time."""
     keep, begin = place.keep, float(setup.bounds[-1, 0])
     add = lambda array, value: np.insert(array, array.shape[1], value, axis=1)
     return None if keep is None else lambda points, normals: keep(add(points, begin), add(normals, 0.0))

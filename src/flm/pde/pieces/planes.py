@@ -1,7 +1,7 @@
 """Slabs in time over a tree in two space variables, each solved by `plane_slab`.
 
 Steps are powers of two of the whole time, so that factors serve many slabs: they are kept while the tree, the step and a
-Jacobian that still contracts remain. Space is coarsened when the start of a slab needs less than half of its pieces.
+Jacobian that still contracts stay the same. Space is coarsened when the start of a slab needs less than half of its pieces.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Initial:
         self.place = {jet: i for i, jet in enumerate(jets)}
 
     def serves(self) -> bool:
-        """Whether the conditions are about these values alone, as many as there are."""
+        """Whether the conditions are as many as these values and involve nothing else."""
         known = all(jet in self.place for residual in self.residuals for jet in residual.jets)
         return known and len(self.residuals) == len(self.place) > 0
 
@@ -58,7 +58,7 @@ class PlaneSlabs(AbstractSpaceSlabs):
 
     smallest = 2.0**-20
     aim, shrink = 1.0, 1.0
-    share = 0.5  # the error is what comes after the last coefficients
+    share = 0.5  # the error is that of the coefficients after the last
 
     def __init__(self, setup: Setup, tol: float, max_columns: int):
         self.setup, self.shown, self.max_columns = setup, len(setup.orders), max_columns
@@ -70,7 +70,7 @@ class PlaneSlabs(AbstractSpaceSlabs):
         self._last, self._count, self.local = 0.0, 0, np.nan
 
     def step(self, dt: float, factor: float) -> float:
-        """Powers of two, so that factors serve many slabs."""
+        """A power of two of the whole time, so that factors serve many slabs."""
         return dt * 2.0 ** np.floor(np.log2(factor))
 
     def whole(self, span: Span) -> Tree:
@@ -79,11 +79,11 @@ class PlaneSlabs(AbstractSpaceSlabs):
         return tree.parted(self.setup.steps[:-1])
 
     def state(self, points: np.ndarray, before: Answer | None) -> State:
-        """What a slab begins with; see `AbstractSpaceSlabs`."""
+        """The state that a slab begins with; see `AbstractSpaceSlabs`."""
         return self.initial(points) if before is None else super().state(points, before)
 
     def space(self, before: Answer | None, span: Span, local: float) -> Tree | None:
-        """The last slab's, unless steps grow or have remained for long and half of its pieces serve."""
+        """The last slab's tree, unless steps grow, or have not changed for long, and half of its pieces are enough."""
         self._count += 1
         if before is None and self.local != local:
             self.tree, self.local = self.cut_afresh(None, span, local), local
@@ -95,11 +95,11 @@ class PlaneSlabs(AbstractSpaceSlabs):
         return self.tree
 
     def rough(self, slab: Answer, local: float) -> float:
-        """Corrections that both marches leave out."""
+        """The corrections that both marches leave out."""
         return SHARED * local
 
     def solve(self, tree: Tree, more: int, span: Span, before: Answer | None, like: Answer | None = None) -> Answer:
-        """A slab, with the factors at hand while they serve."""
+        """A slab, solved with the factors at hand as long as they serve."""
         nodes, rule, dt = tuple(q + more for q in self.nodes[:-1]), radau(self.nodes[-1] + more), span[1] - span[0]
         plane = self._planes.get(more)
         if plane is None or plane.tree is not tree or abs(plane.dt - dt) > 1e-12 * dt:

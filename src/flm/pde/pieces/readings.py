@@ -1,7 +1,7 @@
-"""The answer as a function of the parameters, on fixed pieces, and the sum of squares that parameters are to make least.
+"""The answer as a function of the parameters on fixed pieces, and the sum of squares that the parameters minimize.
 
 The equation and the conditions hold as they do without readings: for given parameters p the square rows F(u, p) = 0 determine u
-by elimination, and its derivatives by one more right-hand side for each parameter: F_u u_p = -F_p. Slabs hand on both u and
+by elimination, and one more right-hand side for each parameter determines its derivatives: F_u u_p = -F_p. Slabs hand on both u and
 u_p.
 """
 
@@ -35,7 +35,7 @@ class Readings:
 
     @classmethod
     def of(cls, problem: PDE, setup: Setup) -> list[Readings]:
-        """Those of a problem."""
+        """The readings of a problem."""
         found = []
         for residual, data in [(b.residual, b.data) for b in problem.conditions if b.data is not None]:
             points, values = (np.asarray(a, float) for a in (data.points, data.values))
@@ -54,7 +54,7 @@ class Point:
 
 
 class Spot(NamedTuple):
-    """Where the readings of one kind fall in one slab: which they are, their leaves, and a table for each jet."""
+    """The readings of one kind in one slab: their numbers, their leaves, and a table for each jet."""
 
     rows: np.ndarray
     leaves: np.ndarray
@@ -104,7 +104,7 @@ class Chain:
         return Point(parameters, answers, np.concatenate(observed))
 
     def derivatives(self, point: Point) -> list[np.ndarray]:
-        """Of the coefficients of each slab by each learned parameter, (L, C, Q)."""
+        """The derivatives of each slab's coefficients in each learned parameter, (L, C, Q)."""
         learned, found = self.setup.known.learned, []
         for system, order, answer in zip(self.systems, self.orders, point.answers, strict=True):
             system.parameters = point.parameters
@@ -116,7 +116,7 @@ class Chain:
         return found
 
     def slopes(self, point: Point, derivatives: Sequence[np.ndarray]) -> np.ndarray:
-        """Derivatives of what is observed by the learned parameters, (P, Q)."""
+        """Derivatives of the observed values in the learned parameters, (P, Q)."""
         learned, found = list(self.setup.known.learned), []
         for i, kind in enumerate(self.readings):
             here = self._jets(i, [answer.coefficients for answer in point.answers])
@@ -126,7 +126,7 @@ class Chain:
         return np.concatenate(found)
 
     def _jets(self, index: int, coefficients: Sequence[np.ndarray]) -> np.ndarray:
-        """The jets that readings are of, (A, P), or of many coefficients at once, (A, P, Q)."""
+        """The jets that readings need, (A, P), or for many coefficients at once, (A, P, Q)."""
         kind = self.readings[index]
         out = np.zeros((len(kind.residual.jets), len(kind.points), *coefficients[0].shape[2:]))
         for system, spot, own in zip(self.systems, self.spots[index], coefficients, strict=True):
@@ -161,18 +161,18 @@ class Misfit:
 
     @property
     def away(self) -> np.ndarray:
-        """Their deviation from the start."""
+        """The deviation of the learned parameters from their start."""
         known = self.chain.setup.known
         return self.learned - known.start[list(known.learned)]
 
     @cached_property
     def z(self) -> np.ndarray:
-        """The same in units of their prior."""
+        """This deviation in units of the prior."""
         return np.linalg.solve(self.weights.whitening, self.away)
 
     @cached_property
     def residuals(self) -> np.ndarray:
-        """Of readings, in standard deviations, then of the priors."""
+        """Residuals of the readings, in standard deviations, then of the priors."""
         return np.concatenate([self.point.misfit / self.weights.sigma, self.weights.prior * self.z])
 
     @property
@@ -182,17 +182,17 @@ class Misfit:
 
     @cached_property
     def derivatives(self) -> list[np.ndarray]:
-        """Of the answer by the learned parameters."""
+        """The derivatives of the answer in the learned parameters."""
         return self.chain.derivatives(self.point)
 
     @cached_property
     def plain(self) -> np.ndarray:
-        """Slopes of the readings by the learned parameters, in standard deviations, (P, Q)."""
+        """Slopes of the readings in the learned parameters, in standard deviations, (P, Q)."""
         return self.chain.slopes(self.point, self.derivatives) / self.weights.sigma[:, None]
 
     @cached_property
     def slopes(self) -> np.ndarray:
-        """Slopes of `residuals` by z."""
+        """Slopes of `residuals` in z."""
         return np.concatenate([self.plain @ self.weights.whitening, np.diag(self.weights.prior)])
 
     def step(self, damping: np.ndarray) -> Step:
@@ -205,7 +205,7 @@ class Misfit:
         return Step(move, float(-2 * (J.T @ r) @ move - np.sum((J @ move) ** 2)))
 
     def take(self, move: np.ndarray) -> Trial[Point]:
-        """The answer after a step, within the limits; Newton starts where the derivatives point to."""
+        """The answer after a step, within the limits; Newton's method starts where the derivatives point."""
         known, parameters = self.chain.setup.known, self.point.parameters
         learned = list(known.learned)
         change = np.zeros_like(parameters)
@@ -222,7 +222,7 @@ class Misfit:
         return np.linalg.pinv(self.slopes, rcond=1e-14)
 
     def covariance(self) -> np.ndarray:
-        """Of the learned parameters, (Q, Q): the inverse of JᵀJ."""
+        """The covariance of the learned parameters, (Q, Q): the inverse of JᵀJ."""
         half = self.weights.whitening @ self.inverse
         return half @ half.T
 

@@ -1,11 +1,11 @@
 """Cutting pieces, level after level, where the last coefficients are large, until the answer no longer changes.
 
-The answer of each level is compared with the one before at fixed points. While cuts help, these changes fall; what is still
-to come is their sum continued. A level without singular places stops when no piece asks for a cut, one with singular places
-when what is to come is within the tolerance. Either way a second opinion with more functions on the same tree decides.
+The answer of each level is compared with the one before at fixed points. While cuts help, these changes fall; the changes still
+to come are estimated by continuing their sum. Without singular places a level is the last when no piece needs a cut; with such
+places, when the changes to come are within the tolerance. Either way a second opinion with more functions on the same tree decides.
 
-Singular points and edges are found by what cuts leave behind. When a piece is cut at its middle and the answer is smooth, the
-last coefficients of all its parts become small. Where a derivative is not bounded they stay as they are in the one part that
+Singular points and edges are found from what cuts leave behind. When a piece is cut at its middle and the answer is smooth, the
+last coefficients of all its parts become small. Where a derivative is unbounded they stay the same in the one part that
 touches the singular place, r^g being the same function at every scale, and vanish in its siblings. A place at which this
 happened twice in a row is approached by cuts at 0.15 of the pieces' widths: pieces then shrink like 0.15^k and each
 resolves r^g, whose singularity is as far away as they are wide.
@@ -30,7 +30,7 @@ PATIENCE = 10  # levels in which the changes from level to level must halve
 PROBES = 3000
 NEAR = 10.0  # the last coefficients over the tolerance: the next ones are likely to be within it
 RESIDUAL = 300.0  # how much larger than the rows' residual of cut pieces the error at a singular point may be
-STEADY = 0.9  # changes that fall more slowly promise nothing
+STEADY = 0.9  # changes that fall more slowly promise no convergence
 SHARE = 0.15  # of a piece's width, next to the singular place; 0.1 to 0.2 cost the same
 INHERITED = 0.2  # of the last coefficients, in the part at the place: r^g keeps 2^-g of them
 VANISHED = 0.3  # of that part's, in its siblings
@@ -57,7 +57,7 @@ class Changes:
 
     @property
     def to_come(self) -> float:
-        """The sum of all further changes; a level may cut nothing that matters, so the two before it count too."""
+        """The estimated sum of all further changes; a level may cut nothing that matters, so the two before it count too."""
         if not self.fall:
             return np.inf
         return max([g * f for g, f in zip(self.left[::-1], (1.0, 0.3, 0.1), strict=False)], default=np.inf)
@@ -69,22 +69,22 @@ class Changes:
 
     @property
     def ratio(self) -> float:
-        """The latest change by the one before it."""
+        """The latest change over the one before it."""
         if len(self.found) < 2 or not 0 < self.found[-1] < self.found[-2]:
             return 0.5
         return self.found[-1] / self.found[-2]
 
     @property
     def stalled(self) -> bool:
-        """Whether many levels did not help."""
+        """Whether many levels brought no improvement."""
         return len(self.found) > PATIENCE and min(self.found[-PATIENCE:]) > 0.5 * min(self.found[:-PATIENCE])
 
 
 class Corners:
     """The singular places of a tree.
 
-    At `suspects`, points where coefficients, conditions or sides meet, one level that shows it is enough; `singular` are
-    known to be so. Both are points, (m,) each.
+    At `suspects`, points where coefficients, conditions or sides meet, one level that shows singularity is enough; `singular`
+    points are known to be so. Both are points, (m,) each.
     """
 
     def __init__(self, suspects: Iterable[np.ndarray] = (), singular: Iterable[np.ndarray] = ()):
@@ -134,7 +134,7 @@ class Corners:
         return [spot for spot in self.active if len(spot) == most]
 
     def together(self, tree: Tree, cuts: dict[int, list[Cut]]) -> dict[int, list[Cut]]:
-        """The same cuts, and all leaves around a suspect if one of them is cut: errors do not cancel otherwise."""
+        """The cuts, extended to all leaves around a suspect if one of them is cut: errors do not cancel otherwise."""
         out = dict(cuts)
         for spot in (spot for spot in self._counts if len(spot) == tree.num_axes):
             around = self._touching(tree, spot)
@@ -189,7 +189,7 @@ class Refinement:
         self.probes = probes(search.whole)
 
     def run(self) -> None:
-        """Cut pieces until the tolerance is met or nothing helps."""
+        """Cut pieces until the tolerance is met or cuts no longer help."""
         search, tree = self.search, self.search.whole
         start, values, answer = None, None, None
         for level in range(LEVELS):
@@ -211,7 +211,7 @@ class Refinement:
             search.note("tree", answer, search.found.bar, float(tails.max()))
             if self.changes.stalled:
                 break
-            # What rows at singular places contradict each other by is the sign of such a place.
+            # Rows that contradict each other at a place are the sign that it is singular.
             # Rows of cut pieces are least squares: resolved answers leave about their error.
             is_cut = bool(tree.is_cut.any())
             resolved = answer.residual < (0.1 if is_cut else 1e-3) * self.tol and not self.corners.has_points
@@ -242,7 +242,7 @@ class Refinement:
 
         The square root of its share is its part of the L2 norm. Next to singular places errors spread: an error e in a piece
         of width h at a place where answers behave like r^g is felt everywhere as e h^g, and each layer of cuts gains
-        0.15^(2g), which is what the changes tell g by.
+        0.15^(2g), so that g is found from the changes.
         """
         if not self.corners.has_points:
             return np.sqrt(tree.shares)
@@ -250,7 +250,7 @@ class Refinement:
         return tree.shares ** (0.5 * min(g, 1.0))
 
     def _marked(self, answer: Answer, tails: np.ndarray, resolved: bool) -> dict[int, list[Cut]]:
-        """Where the last coefficients ask for a cut, along which axes."""
+        """The cuts, with their axes, that the last coefficients call for."""
         indicator = tails * self._weights(answer.tree)[:, None]
         limit = max(0.1 * indicator.max(), self.tol / np.sqrt(answer.tree.num_leaves))
         cuts = self._cuts(answer.tree, indicator > limit)
@@ -269,7 +269,7 @@ class Refinement:
         return {leaf: self.corners.toward(tree, leaf, map(int, np.flatnonzero(marked[leaf]))) for leaf in leaves}
 
     def _keep(self, answer: Answer, least: float) -> None:
-        """The last tree's answer, with an estimate if it has one; where nothing has one the status says why."""
+        """Keep the last tree's answer, with an estimate if it has one; if none has one the status says why."""
         search, why = self.search, ""
         if answer.tail >= UNRESOLVED:
             why = f"the last coefficients of a piece are still {answer.tail:.1%} of the answer"

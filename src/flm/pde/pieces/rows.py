@@ -1,4 +1,4 @@
-"""What a problem asks of the pieces: rows for the equations, the conditions and the ties between neighbors.
+"""The rows that a problem puts on the pieces: for the equations, the conditions and the ties between neighbors.
 
 Every row touches the coefficients of one piece and the traces on its sides, and is divided by the length of its own part. A
 residual F(x, u, u_x, ...) at points of a piece is linearized there: sum over jets of F_jet D^alpha u = F_jet D^alpha u0 - F(u0).
@@ -25,7 +25,7 @@ from flm.series import legendre as line
 
 @dataclass(eq=False)
 class System:
-    """The rows of a problem on a tree, but for the residuals' values."""
+    """The rows of a problem on a tree, except for the residuals' values."""
 
     functions: Functions  # of every piece
     tree: Tree  # the pieces
@@ -33,10 +33,10 @@ class System:
     places: Sequence[Place]  # conditions
     parameters: np.ndarray  # the problem's numbers
     given: Sequence[Given] = ()  # values to begin with, at a pinned axis
-    free: tuple[int, ...] = ()  # unknowns whose constant nothing fixes: it is zero on the first piece
+    free: tuple[int, ...] = ()  # unknowns whose constant nothing fixes; it is set to zero on the first piece
     jumps: Jumps | None = None  # coefficients that jump
     along: Sequence[Along] = ()  # conditions of a region
-    hull: Functions = field(init=False)  # what coefficients are written in: more functions where pieces are cut
+    hull: Functions = field(init=False)  # the functions for coefficients: more of them where pieces are cut
     views: list[LeafFunctions] = field(init=False)  # the functions of each piece of a region
     samples: list[Sample] = field(init=False)  # equations first
     ties: list[list[Tie]] = field(init=False)
@@ -56,7 +56,7 @@ class System:
         self.begin(self.given)
 
     def begin(self, given: Sequence[Given]) -> None:
-        """Exchange the values to begin with."""
+        """Replace the values to begin with."""
         self.given = given
         self._fixed = self._fixed_rows()
 
@@ -83,7 +83,7 @@ class System:
         return [self.views[spot.leaf].table(k, alpha, spot.points) for k, alpha in residual.jets]
 
     def _on(self, place: Place) -> Sample:
-        """The pieces that a condition touches; a coordinate between two pieces belongs to the upper one."""
+        """A condition on the pieces that it touches; a coordinate between two pieces belongs to the upper one."""
         tree, functions, residual = self.tree, self.functions, place.residual
         owns = np.ones(tree.num_leaves, bool)
         for axis, value in place.pinned.items():
@@ -147,7 +147,7 @@ class System:
                 self._match(trace, axis, face.coarse, z, tuple(means), flows, projection(tuple(shape)))
 
     def _name(self, leaves: tuple[int, ...], size: int) -> int:
-        """A new trace that some pieces share."""
+        """The number of a new trace that some pieces share."""
         self.members.append(tuple(dict.fromkeys(leaves)))
         self.sizes.append(size)
         return len(self.sizes) - 1
@@ -204,7 +204,7 @@ class System:
     # --- values ----------------------------------------------------------------------------------------------------
 
     def _fixed_rows(self) -> list[list[tuple[np.ndarray, np.ndarray]]]:
-        """Rows that no iterate changes: values to begin with, and constants that nothing else fixes."""
+        """Rows that are the same for all iterates: values to begin with, and constants that nothing else fixes."""
         blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
         for given in self.given:
             for leaf in range(self.tree.num_leaves):
@@ -221,7 +221,7 @@ class System:
         return blocks
 
     def own_columns(self, leaf: int) -> tuple[slice, ...]:
-        """Where each unknown's coefficients lie among those of a piece."""
+        """The slice of each unknown's coefficients among those of a piece."""
         return self.views[leaf].columns if self.views else self.functions.columns
 
     def gathered(self, found: Sequence[np.ndarray]) -> np.ndarray:
@@ -239,7 +239,7 @@ class System:
     def assemble(
         self, coefficients: np.ndarray, strength: float = 1.0, learned: Sequence[int] | None = None
     ) -> list[PieceRows]:
-        """All rows, linearized at these coefficients (L, C), for the answer or for its derivatives by learned parameters."""
+        """All rows, linearized at these coefficients (L, C), for the answer or for its derivatives in learned parameters."""
         linear = lambda sample: self.linear(sample, coefficients, strength, learned)
         blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
         for sample in self.samples:
@@ -256,7 +256,7 @@ class System:
     def unmet(self, coefficients: np.ndarray) -> float:
         """The share of their terms that equations and conditions leave, root mean square over all points.
 
-        Rows are scaled to unit length, so that a thin layer hides what contradicts: its second derivatives are large.
+        Rows are scaled to unit length, so that a thin layer, with its large second derivatives, hides a contradiction.
         """
         left, size = 0.0, 0.0
         for sample in self.samples:
@@ -296,7 +296,7 @@ class System:
                 traces[part, place[name]] -= table
         length = np.sqrt(np.sum(own**2, axis=1))
         if self.tree.is_cut[leaf]:
-            # Least squares: one scale for all rows of a kind, or what is steep near the boundary would count for nothing.
+            # Least squares: one scale for all rows of a kind; otherwise steep parts near the boundary would count for nothing.
             for part in (part for part in parts if part.start < part.stop):
                 length[part] = np.sqrt(np.mean(length[part] ** 2))
         length = np.where(length > 0, length, 1.0)

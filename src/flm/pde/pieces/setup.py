@@ -1,4 +1,4 @@
-"""From a problem to what the pieces need: orders, places of conditions, and whether the pieces can serve."""
+"""From a problem to what the pieces need: orders, places of conditions, and whether pieces can solve it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Setup:
     surplus: int  # conditions beyond what the orders take
     bounds: np.ndarray
     periodic: tuple[bool, ...]
-    known: Parameters  # what is known of the parameters
+    known: Parameters  # the parameters: start, limits, and which are learned
     parameters: np.ndarray  # their values, (Q,)
     is_linear: bool  # whether all residuals are affine in the unknowns
     jumps: Jumps | None = None  # coefficients that jump
@@ -43,7 +43,7 @@ class Setup:
     breaks: tuple[Break, ...] = ()  # where conditions on a side of a plane box end
     is_short: bool = False  # whether parts of a region's boundary lack a condition that the equation needs all around
     along: tuple[Along, ...] = ()  # conditions of a region
-    shape: Shape | None = None  # the region, where it is no box
+    shape: Shape | None = None  # the region, if it is not a box
 
     def start(self, bounds: np.ndarray) -> Tree:
         """The fewest pieces: one, cut where a coefficient or a formula jumps or one condition gives way to another."""
@@ -61,7 +61,7 @@ class Setup:
         return [steps_of(places, axis, self.bounds, self.parameters) for axis in range(len(self.bounds))]
 
     def suspects(self) -> list[np.ndarray]:
-        """Points at which the answer may be singular: corners, and where one condition gives way to another."""
+        """Points at which the answer may be singular: corners, and places where one condition gives way to another."""
         corners = [] if self.jumps is None else self.jumps.corners(self.bounds)
         region = [] if self.shape is None else self.shape.corners
         return [*corners, *region, *(point for _, point in self.breaks)]
@@ -72,17 +72,17 @@ class Setup:
         return [c for c in corners if ((c > self.bounds[:, 0]) & (c < self.bounds[:, 1])).all()]
 
     def next_jump(self, t: float) -> float:
-        """When, after t, a coefficient or a formula jumps along the last axis; its end otherwise."""
+        """The first time after t at which a coefficient or a formula jumps; the end of time if there is none."""
         low, high = self.bounds[-1]
         ends = self.steps[-1] if self.jumps is None else self.jumps.ends(len(self.bounds) - 1)
         return min([float(v) for v in ends if v > t + 1e-12 * (high - low)], default=float(high))
 
     def functions(self, tree: Tree, nodes: tuple[int, ...]) -> Functions:
-        """The functions of a tree with so many equation nodes along each axis."""
+        """The functions of a tree with `nodes` equation nodes along the axes."""
         return Functions(nodes, self.orders, self.ties, EXTRA if tree.is_cut.any() else 0)
 
     def system(self, tree: Tree, nodes: tuple[int, ...], given: Sequence[Given] = ()) -> System:
-        """The rows on a tree with so many equation nodes along each axis; what a slab begins with replaces conditions there."""
+        """The rows on a tree with `nodes` equation nodes along the axes; `given` values replace conditions at a slab's start."""
         functions = self.functions(tree, nodes)
         begins = {axis for values in given for axis in values.pinned}
         places = [place for place in self.places if not begins & set(place.pinned)]
@@ -93,7 +93,7 @@ class Setup:
 def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
     """Whether the pieces can solve this problem: few axes, no waves or readings on a region, and room for the smallest piece.
 
-    Readings do not stand for conditions that are missing: such problems are for one series by least squares.
+    Readings cannot replace missing conditions here: such problems are solved by one series by least squares.
     """
     if len(problem.axes) > MAX_AXES:
         return False
@@ -115,20 +115,20 @@ def can_serve(problem: PDE, max_columns: int | None = None) -> bool:
 
 
 def _serves_in_time(problem: PDE, domain: Product, faces: Sequence[Piece]) -> bool:
-    """Whether a problem on a plane region times time begins with all its conditions and has the rest around the region."""
+    """Whether a problem on a plane region times time has all its initial conditions and the rest around the region."""
     if len(domain.left.axes) != 2 or domain.right.axes != ("t",):
         return False
     first, starts = {"t": float(domain.bounds[-1, 0])}, [face for face in faces if "t" in face.fixed]
     if not all(face.fixed == first if "t" in face.fixed else face.dimension == 2 for face in faces):
         return False
     setup = set_up(problem)
-    # Least squares on cut pieces is no stable discretization of waves: what oscillates undamped would grow.
+    # Least squares on cut pieces is not a stable discretization of waves: undamped oscillations would grow.
     damped = all(row[-1] == 1 and row[0] == row[1] and row[0] % 2 == 0 for row in setup.orders)
     return damped and not setup.surplus and len(starts) == len(setup.orders)
 
 
 def has_readings(problem: PDE) -> bool:
-    """Whether anything was measured."""
+    """Whether the problem has readings."""
     return any(block.data is not None for block in problem.conditions)
 
 
@@ -142,7 +142,7 @@ def _has_its_conditions(problem: PDE) -> bool:
 
 
 def set_up(problem: PDE) -> Setup:
-    """Read the orders and conditions of a problem."""
+    """The setup of a problem, with its orders and conditions."""
     known, count_unknowns = Parameters.of(problem), len(problem.unknowns)
     conditions = [block for block in problem.conditions if block.kind not in ("periodic", "data")]
     residuals = tuple(known.bind(block.residual) for block in problem.equations)
@@ -182,9 +182,9 @@ def _on_box(problem: PDE, setup: Setup, conditions: Sequence[Block]) -> Setup:
 
 
 def _on_region(problem: PDE, setup: Setup, conditions: Sequence[Block]) -> Setup:
-    """The setup with the conditions of a region, whose boundary with c of them on average offers 2 c along each axis.
+    """The setup with the conditions of a region; a boundary with c conditions on average offers 2 c along each axis.
 
-    A region times time is the region, with conditions around it and places where time begins.
+    A region times time becomes the region, with conditions around it and places where time begins.
     """
     domain = problem.domain
     in_time = isinstance(domain, Product) and "t" in domain.right.axes
@@ -207,7 +207,7 @@ def _on_region(problem: PDE, setup: Setup, conditions: Sequence[Block]) -> Setup
     )
     taken = max(sum(row[j] for row in orders) for j in range(num_axes))
     spare = int(np.ceil(max(offered - taken - 0.02, 0)))  # measures are estimated by sampling
-    # An equation of one even order along every axis, as an elliptic one is, needs half of it on all of the boundary.
+    # An equation of one even order along every axis, as an elliptic one, needs half as many conditions on all of the boundary.
     elliptic = all(len(set(row[:num_axes])) == 1 and row[0] % 2 == 0 for row in orders)
     return replace(
         setup,
@@ -270,6 +270,6 @@ def _ends(bounds: np.ndarray, places: Sequence[Place], axis: int) -> tuple[int, 
 
 
 def is_affine(residual: AnyResidual, problem: PDE, known: Parameters) -> bool:
-    """Whether a residual's slopes are the same wherever it is linearized."""
+    """Whether a residual's slopes are the same at all states."""
     slopes = sampled_slopes(residual, problem, known)
     return all(np.allclose(s, slopes[0], rtol=1e-9, atol=1e-12 * np.abs(slopes[0]).max(initial=1.0)) for s in slopes)

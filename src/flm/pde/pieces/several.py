@@ -1,8 +1,8 @@
-"""Other solutions of a nonlinear problem, looked for near the one that was found, on a coarse size.
+"""Other solutions of a nonlinear problem, searched for near the one that was found, at a coarse size.
 
-Let u be the answer, J the slopes of the residual F there, and w what answers a constant load, J w = 1. On the line u + s w the
+Let u be the answer, J the slopes of the residual F there, and w the response to a constant load, J w = 1. On the line u + s w the
 mean of F has the sign of s near s = 0, and wherever it changes sign another solution may be near: Newton's method starts there. It
-starts at zero too where it had to be helped before. What settles at two sizes on the same function, away from the
+also starts at zero where it needed help before. A function found at two sizes, away from the
 answer, is another solution; solutions that a single piece does not resolve are not seen.
 """
 
@@ -21,7 +21,7 @@ from flm.pde.pieces.refine import probes
 from flm.pde.pieces.rows import System
 
 SHARES = np.geomspace(0.05, 1000, 32)  # of the answer's size, along the line
-LOOKS = 48  # points at which the line is looked at, about
+LOOKS = 48  # points at which F is evaluated along the line, about
 TRIES = 3  # starts along the line
 APART = 1e-3  # relative distance from which two answers are two solutions
 SAME = 0.1  # of that distance: how near the same solution is found again at the next size
@@ -51,7 +51,7 @@ def distance_to_another(search: Adaptation) -> float | None:
 
 
 def _starts(system: System, answer: Answer) -> Iterator[np.ndarray | None]:
-    """Where Newton's method may find another solution, (L, C) each; None is zero."""
+    """Starts from which Newton's method may find another solution, (L, C) each; None is zero."""
     order = plan(system.members, system.sizes, system.tree.num_leaves)
     if answer.tree is system.tree:
         here = system.hull.fitted(answer.coefficients, answer.functions)
@@ -73,7 +73,7 @@ def _starts(system: System, answer: Answer) -> Iterator[np.ndarray | None]:
 
 
 def _loaded(system: System, rows: Sequence[PieceRows], sample: Sample) -> list[PieceRows]:
-    """The rows of an equation asked to be one, all others to be zero."""
+    """The rows with right-hand side one for one equation, and zero for all others."""
     index, loads = system.samples.index(sample), [np.zeros(len(piece.right)) for piece in rows]
     for part in sample.parts:  # a piece begins with its equations, all at the same points
         count = part.where.stop - part.where.start
@@ -82,7 +82,7 @@ def _loaded(system: System, rows: Sequence[PieceRows], sample: Sample) -> list[P
 
 
 def _means(system: System, sample: Sample, here: np.ndarray, along: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """The mean of an equation's residual, weighted by |w|, at steps along a line, (S,); not finite ones are as the last."""
+    """The mean of an equation's residual, weighted by |w|, at steps along a line, (S,); the last finite value replaces others."""
     thin = max(1, len(sample.points) // LOOKS)
     base, slope = (sample.jets(system.own(values))[:, ::thin] for values in (here, along))
     points = sample.points[::thin]

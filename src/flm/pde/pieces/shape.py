@@ -2,7 +2,7 @@
 
 In the plane the boundary is a list of arcs, charts of one parameter, followed at a few thousand points; the stretches of an
 arc inside a cell end where bisection finds its sides. In space boundaries are points spread by area. A cell that the
-boundary cuts keeps the box around what is inside, so that functions live where they are used.
+boundary cuts keeps the box around its inner part, so that functions live where they are used.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from flm.domains import AbstractDomain
 from flm.domains.piece import Patch
 
 ASIDE = 1e-9  # of the region's size: how far to look on both sides of a boundary
-BESIDE = 1e-6  # of a cell's width, where that is less
+BESIDE = 1e-6  # of a cell's width, if that is less
 FLAT = 1e-7  # of a cell's width: a boundary this close to its sides does not cut it
 THIN = 1e-3  # the same in space, where a boundary is known at some points only
 FOLLOWED = 4096  # points along the whole boundary
 SPREAD = 6000  # points on each surface in space
 PLANES = 16  # planes along one axis at which the first cells are parted
-BEND = 1e-6  # of the region's size: a circle of this radius tells a corner, and corners closer than this are one
+BEND = 1e-6  # of the region's size: the radius of the circle that shows a corner; corners closer than this are one
 ROUNDS = 36  # of bisection between two points of an arc
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Part of a patch of a planar boundary: from one parameter to another, of about this length."""
+    """Part of a patch of a planar boundary: from one parameter to another, of about `length`."""
 
     patch: Patch
     start: float
@@ -37,7 +37,7 @@ class Stretch:
     length: float
 
     def at(self, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Points and outward normals at shares of the way, (P, m) both."""
+        """Points and outward normals at shares of the stretch, (P, m) both."""
         return self.patch.chart((self.start + (self.end - self.start) * share)[:, None])
 
 
@@ -57,7 +57,7 @@ class Arc:
         close = lambda points: np.all((points >= low - 2 * reach) & (points <= high + 2 * reach), axis=1)
         u, near = self.parameters[:-1], close(self.points)
         u = u[np.logical_or(near[1:], near[:-1])]
-        while len(u) and 16 * reach > width:  # more closely where the cell is, until finely enough for it
+        while len(u) and 16 * reach > width:  # followed more closely where the cell is, until finely enough for it
             finer = min(int(np.ceil(16 * reach / width)), 64)
             du, reach = du / finer, reach / finer
             u = (u[:, None] + du * np.arange(finer)).ravel()
@@ -88,7 +88,7 @@ class Arc:
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """A cell of the tree and what the region leaves of it."""
+    """A cell of the tree and the part of it inside the region."""
 
     low: np.ndarray  # the cell, (m,)
     high: np.ndarray
@@ -102,12 +102,12 @@ class Cell:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the boundary cuts it."""
+        """Whether the boundary cuts the cell."""
         return self.kind == "cut"
 
 
 class Shape:
-    """A region: its arcs or surfaces, and the cells that were asked about."""
+    """A region: its arcs or surfaces, and the cells computed so far."""
 
     def __init__(self, domain: AbstractDomain):
         self.domain, self.bounds = domain, np.asarray(domain.bounds, float)
@@ -141,7 +141,7 @@ class Shape:
         return [values if len(values) <= PLANES else [] for values in inner]
 
     def _plane(self, patch: Patch) -> tuple[int, float] | None:
-        """The axis across which a flat patch lies, and where; None for a patch that is oblique or curved."""
+        """The axis that a flat patch is perpendicular to, and its coordinate; None for a patch that is oblique or curved."""
         if not all(patch.ends):
             return None
         vertices, _ = patch.chart(np.array(list(product((0.0, 1.0), repeat=len(patch.ends)))))
@@ -182,12 +182,12 @@ class Shape:
 
     @cached_property
     def spread(self) -> np.ndarray:
-        """Points of an even grid inside, (P, m): a mean over them is one over the region to three digits or so."""
+        """Points of an even grid inside, (P, m): a mean over them equals one over the region to about three digits."""
         points = _midpoints(self.bounds[:, 0], self.bounds[:, 1], 160 if len(self.bounds) == 2 else 32)
         return points[self.inside(points)]
 
     def is_between(self, points: np.ndarray, axis: int, width: float = np.inf) -> np.ndarray:
-        """Whether the region lies on both sides of points of a face across an axis, (P,), which is so wide."""
+        """Whether the region lies on both sides of points of a face of this width across an axis, (P,)."""
         step = np.zeros(points.shape[1])
         step[axis] = 10 * min(self.aside, BESIDE * width)
         return self.inside(points - step) & self.inside(points + step)
@@ -199,13 +199,13 @@ class Shape:
         return self._arcs[id(patch)]
 
     def stretches(self, cell: Cell, patch: Patch) -> list[Stretch]:
-        """The parts of a patch in a cell; found once."""
+        """The parts of a patch in a cell, computed once."""
         if id(patch) not in cell.stretches:
             cell.stretches[id(patch)] = self._arc(patch).stretches(cell.low, cell.high)
         return cell.stretches[id(patch)]
 
     def cell(self, low: np.ndarray, high: np.ndarray) -> Cell:
-        """What the region leaves of a cell; found once."""
+        """The cell with the part of it inside the region, computed once."""
         key = low.tobytes() + high.tobytes()
         if key not in self._cells:
             self._cells[key] = self._fitted(low, high)
@@ -230,7 +230,7 @@ class Shape:
             return made("outside")
         if not cuts and not (_is_partly_covered(low, high, parts) if planar else self._has_mixed_sides(low, high)):
             return made("whole")
-        # the box around what is known of the part inside
+        # the box around the known points of the part inside
         within = np.concatenate([np.array(list(product(*zip(low, high, strict=True)))), _midpoints(low, high, 20)])
         points = np.concatenate([near, within[self.inside(within)] if cuts else within])
         if not len(points):

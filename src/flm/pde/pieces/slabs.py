@@ -1,10 +1,10 @@
-"""Slabs over space: a tree in space that is cut where the start of a slab and its answer ask for it, one piece in time.
+"""Slabs over space: a tree in space that is cut where the start of a slab and its answer need it, one piece in time.
 
 The start of a slab is the end of the slab before, projected on the tree. Over a line (`LineSlabs`) a slab is solved like any
 other problem of space and time, and space is cut afresh for each; over a plane see `planes`.
 
 Over a line polynomials that satisfy u_tt = f at the nodes of each slab amplify short waves from slab to slab (a wave equation
-loses a digit and a half in each). With the velocity as an unknown of its own, u_t = v and v_t = f, nothing grows.
+loses a digit and a half in each). With the velocity as a separate unknown, u_t = v and v_t = f, nothing grows.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from flm.pde.pieces.tree import Cut, Tree
 from flm.series import legendre as line
 
 ROUNDS = 40  # of cutting space within one slab
-SMALL = 1 / 64  # of space: pieces that were cut more often than smooth functions ask for
+SMALL = 1 / 64  # of space: smaller pieces were cut more often than smooth functions need
 
-Span = tuple[float, float]  # from when to when a slab lasts
+Span = tuple[float, float]  # the first and the last time of a slab
 State = dict[tuple[int, int], np.ndarray]  # values at points (P,), by unknown and derivative in time
 
 
 def importance(shares: np.ndarray, duration: float = 1.0) -> np.ndarray:
-    """How much the tail of a piece counts, by its share of space and the slab's share of time.
+    """The weight of a piece's tail, from its share of space and the slab's share of time.
 
     The square root is its share of the L2 norm. Pieces that were cut more than six times see a kink or a jump of the start,
-    whose tail stays as it is however small they are; what they get wrong is an integral that spreads, so they count by
-    their share of space, and no longer than their slab lasts. The second march tells whether that was too little.
+    whose tail stays the same however small they are; their error is an integral that spreads, so they count by
+    their share of space, and no longer than their slab lasts. The second march shows whether that was too little.
     """
     return np.where(shares < SMALL, shares * np.sqrt(duration / SMALL), np.sqrt(shares))
 
@@ -64,7 +64,7 @@ class Front:
 
 
 def handed_on(setup: Setup, before: Answer) -> list[Given]:
-    """What a slab hands on to the next: every unknown and its derivatives in time below its order."""
+    """The values that a slab hands on to the next: every unknown and its derivatives in time below its order."""
     last, t = before.tree.num_axes - 1, float(before.tree.bounds[-1, 1])
     return [
         Given(k, (*(0,) * last, order), {last: t}, Front(before, k, order))
@@ -95,7 +95,7 @@ class AbstractSpaceSlabs(AbstractSlabs):
 
     @abstractmethod
     def solve(self, tree: Tree, more: int, span: Span, before: Answer | None, like: Answer | None = None) -> Answer:
-        """A slab on a tree in space with so many nodes more, after another; `like` is a coarser answer of this slab."""
+        """A slab on a tree in space with `more` further nodes, after slab `before`; `like` is a coarser answer of this slab."""
 
     @abstractmethod
     def space(self, before: Answer | None, span: Span, local: float) -> Tree | None:
@@ -106,20 +106,20 @@ class AbstractSpaceSlabs(AbstractSlabs):
         """The fewest pieces of space."""
 
     def weights(self, tree: Tree, span: Span) -> np.ndarray:
-        """How much the tails of each piece count, (L, 1)."""
+        """The weights of the tails of each piece, (L, 1)."""
         return importance(tree.shares)[:, None]
 
     # --- the start of a slab ---------------------------------------------------------------------------------------
 
     def state(self, points: np.ndarray, before: Answer | None) -> State:
-        """What a slab begins with at points of space (P, m - 1)."""
+        """The state that a slab begins with, at points of space (P, m - 1)."""
         assert before is not None
         there = np.insert(points, points.shape[1], 0.0, axis=1)
         every = [(k, r) for k, row in enumerate(self.setup.orders) for r in range(max(row[-1], 1))]
         return {(k, r): Front(before, k, r)(there) for k, r in every}
 
     def start(self, tree: Tree, functions: Functions, before: Answer | None) -> np.ndarray:
-        """The end of the slab before, or the beginning, as coefficients on a tree, (R, L, C)."""
+        """The end of the slab before, or the initial state, as coefficients on a tree, (R, L, C)."""
         most = max(max(row[-1] for row in self.setup.orders), 1)
         out = np.zeros((most, tree.num_leaves, functions.num_columns))
         if before is not None and before.functions.nodes[:-1] == functions.nodes and _stands_on(before.tree, tree):
@@ -163,7 +163,7 @@ class AbstractSpaceSlabs(AbstractSlabs):
         return tree.num_leaves * columns * self.nodes[-1] <= self.max_columns
 
     def cut_afresh(self, before: Answer | None, span: Span, local: float) -> Tree | None:
-        """Space cut where the start of a slab asks for it."""
+        """Space cut where the start of a slab needs it."""
         tree = self.whole(span)
         for _ in range(ROUNDS):
             functions = in_space(self.setup, tree, self.nodes[:-1])
@@ -188,7 +188,7 @@ class AbstractSpaceSlabs(AbstractSlabs):
                 break
             tails = answer.tails() * self.weights(self.tree, span)
             cuts, late = _cuts(tails[:, :-1], local), float(np.linalg.norm(tails[:, -1]))
-            # A space that is not resolved shows in time too: space first, unless time alone is worse.
+            # Unresolved space shows in time too: space is cut first, unless time alone is worse.
             if not cuts or (late > local and late > tails[:, :-1].max()):
                 return Trial(answer, late)
             self.tree, like = self.tree.split(cuts)[0], answer
@@ -205,19 +205,19 @@ class AbstractSpaceSlabs(AbstractSlabs):
 
 
 def _cuts(tails: np.ndarray, local: float) -> dict[int, list[Cut]]:
-    """Pieces whose tails (L, m - 1) are too large, and not small beside the largest."""
+    """Cuts of pieces whose tails (L, m - 1) are too large and not small beside the largest."""
     marked = tails > max(local, 0.1 * tails.max())
     leaves = np.flatnonzero(marked.any(axis=1))
     return {int(leaf): [Cut(int(j)) for j in np.flatnonzero(marked[leaf])] for leaf in leaves}
 
 
 def _stands_on(slab: Tree, tree: Tree) -> bool:
-    """Whether a slab stands on a tree."""
+    """Whether a slab has this tree in space."""
     return slab.num_leaves == tree.num_leaves and np.array_equal(slab.lower[:, :-1], tree.lower)
 
 
 def _edge(tree: Tree, leaf: int, count: int) -> np.ndarray:
-    """Points on the boundary of the region in a cut piece, (P, 2): nodes alone leave what lies beyond them."""
+    """Points on the boundary of the region in a cut piece, (P, 2): nodes alone do not fix what lies beyond them."""
     assert tree.shape is not None
     cell, shares = tree.cells[leaf], (line.gauss(count)[0] + 1) / 2
     points = [np.zeros((0, tree.num_axes))]
@@ -241,7 +241,7 @@ class LineSlabs(AbstractSpaceSlabs):
         return Tree(slab.lower[:, :1], slab.upper[:, :1], self.setup.bounds[:1], self.setup.periodic[:1])
 
     def space(self, before: Answer | None, span: Span, local: float) -> Tree | None:
-        """Cut afresh, so that it coarsens by itself; the first slab's answer shows what the beginning needs."""
+        """Space cut anew, so that it coarsens by itself; the first slab's answer shows what the beginning needs."""
         return self.whole(span) if before is None else self.cut_afresh(before, span, local)
 
     def weights(self, tree: Tree, span: Span) -> np.ndarray:
@@ -249,7 +249,7 @@ class LineSlabs(AbstractSpaceSlabs):
         return importance(tree.shares, float(np.ptp(span) / np.ptp(self.setup.bounds[1])))[:, None]
 
     def solve(self, tree: Tree, more: int, span: Span, before: Answer | None, like: Answer | None = None) -> Answer:
-        """All pieces of space and time at once, from `like`, or from the end of the slab before held constant."""
+        """All pieces of space and time at once, from `like`, or from the end of the slab before, held constant."""
         slab, guess = lasting(tree, span), None
         begin = () if before is None else handed_on(self.setup, before)
         system = self.setup.system(slab, tuple(q + more for q in self.nodes), begin)
@@ -264,7 +264,7 @@ class LineSlabs(AbstractSpaceSlabs):
         return solve_system(system, guess, self.setup.is_linear)
 
     def rough(self, slab: Answer, local: float) -> float:
-        """What pieces leave that do not resolve their start, a kink or a jump: the second march leaves it too."""
+        """The error of pieces that do not resolve their start, a kink or a jump, which the second march shares."""
         tails, (low, high) = slab.tails()[:, 0], slab.tree.bounds[-1]
         unresolved = (tails > 10 * local) & (slab.tree.shares < SMALL)
         return float(np.linalg.norm((tails * self.weights(slab.tree, (low, high))[:, 0])[unresolved]))
@@ -304,7 +304,7 @@ def _wrapped(residual: AnyResidual | InSpace, change: Callable[[Residual], Resid
 
 @lru_cache(maxsize=64)
 def _moved(residual: Residual, speeds: tuple[tuple[int, int], ...]) -> Residual:
-    """A residual that asks for velocities instead of derivatives in time; made once, because it is compiled."""
+    """A residual with velocities instead of derivatives in time; made once, because it is compiled."""
     by_unknown = dict(speeds)
 
     def reference(old: Reference) -> Reference:
@@ -320,7 +320,7 @@ def _moved(residual: Residual, speeds: tuple[tuple[int, int], ...]) -> Residual:
 
 @lru_cache(maxsize=64)
 def _velocity(like: Residual, unknown: int, speed: int) -> Residual:
-    """u_t - v."""
+    """The residual u_t - v."""
     names = _extended(like.names, speed + 1 - len(like.names.unknowns))
     arguments = (f"{names.unknowns[unknown]}_t", names.unknowns[speed])
     return Residual.bind(Named(lambda slope, velocity: slope - velocity, arguments), names, "velocity")

@@ -36,15 +36,15 @@ def solve_in_pieces(
     progress: Listener,
     between: Callable[[], Solution | None] = lambda: None,
 ) -> Solution:
-    """One piece by a short ladder; then slabs in time where the problem marches, or a tree of pieces.
+    """Solve on one piece by a short ladder; then by slabs in time where the problem marches, or on a tree of pieces.
 
-    Without `max_columns` all pieces may have what half of the free memory holds. Where one piece is not enough, `between` may
-    give the answer of another method, or None.
+    Without `max_columns` all pieces together may fill half of the free memory. Where one piece is not enough, `between` may
+    return the answer of another method, or None.
     """
     began = time.perf_counter()
     turned = _time_last(problem)
     setup, record = set_up(turned), Record(progress)
-    # Slabs are solved one at a time: what memory holds is a limit for each, what the user says one for all.
+    # Slabs are solved one at a time: the memory limits each of them, the user's number all of them together.
     total = np.inf if max_columns is None else max_columns
     max_columns = memory_columns(setup, tol) if max_columns is None else max_columns
 
@@ -78,7 +78,7 @@ def solve_in_pieces(
 
 
 def _time_last(problem: PDE) -> PDE:
-    """The same problem with its axes in another order, since slabs have time as their last one."""
+    """The same problem with time as its last axis, as slabs need it."""
     if "t" not in problem.axes[:-1] or not isinstance(problem.domain, Box):
         return problem
     bounds = dict(zip(problem.axes, np.asarray(problem.domain.bounds, float).tolist(), strict=True))
@@ -103,7 +103,7 @@ def _search(
     record: Record,
     between: Callable[[], Solution | None],
 ) -> Pieces | Solution:
-    """Pieces, or what another method found between one piece and many."""
+    """Pieces, or the answer that another method found after one piece was not enough."""
     if setup.shape is not None and len(setup.shape.bounds) < len(setup.bounds):
         return _over_region(setup, tol, max_columns, total, record)
     search = Adaptation(setup, tol, max_columns, record)
@@ -114,7 +114,7 @@ def _search(
     slabs = _slabs(setup, problem, tol, max_columns)
     in_plane, ordinary = (slabs is not None and len(problem.axes) == m for m in (3, 1))
     try:
-        # A constant that nothing fixes is one at every time: slabs see to it, one piece of space and time does not.
+        # A constant that nothing fixes is free at every time: slabs handle this, one piece of space and time does not.
         alone = not (in_plane and setup.free) and not (ordinary and not setup.is_linear)
         if alone and search.ladder(marches=slabs is not None):
             return _concluded(search, problem, tol, slabs is not None)
@@ -183,7 +183,7 @@ def _concluded(search: Adaptation, problem: PDE, tol: float, marches: bool) -> P
     if setup.free and found.bar <= tol:
         free, about = ", ".join(problem.unknowns[k] for k in setup.free), " to about three digits" * bool(setup.shape)
         notes.append(f"nothing fixes the constant in {free}, so its mean is zero{about}")
-    # A problem with all its initial data has one solution; of readings it is for the parameters to say which.
+    # A problem with all its initial data has one solution; with readings, the parameters decide which.
     if not (setup.is_linear or marches or has_readings(problem)) and found.bar < np.inf:
         away = distance_to_another(search)
         if away is not None:

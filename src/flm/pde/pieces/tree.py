@@ -1,9 +1,9 @@
 """The domain cut into boxes: a k-d tree, the faces between its leaves, and the traces that live on the faces.
 
-A face belongs to the coarser of the leaves that it parts: on its other side lie one or more finer ones, each with its whole
+A face belongs to the coarser of the leaves that it separates: on its other side lie one or more finer ones, each with its whole
 side on the face. Values (the lower half of the normal derivatives) are traces on the whole face, fluxes (the upper half)
-are traces on each finer side, so that every leaf finds as many conditions on its side as it needs. Ties are the rows that make
-neighbors agree on them.
+are traces on each finer side, so that every leaf has as many conditions on its side as it needs. Ties are the rows that make
+neighbors agree on the traces.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from flm.language.arguments import Jet
 from flm.pde.pieces.shape import Cell, Shape
 from flm.series import legendre as line
 
-CLOSE = 1e-10  # of a leaf's width: coordinates that are the same cut
+CLOSE = 1e-10  # of a leaf's width: coordinates closer than this are the same cut
 
 
 @dataclass(frozen=True)
 class Face:
-    """The side of a leaf with its neighbors behind it."""
+    """The side of a leaf, with its neighbors on the other side."""
 
     axis: int  # across which axis
     coarse: int  # the leaf whose side it is
@@ -56,12 +56,12 @@ class Tree:
     upper: np.ndarray  # likewise
     bounds: np.ndarray  # of the whole, (m, 2)
     periodic: tuple[bool, ...]  # which axes are joined end to end
-    shape: Shape | None = None  # the region, where it is no box
-    cells: tuple[Cell, ...] = ()  # what tiles the region: a cut leaf's functions live on less than its cell
+    shape: Shape | None = None  # the region, if it is not a box
+    cells: tuple[Cell, ...] = ()  # the cells that tile the region: a cut leaf's functions live on part of its cell
 
     @classmethod
     def whole(cls, bounds: np.ndarray, periodic: Iterable[bool], shape: Shape | None = None) -> Tree:
-        """One leaf; in a region as many as its axis-parallel sides ask for."""
+        """The tree of one leaf; in a region, of as many as its axis-parallel sides need."""
         bounds = np.asarray(bounds, float)
         tree = cls(bounds[None, :, 0].copy(), bounds[None, :, 1].copy(), bounds, tuple(periodic))
         return tree if shape is None else tree.parted(shape.planes())._fitted(shape)[0]
@@ -79,7 +79,7 @@ class Tree:
         return tree
 
     def _fitted(self, shape: Shape) -> tuple[Tree, np.ndarray]:
-        """Cells less what lies outside a region, and the old leaf of each."""
+        """The tree without the cells that lie outside a region, and the old leaf of each new one."""
         every = [shape.cell(low, high) for low, high in zip(self.lower, self.upper, strict=True)]
         keep = np.array([index for index, cell in enumerate(every) if cell.kind != "outside"], int)
         cells = tuple(every[index] for index in keep)
@@ -88,17 +88,17 @@ class Tree:
 
     @property
     def num_leaves(self) -> int:
-        """L."""
+        """L, the number of leaves."""
         return len(self.lower)
 
     @property
     def num_axes(self) -> int:
-        """m."""
+        """m, the number of axes."""
         return self.lower.shape[1]
 
     @cached_property
     def widths(self) -> np.ndarray:
-        """Of each leaf, (L, m)."""
+        """The widths of each leaf, (L, m)."""
         return self.upper - self.lower
 
     @cached_property
@@ -134,7 +134,7 @@ class Tree:
         return self.lower[leaf] + (reference + 1) / 2 * self.widths[leaf]
 
     def scales(self, leaf: int, jets: Sequence[Jet]) -> np.ndarray:
-        """What turns derivatives on the reference piece into those in a leaf, (A,)."""
+        """Factors from derivatives on the reference piece to derivatives in a leaf, (A,)."""
         return np.array([np.prod((2 / self.widths[leaf]) ** np.array(alpha)) for _, alpha in jets])
 
     def within(self, other: Tree, leaf: int, parent: int) -> tuple[np.ndarray, np.ndarray]:
@@ -165,7 +165,7 @@ class Tree:
 
     @cached_property
     def _pairs(self) -> list[_Pair]:
-        """Leaves that share more than an edge."""
+        """Pairs of leaves that share more than an edge."""
         found, span = [], self.spans
         for axis in range(self.num_axes):
             close = CLOSE * span[:, axis]
@@ -188,7 +188,7 @@ class Tree:
         return bool(np.delete(covers, axis).all())
 
     def _repairs(self) -> dict[int, list[Cut]]:
-        """Cuts that make every side nested in the side behind it: of two that only overlap, the first is cut."""
+        """Cuts that make every side nested in the side behind it: of two sides that only overlap, the first leaf is cut."""
         cuts: dict[int, list[Cut]] = {}
         for axis, i, j in self._pairs:
             if i in cuts or j in cuts or self._covers(i, j, axis) or self._covers(j, i, axis):
@@ -230,13 +230,13 @@ def _halves(low: np.ndarray, high: np.ndarray, cut: Cut) -> list[tuple[np.ndarra
 
 @lru_cache(maxsize=64)
 def projection(shape: tuple[int, ...]) -> np.ndarray:
-    """What turns values at the Gauss nodes of a side into coefficients, (size, size)."""
+    """The matrix from values at the Gauss nodes of a side to coefficients, (size, size)."""
     lines = [(line.values(line.gauss(n)[0], n) * line.gauss(n)[1][:, None]).T for n in shape]
     return reduce(np.kron, lines, np.ones((1, 1)))
 
 
 def share_of_mean(tree: Tree, face: Face, leaf: int, shape: list[int]) -> np.ndarray:
-    """What a trace on a fine side adds to the coefficients on the coarse one, (size, size)."""
+    """The matrix from a trace on a fine side to its part of the coefficients on the coarse one, (size, size)."""
     low, high = (np.delete(end, face.axis).tolist() for end in tree.within(tree, leaf, face.coarse))
     parts = [(b - a) / 2 * line.restriction(n, a, b).T for n, a, b in zip(shape, low, high, strict=True)]
     return reduce(np.kron, parts, np.ones((1, 1)))

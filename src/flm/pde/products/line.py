@@ -81,13 +81,13 @@ class Line:
         return self._tests.T @ (self.weight * values)[:-2]
 
     def form_against(self, values: np.ndarray) -> np.ndarray:
-        """The symmetric form of f and every eigenfunction, without what natural ends add to it."""
+        """The symmetric form of f and every eigenfunction, without the terms of natural ends."""
         coefficients = self.coefficients(values)
         slope = (self.slopes @ self.modes) * self.weights[:, None]
         return slope.T @ (self.p[:-2] * (self.slopes @ coefficients)) - self.against(self.c * values)
 
     def at_end(self, end: int) -> np.ndarray:
-        """p times every eigenfunction at an end: what a natural condition is tested with."""
+        """p times every eigenfunction at an end, which tests a natural condition."""
         return self.p[end - 2] * (legendre.values(np.array([2.0 * end - 1]), self.count) @ self.modes)[0]
 
     def coefficients(self, values: np.ndarray) -> np.ndarray:
@@ -96,7 +96,7 @@ class Line:
 
 
 def nodes(bounds: np.ndarray, count: int) -> np.ndarray:
-    """The quadrature nodes for so many functions, then the two ends."""
+    """The quadrature nodes for `count` functions, then the two ends."""
     return bounds.mean() + np.ptp(bounds) / 2 * np.concatenate([legendre.gauss(count + MORE)[0], [-1.0, 1.0]])
 
 

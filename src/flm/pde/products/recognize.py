@@ -1,9 +1,9 @@
-"""Which problems are sums over the axes: A u = f or u_t + A u = f on a box, with A = sum_j A_j along one axis each.
+"""Recognition of sums over the axes: A u = f or u_t + A u = f on a box, with A = sum_j A_j along one axis each.
 
 Equation and conditions are read as sums of products (`separate`). The factors of u_jj and u_j must be functions of x_j, that of
 u a sum of functions of one variable; every face has one condition, a u + b u_n = g with constants a and b, or the axis is
 joined. Values g are lifted by one function that has them on all faces, or by one for each face that vanishes on the others. A
-complex unknown turns, h_t + i A h = 0.
+complex unknown rotates, h_t + i A h = 0.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Operator(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Kronecker:
-    """A problem read at the nodes of so many functions along each axis; axes are numbered among those of space.
+    """A problem read at the nodes of a number of functions along each axis; axes are numbered among those of space.
 
-    `faces` are values of u_n + robin u by (axis, end), where they are not zero; `starts` those of u, or of its real and its
+    `faces` are the nonzero values of u_n + robin u by (axis, end); `starts` those of u, or of its real and its
     imaginary part; `turn` is the sign of a complex unknown's rotation, 0 where the unknown is real.
     """
 
@@ -64,7 +64,7 @@ class Kronecker:
 
 
 class Reader:
-    """Reads a problem at any number of nodes; `Unfit` says what does not fit."""
+    """Reads a problem at any number of nodes; raises `Unfit` with the reason if it does not fit."""
 
     def __init__(self, problem: PDE):
         if not isinstance(problem.domain, Box):
@@ -89,7 +89,7 @@ class Reader:
         return low, high
 
     def read(self, count: int, extra: float) -> Kronecker:
-        """The problem at the nodes of so many functions; fits of functions of a sum are finer by `extra`."""
+        """The problem at the nodes of `count` functions; fits of functions of a sum are finer by `extra`."""
         parts = Separation(tuple(nodes(b, count) for b in self.bounds), extra)
         given = self._conditions(parts)
         operator, turn = self._operator(parts)
@@ -133,7 +133,7 @@ class Reader:
     # --- reading functions --------------------------------------------------------------------------------------------
 
     def _read(self, residual: Residual, parts: Separation, normal: np.ndarray | None = None) -> dict[Jet | None, Sum]:
-        """A residual as sums of products: the factor of each derivative of an unknown, and what has none under None."""
+        """A residual as sums of products: the factor of each derivative of an unknown, and under None the terms without one."""
         key = id(residual)
         try:
             if key not in self._traced:
@@ -214,7 +214,7 @@ class Reader:
         return self.time is not None and block.kind == "initial"
 
     def _conditions(self, parts: Separation) -> dict[Place, Given]:
-        """What is given, by unknown, axis and end."""
+        """The conditions by unknown, axis and end."""
         out: dict[Place, Given] = {}
         for block in self.problem.conditions:
             if block.kind == "periodic" or self._is_start(block):
@@ -263,7 +263,7 @@ class Reader:
         return tuple(found[k] for k in sorted(found))
 
     def _lift(self, given: dict[Place, Given], parts: Separation) -> Sum:
-        """A function with the values of every face on which values are given."""
+        """A function that takes the given values on every face that has them."""
         values = {(axis, end): face.value for (_, axis, end), face in given.items() if not face.b}
         lift = next((value for value in values.values() if value.terms), NOTHING)
         if self._keeps(lift, values, parts):
@@ -295,7 +295,7 @@ class Reader:
 
 
 def _number(value: Sum, what: str, or_none: bool = False) -> float:
-    """The number that a factor is."""
+    """The value of a factor that must be a number."""
     if value.axes or not (value.terms or or_none):
         raise Unfit(what)
     return float(value.along(-1, np.zeros(())))

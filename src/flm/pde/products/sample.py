@@ -1,6 +1,6 @@
-"""Distances between sums of products from points that are drawn where the products are.
+"""Distances between sums of products, from points that are drawn where the products are large.
 
-In many variables a product is nearly zero almost everywhere: of uniform points the largest few would decide, or none. Points are
+In many variables a product is nearly zero almost everywhere: of uniform points a few or none would decide. Points are
 drawn from a mixture of the squares of the largest products, axis by axis, and a share of uniform ones; each is weighted by
 one over the density of all.
 """
@@ -34,7 +34,7 @@ def distance(model: ProductFLM, other: ProductFLM, span: tuple[float, float] = (
 
 
 def draw(model: ProductFLM, t: float, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Points (P, number of inputs) at one time, and weights that make means over the box of them."""
+    """Points (P, number of inputs) at one time, and weights that turn sums over them into means over the box."""
     rng, bounds = np.random.default_rng(seed), np.asarray(model.bounds)
     found = [item for part in model.parts for item in _components(part, t - model.start)]
     found = sorted(found, key=lambda item: -item[0])[:COMPONENTS]

@@ -1,12 +1,12 @@
-"""Functions of many variables as sums of products of functions of one, found by looking at how they are written.
+"""Functions of many variables as sums of products of functions of one variable, found from how they are written.
 
-A function is traced once; what it does to numbers is then done to sums of products, each factor known at nodes of its axis:
+A function is traced once; its operations on numbers are then applied to sums of products, with factors at nodes of their axes:
 
     value = Re sum_r c_r prod_j v_rj(x_j) [times one derivative of the unknown]
 
 Sums and products stay such sums; a function of one variable is applied to its values; exp, sin and cos of a sum of functions
 of one variable are products of exponentials; any other function of such a sum, as 1 / (1 + |x|^2), is first written as a
-short sum of exponentials of its argument, a fit in one dimension. What is none of these cannot be factored: `Unfit`.
+short sum of exponentials of its argument, a fit in one dimension. Anything else cannot be factored and raises `Unfit`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from flm.pde.products.sums import Complex, Shaped, Sum, Term, complex_operation,
 
 COUNTS = (8, 12, 17, 24, 34, 48, 68, 96)  # waves that are tried for a function of a sum
 FITTED = 1e-13  # the error of such a fit, relative to its largest value, that is good enough
-POOR = 1e-5  # and the one that is not good for anything
-POINTS = 1000  # at which it must be larger than that
+POOR = 1e-5  # the error from which a fit is useless
+POINTS = 1000  # points at which the function must be larger than the error of its fit
 _SHAPED = {
     "reshape": lambda a, p: a.reshape(p["new_sizes"]),
     "squeeze": lambda a, p: np.squeeze(a, p["dimensions"]),
@@ -43,9 +43,9 @@ _SHAPED = {
 
 @dataclass(eq=False)
 class Separation:
-    """What turns functions into sums of products at nodes of each axis.
+    """Turns functions into sums of products at nodes of each axis.
 
-    Fits of functions of a sum are finer by `extra` than they need to be, another opinion; `error` is their largest relative error.
+    Fits of functions of a sum are finer by `extra` than necessary, for a second opinion; `error` is their largest relative error.
     """
 
     nodes: tuple[np.ndarray, ...]
@@ -152,7 +152,7 @@ class Separation:
         return Shaped(value, function)
 
     def _settled(self, value: Sum | Shaped) -> Sum:
-        """A function of a sum as a sum of exponentials of it; other values as they are."""
+        """A function of a sum as a sum of exponentials of that sum; other values unchanged."""
         if not isinstance(value, Shaped):
             return value
         parts = {axis: value.inner.along(axis, self.nodes[axis]) for axis in value.inner.axes}
@@ -196,7 +196,7 @@ def _fit_waves(function: Callable[..., Values], middle: float, half: float, extr
 
 
 def _function(equation: JaxprEqn) -> Callable[..., Values]:
-    """One operation on arrays of numbers: NumPy's, or whatever JAX does."""
+    """One operation on arrays of numbers, by NumPy or else by JAX."""
     try:
         return operation(equation)
     except LookupError:

@@ -3,7 +3,7 @@
 With A = sum_j A_j and 1/x = sum_q w_q exp(-t_q x) on all of the spectrum, the solution of A u = f is
 sum_q w_q prod_j exp(-t_q A_j) f: as many products as f has, at some eighty times. u_t + A u = f needs no time step:
 u(t) = U + exp(-t A) (u_0 - U) with A U = f. The estimate compares answers with ever more functions along each axis, at points
-that are drawn where the answer is: uniform points see nothing of a product in many variables.
+that are drawn where the answer is large: uniform points see nothing of a product in many variables.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ STEPS = (0.25, 0.2)  # of the rule in log t, 1e-15 both: neighboring levels diff
 EXTRA = (1.0, 1.25)
 UNRESOLVED = 0.03
 ROUNDING = 1e-15  # per axis
-EIGEN = 1e-12  # a factor that is one mode to this share
-FEWEST = 3  # terms that differ in one axis each, from which they are one term with slopes
+EIGEN = 1e-12  # a factor that is one mode up to this share
+FEWEST = 3  # terms that differ in one axis each: from this many on, they become one term with slopes
 
 
 def solve_by_products(problem: PDE, tol: float, progress: Listener) -> Solution:
@@ -43,7 +43,7 @@ def solve_by_products(problem: PDE, tol: float, progress: Listener) -> Solution:
 
 
 def try_products(problem: PDE, tol: float, progress: Listener) -> Solution | str:
-    """The answer as a sum of products, or why there is none."""
+    """The answer as a sum of products, or the reason why there is none."""
     try:
         return _solve(problem, tol, progress)
     except Unfit as reason:
@@ -98,7 +98,7 @@ class Forces(NamedTuple):
 
 
 class Projection:
-    """Sums of products as products of their integrals with the modes of each axis, every function once."""
+    """Sums of products as products of integrals with the modes of each axis; each function is integrated once."""
 
     def __init__(self, lines: Sequence[Line]):
         self.lines = lines
@@ -108,7 +108,7 @@ class Projection:
     def _along(self, j: int, values: np.ndarray, form: bool = False) -> np.ndarray:
         """The integrals of a function of one axis, or its symmetric form, with the modes."""
         key = (j, id(values), form)
-        if key not in self._known:  # the function is kept, so that its number stays its own
+        if key not in self._known:  # the function is kept, so that its id stays its own
             line = self.lines[j]
             found = line.form_against(values) if form else line.against(values)
             for end, robin in enumerate(line.ends.robin if form else ()):
@@ -117,7 +117,7 @@ class Projection:
         return self._known[key][0]
 
     def term(self, term: Term, scale: complex = 1.0) -> Factors:
-        """One product."""
+        """The factors of one product."""
         own = [self._along(j, term.factors.get(j, one)) for j, one in enumerate(self._ones)]
         return (own[0] * (term.c * scale), *own[1:]) if term.c * scale != 1.0 else tuple(own)
 
@@ -128,7 +128,7 @@ class Projection:
         return tuple(self._along(j, values) for j, values in enumerate(own)), tuple(slopes)
 
     def face(self, axis: int, end: int, term: Term) -> Factors:
-        """A slope that is given on a face."""
+        """The factors of a slope that is given on a face."""
         value = term.c * term.factors.get(axis, self._ones[axis])[end - 2]
         own = list(self.term(term._replace(c=1.0, factors={j: v for j, v in term.factors.items() if j != axis})))
         own[axis] = value * self.lines[axis].at_end(end)
@@ -136,7 +136,7 @@ class Projection:
 
 
 def _grouped(plain: list[Factors]) -> Forces:
-    """Products that differ from one of them in one axis each become one sum over the axes."""
+    """Forces in which products that differ from one of them in one axis each become one sum over the axes."""
     sloped, m = [], len(plain[0]) if plain else 0
     while len(plain) >= FEWEST:
         common = [Counter(id(f[j]) for f in plain).most_common(1)[0][0] for j in range(m)]
@@ -158,7 +158,7 @@ def _grouped(plain: list[Factors]) -> Forces:
 def _parts(
     lines: Sequence[Line], forces: Forces, times: npt.ArrayLike, weights: npt.ArrayLike, moves=False
 ) -> list[Part]:
-    """Forces at times of the heat equation as parts of the answer."""
+    """Parts of the answer from forces at times of the heat equation."""
     out, widest = [], max(len(line.rates) for line in lines)
     pad = lambda a: np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, widest - a.shape[-1])])
     modes, rates = np.stack([pad(line.modes) for line in lines]), np.stack([pad(line.rates) for line in lines])
@@ -206,7 +206,7 @@ def _rule(lines: Sequence[Line], step: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _eigenfunction(lines: Sequence[Line], force: Factors) -> tuple[Factors, float] | None:
-    """A product of eigenfunctions with its eigenvalue, from one that is nearly that; None where it is not."""
+    """The product of eigenfunctions near a force, with its eigenvalue; None if there is none."""
     places = [int(np.argmax(np.abs(factor))) for factor in force]
     value = sum(float(line.rates[k]) for line, k in zip(lines, places, strict=True))
     if value <= 0:

@@ -27,7 +27,7 @@ class Term(NamedTuple):
 
     @property
     def is_complex(self) -> bool:
-        """Whether its real part is meant."""
+        """Whether the real part of the product is meant."""
         return isinstance(self.c, complex) or any(np.iscomplexobj(v) for v in self.factors.values())
 
     def times(self, other: Term) -> Term:
@@ -66,7 +66,7 @@ class Sum:
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
-        """All of them, without those that are zero."""
+        """All terms that are not zero."""
         one = lambda jet, axis, v: Term(1.0, {axis: v}, jet) if axis >= 0 else Term(float(v), {}, jet)
         return (*self.products, *(one(*key, v) for key, v in self.single.items() if v.any()))
 
@@ -81,7 +81,7 @@ class Sum:
         return {axis for term in self.terms for axis in term.factors}
 
     def along(self, axis: int, like: np.ndarray) -> np.ndarray:
-        """What it has of functions of one axis, at nodes; constants are of axis -1."""
+        """The part that depends on one axis alone, at its nodes; constants are of axis -1."""
         return self.single.get((-1, axis), 0.0) + np.zeros_like(like)
 
     def __add__(self, other: Sum) -> Sum:
@@ -104,13 +104,13 @@ class Sum:
 
 
 def constant(value: float) -> Sum:
-    """A number."""
+    """The sum that is a number."""
     return Sum.of(Term(float(value), {}))
 
 
 @dataclass(frozen=True, eq=False)
 class Shaped:
-    """A function of one sum of functions of one variable, as of an affine form or of |x|^2, kept until it meets others."""
+    """A function of one sum of functions of one variable, such as an affine form or |x|^2, kept until it meets other values."""
 
     inner: Sum
     function: Callable[[np.ndarray], Values]
@@ -137,7 +137,7 @@ def _equal(a: Sum, b: Sum) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Complex:
-    """A complex value on the way: the equations of a complex unknown are the parts of one function."""
+    """A complex intermediate value: the equations of a complex unknown are the parts of one function."""
 
     real: Sum
     imag: Sum

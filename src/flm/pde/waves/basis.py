@@ -1,4 +1,4 @@
-"""What a fit asks of the functions in which it writes the unknown."""
+"""The interface of the functions in which a fit writes the unknown."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ModelColumns(AbstractBasis):
 
     @property
     def num_columns(self) -> int:
-        """One per amplitude."""
+        """The number of columns, one per amplitude."""
         return len(self._model.coefficients)
 
     def columns(self, points: np.ndarray, alphas: Sequence[Alpha]) -> Iterator[np.ndarray]:

@@ -28,12 +28,12 @@ from flm.wording import InputError, InputTypeError, check_count
 ORDERS = ("euclid", "box", "total")
 PERIODS = (1.0, 1.15, 1.3, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.5, 8.0)  # of a lattice, in widths of the domain
 RANGES = (3.0, 6.0, 12.0)  # of random starts, in radians per half-width
-LEAST = 0.2  # the projected objective is even in each component: its slope vanishes at zero, so never start there
+LEAST = 0.2  # the projected objective is even in each component, so its slope vanishes at zero: never start there
 STARTS = 2  # per range
 MAX_STEPS = 60
 MAX_COLUMNS = 3000  # of one dense least-squares problem
-LARGEST = 200  # columns beyond which learning frequencies costs minutes and a lattice does as well
-ROWS_PER_COLUMN, FEWEST, HELD_OUT = 3, 200, 600  # points that are fitted, and that are not
+LARGEST = 200  # columns; beyond, learning frequencies takes minutes and a lattice does as well
+ROWS_PER_COLUMN, FEWEST, HELD_OUT = 3, 200, 600  # points that are fitted, and points that are held out
 FINEST, LARGEST_WHOLE = 1e-13, 1000  # the solution that is distilled: its tolerance, and its columns
 
 
@@ -46,7 +46,7 @@ def distill(
     seed: int = 0,
     progress: bool | Listener = False,
 ) -> Solution:
-    """The best FLM of `num_subnets` sub-networks for a function, frequencies learned.
+    """The best FLM of `num_subnets` sub-networks for a function, with learned frequencies.
 
     Args:
         f: a `Solution`, a series with named axes, or a function of points (P, m) with values (P,).
@@ -103,10 +103,10 @@ def solve_by_waves(
     seed: int,
     progress: Listener,
 ) -> Solution:
-    """The solution of a problem with so many sub-networks.
+    """The solution of a problem with `num_subnets` sub-networks.
 
-    What few of them can say is smooth, so that one sum of Legendre functions finds it to rounding; where that fails,
-    `solve_otherwise` solves to a tolerance. The estimate is that of the whole solution and the distance to it. A solution
+    What few sub-networks can express is smooth, so that one sum of Legendre functions finds it to rounding; where that fails,
+    `solve_otherwise` solves to a tolerance. The estimate is that of the whole solution plus the distance to it. A solution
     of which nothing is known, or that was interrupted, is returned as it is.
     """
     columns, most = num_subnets * 2 ** len(problem.axes) * len(problem.unknowns), columns_in_memory()
@@ -154,7 +154,7 @@ def _distilled(
 ) -> Solution:
     """The fit with the least error at held-out points.
 
-    `known_to` is the error of the function itself, to which it is fitted as well as it can be; 0 where it is exact.
+    `known_to` is the error of the function itself, which is fitted as well as possible; 0 where it is exact.
     """
     m, outputs = len(domain.axes), len(unknowns)
     columns = num_subnets * 2**m
@@ -257,7 +257,7 @@ class Waves:
         return Waves(self.target, self.frequencies + step.reshape(self.frequencies.shape))
 
     def projected(self) -> Projected:
-        """The problem of the frequencies alone, from one factorization."""
+        """The least-squares problem in the frequencies alone, from one factorization."""
         points, (count, m), size = self.target.points, self.frequencies.shape, len(self.columns)
         signs, (cosine, sine) = sign_matrix(m), np.split(self.columns, 2)
         parts = [self.columns / np.maximum(np.linalg.norm(self.columns, axis=1), 1e-150)[:, None]]

@@ -1,8 +1,8 @@
-"""Fit the coefficients of a basis to a problem, and say from held-out points how well the result satisfies it.
+"""Fit the coefficients of a basis to a problem, and judge from held-out points how well the result satisfies it.
 
 A linear problem is one least-squares solve. A nonlinear one is Gauss-Newton with the ridge on the iterate rather than on
 the step: solve A c_new = A c - F for the whole c_new, then backtrack along c_new - c. Parameters to be learned are extra
-columns. Nothing here asks which basis it is.
+columns. Nothing here depends on which basis it is.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ KEPT = 64  # batches whose linearization is remembered
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A basis with coefficients (C, K) and what held-out points say of it.
+    """A basis with coefficients (C, K) and its quality at held-out points.
 
     Attributes:
-        covariance: of the learned parameters, (0, 0) where it is not known.
+        covariance: covariance of the learned parameters, (0, 0) where it is not known.
         estimate: the largest relative residual over the blocks, a guess at the relative error.
         inside: values at the held-out interior points, (P, K).
     """
@@ -43,7 +43,7 @@ class Fit:
 
     @property
     def finite(self) -> bool:
-        """Whether it is an answer at all."""
+        """Whether the fit is an answer at all: its numbers are finite."""
         return bool(np.isfinite(self.estimate))
 
     def difference(self, other: Fit) -> float:
@@ -68,13 +68,13 @@ class Fitter:
     def __init__(self, problem: PDE, *, seed: int = 0):
         self.problem, self.seed, self.held = problem, seed, held_out_batches(problem, seed)
         self.num_unknowns = len(problem.unknowns)
-        self._training: tuple[int, tuple[Batch, ...]] = (0, ())  # the last, and for how many columns
+        self._training: tuple[int, tuple[Batch, ...]] = (0, ())  # the last batches, with their number of columns
         self._linear: dict[Batch, Linearized] = {}
         self._gain = 0.0  # of data rows; 0: not set yet
         self.is_linear = not problem.learned and all(self._is_linear(b) for b in self.held)
 
     def training(self, num_columns: int) -> tuple[Batch, ...]:
-        """The points to fit so many columns at."""
+        """The points at which `num_columns` columns are fitted."""
         if self._training[0] != num_columns:
             self._training = num_columns, training_batches(self.problem, num_columns, self.seed)
         return self._training[1]
@@ -82,7 +82,7 @@ class Fitter:
     # --- pointwise quantities --------------------------------------------------------------------------------------
 
     def _is_linear(self, batch: Batch) -> bool:
-        """Whether the derivatives by the jets do not depend on the jets."""
+        """Whether the derivatives with respect to the jets do not depend on the jets."""
         rng, residual = np.random.default_rng(0), batch.block.residual
         points, normals = batch.points[:64], batch.normals[:64]
         jets, start = rng.normal(size=(2, len(residual.jets), len(points))), self.problem.parameter_start
@@ -102,7 +102,7 @@ class Fitter:
         return Linearized(at_zero.value + (at_zero.by_jet * jets).sum(axis=0), at_zero.by_jet, at_zero.by_parameter)
 
     def jets(self, basis: AbstractBasis, coefficients: np.ndarray, batch: Batch) -> np.ndarray:
-        """The derivatives that a batch's residual needs, (A, P); for a periodic pair, here less there."""
+        """The derivatives that a batch's residual needs, (A, P); for a periodic pair, those on one face less those on the other."""
         wanted = batch.block.residual.jets
         alphas = tuple(dict.fromkeys(alpha for _, alpha in wanted))
         out = np.zeros((len(wanted), batch.size))
@@ -113,7 +113,7 @@ class Fitter:
         return out
 
     def _residual(self, batch: Batch, jets: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-        """F at these jets, less what was read."""
+        """F at these jets, less the readings."""
         value, data = self.linearize(batch, jets, parameters).value, batch.block.data
         return value if data is None else value - data.values
 
@@ -127,7 +127,7 @@ class Fitter:
         parameters: np.ndarray,
         frozen: list[np.ndarray] | None = None,
     ) -> Solved:
-        """The least squares of these batches, linearized at jets; with `frozen` factors of its rows."""
+        """The least-squares solution for these batches, linearized at jets; `frozen` are factors of its rows."""
         learned, size = list(self.problem.learned), basis.num_columns
         columns = self.num_unknowns * size
         rows, factors = Rows(columns + len(learned), sum(b.size for b in batches)), []
@@ -180,7 +180,7 @@ class Fitter:
         if self.is_linear:
             return self.judge(basis, coefficients, found, answer, batches)
 
-        # a start in another basis cannot be mixed with this one: its first step is taken whole
+        # a start in another basis cannot be mixed with this one: its first step is taken in full
         old = np.zeros_like(coefficients) if start is None else None
         merit = self._merit(batches, jets, parameters, factors)
         for step in range(MAX_STEPS):
@@ -218,7 +218,7 @@ class Fitter:
     def homogeneous(self, basis: AbstractBasis, coefficients: np.ndarray, at: Fit, free_constants: list[int]) -> float:
         """The relative residual of a function in the problem linearized at an answer, without its right-hand side.
 
-        Unknowns in `free_constants` are as large as what they have beside a constant.
+        For unknowns in `free_constants`, the constant part does not count in their size.
         """
         inside = self._inside(basis, coefficients)
         inside[:, free_constants] -= inside[:, free_constants].mean(axis=0)
@@ -228,7 +228,7 @@ class Fitter:
             line = self.linearize(batch, self.jets(at.basis, at.coefficients, batch), at.parameters)
             jets = self.jets(basis, coefficients, batch)
             terms = line.by_jet * jets
-            # u_xx alone of a straight line is rounding: judged against the size of u, not against itself
+            # u_xx alone of a straight line is rounding: it is judged against the size of u, not against itself
             scale = max(sum(_rms(t) for t in terms), self._floor(batch, line, typical, inside))
             if batch.block.kind == "equation":
                 typical |= {jet: _rms(j) for jet, j in zip(batch.block.residual.jets, jets, strict=True)}
@@ -254,7 +254,7 @@ class Fitter:
             given = _rms(line.value - terms.sum(axis=0))
             scale = sum(_rms(t) for t in terms) + given
             if batch.block.kind == "equation":
-                # a flat answer's terms, as in u_t = 0, are rounding: judged by the size of u, not by themselves
+                # a flat answer's terms, as in u_t = 0, are rounding: they are judged by the size of u, not by themselves
                 if not self.problem.learned:  # where a coefficient of zero would pass for a solution
                     scale = max(scale, FLAT * self._floor(batch, line, {}, inside))
                 typical |= {jet: _rms(j) for jet, j in zip(batch.block.residual.jets, jets, strict=True)}
@@ -272,7 +272,7 @@ class Fitter:
         return basis.evaluate(self.held[0].points, coefficients, ((0,) * len(self.problem.axes),))[0]
 
     def _floor(self, batch: Batch, line: Linearized, typical: dict[Jet, float], inside: np.ndarray) -> float:
-        """What a block is judged against however small its terms are: the size of the unknown inside, per width^order."""
+        """The least size that a block is judged against, however small its terms: that of the unknown inside, per width^order."""
         size, width = np.sqrt(np.mean(inside**2, axis=0)), self.problem.domain.width
         jets = batch.block.residual.jets
         usual = [typical.get((k, alpha), float(size[k] / np.prod(width ** np.array(alpha)))) for k, alpha in jets]
@@ -288,7 +288,7 @@ class Fitter:
     ) -> np.ndarray:
         """The covariance of the learned parameters, from the misfit of the readings.
 
-        R of the scaled system ends in the learned parameters: that block alone inverts to their covariance. A reading has
+        R of the scaled system ends in the learned parameters, so that block alone gives their covariance. A reading has
         standard deviation gain * sqrt(variance) in the units of its scaled row.
         """
         learned, data = len(self.problem.learned), [b for b in batches if b.block.data is not None]

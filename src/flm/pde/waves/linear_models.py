@@ -1,6 +1,6 @@
 """Networks that are linear in their output weights, solved on a problem by least squares instead of trained.
 
-The Fourier extreme learning machine (MYL22) does this with random hidden layers, choosing their scale and size by itself.
+The Fourier extreme learning machine (MYL22) does this with random hidden layers, whose scale and size are chosen automatically.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def solve_linear_model(problem: PDE | HasStrongForm, model: AbstractLinearModel,
 
     Args:
         problem: a PDE, or a problem that offers its strong residual.
-        model: linear in its amplitudes, such as `flm.models.FourierNetwork.zp95` or an `flm.FLM`; the rest is kept.
+        model: a model that is linear in its amplitudes, such as `flm.models.FourierNetwork.zp95` or an `flm.FLM`; the rest is kept.
         seed: fixes the points.
 
     Returns:
@@ -60,7 +60,7 @@ def solve_extreme(
         problem: a PDE, or a problem that offers its strong residual.
         tol: relative L2 error to stop at.
         seed: fixes points and hidden layers.
-        max_neurons: where growth stops.
+        max_neurons: the number of neurons at which growth stops.
     """
     if not tol > 0:
         raise InputError(f"`tol` must be a positive number; got {tol!r}.")

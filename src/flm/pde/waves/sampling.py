@@ -1,7 +1,7 @@
 """Where a problem's equations are enforced and where they are checked.
 
 Training points are well-spread points, denser towards the ends of each axis (`domains/sequences`): three rows per column, four
-times as many inside as on a face. Held-out points are not denser anywhere and have another seed; nothing is fitted to them.
+times as many inside as on a face. Held-out points are evenly dense and have another seed; nothing is fitted to them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from flm.domains import Box
 from flm.pde.problem import PDE, Block
 
-ROWS_PER_COLUMN = 3  # below 2, solutions of oscillatory problems are wrong without a sign of it
+ROWS_PER_COLUMN = 3  # with fewer than 2, solutions of oscillatory problems are wrong without any sign of it
 INSIDE_SHARE = 4  # rows inside per row on one face
 CURVED_WEIGHT = 0.1  # boundary rows on regions: at full weight more columns make a corner worse
 HELD_INSIDE, HELD_FACE = 600, 150
@@ -36,7 +36,7 @@ class Batch:
 
     @property
     def sides(self) -> list[tuple[np.ndarray, float]]:
-        """Where the unknown is looked at, and the sign with which it counts."""
+        """The points at which the unknown is evaluated, and the sign with which each set counts."""
         return [(self.points, 1.0)] + ([] if self.partner is None else [(self.partner, -1.0)])
 
     @property
@@ -50,7 +50,7 @@ def training_batches(problem: PDE, num_columns: int, seed: int) -> tuple[Batch, 
     """Batches with at least three rows per linear unknown."""
     is_box, equations = isinstance(problem.domain, Box), len(problem.equations)
     extended = [b for b in problem.conditions if b.piece is not None and b.piece.dimension > 0]
-    # Of polynomials in many variables a large share satisfies the equation: only conditions tell those apart.
+    # Many polynomials in many variables satisfy the equation: only conditions tell them apart.
     many = not is_box and len(problem.axes) > 3
     around = equations * (INSIDE_SHARE if many else 1)  # of a region
     faces = sum(map(_faces, extended)) if is_box or not extended else around

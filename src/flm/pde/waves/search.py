@@ -12,13 +12,13 @@ from flm.pde.waves.fit import Fit
 from flm.pde.waves.sampling import ROWS_PER_COLUMN
 from flm.results import Ending, LearnedFunction, Parameter, Record, Solution, Word
 
-UNRESOLVED = 0.03  # above this estimate a solution has not been met yet: no verdict on its convergence
-ROUNDING = 1e-15  # no loss, and no error bar, is smaller
+UNRESOLVED = 0.03  # above this estimate a solution has not been resolved yet: no verdict on its convergence
+ROUNDING = 1e-15  # the smallest loss and error bar
 
 
 @dataclass
 class Search:
-    """The best answer so far, its bar, and how the search ended."""
+    """The best answer so far, its error bar, and how the search ended."""
 
     best: Fit | None = None
     bar: float = np.inf
@@ -61,7 +61,7 @@ def rounding_lost(problem: PDE, fit: Fit) -> float:
 
 
 def columns_in_memory() -> int:
-    """How many columns a least-squares problem may have in half of the free memory."""
+    """The number of columns of a least-squares problem that fits in half of the free memory."""
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

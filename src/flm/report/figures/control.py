@@ -32,7 +32,7 @@ def plot_control(
     *,
     reference: str | PontryaginSolution | None = None,
 ) -> Figure:
-    """States and controls against time, for three states on the simplex their paths too, as `ControlSolution.plot` says.
+    """A figure of states and controls against time, with the paths of three states on the simplex; see `ControlSolution.plot`.
 
     Example:
         >>> import flm
@@ -86,7 +86,7 @@ def plot_control(
 def overlay(
     axes: Sequence[Axes], t: Any, states: npt.ArrayLike, controls: npt.ArrayLike, label: str, style: Any
 ) -> None:
-    """States, controls and, on a third panel, the path on the simplex of another answer, as thin lines of a style."""
+    """Draw another answer as thin lines of a style: states, controls and, on a third panel, the path on the simplex."""
     look = {"color": "#222222", "linewidth": 1.1, "linestyle": style}
     axes[0].plot(t, np.asarray(states), **look)
     axes[1].plot(t, np.asarray(controls), **look)[0].set_label(label)
@@ -95,7 +95,7 @@ def overlay(
 
 
 def frame(axis: Axes, names: Sequence[str]) -> None:
-    """The triangle with its center, corners named."""
+    """Draw the triangle with its center and named corners."""
     axis.plot(*np.vstack([_CORNERS, _CORNERS[:1]]).T, color="#444444", linewidth=1.0, zorder=0)
     axis.plot(*ternary(np.full(3, 1 / 3)), "+", color="#444444", markersize=7, zorder=0)
     for corner, name, (dx, dy) in zip(_CORNERS, names, [(-0.04, -0.06), (0.04, -0.06), (0.0, 0.04)], strict=True):

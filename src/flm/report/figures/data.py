@@ -18,16 +18,16 @@ from flm.estimators.regressor.wave_fit import Spectrum
 from flm.report.figures.style import BESIDE, COLORS, house_style, new_figure
 from flm.wording import InputError
 
-FLOOR = 1e-34  # mean squares below are drawn as this
+FLOOR = 1e-34  # smaller mean squares are drawn as this
 _POINTS = 1001  # of a curve
-_MOST_DOTS = 5000  # data beyond are thinned evenly, so that files stay small
+_MOST_DOTS = 5000  # more data are thinned evenly, so that files stay small
 _BANDS = ((1.0, 0.30), (1.96, 0.15))  # half-widths in standard deviations, opacity: 68 % and 95 %
 
 
 def plot_fit(
     model: FLMRegressor, X: Any = None, y: npt.ArrayLike | None = None, *, feature: int | str = 0, output: int = 0
 ) -> Figure:
-    """The fitted curve over one feature, as `FLMRegressor.plot` says."""
+    """A figure of the fitted curve over one feature; see `FLMRegressor.plot`."""
     names, fit = list(model._names), model._fitted.fit
     j, scale = _feature(feature, names), fit.inputs
     table = None if X is None else model.numbers(X)
@@ -66,7 +66,7 @@ def plot_fit(
 
 
 def plot_spectrum(spectrum: Spectrum, *, feature: int | str = 0, output: int = 0, periods: bool = False) -> Figure:
-    """Amplitudes as stems with one-sigma bars, as `Spectrum.plot` says; `periods` puts these on the axis, logarithmic."""
+    """A figure of amplitudes as stems with one-sigma bars; `periods` replaces frequencies on the axis. See `Spectrum.plot`."""
     j = _feature(feature, list(spectrum.feature_names))
     height, error = (v.reshape(len(v), -1)[:, output] for v in (spectrum.amplitude, spectrum.amplitude_error))
     at = spectrum.period[:, j] if periods else np.abs(spectrum.frequency[:, j])
@@ -102,8 +102,8 @@ def plot_imputation(
     rows: slice | None = None,
     level: float = 0.95,
 ) -> Figure:
-    """Observed values as a line with its gaps, filled ones as dots with intervals, as `Imputation.plot` says."""
-    # Dates of a time column count as numbers here; they are never drawn.
+    """A figure of observed values as a line with gaps, filled ones as dots with intervals; see `Imputation.plot`."""
+    # Dates of a time column are numbers here; they are never drawn.
     values, std = (
         pd.DataFrame(part).apply(lambda column: np.asarray(column).astype(float)).to_numpy() for part in imputation
     )
@@ -137,9 +137,9 @@ def plot_imputation(
 def size_figure(
     curves: Mapping[str, Mapping[str, Mapping[int, npt.ArrayLike]]], label: str = "sub-networks N"
 ) -> Figure:
-    """The MSE against the size, mean and range over the seeds: curves[problem][model][size] are the scores.
+    """A figure of the MSE against the size, mean and range over the seeds; curves[problem][model][size] are the scores.
 
-    There is a panel for each problem, two in a row, in which each model is drawn in its color.
+    There is a panel for each problem, two in a row; each model has its color.
     """
     down, across = math.ceil(len(curves) / 2), min(2, len(curves))
     with house_style():

@@ -19,7 +19,7 @@ from flm.series import AbstractSeries, ProductSeries
 from flm.wording import InputError, NoSeriesError
 
 MAX_UNKNOWNS = 4  # rows of panels; the others are named in the title
-FLOOR = 1e-17  # errors below are drawn as this
+FLOOR = 1e-17  # smaller errors are drawn as this
 
 
 def plot_solution(
@@ -71,7 +71,7 @@ def plot_solution(
 def animate_solution(
     solution: Solution, axis: str = "t", *, at: Mapping[str, float] | None = None, frames: int = 60
 ) -> FuncAnimation:
-    """A solution that moves along one axis: curves or maps of up to two others, on one scale.
+    """An animation of a solution along one axis: curves or maps over up to two others, on one scale.
 
     Example:
         >>> import flm
@@ -102,7 +102,7 @@ def animate_solution(
 
 
 class Grid(NamedTuple):
-    """An even grid over the drawn axes, as points of the whole domain, of which some lie `inside`; other axes are cut."""
+    """An even grid over the drawn axes, as points of the whole domain; `inside` says which are in it; other axes are cut."""
 
     axes: tuple[str, ...]
     cut: dict[str, float]
@@ -117,7 +117,7 @@ class Grid(NamedTuple):
 
 
 def _grid(solution: Solution, axes: str | Sequence[str] | None, at: Mapping[str, float], shape: int) -> Grid:
-    """A grid over these axes, the first two by default; the others are cut where told, else in the middle."""
+    """A grid over these axes, the first two by default; the others are cut at `at`, else in the middle."""
     known = solution.axes
     axes = known[:2] if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
     if not 1 <= len(axes) <= 2 or len(set(axes)) < len(axes) or not set(axes) <= set(known):
@@ -141,7 +141,7 @@ def _title(solution: Solution, name: str, grid: Grid) -> str:
 
 
 def _draw(panel: Axes, grid: Grid, values: np.ndarray, every: np.ndarray | None = None) -> Any:
-    """A curve or a map, on the scale of all values where these are given; what was drawn."""
+    """Draw a curve or a map, on the scale of all values (`every`) where these are given, and return what was drawn."""
     if len(grid.lines) == 2:
         return _map(panel, grid, values, **limits(values if every is None else every))
     (line,) = panel.plot(grid.lines[0], values, label="found")
@@ -155,7 +155,7 @@ def _draw(panel: Axes, grid: Grid, values: np.ndarray, every: np.ndarray | None 
 
 
 def _compare(row: Sequence[Axes], grid: Grid, found: np.ndarray, exact: np.ndarray) -> None:
-    """The error beside what was found, at most six decades of it, and the exact curve."""
+    """Draw the error beside what was found, over at most six decades, and the exact curve."""
     wrong = np.abs(found - exact)
     shown = np.where(np.isnan(wrong), np.nan, np.maximum(wrong, FLOOR))
     if len(grid.lines) == 1:
@@ -186,7 +186,7 @@ def _map(panel: Axes, grid: Grid, values: np.ndarray, **options: Any) -> Any:
 
 
 def plot_spectrum(found: object) -> Figure:
-    """The amplitudes of the series in a solution, model or estimator against the lengths of the frequency vectors."""
+    """A figure of the amplitudes of the series in a solution, model or estimator against the lengths of its frequency vectors."""
     with house_style():
         figure = new_figure(4.6, 3.2)
         _draw_spectrum(figure.subplots(), found)
@@ -194,7 +194,7 @@ def plot_spectrum(found: object) -> Figure:
 
 
 def _draw_spectrum(panel: Axes, found: object) -> None:
-    """Amplitude against |frequency| (against frequency for one axis), one mark for each wave; series by color."""
+    """Draw amplitude against |frequency| (against frequency for one axis), one mark per wave; series by color."""
     series = labeled_series(found)
     if not series:
         panel.text(0.5, 0.5, "not a plain Fourier series", ha="center", va="center", transform=panel.transAxes)
@@ -216,9 +216,9 @@ def _draw_spectrum(panel: Axes, found: object) -> None:
 
 
 def labeled_series(found: object) -> list[tuple[str, AbstractSeries]]:
-    """Every series with one output inside a solution, a model, an estimator or a series; empty where there is none to read.
+    """Every series with one output inside a solution, a model, an estimator or a series; empty if there is none to read.
 
-    The labels of a solution name the unknown, and the piece where there are several, of which the first is taken.
+    The labels of a solution name the unknown and, of several pieces, the first, whose series is taken.
     """
     if isinstance(found, Solution):
         try:

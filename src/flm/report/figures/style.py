@@ -12,7 +12,7 @@ import numpy as np
 from cycler import cycler
 from matplotlib.figure import Figure
 
-# Okabe and Ito's colors, which stay apart for the color-blind; black is left to axes and text.
+# Okabe and Ito's colors, which color-blind readers can tell apart; black is left to axes and text.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#5F5F5F")
 FIELD, SIGNED, ERROR = "viridis", "RdBu_r", "magma"  # color maps of a field, of one that changes sign, of an error
 BESIDE: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 3}  # a legend by the title
@@ -41,12 +41,12 @@ _SETTINGS: dict[Any, Any] = {
 
 
 def house_style() -> AbstractContextManager[None]:
-    """Settings that hold while a figure is drawn; the user's own come back afterwards."""
+    """Settings that hold while a figure is drawn; the user's own are restored afterwards."""
     return mpl.rc_context(_SETTINGS)
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches; one of pyplot's, so that `plt.show()` finds it, where pyplot is in use already."""
+    """An empty figure, in inches; where pyplot is already in use it is one of pyplot's, so that `plt.show()` finds it."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     make: Any = Figure if pyplot is None else pyplot.figure
     return make(figsize=(width, height), layout="constrained")
@@ -73,7 +73,7 @@ def to_png(figure: Figure, dpi: int = 150) -> bytes:
 
 
 def _file(figure: Figure, **options: Any) -> bytes:
-    """The content of a file; the figure then leaves pyplot's list, which would keep it for ever."""
+    """The content of a file; the figure is removed from pyplot's list, which would keep it forever."""
     buffer = io.BytesIO()
     with house_style():
         figure.savefig(buffer, **options)

@@ -1,4 +1,4 @@
-"""The page of one answer: what was asked, what was found, how sure, how to reproduce it.
+"""The page of one answer: what was asked, what was found, how sure it is, how to reproduce it.
 
 An answer is a solution, a control law, a fit to a table, or a table that was filled.
 """
@@ -29,10 +29,10 @@ from flm.results.result import DOUBTFUL
 from flm.series import AbstractSeries, PhaseSeries
 from flm.wording import measured, with_error
 
-READABLE = 10.0  # times the answer's size: amplitudes up to here can be read
+READABLE = 10.0  # times the answer's size: terms with larger amplitudes cannot be read one by one
 TERMS, LINES, MOST_STEPS = 10, 15, 60  # rows of tables: of a series, of a fit, of the steps of a search
-NEAR = 3.0  # estimated errors: values that are nearer to each other are not told apart
-ROUNDING = 1e-13  # times the largest value: what is smaller is shown as zero
+NEAR = 3.0  # estimated errors: values closer than this count as equal
+ROUNDING = 1e-13  # times the largest value: smaller values are shown as zero
 POINTS_PER_PERIOD, LEAST_POINTS, MOST_POINTS = 12, 401, 4001  # of the live curve of a fit
 MOST_FIGURES = 4  # of columns that were filled
 NOISES = {"ar1": ", correlated", "student": ", heavy-tailed", "growing": ", growing"}
@@ -51,7 +51,7 @@ EXCESS = (
 
 
 def facts_of(answer: AbstractResult, problem: object = None) -> dict[str, str]:
-    """What people want to know first of a solution or a control law: how sure it is, its values, its size."""
+    """The first facts about a solution or a control law: how sure it is, its values, its size."""
     facts: dict[str, str] = {}
     if isinstance(answer, ControlSolution):
         start = answer.starts.lift(answer.starts.center)
@@ -108,7 +108,7 @@ def control_page(solution: ControlSolution, request: Request) -> Page:
 
 
 def _answer_page(answer: AbstractResult, request: Request, items: Sequence[list[Item]]) -> Page:
-    """The page of an answer from its figures and tables: what was found, the series, how sure."""
+    """The page of an answer from its figures and tables: what was found, the series, how sure it is."""
     found, series, sure = items
     sections = {"What was found": found, "The series": series, "How sure": sure}
     steps = {name: values for name, values in answer.history.items() if all(np.ndim(v) == 0 for v in values)}
@@ -124,7 +124,7 @@ def _answer_page(answer: AbstractResult, request: Request, items: Sequence[list[
 
 
 def tone(status: Status, error_estimate: float) -> str:
-    """How a page shows an ending: success, an answer with an estimate, or none."""
+    """The tone in which a page shows an ending: success, an answer with an estimate, or none."""
     if status.word in (Word.CONVERGED, Word.SOLVED):
         return "good"
     return "doubtful" if np.isfinite(error_estimate) and status.word not in DOUBTFUL else "failed"
@@ -154,7 +154,7 @@ def _extremes(solution: Solution) -> dict[str, str]:
             error = solution.error_estimate if np.isfinite(solution.error_estimate) else 0.0
             slack = NEAR * max(error, ROUNDING) * max(abs(low), abs(high))
             low, peaks = 0.0 if abs(low) < slack else low, np.argwhere(column >= high - slack)
-            # An axis at all of whose values it is as large is not named.
+            # An axis is not named if the unknown is as large at all of its values.
             named = [j for j, x in enumerate(lines) if len(np.unique(peaks[:, j])) < len(x)]
             where = ", ".join(f"{solution.axes[j]} = {lines[j][top[j]]:.3g}" for j in named)
             facts[f"values of {name}"] = f"{low:.4g} to {high:.4g}{', largest at ' * bool(named)}{where}"
@@ -177,7 +177,7 @@ def _readings(problem: object) -> list[Any]:
 
 
 def _dots(problem: Any, solution: Solution) -> dict[str, object] | None:
-    """The first readings that are of an unknown itself, for the live figure."""
+    """The first readings of an unknown itself, packed for the live figure."""
     for block in _readings(problem):
         (unknown, alpha), *others = block.residual.jets
         plain = not others and not any(alpha) and unknown < len(solution.unknowns)
@@ -187,7 +187,7 @@ def _dots(problem: Any, solution: Solution) -> dict[str, object] | None:
 
 
 def _misfit(problem: Any, solution: Solution) -> list[Item]:
-    """A sentence on the misfit with what is expected of it, and a picture of the residuals of all readings."""
+    """A sentence on the misfit and on what is expected of it, and a picture of the residuals of all readings."""
     if not (blocks := _readings(problem)):
         return []
     numbers = problem.parameter_start.copy()
@@ -220,9 +220,9 @@ def _misfit(problem: Any, solution: Solution) -> list[Item]:
 
 
 def readable(solution: Solution | ControlSolution) -> tuple[list[tuple[str, AbstractSeries]], str]:
-    """The series whose terms can be read, of a family at the middle of its ranges, and a sentence about them.
+    """The series whose terms can be read, for a family at the middle of its ranges, and a sentence about them.
 
-    Where amplitudes are far larger than the answer, its terms say nothing one by one: then there are none.
+    Where amplitudes are far larger than the answer, single terms say nothing: the list is then empty.
     """
     if isinstance(solution, ControlSolution):
         series, laws = solution.series, []
@@ -274,7 +274,7 @@ def _headers(axes: Iterable[str]) -> list[str]:
 
 
 def fit_facts(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike) -> dict[str, str]:
-    """What people want to know first of a fit with one output."""
+    """The first facts about a fit with one output."""
     noise = f"{measured(float(model.noise_))}{NOISES.get(model.noise_kind_, '')}"
     facts = {
         "rows": f"{len(np.asarray(y)):,}",

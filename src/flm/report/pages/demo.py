@@ -27,7 +27,7 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Stop:
-    """One stop of the tour: a measure, ours beside the paper's."""
+    """One stop of the tour: a measure of our answer beside the paper's."""
 
     name: str
     measure: str
@@ -37,13 +37,13 @@ class Stop:
     found: AbstractResult
 
     def row(self) -> list[str]:
-        """Cells of the table, as `HEADERS`."""
+        """The cells of the table, in the order of `HEADERS`."""
         shown = [f"{v:.2g}" if v > 1e-4 else f"{v:.2e}" for v in (self.ours, self.paper)]
         sure = [f"{self.found.tolerance:.0e}", f"{self.found.error_estimate:.1e}", f"{self.found.seconds:.1f}"]
         return [self.name, self.measure, *shown, *sure]
 
     def record(self) -> dict[str, object]:
-        """For machines."""
+        """The stop as a record for machines."""
         what = {"name": self.name, "measure": self.measure, "ours": self.ours, "paper": self.paper}
         sure = {"tol": self.found.tolerance, "estimate": self.found.error_estimate}
         return what | sure | {"seconds": self.found.seconds, "converged": self.found.converged}
@@ -62,7 +62,7 @@ def demo_page(stops: Sequence[Stop], seconds: float) -> Page:
 
 
 def run_demo(progress: Listener = silent) -> list[Stop]:
-    """Take the tour; `progress` is called before each stop."""
+    """Take the tour and return its stops; `progress` is called before each."""
     stops: list[Stop] = []
     for name, tol in PDES.items():
         progress(Progress(f"{TITLES[name]}, to a relative error of {tol:.0e}", share=len(stops) / (len(PDES) + 1)))

@@ -88,7 +88,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked: its name, its text, the command that gives the same again, a title of its own, units of its axes, and
+    """What was asked: its name, its text, the command that repeats it, a title of its own, units of its axes, and
     the problem, whose readings are shown.
     """
 

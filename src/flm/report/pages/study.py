@@ -32,7 +32,7 @@ FEW = 6  # words of a table's cell for what went wrong
 
 
 def mean_and_deviation(scores: npt.ArrayLike) -> str:
-    """ "1.2e-05 ± 3e-06": mean and standard deviation over the runs that ended well, with their number where some did not."""
+    """ "1.2e-05 ± 3e-06": mean and standard deviation over the runs that ended well, with their number if others did not."""
     there = np.asarray(scores, dtype=float)
     there = there[~np.isnan(there)]
     good = there[np.isfinite(there)]
@@ -91,7 +91,7 @@ def size_scores(one: Chosen) -> dict[int, np.ndarray]:
 
 
 def study_page(spec: Spec, rows: Mapping[str, Row], command: str = "") -> Page:
-    """The whole report of what is stored; groups without any run are named and left out. `command`: what to type for it."""
+    """The whole report of what is stored; groups without any run are named and left out. `command` is what to type for it."""
     chosen: list[Chosen] = []
     empty: list[Item] = []
     for group in spec.groups:
@@ -120,7 +120,7 @@ def study_page(spec: Spec, rows: Mapping[str, Row], command: str = "") -> Page:
 
 
 def sampled(solution: Solution | ControlSolution) -> dict[str, object]:
-    """Values of an answer on an even grid over its domain, as text holds them; of a control law, along its horizon."""
+    """Values of an answer on an even grid over its domain, packed as text; for a control law, along its horizon."""
     if isinstance(solution, ControlSolution):
         names, rows = control_table(solution)
         axes, unknowns, bounds, values = ["t"], names[1:], [[0.0, float(rows[-1, 0])]], rows[:, 1:]
@@ -133,7 +133,7 @@ def sampled(solution: Solution | ControlSolution) -> dict[str, object]:
 
 
 def sweep_page(lines: Mapping[str, Sequence[float]], rows: Sequence[Row | None], request: Request) -> Page:
-    """The page of all runs, None for those that are not solved yet, in the order of the product of `lines`."""
+    """The page of a sweep; `rows`, None for runs that are not solved yet, are in the order of the product of `lines`."""
     there = [row for row in rows if row is not None]
     good = sum(bool(row.outcome.get("converged")) for row in there)
     measure = "excess cost" if isinstance(request.problem, OptimalControl) else f"{norm_of(request.problem)} error"

@@ -1,4 +1,4 @@
-"""The paper beside ours: every table and figure of it that can be computed, from stored runs, as one page."""
+"""The paper beside our results: each of its tables and figures that can be computed from stored runs, as one page."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ COSTS = {"network_mape": "networks, %", "mape": "simulated, %", "law_mape": "bia
 WORDS: dict[str, str] = tomllib.loads(
     resources.files("flm.report.paper").joinpath("words.toml").read_text(encoding="utf-8")
 )
-FLOOR = 1e-17  # errors below are drawn as this
+FLOOR = 1e-17  # smaller errors are drawn as this
 STYLES = {RECIPE: ":", SOLVER: "--"}
 STATES = ("u1", "u2", "u3")
 Rows = Mapping[str, Row]
 
 
 def paper_page(plan: Plan, rows: Rows, command: str) -> Page:
-    """The page of the stored runs, the last attempt of each by its key, with dashes for those that are not there yet."""
+    """The page of the stored runs, the last attempt of each by its key, with dashes for runs that are missing."""
     try:
         finals = plan.final_definitions(rows)
     except InputError:  # selections that are not decided yet
@@ -71,12 +71,12 @@ def paper_page(plan: Plan, rows: Rows, command: str) -> Page:
 
 
 def beside(ours: float, printed: float) -> list[str]:
-    """Two cells: ours, and the ratio to the printed value."""
+    """Two cells: our value, and its ratio to the printed value."""
     return [measured(ours), ratio(ours, printed)]
 
 
 def ratio(ours: float, printed: float) -> str:
-    """Ours over the printed value, two digits."""
+    """Our value over the printed one, to two digits."""
     if not math.isfinite(ours):
         return "–"
     found = ours / printed
@@ -84,7 +84,7 @@ def ratio(ours: float, printed: float) -> str:
 
 
 def mean(numbers: Sequence[float]) -> float:
-    """The mean; NaN of nothing."""
+    """The mean; NaN if there are no numbers."""
     return sum(numbers) / len(numbers) if numbers else math.nan
 
 
@@ -100,14 +100,14 @@ def _models() -> Table:
 
 
 def _count(name: str, size: int) -> int:
-    """The parameters of a model for two inputs, built in the abstract: shapes alone, nothing is computed."""
+    """The number of parameters of a model for two inputs, built in the abstract: only shapes, nothing is computed."""
     found: list[int] = []
     jax.eval_shape(lambda key: found.append(named_model(name, 2, size, key=key).num_parameters), jax.random.key(0))
     return found[0]
 
 
 def _trained(plan: Plan, rows: Rows, problem: str, model: str) -> tuple[str, Sequence[Definition]]:
-    """(size, runs) of a model by their recipe: final runs, else those of the selection's choice so far."""
+    """(size, runs) of a model by the paper's recipe: final runs, else those of the selection's choice so far."""
     if plan.quick and model == "flm":
         return "49", [d for d in [plan.recipe_surface(problem, rows)] if d is not None]
     spec = plan.protocols[problem]
@@ -205,7 +205,7 @@ def _families(plan: Plan, rows: Rows) -> list[Item]:
 
 
 def _sizes(plan: Plan, rows: Rows) -> list[Item]:
-    """The figure of N against MSE, and its numbers."""
+    """The figure of the MSE against N, and its numbers."""
     spec, curves, lines = plan.figure, {}, []
     scores = lambda runs: {n: found for n, ds in runs.items() if (found := values(rows, ds, "mse"))}
     for group in spec.groups:
