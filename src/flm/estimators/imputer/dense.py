@@ -6,7 +6,7 @@ values have the covariance k(t - s) = sum_j S_j cos w_j (t - s), and the posteri
 
     (K + noise I) alpha = y - mean,   (a_j, b_j) = S_j (cos, sin)-sums of alpha,
 
-solved by conjugate gradients with nonuniform FFTs. The nearest observed neighbours give all that is local: the likelihood of
+solved by conjugate gradients with nonuniform FFTs. The nearest observed neighbors give all that is local: the likelihood of
 A, w_0, b and the noise (product of one-step conditionals; Vecchia 1988), the preconditioner, and the error bars.
 """
 
@@ -27,7 +27,7 @@ from flm.estimators.periodogram import Clock, NonuniformFFT
 from flm.results.progress import Listener, Progress, silent, within
 from flm.series.tables import WaveTable
 
-_NEIGHBOURS = 20  # before (preconditioner), and on each side (error bars)
+_NEIGHBORS = 20  # before (preconditioner), and on each side (error bars)
 _CONDITIONALS, _BEFORE = 500, 12  # of the likelihood: a sample of predictions, each from this many values before
 _TABLE = 8  # points of the kernel table per shortest half-period
 _MAX_LINES, _LINE_PASSES = 24, 3
@@ -133,7 +133,7 @@ class DenseSeries:
             found = self._lines(spectrum, y) if pass_ < _LINE_PASSES else none
             if not len(found):
                 break
-            # A line between two harmonics is spread over its neighbours: free variance on three.
+            # A line between two harmonics is spread over its neighbors: free variance on three.
             harmonics = np.clip(np.add.outer(found, (-1, 0, 1)).ravel(), 1, J)
             spectrum = replace(spectrum, lines=np.union1d(spectrum.lines, harmonics), line_variance=1.0)
             U = spectrum.line_columns(self.times - self.times[0])
@@ -183,7 +183,7 @@ class DenseSeries:
         return NonuniformFFT(times - self.times[0], spectrum.step, len(spectrum.background) - 1)
 
     def weights(self, spectrum: DenseSpectrum, centered: np.ndarray) -> np.ndarray:
-        """alpha = (K + noise I)^-1 (y - mean), preconditioned by neighbours and, for the lines, Woodbury's identity."""
+        """alpha = (K + noise I)^-1 (y - mean), preconditioned by neighbors and, for the lines, Woodbury's identity."""
         n, plan, W = len(centered), self._plan(spectrum, self.times), self._whitening(spectrum)
         U = spectrum.line_columns(self.times - self.times[0])
         small, WU = _line_precision(spectrum, W @ U), W @ U
@@ -200,8 +200,8 @@ class DenseSeries:
         return cg(A, centered, rtol=1e-8, maxiter=500, M=M)[0]
 
     def _whitening(self, spectrum: DenseSpectrum) -> csr_matrix:
-        """Rows (e_i - b_i) / sqrt(d_i), b_i the regression of value i on its neighbours before: W^T W ~ (K + noise)^-1."""
-        n, q = len(self.times), min(_NEIGHBOURS, len(self.times) - 1)
+        """Rows (e_i - b_i) / sqrt(d_i), b_i the regression of value i on its neighbors before: W^T W ~ (K + noise)^-1."""
+        n, q = len(self.times), min(_NEIGHBORS, len(self.times) - 1)
         kernel = _Kernel(spectrum.background, spectrum.step)
         index = np.arange(n)[:, None] - np.arange(q + 1)
         valid = index >= 0
@@ -230,7 +230,7 @@ class DenseSeries:
     def _deviation(self, spectrum: DenseSpectrum, times: np.ndarray) -> np.ndarray:
         """Standard deviations: of the background from the nearest values on both sides, of lines from the whole record."""
         n, kernel = len(self.times), _Kernel(spectrum.background, spectrum.step)
-        width = min(2 * _NEIGHBOURS, n)
+        width = min(2 * _NEIGHBORS, n)
         first = np.clip(np.searchsorted(self.times, times) - width // 2, 0, n - width)
         U = spectrum.line_columns(self.times - self.times[0])
         small = _line_precision(spectrum, self._whitening(spectrum) @ U)
@@ -241,7 +241,7 @@ class DenseSeries:
             near = np.concatenate([times[part, None], self.times[index]], axis=1)
             jitter = np.r_[0.0, np.full(width, spectrum.noise + 1e-8 * kernel.at_zero)]
             b, out[part] = _regressed(kernel(near[:, :, None] - near[:, None, :]) + np.diag(jitter))
-            # The part that the neighbours do not already say about the lines at this time.
+            # The part that the neighbors do not already say about the lines at this time.
             left = spectrum.line_columns(times[part] - self.times[0]) - np.einsum("pw,pwl->pl", b, U[index])
             out[part] += (left * cho_solve(small, left.T).T).sum(axis=1)
         return np.sqrt(np.maximum(out + spectrum.noise, spectrum.noise))
