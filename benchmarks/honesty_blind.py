@@ -157,7 +157,7 @@ def robin_rod():
 
     def exact(x, t):
         waves = np.cos(np.multiply.outer(np.asarray(x) - 0.5, m)) * np.exp(-np.multiply.outer(np.asarray(t), m**2))
-        return waves @ weights
+        return np.where(np.asarray(t) > 0, waves @ weights, 1.0)  # four hundred waves miss the start at the ends
 
     sides = [flm.robin("x=0", 1.0, 1.0), flm.robin("x=1", 1.0, 1.0)]
     return along(0, 1, 1.0, lambda u_t, u_xx: u_t - u_xx, 1.0, sides, exact)

@@ -60,7 +60,7 @@ def epochs_in(path):
     from safetensors import safe_open
 
     with safe_open(path, framework="numpy") as file:
-        return len(file.get_tensor("history"))
+        return len(file.get_tensor("root.history"))
 
 
 def kill_training(folder, kills, epochs, seed):
