@@ -1,6 +1,6 @@
-"""Are the error estimates honest? Some five hundred and fifty problems with known answers through `flm.solve`.
+"""Are the error estimates honest? 572 problems with known answers through `flm.solve`.
 
-    python benchmarks/honesty.py               all that benchmarks/results/honesty.jsonl does not hold yet; an hour of one core
+    python benchmarks/honesty.py               all that benchmarks/results/honesty.jsonl does not hold yet; 40 minutes of one core
     python benchmarks/honesty.py corners       families whose names contain one of these words
     python benchmarks/honesty.py --again       what it holds too
     python benchmarks/honesty.py --table       the table of docs/reliability.md

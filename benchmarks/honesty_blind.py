@@ -293,7 +293,7 @@ def blow_up():
 FAMILIES = (
     Listed("strangers' evolution", (
         (burgers_wall, 1e-5), (burgers_still, 1e-6), (burgers_travelling, 1e-6), (robin_rod, 1e-6),
-    )),
+    ), scattered=True),
     Listed("formulas that jump", ((switched_source, 1e-8), (switched_force, 1e-8), (heated_late, 1e-3))),
     Listed("strangers' layers", (
         (lambda: turning(1e-4), 1e-8), (lambda: turning(1e-7), 1e-6), (lambda: bent(1e-4), 1e-8),
