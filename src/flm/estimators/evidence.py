@@ -50,7 +50,7 @@ class Sample:
         correlated = 0.0 if self.rho == 0 else float(np.log(self._carried[1]).sum())
         return correlated - (0.0 if self.deviations is None else float(self.weights @ np.log(self.deviations)))
 
-    def _white(self, rows: np.ndarray, first: int) -> np.ndarray:
+    def white(self, rows: np.ndarray, first: int) -> np.ndarray:
         """Rows (b, columns) from `first` on, combined so that their noise is white; the first of correlated rows is lost."""
         own = slice(first, first + len(rows))
         if self.deviations is not None:
@@ -80,7 +80,7 @@ class Sample:
         for start in range(0, len(self.z), step):
             first = max(start - (self.rho != 0), 0)  # correlated rows need the one before
             parts = columns(self.z[first : start + step]), self.y[first : start + step]
-            white = [self._white(part, first)[start - first :] for part in parts]
+            white = [self.white(part, first)[start - first :] for part in parts]
             accumulator.add(*white, scale=np.sqrt(self.weights[start : start + step]))
         return accumulator.factor
 

@@ -169,12 +169,10 @@ class _Search:
             fitted = replace(model, data=weighed.compressed(model.waves)).values(sample.z)
         found = self.best(weighed, listen)
         # Rows that were taken to be noisier must not be predicted worse for it; each is predicted from all others.
-        missed = [
-            (part.left_out(rows.z, rows.y, rows.precisions) ** 2).mean()
-            for part, rows in ((found, weighed), (model, sample))
-        ]
-        if self.asked.kind is None and noise.kind == "growing" and missed[0] > _WORSE * missed[1]:
-            return model
+        if self.asked.kind is None and noise.kind == "growing":
+            missed, before = ((part.left_out(rows) ** 2).mean() for part, rows in ((found, weighed), (model, sample)))
+            if missed > _WORSE * before:
+                return model
         noise = likely_noise(sample, found.values(sample.z), noise.kind)
         return replace(found, noise=noise, rivals=tuple(replace(rival, noise=noise) for rival in found.rivals))
 
@@ -226,9 +224,7 @@ def _correlation(sample: Sample, lines: Lines) -> float:
     """The correlation of largest likelihood in the residual of lines on a colored sample."""
     residual, candidates = sample.y - lines.waves.values(sample.z, lines.coefficients), np.arange(0.01, 0.99, 0.01)
     colored = [replace(sample, rho=float(rho)) for rho in candidates]
-    energy = np.array(
-        [(s._white(residual, 0)[1:] ** 2).mean() for s in colored]
-    )  # the first of correlated rows is lost
+    energy = np.array([(s.white(residual, 0)[1:] ** 2).mean() for s in colored])  # the first correlated row is lost
     likelihood = np.array([s.log_scale for s in colored]) - 0.5 * sample.count * np.log(energy)
     return float(candidates[np.argmax(likelihood)])
 

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from flm.estimators.evidence import Compressed, Posterior, best_scale
+from flm.estimators.evidence import Compressed, Posterior, Sample, best_scale
 from flm.estimators.regressor.noise import Noise
 from flm.estimators.waves import Waves
 
@@ -72,11 +72,15 @@ class WaveModel:
         """The fitted function, (P, K)."""
         return self.waves.values(z, self.posterior.mean)
 
-    def left_out(self, z: np.ndarray, y: np.ndarray, precisions: np.ndarray) -> np.ndarray:
-        """The difference of each row from its prediction by a fit to all others at the same frequencies, (n, K)."""
+    def _leverage(self, z: np.ndarray) -> np.ndarray:
+        """Variances of the curve at the fitted frequencies, in units of the noise variance, (P,)."""
         solved = solve_triangular(self.posterior.factor, self.waves.columns(z).T, trans=1, check_finite=False)
-        leverage = precisions * (solved**2).sum(axis=0)
-        return (y - self.values(z)) / np.maximum(1 - leverage, 1e-6)[:, None]
+        return (solved**2).sum(axis=0)
+
+    def left_out(self, sample: Sample) -> np.ndarray:
+        """The difference of each row from its prediction by a fit to all others at the same frequencies, (n, K)."""
+        kept = 1 - sample.precisions * self._leverage(sample.z)
+        return (sample.y - self.values(sample.z)) / np.maximum(kept, 1e-6)[:, None]
 
     @property
     def noise_variance(self) -> np.ndarray:
@@ -104,8 +108,7 @@ class WaveModel:
         waves, joint, posterior = self.waves, self.joint, self.posterior
         p, K = posterior.mean.shape
         if joint is None:
-            solved = solve_triangular(posterior.factor, waves.columns(z).T, trans=1, check_finite=False)
-            variances = (solved**2).sum(axis=0)[:, None] * posterior.variance
+            variances = self._leverage(z)[:, None] * posterior.variance
         else:
             columns, slopes = waves.columns_and_slopes(z, posterior.mean)
             variances = np.empty((len(z), K))
