@@ -17,6 +17,7 @@ from flm.numerics.elementwise import as_numpy
         lambda u, v: jnp.real((u + 1j * v) * abs(u + 1j * v) ** 2),
         lambda u, v: jnp.imag(jnp.sqrt(jnp.complex128(u - 3.0)) + 1j * v),
         lambda u, v: jnp.asarray(1.234567891234) * u - jnp.asarray(1.234567895678) * v,
+        lambda u, v: jnp.where((u > 1) & ~(v > 1) | (u == v), jnp.clip(u, 0.7, 1.5), jnp.mod(v, 0.4)) + jax.lax.erfc(u),
         lambda u, v: 2.0,
     ],
 )
@@ -32,6 +33,7 @@ def test_programs_agree_with_jax(function):
 def test_what_is_not_elementwise_has_no_program():
     assert as_numpy(lambda u: jnp.sum(jnp.arange(3.0)) * u, 1) is None
     assert as_numpy(lambda u: np.sin(u), 1) is None
+    assert as_numpy(lambda u: (10 * u).astype(int) // 3 + u, 1) is None  # whole numbers are divided in another way
 
 
 def test_what_several_functions_share_is_computed_once():

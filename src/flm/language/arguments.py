@@ -7,6 +7,7 @@ A residual is elementwise: one backward pass gives its derivatives in all jets, 
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,13 +21,15 @@ from jaxtyping import Array, Float
 
 from flm.language.learn import Learn
 from flm.numerics.chunks import in_chunks
+from flm.numerics.elementwise import Program, as_numpy
 from flm.series.arrays import Numbers
 from flm.wording import InputError, InputTypeError, did_you_mean
 
-SIZES = (32, 2048)  # points per compiled call: a slab of an ODE, and everything else
+SIZES = (32, 2048)  # points per call
 LINEARIZED = 3  # axes up to which functions are linearized when checked: a hundred faces would compile for a minute
 Jet = tuple[int, tuple[int, ...]]  # (which unknown, how often differentiated along each axis)
 Value = float | Numbers  # what a function of named arguments takes and returns
+Columns = Numbers | Sequence[Numbers]  # one entry for each axis, jet or parameter
 
 
 @dataclass(frozen=True)
@@ -183,14 +186,6 @@ class Linearized(NamedTuple):
     by_parameter: Float[np.ndarray, "Q P"]
 
 
-class Traced(NamedTuple):
-    """The fields of `Linearized` within a traced program."""
-
-    value: Float[Numbers, "P"]
-    by_jet: Float[Numbers, "A P"]
-    by_parameter: Float[Numbers, "Q P"]
-
-
 @dataclass(frozen=True, eq=False)
 class Residual:
     """A user's function bound to the names of a problem."""
@@ -231,21 +226,8 @@ class Residual:
         normals: Float[Numbers, "P m"] | None = None,
     ) -> Float[Array, "P"]:
         """The residual at points, from jets in the order of `jets`, all parameters, and normals on the boundary."""
-        place = {jet: i for i, jet in enumerate(self.jets)}
         normals = jnp.zeros_like(points) if normals is None else normals
-        arguments = []
-        for r in self.references:
-            if r.kind == "axis":
-                arguments.append(points[:, r.index])
-            elif r.kind == "parameter":
-                arguments.append(parameters[r.index])
-            elif r.kind == "jet":
-                arguments.append(jets[place[(r.index, r.alpha)]])
-            elif r.kind == "normal":
-                arguments.append(normals[:, r.index])
-            else:
-                arguments.append(sum(normals[:, j] * jets[place[d]] for j, d in enumerate(self._gradient(r.index))))
-        value = self.function(*arguments)
+        value = self._value(points.T, jets, parameters, normals.T)
         several = isinstance(value, tuple | list)
         if several or jnp.shape(value) not in ((), (len(points),)):
             shape = f"{len(value)} values" if several else f"shape {jnp.shape(value)}"
@@ -255,17 +237,45 @@ class Residual:
             )
         return jnp.broadcast_to(value, (len(points),))
 
-    def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Traced:
-        """`linearize` without compiling: the function is elementwise, so one backward pass from ones serves all jets and points."""
-        value, back = jax.vjp(lambda j: self(points, j, parameters, normals), jnp.asarray(jets, float))
-        along = lambda q: jax.jvp(lambda at: self(points, jets, at, normals), (parameters,), (q,))[1]
-        rows = [along(unit) for unit in jnp.eye(len(parameters))]
-        by_parameter = jnp.stack(rows) if rows else jnp.zeros((0, len(points)))
-        return Traced(value, back(jnp.ones_like(value))[0], by_parameter)
+    def _value(self, axes: Columns, jets: Columns, parameters: Columns, normals: Columns) -> Value:
+        place, arguments = {jet: i for i, jet in enumerate(self.jets)}, []
+        for r in self.references:
+            if r.kind == "axis":
+                arguments.append(axes[r.index])
+            elif r.kind == "parameter":
+                arguments.append(parameters[r.index])
+            elif r.kind == "jet":
+                arguments.append(jets[place[(r.index, r.alpha)]])
+            elif r.kind == "normal":
+                arguments.append(normals[r.index])
+            else:
+                arguments.append(sum(normals[j] * jets[place[d]] for j, d in enumerate(self._gradient(r.index))))
+        return self.function(*arguments)
 
     @cached_property
-    def _compiled(self) -> Callable[[Numbers, Numbers, Numbers, Numbers], Traced]:
-        return jax.jit(self.derivatives) if self.traceable else self.derivatives
+    def _program(self) -> Program | None:
+        """Value, slopes by jets and by parameters at one point, by NumPy: the compiler takes longer than most problems."""
+        counts = len(self.names.axes), len(self.jets), len(self.names.parameters), len(self.names.axes)
+        starts = np.cumsum((0, *counts))
+
+        def slopes(*numbers: Numbers) -> list[Numbers]:
+            axes, jets, parameters, normals = (numbers[a:b] for a, b in itertools.pairwise(starts))
+            at = lambda j, p: jnp.asarray(self._value(axes, j, p, normals), float)
+            value, back = jax.vjp(at, jets, parameters)
+            return [value, *itertools.chain(*back(jnp.ones(())))]
+
+        return as_numpy(slopes, int(starts[-1]))
+
+    @cached_property
+    def _compiled(self) -> Callable[..., Sequence[Numbers]]:
+        """The same for a function that is not elementwise on numbers, such as one that looks up a table."""
+
+        def slopes(points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> list[Numbers]:
+            value, back = jax.vjp(lambda j: self(points, j, parameters, normals), jnp.asarray(jets, float))
+            along = lambda q: jax.jvp(lambda at: self(points, jets, at, normals), (parameters,), (q,))[1]
+            return [value, *back(jnp.ones_like(value))[0], *map(along, jnp.eye(len(parameters)))]
+
+        return jax.jit(slopes) if self.traceable else slopes
 
     @cached_property
     def traceable(self) -> bool:
@@ -281,22 +291,31 @@ class Residual:
     def linearize(
         self, points: np.ndarray, jets: np.ndarray, parameters: npt.ArrayLike, normals: np.ndarray | None = None
     ) -> Linearized:
-        """Value and derivatives at any number of points, in chunks of two compiled shapes, for few points and for many."""
-        parameters = np.asarray(parameters, float)
+        """Value and derivatives at any number of points."""
+        jets, parameters = np.asarray(jets, float), np.asarray(parameters, float)
         normals = np.zeros_like(points) if normals is None else normals
-        run = lambda p, j, n: self._compiled(p, j.T, parameters, n)
-        return Linearized(*in_chunks(run, points, np.asarray(jets, float).T, normals, sizes=SIZES, axis=-1))
+        if (program := self._program) is None:
+            run = lambda p, j, n: self._compiled(p, j.T, parameters, n)
+            found = np.array(in_chunks(run, points, jets.T, normals, sizes=SIZES))
+        else:
+            found = np.empty((1 + len(jets) + len(parameters), len(points)))
+            with np.errstate(all="ignore"):  # what is not finite is for the caller to judge
+                for some in (slice(start, start + SIZES[-1]) for start in range(0, len(points), SIZES[-1])):
+                    columns = *points[some].T, *jets[:, some], *parameters, *normals[some].T
+                    for row, value in zip(found, program(*columns), strict=True):
+                        row[some] = value
+        return Linearized(found[0], found[1 : 1 + len(jets)], found[1 + len(jets) :])
 
-    def tried(self, points: np.ndarray, parameters: np.ndarray, normals: np.ndarray) -> tuple[Numbers, Numbers]:
+    def tried(self, points: np.ndarray, parameters: np.ndarray, normals: np.ndarray) -> Linearized:
         """Value and derivatives at a few interior points with jets near 1; a function that cannot work is refused in a sentence."""
         # No two jets are equal: in 1 / |x - y| two bodies would collide.
         jets = np.tile(1 - np.arange(len(self.jets))[:, None] / 64, len(points))
         try:
             if points.shape[1] <= LINEARIZED:
-                return self.derivatives(points, jets, parameters, normals)[:2]
+                return self.linearize(points, jets, parameters, normals)
             jax.eval_shape(lambda j: self(points, j, parameters, normals), jets)
-            value = self(points, jets, parameters, normals)
-            return value, value
+            value = np.asarray(self(points, jets, parameters, normals))
+            return Linearized(value, value[None], value[None])
         except jax.errors.TracerArrayConversionError:
             raise InputTypeError(
                 f"{self.label} must use jax.numpy on the unknown and its derivatives; got a NumPy function. "
@@ -313,16 +332,11 @@ class Residual:
 
 
 def check_all(residuals: list[Residual], points: np.ndarray, parameters: np.ndarray, normals: np.ndarray) -> None:
-    """Try functions at a few interior points, in one compiled call; those that cannot work are refused in a sentence."""
-    every = lambda: [one.tried(points, parameters, normals) for one in residuals]
-    try:
-        found = jax.jit(every)() if points.shape[1] <= LINEARIZED else every()
-    except (InputError, InputTypeError):
-        # NumPy on the coordinates needs concrete ones; a function that cannot work is refused again
-        found = every()
-    for residual, (value, by_jet) in zip(residuals, found, strict=True):
-        bad = np.asarray(value)[~np.isfinite(value)]
-        if len(bad) or not np.isfinite(by_jet).all():
+    """Try functions at a few interior points; those that cannot work are refused in a sentence."""
+    for residual in residuals:
+        found = residual.tried(points, parameters, normals)
+        bad = found.value[~np.isfinite(found.value)]
+        if len(bad) or not np.isfinite(found.by_jet).all():
             raise InputError(
                 f"{residual.label} must be finite at interior points when the unknown and its derivatives are near 1; got "
                 f"{bad[0] if len(bad) else 'a derivative that is not'}."

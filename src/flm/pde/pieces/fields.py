@@ -17,12 +17,11 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from flm.language.arguments import Jet, Linearized, Residual, Traced
+from flm.language.arguments import Jet, Linearized, Residual
 from flm.language.learn import Learn
 from flm.pde.problem import PDE
 from flm.results.learned import field_table
 from flm.series import legendre
-from flm.series.arrays import Numbers
 
 COUNTS = {1: 24, 2: 9, 3: 6}  # functions along each axis, by the number of axes
 LENGTHS = tuple(0.1 * 1.5**k for k in range(8))  # of the prior, in widths
@@ -114,7 +113,6 @@ class FieldResidual:
 
     inner: Residual
     fields: tuple[FieldFunctions, ...]
-    traceable = False  # its functions are looked up at concrete points
 
     @cached_property
     def jets(self) -> tuple[Jet, ...]:
@@ -142,10 +140,6 @@ class FieldResidual:
                 by_parameter[field(jet[0]).columns] += slope * tables[jet].T
         mine = [i for i, jet in enumerate(self.inner.jets) if jet not in tables]
         return Linearized(found.value, found.by_jet[mine], by_parameter)
-
-    def derivatives(self, points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> Traced:
-        """See `Residual.derivatives`; derivatives in the coefficients of functions follow those in numbers."""
-        return Traced(*self.linearize(np.asarray(points), np.asarray(jets), parameters, np.asarray(normals)))
 
 
 AnyResidual = Residual | FieldResidual

@@ -6,15 +6,10 @@ derivatives begin where the slab before ended. The user's order is kept; an alge
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from flm.language.arguments import SIZES
-from flm.numerics.chunks import in_chunks
 from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.marching import FLOOR, MORE, AbstractSlabs, Trial
@@ -22,7 +17,6 @@ from flm.pde.pieces.newton import Answer, scale
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Tree
 from flm.series import legendre as line
-from flm.series.arrays import Numbers
 
 NODES = 15  # Radau nodes of a slab: more save no time (Lotka-Volterra, Lorenz, van der Pol, Robertson)
 STEPS = 15  # of Newton's method on one slab
@@ -35,34 +29,25 @@ Rows = tuple[np.ndarray, np.ndarray]  # linear equations for the coefficients of
 
 
 class Together:
-    """Several residuals of one variable as one compiled function; `jets` are all pairs (unknown, order) that they need."""
+    """Several residuals of one variable as one function; `jets` are all pairs (unknown, order) that they need."""
 
     def __init__(self, residuals: tuple[AnyResidual, ...]):
+        self.residuals = residuals
         self.jets = list(dict.fromkeys((k, alpha[0]) for residual in residuals for k, alpha in residual.jets))
-        places = [np.array([self.jets.index((k, a[0])) for k, a in residual.jets], int) for residual in residuals]
-
-        def run(points: Numbers, jets: Numbers, parameters: Numbers) -> tuple[Numbers, Numbers]:
-            values, slopes, normals = [], [], jnp.zeros_like(points)
-            for residual, index in zip(residuals, places, strict=True):
-                found = residual.derivatives(points, jnp.asarray(jets)[index], parameters, normals)
-                values.append(found.value)
-                slopes.append(jnp.zeros(jets.shape).at[index].set(found.by_jet))
-            return jnp.stack(values), jnp.stack(slopes)
-
-        self._run = jax.jit(run) if all(residual.traceable for residual in residuals) else run
+        self._places = [[self.jets.index((k, a[0])) for k, a in residual.jets] for residual in residuals]
 
     def __call__(self, times: np.ndarray, jets: np.ndarray, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """All equations at times (P,) from jets (A, P): values (E, P) and derivatives by every jet (E, A, P)."""
-        run = lambda points, rows: self._run(points, rows.T, parameters)
-        value, by_jet = in_chunks(run, times[:, None], jets.T, sizes=SIZES, axis=-1)
+        value = np.empty((len(self.residuals), len(times)))
+        by_jet = np.zeros((len(value), *jets.shape))
+        for e, (residual, places) in enumerate(zip(self.residuals, self._places, strict=True)):
+            found = residual.linearize(times[:, None], jets[places], parameters)
+            value[e], by_jet[e, places] = found.value, found.by_jet
         return value, by_jet
 
     def powers(self, dt: float) -> np.ndarray:
         """Factors from derivatives on the reference slab to derivatives in time, (A, 1, 1)."""
         return ((2 / dt) ** np.array([order for _, order in self.jets]))[:, None, None]
-
-
-together = lru_cache(maxsize=32)(Together)  # one compiled function for each problem of this process
 
 
 class Table(NamedTuple):
@@ -84,8 +69,8 @@ class OrdinarySlabs(AbstractSlabs):
 
     def __init__(self, setup: Setup):
         self.setup, self.shown, self.nodes = setup, len(setup.orders), (NODES,)
-        self.equations = together(setup.equations)
-        self.conditions = together(tuple(place.residual for place in setup.places))
+        self.equations = Together(setup.equations)
+        self.conditions = Together(tuple(place.residual for place in setup.places))
         self.states = [(k, order) for k, (p,) in enumerate(setup.orders) for order in range(p)]
         self._orders = np.array([order for _, order in self.states])
         self._tables: dict[tuple[int, int], Table] = {}
