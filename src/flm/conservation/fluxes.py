@@ -8,6 +8,7 @@ from jax.core import Tracer
 from scipy.optimize import minimize_scalar, root_scalar
 
 from flm.numerics.chunks import in_chunks
+from flm.numerics.elementwise import Program, as_numpy
 from flm.series.arrays import Numbers
 from flm.wording import InputError
 
@@ -20,23 +21,20 @@ _SIZES = (256, 4096, 65536)  # numbers per call
 def on_arrays(function: Elementwise) -> OnArrays:
     """A user's elementwise function of one variable, in NumPy or jax.numpy, as a function of float64 arrays.
 
-    With jax.numpy the function is called on few shapes, since each new one compiles. Traced arrays are passed on unchanged.
+    Traced arrays are passed on unchanged.
     """
-    on_numpy: list[bool] = []
-
-    def some(u: np.ndarray) -> list[np.ndarray]:
-        found = function(u)
-        if isinstance(found, np.ndarray | float | int):
-            on_numpy.append(True)
-        return [np.broadcast_to(np.asarray(found, float), u.shape)]
+    programs: list[Program | None] = []  # made at the first call
+    padded = lambda u: [np.broadcast_to(np.asarray(function(u), float), u.shape)]
 
     def values(u: np.ndarray) -> np.ndarray:
         if isinstance(u, Tracer):
             return function(u)  # type: ignore[return-value]
-        u = np.asarray(u, float)
-        if on_numpy:
-            return np.broadcast_to(np.asarray(function(u), float), u.shape)
-        return in_chunks(some, u.ravel(), sizes=_SIZES)[0].reshape(u.shape)
+        if not programs:
+            programs.append(as_numpy(function, ()))
+        u, program = np.asarray(u, float), programs[0]
+        # without a program, on few shapes: each new one may compile
+        found = in_chunks(padded, u.ravel(), sizes=_SIZES) if program is None else program.rows(u.ravel())
+        return found[0].reshape(u.shape)
 
     return values
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flm.language.arguments import Named, argument_names
-from flm.numerics.chunks import in_chunks
+from flm.numerics.elementwise import at_rows
 from flm.wording import InputError, InputTypeError, did_you_mean
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ Constraints = Function | list[Function] | tuple[Function, ...] | None
 Array = jax.Array | np.ndarray
 Scalar = jax.Array | np.ndarray | float
 
-_ROWS = (1024,)  # points per compiled call
 _NO_WEIGHT = 1e-12  # of constraints without multipliers: the Lagrangian is then the cost
 
 
@@ -244,7 +243,7 @@ def finish(problem: OptimalControl, v: np.ndarray, w: np.ndarray, multipliers: M
         return Last(zero, zero, np.zeros((count, size)), np.zeros((count, size, size)), np.zeros((count, 0)))
     nu = np.zeros((count, equations.num_terminal)) if multipliers is None else multipliers.terminal
     rho = _NO_WEIGHT if multipliers is None else multipliers.weight
-    return Last(*in_chunks(partial(_last, equations, problem.numbers, rho), v, w, nu, sizes=_ROWS))
+    return Last(*_last(equations)(problem.numbers[None], np.array([rho]), nu, v, w))
 
 
 def _at_nodes(
@@ -255,21 +254,24 @@ def _at_nodes(
     lam = np.zeros((*shape, problem.equations.num_path)) if multipliers is None else multipliers.path
     rho = _NO_WEIGHT if multipliers is None else multipliers.weight
     flat = [array.reshape(count, *array.shape[len(shape) :]) for array in (lam, *arrays)]
-    values = in_chunks(partial(kernel, problem.equations, problem.numbers, rho), *flat, sizes=_ROWS)
+    values = kernel(problem.equations)(problem.numbers[None], np.array([rho]), *flat)
     return [value.reshape(*shape, *value.shape[1:]) for value in values]
 
 
 def _lagrangian(equations: Equations, numbers, rho, z, s, lam):
-    """F followed by the running Lagrangian, and the values of `along` at the point."""
+    """At one point: F followed by the running Lagrangian, and the values of `along` at the point."""
     v, w = z[: equations.num_coordinates], z[equations.num_coordinates :]
     point = equations.along(s, v, w, numbers)
     penalty = jnp.sum(jnp.maximum(0.0, lam + rho * point.path) ** 2 - lam**2) / (2 * rho)
     return jnp.append(point.rates, point.running + equations.duration(w, numbers) * penalty), point
 
 
-@partial(jax.jit, static_argnums=0)
-def _first(equations: Equations, numbers, rho, lam, s, v, w):
-    def at(lam, s, v, w):
+Kernel = Callable[..., list[np.ndarray]]
+
+
+@lru_cache(maxsize=64)
+def _first(equations: Equations) -> Kernel:
+    def at(numbers, rho, lam, s, v, w):
         def both(z):
             values, point = _lagrangian(equations, numbers, rho, z, s, lam)
             return values, (values, point)
@@ -277,23 +279,23 @@ def _first(equations: Equations, numbers, rho, lam, s, v, w):
         slopes, (values, point) = jax.jacfwd(both, has_aux=True)(jnp.concatenate([v, w]))
         return values[:-1], slopes[:-1], point.running, values[-1], slopes[-1], point.path
 
-    return jax.vmap(at)(lam, s, v, w)
+    return at_rows(at, *_shapes(equations), common=2)
 
 
-@partial(jax.jit, static_argnums=0)
-def _second(equations: Equations, numbers, rho, lam, s, v, w, p):
-    def at(lam, s, v, w, p):
+@lru_cache(maxsize=64)
+def _second(equations: Equations) -> Kernel:
+    def at(numbers, rho, lam, s, v, w, p):
         hamiltonian = lambda z: jnp.append(p, 1.0) @ _lagrangian(equations, numbers, rho, z, s, lam)[0]
-        return (jax.hessian(hamiltonian)(jnp.concatenate([v, w])),)
+        return jax.hessian(hamiltonian)(jnp.concatenate([v, w]))
 
-    return jax.vmap(at)(lam, s, v, w, p)
+    return at_rows(at, *_shapes(equations), (equations.num_coordinates,), common=2)
 
 
-@partial(jax.jit, static_argnums=0)
-def _last(equations: Equations, numbers, rho, v, w, nu):
+@lru_cache(maxsize=64)
+def _last(equations: Equations) -> Kernel:
     d = equations.num_coordinates
 
-    def at(v, w, nu):
+    def at(numbers, rho, nu, v, w):
         def value(z):
             cost, h = equations.at_end(z[:d], z[d:], numbers)
             return cost + nu @ h + 0.5 * rho * h @ h
@@ -301,4 +303,12 @@ def _last(equations: Equations, numbers, rho, v, w, nu):
         z, (cost, h) = jnp.concatenate([v, w]), equations.at_end(v, w, numbers)
         return cost, value(z), jax.grad(value)(z), jax.hessian(value)(z), h
 
-    return jax.vmap(at)(v, w, nu)
+    numbers, rho, _, _, v, w = _shapes(equations)
+    return at_rows(at, numbers, rho, (equations.num_terminal,), v, w, common=2)
+
+
+def _shapes(equations: Equations) -> list[tuple[int, ...]]:
+    """The shapes of numbers, rho, lam, s, v and w at one point."""
+    counts = len(equations.parameters) + 1, equations.num_path, equations.num_coordinates, equations.num_inputs
+    numbers, path, v, w = ((count,) for count in counts)
+    return [numbers, (), path, (), v, w]

@@ -10,12 +10,11 @@ optimal control from Px is Q u*(t; x), with the same cost: a law learned on one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,7 @@ from scipy.special import ndtri
 from flm.control.equations import Equations, stack, values_of
 from flm.domains import AbstractDomain, Ball, Box
 from flm.domains.sequences import unit_points
+from flm.numerics.elementwise import at_rows
 from flm.wording import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ def check_invariances(problem: OptimalControl) -> None:
     rng, n = np.random.default_rng(0), len(problem.states)
     x = rng.dirichlet(np.ones(n), 16) if problem.on_simplex else problem.starts.center + rng.standard_normal((16, n))
     u = np.clip(rng.standard_normal((16, len(problem.controls))), problem.lower, problem.upper)
-    rates, same = (np.asarray(part) for part in _describe(problem.equations, x, u, problem.numbers))
+    rates, same = _describe(problem, x, u)
     total = rates.sum(axis=1)
     if problem.on_simplex and np.abs(total).max() > 1e-9 * (1 + np.abs(rates).max()):
         raise InputError(
@@ -281,7 +281,7 @@ def check_invariances(problem: OptimalControl) -> None:
             f"got a sum of {total[np.abs(total).argmax()]:.3g}."
         )
     for member in group[1:]:
-        moved = _describe(problem.equations, x @ member.states.T, u @ member.controls.T, problem.numbers)
+        moved = _describe(problem, x @ member.states.T, u @ member.controls.T)
         if _differ(moved[0], rates @ member.states.T):
             broken = "the dynamics do not have"
         elif _differ(moved[1], same):
@@ -293,11 +293,14 @@ def check_invariances(problem: OptimalControl) -> None:
         raise InputError(f"`symmetries` must leave the problem unchanged; got {problem.symmetries!r}, which {broken}.")
 
 
-@partial(jax.jit, static_argnums=0)
-def _describe(equations: Equations, x: jax.Array, u: jax.Array, numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _describe(problem: OptimalControl, x: np.ndarray, u: np.ndarray) -> list[np.ndarray]:
     """The dynamics (P, n) and everything that a symmetry must not change (P, q), at states x (P, n), controls u (P, k)."""
+    return _invariants(problem.equations)(problem.numbers[None], x, u)
 
-    def at(x, u):
+
+@lru_cache(maxsize=64)
+def _invariants(equations: Equations) -> Callable[..., list[np.ndarray]]:
+    def at(numbers, x, u):
         known = dict(zip(equations.parameters, numbers, strict=False)) | {"t": 0.37 * numbers[-1]}
         known |= dict(zip(equations.states, x, strict=True)) | dict(zip(equations.controls, u, strict=True))
         costs = [equations.running_cost, *([equations.terminal_cost] if equations.terminal_cost else [])]
@@ -306,7 +309,8 @@ def _describe(equations: Equations, x: jax.Array, u: jax.Array, numbers: jax.Arr
         same += [jnp.sum(stack(values_of(named, known)) ** 2) for named in (*equations.path, *equations.terminal)]
         return stack(values_of(equations.dynamics, known)), stack(same)
 
-    return jax.vmap(at)(x, u)
+    counts = len(equations.parameters) + 1, len(equations.states), len(equations.controls)
+    return at_rows(at, *((count,) for count in counts), common=1)
 
 
 def _differ(found: np.ndarray, expected: np.ndarray) -> bool:

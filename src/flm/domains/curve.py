@@ -12,6 +12,7 @@ from flm.domains.box import Box
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import Outline, crosses_itself, outline, signed_area, winds_around
 from flm.numerics.chunks import in_chunks
+from flm.numerics.elementwise import as_numpy
 from flm.wording import InputError, InputTypeError, check_positive, number_text
 
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ class Curve(AbstractDomain):
                 raise InputError(f"`path` must return two coordinates; got {len(coordinates)}.")
             return jnp.stack([jnp.broadcast_to(value, s.shape) for value in coordinates])
 
-        rows = compile_rows(lambda columns: jax.jvp(point, (columns[0],), (jnp.ones_like(columns[0]),)), 1, "path")
+        rows = on_rows(lambda columns: jax.jvp(point, (columns[0],), (jnp.ones_like(columns[0]),)), 1, "path")
         return lambda s: rows(s[:, None])
 
     @cached_property
@@ -310,8 +311,8 @@ def _right(vectors: np.ndarray) -> np.ndarray:
     return np.stack([vectors[1], -vectors[0]])
 
 
-def compile_rows(function: Callable[..., object], width: int, what: str) -> Callable[[np.ndarray], list[np.ndarray]]:
-    """`function(columns (width, P))` → arrays with last axis P, jitted and applied in chunks to points (P, width)."""
+def on_rows(function: Callable[..., object], width: int, what: str) -> Callable[[np.ndarray], list[np.ndarray]]:
+    """`function(columns (width, P))` → arrays with last axis P, as a function of points (P, width)."""
     import jax
     import jax.numpy as jnp
 
@@ -324,5 +325,7 @@ def compile_rows(function: Callable[..., object], width: int, what: str) -> Call
         ) from None
     except (TypeError, ArithmeticError) as error:
         raise InputError(f"`{what}` must return numbers, elementwise; it failed with: {error}") from None
+    if (program := as_numpy(function, (width,))) is not None:
+        return lambda points: [np.moveaxis(part, 0, -1) for part in program.rows(points)]
     compiled = jax.jit(function)
     return lambda points: in_chunks(lambda rows: compiled(rows.T), points, axis=-1)

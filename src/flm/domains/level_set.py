@@ -9,7 +9,7 @@ import numpy as np
 
 from flm.domains.base import AbstractDomain
 from flm.domains.box import Box, NotHeld
-from flm.domains.curve import compile_rows
+from flm.domains.curve import on_rows
 from flm.domains.piece import Patch, Piece, check_arguments
 from flm.domains.polygon import outline
 from flm.domains.sequences import sobol
@@ -131,7 +131,7 @@ class Region(AbstractDomain):
             value, back = jax.vjp(level, coordinates)
             return value, back(jnp.ones_like(value))[0]
 
-        return compile_rows(value_and_gradient, len(self.axes), "function")
+        return on_rows(value_and_gradient, len(self.axes), "function")
 
     @cached_property
     def _grid_values(self) -> np.ndarray:

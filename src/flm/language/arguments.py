@@ -7,7 +7,6 @@ A residual is elementwise: one backward pass gives its derivatives in all jets, 
 from __future__ import annotations
 
 import inspect
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,8 +24,9 @@ from flm.numerics.elementwise import Program, as_numpy
 from flm.series.arrays import Numbers
 from flm.wording import InputError, InputTypeError, did_you_mean
 
-SIZES = (32, 2048)  # points per call
+SIZES = (32, 2048)  # points per compiled call
 LINEARIZED = 3  # axes up to which functions are linearized when checked: a hundred faces would compile for a minute
+TINY = np.finfo(float).tiny
 Jet = tuple[int, tuple[int, ...]]  # (which unknown, how often differentiated along each axis)
 Value = float | Numbers  # what a function of named arguments takes and returns
 Columns = Numbers | Sequence[Numbers]  # one entry for each axis, jet or parameter
@@ -252,28 +252,27 @@ class Residual:
                 arguments.append(sum(normals[j] * jets[place[d]] for j, d in enumerate(self._gradient(r.index))))
         return self.function(*arguments)
 
+    def _slopes(self, axes: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> tuple[Numbers, ...]:
+        """The value at one point, and its derivatives by all jets and by all parameters."""
+        at = lambda j, p: jnp.asarray(self._value(axes, j, p, normals), float)
+        value, back = jax.vjp(at, jets, parameters)
+        return (value, *back(jnp.ones(())))
+
     @cached_property
     def _program(self) -> Program | None:
-        """Value, slopes by jets and by parameters at one point, by NumPy: the compiler takes longer than most problems."""
-        counts = len(self.names.axes), len(self.jets), len(self.names.parameters), len(self.names.axes)
-        starts = np.cumsum((0, *counts))
-
-        def slopes(*numbers: Numbers) -> list[Numbers]:
-            axes, jets, parameters, normals = (numbers[a:b] for a, b in itertools.pairwise(starts))
-            at = lambda j, p: jnp.asarray(self._value(axes, j, p, normals), float)
-            value, back = jax.vjp(at, jets, parameters)
-            return [value, *itertools.chain(*back(jnp.ones(())))]
-
-        return as_numpy(slopes, int(starts[-1]))
+        """`_slopes` by NumPy: the compiler takes longer than most problems."""
+        m, A, Q = len(self.names.axes), len(self.jets), len(self.names.parameters)
+        return as_numpy(self._slopes, (m,), (A,), (Q,), (m,))
 
     @cached_property
     def _compiled(self) -> Callable[..., Sequence[Numbers]]:
-        """The same for a function that is not elementwise on numbers, such as one that looks up a table."""
+        """The same at points (P, m) from jets (P, A), for functions that look up tables or use NumPy on the coordinates."""
 
         def slopes(points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> list[Numbers]:
-            value, back = jax.vjp(lambda j: self(points, j, parameters, normals), jnp.asarray(jets, float))
-            along = lambda q: jax.jvp(lambda at: self(points, jets, at, normals), (parameters,), (q,))[1]
-            return [value, *back(jnp.ones_like(value))[0], *map(along, jnp.eye(len(parameters)))]
+            value, back = jax.vjp(lambda j: self(points, j, parameters, normals), jnp.asarray(jets.T, float))
+            along = lambda q: jax.jvp(lambda at: self(points, jets.T, at, normals), (parameters,), (q,))[1]
+            rows = [jnp.zeros((0, len(points))), *(along(unit)[None] for unit in jnp.eye(len(parameters)))]
+            return [value, back(jnp.ones_like(value))[0].T, jnp.concatenate(rows).T]
 
         return jax.jit(slopes) if self.traceable else slopes
 
@@ -292,19 +291,15 @@ class Residual:
         self, points: np.ndarray, jets: np.ndarray, parameters: npt.ArrayLike, normals: np.ndarray | None = None
     ) -> Linearized:
         """Value and derivatives at any number of points."""
-        jets, parameters = np.asarray(jets, float), np.asarray(parameters, float)
+        jets, parameters = np.asarray(jets, float).T, np.asarray(parameters, float)
         normals = np.zeros_like(points) if normals is None else normals
-        if (program := self._program) is None:
-            run = lambda p, j, n: self._compiled(p, j.T, parameters, n)
-            found = np.array(in_chunks(run, points, jets.T, normals, sizes=SIZES))
+        if self._program is not None:
+            found = self._program.rows(points, jets, parameters[None], normals)
         else:
-            found = np.empty((1 + len(jets) + len(parameters), len(points)))
-            with np.errstate(all="ignore"):  # what is not finite is for the caller to judge
-                for some in (slice(start, start + SIZES[-1]) for start in range(0, len(points), SIZES[-1])):
-                    columns = *points[some].T, *jets[:, some], *parameters, *normals[some].T
-                    for row, value in zip(found, program(*columns), strict=True):
-                        row[some] = value
-        return Linearized(found[0], found[1 : 1 + len(jets)], found[1 + len(jets) :])
+            run = lambda p, j, n: self._compiled(p, j, parameters, n)
+            found = in_chunks(run, points, jets, normals, sizes=SIZES)
+        value = np.where(np.abs(found[0]) < TINY, 0.0, found[0])  # a series could not hold it
+        return Linearized(value, found[1].T, found[2].T)
 
     def tried(self, points: np.ndarray, parameters: np.ndarray, normals: np.ndarray) -> Linearized:
         """Value and derivatives at a few interior points with jets near 1; a function that cannot work is refused in a sentence."""

@@ -21,7 +21,7 @@ from flm.models.base import AbstractModel, AbstractOutputWeights, InputMap, Inpu
 from flm.models.flm import FLM
 from flm.models.networks import MLP, Siren
 from flm.series import PhaseSeries, lattice, sign_matrix, sincos
-from flm.series.arrays import device, host, per_row, upper_half
+from flm.series.arrays import Numbers, device, drawn, host, joined, per_row, upper_half
 from flm.series.waves import Orders
 from flm.wording import InputError, check_count, check_positive, did_you_mean
 
@@ -54,8 +54,10 @@ class FourierNetwork(AbstractOutputWeights):
             raise InputError(f"`frequencies`, `biases` and `weights` must have one row per neuron; got {shapes}.")
 
     @classmethod
-    def _of(cls, k: npt.ArrayLike, b: npt.ArrayLike, w: Array, map: InputMap, train_frequencies: bool = False) -> Self:
-        k, b = (jnp.asarray(value, w.dtype) for value in (k, b))
+    def _of(
+        cls, k: npt.ArrayLike, b: npt.ArrayLike, w: Numbers, map: InputMap, train_frequencies: bool = False
+    ) -> Self:
+        k, b, w = (device(value) for value in (jnp.asarray(k, w.dtype), jnp.asarray(b, w.dtype), w))
         outputs = 1 if w.ndim == 1 else w.shape[1]
         return cls(
             frequencies=k, biases=b, weights=w, map=map, num_outputs=outputs, train_frequencies=train_frequencies
@@ -66,7 +68,7 @@ class FourierNetwork(AbstractOutputWeights):
         """Zero weights on the cosine and the sine of every wave vector, and on the constant."""
         k = np.concatenate([np.zeros((1, len(map.center))), np.repeat(waves, 2, axis=0)])
         b = np.append(0.0, np.tile([0.0, -np.pi / 2], len(waves)))
-        return cls._of(k, b, jnp.zeros(_shape(len(k), num_outputs), jnp.result_type(float)), map)
+        return cls._of(k, b, np.zeros(_shape(len(k), num_outputs)), map)
 
     @classmethod
     def gw88(cls, inputs: Inputs, num_terms: int, *, key: Key | None = None, num_outputs: int = 1) -> Self:
@@ -99,11 +101,11 @@ class FourierNetwork(AbstractOutputWeights):
         With c_i = d_i it is SIREN-1 with omega = 1, since v sin(w . z + b) = v cos b sin(w . z) + v sin b cos(w . z). The
         frequencies start uniform in +-pi per component, the weights normal with standard deviation 1/sqrt(num_terms).
         """
-        map, n, dtype = input_map(inputs, 2.0), check_count("num_terms", num_terms, 1), jnp.result_type(float)
+        map, n = input_map(inputs, 2.0), check_count("num_terms", num_terms, 1)
         keys, shape = jax.random.split(random_key(key), 4), (n, len(map.center))
-        k = [jax.random.uniform(one, shape, dtype, -np.pi, np.pi) for one in keys[:2]]
-        w = [jax.random.normal(one, _shape(n, num_outputs), dtype) / np.sqrt(n) for one in keys[2:]]
-        return cls._of(jnp.concatenate(k), np.repeat([-np.pi / 2, 0.0], n), jnp.concatenate(w), map, True)
+        k = [drawn(jax.random.uniform, one, shape, -np.pi, np.pi) for one in keys[:2]]
+        w = [drawn(jax.random.normal, one, _shape(n, num_outputs)) / np.sqrt(n) for one in keys[2:]]
+        return cls._of(joined(*k), np.repeat([-np.pi / 2, 0.0], n), joined(*w), map, True)
 
     @classmethod
     def myl22(cls, inputs: Inputs, num_neurons: int, *, key: Key, scale: float = np.pi, num_outputs: int = 1) -> Self:
@@ -112,11 +114,11 @@ class FourierNetwork(AbstractOutputWeights):
         Frequencies are uniform in +-scale per component (radians per unit of z), biases uniform in [0, 2 pi].
         `flm.pde.waves.linear_models.solve_extreme` chooses scale and number of neurons by itself.
         """
-        map, n, dtype = input_map(inputs, 2.0), check_count("num_neurons", num_neurons, 1), jnp.result_type(float)
+        map, n = input_map(inputs, 2.0), check_count("num_neurons", num_neurons, 1)
         first, second = jax.random.split(random_key(key))
-        k = jax.random.uniform(first, (n, len(map.center)), dtype, -1.0, 1.0) * check_positive("scale", scale)
-        b = jax.random.uniform(second, (n,), dtype, 0.0, 2 * np.pi)
-        return cls._of(k, b, jnp.zeros(_shape(n, num_outputs), dtype), map)
+        k = drawn(jax.random.uniform, first, (n, len(map.center)), -1.0, 1.0) * check_positive("scale", scale)
+        b = drawn(jax.random.uniform, second, (n,), 0.0, 2 * np.pi)
+        return cls._of(k, b, np.zeros(_shape(n, num_outputs)), map)
 
     def basis(self, points: npt.ArrayLike, orders: Orders) -> Float[Array, "A P columns"]:
         """The hidden layer and its derivatives: cos(theta + b) = cos b cos theta - sin b sin theta."""
@@ -172,8 +174,8 @@ class Silvescu(AbstractModel):
         dtype = jnp.result_type(float)
         first, second = jax.random.split(random_key(key))
         self.frequencies = jnp.asarray(lattice(m, n), dtype)
-        self.phases = jax.random.normal(first, (n, m), dtype) * (np.pi / 3)
-        self.weights = jax.random.normal(second, _shape(n, num_outputs), dtype) / np.sqrt(n)
+        self.phases = device(drawn(jax.random.normal, first, (n, m)) * (np.pi / 3))
+        self.weights = device(drawn(jax.random.normal, second, _shape(n, num_outputs)) / np.sqrt(n))
         self.num_outputs = int(num_outputs)
 
     def values(self, points: Float[Array, "P m"]) -> Float[Array, "P *K"]:
@@ -220,7 +222,7 @@ class RandomFourierFeatures(AbstractModel):
         self.map = input_map(num_inputs, 2.0)
         first, second = jax.random.split(random_key(key))
         shape = (check_count("width", width, 1), len(self.map.center))
-        self.projections = jax.random.normal(first, shape, jnp.result_type(float)) * check_positive("scale", scale)
+        self.projections = device(drawn(jax.random.normal, first, shape) * check_positive("scale", scale))
         self.mlp = MLP(2 * shape[0], width, depth, key=second, num_outputs=num_outputs)
         self.num_outputs = int(num_outputs)
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from flm.models.base import AbstractLinearModel, InputMap, Inputs, Key, input_map, random_key
 from flm.series import PhaseSeries, lattice
-from flm.series.arrays import as_floats, device, host
+from flm.series.arrays import as_floats, device, drawn, host
 from flm.series.forms import MAX_INPUTS, phase_waves
 from flm.series.waves import Orders
 from flm.wording import InputError, check_count
@@ -76,7 +76,7 @@ class FLM(AbstractLinearModel):
         if not isinstance(start, jax.core.Tracer) and not np.isfinite(np.asarray(start, float)).all():  # type: ignore[attr-defined]
             raise InputError("`frequencies` must be finite; got values that are not.")
         self.amplitudes = device(np.zeros(self._shape, dtype))
-        self.phases = jax.random.normal(random_key(key), self._shape, dtype) * (np.pi / 3)
+        self.phases = device(drawn(jax.random.normal, random_key(key), self._shape) * (np.pi / 3))
         self.train_frequencies = bool(train_frequencies)
 
     def __check_init__(self):

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from flm.models.base import AbstractModel, InputMap, Inputs, Key, input_map, random_key
 from flm.series import sincos
-from flm.series.arrays import host
+from flm.series.arrays import device, drawn, host
 from flm.series.waves import Orders, Waves
 from flm.wording import InputError, check_count, check_positive
 
@@ -38,7 +38,7 @@ class AbstractLayers(AbstractModel):
         hidden = [check_count("width", width, 1)] * check_count("depth", depth, 1)
         pairs = list(itertools.pairwise([self.num_inputs, *hidden, self.num_outputs]))
         keys = jax.random.split(random_key(key), 2 * len(pairs))
-        draw = lambda key, shape, bound: jax.random.uniform(key, shape, jnp.result_type(float), -bound, bound)
+        draw = lambda key, shape, bound: device(drawn(jax.random.uniform, key, shape, -bound, bound))
         each = list(zip(keys[::2], keys[1::2], pairs, strict=True))
         self.weights = tuple(draw(k, (o, i), bound(i, layer)) for layer, (k, _, (i, o)) in enumerate(each))
         self.biases = tuple(draw(k, (o,), 1 / math.sqrt(i)) for _, k, (i, o) in each)

@@ -1,6 +1,7 @@
 """Arrays by numpy, which compiles nothing, when their numbers are at hand, and by jax.numpy when they are traced."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
 import jax
@@ -29,6 +30,18 @@ def device(value: npt.ArrayLike) -> Array:
     Rows are contiguous whatever view they come from, so that a loaded model rounds as the one that was saved.
     """
     return value if isinstance(value, jax.Array) else jax.device_put(np.array(value, order="C"))
+
+
+def drawn(law: Callable[..., Array], key: Array, shape: tuple[int, ...], *limits: float) -> Numbers:
+    """Random numbers of `jax.random.normal` or `uniform`, of any shape from few compiled ones.
+
+    A longer array begins with the numbers of a shorter one, so that more of them may be drawn than are needed.
+    """
+    count, size = math.prod(shape), 256
+    while size < count:
+        size *= 4
+    _, (flat,) = host(law(key, (size,), jnp.result_type(float), *limits))
+    return flat[:count].reshape(shape)
 
 
 def per_row(values: Numbers, like: Numbers) -> Numbers:

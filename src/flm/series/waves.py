@@ -15,7 +15,9 @@ first, z = scale * (x - center): angles are k . z, and derivatives by x bring th
 """
 
 import math
+from collections.abc import Callable
 from functools import partial, reduce
+from types import ModuleType
 from typing import NamedTuple, TypeVar
 
 import jax
@@ -23,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from flm.series.arrays import Numbers
+from flm.series.arrays import Numbers, device, host
 
 # By bytes per element.
 _SIN = {
@@ -42,6 +44,7 @@ _HALF_PI = {
 }
 # k + 1.5 * 2^52 has k in its low bits; reading them costs a fraction of a conversion of floats to integers.
 _SHIFT = {8: 1.5 * 2.0**52, 4: 1.5 * 2.0**23}
+LARGE = 4_000_000  # sines and cosines of an evaluation: NumPy takes about as long for them as the compiler
 RANGE = {8: 2**17 * np.pi / 2, 4: 2**10 * np.pi / 2}
 
 
@@ -134,10 +137,11 @@ class Frame(NamedTuple):
     center: Float[np.ndarray, "m"]
     scale: Float[np.ndarray, "m"]
 
-    def table(self, k: Array, points: Float[Array, "P m"]) -> tuple[Array, Array]:
+    def table(self, k: Numbers, points: Float[Numbers, "P m"]) -> tuple[Numbers, Numbers]:
         """Sines and cosines of k . z, (M, P): neuron-major is XLA's fastest layout."""
         z = (points - self.center.astype(points.dtype)) * self.scale.astype(points.dtype)
-        return sincos(k @ z.T)
+        angles = k @ z.T
+        return (np.sin(angles), np.cos(angles)) if isinstance(angles, np.ndarray) else sincos(angles)
 
 
 def quarter_turn(C: Coefficient, S: Coefficient, order: int) -> tuple[Coefficient, Coefficient]:
@@ -145,34 +149,56 @@ def quarter_turn(C: Coefficient, S: Coefficient, order: int) -> tuple[Coefficien
     return ((C, S), (S, -C), (-C, -S), (-S, C))[order % 4]
 
 
-def _monomial(k: Float[Array, "M m"], alpha: tuple[int, ...]) -> Float[Array, "M"]:
+def _monomial(k: Float[Numbers, "M m"], alpha: tuple[int, ...]) -> Float[Numbers, "M"]:
     """k^alpha = prod_j k_j^alpha_j, one per wave."""
-    return math.prod((k[:, j] ** order for j, order in enumerate(alpha)), start=jnp.ones_like(k[:, 0]))
+    return math.prod((k[:, j] ** order for j, order in enumerate(alpha)), start=0 * k[:, 0] + 1)
 
 
-@partial(jax.jit, static_argnames="orders")  # called outside of a larger program, compile once per shape
-def wave_jets(waves: Waves, frame: Frame, points: Float[Array, "P m"], orders: Orders) -> Float[Array, "A P *K"]:
+def wave_jets(waves: Waves, frame: Frame, points: Float[Numbers, "P m"], orders: Orders) -> Float[Array, "A P *K"]:
     """D^alpha with respect to x of waves of the mapped inputs z, one order after another."""
-    k, C, S = map(jnp.asarray, waves)
+    return _by_size(_jets, waves, frame, points, orders)
+
+
+def wave_columns(
+    k: Float[Numbers, "M m"], frame: Frame, points: Float[Numbers, "P m"], orders: Orders
+) -> Float[Array, "A P 2M"]:
+    """D^alpha with respect to x of all cos(k_i . z), then of all sin(k_i . z)."""
+    return _by_size(_columns, Waves(k, np.zeros(0), np.zeros(0)), frame, points, orders)
+
+
+def _by_size(
+    function: Callable[..., Numbers], waves: Waves, frame: Frame, points: Float[Numbers, "P m"], orders: Orders
+) -> Array:
+    """A function of waves by NumPy, unless they are traced or so many that compiling it takes less time."""
+    xp, given = host(*waves, points)
+    if xp is jnp or len(given[0]) * len(given[3]) > LARGE:
+        return _compiled(function, waves, frame, points, orders)
+    return device(function(np, Waves(*given[:3]), frame, given[3], orders))
+
+
+@partial(jax.jit, static_argnames=("function", "orders"))  # outside of a larger program, compile once per shape
+def _compiled(function: Callable[..., Array], waves: Waves, frame: Frame, points: Array, orders: Orders) -> Array:
+    return function(jnp, Waves(*map(jnp.asarray, waves)), frame, points, orders)
+
+
+def _jets(xp: ModuleType, waves: Waves, frame: Frame, points: Numbers, orders: Orders) -> Numbers:
+    k, C, S = waves
     pairs = []
     for alpha in orders:
         factor = _monomial(k * frame.scale, alpha).reshape(-1, *(1,) * (C.ndim - 1))
         pairs.append([part * factor for part in quarter_turn(C, S, sum(alpha))])
     sine, cosine = frame.table(k, points)
-    of_cosine, of_sine = (jnp.stack(part) for part in zip(*pairs, strict=True))
-    return jnp.einsum("am...,mp->ap...", of_cosine, cosine) + jnp.einsum("am...,mp->ap...", of_sine, sine)
+    of_cosine, of_sine = (xp.stack(part) for part in zip(*pairs, strict=True))
+    summed = partial(xp.einsum, "am...,mp->ap...", optimize=True)
+    return summed(of_cosine, cosine) + summed(of_sine, sine)
 
 
-@partial(jax.jit, static_argnames="orders")
-def wave_columns(
-    k: Float[Numbers, "M m"], frame: Frame, points: Float[Array, "P m"], orders: Orders
-) -> Float[Array, "A P 2M"]:
-    """D^alpha with respect to x of all cos(k_i . z), then of all sin(k_i . z)."""
-    k, blocks = jnp.asarray(k), []
+def _columns(xp: ModuleType, waves: Waves, frame: Frame, points: Numbers, orders: Orders) -> Numbers:
+    k, blocks = waves.k, []
     sine, cosine = frame.table(k, points)
     for alpha in orders:
         factor = _monomial(k * frame.scale, alpha)[:, None]
         # of C cos + S sin, the column of C is its derivative at C = 1, S = 0, and likewise for S
         (cc, cs), (sc, ss) = quarter_turn(1.0, 0.0, sum(alpha)), quarter_turn(0.0, 1.0, sum(alpha))
-        blocks.append(jnp.concatenate([factor * (cc * cosine + cs * sine), factor * (sc * cosine + ss * sine)]))
-    return jnp.swapaxes(jnp.stack(blocks), 1, 2)
+        blocks.append(xp.concatenate([factor * (cc * cosine + cs * sine), factor * (sc * cosine + ss * sine)]))
+    return xp.swapaxes(xp.stack(blocks), 1, 2)

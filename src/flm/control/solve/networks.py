@@ -36,6 +36,7 @@ from flm.control.solve.search import INTERRUPTED, OF_THIS_SIZE, Search
 from flm.numerics.descent import Objective, State, descend
 from flm.results import Ending
 from flm.series import lattice, sign_matrix, sincos
+from flm.series.arrays import device, drawn
 from flm.series.forms import separable_from_linear
 from flm.wording import InputError
 
@@ -150,7 +151,7 @@ class Networks(NamedTuple):
     def start(cls, frequencies: np.ndarray, num_outputs: int, key: jax.Array) -> Networks:
         """Networks with zero amplitudes and random phases N(0, π/3), as in the paper."""
         n, m = frequencies.shape
-        phases = jax.random.normal(key, (n, 2 ** (m - 1), num_outputs)) * np.pi / 3
+        phases = device(drawn(jax.random.normal, key, (n, 2 ** (m - 1), num_outputs)) * np.pi / 3)
         return cls(jnp.asarray(frequencies, float), jnp.zeros_like(phases), phases)
 
     def values(self, units: jax.Array, s: jax.Array, z: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -94,7 +94,7 @@ class Evolution:
             r.function(*(values[i] for i in own)) for r, own in zip(self.equations, places, strict=True)
         ]
         # A function with operations that are not elementwise is called as it is.
-        return as_numpy(each, len(self._references)) or (lambda *values: each(*np.broadcast_arrays(*values)))
+        return as_numpy(each, *[()] * len(self._references)) or (lambda *values: each(*np.broadcast_arrays(*values)))
 
     def rates(self, coordinates: Sequence[Values], values: np.ndarray) -> np.ndarray:
         """N, (E, ...): the mass matrix's inverse times the residuals without L, from coordinates and passed jets (A, ...)."""
