@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flm.numerics.elementwise import as_numpy
+from flm.numerics.elementwise import as_numpy, at_rows
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,32 @@ def test_what_several_functions_share_is_computed_once():
     program = as_numpy(lambda u, v: [jnp.real(wave(u, v)), jnp.imag(wave(u, v))], (), ())
     alone = as_numpy(lambda u, v: jnp.real(wave(u, v)), (), ())
     assert len(program.steps) == len(alone.steps) + 1
+
+
+def lagrangian(z, p):
+    rates = jnp.stack([z[1], (1 - z[0] ** 2) * z[1] - z[0] + z[2], jnp.maximum(z[0], 0.2) * jnp.sin(z[3])])
+    return jnp.append(rates, jnp.sum(z[::-1] ** 2)) @ jnp.append(p, 1.0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda z, p: (lagrangian(z, p), jax.grad(lagrangian)(z, p), jax.hessian(lagrangian)(z, p)),
+        lambda z, p: jax.jacfwd(lambda q: jnp.outer(q, z).reshape(2, 6).T @ jnp.array([1.0, 2.0]))(p),
+        lambda z, p: (jnp.prod(z), jnp.max(p), jnp.zeros((0,)), jnp.where(z[0] > 1, jnp.concatenate([p, z]), 3.0)),
+        lambda z, p: jnp.interp(z, jnp.arange(3.0), jnp.array([1.0, 0.0, 4.0])),  # a lookup: compiled
+    ],
+    ids=["second derivatives", "products of matrices", "folds", "lookups"],
+)
+def test_functions_of_vectors_at_many_points(function):
+    z, p = np.random.default_rng(1).uniform(0.5, 2.0, (3000, 4)), np.array([[0.3, -1.0, 2.0]])
+    found = at_rows(function, (4,), (3,), common=0)(z, np.repeat(p, 3000, axis=0))
+    wanted = jax.tree.leaves(jax.vmap(function, (0, None))(z, p[0]))
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_what_is_zero_in_all_points_is_no_step():
+    diagonal = as_numpy(lambda z: jax.hessian(lambda z: jnp.sum(z**3))(z), (6,))
+    assert diagonal is not None
+    assert len(diagonal.steps) <= 2 * 6 + 3  # 6 z on the diagonal, zeros elsewhere

@@ -33,6 +33,7 @@ Function = Callable[..., object] | Named  # its arguments are picked by name; it
 Constraints = Function | list[Function] | tuple[Function, ...] | None
 Array = jax.Array | np.ndarray
 Scalar = jax.Array | np.ndarray | float
+Kernel = Callable[..., list[np.ndarray]]  # of arrays with one row for each point
 
 _NO_WEIGHT = 1e-12  # of constraints without multipliers: the Lagrangian is then the cost
 
@@ -247,7 +248,7 @@ def finish(problem: OptimalControl, v: np.ndarray, w: np.ndarray, multipliers: M
 
 
 def _at_nodes(
-    kernel: Callable[..., Sequence], problem: OptimalControl, multipliers: Multipliers | None, *arrays: np.ndarray
+    kernel: Callable[[Equations], Kernel], problem: OptimalControl, multipliers: Multipliers | None, *arrays: np.ndarray
 ) -> list[np.ndarray]:
     """A kernel applied row by row to arrays (*shape, ...); the first array has exactly `shape`."""
     shape, count = arrays[0].shape, arrays[0].size
@@ -264,9 +265,6 @@ def _lagrangian(equations: Equations, numbers, rho, z, s, lam):
     point = equations.along(s, v, w, numbers)
     penalty = jnp.sum(jnp.maximum(0.0, lam + rho * point.path) ** 2 - lam**2) / (2 * rho)
     return jnp.append(point.rates, point.running + equations.duration(w, numbers) * penalty), point
-
-
-Kernel = Callable[..., list[np.ndarray]]
 
 
 @lru_cache(maxsize=64)

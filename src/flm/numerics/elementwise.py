@@ -31,7 +31,6 @@ _PLAIN: dict[str, Callable[..., Values]] = {
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
     "abs": lambda a: np.sqrt(a.real**2 + a.imag**2) if np.iscomplexobj(a) else np.abs(a),  # np.abs guards against overflow
     "imag": np.imag, "conj": np.conj, "neg": np.negative, "rsqrt": lambda a: 1 / np.sqrt(a),
-    "copy": lambda a: a, "stop_gradient": lambda a: a,
     "erf": scipy.special.erf, "erfc": scipy.special.erfc, "logistic": scipy.special.expit, "is_finite": np.isfinite,
     "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power,
     "max": np.maximum, "min": np.minimum, "rem": np.fmod, "clamp": lambda low, a, high: np.clip(a, low, high),
@@ -40,15 +39,19 @@ _PLAIN: dict[str, Callable[..., Values]] = {
     "ne": np.not_equal, "and": np.bitwise_and, "or": np.bitwise_or,
     "select_n": lambda which, *cases: np.where(which, cases[1], cases[0]),
 }  # fmt: skip
-_MOVES: dict[str, Callable[[dict, Places], Places]] = {
-    "reshape": lambda p, a: a.reshape(p["new_sizes"]),
-    "squeeze": lambda p, a: np.squeeze(a, p["dimensions"]),
-    "transpose": lambda p, a: a.transpose(p["permutation"]),
-    "rev": lambda p, a: np.flip(a, p["dimensions"]),
-    "slice": lambda p, a: a[tuple(map(slice, p["start_indices"], p["limit_indices"], p["strides"] or [1] * a.ndim))],
-    "broadcast_in_dim": lambda p, a: np.broadcast_to(
-        a.reshape([a.shape[p["broadcast_dimensions"].index(j)] if j in p["broadcast_dimensions"] else 1
-                   for j in range(len(p["shape"]))]), p["shape"]),
+_MOVES: dict[str, Callable[..., list[np.ndarray]]] = {
+    "reshape": lambda p, a: [a.reshape(p["new_sizes"])],
+    "squeeze": lambda p, a: [np.squeeze(a, p["dimensions"])],
+    "transpose": lambda p, a: [a.transpose(p["permutation"])],
+    "rev": lambda p, a: [np.flip(a, p["dimensions"])],
+    "slice": lambda p, a: [a[tuple(map(slice, p["start_indices"], p["limit_indices"], p["strides"] or [1] * a.ndim))]],
+    "broadcast_in_dim": lambda p, a, *_: [_broadcast(a, p["shape"], p["broadcast_dimensions"])],
+    "concatenate": lambda p, *given: [np.concatenate(given, p["dimension"])],
+    "stack": lambda p, *given: [np.stack(given, p["axis"])],
+    "unstack": lambda p, a: list(np.moveaxis(a, p["axis"], 0)),
+    "split": lambda p, a: np.split(a, np.cumsum(p["sizes"])[:-1], p["axis"]),
+    "pad": lambda p, a, filling: [_padded(a, filling, p["padding_config"])],
+    "copy": lambda p, a: [a], "stop_gradient": lambda p, a: [a],
 }  # fmt: skip
 _UNITS = {
     "add": (0, True),
@@ -124,19 +127,9 @@ class Program:
 
     def _results(self, equation: JaxprEqn, given: list[Places]) -> list[Places]:
         """The places of the results of one traced operation."""
-        name, params, shape = equation.primitive.name, equation.params, equation.outvars[0].aval.shape
-        if name in _MOVES:
-            return [_MOVES[name](params, given[0])]
-        if name in ("concatenate", "stack"):
-            return [
-                np.concatenate(given, params["dimension"]) if name == "concatenate" else np.stack(given, params["axis"])
-            ]
-        if name == "unstack":
-            return list(np.moveaxis(given[0], params["axis"], 0))
-        if name == "split":
-            return np.split(given[0], np.cumsum(params["sizes"])[:-1], params["axis"])
-        if name == "pad":
-            return [_padded(*given, params["padding_config"])]
+        name, params, shape = equation.primitive.name, equation.params, _type(equation).shape
+        if (moves := moved(equation, given)) is not None:
+            return moves
         if name == "iota":
             return [self._constant(np.indices(shape, params["dtype"])[params["dimension"]])]
         if name in _FOLDS:
@@ -146,8 +139,8 @@ class Program:
             (left, right), (both, same) = params["dimension_numbers"]
             a = np.moveaxis(given[0], (*both, *left), (*range(len(both)), *range(-len(left), 0)))
             b = np.moveaxis(given[1], (*same, *right), (*range(len(same)), *range(-len(right), 0)))
-            rows, inner = a.shape[: len(both)], int(np.prod(a.shape[a.ndim - len(left) :]))
-            pairs = np.broadcast_arrays(a.reshape(*rows, -1, 1, inner), b.reshape(*rows, 1, -1, inner))
+            rows, inner = a.shape[: len(both)], math.prod(a.shape[a.ndim - len(left) :])
+            pairs = np.broadcast_arrays(a.reshape((*rows, -1, 1, inner)), b.reshape((*rows, 1, -1, inner)))
             terms = np.moveaxis(self._each("mul", equation, pairs), -1, 0)
             return [self._folded("add", terms, equation).reshape(shape)]
         return [self._each(name, equation, np.broadcast_arrays(*given))]
@@ -160,7 +153,7 @@ class Program:
 
     def _each(self, name: str, equation: JaxprEqn, given: Sequence[Places]) -> Places:
         """An operation on single numbers, on arrays of equal shape."""
-        run, real = operation(name, equation), equation.outvars[0].aval.dtype.kind == "f"
+        run, real = operation(name, equation), _type(equation).dtype.kind == "f"
         key = (name, *(map(str, equation.params.values()) if name == equation.primitive.name else ()))
         flat = zip(*(a.ravel().tolist() for a in given), strict=True)
         return np.array([self._step(key, run, arguments, real) for arguments in flat], int).reshape(given[0].shape)
@@ -192,7 +185,7 @@ class Program:
             if first and known[0] == unit:
                 return arguments[1]
             if name == "mul" and 0 in known:
-                return arguments[known.index(0)]
+                return arguments[0 if known[0] == 0 else 1]
         return self._once((*key, *(sorted(arguments) if name in ("add", "mul") else arguments)), run, arguments)
 
     def _once(self, key: tuple[object, ...], run: Callable[..., Values], arguments: tuple[int, ...]) -> int:
@@ -244,14 +237,37 @@ def at_rows(
     program = as_numpy(function, *shapes)
     if program is not None:
         return lambda *arrays: [np.ascontiguousarray(part) for part in program.rows(*arrays)]
-    compiled = jax.jit(jax.vmap(function, (None,) * common + (0,) * (len(shapes) - common)))
+    batched = jax.vmap(function, (None,) * common + (0,) * (len(shapes) - common))
+    compiled = jax.jit(lambda *arrays: jax.tree.leaves(batched(*arrays)))
     return lambda *arrays: in_chunks(partial(compiled, *(a[0] for a in arrays[:common])), *arrays[common:])
 
 
-def _padded(places: Places, filling: Places, widths: Sequence[tuple[int, int, int]]) -> Places:
-    if any(width < 0 for row in widths for width in row) or any(between for *_, between in widths):
-        raise LookupError("a padding that cuts or parts")
-    return np.pad(places, [row[:2] for row in widths], constant_values=int(filling))
+def moved(equation: JaxprEqn, given: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """The results of a traced operation that only moves numbers, on arrays of whatever stands for them; None of any other."""
+    move = _MOVES.get(equation.primitive.name)
+    return None if move is None else move(equation.params, *given)
+
+
+def _broadcast(a: np.ndarray, shape: tuple[int, ...], dimensions: tuple[int, ...]) -> np.ndarray:
+    spread = [1] * len(shape)
+    for place, size in zip(dimensions, a.shape, strict=True):
+        spread[place] = size
+    return np.broadcast_to(a.reshape(spread), shape)
+
+
+def _padded(a: np.ndarray, filling: np.ndarray, widths: Sequence[tuple[int, int, int]]) -> np.ndarray:
+    if any(width < 0 for row in widths for width in row):
+        raise LookupError("a padding that cuts")
+    out = np.full(
+        [low + n + (n - 1) * part + high for n, (low, high, part) in zip(a.shape, widths, strict=True)], filling
+    )
+    out[tuple(slice(low, len_ - high, part + 1) for len_, (low, high, part) in zip(out.shape, widths, strict=True))] = a
+    return out
+
+
+def _type(equation: JaxprEqn) -> jax.ShapeDtypeStruct:
+    """Shape and precision of the first result."""
+    return equation.outvars[0].aval  # type: ignore[return-value]
 
 
 def operation(name: str, equation: JaxprEqn) -> Callable[..., Values]:
@@ -264,7 +280,7 @@ def operation(name: str, equation: JaxprEqn) -> Callable[..., Values]:
     if name == "convert_element_type":
         to = np.dtype(params["new_dtype"])
         return lambda a: np.asarray(a if to.kind == "c" else np.real(a), to)
-    whole = equation.outvars[0].aval.dtype.kind in "iu"
+    whole = _type(equation).dtype.kind in "iu"
     if (name == "div" and whole) or (name == "select_n" and len(equation.invars) > 3):
         raise LookupError("NumPy's version of it is another")
     return _PLAIN[name]

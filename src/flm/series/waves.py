@@ -120,7 +120,7 @@ def _sincos_jvp(primals, tangents):
 
 
 Orders = tuple[tuple[int, ...], ...]  # multi-indices: how often each input is differentiated
-Coefficient = TypeVar("Coefficient", float, np.ndarray, Array)
+Coefficient = TypeVar("Coefficient", float, np.ndarray, Array, Numbers)
 
 
 class Waves(NamedTuple):

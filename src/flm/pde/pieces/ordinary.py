@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flm.pde.pieces.fields import AnyResidual
+from flm.pde.pieces.fields import AnyResidual, InSpace
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.marching import FLOOR, MORE, AbstractSlabs, Trial
 from flm.pde.pieces.newton import Answer, scale
@@ -31,7 +31,7 @@ Rows = tuple[np.ndarray, np.ndarray]  # linear equations for the coefficients of
 class Together:
     """Several residuals of one variable as one function; `jets` are all pairs (unknown, order) that they need."""
 
-    def __init__(self, residuals: tuple[AnyResidual, ...]):
+    def __init__(self, residuals: tuple[AnyResidual | InSpace, ...]):
         self.residuals = residuals
         self.jets = list(dict.fromkeys((k, alpha[0]) for residual in residuals for k, alpha in residual.jets))
         self._places = [[self.jets.index((k, a[0])) for k, a in residual.jets] for residual in residuals]
@@ -41,7 +41,7 @@ class Together:
         value = np.empty((len(self.residuals), len(times)))
         by_jet = np.zeros((len(value), *jets.shape))
         for e, (residual, places) in enumerate(zip(self.residuals, self._places, strict=True)):
-            found = residual.linearize(times[:, None], jets[places], parameters)
+            found = residual.linearize(times[:, None], jets[places], parameters, np.zeros((len(times), 1)))
             value[e], by_jet[e, places] = found.value, found.by_jet
         return value, by_jet
 

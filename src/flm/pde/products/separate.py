@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
-from flm.numerics.elementwise import NESTED, Values, operation
+from flm.numerics.elementwise import NESTED, Values, moved, operation
 from flm.pde.march.sides import Unfit
 from flm.pde.products.sums import Complex, Shaped, Sum, Term, complex_operation, constant
 
@@ -29,16 +29,6 @@ COUNTS = (8, 12, 17, 24, 34, 48, 68, 96)  # waves that are tried for a function 
 FITTED = 1e-13  # the error of such a fit, relative to its largest value, that is good enough
 POOR = 1e-5  # the error from which a fit is useless
 POINTS = 1000  # points at which the function must be larger than the error of its fit
-_SHAPED = {
-    "reshape": lambda a, p: a.reshape(p["new_sizes"]),
-    "squeeze": lambda a, p: np.squeeze(a, p["dimensions"]),
-    "transpose": lambda a, p: a.transpose(p["permutation"]),
-    "slice": lambda a, p: a[tuple(map(slice, p["start_indices"], p["limit_indices"], p["strides"] or [1] * a.ndim))],
-    "broadcast_in_dim": lambda a, p: _broadcast(a, p["shape"], p["broadcast_dimensions"]),
-    "reduce_sum": lambda a, p: _reduced(a, p["axes"], lambda x, y: x + y),
-    "reduce_prod": lambda a, p: _reduced(a, p["axes"], lambda x, y: x * y),
-    "copy": lambda a, p: a, "stop_gradient": lambda a, p: a,
-}  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -67,12 +57,11 @@ class Separation:
             name = equation.primitive.name
             if inner is not None:
                 found = self._call(inner.jaxpr, inner.consts, given)
-            elif name in _SHAPED:
+            elif (moves := moved(equation, given)) is not None:
+                found = moves
+            elif name in ("reduce_sum", "reduce_prod"):
                 settled = np.asarray(np.frompyfunc(self._settled, 1, 1)(given[0]), object)
-                found = [_SHAPED[name](settled if name.startswith("reduce") else given[0], equation.params)]
-            elif name in ("concatenate", "stack"):
-                join = np.concatenate if name == "concatenate" else np.stack
-                found = [join(given, next(iter(equation.params.values())))]
+                found = [_reduced(settled, equation.params["axes"], np.add if name == "reduce_sum" else np.multiply)]
             else:
                 found = [
                     np.asarray(np.frompyfunc(lambda *v, e=equation: self._apply(e, v), len(given), 1)(*given), object)
@@ -198,7 +187,7 @@ def _fit_waves(function: Callable[..., Values], middle: float, half: float, extr
 def _function(equation: JaxprEqn) -> Callable[..., Values]:
     """One operation on arrays of numbers, by NumPy or else by JAX."""
     try:
-        return operation(equation)
+        return operation(equation.primitive.name, equation)
     except LookupError:
         bind, several = equation.primitive.bind, equation.primitive.multiple_results
         once = lambda *values: bind(*values, **equation.params)[0] if several else bind(*values, **equation.params)
@@ -214,17 +203,7 @@ def _lifted(value: npt.ArrayLike) -> np.ndarray:
     return np.asarray(np.frompyfunc(one, 1, 1)(numbers), object)
 
 
-def _broadcast(a: np.ndarray, shape: tuple[int, ...], dimensions: tuple[int, ...]) -> np.ndarray:
-    spread = [1] * len(shape)
-    for place, size in zip(dimensions, a.shape, strict=True):
-        spread[place] = size
-    return np.broadcast_to(a.reshape(spread), shape)
-
-
-def _reduced(a: np.ndarray, axes: tuple[int, ...], function: Callable[[Sum, Sum], Sum]) -> np.ndarray:
-    kept = [axis for axis in range(a.ndim) if axis not in axes]
-    rows = a.transpose(*kept, *axes).reshape([a.shape[k] for k in kept] + [-1])
-    out = np.empty(rows.shape[:-1], object)
-    for place in np.ndindex(*rows.shape[:-1]):
-        out[place] = reduce(function, rows[place])
-    return out
+def _reduced(a: np.ndarray, axes: tuple[int, ...], function: np.ufunc) -> np.ndarray:
+    """Sums or products along axes of an array of objects."""
+    rows = np.moveaxis(a, axes, range(len(axes)))
+    return np.asarray(function.reduce(rows.reshape(-1, *rows.shape[len(axes) :]), axis=0), object)
