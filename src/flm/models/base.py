@@ -121,7 +121,8 @@ class AbstractModel(eqx.Module):
 
     def __call__(self, points: npt.ArrayLike) -> Array:
         """Values at points (P, m); one input: also (P,)."""
-        return self.jets(points, ((0,) * self.num_inputs,))[0]
+        _, (found,) = host(self.jets(points, ((0,) * self.num_inputs,)))
+        return device(found[0])
 
     def values(self, points: Float[Array, "P m"]) -> Float[Array, "P *K"]:
         """Values at checked points in plain JAX operations; `jets` differentiates them unless a model knows better."""

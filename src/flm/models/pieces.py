@@ -47,8 +47,8 @@ class AbstractSummed(AbstractModel):
         if isinstance(points, Tracer):
             found = jnp.stack([_traced(self, alpha, points) for alpha in wanted])
         else:
-            found = device(self._jets(np.asarray(points), wanted))
-        return found[..., 0] if self.num_outputs == 1 else found
+            found = self._jets(np.asarray(points), wanted)
+        return device(found[..., 0] if self.num_outputs == 1 else found)
 
 
 class AbstractPieces(AbstractSummed):

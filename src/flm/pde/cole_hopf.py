@@ -2,8 +2,9 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
+
+from flm.series.arrays import host
 
 
 def viscous_burgers(x: Any, t: Any, nu: float, nodes: int = 100) -> Any:
@@ -13,8 +14,9 @@ def viscous_burgers(x: Any, t: Any, nu: float, nodes: int = 100) -> Any:
     g(y) = exp(-y^2 / (4 nu t)): with y = 2 sqrt(nu t) z both integrals are Gauss-Hermite sums.
     """
     z, weights = np.polynomial.hermite.hermgauss(nodes)
-    x, t = jnp.broadcast_arrays(jnp.asarray(x, float), jnp.asarray(t, float))
-    y = x[..., None] - 2 * jnp.sqrt(nu * t)[..., None] * z
-    exponent = -jnp.cos(jnp.pi * y) / (2 * jnp.pi * nu)
-    f = jnp.exp(exponent - exponent.max(axis=-1, keepdims=True)) * weights
-    return -(jnp.sin(jnp.pi * y) * f).sum(axis=-1) / f.sum(axis=-1)
+    xp, (x, t) = host(x, t)
+    x, t = xp.broadcast_arrays(xp.asarray(x, float), xp.asarray(t, float))
+    y = x[..., None] - 2 * xp.sqrt(nu * t)[..., None] * z
+    exponent = -xp.cos(np.pi * y) / (2 * np.pi * nu)
+    f = xp.exp(exponent - exponent.max(axis=-1, keepdims=True)) * weights
+    return -(xp.sin(np.pi * y) * f).sum(axis=-1) / f.sum(axis=-1)

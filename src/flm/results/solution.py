@@ -21,7 +21,7 @@ from flm.models.family import FamilyFLM
 from flm.models.pieces import AbstractPieces
 from flm.results.result import AbstractResult, Errors
 from flm.series import AbstractSeries, PhaseSeries
-from flm.series.arrays import as_points, axis_indices, device
+from flm.series.arrays import Numbers, as_points, axis_indices, device, host
 from flm.wording import ExtraMissingError, InputError, NoSeriesError, OutsideWarning, UnknownNameError, short
 
 MAX_GRID = 50_000_000  # points of a grid for other tools
@@ -103,12 +103,11 @@ class Solution(AbstractResult):
             places = places.reshape(-1, 1)  # (1,) is a list of one place
         if np.iscomplexobj(places):
             raise InputError(f"`points` must be real numbers; got {short(points if points is not None else named)}.")
-        flat = device(places.astype(jnp.result_type(float))).reshape(-1, m)
-        values = self.model.jets(flat, (self.alpha or (0,) * m,))[0]
-        if self.component is not None and values.ndim == 2:
-            values = values[:, self.component]
+        flat = places.astype(jnp.result_type(float)).reshape(-1, m)
+        _, (jets,) = host(self.model.jets(flat, (self.alpha or (0,) * m,)))
+        values = jets[0] if self.component is None or jets.ndim == 2 else jets[0, :, self.component]
         values = values if extrapolate else self._within(flat, values, max(EDGE, *rounding, 0.0))
-        return values.reshape(places.shape[:-1] + values.shape[1:])
+        return device(values.reshape(places.shape[:-1] + values.shape[1:]))
 
     @cached_property
     def _region(self) -> AbstractDomain:
@@ -133,27 +132,26 @@ class Solution(AbstractResult):
         t = self.axes.index("t")
         return inside & (points[:, t] <= self.trusted_until + tolerance * float(np.ptp(self.bounds[t])))
 
-    def _within(self, points: Array, values: Array, tolerance: float) -> Array:
+    def _within(self, points: Numbers, values: Numbers, tolerance: float) -> Numbers:
         """The values, with NaN at points outside of what has been solved; one warning tells of these unless traced."""
-        where = points if isinstance(points, Tracer) else np.asarray(points)
-        inside, column = self._inside(where, tolerance), (-1, *(1,) * (values.ndim - 1))
+        inside, column = self._inside(points, tolerance), (-1, *(1,) * (values.ndim - 1))
         if isinstance(points, Tracer):
             # A product with 1 inside and NaN outside, because jnp.where would make the derivative outside zero.
             return values * jnp.where(inside, 1.0, jnp.nan).astype(values.dtype).reshape(column)
         if inside.all():
             return values
-        outside = ~inside & ~np.isnan(where).any(axis=1)
+        outside = ~inside & ~np.isnan(points).any(axis=1)
         if outside.any():
-            first = ", ".join(f"{a} = {v:.6g}" for a, v in zip(self.axes, where[outside.argmax()], strict=True))
+            first = ", ".join(f"{a} = {v:.6g}" for a, v in zip(self.axes, points[outside.argmax()], strict=True))
             end = self.trusted_until
             place = f"what was solved, up to t = {end:.6g}" if end is not None else "the domain"
             warnings.warn(
-                f"{outside.sum():,} of {len(where):,} points are outside of {place}, where the solution is NaN; "
+                f"{outside.sum():,} of {len(points):,} points are outside of {place}, where the solution is NaN; "
                 f"the first is {first}. Call it with extrapolate=True to evaluate the series there.",
                 OutsideWarning,
                 stacklevel=3,
             )
-        return jnp.where(inside.reshape(column), values, jnp.nan)
+        return np.where(inside.reshape(column), values, np.nan)
 
     def d(self, axes: str | tuple[int, ...]) -> Solution:
         """The partial derivative as a function: `solution.d("xx")(x=0.3, t=0.5)`."""

@@ -80,8 +80,9 @@ class ExponentialSeries(AbstractSeries):
 
     def nonzero(self) -> ExponentialSeries:
         """The same function without the waves whose coefficients vanish."""
-        rows = np.asarray(self.coefficients).any(axis=tuple(range(1, self.coefficients.ndim)))
-        return self._with(frequencies=self.frequencies[rows], coefficients=self.coefficients[rows])
+        k, c = np.asarray(self.frequencies), np.asarray(self.coefficients)
+        rows = c.any(axis=tuple(range(1, c.ndim)))
+        return self._with(frequencies=device(k[rows]), coefficients=device(c[rows]))
 
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
         """Wave vectors and coefficients, equal waves merged, largest first; a real series has 2 c for each conjugate pair."""
