@@ -116,13 +116,17 @@ class EntropySolution:
         return on_arrays(self.flux)
 
     @cached_property
+    def _initial(self) -> OnArrays:
+        return on_arrays(self.initial)
+
+    @cached_property
     def _speed(self) -> OnArrays:
         return derivative(self.flux, *self._range)
 
     @cached_property
     def _range(self) -> tuple[float, float]:
         x = np.linspace(*self.period, 2**14 + 1)[:-1]
-        u = on_arrays(self.initial)(x)
+        u = self._initial(x)
         if not np.all(np.isfinite(u)):
             raise InputError("`initial` must be finite in the period; got values that are not.")
         # The true extrema may lie between samples: widen by what second differences suggest (too much at a jump).
@@ -131,7 +135,7 @@ class EntropySolution:
 
     def _start(self, y: np.ndarray) -> np.ndarray:
         low, high = self.period
-        return on_arrays(self.initial)(low + (y - low) % (high - low))
+        return self._initial(low + (y - low) % (high - low))
 
     def _wave(self, y: np.ndarray) -> np.ndarray:
         """f′(u0(y)), the speed of the characteristic from y."""

@@ -329,7 +329,8 @@ class PDE:
         """The exact solution at points, (P,) or (P, K)."""
         if self.exact is None:
             raise InputError("the problem must have an `exact` solution for this; give `reference` instead.")
-        columns = [np.asarray(r(np.asarray(points), (), self.parameter_start)) for r in self.exact]
+        points, nothing = np.asarray(points, float), np.zeros((0, len(points)))
+        columns = [r.linearize(points, nothing, self.parameter_start).value for r in self.exact]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=-1)
 
 
