@@ -62,7 +62,7 @@ def lagrangian(z, p):
 def test_functions_of_vectors_at_many_points(function):
     z, p = np.random.default_rng(1).uniform(0.5, 2.0, (3000, 4)), np.array([[0.3, -1.0, 2.0]])
     found = at_rows(function, (4,), (3,), common=0)(z, np.repeat(p, 3000, axis=0))
-    wanted = jax.tree.leaves(jax.vmap(function, (0, None))(z, p[0]))
+    wanted = jax.tree.leaves(jax.jit(jax.vmap(function, (0, None)))(z, p[0]))
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
