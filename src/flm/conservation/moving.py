@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import comb
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array
@@ -15,6 +14,7 @@ from flm.domains import Box
 from flm.models.base import AbstractModel, InputMap
 from flm.models.flm import FLM
 from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries
+from flm.series.arrays import device, host
 from flm.series.tables import WaveTable
 from flm.series.waves import Orders
 
@@ -86,13 +86,14 @@ class MovingFLM(AbstractModel):
     def jets(self, points: npt.ArrayLike, orders: Orders) -> Array:
         """Values and derivatives by the chain rule, d_t = d_tau - c d_xi. See `AbstractModel.jets`."""
         wanted = self._orders(orders)
-        moved = self.map(self._checked(points))
-        moved = jnp.stack([moved[:, 0] - self.speed * moved[:, 1], moved[:, 1]], axis=1)
+        xp, (z,) = host(self.map(self._checked(points)))
+        moved = xp.stack([z[:, 0] - self.speed * z[:, 1], z[:, 1]], axis=1)
         # D^(a, b) f = sum_j binomial(b, j) (-c)^j D^(a + j, b - j) g
         terms = [[(comb(b, j) * (-self.speed) ** j, (a + j, b - j)) for j in range(b + 1)] for a, b in wanted]
         needed = tuple(dict.fromkeys(alpha for row in terms for _, alpha in row))
-        table = dict(zip(needed, self.inner.jets(moved, needed), strict=True))
-        return jnp.stack([sum(factor * table[alpha] for factor, alpha in row) for row in terms])
+        xp, (jets,) = host(self.inner.jets(moved, needed))
+        table = dict(zip(needed, jets, strict=True))
+        return device(xp.stack([sum(factor * table[alpha] for factor, alpha in row) for row in terms]))
 
     @property
     def num_subnets(self) -> int:

@@ -252,7 +252,7 @@ class Residual:
                 arguments.append(sum(normals[j] * jets[place[d]] for j, d in enumerate(self._gradient(r.index))))
         return self.function(*arguments)
 
-    def _slopes(self, axes: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> tuple[Numbers, ...]:
+    def slopes(self, axes: Columns, jets: Columns, parameters: Columns, normals: Columns) -> tuple[Numbers, ...]:
         """The value at one point, and its derivatives by all jets and by all parameters."""
         at = lambda j, p: jnp.asarray(self._value(axes, j, p, normals), float)
         value, back = jax.vjp(at, jets, parameters)
@@ -260,9 +260,9 @@ class Residual:
 
     @cached_property
     def _program(self) -> Program | None:
-        """`_slopes` by NumPy: the compiler takes longer than most problems."""
+        """`slopes` by NumPy: the compiler takes longer than most problems."""
         m, A, Q = len(self.names.axes), len(self.jets), len(self.names.parameters)
-        return as_numpy(self._slopes, (m,), (A,), (Q,), (m,))
+        return as_numpy(self.slopes, (m,), (A,), (Q,), (m,))
 
     @cached_property
     def _compiled(self) -> Callable[..., Sequence[Numbers]]:

@@ -94,7 +94,7 @@ class MarchedFLM(AbstractPieces):
                     line.table(space[rows, j], block.shape[j + 2], along[j]) for j, line in enumerate(self._lines())
                 ]
                 out[a, rows] = _contracted(block, times, tables)
-        if np.any(self.lift):
+        if np.asarray(self.lift).any():
             for own, alpha in zip(out, orders, strict=True):
                 if alpha[self.time] == 0:
                     along, x = [*alpha[: self.time], *alpha[self.time + 1 :]], list(space.T)

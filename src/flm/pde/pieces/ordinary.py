@@ -6,10 +6,13 @@ derivatives begin where the slab before ended. The user's order is kept; an alge
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from flm.language.arguments import Residual
+from flm.numerics.elementwise import Program, as_numpy
 from flm.pde.pieces.fields import AnyResidual, InSpace
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.marching import FLOOR, MORE, AbstractSlabs, Trial
@@ -17,6 +20,7 @@ from flm.pde.pieces.newton import Answer, scale
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Tree
 from flm.series import legendre as line
+from flm.series.arrays import Numbers
 
 NODES = 15  # Radau nodes of a slab: more save no time (Lotka-Volterra, Lorenz, van der Pol, Robertson)
 STEPS = 15  # of Newton's method on one slab
@@ -36,10 +40,31 @@ class Together:
         self.jets = list(dict.fromkeys((k, alpha[0]) for residual in residuals for k, alpha in residual.jets))
         self._places = [[self.jets.index((k, a[0])) for k, a in residual.jets] for residual in residuals]
 
+    @cached_property
+    def _program(self) -> Program | None:
+        """Value and derivatives of one equation after the other, by NumPy: what they share is computed once."""
+        plain = [residual for residual in self.residuals if isinstance(residual, Residual)]
+        if not plain or len(plain) < len(self.residuals):
+            return None
+
+        def every(time: Numbers, jets: Numbers, parameters: Numbers, normal: Numbers) -> list[tuple[Numbers, ...]]:
+            pairs = zip(plain, self._places, strict=True)
+            return [r.slopes(time, tuple(jets[a] for a in own), parameters, normal)[:2] for r, own in pairs]
+
+        return as_numpy(every, (1,), (len(self.jets),), (len(plain[0].names.parameters),), (1,))
+
     def __call__(self, times: np.ndarray, jets: np.ndarray, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """All equations at times (P,) from jets (A, P): values (E, P) and derivatives by every jet (E, A, P)."""
         value = np.empty((len(self.residuals), len(times)))
         by_jet = np.zeros((len(value), *jets.shape))
+        if self._program is not None:
+            with np.errstate(all="ignore"):
+                found = iter(self._program(times, *jets, *parameters, np.zeros(1)))
+            for e, places in enumerate(self._places):
+                value[e] = next(found)
+                for a in places:
+                    by_jet[e, a] = next(found)
+            return value, by_jet
         for e, (residual, places) in enumerate(zip(self.residuals, self._places, strict=True)):
             found = residual.linearize(times[:, None], jets[places], parameters, np.zeros((len(times), 1)))
             value[e], by_jet[e, places] = found.value, found.by_jet
@@ -73,13 +98,13 @@ class OrdinarySlabs(AbstractSlabs):
         self.conditions = Together(tuple(place.residual for place in setup.places))
         self.states = [(k, order) for k, (p,) in enumerate(setup.orders) for order in range(p)]
         self._orders = np.array([order for _, order in self.states])
-        self._tables: dict[tuple[int, int], Table] = {}
+        self._tables: dict[int, Table] = {}
         self._running = np.zeros(len(setup.orders))  # the largest size of each unknown so far
         self._spread = np.zeros((0, 0))  # the covariance of rounding errors at the end of the last slab, (D, D)
 
-    def table(self, s: int, looks: int = 0) -> Table:
-        """The tables of s nodes, or of `looks` even points in place of the nodes."""
-        if (s, looks) not in self._tables:
+    def table(self, s: int) -> Table:
+        """The tables of s nodes."""
+        if s not in self._tables:
             functions = Functions((s,), self.setup.orders, self.setup.ties)
 
             def at(z: np.ndarray, jets: list[tuple[int, int]]) -> np.ndarray:
@@ -89,11 +114,10 @@ class OrdinarySlabs(AbstractSlabs):
                 return out
 
             low, high = np.array([-1.0]), np.array([1.0])
-            nodes = (2 * np.arange(looks) + 1) / looks - 1 if looks else line.radau(s)
-            inside, begin = at(nodes, self.equations.jets), at(low, self.conditions.jets)
+            inside, begin = at(nodes := line.radau(s), self.equations.jets), at(low, self.conditions.jets)
             ends = at(low, self.states)[:, 0], at(high, self.states)[:, 0]
-            self._tables[s, looks] = Table(functions, nodes, inside, begin, *ends)
-        return self._tables[s, looks]
+            self._tables[s] = Table(functions, nodes, inside, begin, *ends)
+        return self._tables[s]
 
     # --- the two marches -------------------------------------------------------------------------------------------
 
@@ -179,9 +203,15 @@ class OrdinarySlabs(AbstractSlabs):
         """
         begin, dt = span[0], span[1] - span[0]
         count = FEW if dt * LOOKS <= FEW * float(np.ptp(self.setup.bounds)) else LOOKS
-        powers = self.equations.powers(dt)
-        times = begin + (np.arange(count) + 0.5) / count * dt
-        jets = (self.table(NODES, count).equations * powers) @ found
+        powers, functions = self.equations.powers(dt), self.table(NODES).functions
+        unit = (np.arange(count) + 0.5) / count
+        times, tables = begin + unit * dt, {}
+        jets = np.empty((len(self.equations.jets), count))
+        for row, (k, order) in zip(jets, self.equations.jets, strict=True):
+            if (n := functions.shapes[k][0], order) not in tables:
+                tables[n, order] = line.table(2 * unit - 1, n, order)
+            row[:] = tables[n, order] @ found[functions.columns[k]]
+        jets *= powers[:, :, 0]
         value, by_jet = self.equations(times, jets, self.setup.parameters)
         scales = size[[k for k, _ in self.equations.jets], None] * powers[:, :, 0]
         weight = np.sum(np.abs(by_jet) * scales, axis=1)

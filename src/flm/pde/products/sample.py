@@ -27,7 +27,7 @@ def distance(model: ProductFLM, other: ProductFLM, span: tuple[float, float] = (
     squares, sizes = np.zeros((2, model.num_outputs))
     for t, share in zip(begin + (end - begin) * (z + 1) / 2, shares, strict=True):
         points, weights = draw(model, float(t), POINTS, seed)
-        first, second = (np.reshape(f(points), (len(points), -1)) for f in (model, other))
+        first, second = (np.asarray(f(points)).reshape(len(points), -1) for f in (model, other))
         squares += share * (weights @ np.abs(first - second) ** 2)
         sizes += share * (weights @ np.abs(first) ** 2)
     return float(np.sqrt(np.max(squares / np.where(sizes > 0, sizes, 1.0))))
