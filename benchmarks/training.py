@@ -29,7 +29,7 @@ import optax
 import flm
 from flm.control.solve import networks
 from flm.control.solve.networks import Networks
-from flm.numerics.descent import Objective, Stage, build_chunk, enter_stage, initial_state
+from flm.numerics.descent import Objective, Stage, enter_stage, initial_state, program_of
 from flm.series import lattice, sign_matrix, sincos
 from flm.training.loss import TrainingLoss, draw
 
@@ -53,7 +53,7 @@ def ours(dtype):
     stage = Stage(optax.with_extra_args_support(optax.adam(RATE)), BLOCK)
     state, tolerance = enter_stage(initial_state(free, dtype), stage), np.asarray(0, dtype)
     count = jnp.asarray(BLOCK, jnp.int32)
-    chunk = jax.jit(build_chunk(Objective(terms, loss.weights), stage)).lower(state, count, tolerance).compile()
+    chunk = program_of(Objective(terms, loss.weights), stage, state).compile()
     return lambda: jax.block_until_ready(chunk(state, count, tolerance))
 
 
@@ -83,10 +83,10 @@ def penalty_epochs():
     make = lambda key: Networks.start(lattice(3, 27), 1, key)
     start = networks.Parameters(jax.vmap(make)(keys[:2]), make(keys[2]))
     terms = lambda p, epoch: networks.penalty_loss(problem, settings, units, v0, epoch / 1e4, p)[None]
-    stage = Stage(optax.with_extra_args_support(optax.adam(5e-4, b1=0.95, b2=0.97)), BLOCK)
+    stage = Stage(optax.with_extra_args_support(optax.flatten(optax.adam(5e-4, b1=0.95, b2=0.97))), BLOCK)
     state, tolerance = enter_stage(initial_state(start, jnp.float64), stage), np.asarray(0.0)
     count = jnp.asarray(BLOCK, jnp.int32)
-    chunk = jax.jit(build_chunk(Objective(terms, np.ones(1)), stage)).lower(state, count, tolerance).compile()
+    chunk = program_of(Objective(terms, np.ones(1)), stage, state).compile()
     return lambda: jax.block_until_ready(chunk(state, count, tolerance))
 
 

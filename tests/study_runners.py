@@ -45,6 +45,15 @@ def threads(definition):
     return score(definition) | {"environment": found, "start": type(multiprocessing.current_process()).__name__}
 
 
+def decay():
+    """u' = -u, u(0) = 1: a problem whose training programs compile quickly."""
+    import jax.numpy as jnp
+
+    import flm
+
+    return flm.PDE(flm.Box(t=(0, 1)), lambda u, u_t: u_t + u, [flm.initial(1.0)], exact=lambda t: jnp.exp(-t))
+
+
 def definitions(count, runner="score", **training):
     """Runs of one of the runners above, a seed each."""
     return [

@@ -41,7 +41,7 @@ def test_control_is_scored_against_pontryagin():
     assert solver["reference_states"] == recipe["reference_states"]
     np.testing.assert_allclose(np.sum(solver["states"], axis=1), 1.0, atol=1e-5)
     np.testing.assert_allclose(solver["states"], solver["reference_states"], atol=1e-3)
-    family = done(plan.disk(SOLVER) | {"size": 6})
+    family = done(plan.disk(SOLVER) | {"size": 4})
     assert [len(part["starts"]) for part in family["parts"]] == [2, 2, 2]
     centers = [np.mean(part["starts"], axis=0).argmax() for part in family["parts"]]
     assert centers == [2, 1, 0]  # the disks in the order in which the paper prints them

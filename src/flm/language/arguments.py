@@ -1,7 +1,7 @@
 """Residuals: functions whose argument names say which derivatives, coordinates and parameters they need.
 
 `lambda x, u, u_xx, alpha: ...` asks for the coordinate x, the unknown u, its second derivative and the parameter alpha.
-A residual is elementwise: one backward pass gives its derivatives in all jets, one forward pass those in each parameter.
+A residual is elementwise: one backward pass gives its derivatives in all jets and parameters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flm.series.arrays import Numbers
 from flm.wording import InputError, InputTypeError, did_you_mean
 
 SIZES = (32, 2048)  # points per compiled call
-LINEARIZED = 3  # axes up to which functions are linearized when checked: a hundred faces would compile for a minute
+LINEARIZED = 3  # axes up to which functions are linearized when checked: a hundred faces would be traced for seconds
 TINY = np.finfo(float).tiny
 Jet = tuple[int, tuple[int, ...]]  # (which unknown, how often differentiated along each axis)
 Value = float | Numbers  # what a function of named arguments takes and returns

@@ -154,8 +154,8 @@ class Networks(NamedTuple):
         phases = device(drawn(jax.random.normal, key, (n, 2 ** (m - 1), num_outputs)) * np.pi / 3)
         return cls(jnp.asarray(frequencies, float), jnp.zeros_like(phases), phases)
 
-    def values(self, units: jax.Array, s: jax.Array, z: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Values and derivatives in s, (K, R, P) each, at times s (R,) and starts z (P, m - 1), of inputs (s, z) * units."""
+    def values(self, units: jax.Array, s: jax.Array, z: jax.Array, *, slopes: bool = False) -> jax.Array:
+        """Values at times s (R,) and starts z (P, m - 1) of inputs (s, z) * units, (K, R, P), then derivatives in s, (K, 2R, P)."""
         n, (num, l, K) = self.frequencies * units, self.phases.shape
         signs = jnp.asarray(sign_matrix(n.shape[1]), n.dtype)  # (l, m), first column +1
         k = jnp.broadcast_to(n[:, 1:] * signs[:, None, 1:], (K, l, num, n.shape[1] - 1))
@@ -167,8 +167,10 @@ class Networks(NamedTuple):
         )
         ab = jnp.concatenate([(A * cosine).sum(1), (A * sine).sum(1)], axis=1)  # (K, 2N, P)
         sin, cos = sincos(n[:, :1] * s)  # (N, R)
-        rows, slopes = jnp.concatenate([cos, -sin]).T, jnp.concatenate([-n[:, :1] * sin, -n[:, :1] * cos]).T
-        return rows @ ab, slopes @ ab
+        rows = jnp.concatenate([cos, -sin])
+        if slopes:  # in one product with the values
+            rows = jnp.concatenate([rows, jnp.concatenate([-n[:, :1] * sin, -n[:, :1] * cos])], axis=1)
+        return rows.T @ ab
 
     def separable(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Frequencies (N, m) per unit of normalized input, and coefficients (N, 2, 2^(m-1), K)."""
@@ -194,7 +196,8 @@ def _train(
 
     schedule = optax.cosine_decay_schedule(settings.learning_rate, steps)
     try:
-        descend(objective, start, optax.adam(schedule, *settings.betas), steps, told=told)
+        # As one vector: many small arrays would take a tenth of an epoch.
+        descend(objective, start, optax.flatten(optax.adam(schedule, *settings.betas)), steps, told=told)
     except KeyboardInterrupt:
         if not latest:
             raise
@@ -225,7 +228,7 @@ def _mean_cost(problem: OptimalControl, steps: int, v0: np.ndarray, networks: Ne
     """The mean cost over starts v0 (P, d), with states by Runge–Kutta steps."""
     equations, numbers, h = problem.equations, problem.numbers, 1.0 / steps
     z, units = jnp.asarray(problem.starts.normalize(v0)), jnp.ones(networks.frequencies.shape[1])
-    values, _ = networks.values(units, jnp.linspace(0.0, 1.0, 2 * steps + 1), z)
+    values = networks.values(units, jnp.linspace(0.0, 1.0, 2 * steps + 1), z)
     u = jnp.clip(jnp.moveaxis(values, 0, -1) + problem.rest, problem.lower, problem.upper)  # (R, P, K)
 
     @partial(jax.vmap, in_axes=(None, 0, 0))
@@ -311,10 +314,10 @@ def penalty_loss(
     equations, numbers = problem.equations, problem.numbers
     s = jnp.linspace(0.0, 1.0, settings.nodes)
     z = jnp.asarray(problem.starts.normalize(v0))  # type: ignore[arg-type]  # v0 is traced
-    v, slope = jax.vmap(lambda networks: networks.values(units, s, z))(parameters.states)
-    v, slope = v[:, 0], slope[:, 0]  # (d, R, P)
+    both = jax.vmap(lambda networks: networks.values(units, s, z, slopes=True)[0])(parameters.states)
+    v, slope = jnp.split(both, 2, axis=1)  # (d, R, P)
     bound = lambda values: jnp.asarray(values)[:, None, None]
-    u = parameters.controls.values(units, s, z)[0] + bound(problem.rest)
+    u = parameters.controls.values(units, s, z) + bound(problem.rest)
     u = jnp.clip(u, bound(problem.lower), bound(problem.upper))
 
     def along(s, v, slope, u):
