@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NAMES = ("coupled", "dense", "refined", "lags", "lines")
 _FEW = 30  # hidden values: with fewer, the first model fills alone
 _GAIN = 0.05  # of the squared error: models without error bars must gain at least this share
-_BELIEF = 200.0  # values' worth of belief, in equal parts, in the weights of a hole's kind and of its channel
+_BELIEF = 200.0  # values' worth of belief in the errors of a hole's kind times the skills in its channel
 _HELD, _EVERY = 96, 7  # rows of a block that is held out, every seventh
 _DENSE_VALUES = 6_000  # of a table with several channels: beyond, dense series take longer than they are worth
 _LAGS = (1, 2, 4, 8)  # at which errors within a gap are compared
@@ -119,14 +119,14 @@ class Mixture:
         known = [NAMES.index(name) for name in fillings]
         num_models = sum(name not in ("lags", "lines") for name in fillings)  # the first ones
         weights, overall = np.zeros(self.weights.shape), _products(errors[hidden])
-        of_channel = [_products(errors[mine, c], _FEW, overall) for c, mine in enumerate(hidden.T)]
+        skills = [_skills(errors[mine, c], overall) for c, mine in enumerate(hidden.T)]
         for kind in range(NUM_KINDS):
             # Few holes of a kind can be hidden in a table full of others: then holes of the same depth are used instead, then all.
             alike = hidden & (kinds == kind)
             of_depth = _products(errors[hidden & is_like(kinds, kind)], _FEW, overall)
             of_kind = _products(errors[alike], _BELIEF, of_depth)
             for c, mine in enumerate(alike.T):
-                gram = _products(errors[mine, c], _BELIEF, (of_kind + of_channel[c]) / 2)
+                gram = _products(errors[mine, c], _BELIEF, of_kind * np.outer(skills[c], skills[c]))
                 weights[kind, c, known] = _weights(gram, num_models) if hidden.sum() >= _FEW else np.eye(len(known))[0]
         blend = replace(self, weights=weights)
         filled = blend._mixed(fillings, kinds)
@@ -179,6 +179,13 @@ class Mixture:
 def _products(errors: np.ndarray, belief: float = 0.0, others: np.ndarray | float = 0.0) -> np.ndarray:
     """Mean products (e, e) of the models' errors (k, e), mixed with those of `others`, worth `belief` values."""
     return (errors.T @ errors + belief * others) / max(len(errors) + belief, 1)
+
+
+def _skills(errors: np.ndarray, overall: np.ndarray) -> np.ndarray:
+    """How much larger the models' errors (k, e) are in one channel than in all, (e,); few errors say little."""
+    own = np.mean(errors**2, axis=0) if len(errors) else overall.diagonal()
+    ratio = np.maximum(own, 1e-12) / np.maximum(overall.diagonal(), 1e-12)
+    return ratio ** (0.5 * len(errors) / (len(errors) + _FEW))
 
 
 def _weights(gram: np.ndarray, num_models: int) -> np.ndarray:
