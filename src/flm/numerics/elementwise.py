@@ -53,13 +53,7 @@ _MOVES: dict[str, Callable[..., list[np.ndarray]]] = {
     "pad": lambda p, a, filling: [_padded(a, filling, p["padding_config"])],
     "copy": lambda p, a: [a], "stop_gradient": lambda p, a: [a],
 }  # fmt: skip
-_UNITS = {
-    "add": (0, True),
-    "add_any": (0, True),
-    "sub": (0, False),
-    "mul": (1, True),
-    "div": (1, False),
-}  # a ∘ unit = a
+_UNITS = {"add": 0, "add_any": 0, "sub": 0, "mul": 1, "div": 1}  # a ∘ unit = a
 _FOLDS = {"reduce_sum": "add", "reduce_prod": "mul", "reduce_max": "max", "reduce_min": "min"}
 NESTED = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # where a call keeps the program that it calls
 
@@ -71,10 +65,10 @@ class Program:
     """
 
     def __init__(self, count: int):
-        self.count, self.steps, self.outputs = count, list[tuple[Callable[..., Values], tuple[int, ...]]](), list[int]()
-        self.shapes = list[
-            tuple[int, ...]
-        ]()  # of the values that the function returns: `outputs` has all their numbers
+        self.count = count
+        self.steps: list[tuple[Callable[..., Values], tuple[int, ...]]] = []
+        self.outputs: list[int] = []  # the places of all numbers that the function returns,
+        self.shapes: list[tuple[int, ...]] = []  # which are arrays of these shapes
         self._known: dict[tuple[object, ...], int] = {}
         self._constants: dict[int, np.ndarray] = {}  # by place, ()
 
@@ -179,10 +173,9 @@ class Program:
         if name == "select_n" and known[0] is not None:
             return arguments[1 + int(known[0])]
         if real and name in _UNITS and len(arguments) == 2:
-            unit, first = _UNITS[name]
-            if known[1] == unit:
+            if known[1] == _UNITS[name]:
                 return arguments[0]
-            if first and known[0] == unit:
+            if known[0] == _UNITS[name] and name not in ("sub", "div"):
                 return arguments[1]
             if name == "mul" and 0 in known:
                 return arguments[0 if known[0] == 0 else 1]
@@ -205,11 +198,11 @@ class Program:
                 needed.add(place)
                 todo += [i for i in self.steps[place - self.count][1] if i >= self.count]
         new = {i: i for i in range(self.count)} | {old: self.count + k for k, old in enumerate(sorted(needed))}
-        self.steps = [
-            (self.steps[i - self.count][0], tuple(new[j] for j in self.steps[i - self.count][1]))
-            for i in sorted(needed)
-        ]
+        kept = [self.steps[i - self.count] for i in sorted(needed)]
+        self.steps = [(run, tuple(new[i] for i in arguments)) for run, arguments in kept]
         self.outputs, self.shapes = [new[i] for i in outputs], [part.shape for part in found]
+        self._known.clear()
+        self._constants.clear()
 
 
 def as_numpy(function: Callable[..., object], *shapes: tuple[int, ...]) -> Program | None:
@@ -217,10 +210,8 @@ def as_numpy(function: Callable[..., object], *shapes: tuple[int, ...]) -> Progr
     ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)])
     inputs = [np.arange(a, b).reshape(shape) for a, b, shape in zip(ends, ends[1:], shapes, strict=False)]
     try:
-        closed, program = (
-            jax.make_jaxpr(function)(*(np.full(shape, 0.5)[()] for shape in shapes)),
-            Program(int(ends[-1])),
-        )
+        closed = jax.make_jaxpr(function)(*(np.full(shape, 0.5)[()] for shape in shapes))
+        program = Program(int(ends[-1]))
         program.finish(program.add(closed.jaxpr, closed.consts, inputs))
     except (TypeError, ValueError, LookupError, jax.errors.JAXTypeError):
         return None
