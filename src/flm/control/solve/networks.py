@@ -167,10 +167,8 @@ class Networks(NamedTuple):
         )
         ab = jnp.concatenate([(A * cosine).sum(1), (A * sine).sum(1)], axis=1)  # (K, 2N, P)
         sin, cos = sincos(n[:, :1] * s)  # (N, R)
-        rows = jnp.concatenate([cos, -sin])
-        if slopes:  # in one product with the values
-            rows = jnp.concatenate([rows, jnp.concatenate([-n[:, :1] * sin, -n[:, :1] * cos])], axis=1)
-        return rows.T @ ab
+        more = [jnp.concatenate([-n[:, :1] * sin, -n[:, :1] * cos])] if slopes else []  # in one product with the values
+        return jnp.concatenate([jnp.concatenate([cos, -sin]), *more], axis=1).T @ ab
 
     def separable(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Frequencies (N, m) per unit of normalized input, and coefficients (N, 2, 2^(m-1), K)."""
@@ -194,10 +192,10 @@ def _train(
         epoch = int(state.epoch)
         search.record.tell("adam", estimate=float(state.loss), share=epoch / steps, extras={"epoch": epoch})
 
-    schedule = optax.cosine_decay_schedule(settings.learning_rate, steps)
+    rate = optax.cosine_decay_schedule(settings.learning_rate, steps)
+    adam = optax.flatten(optax.adam(rate, *settings.betas))  # one vector: small arrays would take a tenth of an epoch
     try:
-        # As one vector: many small arrays would take a tenth of an epoch.
-        descend(objective, start, optax.flatten(optax.adam(schedule, *settings.betas)), steps, told=told)
+        descend(objective, start, adam, steps, told=told)
     except KeyboardInterrupt:
         if not latest:
             raise
@@ -314,8 +312,8 @@ def penalty_loss(
     equations, numbers = problem.equations, problem.numbers
     s = jnp.linspace(0.0, 1.0, settings.nodes)
     z = jnp.asarray(problem.starts.normalize(v0))  # type: ignore[arg-type]  # v0 is traced
-    both = jax.vmap(lambda networks: networks.values(units, s, z, slopes=True)[0])(parameters.states)
-    v, slope = jnp.split(both, 2, axis=1)  # (d, R, P)
+    states = jax.vmap(lambda own: own.values(units, s, z, slopes=True)[0])(parameters.states)
+    v, slope = jnp.split(states, 2, axis=1)  # (d, R, P)
     bound = lambda values: jnp.asarray(values)[:, None, None]
     u = parameters.controls.values(units, s, z) + bound(problem.rest)
     u = jnp.clip(u, bound(problem.lower), bound(problem.upper))
