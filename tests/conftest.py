@@ -32,18 +32,6 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 # Tests press Ctrl-C in processes of their own. A shell starts what is in the background deaf to it, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Folders whose tests share compiled programs and solved problems: each stays on one worker.
-TOGETHER = ("training", "control", "cli")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    for item in items:
-        folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        if folder in TOGETHER:
-            item.add_marker(pytest.mark.xdist_group(folder))
-
-
 TALLY = pytest.StashKey[dict[str, int]]()
 
 
