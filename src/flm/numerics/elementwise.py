@@ -236,7 +236,8 @@ def at_rows(
 def moved(equation: JaxprEqn, given: Sequence[np.ndarray]) -> list[np.ndarray] | None:
     """The results of a traced operation that only moves numbers, on arrays of whatever stands for them; None of any other."""
     move = _MOVES.get(equation.primitive.name)
-    return None if move is None else move(equation.params, *given)
+    cuts = any(width < 0 for row in equation.params.get("padding_config", ()) for width in row)
+    return None if move is None or cuts else move(equation.params, *given)
 
 
 def _broadcast(a: np.ndarray, shape: tuple[int, ...], dimensions: tuple[int, ...]) -> np.ndarray:
@@ -247,8 +248,6 @@ def _broadcast(a: np.ndarray, shape: tuple[int, ...], dimensions: tuple[int, ...
 
 
 def _padded(a: np.ndarray, filling: np.ndarray, widths: Sequence[tuple[int, int, int]]) -> np.ndarray:
-    if any(width < 0 for row in widths for width in row):
-        raise LookupError("a padding that cuts")
     out = np.full(
         [low + n + (n - 1) * part + high for n, (low, high, part) in zip(a.shape, widths, strict=True)], filling
     )
