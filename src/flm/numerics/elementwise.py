@@ -19,6 +19,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from flm.numerics.chunks import in_chunks
 
 Values = float | np.ndarray
+Step = tuple[tuple[object, ...], Callable[..., Values], tuple[int, ...]]  # its name and settings, itself, its arguments
 Places = np.ndarray  # of the numbers of an array among the inputs and the results of earlier steps
 ROWS = 2048  # points at a time, so that what lies between stays in the processor's cache
 LARGE = 512  # numbers of an array, and
@@ -66,7 +67,7 @@ class Program:
 
     def __init__(self, count: int):
         self.count = count
-        self.steps: list[tuple[Callable[..., Values], tuple[int, ...]]] = []
+        self.steps: list[Step] = []
         self.outputs: list[int] = []  # the places of all numbers that the function returns,
         self.shapes: list[tuple[int, ...]] = []  # which are arrays of these shapes
         self._known: dict[tuple[object, ...], int] = {}
@@ -75,7 +76,7 @@ class Program:
     def __call__(self, *values: Values) -> list[Values]:
         """All outputs for values of the inputs that broadcast together."""
         found: list[Values] = list(values)
-        for run, arguments in self.steps:
+        for _, run, arguments in self.steps:
             found.append(run(*[found[i] for i in arguments]))
         return [found[i] for i in self.outputs]
 
@@ -184,7 +185,7 @@ class Program:
     def _once(self, key: tuple[object, ...], run: Callable[..., Values], arguments: tuple[int, ...]) -> int:
         """The place of a step, which is appended unless an equal one is there."""
         if key not in self._known:
-            self.steps.append((run, arguments))
+            self.steps.append((key, run, arguments))
             self._known[key] = self.count + len(self.steps) - 1
         return self._known[key]
 
@@ -196,10 +197,10 @@ class Program:
             place = todo.pop()
             if place not in needed:
                 needed.add(place)
-                todo += [i for i in self.steps[place - self.count][1] if i >= self.count]
+                todo += [i for i in self.steps[place - self.count][2] if i >= self.count]
         new = {i: i for i in range(self.count)} | {old: self.count + k for k, old in enumerate(sorted(needed))}
         kept = [self.steps[i - self.count] for i in sorted(needed)]
-        self.steps = [(run, tuple(new[i] for i in arguments)) for run, arguments in kept]
+        self.steps = [(key, run, tuple(new[i] for i in arguments)) for key, run, arguments in kept]
         self.outputs, self.shapes = [new[i] for i in outputs], [part.shape for part in found]
         self._known.clear()
         self._constants.clear()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from types import MappingProxyType
@@ -28,7 +28,7 @@ from flm.models import FLM, AbstractModel
 from flm.models.family import FamilyFLM, chebyshev
 from flm.models.march import MarchedFLM
 from flm.models.pieces import PiecewiseFLM
-from flm.report.tape import tape
+from flm.numerics.elementwise import as_numpy
 from flm.results import AbstractResult, Solution
 from flm.series import PhaseSeries, legendre
 
@@ -39,6 +39,12 @@ SAMPLES = 60_000  # values in all where the answer is sampled
 NUM_TIMES = 201  # of a table of a control law
 MOST_DOTS = 3_000  # readings that a figure shows
 LAW = "The law itself is in this page: its series is evaluated and the dynamics are integrated"
+OPERATIONS = (  # of the page, on single numbers
+    *("number", "neg", "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "square", "cbrt", "abs", "sign", "floor", "ceil"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "logistic", "atan2"),
+    *("add", "add_any", "sub", "mul", "div", "pow", "max", "min", "clamp", "select_n"),
+    *("lt", "gt", "le", "ge", "eq", "ne", "and", "or", "not"),
+)
 OUTLINE = 400  # points along each axis where a region's outline is traced
 
 
@@ -205,6 +211,35 @@ def _dynamics(problem: OptimalControl) -> list[dict[str, object] | None]:
     final = equations.terminal_cost
     end = lambda *z: [0.0 * z[0]] if final is None else values(final, z)
     return [tape(along, len(order)), tape(end, 1 + len(equations.states))]
+
+
+def tape(function: Callable[..., Sequence[object]], count: int) -> dict[str, object] | None:
+    """A function of `count` numbers as operations that a page repeats; None where a page does not know all of them.
+
+    An operation is its name with the places of its arguments: the inputs come first, then the operations themselves.
+    """
+    program = as_numpy(function, *((),) * count)
+    if program is None:
+        return None
+    places, operations = list(range(count)), []
+
+    def add(name: str, *arguments: float) -> int:
+        operations.append([name, *arguments])
+        return count + len(operations) - 1
+
+    for (name, *settings), run, arguments in program.steps:
+        at = [places[i] for i in arguments]
+        if name == "constant":
+            places.append(add("number", float(np.real(run()))))
+        elif name == "convert_element_type":
+            places += at
+        elif name == "integer_pow":
+            places.append(add("pow", *at, add("number", float(str(settings[0])))))
+        elif name in OPERATIONS:
+            places.append(add(str(name), *at))
+        else:
+            return None
+    return {"inputs": count, "operations": operations, "outputs": [places[i] for i in program.outputs]}
 
 
 def control_table(solution: ControlSolution) -> tuple[list[str], np.ndarray]:

@@ -244,10 +244,11 @@ const OPERATIONS = {
   add: (a, b) => a + b, sub: (a, b) => a - b, mul: (a, b) => a * b, div: (a, b) => a / b, neg: (a) => -a, pow: Math.pow,
   lt: (a, b) => Number(a < b), gt: (a, b) => Number(a > b), le: (a, b) => Number(a <= b), ge: (a, b) => Number(a >= b),
   eq: (a, b) => Number(a === b), ne: (a, b) => Number(a !== b), and: (a, b) => Number(a && b), or: (a, b) => Number(a || b), not: (a) => Number(!a),
+  square: (a) => a * a, rsqrt: (a) => 1 / Math.sqrt(a), add_any: (a, b) => a + b, clamp: (low, a, high) => Math.min(Math.max(a, low), high),
   logistic: (a) => 1 / (1 + Math.exp(-a)), select_n: (which, no, yes) => (which ? yes : no),
 };
 for (const name of ["exp", "log", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asin", "acos", "atan", "sqrt", "abs", "sign", "max", "min",
-  "log1p", "expm1", "floor", "ceil", "atan2", "cbrt"]) OPERATIONS[name] = Math[name];
+  "log1p", "expm1", "floor", "ceil", "atan2", "cbrt", "asinh", "acosh", "atanh"]) OPERATIONS[name] = Math[name];
 
 // A function as a list of operations on numbers that are there already.
 function repeated({ inputs, operations, outputs }) {
