@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from flm.study import Store, execute, local
-from flm.study.workers import Workers
+from flm.study.execution import Workers
 
 
 def busy(definition):

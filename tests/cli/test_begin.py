@@ -9,7 +9,7 @@ import pytest
 from flm.cli import output, study, sweep
 from flm.cli.run import run
 from flm.problems import catalogue, parse_problem, read_problem
-from flm.study.workers import Workers
+from flm.study.execution import Workers
 from flm.wording import InputError
 
 DECAY = """

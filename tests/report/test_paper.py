@@ -16,8 +16,8 @@ from flm.paper.plan import DISK, Plan, full_plan, run_paper
 from flm.report.pages.layout import Table, named_items, tables_of
 from flm.report.paper.page import mean, paper_page, ratio
 from flm.study import Store
+from flm.study.execution import Workers
 from flm.study.store import Row, run_key
-from flm.study.workers import Workers
 from flm.wording import measured
 
 PLAN = Plan(series="a" * 64)

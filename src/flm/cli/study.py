@@ -17,9 +17,9 @@ from flm.wording import InputError, duration, measured
 
 if TYPE_CHECKING:
     from flm.results import Listener
+    from flm.study.execution import Workers
     from flm.study.spec import Spec
     from flm.study.store import Row, Store
-    from flm.study.workers import Workers
 
 LINES = 30.0  # seconds between lines where there is no terminal
 

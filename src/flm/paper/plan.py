@@ -13,11 +13,10 @@ from functools import cached_property, partial
 from flm.paper.printed import IMPUTATION, PDE_ERRORS
 from flm.paper.protocol import FIGURE, FIGURE_SIZES, read_protocol
 from flm.results import Listener
-from flm.study.execution import Counts, execute
+from flm.study.execution import Counts, Workers, execute
 from flm.study.results import choose, estimate, final_definitions, read_rows
 from flm.study.spec import Configuration, Spec
 from flm.study.store import DONE, Definition, Record, Row, Store, run_key
-from flm.study.workers import Workers
 from flm.wording import duration
 
 RECIPE, SOLVER = "their recipe", "our solver"

@@ -40,11 +40,9 @@ NUM_TIMES = 201  # of a table of a control law
 MOST_DOTS = 3_000  # readings that a figure shows
 LAW = "The law itself is in this page: its series is evaluated and the dynamics are integrated"
 OPERATIONS = (  # of the page, on single numbers
-    *("number", "neg", "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "square", "cbrt", "abs", "sign", "floor", "ceil"),
-    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "logistic", "atan2"),
-    *("add", "add_any", "sub", "mul", "div", "pow", "max", "min", "clamp", "select_n"),
-    *("lt", "gt", "le", "ge", "eq", "ne", "and", "or", "not"),
-)
+    "number neg exp log log1p expm1 sqrt rsqrt square cbrt abs sign floor ceil sin cos tan asin acos atan sinh cosh tanh "
+    "asinh acosh atanh logistic atan2 add add_any sub mul div pow max min clamp select_n lt gt le ge eq ne and or not"
+).split()
 OUTLINE = 400  # points along each axis where a region's outline is traced
 
 

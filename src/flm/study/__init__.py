@@ -6,7 +6,7 @@
         rows = flm.study.read_rows(store)
     chosen = flm.study.choose(spec, rows, spec.groups[0])
 
-Data walks from `spec` (what to run) through `execution` (which sends `runs` to `workers` and keeps them in the `store`) to
+Data walks from `spec` (what to run) through `execution` (which sends `runs` to workers and keeps them in the `store`) to
 `results` (tables of scores, the cost of a study) and `selection` (which configuration, and why).
 Names are imported on first use: a worker needs few of them.
 """
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 from flm._lazy import on_first_use
 
 if TYPE_CHECKING:
+    from flm.study.execution import dask as dask
     from flm.study.execution import execute as execute
+    from flm.study.execution import local as local
     from flm.study.results import choose as choose
     from flm.study.results import read_rows as read_rows
     from flm.study.results import run_study as run_study
     from flm.study.selection import select as select
     from flm.study.spec import read_spec as read_spec
     from flm.study.store import Store as Store
-    from flm.study.workers import dask as dask
-    from flm.study.workers import local as local
 
 __getattr__ = on_first_use(__name__)

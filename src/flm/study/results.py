@@ -12,12 +12,11 @@ from itertools import product
 import numpy as np
 
 from flm.results import Listener
-from flm.study.execution import Counts, execute
+from flm.study.execution import Counts, Workers, execute
 from flm.study.runs import run_one
 from flm.study.selection import Selection, select
 from flm.study.spec import RUNNER, Configuration, Group, Spec
 from flm.study.store import DONE, FAILED, Definition, Record, Row, Store, run_key
-from flm.study.workers import Workers
 from flm.wording import UnsolvedError
 
 RECENT_SECONDS = 120.0
