@@ -3,12 +3,11 @@
 Names are imported on first use (PEP 562), so that `import flm` is instant and the first numerical name pays for jax.
 """
 
-import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from flm._lazy import homes
+from flm._lazy import homes, on_first_use
 from flm._version import __version__
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ if TYPE_CHECKING:
     from flm.series import ExponentialSeries, PhaseSeries, ProductSeries, SeparableSeries, lattice, sign_matrix
     from flm.training.run import train
     from flm.wording import FLMError
+else:
+    __getattr__ = on_first_use("flm")
 
 _FOUND = homes("flm")
 _HOMES = dict(sorted((name, module) for name, module in _FOUND.items() if module != "flm"))
@@ -56,20 +57,6 @@ if "JAX_ENABLE_X64" not in os.environ:
     os.environ["JAX_ENABLE_X64"] = "1"
     if "jax" in sys.modules:
         sys.modules["jax"].config.update("jax_enable_x64", True)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
-        globals()[name] = value
-        return value
-    if name in _MODULES:
-        return importlib.import_module(f"flm.{name}")
-    import difflib
-
-    near = difflib.get_close_matches(name, [*_HOMES, *_MODULES], 1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise AttributeError(f"module 'flm' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -7,8 +7,10 @@ import ast
 import importlib
 import sys
 from collections.abc import Callable
+from functools import cache
 
 
+@cache
 def homes(package: str) -> dict[str, str]:
     """The module of each name that a package imports for the type checker."""
     spec = sys.modules[package].__spec__
@@ -24,7 +26,13 @@ def on_first_use(package: str) -> Callable[[str], object]:
 
     def getattribute(name: str) -> object:
         if name not in found:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            import difflib
+
+            near = difflib.get_close_matches(name, found, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
+        if found[name] == package:
+            return importlib.import_module(f"{package}.{name}")
         value = getattr(importlib.import_module(found[name]), name)
         setattr(sys.modules[package], name, value)
         return value

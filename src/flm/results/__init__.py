@@ -2,8 +2,8 @@
 
 A solver records its steps (`progress`: one event and one history for all kinds of work), and ends with a reason. `result`
 turns the reason, the error estimate and the tolerance into a word for programs and a sentence for people; only there is it
-decided what is called converged. `solution` is a function of named axes with its model, its series and its domain;
-`learned` holds the numbers and functions that were learned from readings.
+decided what is called converged, and what was learned from readings gets its standard errors. `solution` is a function of
+named axes with its model, its series and its domain.
 
 Names are imported on first use: `flm.results.progress` needs nothing but Python.
 """
@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 from flm._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from flm.results.learned import LearnedFunction as LearnedFunction
-    from flm.results.learned import Parameter as Parameter
     from flm.results.progress import Listener as Listener
     from flm.results.progress import Progress as Progress
     from flm.results.progress import Record as Record
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     from flm.results.result import AbstractResult as AbstractResult
     from flm.results.result import Ending as Ending
     from flm.results.result import Errors as Errors
+    from flm.results.result import LearnedFunction as LearnedFunction
+    from flm.results.result import Parameter as Parameter
     from flm.results.result import Status as Status
     from flm.results.result import Word as Word
     from flm.results.solution import Solution as Solution

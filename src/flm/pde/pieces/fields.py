@@ -20,7 +20,7 @@ import numpy.typing as npt
 from flm.language.arguments import Jet, Linearized, Residual
 from flm.language.learn import Learn
 from flm.pde.problem import PDE
-from flm.results.learned import field_table
+from flm.results.result import field_table
 from flm.series import legendre
 
 COUNTS = {1: 24, 2: 9, 3: 6}  # functions along each axis, by the number of axes

@@ -244,7 +244,8 @@ const OPERATIONS = {
   add: (a, b) => a + b, sub: (a, b) => a - b, mul: (a, b) => a * b, div: (a, b) => a / b, neg: (a) => -a, pow: Math.pow,
   lt: (a, b) => Number(a < b), gt: (a, b) => Number(a > b), le: (a, b) => Number(a <= b), ge: (a, b) => Number(a >= b),
   eq: (a, b) => Number(a === b), ne: (a, b) => Number(a !== b), and: (a, b) => Number(a && b), or: (a, b) => Number(a || b), not: (a) => Number(!a),
-  square: (a) => a * a, rsqrt: (a) => 1 / Math.sqrt(a), add_any: (a, b) => a + b, clamp: (low, a, high) => Math.min(Math.max(a, low), high),
+  exp2: (a) => 2 ** a, rem: (a, b) => a % b, is_finite: (a) => Number(Number.isFinite(a)), square: (a) => a * a,
+  rsqrt: (a) => 1 / Math.sqrt(a), add_any: (a, b) => a + b, clamp: (low, a, high) => Math.min(Math.max(a, low), high),
   logistic: (a) => 1 / (1 + Math.exp(-a)), select_n: (which, no, yes) => (which ? yes : no),
 };
 for (const name of ["exp", "log", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asin", "acos", "atan", "sqrt", "abs", "sign", "max", "min",
