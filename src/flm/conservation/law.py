@@ -25,6 +25,13 @@ class ConservationLaw:
         parameters: Numbers by name, for `flux` and `initial`.
         exact: The solution if known, a function of x and t by name. Never used to solve.
 
+    Attributes:
+        flux: f on float64 arrays.
+        speed: f′ on float64 arrays, the speed of characteristics.
+        initial: The initial state on float64 arrays.
+        state_range: The least and the largest initial value, which bound the solution at all times.
+        axes: Names of space and time.
+
     Raises:
         ValueError: The domain is not space and time, a name is unknown, or a function is not finite or not smooth.
 
@@ -46,7 +53,7 @@ class ConservationLaw:
     ):
         if not isinstance(domain, Box) or len(domain) != 2 or domain.axes[1] != "t":
             raise InputError(f"`domain` must be a box of space and then time, Box(x=(0, 1), t=(0, 1)); got {domain!r}.")
-        self.domain = domain
+        self.domain, self.axes = domain, domain.axes
         self.parameters = dict(parameters or {})
         if odd := [name for name, v in self.parameters.items() if not isinstance(v, int | float | np.number)]:
             got = short(self.parameters[odd[0]])
@@ -65,44 +72,20 @@ class ConservationLaw:
             space = domain.axes[0]
             if odd := [n for n in argument_names(initial, "`initial`") if n not in (space, *self.parameters)]:
                 raise InputError(f"`initial` must be a function of {space}; got the argument {odd[0]!r}.")
+        self.flux, self.initial = on_arrays(self._plain_flux), on_arrays(lambda x: self._plain_initial(x) + 0.0 * x)
         line = np.linspace(*domain.intervals[0], 257)
         sample = _tried(self.initial, line, "`initial`")
         if not np.all(np.isfinite(sample)):
             raise InputError("`initial` must be finite on the domain; got values that are not.")
         if not np.all(np.isfinite(_tried(self.flux, sample, "`flux`"))):
             raise InputError("`flux` must be finite on the range of the initial state; got values that are not.")
-        self.speed(sample)
+        values = self.initial(np.linspace(*domain.intervals[0], 2**14 + 1)[:-1])
+        low, high = self.state_range = float(values.min()), float(values.max())
+        room = 0.05 * (high - low) + 1e-6 * max(abs(low), abs(high), 1e-300)
+        self.speed = derivative(self._plain_flux, low - room, high + room)
         self.exact = exact
         if exact is not None and (odd := [n for n in argument_names(exact, "`exact`") if n not in domain.axes]):
             raise InputError(f"`exact` must be a function of {' and '.join(domain.axes)}; got the argument {odd[0]!r}.")
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of space and time."""
-        return self.domain.axes
-
-    @cached_property
-    def flux(self) -> OnArrays:
-        """f on float64 arrays."""
-        return on_arrays(self._plain_flux)
-
-    @cached_property
-    def initial(self) -> OnArrays:
-        """The initial state on float64 arrays."""
-        return on_arrays(lambda x: self._plain_initial(x) + 0.0 * x)
-
-    @cached_property
-    def speed(self) -> OnArrays:
-        """f′ on float64 arrays, the speed of characteristics."""
-        low, high = self.state_range
-        room = 0.05 * (high - low) + 1e-6 * max(abs(low), abs(high), 1e-300)
-        return derivative(self._plain_flux, low - room, high + room)
-
-    @cached_property
-    def state_range(self) -> tuple[float, float]:
-        """The least and the largest initial value, which bound the solution at all times."""
-        values = self.initial(np.linspace(*self.domain.intervals[0], 2**14 + 1)[:-1])
-        return float(values.min()), float(values.max())
 
     @cached_property
     def breaking_time(self) -> float:

@@ -12,8 +12,6 @@ matrix per time: assembled without the long Jacobian.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -32,47 +30,23 @@ COMPRESSION_WEIGHT = 10.0  # how strongly rows in a shock are discounted
 VISCOSITY = 0.01  # final ν as a multiple of 2π osc / K: the smallest that does not ring
 
 
-@dataclass(frozen=True)
 class Law:
-    """A conservation law for nondimensional variables: f, f′ and the initial state on arrays, one period of x, and T."""
+    """A conservation law in nondimensional variables: f, f′ and the initial state on arrays, one period of x, and T."""
 
-    flux: OnArrays
-    speed: OnArrays
-    start: OnArrays
-    left: float
-    period: float
-    horizon: float
-
-    @property
-    def scale(self) -> float:
-        """2πT/L, the factor from speeds to angles per horizon."""
-        return 2.0 * np.pi * self.horizon / self.period
-
-    @cached_property
-    def sample(self) -> np.ndarray:
-        """The initial state at many points of the period, the midpoints of equal cells."""
-        return self.initial(2.0 * np.pi * (np.arange(2**14) + 0.5) / 2**14)
-
-    @cached_property
-    def mean(self) -> float:
-        """The conserved mean."""
-        return float(self.sample.mean())
-
-    @cached_property
-    def amplitude(self) -> float:
-        """The range of the initial state, which is the unit of errors; 1 for a constant state."""
-        spread = float(np.ptp(self.sample))
-        return spread if spread > 1e-14 * np.abs(self.sample).max() else 1.0
-
-    @cached_property
-    def oscillation(self) -> float:
-        """The range of characteristic speeds in angles per horizon; at least 1e-3, for linear fluxes."""
-        return max(float(np.ptp(self.speed(self.sample))) * self.scale, 1e-3)
-
-    @cached_property
-    def mean_speed(self) -> float:
-        """The mean characteristic speed, nondimensional: the first guess of the frame."""
-        return float(self.speed(self.sample).mean()) * self.scale
+    def __init__(
+        self, flux: OnArrays, speed: OnArrays, start: OnArrays, left: float, period: float, horizon: float
+    ) -> None:
+        self.flux, self.speed, self.start = flux, speed, start
+        self.left, self.period, self.horizon = left, period, horizon
+        self.scale = 2.0 * np.pi * horizon / period  # from speeds to angles per horizon
+        sample = self.initial(2.0 * np.pi * (np.arange(2**14) + 0.5) / 2**14)
+        speeds, spread = speed(sample) * self.scale, float(np.ptp(sample))
+        self.mean = float(sample.mean())  # conserved
+        self.amplitude = spread if spread > 1e-14 * np.abs(sample).max() else 1.0  # the unit of errors
+        self.oscillation = max(
+            float(np.ptp(speeds)), 1e-3
+        )  # the range of characteristic speeds, which linear fluxes lack
+        self.mean_speed = float(speeds.mean())  # the first guess of the frame
 
     def initial(self, theta: np.ndarray) -> np.ndarray:
         """The initial state at angles."""
@@ -101,68 +75,36 @@ class Clock(NamedTuple):
     start: np.ndarray
 
 
-@dataclass(frozen=True)
 class Bank:
     """Harmonics k ≤ K and J time frequencies in a frame of speed c, with their tables at collocation points.
 
     Coefficients are arrays (2K, 2J): rows cos kθ then sin kθ, columns cos w_j s then sin w_j s.
     """
 
-    law: Law
-    num_harmonics: int
-    num_times: int
-    frame: float
-
-    @property
-    def num_columns(self) -> int:
-        """Linear unknowns."""
-        return 4 * self.num_harmonics * self.num_times
-
-    @cached_property
-    def frequencies(self) -> np.ndarray:
-        """w_j, (J,)."""
-        return SPACING * (np.arange(self.num_times) + 0.5)
-
-    @cached_property
-    def theta(self) -> np.ndarray:
-        """The collocation angles: 3K points (an odd number), since 2K would alias."""
-        count = 3 * self.num_harmonics + (self.num_harmonics + 1) % 2
-        return 2.0 * np.pi * np.arange(count) / count
-
-    @cached_property
-    def waves(self) -> Waves:
-        """The harmonics at the collocation points."""
-        return Waves.at(self.theta, self.num_harmonics)
-
-    @cached_property
-    def times(self) -> tuple[np.ndarray, np.ndarray]:
-        """Gauss nodes on (0, 1) and their weights."""
-        nodes, weights = gauss(max(20, 3 * self.num_times))
-        return 0.5 * (nodes + 1.0), weights
-
-    @cached_property
-    def _orthonormal(self) -> tuple[np.ndarray, np.ndarray]:
-        """(E, E⁻) with φE orthonormal over the horizon and E⁻ its pseudo-inverse; directions below 1e-13 dropped."""
-        s, weights = self.times
-        _, size, turn = np.linalg.svd(WaveTable.at(s, self.frequencies).columns() * np.sqrt(weights)[:, None])
+    def __init__(self, law: Law, num_harmonics: int, num_times: int, frame: float):
+        self.law, self.num_harmonics, self.num_times, self.frame = law, num_harmonics, num_times, frame
+        self.num_columns = 4 * num_harmonics * num_times  # linear unknowns
+        self.frequencies = SPACING * (np.arange(num_times) + 0.5)  # w_j
+        count = 3 * num_harmonics + (num_harmonics + 1) % 2  # an odd number of angles: 2K would alias
+        self.theta = 2.0 * np.pi * np.arange(count) / count
+        self.waves = Waves.at(self.theta, num_harmonics)
+        nodes, weights = gauss(max(20, 3 * num_times))
+        self.times = 0.5 * (nodes + 1.0), weights
+        # φE is orthonormal over the horizon, and E⁻ is the pseudo-inverse of E; directions below 1e-13 are dropped.
+        table = WaveTable.at(self.times[0], self.frequencies)
+        _, size, turn = np.linalg.svd(table.columns() * np.sqrt(weights)[:, None])
         kept = size > 1e-13 * size[0]
-        return turn[kept].T / size[kept], size[kept, None] * turn[kept]
-
-    @cached_property
-    def clock(self) -> Clock:
-        """The orthonormal time functions at the nodes."""
-        table, turn = WaveTable.at(self.times[0], self.frequencies), self._orthonormal[0]
-        return Clock(
-            table.columns() @ turn, table.columns(1) @ turn, WaveTable.at(0.0, self.frequencies).columns() @ turn
-        )
+        E, self._inverse = turn[kept].T / size[kept], size[kept, None] * turn[kept]
+        start = WaveTable.at(0.0, self.frequencies).columns()
+        self.clock, self._orthonormal = Clock(table.columns() @ E, table.columns(1) @ E, start @ E), E
 
     def inner(self, coefficients: np.ndarray) -> np.ndarray:
         """Coefficients of cos and sin → coefficients of the orthonormal time functions, (2K, r)."""
-        return coefficients @ self._orthonormal[1].T
+        return coefficients @ self._inverse.T
 
     def outer(self, inner: np.ndarray) -> np.ndarray:
         """Coefficients of the orthonormal time functions → coefficients of cos and sin, (2K, 2J)."""
-        return inner @ self._orthonormal[0].T
+        return inner @ self._orthonormal.T
 
     def residual(self, inner: np.ndarray, viscosity: float) -> tuple[np.ndarray, np.ndarray]:
         """u and R at the collocation points, both (X, M)."""
@@ -199,19 +141,14 @@ def minimize(
         return descend(cost.at(inner), lambda point: _Local(cost, point), rule, max_steps=steps, gain_tol=stop)
 
 
-@dataclass(frozen=True, eq=False)
-class Point:
-    """Coefficients of the orthonormal time functions (2K, r), with u and the weighted rows at these coefficients."""
+class Point(NamedTuple):
+    """Coefficients of the orthonormal time functions (2K, r), with u, the weighted rows and the sum of their squares."""
 
     inner: np.ndarray
     u: np.ndarray
     rows: np.ndarray
     start_rows: np.ndarray
-
-    @cached_property
-    def cost(self) -> float:
-        """The sum of squares."""
-        return float(np.sum(self.rows**2) + self.start_rows @ self.start_rows)
+    cost: float
 
 
 class _Cost:
@@ -229,10 +166,9 @@ class _Cost:
         self.pairs = [np.einsum("mi,mj->mij", a, b).reshape(len(phi), -1).T for a, b in products]
 
     def at(self, inner: np.ndarray) -> Point:
-        """The rows at coefficients (2K, r)."""
         u, r = self.bank.residual(inner, self.viscosity)
-        start = self.bank.waves[0] @ (inner @ self.bank.clock[2]) - self.start_target
-        return Point(inner, u, self.row * r, self.start_row * start)
+        start = self.start_row * (self.bank.waves.value @ (inner @ self.bank.clock.start) - self.start_target)
+        return Point(inner, u, self.row * r, start, float(np.sum((self.row * r) ** 2) + start @ start))
 
 
 class _Local:

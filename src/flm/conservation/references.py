@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.interpolate import RegularGridInterpolator
 
-from flm.conservation.fluxes import Elementwise, OnArrays, breaking_time, derivative, on_arrays, turning_points
+from flm.conservation.fluxes import Elementwise, breaking_time, derivative, on_arrays, turning_points
 from flm.wording import InputError
 
 _SEARCH = 256  # intervals of y in which feet of characteristics are looked for
@@ -24,7 +24,6 @@ _CFL = 0.9  # Δt max|f′| / Δx of Godunov's method
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
-@dataclass(frozen=True)
 class EntropySolution:
     """The entropy solution as a function of points (x, t), exact to rounding away from shocks.
 
@@ -44,17 +43,30 @@ class EntropySolution:
         array([0.25])
     """
 
-    initial: Elementwise
-    flux: Elementwise = lambda u: 0.5 * u**2
-    period: tuple[float, float] = (0.0, 1.0)
-
-    def __post_init__(self):
+    def __init__(
+        self,
+        initial: Elementwise,
+        flux: Elementwise = lambda u: 0.5 * u**2,
+        period: tuple[float, float] = (0.0, 1.0),
+    ):
+        self.initial, self.flux, self.period = initial, flux, period
+        self._initial, self._flux = on_arrays(initial), on_arrays(flux)
+        u = self._initial(np.linspace(*period, 2**14 + 1)[:-1])
+        if not np.all(np.isfinite(u)):
+            raise InputError("`initial` must be finite in the period; got values that are not.")
+        # The true extrema may lie between samples: widen by what second differences suggest (too much at a jump).
+        room = min(0.25 * np.abs(np.diff(u, 2)).max(), 1e-3 * np.ptp(u)) + 1e-12 * np.abs(u).max()
+        self._range = float(u.min() - room), float(u.max() + room)
+        self._speed = derivative(flux, *self._range)
         speeds = self._speed(np.linspace(*self._range, 1025))
         if np.any(np.diff(speeds) < -1e-12 * np.abs(speeds).max()):
             raise InputError(
                 f"`flux` must be convex on the range of the initial state, [{self._range[0]:.6g}, {self._range[1]:.6g}]; "
                 "got one that is not. Use `flm.references.godunov`."
             )
+        width = (period[1] - period[0]) / _CELLS
+        nodes = period[0] + width * (np.arange(_CELLS)[:, None] + 0.5 + 0.5 * _NODES)
+        self._table = np.append(0.0, np.cumsum(self._start(nodes) @ _WEIGHTS * (0.5 * width)))  # of U0
 
     def __call__(self, points: npt.ArrayLike) -> np.ndarray:
         """u at points (P, 2), columns x and t ≥ 0, (P,); at a shock, one of the two limits."""
@@ -111,28 +123,6 @@ class EntropySolution:
         value[point[winners]], feet[point[winners]] = u[winners], foot[winners]
         return value, feet
 
-    @cached_property
-    def _flux(self) -> OnArrays:
-        return on_arrays(self.flux)
-
-    @cached_property
-    def _initial(self) -> OnArrays:
-        return on_arrays(self.initial)
-
-    @cached_property
-    def _speed(self) -> OnArrays:
-        return derivative(self.flux, *self._range)
-
-    @cached_property
-    def _range(self) -> tuple[float, float]:
-        x = np.linspace(*self.period, 2**14 + 1)[:-1]
-        u = self._initial(x)
-        if not np.all(np.isfinite(u)):
-            raise InputError("`initial` must be finite in the period; got values that are not.")
-        # The true extrema may lie between samples: widen by what second differences suggest (too much at a jump).
-        room = min(0.25 * np.abs(np.diff(u, 2)).max(), 1e-3 * np.ptp(u)) + 1e-12 * np.abs(u).max()
-        return float(u.min() - room), float(u.max() + room)
-
     def _start(self, y: np.ndarray) -> np.ndarray:
         low, high = self.period
         return self._initial(low + (y - low) % (high - low))
@@ -140,13 +130,6 @@ class EntropySolution:
     def _wave(self, y: np.ndarray) -> np.ndarray:
         """f′(u0(y)), the speed of the characteristic from y."""
         return self._speed(self._start(y))
-
-    @cached_property
-    def _table(self) -> np.ndarray:
-        low, high = self.period
-        width = (high - low) / _CELLS
-        nodes = low + width * (np.arange(_CELLS)[:, None] + 0.5 + 0.5 * _NODES)
-        return np.concatenate([[0.0], np.cumsum(self._start(nodes) @ _WEIGHTS * (0.5 * width))])
 
     def _integral(self, y: np.ndarray) -> np.ndarray:
         """U0(y) = ∫ u0 from the left end of the period to y."""

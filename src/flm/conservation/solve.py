@@ -6,7 +6,6 @@ tolerance. A series of exactly N sub-networks is then the distillation of a larg
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +54,7 @@ def solve_law(
         # A larger solution of this size is enough: with six times the columns the result was within 3 % of the best on Burgers.
         max_columns = min(max_columns, max(1200, 24 * num_subnets))
     record = Record(progress)
-    growth = growth_of(problem, tol, max_columns, record)
+    growth = ShockGrowth(problem, tol, max_columns, record)
     try:
         ending = Ending(growth.run())
     except KeyboardInterrupt:
@@ -82,7 +81,7 @@ def solve_law(
         error_estimate=estimate,
         tolerance=tol,
         history=record.history,
-        num_columns=growth.best.fit.bank.num_columns,
+        num_columns=growth.best.bank.num_columns,
         seconds=record.seconds,
         domain=problem.domain,
         exact=problem.exact_values if problem.exact is not None else None,
@@ -90,54 +89,30 @@ def solve_law(
     )
 
 
-def growth_of(problem: ConservationLaw, tol: float, max_columns: int, record: Record) -> ShockGrowth:
-    """The `ShockGrowth` of a law, ready to be run."""
-    (left, right), (start, end) = problem.domain.intervals
-    law = Law(problem.flux, problem.speed, problem.initial, left, right - left, end - start)
-    return ShockGrowth(law, problem.breaking_time / law.horizon, start, tol, max_columns, record)
-
-
-class Fitted(NamedTuple):
-    """A solved bank: coefficients (2K, 2J) and the least-squares cost."""
+class Level(NamedTuple):
+    """A solved bank: coefficients (2K, 2J), least-squares cost, relative L1 error estimate and values on the grid of comparison."""
 
     bank: Bank
     coefficients: np.ndarray
     cost: float
+    estimate: float = np.inf
+    values: np.ndarray = np.zeros(0)
 
 
-@dataclass(frozen=True, eq=False)
-class Level:
-    """A fit with its relative L1 error estimate and its values on the grid of comparison."""
-
-    fit: Fitted
-    estimate: float
-    values: np.ndarray
-
-
-@dataclass
 class ShockGrowth:
     """The growth of banks on which the law is solved with vanishing viscosity.
 
     A bank (K harmonics, J time frequencies) starts from the one before it, so that only the smallest pays for the
     continuation in ν. K doubles; J grows while that lowers the cost by a quarter. Before characteristics meet
     (horizon < breaking time) the solution is smooth: the last stage has ν = 0 and convergence is geometric.
-
-    `breaking_time`, when the solution stops being smooth, is in units of the horizon; `start` is the first time.
     """
 
-    law: Law
-    breaking_time: float
-    start: float
-    tol: float
-    max_columns: int
-    record: Record
-    levels: list[Level] = field(default_factory=list)
-    frame: float = 0.0
-
-    @property
-    def smooth(self) -> bool:
-        """Whether no shock forms before the horizon."""
-        return self.breaking_time > 1.0
+    def __init__(self, problem: ConservationLaw, tol: float, max_columns: int, record: Record):
+        (left, right), (self.start, end) = problem.domain.intervals
+        self.law = Law(problem.flux, problem.speed, problem.initial, left, right - left, end - self.start)
+        self.smooth = problem.breaking_time > self.law.horizon  # no shock forms before the end
+        self.tol, self.max_columns, self.record = tol, max_columns, record
+        self.frame, self.levels = 0.0, list[Level]()
 
     @property
     def best(self) -> Level:
@@ -150,7 +125,7 @@ class ShockGrowth:
         bank = Bank(self.law, *((12, 4) if self.smooth else (12, 3)), self.frame)
         if bank.num_columns > self.max_columns:
             bank = Bank(self.law, max(1, self.max_columns // 8), max(1, min(2, self.max_columns // 4)), self.frame)
-        fit = self._polish(bank, bank.outer(continuation(bank, stages=4)))
+        fit = self._polish(bank, bank.outer(continuation(bank)))
         while True:
             if not self.smooth:
                 fit = self._grow_times(fit)
@@ -166,7 +141,7 @@ class ShockGrowth:
 
     def series(self) -> MovingSeries:
         """The best level as a series in physical units, in the moving frame."""
-        law, (bank, coefficients, _) = self.law, self.best.fit
+        law, bank, coefficients = self.law, self.best.bank, self.best.coefficients
         k, j = bank.num_harmonics, bank.num_times
         table = coefficients.reshape(2, k, 2, j).transpose(1, 3, 0, 2).reshape(k * j, 2, 2)
         return MovingSeries(
@@ -180,7 +155,7 @@ class ShockGrowth:
             period=law.period,
         )
 
-    def _polish(self, bank: Bank, coefficients: np.ndarray) -> Fitted:
+    def _polish(self, bank: Bank, coefficients: np.ndarray) -> Level:
         inner = bank.inner(coefficients)
         if self.smooth:
             found = minimize(bank, inner, 0.0, 1.0, steps=12, stop=1e-2)
@@ -189,11 +164,11 @@ class ShockGrowth:
             for _ in range(2):  # row weights from the solution
                 found = minimize(bank, inner, viscosity, bank.compression(inner), steps=6, stop=1e-3)
                 inner = found.point.inner
-        return Fitted(bank, bank.outer(found.point.inner), float(found.value))
+        return Level(bank, bank.outer(found.point.inner), float(found.value))
 
-    def _grow_times(self, fit: Fitted) -> Fitted:
+    def _grow_times(self, fit: Level) -> Level:
         """The fit with more time frequencies, added while they lower the cost by a quarter; none if doubling K halved the cost."""
-        if self.levels and fit.cost < 0.5 * self.levels[-1].fit.cost:
+        if self.levels and fit.cost < 0.5 * self.levels[-1].cost:
             return fit
         while True:
             bank = fit.bank
@@ -213,7 +188,7 @@ class ShockGrowth:
         count = min(int(factor * bank.num_harmonics), most)
         return Bank(self.law, count, times, self.frame) if count >= 1.2 * bank.num_harmonics else None
 
-    def _record(self, fit: Fitted) -> None:
+    def _record(self, fit: Level) -> None:
         """Estimate the error of a level and keep it.
 
         Shocks make the error fall like 1/K: e ≈ |u_K − u_K′| / (K/K′ − 1), with K′ about K/2, and e is at least what the
@@ -231,10 +206,10 @@ class ShockGrowth:
             now, before = changes[-1], self.record.history["change"][-1]
             estimate = max(now if len(changes) < 2 else min(now, 3.0 * now * now / max(before, 1e-300)), 1e-15)
         else:
-            ratios = [bank.num_harmonics / old.fit.bank.num_harmonics for old in self.levels]
+            ratios = [bank.num_harmonics / old.bank.num_harmonics for old in self.levels]
             pick = max((i for i, ratio in enumerate(ratios) if ratio >= 1.9), default=int(np.argmax(ratios)))
             estimate = max(1.2 * changes[pick] / max(ratios[pick] - 1.0, 0.2), by_residual)
-        self.levels.append(Level(fit, float(estimate), values))
+        self.levels.append(fit._replace(estimate=float(estimate), values=values))
         self.record.step(
             "shock" if not self.smooth else "smooth",
             columns=bank.num_columns,
@@ -254,7 +229,7 @@ def find_frame(law: Law) -> float:
     frame = law.mean_speed
     for _ in range(5):
         bank = Bank(law, 8, 3, frame)
-        coefficients = bank.outer(continuation(bank, stages=4))
+        coefficients = bank.outer(continuation(bank))
         s, weights = bank.times
         waves, z = WaveTable.at(s, bank.frequencies), coefficients[:8] - 1j * coefficients[8:]
         z, dz = z @ waves.columns().T, z @ waves.columns(1).T
@@ -269,12 +244,12 @@ def find_frame(law: Law) -> float:
     return frame
 
 
-def continuation(bank: Bank, stages: int) -> np.ndarray:
+def continuation(bank: Bank) -> np.ndarray:
     """Coefficients at the final viscosity, from zero: ν falls from 0.045 · 2π osc; the last two stages have row weights."""
     inner = np.zeros((2 * bank.num_harmonics, bank.clock.value.shape[1]))
     unit = 2.0 * np.pi * bank.law.oscillation
-    for index, viscosity in enumerate(np.geomspace(0.045 * unit, VISCOSITY * unit / bank.num_harmonics, stages)):
-        weights = bank.compression(inner) if index >= stages - 2 else 1.0
+    for index, viscosity in enumerate(np.geomspace(0.045 * unit, VISCOSITY * unit / bank.num_harmonics, 4)):
+        weights = bank.compression(inner) if index >= 2 else 1.0
         inner = minimize(bank, inner, float(viscosity), weights, steps=8, stop=1e-3).point.inner
     return inner
 
