@@ -45,8 +45,8 @@ def leaves(solution):
 TRAIN = """
 import sys, flm, optax
 from flm.numerics import descent
-from flm.training import execution
-execution.SECONDS_PER_CHECKPOINT = 0.0
+from flm.training import run
+run.SECONDS_PER_CHECKPOINT = 0.0
 descent.SECONDS_PER_CALL = 0.01
 heat = flm.problems.heat()
 make = lambda key: flm.FLM(heat.domain, 6, key=key)

@@ -37,7 +37,7 @@ _OBJECTS = {
     "flm.models": "FLM FourierNetwork MLP RandomFourierFeatures SideBySide Silvescu Siren",
     "flm.results": "Solution",
     "flm.series": "ExponentialSeries PhaseSeries ProductSeries SeparableSeries",
-    "flm.training.execution": "Checkpoint",
+    "flm.training.run": "Checkpoint",
 }
 # What is stored only as a part of these.
 _PARTS = {

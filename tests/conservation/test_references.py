@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flm.conservation.fluxes import derivative, turning_points
+from flm.conservation.law import derivative, turning_points
 from flm.references import EntropySolution, godunov
 
 

@@ -5,8 +5,7 @@ import pytest
 
 import flm
 from flm import Box, ConservationLaw
-from flm.conservation.harmonics import Clock, Tones, distill_harmonics
-from flm.conservation.moving import MovingSeries
+from flm.conservation.moving import Clock, MovingSeries, Tones, distill_harmonics
 from flm.conservation.potential import Bank, Law, minimize
 from flm.conservation.solve import ShockGrowth, find_frame
 from flm.numerics.newton import FixedFactors

@@ -75,8 +75,8 @@ def test_more_epochs_continue_a_finished_run(tmp_path):
 SCRIPT = """
 import sys, flm, optax
 from flm.numerics import descent
-from flm.training import execution
-execution.SECONDS_PER_CHECKPOINT = 0.0
+from flm.training import run
+run.SECONDS_PER_CHECKPOINT = 0.0
 descent.SECONDS_PER_CALL = 0.01
 problem = flm.PDE(flm.Box(t=(0, 1)), lambda u, u_t, k: u_t + k * u, [flm.initial(1.0)], parameters={"k": 1.0})
 make = lambda key: flm.FLM(problem.domain, 6, key=key)

@@ -1,8 +1,14 @@
-"""Periodic functions of (x, t) as sub-networks in a moving frame: as a series in NumPy, and as a model."""
+"""Periodic functions of (x, t) as sub-networks in a moving frame: as a series in NumPy, and as a model.
+
+The best series of N sub-networks has the time frequencies of each harmonic by variable projection, and N shared greedily.
+Each harmonic's amplitude z_k(t) = p_k − i q_k is fitted by Σ_j (C, S) of cos w_j t, sin w_j t, one sub-network per w_j; by
+Parseval the squared errors of harmonics add. The next sub-network goes to the harmonic whose error falls most.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import heapq
+from dataclasses import dataclass, replace
 from math import comb
 
 import equinox as eqx
@@ -13,10 +19,16 @@ from jaxtyping import Array
 from flm.domains import Box
 from flm.models.base import AbstractModel, InputMap
 from flm.models.flm import FLM
+from flm.numerics.newton import FixedFactors
+from flm.numerics.variable_projection import Projected, project
 from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries
 from flm.series.arrays import device, host
+from flm.series.legendre import gauss
 from flm.series.tables import WaveTable
 from flm.series.waves import Orders
+
+_RIDGE = 1e-7  # on unit columns: keeps amplitudes of coalescing frequencies bounded
+_STEPS = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,3 +120,135 @@ class MovingFLM(AbstractModel):
         sheared = np.stack([n[:, 0], n[:, 1] - self.speed * n[:, 0]], axis=1)
         plain = ExponentialSeries(sheared, waves.coefficients, self.map.axes, is_real=True).shift(self.map.center)
         return plain.nonzero().phase()
+
+
+@dataclass(frozen=True, eq=False)
+class Clock:
+    """Gauss nodes on [0, horizon] with the square roots of their weights, normalized to a mean."""
+
+    times: np.ndarray
+    roots: np.ndarray
+    horizon: float
+
+    @classmethod
+    def make(cls, horizon: float, fastest: float) -> Clock:
+        """A clock with enough nodes for products of two waves of frequencies up to `fastest`, and some to spare."""
+        nodes, weights = gauss(32 + 16 * int(0.04 * fastest * horizon))
+        return cls(0.5 * horizon * (nodes + 1.0), np.sqrt(weights), horizon)
+
+
+@dataclass(frozen=True, eq=False)
+class Tones:
+    """A fit of one harmonic, which can be moved to other frequencies.
+
+    `target` (M, 2) holds p and q at the nodes, times the roots of the weights; `coefficients` (2J, 2) those of cos then sin,
+    for p and q. The columns of `basis` are an orthonormal basis of the span of the fit's columns.
+    """
+
+    clock: Clock
+    target: np.ndarray
+    frequencies: np.ndarray
+    coefficients: np.ndarray
+    basis: np.ndarray
+    residual: np.ndarray
+
+    @classmethod
+    def at(cls, clock: Clock, target: np.ndarray, frequencies: np.ndarray) -> Tones:
+        """The least-squares fit at given frequencies."""
+        columns = clock.roots[:, None] * WaveTable.at(clock.times, frequencies).columns()
+        basis, size, turn = np.linalg.svd(columns, full_matrices=False)
+        kept = size / (size**2 + (_RIDGE * size.max(initial=1e-300)) ** 2)
+        coefficients = turn.T @ (kept[:, None] * (basis.T @ target))
+        return cls(clock, target, frequencies, coefficients, basis, target - columns @ coefficients)
+
+    @property
+    def value(self) -> float:
+        """The squared error."""
+        return float(np.sum(self.residual**2))
+
+    def projected(self) -> Projected:
+        """The least-squares problem in the frequencies alone."""
+        clock, count = self.clock, len(self.frequencies)
+        waves = WaveTable.at(clock.times, self.frequencies)
+        # ∂/∂w_j of c cos w_j t + s sin w_j t is t (s cos − c sin)
+        c, s = self.coefficients[:count], self.coefficients[count:]
+        slopes = waves.cosine[:, :, None] * s - waves.sine[:, :, None] * c  # (M, J, 2)
+        slopes *= (clock.times * clock.roots)[:, None, None]
+        slopes = slopes.transpose(0, 2, 1).reshape(len(slopes), -1)
+        slopes -= self.basis @ (self.basis.T @ slopes)
+        return Projected(slopes.reshape(-1, count), self.residual.ravel())
+
+    def moved(self, step: np.ndarray) -> Tones:
+        """The fit at other frequencies, none of which moves by more than 4/horizon."""
+        most = 4.0 / self.clock.horizon
+        return Tones.at(self.clock, self.target, np.abs(self.frequencies + np.clip(step, -most, most)))
+
+
+def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float) -> MovingSeries:
+    """The best series found with exactly `num_subnets` sub-networks, the constant included, in the same frame.
+
+    The result has fewer when the large solution has no more harmonics; `horizon` is the length of time that matters.
+    """
+    budget = num_subnets - (series.mean != 0.0)
+    harmonics = np.unique(series.wavenumbers)
+    # Each harmonic that is used takes a sub-network, so only the strongest can be used.
+    coarse = series.start + horizon * (np.arange(64) + 0.5) / 64
+    energy = [np.sum(np.abs(series.amplitude(k, coarse)) ** 2) for k in harmonics]
+    harmonics = np.sort(harmonics[np.argsort(energy, kind="stable")[::-1][: max(budget, 0)]])
+    fits = []
+    for k in harmonics:
+        mine = series.wavenumbers == k
+        clock = Clock.make(horizon, float(series.frequencies[mine].max(initial=0.0)))
+        z = series.amplitude(k, series.start + clock.times) * clock.roots
+        fits.append(Tones.at(clock, np.stack([np.real(z), -np.imag(z)], axis=1), np.zeros(0)))
+    queue: list[tuple[float, int, int, Tones]] = []
+
+    def push(index: int) -> None:
+        more = add_tone(fits[index])
+        if more.value < fits[index].value:
+            heapq.heappush(queue, (more.value - fits[index].value, index, len(more.frequencies), more))
+
+    # A harmonic can gain at most its own energy: the weaker ones are fitted only when their turn can come.
+    waiting = sorted(range(len(harmonics)), key=lambda index: fits[index].value)
+    for _ in range(budget):
+        while waiting and (not queue or fits[waiting[-1]].value > -queue[0][0]):
+            push(waiting.pop())
+        if not queue:
+            break
+        _, index, _, fits[index] = heapq.heappop(queue)
+        push(index)
+    counts = [len(fit.frequencies) for fit in fits]
+    # A fit's coefficients (2J, 2) have rows cos wτ then sin wτ, columns cos κkξ and sin κkξ.
+    tables = [fit.coefficients.reshape(2, -1, 2).transpose(1, 2, 0) for fit in fits]
+    return replace(
+        series,
+        wavenumbers=np.repeat(harmonics, counts),
+        frequencies=np.concatenate([np.zeros(0), *(fit.frequencies for fit in fits)]),
+        coefficients=np.concatenate([np.zeros((0, 2, 2)), *tables]),
+    )
+
+
+def add_tone(fit: Tones) -> Tones:
+    """The best fit found with one more frequency.
+
+    Starts: the largest peaks of the residual's periodogram, and 2/horizon and 6/horizon, which a periodogram of less than a
+    period cannot see.
+    """
+    clock = fit.clock
+    top = 12.0 / clock.horizon + fit.frequencies.max(initial=0.0)
+    trial = np.linspace(0.5 / clock.horizon, top, int(2 * top * clock.horizon) + 16)
+    power = np.sum((WaveTable.at(clock.times, trial).columns().T @ (clock.roots[:, None] * fit.residual)) ** 2, axis=1)
+    power = power[: len(trial)] + power[len(trial) :]
+    peaks = np.flatnonzero((power >= np.roll(power, 1)) & (power >= np.roll(power, -1)))
+    starts = list(trial[peaks[np.argsort(power[peaks])[-2:]]])
+    starts += [2.0 / clock.horizon, 6.0 / clock.horizon]
+    best = fit
+    for start in dict.fromkeys(np.round(np.array(starts) * clock.horizon, 1)):
+        start = max(float(start), 0.3) / clock.horizon
+        gap = 0.4 / clock.horizon
+        while np.any(np.abs(fit.frequencies - start) < gap):
+            start += gap
+        begun = Tones.at(clock, fit.target, np.append(fit.frequencies, start))
+        found = project(begun, FixedFactors(1e-2, down=6.0), max_steps=_STEPS, gain_tol=1e-3).point
+        best = found if found.value < best.value else best
+    return best

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from flm.conservation.fluxes import OnArrays
+from flm.conservation.law import OnArrays
 from flm.numerics.least_squares import one_thread
 from flm.numerics.newton import FixedFactors, Minimum, Step, Trial
 from flm.numerics.newton import minimize as descend

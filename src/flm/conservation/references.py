@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.interpolate import RegularGridInterpolator
 
-from flm.conservation.fluxes import Elementwise, breaking_time, derivative, on_arrays, turning_points
+from flm.conservation.law import Elementwise, breaking_time, derivative, on_arrays, turning_points
 from flm.wording import InputError
 
 _SEARCH = 256  # intervals of y in which feet of characteristics are looked for

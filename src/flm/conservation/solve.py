@@ -1,7 +1,7 @@
 """Conservation laws solved to a tolerance as a series, or as the best series of N sub-networks.
 
 The potential least squares (`potential`) is solved on growing banks of harmonics until an error estimate meets the
-tolerance. A series of exactly N sub-networks is then the distillation of a larger solution (`harmonics`).
+tolerance. A series of exactly N sub-networks is then the distillation of a larger solution (`moving`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flm.conservation.harmonics import distill_harmonics
 from flm.conservation.law import ConservationLaw
-from flm.conservation.moving import MovingSeries
+from flm.conservation.moving import MovingSeries, distill_harmonics
 from flm.conservation.potential import VISCOSITY, Bank, Law, Waves, minimize
 from flm.numerics.least_squares import one_thread
 from flm.results import Ending, Listener, Record, Solution, Word

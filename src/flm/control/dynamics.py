@@ -17,13 +17,13 @@ starts, nodes. `simulate` takes inputs on a given grid; `follow` refines the gri
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from flm.control.equations import First, Multipliers, finish, first_order
+from flm.control.equations import First, Last, Multipliers, finish, first_order
 
 if TYPE_CHECKING:
     from flm.control.problem import OptimalControl
@@ -78,29 +78,22 @@ def edges_with(num_elements: int, num_starts: int, breaks: np.ndarray | None) ->
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """Trajectories on a collocation grid.
+    """Trajectories on a collocation grid, with values and derivatives at its nodes and at the end.
 
-    `s`, `width` are the nodes' normalized times (E, P, q) and the elements' widths (E, P); `stages` (E, P, q, d) and
-    `edges` (E + 1, P, d) coordinates; `inputs` (E, P, q, k). The pointwise derivatives of rates and running
-    Lagrangian with respect to (v, w) are `F_z` (E, P, q, d, d + k) and `l_z` (E, P, q, d + k). `cost` (P,) is infinite where
-    the dynamics could not be solved; `change` is its relative change, and that of the final state, on halving the elements.
+    `cost` and `lagrangian` (P,) are infinite where the dynamics could not be solved; `change` is the relative change of cost and
+    final state on halving the elements.
     """
 
     problem: OptimalControl
-    s: np.ndarray
-    width: np.ndarray
-    stages: np.ndarray
-    edges: np.ndarray
-    inputs: np.ndarray
-    rates: np.ndarray
-    F_z: np.ndarray
-    l_z: np.ndarray
+    s: np.ndarray  # the nodes' normalized times, (E, P, q)
+    width: np.ndarray  # of the elements, (E, P)
+    stages: np.ndarray  # coordinates at the nodes, (E, P, q, d)
+    edges: np.ndarray  # coordinates between elements, (E + 1, P, d)
+    inputs: np.ndarray  # (E, P, q, k)
+    first: First
+    last: Last
     cost: np.ndarray
     lagrangian: np.ndarray
-    phi_z: np.ndarray
-    phi_zz: np.ndarray
-    path: np.ndarray
-    terminal: np.ndarray
     change: float = np.inf
 
     @property
@@ -111,17 +104,14 @@ class Simulated:
     @property
     def duration(self) -> np.ndarray:
         """The final times, (P,)."""
-        return (
-            np.exp(self.inputs[-1, :, -1, -1])
-            if self.problem.free
-            else np.full_like(self.cost, self.problem.numbers[-1])
-        )
+        fixed = np.full_like(self.cost, self.problem.numbers[-1])
+        return np.exp(self.inputs[-1, :, -1, -1]) if self.problem.free else fixed
 
     @property
     def violation(self) -> np.ndarray:
         """The largest path (positive part) or terminal (absolute) constraint value of each start, (P,)."""
-        path = np.maximum(self.path, 0.0).max(axis=(0, 2, 3), initial=0.0)
-        return np.maximum(path, np.abs(self.terminal).max(axis=1, initial=0.0))
+        path = np.maximum(self.first.path, 0.0).max(axis=(0, 2, 3), initial=0.0)
+        return np.maximum(path, np.abs(self.last.terminal).max(axis=1, initial=0.0))
 
     def states(self, s: np.ndarray) -> np.ndarray:
         """All states (P, R, n) at normalized times s (P, R), by the collocation polynomials; on the simplex nonnegative."""
@@ -132,7 +122,7 @@ class Simulated:
             e = np.clip(np.searchsorted(left[:, p], times, side="right") - 1, 0, num_elements - 1)
             width = self.width[e, p]
             inside = np.clip((times - left[e, p]) / np.where(width > 0, width, 1.0), 0.0, 1.0)
-            moved = np.einsum("rj,rjd->rd", _integrals(q, inside), self.rates[e, p])
+            moved = np.einsum("rj,rjd->rd", _integrals(q, inside), self.first.rates[e, p])
             v[p] = self.edges[e, p] + width[:, None] * moved
         x = self.problem.starts.lift(v)
         if not self.problem.on_simplex:
@@ -142,12 +132,18 @@ class Simulated:
 
     def mixed(self, other: Simulated, mask: np.ndarray) -> Simulated:
         """This run with the starts under `mask` (P,) taken from another one on the same grid."""
-        by_start = ("cost", "lagrangian", "phi_z", "phi_zz", "terminal")
-        picked = {}
-        for name in (field.name for field in fields(self) if isinstance(getattr(self, field.name), np.ndarray)):
-            mine, theirs, axis = getattr(self, name), getattr(other, name), int(name not in by_start)
-            picked[name] = np.where(np.expand_dims(mask, [i for i in range(mine.ndim) if i != axis]), theirs, mine)
-        return replace(self, **picked)
+
+        def pick(mine: np.ndarray, theirs: np.ndarray, axis: int = 0) -> np.ndarray:
+            return np.where(np.expand_dims(mask, [i for i in range(mine.ndim) if i != axis]), theirs, mine)
+
+        at_nodes = partial(pick, axis=1)
+        return replace(
+            self,
+            **{name: at_nodes(getattr(self, name), getattr(other, name)) for name in ("stages", "edges", "inputs")},
+            **{name: pick(getattr(self, name), getattr(other, name)) for name in ("cost", "lagrangian")},
+            first=First(*map(at_nodes, self.first, other.first)),
+            last=Last(*map(pick, self.last, other.last)),
+        )
 
 
 def simulate(
@@ -190,10 +186,7 @@ def simulate(
         return np.where(np.isfinite(value), value, np.inf)
 
     cost, lagrangian = total(first.running, last.cost), total(first.lagrangian, last.lagrangian)
-    return Simulated(
-        problem, s, width, stages, ends, inputs, first.rates, first.F_z, first.l_z,
-        cost, lagrangian, last.phi_z, last.phi_zz, first.path, last.terminal,
-    )  # fmt: skip
+    return Simulated(problem, s, width, stages, ends, inputs, first, last, cost, lagrangian)
 
 
 def follow(
@@ -241,8 +234,9 @@ def adjoint(run: Simulated) -> Adjoint:
     """The costates of the Lagrangian along `run`: the linear equations of the transposed scheme, solved from the end."""
     scheme, d = gauss(run.stages.shape[2]), run.stages.shape[3]
     mixed = (scheme.matrix * scheme.weights[:, None] / scheme.weights).T  # (i, j): A_ji b_j / b_i
-    transposed, slope = np.swapaxes(run.F_z, -1, -2)[::-1], run.l_z[::-1, ..., None]
-    costates, first = sweep(mixed, run.width[::-1], transposed[..., :d, :], slope[..., :d, :], run.phi_z[:, :d, None])
+    transposed, slope = np.swapaxes(run.first.F_z, -1, -2)[::-1], run.first.l_z[::-1, ..., None]
+    end = run.last.phi_z[:, :d, None]
+    costates, first = sweep(mixed, run.width[::-1], transposed[..., :d, :], slope[..., :d, :], end)
     h_w = slope[..., d:, :] + transposed[..., d:, :] @ costates
     return Adjoint(costates[::-1, ..., 0], first[..., 0], h_w[::-1, ..., 0])
 
@@ -257,10 +251,8 @@ def sweep(
     The stages are base + response x_e: one solve gives both for all elements, then x_e follows element after element.
     """
     *batch, q, d, m = forcing.shape
-    system = (-width[..., None, None, None, None] * matrix[:, None, :, None]) * np.swapaxes(jacobian, -3, -2)[
-        ..., None, :, :, :
-    ]
-    system = system.reshape(-1, q * d, q * d)
+    turned = np.swapaxes(jacobian, -3, -2)[..., None, :, :, :]
+    system = (-width[..., None, None, None, None] * matrix[:, None, :, None] * turned).reshape(-1, q * d, q * d)
     system[:, np.arange(q * d), np.arange(q * d)] += 1.0
     good = np.isfinite(system).all(axis=(1, 2))
     system[~good] = np.eye(q * d)

@@ -7,7 +7,7 @@ A residual is elementwise: one backward pass gives its derivatives in all jets a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float
 
-from flm.language.learn import Learn
 from flm.numerics.chunks import in_chunks
 from flm.numerics.elementwise import Program, as_numpy
 from flm.series.arrays import Numbers
@@ -41,14 +40,6 @@ class Names:
     parameters: tuple[str, ...] = ()
     normals: bool = False  # whether u_n and nx, ny, ... are known, as they are only on the boundary
     fields: tuple[Field, ...] = ()  # parameters that are functions: counted as further unknowns
-
-    @classmethod
-    def of(
-        cls, axes: tuple[str, ...], unknowns: tuple[str, ...], parameters: Mapping[str, object], normals: bool = False
-    ) -> Names:
-        """The names of a problem with these parameters."""
-        fields = tuple(Field(n, v.axes) for n, v in parameters.items() if isinstance(v, Learn) and v.axes)
-        return cls(axes, unknowns, tuple(parameters), normals, fields)
 
     def resolve(self, name: str, where: str) -> Reference:
         """What the name stands for; refused when nothing fits, or more than one thing."""
@@ -336,11 +327,6 @@ def check_all(residuals: list[Residual], points: np.ndarray, parameters: np.ndar
                 f"{residual.label} must be finite at interior points when the unknown and its derivatives are near 1; got "
                 f"{bad[0] if len(bad) else 'a derivative that is not'}."
             )
-
-
-def parameter_values(parameters: Mapping[str, float | Learn]) -> np.ndarray:
-    """The value of every parameter, and the starting value of those to be learned."""
-    return np.array([v.start if isinstance(v, Learn) else v for v in parameters.values()], float)
 
 
 def unique_jets(residuals: Iterable[Residual]) -> tuple[Jet, ...]:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flm.language.expressions import Expression, ExpressionError, compile_expression, difference
-from flm.language.learn import Learn, Range
-from flm.language.piecewise import Extent, Piecewise
+from flm.language.parameters import Extent, Learn, Piecewise, Range
 from flm.wording import FileMissingError, InputError, did_you_mean, short
 
 MAX_BYTES = 65_536

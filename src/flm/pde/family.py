@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from flm.domains import Box
-from flm.language.learn import Range
+from flm.language.parameters import Range
 from flm.models.family import FamilyFLM, chebyshev
 from flm.pde.problem import PDE
 from flm.results import Ending, Listener, Record, Solution, Status, Word

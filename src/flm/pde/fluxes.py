@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flm.language.arguments import Names, Residual, unique_jets
+from flm.language.arguments import Residual, unique_jets
+from flm.language.parameters import names_of
 from flm.wording import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def bind_fluxes(flux: Any, problem: PDE) -> dict[int, Residual]:
             known = ", ".join(f"{u!r}: lambda a, {u}_n: ..." for u in unknowns)
             raise InputTypeError(f"`flux` must be a dict by unknown for a system, {{{known}}}; got {flux!r}.")
         flux = dict.fromkeys(unknowns, flux)
-    names = Names.of(problem.axes, unknowns, problem.parameters, normals=True)
+    names = names_of(problem.axes, unknowns, problem.parameters, normals=True)
     fluxes = {}
     for unknown, function in flux.items():
         if unknown not in unknowns:

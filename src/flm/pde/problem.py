@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from flm.domains import AbstractDomain, Box, Piece
-from flm.language.arguments import Named, Names, Residual, as_named, check_all, described, parameter_values, unique_jets
-from flm.language.learn import Learn, Range
-from flm.language.piecewise import Piecewise, at_points
+from flm.language.arguments import Named, Names, Residual, as_named, check_all, described, unique_jets
+from flm.language.parameters import Learn, Piecewise, Range, at_points, names_of, parameter_values
 from flm.pde.boundary import unclaimed
 from flm.pde.complex_unknowns import ComplexUnknowns
 from flm.pde.conditions import Condition, Data, Periodic, shown
@@ -105,7 +104,7 @@ class PDE:
         self.unknowns = parts.real_names()
         self.parameters = dict(parameters or {})
         self._check_names()
-        names = Names.of(domain.axes, self.unknowns, self.parameters)
+        names = names_of(domain.axes, self.unknowns, self.parameters)
         equations = equation if isinstance(equation, list | tuple) else [equation]
         if not equations:
             raise InputError("`equation` must be a function or a list of at least one; got an empty list.")
@@ -233,7 +232,7 @@ class PDE:
         return Residual.bind(at_points(function, self.jumping, label), names, label)
 
     def _blocks(self, condition: Any, label: str) -> list[Block]:
-        names = Names.of(self.axes, self.unknowns, self.parameters, normals=True)
+        names = names_of(self.axes, self.unknowns, self.parameters, normals=True)
         if isinstance(condition, Periodic):
             return self._periodic_blocks(condition, label)
         if isinstance(condition, Data):
@@ -281,7 +280,7 @@ class PDE:
                 f"{label}: `unknown` must be one of {', '.join(self.unknowns)}; got {condition.unknown!r}."
             )
         j = self.axes.index(axis)
-        names = Names.of(self.axes, self.unknowns, self.parameters)
+        names = names_of(self.axes, self.unknowns, self.parameters)
         low, high = self.domain.piece(f"{axis}=min"), self.domain.piece(f"{axis}=max")
         blocks = []
         for k, unknown in enumerate(self.unknowns):
@@ -319,7 +318,7 @@ class PDE:
         by_name = parts.exact(dict(exact) if isinstance(exact, Mapping) else {parts.unknowns[0]: exact})
         if set(by_name) != set(self.unknowns):
             raise InputError(f"`exact` must give {', '.join(self.unknowns)}; got {', '.join(map(str, by_name))}.")
-        names = Names.of(self.axes, self.unknowns, self.parameters)
+        names = names_of(self.axes, self.unknowns, self.parameters)
         bound = tuple(self.bind(as_named(by_name[u], "`exact`"), names, "`exact`") for u in self.unknowns)
         if any(r.jets for r in bound):
             raise InputError("`exact` must be a function of axes and parameters only.")

@@ -18,6 +18,7 @@ from flm.domains import AbstractDomain, Box, Disk, Ellipse, Polygon, Region
 from flm.language.arguments import Names
 from flm.language.expressions import Expression, ExpressionError, compile_expression, parse
 from flm.language.outline import Outline, Place, ProblemError, among, sentences
+from flm.language.parameters import names_of
 from flm.pde.conditions import data, on, periodic
 from flm.pde.problem import PDE
 from flm.wording import did_you_mean, short
@@ -76,8 +77,8 @@ def read_pde(outline: Outline) -> Callable[[], PDE]:
     complex_ones = outline.names(named, outline.at("", "complex_unknowns")) if named != [] else ()
     # With complex unknowns i is the imaginary unit, unless the text uses that name for something else.
     unit = {} if not complex_ones or "i" in (*domain.axes, *unknowns, *outline.parameters) else {"i": 1j}
-    inside = Names.of(domain.axes, unknowns, outline.parameters)
-    border = Names.of(domain.axes, unknowns, outline.parameters, normals=True)
+    inside = names_of(domain.axes, unknowns, outline.parameters)
+    border = names_of(domain.axes, unknowns, outline.parameters, normals=True)
     known = lambda names, what: lambda name: None if name in unit else names.resolve(name, what)
     flux = _flux(outline, unknowns, known(border, "the flux"))
     equations = [

@@ -15,9 +15,9 @@ from flm.conservation.law import ConservationLaw as ConservationLaw
 from flm.control.problem import Free as Free
 from flm.control.problem import OptimalControl as OptimalControl
 from flm.language.arguments import Named as Named
-from flm.language.learn import Learn as Learn
-from flm.language.learn import Range as Range
-from flm.language.piecewise import Piecewise as Piecewise
+from flm.language.parameters import Learn as Learn
+from flm.language.parameters import Piecewise as Piecewise
+from flm.language.parameters import Range as Range
 from flm.language.products import products as products
 from flm.pde.conditions import Condition as Condition
 from flm.pde.conditions import Data as Data

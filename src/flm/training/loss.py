@@ -21,7 +21,7 @@ from scipy.special import logit
 
 from flm.domains.sequences import split
 from flm.language.arguments import Jet, unique_jets
-from flm.language.learn import Learn
+from flm.language.parameters import Learn
 from flm.models import AbstractModel
 from flm.pde.conditions import Data
 from flm.pde.problem import PDE, Block

@@ -101,15 +101,12 @@ def _meet_constraints(
         found = _newton(transcription, c, multipliers, _STEPS)
         c, run = found.point.c, found.point.run
         # max(g, -lam/rho): how far g is from feasibility and complementarity.
-        gap = np.maximum(run.path, -multipliers.path / multipliers.weight)
-        worst = max(np.abs(gap).max(initial=0.0), np.abs(run.terminal).max(initial=0.0))
+        weight, g, h = multipliers.weight, run.first.path, run.last.terminal
+        gap = np.maximum(g, -multipliers.path / weight)
+        worst = max(np.abs(gap).max(initial=0.0), np.abs(h).max(initial=0.0))
         if not np.isfinite(worst):
             break
-        weight = multipliers.weight
-        path, terminal = (
-            np.maximum(0.0, multipliers.path + weight * run.path),
-            multipliers.terminal + weight * run.terminal,
-        )
+        path, terminal = np.maximum(0.0, multipliers.path + weight * g), multipliers.terminal + weight * h
         multipliers = Multipliers(path, terminal, weight)
         history.append(worst)
         if worst <= _AIM or (len(history) > 6 and worst < FEASIBLE and worst > 0.5 * min(history[:-3])):
@@ -206,8 +203,8 @@ def _solve_level(transcription: Transcription, c: np.ndarray) -> Level:
         return Level(batch, run.cost, excess_along(run))
     # Multipliers and the horizon's derivatives live on the solver's grid. A violation is worth |nu . h| + ∫ lam |g|. Multipliers
     # of path constraints are known node by node, too roughly for a pointwise estimate, which the change between levels replaces.
-    excess = np.einsum("epq,epqg->p", batch.run.weights, multipliers.path * np.abs(batch.run.path))
-    excess += np.abs(multipliers.terminal * batch.run.terminal).sum(axis=1)
+    excess = np.einsum("epq,epqg->p", batch.run.weights, multipliers.path * np.abs(batch.run.first.path))
+    excess += np.abs(multipliers.terminal * batch.run.last.terminal).sum(axis=1)
     return Level(batch, run.cost, excess if problem.equations.path else excess + batch.derivatives.excess)
 
 

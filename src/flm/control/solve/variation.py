@@ -168,7 +168,7 @@ class Transcription:
         if problem.free:
             tangent[..., k, -1] = 1.0
         gradient = np.einsum("epqk,epqkm->pm", run.weights[..., None] * costates.h_w, tangent, optimize=True)
-        gradient += np.einsum("pk,pkm->pm", run.phi_z[:, d:], tangent[-1, :, -1])
+        gradient += np.einsum("pk,pkm->pm", run.last.phi_z[:, d:], tangent[-1, :, -1])
         hessian = _second_variation(run, run.weights[..., None, None] * h_zz, tangent)
         if problem.free:
             excess = excess + 0.5 * gradient[:, -1] ** 2 / np.maximum(hessian[:, -1, -1], 1e-300)
@@ -183,10 +183,10 @@ class Transcription:
 def _second_variation(run: Simulated, curvature: np.ndarray, tangent: np.ndarray) -> np.ndarray:
     """Hessians (P, M, M) from weighted h_zz (E, P, q, d + k, d + k) and the inputs' tangents (E, P, q, k, M)."""
     (_, num_starts, q, d), size = run.stages.shape, tangent.shape[-1]
-    forced, still = run.F_z[..., d:] @ tangent, np.zeros((num_starts, d, size))
-    stages, edge = sweep(gauss(q).matrix, run.width, run.F_z[..., :d], forced, still)
+    forced, still = run.first.F_z[..., d:] @ tangent, np.zeros((num_starts, d, size))
+    stages, edge = sweep(gauss(q).matrix, run.width, run.first.F_z[..., :d], forced, still)
     last = np.concatenate([edge, tangent[-1, :, -1]], axis=1)
-    hessian, flat = np.swapaxes(last, 1, 2) @ run.phi_zz @ last, (num_starts, -1, size)
+    hessian, flat = np.swapaxes(last, 1, 2) @ run.last.phi_zz @ last, (num_starts, -1, size)
     for stage, input_tangent, curved in zip(stages, tangent, curvature, strict=True):
         moved = np.concatenate([stage, input_tangent], axis=2)  # (P, q, d + k, M)
         hessian += np.swapaxes(moved.reshape(flat), 1, 2) @ (curved @ moved).reshape(flat)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flm.language.arguments import Jet, Linearized, Residual
-from flm.language.learn import Learn
+from flm.language.parameters import Learn
 from flm.pde.problem import PDE
 from flm.results.result import field_table
 from flm.series import legendre

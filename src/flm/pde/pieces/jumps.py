@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 
 from flm.language.arguments import Residual
-from flm.language.piecewise import Piecewise
+from flm.language.parameters import Piecewise
 from flm.pde.pieces.fields import AnyResidual, FieldResidual, InSpace
 from flm.pde.pieces.functions import Functions, grid
 from flm.pde.pieces.places import Place, Sample, Spot
