@@ -31,7 +31,7 @@ import numpy as np
 from pde_rivals import chebyshev_solve, deepxde_solve, fastlsq_solve, is_linear
 
 import flm
-from flm.pde.waves.basis import ModelColumns
+from flm.pde.waves.linear_models import model_columns
 
 pi, P = np.pi, flm.problems
 
@@ -197,7 +197,7 @@ def assembly(top=8, num_rows=1500, linear=True, rounds=9):
     )
     residual = problem.equations[0].residual
     frequencies = flm.lattice(2, top**2, "box")
-    basis = ModelColumns(flm.FLM(problem.domain, top**2, key=0, period=(2.0, 2.0), frequencies=frequencies))
+    basis = model_columns(flm.FLM(problem.domain, top**2, key=0, period=(2.0, 2.0), frequencies=frequencies))
     coefficients = np.random.default_rng(0).normal(size=(basis.num_columns, 1)) / basis.num_columns
     points = problem.domain.interior(num_rows, seed=0)
     alphas = tuple(alpha for _, alpha in residual.jets)

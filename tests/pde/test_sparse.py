@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import flm
-from flm.pde.sparse import SparseBasis, even_axes, next_set, total_degree
+from flm.pde.sparse import even_axes, next_set, sparse_columns, total_degree
 from flm.pde.waves.fit import Fitter
 
 
@@ -91,7 +91,7 @@ def test_sets_are_downward_closed_and_follow_the_decay():
 @pytest.mark.parametrize("alpha", [(0, 0, 0), (1, 0, 2), (0, 3, 0)])
 def test_the_basis_equals_its_model(alpha):
     box, rng = flm.Box(x=(0, 2), y=(-1, 1), z=(1, 4)), np.random.default_rng(0)
-    basis = SparseBasis(box, total_degree(np.ones(3, int), 40))
+    basis = sparse_columns(box, total_degree(np.ones(3, int), 40))
     coefficients, points = rng.normal(size=(40, 2)), box.interior(30, seed=0)
     out = np.empty((40, 30))
     basis.combine(points, {alpha: np.ones(30)}, out)

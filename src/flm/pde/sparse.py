@@ -9,7 +9,6 @@ mirror image, its solution has only even degrees. Coefficients are found by leas
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -18,16 +17,15 @@ from flm.domains import AbstractDomain
 from flm.models.products import SparseFLM, tensor_columns
 from flm.numerics.least_squares import one_thread
 from flm.pde.problem import PDE, Block
-from flm.pde.waves.basis import AbstractBasis, Alpha
-from flm.pde.waves.fit import Fit, Fitter
-from flm.pde.waves.sampling import Batch
-from flm.pde.waves.search import ROUNDING, UNRESOLVED, Search, columns_in_memory, to_solution
+from flm.pde.waves.fit import ROUNDING, Basis, Fit, Fitter
+from flm.pde.waves.sampling import Batch, columns_in_memory
 from flm.results import Ending, Listener, Record, Solution, Word
 from flm.series.lattices import by_size
 from flm.wording import InputError
 
 MAX_COLUMNS = 4000  # of one dense least-squares problem
 START = {1: 8, 2: 15}  # functions at first, by number of axes; a full set of degree two and more beyond
+UNRESOLVED = 0.03  # above this estimate a solution has not been resolved yet: no verdict on its convergence
 GROWTH = 1.7  # of the number of functions
 PATIENCE = 3  # sets in a row that do not halve the bar, after which the search ends
 NULL = 1e-7  # a smaller residual is a solution of the homogeneous problem
@@ -37,24 +35,11 @@ POINTS, SAME = 48, 1e-9  # points at which a problem is compared with its mirror
 SLOWEST, FASTEST = 0.15, 12.0  # limits to the rates of decay per degree
 
 
-class SparseBasis(AbstractBasis):
+def sparse_columns(domain: AbstractDomain, degrees: np.ndarray) -> Basis:
     """Products of orthonormal Legendre functions with degrees (C, m) on the bounding box of a domain."""
-
-    def __init__(self, domain: AbstractDomain, degrees: np.ndarray):
-        self.domain, self.degrees = domain, np.asarray(degrees, int)
-
-    @property
-    def num_columns(self) -> int:
-        """One per row of degrees."""
-        return len(self.degrees)
-
-    def columns(self, points: np.ndarray, alphas: Sequence[Alpha]) -> Iterator[np.ndarray]:
-        """D^alpha of every product, (C, P) each."""
-        return tensor_columns(points, np.asarray(self.domain.bounds, float), self.degrees, alphas)
-
-    def model(self, coefficients: np.ndarray) -> SparseFLM:
-        """The function with these coefficients."""
-        return SparseFLM(self.domain.bounds, self.degrees, coefficients, self.domain.axes)
+    bounds = np.asarray(domain.bounds, float)
+    columns = lambda points, alphas: tensor_columns(points, bounds, degrees, alphas)
+    return Basis(len(degrees), columns, lambda coefficients: SparseFLM(bounds, degrees, coefficients, domain.axes))
 
 
 def total_degree(steps: np.ndarray, count: int) -> np.ndarray:
@@ -140,22 +125,23 @@ def solve_by_sparse_sets(
 ) -> Solution:
     """One sum of products of Legendre functions: see `flm.pde.solve.solve_pde`."""
     growth = Growth(problem, tol, MAX_COLUMNS if max_columns is None else max_columns, seed, progress)
-    if growth.is_homogeneous():
-        return to_solution(problem, growth.zero(), tol)
     try:
-        growth.run()
-        growth.doubt()
+        if growth.is_homogeneous():
+            growth.take_zero()
+        else:
+            growth.run()
+            growth.doubt()
     except KeyboardInterrupt:
-        if growth.search.best is None:
+        if growth.best is None:
             raise
-        growth.search.ending = Ending(Word.INTERRUPTED)
-    if growth.search.best is None:
-        raise InputError(f"`max_columns` must leave room for the smallest set. {growth.search.ending.clause}.")
-    return to_solution(problem, growth.search, tol)
+        growth.ending = Ending(Word.INTERRUPTED)
+    if growth.best is None:
+        raise InputError(f"`max_columns` must leave room for the smallest set. {growth.ending.clause}.")
+    return growth.best.solution(problem, growth.bar, growth.ending, growth.record, tol)
 
 
 class Growth:
-    """Grows the set of one problem; no choice uses the exact solution."""
+    """Grows the set of one problem, and keeps the best answer so far with its error bar; no choice uses the exact solution."""
 
     def __init__(self, problem: PDE, tol: float, max_columns: int, seed: int, progress: Listener):
         self.problem, self.tol = problem, tol
@@ -165,7 +151,8 @@ class Growth:
         self.m, self.unknowns = len(problem.axes), len(problem.unknowns)
         self.has_data = any(b.kind == "data" for b in problem.blocks)
         self.steps = 1 + even_axes(problem, self.fitter.held).astype(int)
-        self.search = Search(record=Record(progress))
+        self.best: Fit | None = None
+        self.bar, self.ending, self.record = np.inf, Ending(Word.INTERRUPTED), Record(progress)
 
     def is_homogeneous(self) -> bool:
         """Whether the problem is linear and zero satisfies everything exactly."""
@@ -173,27 +160,27 @@ class Growth:
             return False
         zero = lambda b: np.zeros((len(b.block.residual.jets), b.size))
         held, start = self.fitter.held, self.problem.parameter_start
-        return not any(self.fitter.linearize(b, zero(b), start).value.any() for b in held)
+        return not any(b.linearize(zero(b), start).value.any() for b in held)
 
-    def zero(self) -> Search:
-        """The search that ends with the zero function."""
-        basis, nothing = SparseBasis(self.problem.domain, np.zeros((1, self.m), int)), np.zeros((1, self.unknowns))
-        best = self.fitter.judge(basis, nothing, self.problem.parameter_start, None, ())
-        return Search(best, 0.0, Ending(Word.TRIVIAL, note="give a source or data"), self.search.record)
+    def take_zero(self) -> None:
+        """End with the zero function."""
+        basis, nothing = sparse_columns(self.problem.domain, np.zeros((1, self.m), int)), np.zeros((1, self.unknowns))
+        self.best = self.fitter.judge(basis, nothing, self.problem.parameter_start, None, ())
+        self.bar, self.ending = 0.0, Ending(Word.TRIVIAL, note="give a source or data")
 
     def run(self) -> None:
         """Grow until the bar meets the tolerance, the size limit is reached or more functions no longer help."""
-        search, idle, last = self.search, 0, None
+        idle, last = 0, None
         degrees = total_degree(self.steps, START.get(self.m, (self.m + 1) * (self.m + 2) // 2))
         while (columns := len(degrees) * self.unknowns + len(self.problem.learned)) <= self.max_columns:
-            fit = self.fitter.fit(SparseBasis(self.problem.domain, degrees), last)
+            fit = self.fitter.fit(sparse_columns(self.problem.domain, degrees), last)
             bar = np.inf
             if last is not None and fit.finite:
                 bar = max(fit.estimate, fit.difference(last), ROUNDING)
-            halved = bar < search.bar / 2
-            if search.best is None or (bar, fit.estimate) < (search.bar, search.best.estimate):
-                search.best, search.bar = fit, bar
-            search.record.step("sparse", columns=columns, estimate=fit.estimate, error_estimate=bar)
+            halved = bar < self.bar / 2
+            if self.best is None or (bar, fit.estimate) < (self.bar, self.best.estimate):
+                self.best, self.bar = fit, bar
+            self.record.step("sparse", columns=columns, estimate=fit.estimate, error_estimate=bar)
             if bar <= self.tol:
                 return self._finish(Word.CONVERGED)
             idle = 0 if halved or fit.estimate >= UNRESOLVED else idle + 1
@@ -219,7 +206,7 @@ class Growth:
 
     def doubt(self) -> None:
         """Withdraw an answer that is one of many: set the error estimate to infinity and say why."""
-        search, fit = self.search, self.search.best
+        fit = self.best
         if fit is None or not fit.finite or fit.estimate > UNRESOLVED or self.problem.learned or self.has_data:
             return
         jets = [jet for b in self.problem.equations for jet in b.residual.jets]
@@ -228,8 +215,8 @@ class Growth:
             return  # an initial value problem is determined, however fast it grows
         left = homogeneous_residual(self.fitter, fit, total_degree(np.ones(self.m, int), CHECK), self.free_constants())
         if left < NULL:
-            search.bar = np.inf
-            search.ending = Ending(
+            self.bar = np.inf
+            self.ending = Ending(
                 Word.UNDETERMINED,
                 f"undetermined: something other than zero satisfies the problem without its right-hand sides to {left:.0e}, "
                 "so this answer is one of many, if there is one at all",
@@ -237,17 +224,17 @@ class Growth:
             )
 
     def _finish(self, word: Word, clause: str = "") -> None:
-        search, note = self.search, ""
+        note, best = "", self.best
         free = ", ".join(self.problem.unknowns[k] for k in self.free_constants())
         if word is Word.CONVERGED:
             note = f"nothing fixes the constant in {free}, so the smallest was taken" if free else ""
-        elif search.best is not None and not search.best.finite:
-            word, clause, search.bar = Word.NOT_FINITE, "", np.inf
-        elif search.best is not None and max(search.best.estimate, search.bar) > UNRESOLVED:
+        elif best is not None and not best.finite:
+            word, clause, self.bar = Word.NOT_FINITE, "", np.inf
+        elif best is not None and max(best.estimate, self.bar) > UNRESOLVED:
             # Gauss-Newton may be near another solution, or near none, and a residual may grow: then the bar bounds nothing.
-            note = f"the solution was not resolved, its residual is {search.best.estimate:.0%}"
-            search.bar = np.inf
-        search.ending = Ending(word, clause, note)
+            note = f"the solution was not resolved, its residual is {best.estimate:.0%}"
+            self.bar = np.inf
+        self.ending = Ending(word, clause, note)
 
 
 def homogeneous_residual(fitter: Fitter, fit: Fit, degrees: np.ndarray, free_constants: list[int]) -> float:
@@ -261,7 +248,7 @@ def homogeneous_residual(fitter: Fitter, fit: Fit, degrees: np.ndarray, free_con
     `free_constants` do not count as such a function.
     """
     problem, unknowns, count = fitter.problem, fitter.num_unknowns, len(degrees)
-    basis = SparseBasis(problem.domain, degrees)
+    basis = sparse_columns(problem.domain, degrees)
     batches = fitter.training(unknowns * count)
     jets = [fitter.jets(fit.basis, fit.coefficients, b) for b in batches]
     answer = fitter.solve(basis, batches, jets, fit.parameters).answer

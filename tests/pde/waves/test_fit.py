@@ -6,14 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import flm
-from flm.pde.sparse import SparseBasis, total_degree
-from flm.pde.waves.basis import ModelColumns
+from flm.pde.sparse import sparse_columns, total_degree
 from flm.pde.waves.fit import Fitter
+from flm.pde.waves.linear_models import model_columns
 
 
 def test_columns_combine_to_the_jets_of_the_model():
     rng, box = np.random.default_rng(2), flm.Box(x=(0, 1), y=(-1, 2))
-    columns = ModelColumns(flm.FLM(box, 5, key=0, num_outputs=2, period=(2.0, 3.9)))
+    columns = model_columns(flm.FLM(box, 5, key=0, num_outputs=2, period=(2.0, 3.9)))
     coefficients = rng.normal(size=(columns.num_columns, 2))
     points, orders = box.interior(20, seed=0), ((0, 0), (1, 0), (0, 2), (1, 1))
     jets = np.asarray(columns.model(coefficients).jets(points, orders))
@@ -40,7 +40,7 @@ def test_two_standard_errors_cover_the_diffusivity():
         parameters={"alpha": flm.Learn(0.5, lower=0.0)},
     )
     *others, block = problem.conditions  # one problem, so that its residuals compile once; the readings are exchanged
-    functions = lambda count: SparseBasis(problem.domain, total_degree(np.ones(2, int), count))
+    functions = lambda count: sparse_columns(problem.domain, total_degree(np.ones(2, int), count))
     start = Fitter(problem).fit(functions(190))
     errors, standard_errors = [], []
     for seed in range(40):

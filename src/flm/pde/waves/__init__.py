@@ -1,6 +1,6 @@
 """One dense least-squares problem: for a PDE in any columns, or for the values of N sub-networks.
 
-`fit` finds the coefficients of any columns (an `AbstractBasis`, `basis`) on the points of `sampling` and judges them at held-out
-ones: for sparse sets (`pde/sparse`), and for the columns of any linear model (`linear_models`). `search` keeps the best answer and
-makes a solution of it. `distillation` fits N sub-networks, on a lattice or with learned frequencies, to a known function.
+`fit` finds the coefficients of any columns (a `Basis`) on the points of `sampling` and judges them at held-out ones: for sparse
+sets (`pde/sparse`), and for the columns of any linear model (`linear_models`). `distillation` fits N sub-networks, on a lattice
+or with learned frequencies, to a known function.
 """

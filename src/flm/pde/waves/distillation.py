@@ -20,7 +20,8 @@ from flm.numerics.newton import Nielsen
 from flm.numerics.variable_projection import Projected, project, trailing_block
 from flm.pde.problem import PDE
 from flm.pde.sparse import solve_by_sparse_sets
-from flm.pde.waves.search import ROUNDING, columns_in_memory
+from flm.pde.waves.fit import ROUNDING
+from flm.pde.waves.sampling import columns_in_memory
 from flm.results import Ending, Listener, Record, Solution, Word, listener
 from flm.series import lattice, sign_matrix
 from flm.wording import InputError, InputTypeError, check_count

@@ -7,21 +7,51 @@ columns. Nothing here depends on which basis it is.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from flm.language.arguments import Jet, Linearized
+from flm.models.base import AbstractModel
 from flm.numerics.least_squares import LeastSquares, Rows
 from flm.pde.problem import PDE
-from flm.pde.waves.basis import AbstractBasis
 from flm.pde.waves.sampling import Batch, held_out_batches, training_batches
+from flm.results import Ending, Parameter, Record, Solution
 
 DATA_WEIGHT = 1e-6  # of measured rows against unit rows of the equation: the equation is then a near-exact constraint
 MAX_STEPS = 20
 FLAT = 0.1  # of |u| / width^order, per term: an equation's residual is compared with no less. |error| <= residual * width^order
-KEPT = 64  # batches whose linearization is remembered
+ROUNDING = 1e-15  # the smallest loss and error bar
+BLOCK = 512  # points whose columns are made at once
+Alpha = tuple[int, ...]  # how often each input is differentiated
+
+
+class Basis(NamedTuple):
+    """Functions of points, called columns, whose weighted sum is the unknown."""
+
+    num_columns: int
+    # From points (P, m) and orders of derivatives to D^alpha of every column, (C, P) for one alpha after the other
+    columns: Callable[[np.ndarray, Sequence[Alpha]], Iterable[np.ndarray]]
+    model: Callable[[np.ndarray], AbstractModel]  # of coefficients (C, K)
+
+    def combine(self, points: np.ndarray, weights: dict[Alpha, np.ndarray], out: np.ndarray) -> None:
+        """Write the sum over alpha of weight_alpha (P,) * D^alpha column into `out` (C, P): rows of a least-squares problem."""
+        out[...] = 0.0
+        for start in range(0, len(points), BLOCK):
+            rows = slice(start, start + BLOCK)
+            for weight, column in zip(weights.values(), self.columns(points[rows], tuple(weights)), strict=True):
+                out[:, rows] += column * weight[rows]
+
+    def evaluate(self, points: np.ndarray, coefficients: np.ndarray, alphas: Sequence[Alpha]) -> np.ndarray:
+        """D^alpha of the sum of coefficients times columns, (A, P, K)."""
+        out = np.empty((len(alphas), len(points), coefficients.shape[1]))
+        for start in range(0, len(points), BLOCK):
+            rows = slice(start, start + BLOCK)
+            for a, column in enumerate(self.columns(points[rows], alphas)):
+                out[a, rows] = column.T @ coefficients
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +64,7 @@ class Fit:
         inside: values at the held-out interior points, (P, K).
     """
 
-    basis: AbstractBasis
+    basis: Basis
     coefficients: np.ndarray
     parameters: np.ndarray
     covariance: np.ndarray
@@ -48,9 +78,31 @@ class Fit:
 
     def difference(self, other: Fit) -> float:
         """Relative L2 difference of two fits over the inside, worst unknown."""
-        gap = np.sqrt(np.mean((self.inside - other.inside) ** 2, axis=0))
-        size = np.sqrt(np.mean(self.inside**2, axis=0))
-        return float(np.max(gap / np.where(size > 0, size, 1.0)))
+        return _distance(other.inside, self.inside)
+
+    def solution(self, problem: PDE, bar: float, ending: Ending, record: Record, tol: float) -> Solution:
+        """The fit as a solution with an error bar, to which is added what the model loses to rounding.
+
+        Amplitudes much larger than the answer lose digits in their phases.
+        """
+        model, points = self.basis.model(self.coefficients), problem.domain.interior(64, seed=1, warp=False)
+        zero = ((0,) * len(problem.axes),)
+        expected = self.basis.evaluate(points, self.coefficients, zero)[0]
+        lost = _distance(np.asarray(model.jets(points, zero)[0]).reshape(expected.shape), expected)
+        names, count = list(problem.parameters), len(problem.learned)
+        covariance = self.covariance if self.covariance.size else np.full((count, count), np.nan)
+        learned = Parameter.several({names[q]: float(self.parameters[q]) for q in problem.learned}, covariance)
+        return Solution(
+            model=model,
+            ending=ending,
+            error_estimate=float(bar) + (lost if lost > ROUNDING else 0.0),
+            tolerance=tol,
+            parameters={**learned},
+            history=record.history,
+            num_columns=self.basis.num_columns * len(problem.unknowns),
+            seconds=record.seconds,
+            **problem.frame,
+        )
 
 
 class Solved(NamedTuple):
@@ -69,7 +121,6 @@ class Fitter:
         self.problem, self.seed, self.held = problem, seed, held_out_batches(problem, seed)
         self.num_unknowns = len(problem.unknowns)
         self._training: tuple[int, tuple[Batch, ...]] = (0, ())  # the last batches, with their number of columns
-        self._linear: dict[Batch, Linearized] = {}
         self._gain = 0.0  # of data rows; 0: not set yet
         self.is_linear = not problem.learned and all(self._is_linear(b) for b in self.held)
 
@@ -89,19 +140,7 @@ class Fitter:
         one, two = (residual.linearize(points, s * j, start, normals).by_jet for s, j in zip((1, 3), jets, strict=True))
         return bool((np.abs(one - two) <= 1e-12 * np.abs(one).max(axis=1, keepdims=True, initial=0)).all())
 
-    def linearize(self, batch: Batch, jets: np.ndarray, parameters: np.ndarray) -> Linearized:
-        """A batch's residual and its derivatives at these jets; those of a linear problem are found once."""
-        residual = batch.block.residual
-        if not self.is_linear:
-            return residual.linearize(batch.points, jets, parameters, batch.normals)
-        if batch not in self._linear:
-            kept = list(self._linear.items())[1 - KEPT :]
-            zero = residual.linearize(batch.points, np.zeros_like(jets), parameters, batch.normals)
-            self._linear = dict(kept) | {batch: zero}
-        at_zero = self._linear[batch]
-        return Linearized(at_zero.value + (at_zero.by_jet * jets).sum(axis=0), at_zero.by_jet, at_zero.by_parameter)
-
-    def jets(self, basis: AbstractBasis, coefficients: np.ndarray, batch: Batch) -> np.ndarray:
+    def jets(self, basis: Basis, coefficients: np.ndarray, batch: Batch) -> np.ndarray:
         """The derivatives that a batch's residual needs, (A, P); for a periodic pair, those on one face less those on the other."""
         wanted = batch.block.residual.jets
         alphas = tuple(dict.fromkeys(alpha for _, alpha in wanted))
@@ -112,16 +151,11 @@ class Fitter:
                 out[i] += sign * values[alphas.index(alpha), :, unknown]
         return out
 
-    def _residual(self, batch: Batch, jets: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-        """F at these jets, less the readings."""
-        value, data = self.linearize(batch, jets, parameters).value, batch.block.data
-        return value if data is None else value - data.values
-
     # --- one least-squares solve -----------------------------------------------------------------------------------
 
     def solve(
         self,
-        basis: AbstractBasis,
+        basis: Basis,
         batches: tuple[Batch, ...],
         jets: list[np.ndarray],
         parameters: np.ndarray,
@@ -132,7 +166,7 @@ class Fitter:
         columns = self.num_unknowns * size
         rows, factors = Rows(columns + len(learned), sum(b.size for b in batches)), []
         for i, (batch, here) in enumerate(zip(batches, jets, strict=True)):
-            start, line = rows.used, self.linearize(batch, here, parameters)
+            start, line = rows.used, batch.linearize(here, parameters)
             view = rows.take(batch.size)
             for unknown in range(self.num_unknowns):
                 jet_rows = zip(batch.block.residual.jets, line.by_jet, strict=True)
@@ -146,7 +180,7 @@ class Fitter:
             slopes = line.by_parameter[learned] if learned else np.zeros((0, batch.size))
             view[columns:-1] = slopes
             view[-1] = (line.by_jet * here).sum(axis=0) + parameters[learned] @ slopes
-            view[-1] -= self._residual(batch, here, parameters)
+            view[-1] -= batch.misfit(here, parameters)
             if frozen is not None:
                 view *= frozen[i]
             elif batch.block.data is None:
@@ -168,7 +202,7 @@ class Fitter:
 
     # --- the whole fit ---------------------------------------------------------------------------------------------
 
-    def fit(self, basis: AbstractBasis, start: Fit | None = None) -> Fit:
+    def fit(self, basis: Basis, start: Fit | None = None) -> Fit:
         """The best coefficients of a basis; `start` is an earlier fit, in any basis, to linearize at first."""
         batches = self.training(self.num_unknowns * basis.num_columns + len(self.problem.learned))
         parameters = self.problem.parameter_start if start is None else start.parameters
@@ -212,10 +246,10 @@ class Fitter:
         self, batches: tuple[Batch, ...], jets: list[np.ndarray], parameters: np.ndarray, factors: list[np.ndarray]
     ) -> float:
         rows = zip(batches, jets, factors, strict=True)
-        total = sum(float(np.sum((factor * self._residual(b, j, parameters)) ** 2)) for b, j, factor in rows)
+        total = sum(float(np.sum((factor * b.misfit(j, parameters)) ** 2)) for b, j, factor in rows)
         return np.sqrt(total) if np.isfinite(total) else np.inf
 
-    def homogeneous(self, basis: AbstractBasis, coefficients: np.ndarray, at: Fit, free_constants: list[int]) -> float:
+    def homogeneous(self, basis: Basis, coefficients: np.ndarray, at: Fit, free_constants: list[int]) -> float:
         """The relative residual of a function in the problem linearized at an answer, without its right-hand side.
 
         For unknowns in `free_constants`, the constant part does not count in their size.
@@ -225,7 +259,7 @@ class Fitter:
         typical: dict[Jet, float] = {}
         worst = 0.0
         for batch in self.held:
-            line = self.linearize(batch, self.jets(at.basis, at.coefficients, batch), at.parameters)
+            line = batch.linearize(self.jets(at.basis, at.coefficients, batch), at.parameters)
             jets = self.jets(basis, coefficients, batch)
             terms = line.by_jet * jets
             # u_xx alone of a straight line is rounding: it is judged against the size of u, not against itself
@@ -237,7 +271,7 @@ class Fitter:
 
     def judge(
         self,
-        basis: AbstractBasis,
+        basis: Basis,
         coefficients: np.ndarray,
         parameters: np.ndarray,
         answer: LeastSquares | None,
@@ -249,7 +283,7 @@ class Fitter:
         estimate = 0.0 if np.isfinite(coefficients).all() else np.inf
         for batch in self.held if np.isfinite(estimate) else ():
             jets = self.jets(basis, coefficients, batch)
-            line = self.linearize(batch, jets, parameters)
+            line = batch.linearize(jets, parameters)
             terms = line.by_jet * jets
             given = _rms(line.value - terms.sum(axis=0))
             scale = sum(_rms(t) for t in terms) + given
@@ -267,7 +301,7 @@ class Fitter:
             covariance = self._covariance(basis, coefficients, parameters, answer, batches)
         return Fit(basis, coefficients, parameters, covariance, estimate, inside)
 
-    def _inside(self, basis: AbstractBasis, coefficients: np.ndarray) -> np.ndarray:
+    def _inside(self, basis: Basis, coefficients: np.ndarray) -> np.ndarray:
         """Values at the held-out interior points, (P, K)."""
         return basis.evaluate(self.held[0].points, coefficients, ((0,) * len(self.problem.axes),))[0]
 
@@ -280,7 +314,7 @@ class Fitter:
 
     def _covariance(
         self,
-        basis: AbstractBasis,
+        basis: Basis,
         coefficients: np.ndarray,
         parameters: np.ndarray,
         answer: LeastSquares,
@@ -292,10 +326,16 @@ class Fitter:
         standard deviation gain * sqrt(variance) in the units of its scaled row.
         """
         learned, data = len(self.problem.learned), [b for b in batches if b.block.data is not None]
-        misfits = [self._residual(b, self.jets(basis, coefficients, b), parameters) / b.sigma for b in data]
+        misfits = [b.misfit(self.jets(basis, coefficients, b), parameters) / b.sigma for b in data]
         variance = sum(float(np.sum(m**2)) for m in misfits) / max(sum(map(len, misfits)) - learned, 1)
         inverse = np.linalg.inv(answer.triangle[-learned:, -learned:]) / answer.column_norms[-learned:, None]
         return inverse @ inverse.T * variance * self._gain**2
+
+
+def _distance(found: np.ndarray, expected: np.ndarray) -> float:
+    """The relative L2 distance of values (P, K), worst unknown."""
+    size = np.sqrt(np.mean(expected**2, axis=0))
+    return float(np.max(np.sqrt(np.mean((found - expected) ** 2, axis=0)) / np.where(size > 0, size, 1.0)))
 
 
 def _rms(values: np.ndarray) -> float:

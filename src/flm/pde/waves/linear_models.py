@@ -11,15 +11,20 @@ from flm.models.base import AbstractLinearModel
 from flm.models.classic import FourierNetwork
 from flm.pde.problem import PDE
 from flm.pde.strong import HasStrongForm, strong_form
-from flm.pde.waves.basis import ModelColumns
-from flm.pde.waves.fit import Fit, Fitter
-from flm.pde.waves.search import Search, to_solution
+from flm.pde.waves.fit import Basis, Fit, Fitter
 from flm.results import Ending, Record, Solution, Word
 from flm.wording import InputError, InputTypeError
 
 # The ladder of the automatic choice. Scales in radians per half width: one to sixteen half-waves across the domain.
 SCALES = tuple(np.pi / 2 * 2.0 ** np.arange(5))
 SIZES = (50, 100, 200, 400, 800)
+
+
+def model_columns(model: AbstractLinearModel) -> Basis:
+    """The columns of a linear model, one per amplitude."""
+    columns = lambda points, alphas: np.swapaxes(np.asarray(model.basis(points, tuple(alphas))), 1, 2) if alphas else ()
+    flat = lambda coefficients: coefficients if model.num_outputs > 1 else coefficients[:, 0]
+    return Basis(len(model.coefficients), columns, lambda coefficients: model.with_coefficients(flat(coefficients)))
 
 
 def solve_linear_model(problem: PDE | HasStrongForm, model: AbstractLinearModel, *, seed: int = 0) -> Solution:
@@ -43,9 +48,9 @@ def solve_linear_model(problem: PDE | HasStrongForm, model: AbstractLinearModel,
             f"{model.num_inputs} and {model.num_outputs}."
         )
     record = Record()
-    fit = Fitter(strong, seed=seed).fit(ModelColumns(model))
+    fit = Fitter(strong, seed=seed).fit(model_columns(model))
     ending = Ending(Word.SOLVED, f"least squares in {fit.basis.num_columns} columns")
-    return to_solution(strong, Search(fit, fit.estimate, ending, record), np.nan)
+    return fit.solution(strong, fit.estimate, ending, record, np.nan)
 
 
 def solve_extreme(
@@ -71,7 +76,7 @@ def solve_extreme(
         fits: list[Fit] = []
         for scale in SCALES:
             model = FourierNetwork.myl22(strong.domain, size, key=seed, scale=scale, num_outputs=len(strong.unknowns))
-            fits.append(fitter.fit(ModelColumns(model)))
+            fits.append(fitter.fit(model_columns(model)))
             columns = fits[-1].basis.num_columns
             record.step("extreme", columns=columns, estimate=fits[-1].estimate, neurons=size, scale=float(scale))
         first, second = sorted(fits, key=lambda fit: fit.estimate)[:2]
@@ -83,4 +88,4 @@ def solve_extreme(
     if best is None:
         best = fits[0]
     ending = Ending(Word.SIZE, f"the largest hidden layer has {best.basis.num_columns} neurons")
-    return to_solution(strong, Search(best, bar, ending, record), tol)
+    return best.solution(strong, bar, ending, record, tol)

@@ -6,11 +6,13 @@ times as many inside as on a face. Held-out points are evenly dense and have ano
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
 
 from flm.domains import Box
+from flm.language.arguments import Linearized
 from flm.pde.problem import PDE, Block
 
 ROWS_PER_COLUMN = 3  # with fewer than 2, solutions of oscillatory problems are wrong without any sign of it
@@ -33,6 +35,15 @@ class Batch:
     def size(self) -> int:
         """Number of rows."""
         return len(self.points)
+
+    def linearize(self, jets: np.ndarray, parameters: np.ndarray) -> Linearized:
+        """The residual F and its derivatives at jets (A, P)."""
+        return self.block.residual.linearize(self.points, jets, parameters, self.normals)
+
+    def misfit(self, jets: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """F at these jets, less the readings."""
+        value, data = self.linearize(jets, parameters).value, self.block.data
+        return value if data is None else value - data.values
 
     @property
     def sides(self) -> list[tuple[np.ndarray, float]]:
@@ -77,6 +88,16 @@ def held_out_batches(problem: PDE, seed: int) -> tuple[Batch, ...]:
     count = lambda block: HELD_INSIDE if block.piece is None else HELD_FACE * _faces(block)
     blocks = [block for block in problem.blocks if block.kind != "data"]
     return tuple(_batch(block, count(block), seed + 7919, False, 1.0) for block in blocks)
+
+
+def columns_in_memory() -> int:
+    """The number of columns of a least-squares problem that fits in half of the free memory."""
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 30
+    # the buffer holds (rows + columns) x columns doubles; one more copy is made on the way
+    return int(np.sqrt(free / 2 / (2 * 8 * (ROWS_PER_COLUMN + 1))))
 
 
 def _faces(block: Block) -> int:
