@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flm.numerics.elementwise import as_numpy, at_rows
+from flm.numerics.elementwise import as_numpy, at_rows, in_chunks
 
 
 @pytest.mark.parametrize(
@@ -71,3 +71,26 @@ def test_what_is_zero_in_all_points_is_no_step():
     diagonal = as_numpy(lambda z: jax.hessian(lambda z: jnp.sum(z**3))(z), (6,))
     assert diagonal is not None
     assert len(diagonal.steps) <= 2 * 6 + 3  # 6 z on the diagonal, zeros elsewhere
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, 5, 16, 17, 50])
+def test_all_rows_in_few_shapes(count):
+    shapes = set()
+
+    def rows(a, b):
+        shapes.add((a.shape, b.shape))
+        assert np.all(a == a[:, :1]), "a row is filled up with another row, never with parts of two"
+        return a * b[:, None], (a.sum(axis=1) - b)
+
+    a, b = np.repeat(np.arange(1.0, count + 1)[:, None], 3, axis=1), np.arange(count) / 7
+    product, difference = in_chunks(rows, a, b, sizes=(4, 16))
+    np.testing.assert_array_equal(product, a * b[:, None])
+    np.testing.assert_array_equal(difference, a.sum(axis=1) - b)
+    assert shapes == ({((4, 3), (4,))} if count <= 4 else {((16, 3), (16,))})
+
+
+def test_rows_that_come_last():
+    points = np.random.default_rng(0).normal(size=(11, 2))
+    value, slopes = in_chunks(lambda p: (p.sum(axis=1), p.T), points, sizes=(4,), axis=-1)
+    np.testing.assert_array_equal(value, points.sum(axis=1))
+    np.testing.assert_array_equal(slopes, points.T)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import flm
-from flm.pde.strong import strong_form
+from flm.pde.problem import strong_form
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,7 @@ def train(
 
     import flm
     from flm.paper.protocol import POINTS
-    from flm.pde.strong import strong_form
+    from flm.pde.problem import strong_form
     from flm.study.runs import build_model
     from flm.training.loss import TERMS
 

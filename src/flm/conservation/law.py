@@ -11,8 +11,7 @@ from scipy.optimize import minimize_scalar, root_scalar
 
 from flm.domains import Box
 from flm.language.arguments import Named, Value, argument_names, described
-from flm.numerics.chunks import in_chunks
-from flm.numerics.elementwise import Program, as_numpy
+from flm.numerics.elementwise import Program, as_numpy, in_chunks
 from flm.pde.conditions import initial, periodic
 from flm.pde.problem import PDE
 from flm.series.arrays import Numbers

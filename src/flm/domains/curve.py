@@ -11,8 +11,7 @@ from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.box import Box
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import Outline, crosses_itself, outline, signed_area, winds_around
-from flm.numerics.chunks import in_chunks
-from flm.numerics.elementwise import as_numpy
+from flm.numerics.elementwise import as_numpy, in_chunks
 from flm.wording import InputError, InputTypeError, check_positive, number_text
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Array, Float
 
-from flm.numerics.chunks import in_chunks
-from flm.numerics.elementwise import Program, as_numpy
+from flm.numerics.elementwise import Program, as_numpy, in_chunks
 from flm.series.arrays import Numbers
 from flm.wording import InputError, InputTypeError, did_you_mean
 

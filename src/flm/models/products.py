@@ -51,11 +51,6 @@ class Part(eqx.Module):
     weights: Float[Array, "Q"] = eqx.field(converter=device)
     moves: bool = eqx.field(static=True, default=False)
 
-    @property
-    def num_axes(self) -> int:
-        """m, without time."""
-        return len(self.rates)
-
     def functions(self, t: float) -> list[np.ndarray]:
         """Every factor at every time in Legendre functions, (U, Q, N) for each axis."""
         modes, rates, times = (np.asarray(v) for v in (self.modes, self.rates, self.times))
@@ -115,8 +110,8 @@ class ProductFLM(AbstractPieces):
 
     def __check_init__(self) -> None:
         m = len(self.map.center) - (self.time is not None)
-        if len(self.bounds) != m or any(part.num_axes != m or len(part.pools) != m for part in self.parts):
-            raise InputError(f"`parts` must have {m} axes; got {[part.num_axes for part in self.parts]}.")
+        if len(self.bounds) != m or any(len(part.rates) != m or len(part.pools) != m for part in self.parts):
+            raise InputError(f"`parts` must have {m} axes; got {[len(part.rates) for part in self.parts]}.")
 
     @property
     def boxes(self) -> tuple[Box, ...]:

@@ -3,7 +3,8 @@
 XLA takes tenths of a second to compile a function that a whole solve calls for milliseconds. Here the traced program of a
 function of a few numbers is taken apart into operations on single numbers: vectors and small matrices, as derivatives make
 them, are lists of numbers, and what is a constant, a sum with zero or a product with zero or one is worked out once. Each
-operation then runs on the arrays of all points. A function with loops, lookups or large arrays has no such program.
+operation then runs on the arrays of all points. A function with loops, lookups or large arrays has no such program: it is
+compiled, and called on chunks of few fixed sizes, so that few shapes are compiled.
 """
 
 import math
@@ -15,8 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.special
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
-
-from flm.numerics.chunks import in_chunks
 
 Values = float | np.ndarray
 Step = tuple[tuple[object, ...], Callable[..., Values], tuple[int, ...]]  # its name and settings, itself, its arguments
@@ -232,6 +231,31 @@ def at_rows(
     batched = jax.vmap(function, (None,) * common + (0,) * (len(shapes) - common))
     compiled = jax.jit(lambda *arrays: jax.tree.leaves(batched(*arrays)))
     return lambda *arrays: in_chunks(partial(compiled, *(a[0] for a in arrays[:common])), *arrays[common:])
+
+
+def in_chunks(
+    function: Callable[..., Sequence[npt.ArrayLike]], *arrays: np.ndarray, sizes: Sequence[int] = (ROWS,), axis: int = 0
+) -> list[np.ndarray]:
+    """The values of a function of rows, which are the first axis of the arrays and axis `axis` of what it returns.
+
+    The function is called with as many rows as one of the `sizes`, which increase: the first that holds all rows, else the last,
+    again and again. The last chunk is filled up with its first row.
+    """
+    count = len(arrays[0])
+    size = next((rows for rows in sizes if count <= rows), sizes[-1])
+    parts = [
+        [np.asarray(value) for value in function(*(_filled(array[start : start + size], size) for array in arrays))]
+        for start in range(0, max(count, 1), size)
+    ]
+    joined = parts[0] if len(parts) == 1 else [np.concatenate(values, axis) for values in zip(*parts, strict=True)]
+    return [np.moveaxis(np.moveaxis(value, axis, 0)[:count], 0, axis) for value in joined]
+
+
+def _filled(rows: np.ndarray, size: int) -> np.ndarray:
+    if len(rows) == size:
+        return rows
+    first = rows[:1] if len(rows) else np.zeros((1, *rows.shape[1:]), rows.dtype)
+    return np.concatenate([rows, np.repeat(first, size - len(rows), axis=0)])
 
 
 def moved(equation: JaxprEqn, given: Sequence[np.ndarray]) -> list[np.ndarray] | None:

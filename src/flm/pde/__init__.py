@@ -2,8 +2,8 @@
 
 A problem (`problem`) is a domain, residuals that hold inside, and conditions (`conditions`) that hold on pieces of its
 boundary, on opposite faces, or at measured points. Each becomes a block: a residual bound to names, and where it holds.
-`boundary` decides which pieces a condition on "boundary" gets, `fluxes` what flows where a coefficient jumps. `complex_unknowns`
-makes two real unknowns of a complex one, `text` reads a problem from a TOML file, `cole_hopf` is an exact solution to compare with.
+`blocks` decides which pieces a condition on "boundary" gets and what flows where a coefficient jumps, `complex_unknowns` makes two
+real unknowns of a complex one, `text` reads a problem from a TOML file, `cole_hopf` is an exact solution to compare with.
 
 The unknown is a sum of columns with coefficients, and so is every derivative of it; each point of each block is a row. A
 linear problem is one least-squares solve, a nonlinear one a few (Newton's method). `solve` chooses: `pieces/` cuts a box or a

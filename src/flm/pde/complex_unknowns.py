@@ -21,15 +21,10 @@ PARTS = ("re", "im")
 
 @dataclass(frozen=True)
 class ComplexUnknowns:
-    """Which unknowns of a problem are complex.
+    """Which unknowns of a problem are complex."""
 
-    Args:
-        unknowns: all unknowns, as the user named them.
-        names: those that are complex.
-    """
-
-    unknowns: tuple[str, ...]
-    names: tuple[str, ...]
+    unknowns: tuple[str, ...]  # all of them, as the user named them
+    names: tuple[str, ...]  # those that are complex
 
     def __post_init__(self) -> None:
         strange = [name for name in self.names if name not in self.unknowns]
@@ -62,8 +57,7 @@ class ComplexUnknowns:
             at = dict(zip(names, values, strict=True))
             return call(*(at[p[0]] + 1j * at[p[1]] if p else at[n] for n, p in zip(written, pairs, strict=True)))
 
-        part = lambda take: Named(lambda *values: take(jnp.asarray(whole(*values))), names)
-        return [part(jnp.real), part(jnp.imag)] if _is_complex(whole, len(names)) else [Named(whole, names)]
+        return _parts(whole, names) if _is_complex(whole, len(names)) else [Named(whole, names)]
 
     def conditions(self, given: Iterable[Any]) -> list[Any]:
         """The given conditions, rewritten for the real unknowns."""
@@ -86,21 +80,20 @@ class ComplexUnknowns:
         for name, value in by_name.items():
             if name in self.names and not isinstance(value, int | float):
                 named = as_named(value, "`exact`")
-                takes = zip(self._pair(name) or (), (jnp.real, jnp.imag), strict=True)
-                out |= {own: Named(_part(named.function, take), named.names) for own, take in takes}
+                out |= dict(zip(self._pair(name) or (), _parts(named.function, named.names), strict=True))
             else:
                 out |= dict(zip(self._pair(name) or (name,), (value, 0.0), strict=False))
         return out
 
 
-def _part(function: Callable[..., Any], take: Callable[[Any], Any]) -> Callable[..., Any]:
-    return lambda *values: take(jnp.asarray(function(*values)))
+def _parts(function: Callable[..., Any], names: tuple[str, ...]) -> list[Named]:
+    part = lambda take: Named(lambda *values: take(jnp.asarray(function(*values))), names)
+    return [part(jnp.real), part(jnp.imag)]
 
 
 def _is_complex(function: Callable[..., Any], count: int) -> bool:
     try:
-        return jnp.issubdtype(
-            jax.eval_shape(lambda *v: function(*v), *(jnp.full(3, 0.5),) * count).dtype, jnp.complexfloating
-        )
+        dtype = jax.eval_shape(function, *(jnp.full(3, 0.5),) * count).dtype
     except (TypeError, ValueError, jax.errors.JAXTypeError, AttributeError):
         return True
+    return jnp.issubdtype(dtype, jnp.complexfloating)

@@ -20,12 +20,8 @@ from flm.results import Ending, Listener, Record, Solution, Status, Word
 from flm.wording import InputError
 
 LEVELS = {1: (3, 5, 9, 17, 33), 2: (3, 5, 9, 17)}  # nodes of each parameter, by the number of parameters
-HELD_OUT = (
-    (0.03, 0.41),
-    (0.56, 0.97),
-    (0.87, 0.22),
-    (0.31, 0.72),
-)  # shares of the ranges where interpolation is judged
+# shares of the ranges where interpolation is judged
+HELD_OUT = ((0.03, 0.41), (0.56, 0.97), (0.87, 0.22), (0.31, 0.72))
 SHARE = 0.25  # of the tolerance, for each single solve
 TESTS = 500  # points of the domain for each comparison
 UNRESOLVED = 0.03

@@ -4,58 +4,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from flm.domains import AbstractDomain, Box, Piece
+from flm.domains import AbstractDomain, Box
 from flm.language.arguments import Named, Names, Residual, as_named, check_all, described, unique_jets
 from flm.language.parameters import Learn, Piecewise, Range, at_points, names_of, parameter_values
-from flm.pde.boundary import unclaimed
+from flm.pde.blocks import Block, bind_fluxes, unclaimed
 from flm.pde.complex_unknowns import ComplexUnknowns
 from flm.pde.conditions import Condition, Data, Periodic, shown
-from flm.pde.fluxes import bind_fluxes
 from flm.wording import InputError, InputTypeError
 
 SHOWN = 8  # conditions in the repr of a problem
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """One set of equations: a residual and where it holds.
-
-    Attributes:
-        kind: "equation", "initial", "boundary", "periodic" or "data".
-        piece: where it holds; None is the inside of the domain.
-        partner: for a periodic pair, the opposite face: the residual is the jet here less the jet there.
-        data: the readings of a data block.
-        parts: the faces that "boundary" stands for.
-    """
-
-    name: str
-    kind: str
-    residual: Residual
-    domain: AbstractDomain
-    piece: Piece | None = None
-    partner: Piece | None = None
-    data: Data | None = None
-    parts: tuple[Piece, ...] = ()
-
-    @property
-    def faces(self) -> tuple[Piece, ...]:
-        """The natural pieces that `piece` is made of."""
-        return self.parts or ((self.piece,) if self.piece is not None else ())
-
-    def sample(self, n: int, *, seed: int, warp: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Points and outward normals, both (P, m); normals are zero inside. Data blocks give their own points."""
-        if self.data is not None:
-            return self.data.points, np.zeros_like(self.data.points)
-        if self.piece is None:
-            points = self.domain.interior(n, seed=seed, warp=warp)
-            return points, np.zeros_like(points)
-        return self.piece.sample(n, seed=seed, warp=warp)
 
 
 class PDE:
@@ -118,10 +80,8 @@ class PDE:
         flat = _flatten(conditions)
         self.source = {"equation": equation, "conditions": flat, "flux": flux}
         self.source |= {"unknowns": unknowns, "complex_unknowns": complex_unknowns}
-        flat = parts.conditions(flat)
-        found = [self._blocks(c, f"`conditions[{i}]`") for i, c in enumerate(flat)]
-        named = [block for blocks in found for block in blocks]
-        self.condition_blocks = tuple(zip(flat, found, strict=True))
+        each = enumerate(parts.conditions(flat))
+        named = [block for i, c in each for block in self._blocks(c, f"`conditions[{i}]`")]
         self.conditions = tuple(unclaimed(block, named, self.equations) for block in named)
         self.fluxes = bind_fluxes(flux, self)
         self._check_values()
@@ -181,14 +141,9 @@ class PDE:
     @cached_property
     def periodic_axes(self) -> tuple[bool, ...]:
         """Which axes are periodic for every unknown."""
-        joined = {
-            (b.piece.name, j[0]) for b in self.conditions if b.kind == "periodic" and b.piece for j in b.residual.jets
-        }
-        faces = [f"{a}=" for a in self.axes]
-        return tuple(
-            all(any(name.startswith(face) and u == k for name, u in joined) for k in range(len(self.unknowns)))
-            for face in faces
-        )
+        blocks = [b for b in self.conditions if b.kind == "periodic" and b.piece]
+        joined = {(axis, k) for b in blocks if b.piece for axis in b.piece.fixed for k, _ in b.residual.jets}
+        return tuple(all((axis, k) in joined for k in range(len(self.unknowns))) for axis in self.axes)
 
     def __repr__(self) -> str:
         equations, conditions = self.source["equation"], [shown(c) for c in self.source["conditions"]]
@@ -341,3 +296,30 @@ def _flatten(conditions: Any) -> list[Any]:
             f"`conditions` must be a list of what flm.on, flm.dirichlet, ... return; got {conditions!r}."
         )
     return [c for entry in conditions for c in (_flatten(entry) if isinstance(entry, list | tuple) else [entry])]
+
+
+@runtime_checkable
+class HasStrongForm(Protocol):
+    """A problem of another kind that can be written as equations which hold at points."""
+
+    def strong(self) -> PDE:
+        """Those equations, with their conditions."""
+        ...
+
+
+def strong_form(problem: PDE | HasStrongForm) -> PDE:
+    """The problem as equations that hold at points; `train` minimizes the squares of their residuals."""
+    if isinstance(problem, PDE):
+        if problem.jumping:
+            raise InputError(
+                f"`parameters` must not jump for this method; got flm.Piecewise for {next(iter(problem.jumping))!r}. "
+                "Use flm.solve, which keeps the flux continuous."
+            )
+        if problem.has_ranges:
+            raise InputError("`parameters` must be numbers for this method; got flm.Range. Use flm.solve.")
+        return problem
+    if isinstance(problem, HasStrongForm):
+        return problem.strong()
+    raise InputTypeError(
+        f"`problem` must be a flm.PDE or offer its strong residual; got {type(problem).__name__}. Use flm.solve."
+    )

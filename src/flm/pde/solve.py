@@ -39,19 +39,7 @@ def solve_pde(
     seed: int,
     progress: Listener,
 ) -> Solution:
-    """Solve a PDE or ODE: see `flm.solve`.
-
-    Args:
-        problem: what to solve.
-        tol: relative L2 error, worst unknown.
-        num_subnets: find the best series of this many sub-networks instead.
-        method: "pieces" is many small series, "march" a series in space whose coefficients move in time, "products" a sum of
-            products in many variables, "sparse" one sum over a growing set of Legendre functions, "waves" needs `num_subnets`; a
-            linear model is fitted by least squares; None chooses.
-        max_columns: linear unknowns of all pieces, or of one dense least-squares problem.
-        seed: fixes points and random starts of the waves.
-        progress: a function that is called with each step.
-    """
+    """Solve a PDE or ODE; the arguments are those of `flm.solve`, and a linear model as `method` is fitted by least squares."""
     if problem.has_ranges:
         check_ranges(problem)
         if num_subnets is not None or isinstance(method, AbstractLinearModel):

@@ -50,7 +50,7 @@ def train_solution(definition: Definition) -> tuple[Solution, Record]:
     """The trained solution and its scores; each leg starts from the best parameters of the one before, with a fresh optimizer."""
     import numpy as np
 
-    from flm.pde.strong import strong_form
+    from flm.pde.problem import strong_form
     from flm.training.run import train as train_model
 
     problem, wanted = named_problem(definition["problem"]), definition["training"]

@@ -30,8 +30,7 @@ from flm.files import load, save
 from flm.models import AbstractModel
 from flm.models.base import SideBySide
 from flm.numerics.descent import Objective, Stage, State, calls, enter_stage, initial_state, program_of, running
-from flm.pde.problem import PDE
-from flm.pde.strong import HasStrongForm, strong_form
+from flm.pde.problem import PDE, HasStrongForm, strong_form
 from flm.results import Ending, Listener, Parameter, Progress, Solution, Word, listener
 from flm.training.loss import TrainingLoss, Unknowns, by_term, checked_counts, draw, terms_of
 from flm.wording import InputError, InputTypeError, check_count

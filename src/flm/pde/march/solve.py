@@ -9,7 +9,6 @@ coarser, until the bar meets the tolerance or the runs cannot be tightened furth
 from __future__ import annotations
 
 import math
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -79,21 +78,20 @@ def _fitting(problem: PDE) -> Evolution:
 
 
 def _answer(evolution: Evolution, tol: float, most_work: float, progress: Listener) -> Solution:
-    began, record, problem = time.perf_counter(), Record(progress), evolution.problem
+    record = Record(progress)
     run, interrupted = march(evolution, tol, most_work, record)
     if not run.windows:  # nothing beyond the first time
         start, (first, last) = resolve_start(evolution, 32, tol), evolution.span
         at_first = Dynamics(evolution, start.space).unknowns(start.states[None], np.array([first]))
         run.windows.append(Window(first, last, start.space, at_first))
-    verdict = _judge(run, interrupted, evolution, tol)
     return Solution(
         model=as_model(run, evolution, tol),
         tolerance=tol,
         history=record.history,
         num_columns=run.columns,
-        seconds=time.perf_counter() - began,
-        **problem.frame,
-        **verdict._asdict(),
+        seconds=record.seconds,
+        **evolution.problem.frame,
+        **_judge(run, interrupted, evolution, tol)._asdict(),
     )
 
 

@@ -140,18 +140,17 @@ def _grouped(plain: list[Factors]) -> Forces:
     sloped, m = [], len(plain[0]) if plain else 0
     while len(plain) >= FEWEST:
         common = [Counter(id(f[j]) for f in plain).most_common(1)[0][0] for j in range(m)]
-        off = [[j for j in range(m) if id(f[j]) != common[j]] for f in plain]
-        near = [f for f, axes in zip(plain, off, strict=True) if len(axes) <= 1]
+        off = [sum(id(f[j]) != common[j] for j in range(m)) for f in plain]
+        near = [f for f, count in zip(plain, off, strict=True) if count <= 1]
         if len(near) < FEWEST:
             break
         base = [next(f[j] for f in plain if id(f[j]) == common[j]) for j in range(m)]
         slopes = [np.zeros_like(b) for b in base]
-        for f, axes in zip(plain, off, strict=True):
-            if len(axes) <= 1:
-                j = axes[0] if axes else 0
-                slopes[j] = slopes[j] + f[j]
+        for f in near:
+            j = next((j for j in range(m) if id(f[j]) != common[j]), 0)
+            slopes[j] = slopes[j] + f[j]
         sloped.append((tuple(base), tuple(slopes)))
-        plain = [f for f, axes in zip(plain, off, strict=True) if len(axes) > 1]
+        plain = [f for f, count in zip(plain, off, strict=True) if count > 1]
     return Forces(plain, sloped)
 
 
@@ -175,13 +174,10 @@ def _parts(
 
 def _lifted(lines: Sequence[Line], lift: Sum) -> Part:
     """The lift itself, in Legendre functions that do not decay."""
-    count, ones = lines[0].count, [np.ones_like(line.p) for line in lines]
-    rows = [[line.coefficients(t.factors.get(j, ones[j])) for j, line in enumerate(lines)] for t in lift.terms]
-    pools = [
-        np.stack([row[j] * (t.c if j == 0 else 1.0) for row, t in zip(rows, lift.terms, strict=True)])
-        for j in range(len(lines))
-    ]
-    index = np.tile(np.arange(len(rows))[:, None], (1, len(lines)))
+    count, along = lines[0].count, lambda j, line, t: line.coefficients(t.factors.get(j, np.ones_like(line.p)))
+    pools = [np.stack([along(j, line, t) for t in lift.terms]) for j, line in enumerate(lines)]
+    pools[0] = pools[0] * np.array([[t.c] for t in lift.terms])
+    index = np.tile(np.arange(len(lift.terms))[:, None], (1, len(lines)))
     modes = np.broadcast_to(np.eye(count), (len(lines), count, count))
     return Part(modes, np.zeros((len(lines), count)), pools, index, index[:0], [0.0], [1.0])
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from flm.models.base import AbstractLinearModel
 from flm.models.classic import FourierNetwork
-from flm.pde.problem import PDE
-from flm.pde.strong import HasStrongForm, strong_form
+from flm.pde.problem import PDE, HasStrongForm, strong_form
 from flm.pde.waves.fit import Basis, Fit, Fitter
 from flm.results import Ending, Record, Solution, Word
 from flm.wording import InputError, InputTypeError
@@ -30,14 +29,8 @@ def model_columns(model: AbstractLinearModel) -> Basis:
 def solve_linear_model(problem: PDE | HasStrongForm, model: AbstractLinearModel, *, seed: int = 0) -> Solution:
     """A model's output weights found by least squares on a problem: Gauss-Newton when the problem is nonlinear.
 
-    Args:
-        problem: a PDE, or a problem that offers its strong residual.
-        model: a model that is linear in its amplitudes, such as `flm.models.FourierNetwork.zp95` or an `flm.FLM`; the rest is kept.
-        seed: fixes the points.
-
-    Returns:
-        A solution whose error estimate is the largest relative residual at held-out points. It is never called converged:
-        nothing was grown to compare it with.
+    The error estimate is the largest relative residual at held-out points. The solution is never called converged: nothing was
+    grown to compare it with.
     """
     if not isinstance(model, AbstractLinearModel):
         raise InputTypeError(f"`model` must be linear in its amplitudes; got {type(model).__name__}. Use flm.train.")
@@ -60,12 +53,6 @@ def solve_extreme(
 
     Sizes grow until the estimate is at most `tol`; at each size every scale is tried with the same random numbers. The
     estimate is the larger of the best held-out residual and the difference between the two best scales.
-
-    Args:
-        problem: a PDE, or a problem that offers its strong residual.
-        tol: relative L2 error to stop at.
-        seed: fixes points and hidden layers.
-        max_neurons: the number of neurons at which growth stops.
     """
     if not tol > 0:
         raise InputError(f"`tol` must be a positive number; got {tol!r}.")
@@ -85,7 +72,6 @@ def solve_extreme(
             best, bar = first, at
         if bar <= tol:
             break
-    if best is None:
-        best = fits[0]
+    best = best or fits[0]
     ending = Ending(Word.SIZE, f"the largest hidden layer has {best.basis.num_columns} neurons")
     return best.solution(strong, bar, ending, record, tol)
