@@ -13,7 +13,7 @@ from flm.cli.run import run as command
 from flm.paper import plan as study_paper
 from flm.paper import printed
 from flm.paper.plan import DISK, Plan, full_plan, run_paper
-from flm.report.pages.layout import Table, named_items, tables_of
+from flm.report.pages.layout import Picture
 from flm.report.paper.page import mean, paper_page, ratio
 from flm.study import Store
 from flm.study.execution import Workers
@@ -68,7 +68,7 @@ def page():
 
 
 def test_ratios_are_to_the_printed_values(page):
-    found = tables_of(page)
+    found = page.tables
     mse = found["table_2_four_pdes_1"]
     assert len(mse.rows) == sum(map(len, printed.PDE_ERRORS.values())) == 22
     heat = mse.rows[0]
@@ -82,7 +82,7 @@ def test_ratios_are_to_the_printed_values(page):
 
 
 def test_the_parts_of_the_paper_are_all_there(page):
-    pictures = [stem for stem, item in named_items(page) if not isinstance(item, Table)]
+    pictures = [file.removesuffix(".png") for file, item in page.files.items() if isinstance(item, Picture)]
     assert [p for p in pictures if p.startswith("solution_surfaces")] == [
         f"solution_surfaces_{i}" for i in (1, 2, 3, 4)
     ]
@@ -98,7 +98,7 @@ def test_what_is_missing_is_a_dash_and_failures_are_told():
     failed = PLAN.solve("poisson", 49)
     rows[run_key(failed)] = Row(run_key(failed), "failed", failed, {"reason": "MemoryError: no room"}, 0.0)
     page = paper_page(PLAN, rows, "")
-    mse = tables_of(page)["table_2_four_pdes_1"]
+    mse = page.tables["table_2_four_pdes_1"]
     assert mse.rows[0][4] == "2.00e-08"
     poisson = next(row for row in mse.rows if row[:2] == ["Poisson equation", "flm"])
     assert poisson[4:] == ["–"] * 4

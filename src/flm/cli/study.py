@@ -189,7 +189,7 @@ def paper(
     """
     from flm.paper.imputation import VARIABLE, find_series, fingerprint
     from flm.paper.plan import Plan, cost, full_plan, run_paper
-    from flm.report.pages.layout import tables_of, write_page
+    from flm.report.pages.layout import write_page
     from flm.report.paper.page import paper_page
     from flm.study import Store, read_rows
 
@@ -213,7 +213,7 @@ def paper(
     written = write_page(page, path, "paper")
     failed = sum(row.status == "failed" for row in rows.values())
     facts = dict(page.facts)
-    tables = {stem: {"columns": t.headers, "rows": t.rows} for stem, t in tables_of(page).items()}
+    tables = {stem: {"columns": t.headers, "rows": t.rows} for stem, t in page.tables.items()}
     record = {"facts": facts, "tables": tables, "files": written, "stopped": interrupted, "failed": failed}
     said = f"{facts['runs']} runs, {facts['processor time']} of processor time{f', {failed} failed' if failed else ''}."
     said += f"\nThe page: {written[0]}; its tables and figures are beside it as Markdown, CSV and PNG."

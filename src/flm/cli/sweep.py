@@ -38,7 +38,7 @@ def sweep(
 
     Example: flm sweep heat --set alpha=0.05:0.3:20 --out sweep
     """
-    from flm.report.pages.layout import tables_of, write_page
+    from flm.report.pages.layout import write_page
     from flm.report.pages.study import sweep_page
     from flm.study import execute
     from flm.study.store import run_key
@@ -63,7 +63,7 @@ def sweep(
     good = sum(row is not None and bool(row.outcome.get("converged")) for row in rows)
     found = [p | (row.outcome if row else {"sentence": "not solved yet"}) for p, row in zip(points, rows, strict=True)]
     record = {"runs": [{k: v for k, v in one.items() if k != "samples"} for one in found], "files": written}
-    (shown,) = tables_of(page).values()
+    (shown,) = page.tables.values()
     said = f"{table(shown.headers, shown.rows, left=0)}\n{good} of {len(points)} converged. The page: {written[0]}"
     conclude(record, said, good=interrupted or good == len(points))
     if interrupted:

@@ -1,7 +1,8 @@
-"""Files of an answer: the model, a record for machines, a table, figures and a page, in one folder."""
+"""An answer handed over: a folder with the model, a record for machines, a table, figures and a page; HTML for a notebook."""
 
 from __future__ import annotations
 
+import html
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,16 @@ from flm.estimators import FLMRegressor
 from flm.files import save, to_json, write_atomic, write_csv
 from flm.report.figures.fields import labeled_series, plot_spectrum
 from flm.report.figures.style import to_png, to_svg
-from flm.report.live import control_table
-from flm.report.pages.answer import control_page, fit_page, solution_page
-from flm.report.pages.layout import Request
-from flm.results import Listener, Progress, Solution, silent
+from flm.report.live import MOST_AXES, control_table, live
+from flm.report.pages.answer import control_page, fit_page, readable, solution_page, tone
+from flm.report.pages.layout import Picture, Request
+from flm.results import AbstractResult, Listener, Progress, Solution, silent
+from flm.series import AbstractSeries
 
 TERMS = 5  # the largest ones of each unknown in a record
+MOST_BYTES = 300_000  # of a live figure that a notebook shows by itself
+WAVES = 6  # of a formula
+COLORS = {"good": "#2e8b57", "doubtful": "#d9a404", "failed": "#c62828"}
 
 
 def record(solution: Solution | ControlSolution, name: str) -> dict[str, Any]:
@@ -92,3 +97,37 @@ def write_figures(folder: Path, figures: dict[str, Figure]) -> None:
     for name, figure in figures.items():
         write_atomic(folder / f"{name}.png", to_png(figure))
         write_atomic(folder / f"{name}.svg", to_svg(figure).encode())
+
+
+def in_notebook(answer: AbstractResult) -> str:
+    """The HTML of an answer: its status, the live figure or a picture, and its series as a formula."""
+    assert isinstance(answer, Solution | ControlSolution)
+    color = COLORS[tone(answer.status, answer.error_estimate)]
+    words = html.escape(f"{answer!r}\n{answer.status.advice}".strip())
+    status = f'<pre style="border-left: 5px solid {color}; padding-left: 0.8em; white-space: pre-wrap">{words}</pre>'
+    many = isinstance(answer, Solution) and len(answer.axes) > MOST_AXES
+    figure = None if many else live(answer)
+    if figure is None or len(figure.data) > MOST_BYTES:
+        shown = f'<img src="{Picture(answer.plot()).address}" alt="The answer" style="max-width: 100%">'
+    else:
+        shown = figure._repr_html_()
+    # No formula where the terms are far larger than their sum, and none of single pieces.
+    series = [(label.partition(",")[0], one) for label, one in readable(answer)[0] if " for " not in label]
+    return status + shown + "".join(f"<p>$${formula(label, one)}$$</p>" for label, one in series)
+
+
+def formula(label: str, series: AbstractSeries) -> str:
+    """ "u(x, t) = 0.71 \\cos(3.14 x - 1.57) + …", in LaTeX, the largest terms first."""
+    axes = tuple(series.axes or (f"x_{j + 1}" for j in range(series.num_inputs)))
+    terms, parts = series.terms(WAVES), []
+    for term in terms:
+        inner = " ".join(f"{k:+.4g} {_name(a)}" for k, a in zip(term.frequency, axes, strict=True) if k)
+        wave = f"{term.amplitude:+.4g} \\cos({inner.removeprefix('+')} {-term.phase:+.4g})"
+        parts.append(wave if inner else f"{term.amplitude * np.cos(term.phase):+.4g}")
+    more = " + \\dots" if len(series.frequencies) * 2 ** (series.num_inputs - 1) > len(terms) else ""
+    return f"{_name(label)}({', '.join(map(_name, axes))}) = {' '.join(parts).removeprefix('+')}{more}"
+
+
+def _name(name: str) -> str:
+    first, _, rest = name.partition("_")
+    return f"{first}_{{{rest}}}" if rest else first

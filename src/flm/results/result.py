@@ -297,7 +297,7 @@ class AbstractResult(ABC):
 
     def _repr_html_(self) -> str:
         """HTML for notebooks: the status, the live figure (a picture where that would be large), and the series."""
-        from flm.report.notebook import in_notebook
+        from flm.report.files import in_notebook
 
         return in_notebook(self)
 

@@ -6,7 +6,7 @@ An answer is a solution, a control law, a fit to a table, or a table that was fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -45,9 +45,7 @@ LEARNED = (
     "This is the error of solving with the parameters that were found. "
     "What the readings leave open is in the parameters' standard errors."
 )
-EXCESS = (
-    "The excess is ½∫H_u²/H_uu dt along the trajectory plus the change on enlarging the basis, relative to the cost."
-)
+EXCESS = "It is ½∫H_u²/H_uu dt along the trajectory plus the change on enlarging the basis, relative to the cost."
 
 
 def facts_of(answer: AbstractResult, problem: object = None) -> dict[str, str]:
@@ -78,49 +76,44 @@ def solution_page(solution: Solution, request: Request) -> Page:
     figure = live(solution, request.units, _dots(request.problem, solution)) if few else Picture(solution.plot())
     if tone(solution.status, solution.error_estimate) == "failed" and solution.trusted_until is None:
         figure = replace(figure, caption=UNSURE)
-    found: list[Item] = [figure, *([_learned(solution.parameters)] if solution.parameters else [])]
-    estimate = measured(solution.error_estimate, "not known")
-    sure: list[Item] = [f"Estimated relative {norm_of(request.problem)} error over the domain: {estimate}."]
-    if solution.trusted_until is not None and solution.estimate_until is not None:
-        sure.append(f"Until t = {solution.trusted_until:.4g} it is {measured(solution.estimate_until)}.")
-    sure += [LEARNED] if solution.parameters else []
+    found: list[Item] = [figure]
+    sure: list[Item] = []
+    if solution.parameters:
+        found.append(_learned(solution.parameters))
+        sure.append(LEARNED)
     if solution.exact is not None:
-        errors = solution.errors()
-        row = [measured(v) for v in (errors.mse, errors.mae, errors.max_error, errors.relative_l2)]
+        row = [measured(error) for error in asdict(solution.errors()).values()]
         headers = ["MSE", "MAE", "largest error", "relative L2"]
         sure.append(Table(headers, [row], left=0, note="Against the exact solution."))
-    sure += _misfit(request.problem, solution)
-    return _answer_page(solution, request, [found, _terms(solution), sure])
+    return _answer_page(solution, request, found, [*sure, *_misfit(request.problem, solution)])
 
 
 def control_page(solution: ControlSolution, request: Request) -> Page:
     """A page for a `ControlSolution` that has its problem."""
-    start, figure = solution.starts.lift(solution.starts.center), live(solution, request.units)
-    where = ", ".join(f"{n} = {v:.4g}" for n, v in zip(solution.starts.states, start, strict=True))
-    found: list[Item] = [
-        f"The law is for {solution.starts}.",
-        replace(
-            figure, caption=f"{'At first from' if solution.starts.dimension else 'From'} {where}. {figure.caption}"
-        ),
-        Picture(plot_control(solution), "States and controls along the simulated dynamics."),
-    ]
-    return _answer_page(solution, request, [found, _terms(solution), [EXCESS]])
+    starts, figure = solution.starts, live(solution, request.units)
+    where = ", ".join(f"{n} = {v:.4g}" for n, v in zip(starts.states, starts.lift(starts.center), strict=True))
+    caption = f"{'At first from' if starts.dimension else 'From'} {where}. {figure.caption}"
+    found: list[Item] = [f"The law is for {starts}.", replace(figure, caption=caption)]
+    found.append(Picture(plot_control(solution), "States and controls along the simulated dynamics."))
+    return _answer_page(solution, request, found, [EXCESS])
 
 
-def _answer_page(answer: AbstractResult, request: Request, items: Sequence[list[Item]]) -> Page:
-    """The page of an answer from its figures and tables: what was found, the series, how sure it is."""
-    found, series, sure = items
-    sections = {"What was found": found, "The series": series, "How sure": sure}
+def _answer_page(
+    answer: Solution | ControlSolution, request: Request, found: Sequence[Item], more: Sequence[Item]
+) -> Page:
+    """The page of an answer: what was found, the series, how sure it is."""
+    facts, status = facts_of(answer, request.problem), answer.status
+    told = {name: value for name, value in facts.items() if name.startswith(("estimated", "trusted"))}
+    sure: list[Item] = [f"{name[:1].upper()}{name[1:]}: {value}." for name, value in told.items()]
+    sections = {"What was found": [*found], "The series": _terms(answer), "How sure": [*sure, *more]}
     steps = {name: values for name, values in answer.history.items() if all(np.ndim(v) == 0 for v in values)}
     if steps and 0 < len(next(iter(steps.values()))) <= MOST_STEPS:
         cell = lambda value: measured(value) if isinstance(value, float) else "–" if value is None else str(value)
         rows = [[cell(value) for value in row] for row in zip(*steps.values(), strict=True)]
         headers = [name.replace("_", " ") for name in steps]
         sections["How sure"].append(Table(headers, rows, left=0, note=STEPS))
-    status, shade = answer.status, tone(answer.status, answer.error_estimate)
-    return request.page(
-        f"{status.sentence} {status.advice}".strip(), facts_of(answer, request.problem), sections, shade
-    )
+    summary = f"{status.sentence} {status.advice}".strip()
+    return request.page(summary, facts, sections, tone(status, answer.error_estimate))
 
 
 def tone(status: Status, error_estimate: float) -> str:
@@ -207,9 +200,7 @@ def _misfit(problem: Any, solution: Solution) -> list[Item]:
     if np.isfinite(sigma).all():
         away, left, label = away / sigma, len(away) - len(solution.parameters), "residual / σ"
         square, slack = float(np.sum(away**2)), 2 * np.sqrt(2 * max(left, 1))
-        words += (
-            f" Squares of residuals in their standard deviations add to {square:.4g}; {left} ± {slack:.2g} is expected."
-        )
+        words += f" Their squares in standard deviations add to {square:.4g}; {left} ± {slack:.2g} is expected."
     with house_style():
         figure = new_figure(7.0, 2.4)
         panel = figure.subplots()
@@ -275,12 +266,8 @@ def _headers(axes: Iterable[str]) -> list[str]:
 
 def fit_facts(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike) -> dict[str, str]:
     """The first facts about a fit with one output."""
-    noise = f"{measured(float(model.noise_))}{NOISES.get(model.noise_kind_, '')}"
-    facts = {
-        "rows": f"{len(np.asarray(y)):,}",
-        "frequency vectors": f"{len(model.frequencies_)} ({model.kind_})",
-        "noise": noise,
-    }
+    facts = {"rows": f"{len(np.asarray(y)):,}", "frequency vectors": f"{len(model.frequencies_)} ({model.kind_})"}
+    facts["noise"] = f"{measured(float(model.noise_))}{NOISES.get(model.noise_kind_, '')}"
     if model.n_features_in_ == 1 and len(model.trend_) > 1:
         facts["trend"] = "linear" if len(model.trend_) == 2 else "quadratic"
     return facts | {"explained, in sample": f"{100 * float(model.score(X, y)):.4g} %"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -74,6 +74,23 @@ class Page:
     sections: Sections = field(default_factory=dict)
     tone: str = ""  # "good", "doubtful" or "failed"
 
+    @property
+    def files(self) -> dict[str, Table | Picture]:
+        """Tables and pictures by the names of their files: the section's title, numbered where it has several of a kind."""
+        found = {}
+        for title, items in self.sections.items():
+            stem = "_".join("".join(c if c.isalnum() else " " for c in title.lower()).split())
+            for kind, ending in ((Table, ".csv"), (Picture, ".png")):
+                several = [item for item in items if isinstance(item, kind)]
+                for number, item in enumerate(several, 1):
+                    found[stem + f"_{number}" * (len(several) > 1) + ending] = item
+        return found
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """The tables by the names of their files without the ending."""
+        return {file.removesuffix(".csv"): item for file, item in self.files.items() if isinstance(item, Table)}
+
     def html(self) -> str:
         """The whole page."""
         is_live = any(isinstance(item, Live) for items in self.sections.values() for item in items)
@@ -112,34 +129,20 @@ def write_page(page: Page, folder: Path, name: str) -> list[Path]:
 
     Markdown has the page's words and tables, and links to the pictures.
     """
-    written = [page.write(folder / f"{name}.html"), folder / f"{name}.md"]
-    stems = {id(item): stem for stem, item in named_items(page)}
-    write_atomic(written[1], _rendered("page.md", page=page, stem=lambda item: stems[id(item)]).encode())
-    for stem, item in named_items(page):
-        written.append(folder / (f"{stem}.csv" if isinstance(item, Table) else f"{stem}.png"))
+    files = page.files
+    names = {id(item): file for file, item in files.items()}
+    paths = [folder / file for file in (f"{name}.html", f"{name}.md", *files)]
+    page.write(paths[0])
+    write_atomic(paths[1], _rendered("page.md", page=page, file=lambda item: names[id(item)]).encode())
+    for path, item in zip(paths[2:], files.values(), strict=True):
         if isinstance(item, Table):
-            write_csv(written[-1], [item.headers, *item.rows])
+            write_csv(path, [item.headers, *item.rows])
         else:
-            write_atomic(written[-1], item.png)
-    return written
+            write_atomic(path, item.png)
+    return paths
 
 
 def _rendered(name: str, **values: object) -> str:
     escaped = name.endswith(".html")
     environment = Environment(autoescape=escaped, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template(name)).render(values)
-
-
-def named_items(page: Page) -> Iterator[tuple[str, Table | Picture]]:
-    """(file name without its ending, table or picture): the section's title, numbered where it has several of a kind."""
-    for title, items in page.sections.items():
-        stem = "_".join("".join(c if c.isalnum() else " " for c in title.lower()).split())
-        for kind in (Table, Picture):
-            several = [item for item in items if isinstance(item, kind)]
-            for number, item in enumerate(several, 1):
-                yield (f"{stem}_{number}" if len(several) > 1 else stem), item
-
-
-def tables_of(page: Page) -> dict[str, Table]:
-    """The tables of a page by the names of their files."""
-    return {stem: item for stem, item in named_items(page) if isinstance(item, Table)}
