@@ -263,7 +263,9 @@ def test_endless_trees(tmp_path, depth):
 
 def test_files_of_a_later_format(saved):
     with_header(saved, lambda h, a: h.update(format=3))
-    with pytest.raises(ValueError, match=r"^`path` must be of format 2 or older; got 3 in '.*'\. Upgrade flm\.$"):
+    with pytest.raises(
+        ValueError, match=r"^`path` must be of format 2 or older; got format 3 in '.*'\. Upgrade flm\.$"
+    ):
         flm.load(saved)
 
 

@@ -87,22 +87,18 @@ def solve(
     """
     kind = next((kind for kind in SOLVERS if isinstance(problem, kind)), None)
     if kind is None:
-        raise InputTypeError(
-            f"`problem` must be a PDE, a ConservationLaw or an OptimalControl; got {type(problem).__name__}."
-        )
-    tol = TOLERANCES[kind] if tol is None else tol
-    tol = check_positive("tol", tol)
+        got = type(problem).__name__
+        raise InputTypeError(f"`problem` must be a PDE, a ConservationLaw or an OptimalControl; got {got}.")
+    tol = check_positive("tol", TOLERANCES[kind] if tol is None else tol)
     if tol < 1e-5 and not jax.config.read("jax_enable_x64"):
-        raise InputError(
-            f"`tol` must be at least 1e-5 in 32-bit mode; got {tol!r}. Unset JAX_ENABLE_X64 or set it to 1 to go further."
-        )
-    if num_subnets is not None:
-        check_count("num_subnets", num_subnets, 1)
-    if max_columns is not None:
-        check_count("max_columns", max_columns, 1)
-    elif kind is not PDE:
-        max_columns = MAX_COLUMNS
+        remedy = "Unset JAX_ENABLE_X64 or set it to 1 to go further."
+        raise InputError(f"`tol` must be at least 1e-5 in 32-bit mode; got {tol!r}. {remedy}")
+    for name, count in (("num_subnets", num_subnets), ("max_columns", max_columns)):
+        if count is not None:
+            check_count(name, count, 1)
     check_count("seed", seed)
+    if max_columns is None and kind is not PDE:
+        max_columns = MAX_COLUMNS
     known = {PDE: str | AbstractLinearModel | None, ConservationLaw: str | None}
     if kind in known and not isinstance(method, known[kind]):
         what = "a name, a model that is linear in its amplitudes" if kind is PDE else "a name"

@@ -12,7 +12,7 @@ import io
 import json
 import math
 import os
-import tempfile
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -71,30 +71,25 @@ def write_atomic(path: str | os.PathLike[str], content: bytes) -> None:
     path = as_path(path)
     if path.is_dir() or path.name == "" or (path.exists() and not path.is_file()):
         raise FileError(f"`path` must be a file, new or old; got {str(path)!r}, which is a folder or a device.")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        file = temporary.open("xb")
     except OSError as error:
-        raise FileError(
-            f"`path` must be in a folder that can be written; got {str(path)!r} ({error.strerror})."
-        ) from None
+        where = f"in a folder that can be written; got {str(path)!r} ({error.strerror})"
+        raise FileError(f"`path` must be {where}.") from None
     try:
-        with os.fdopen(handle, "wb") as file:
+        with file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            temporary.unlink()
         if not isinstance(error, OSError):
             raise
-        raise FileError(
-            f"`path` must be on a disk that takes the file; got {str(path)!r} ({error.strerror or error}). What was there "
-            "before is unchanged."
-        ) from None
+        where = f"on a disk that takes the file; got {str(path)!r} ({error.strerror or error})"
+        raise FileError(f"`path` must be {where}. What was there before is unchanged.") from None
 
 
 def write_csv(path: str | os.PathLike[str], rows: Iterable[Iterable[object]]) -> None:
@@ -145,10 +140,8 @@ def save(obj: object, path: str | os.PathLike[str]) -> None:
     from safetensors.numpy import save as to_bytes
 
     if not _is_registered(obj) or type(obj).__name__ not in " ".join(_OBJECTS.values()).split():
-        raise InputTypeError(
-            f"`obj` must be a series, a model, a solution or a fitted estimator; got {type(obj).__name__}. A problem is "
-            "code and is not stored."
-        )
+        known = "a series, a model, a solution or a fitted estimator"
+        raise InputTypeError(f"`obj` must be {known}; got {type(obj).__name__}. A problem is code and is not stored.")
     arrays: dict[str, np.ndarray] = {}
     tree = _encode(obj, "root", arrays)
     header = {"format": FORMAT, "kind": type(obj).__name__, "version": __version__, "tree": tree}
@@ -169,6 +162,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     path = as_path(path)
     if not path.is_file():
         raise FileMissingError(f"`path` must be a file written by flm.save; got {str(path)!r}, which does not exist.")
+    damaged = f"`path` must be an undamaged file written by flm.save; got {str(path)!r}"
     try:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {})["flm"])
@@ -176,16 +170,13 @@ def load(path: str | os.PathLike[str]) -> Any:
         newer, old = header["format"] > FORMAT, header["format"] < FORMAT
         kind = "" if newer else header["tree"]["kind"]
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError):  # a number of 4,301 digits too
-        raise InputError(f"`path` must be an undamaged file written by flm.save; got {str(path)!r}.") from None
+        raise InputError(f"{damaged}.") from None
+    got = f"got format {header['format']} in {str(path)!r}"
     if newer:
-        raise InputError(
-            f"`path` must be of format {FORMAT} or older; got {header['format']} in {str(path)!r}. Upgrade flm."
-        )
+        raise InputError(f"`path` must be of format {FORMAT} or older; {got}. Upgrade flm.")
     if old and kind in REFUSED:
-        raise InputError(
-            f"`path` must hold a {kind} of format {FORMAT}; got format {header['format']} in {str(path)!r}. "
-            "Solve the problem again and save it with this version."
-        )
+        remedy = "Solve the problem again and save it with this version."
+        raise InputError(f"`path` must hold a {kind} of format {FORMAT}; {got}. {remedy}")
     try:
         if old and kind in RENEWED:
             from flm.estimators.format1 import renewed
@@ -194,9 +185,7 @@ def load(path: str | os.PathLike[str]) -> Any:
             return _class(kind)._unpack(renewed(kind, fields))
         return _decode(header["tree"], arrays)
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
-        raise InputError(
-            f"`path` must be an undamaged file written by flm.save; got {str(path)!r} ({' '.join(str(error).split())})."
-        ) from None
+        raise InputError(f"{damaged} ({' '.join(str(error).split())}).") from None
 
 
 def _class(kind: str) -> Any:

@@ -19,9 +19,8 @@ from flm.wording import ExtraMissingError, InputError, InputTypeError
 try:
     import torch  # pyright: ignore[reportMissingImports]
 except ImportError as error:
-    raise ExtraMissingError(
-        "flm.torch must have torch 2.13.0; got none. Install it with pip install 'fourier-learning-machines[torch]'."
-    ) from error
+    remedy = "Install it with pip install 'fourier-learning-machines[torch]'."
+    raise ExtraMissingError(f"flm.torch must have torch 2.13.0; got none. {remedy}") from error
 
 
 class FLM(torch.nn.Module):

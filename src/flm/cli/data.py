@@ -41,9 +41,7 @@ def fit(
     table: Table,
     target: Annotated[str, typer.Option(help="The column to explain, by its name or the beginning of it.")],
     features: Annotated[str | None, typer.Option(help="Columns to explain it by, a,b,c; else all others.")] = None,
-    time: Annotated[
-        str | None, typer.Option(help="The clock of a series: the only feature, unless --features.")
-    ] = None,
+    time: Annotated[str | None, typer.Option(help="The clock: the only feature, unless --features.")] = None,
     subnets: Annotated[int | None, typer.Option(help="Number of frequency vectors; else by evidence.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for model, values, figure, page.")] = None,
 ) -> None:
@@ -84,10 +82,9 @@ def fit(
             listen(Progress("writing", share=0.85))
             write_fit(model, X, y, folder(out), Request(name, f"{name}, from {table.name}", COMMAND.get()), goal)
     record = {"target": goal, "features": names, "kind": model.kind_, "noise": model.noise_, "r2": score}
-    text = "\n".join(
-        [name, *listing(fit_facts(model, X, y)), f"\n{model.spectrum_}", *([f"\nWritten to {out}"] if out else [])]
-    )
-    conclude(record | {"rows": len(y), "frequencies": model.frequencies_}, text)
+    lines = [name, *listing(fit_facts(model, X, y)), f"\n{model.spectrum_}"]
+    lines += [f"\nWritten to {out}"] if out else []
+    conclude(record | {"rows": len(y), "frequencies": model.frequencies_}, "\n".join(lines))
 
 
 def impute(
@@ -139,9 +136,8 @@ def impute(
             impute_page(imputation, names, request).write(folder(out) / "index.html")
             out = out / f"filled{table.suffix}"
         found.write(out, cells)
-    counts, beyond = (
-        dict(zip(names, m.sum(axis=0), strict=True)) for m in (holes, imputation.extrapolated[:, len(head) :])
-    )
+    masks = holes, imputation.extrapolated[:, len(head) :]
+    counts, beyond = (dict(zip(names, mask.sum(axis=0), strict=True)) for mask in masks)
     lines = [f"{table.name}: {holes.sum():,} of {holes.size:,} cells filled"]
     for j in np.flatnonzero(holes.any(axis=0)):
         typical = measured(float(np.median(std[holes[:, j], j])))

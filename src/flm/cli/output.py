@@ -64,9 +64,8 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     cells = [headers, ["─" * width for width in widths], *rows]
     sides = [str.ljust if j < left else str.rjust for j in range(len(widths))]
-    return "\n".join(
-        "  ".join(put(c, w) for put, c, w in zip(sides, row, widths, strict=True)).rstrip() for row in cells
-    )
+    line = lambda row: "  ".join(put(c, w) for put, c, w in zip(sides, row, widths, strict=True))
+    return "\n".join(line(row).rstrip() for row in cells)
 
 
 def listing(facts: Mapping[str, str]) -> list[str]:

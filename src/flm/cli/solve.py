@@ -58,9 +58,8 @@ def solve(
     asked = find_problem(problem, settings)
     tol = TOLERANCES[type(asked.problem)] if tol is None else tol
     with watching(asked.name, tol=tol) as report:
-        solution = flm.solve(
-            asked.problem, tol, num_subnets=subnets, method=method, max_columns=max_columns, seed=seed, progress=report
-        )
+        options = {"num_subnets": subnets, "method": method, "max_columns": max_columns, "seed": seed}
+        solution = flm.solve(asked.problem, tol, progress=report, **options)
     _keep(solution, asked, out, {}, solution.converged or subnets is not None)
 
 
@@ -117,10 +116,8 @@ def _keep(
     from flm.report.files import TERMS, record, write_solution
     from flm.report.pages.answer import facts_of, readable
 
-    facts = facts_of(solution, asked.problem) | {
-        name: measured(value) if isinstance(value, float) else str(value) for name, value in more.items()
-    }
-    lines = [f"{asked.name}: {solution.status.sentence}", *listing(facts)]
+    shown = {name: measured(value) if isinstance(value, float) else str(value) for name, value in more.items()}
+    lines = [f"{asked.name}: {solution.status.sentence}", *listing(facts_of(solution, asked.problem) | shown)]
     series, words = readable(solution)
     lines += [f"\n{words}"] if words else []
     lines += [f"\nThe largest terms of {label}:\n{one.describe(TERMS)}" for label, one in series[:MOST_TABLES]]

@@ -36,9 +36,7 @@ SpecFile = Annotated[
         help="A TOML file, or a protocol of the paper: heat, poisson, black_scholes, burgers, n_versus_mse, quick, uztack20.",
     ),
 ]
-StoreFile = Annotated[
-    Path | None, typer.Option("--store", help="Where the runs are kept. Default: SPEC.sqlite beside the specification.")
-]
+StoreFile = Annotated[Path | None, typer.Option("--store", help="Of the runs. Default: SPEC.sqlite beside SPEC.")]
 Count = Annotated[int, typer.Option("--workers", help="Processes; 0 for one per core.")]
 Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on a Dask cluster: its scheduler.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the cost and stop.")]

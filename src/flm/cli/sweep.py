@@ -24,9 +24,7 @@ KEPT = ("sentence", "converged", "error_estimate", "columns", "cost", "errors") 
 
 def sweep(
     problem: Name,
-    settings: Annotated[
-        list[str], typer.Option("--set", metavar="NAME=LOW:HIGH:COUNT", help="A number, or even values.")
-    ],
+    settings: Annotated[list[str], typer.Option("--set", metavar="NAME=LOW:HIGH:COUNT", help="Even values.")],
     tol: Annotated[float | None, typer.Option(help="As for flm solve.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of page, table and runs.")] = Path("flm-sweep"),
     workers: Count = 0,

@@ -25,20 +25,9 @@ _COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d*),\d+([eE][+-]?\d+)?")  # 1.234
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")  # 1,234.5
 _LONGEST = 40  # letters of a date
 
-_DAYS = {
-    "%d.%m.%Y": "day.month.year",
-    "%Y/%m/%d": "year/month/day",
-    "%m/%d/%Y": "month/day/year",
-    "%d/%m/%Y": "day/month/year",
-    "%d-%m-%Y": "day-month-year",
-    "%d-%b-%Y": "day-month-year",
-    "%d %b %Y": "day month year",
-    "%b %d, %Y": "month day, year",
-    "%d %B %Y": "day month year",
-    "%B %d, %Y": "month day, year",
-    "%d.%m.%y": "day.month.year",
-    "%m/%Y": "month/year",
-}
+_DAYS = ("%d.%m.%Y", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y")
+_DAYS += ("%d %B %Y", "%B %d, %Y", "%d.%m.%y", "%m/%Y")
+_PARTS = {"%d": "day", "%m": "month", "%b": "month", "%B": "month", "%Y": "year", "%y": "year"}
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 _FORMATS = ("ISO8601", "%Y%m%d", *map("".join, itertools.product(_DAYS, _TIMES)))
 _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", r"\s+": "spaces"}
@@ -284,7 +273,8 @@ def _clock(text: pd.Series, known: pd.Series) -> Column | None:
     if steps := {f: dates.dropna().diff().dropna() for f, dates in read.items() if dates is not None}:
         # Where day and month could be either, the clock that runs most evenly is taken: few backward steps, few step lengths.
         chosen = min(steps, key=lambda f: ((steps[f] < pd.Timedelta(0)).sum(), steps[f].nunique()))
-        told = next((words for day, words in _DAYS.items() if chosen.startswith(day)), "year-month-day")
+        day = next((day for day in _DAYS if chosen.startswith(day)), "%Y-%m-%d")
+        told = re.sub("%.", lambda part: _PARTS[part[0]], day)
         return Column("date", pd.Series(read[chosen]), f"dates {told}")
     if known.str.contains(r"^[+-]?\d").all() and known.str.contains("[a-zA-Z:]").all():  # 1:30, 2 days 1:30:00, 5 h
         spans = pd.to_timedelta(text.where(text.str.count(":") != 1, text + ":00"), errors="coerce")

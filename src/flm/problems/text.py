@@ -22,10 +22,11 @@ from flm.pde.text import NOTES, read_pde
 from flm.wording import InputError, did_you_mean, short
 
 Problem = PDE | ConservationLaw | OptimalControl
+Settings = Mapping[str, float]  # numbers by the names of parameters
 READERS = {"equation": read_pde, "conservation": read_conservation, "control": read_control}
 
 
-def read_problem(path: str | PathLike[str], *, parameters: Mapping[str, float] | None = None) -> Problem:
+def read_problem(path: str | PathLike[str], *, parameters: Settings | None = None) -> Problem:
     """The problem in a TOML file.
 
     Args:
@@ -46,11 +47,7 @@ def read_problem(path: str | PathLike[str], *, parameters: Mapping[str, float] |
 
 
 def parse_problem(
-    text: str,
-    *,
-    name: str = "problem",
-    folder: str | PathLike[str] = ".",
-    parameters: Mapping[str, float] | None = None,
+    text: str, *, name: str = "problem", folder: str | PathLike[str] = ".", parameters: Settings | None = None
 ) -> Problem:
     """The problem in a TOML text; errors call it `name`, and its data files are in `folder`.
 
@@ -65,21 +62,17 @@ def parse_problem(
 
 
 def read_outline(
-    text: str,
-    *,
-    name: str = "problem",
-    folder: str | PathLike[str] = ".",
-    parameters: Mapping[str, float] | None = None,
+    text: str, *, name: str = "problem", folder: str | PathLike[str] = ".", parameters: Settings | None = None
 ) -> Callable[[], Problem]:
-    """Read and check a text, and return a function that builds the problem; nothing is compiled or computed before that."""
-    outline = Outline.of(text, Place(name), Path(folder))
+    """Check a text and return a function that builds the problem; nothing is compiled or computed before that."""
+    outline, parameters = Outline.of(text, Place(name), Path(folder)), parameters or {}
     tree = outline.tree
     for axis, unit in outline.table("units").items():
         if not isinstance(unit, str):
             raise outline.at("units", axis).refuse(f'a text in quotes is wanted, such as "m"; got {short(unit)}')
     if "problem" in tree:
-        return _of_catalogue(outline, parameters or {})
-    outline.read_parameters(parameters or {})
+        return _of_catalogue(outline, parameters)
+    outline.read_parameters(parameters)
     kinds = [kind for kind in READERS if kind in tree]
     if len(kinds) != 1:
         got = " and ".join(f"[{k}]" for k in kinds) or f"{', '.join(f'[{k}]' for k in list(tree)[:5]) or 'nothing'}"
@@ -89,7 +82,7 @@ def read_outline(
     return READERS[kinds[0]](outline)
 
 
-def _of_catalogue(outline: Outline, parameters: Mapping[str, float]) -> Callable[[], Problem]:
+def _of_catalogue(outline: Outline, parameters: Settings) -> Callable[[], Problem]:
     """The maker of the catalogue's problem that the text names, with numbers for its arguments in [set]."""
     outline.keys(outline.tree, ("problem", "set", *NOTES), outline.place)
     settings = outline.table("set") | dict(parameters)
@@ -99,7 +92,7 @@ def _of_catalogue(outline: Outline, parameters: Mapping[str, float]) -> Callable
     return lambda: named_problem(str(outline.tree["problem"]), settings, "[set]")
 
 
-def named_problem(name: str, settings: Mapping[str, float], where: str = "settings") -> Problem:
+def named_problem(name: str, settings: Settings, where: str = "settings") -> Problem:
     """A problem of the catalogue with numbers for some of its arguments; messages say `where` these were given."""
     from flm.problems import catalogue
 

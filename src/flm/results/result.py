@@ -100,10 +100,8 @@ def conclude(ending: Ending, error_estimate: float, tolerance: float) -> Status:
         return Status(ending.word, f"{clause}{note}.")
     if error_estimate <= tolerance and ending.word not in DOUBTFUL:
         how = clause if ending.word is Word.CONVERGED else "converged"
-        return Status(
-            Word.CONVERGED,
-            f"{how}: the error estimate {error_estimate:.1e} is within the tolerance {tolerance:.1e}{note}.",
-        )
+        met = f"the error estimate {error_estimate:.1e} is within the tolerance {tolerance:.1e}"
+        return Status(Word.CONVERGED, f"{how}: {met}{note}.")
     word = Word.STALLED if ending.word is Word.CONVERGED else ending.word
     if ending.word is Word.CONVERGED:  # the last check of the answer, after rounding for example, raised the estimate
         clause = "stalled: the last check of the answer raised its error estimate"
@@ -177,10 +175,8 @@ class LearnedFunction:
         m, count = len(self.axes), int(np.size(self.coefficients))
         shapes = (np.shape(self.bounds), np.ndim(self.coefficients), self.covariance.shape)
         if shapes != ((m, 2), m, (count, count)):
-            raise InputError(
-                f"`coefficients` must have {m} axes and `covariance` be square; got shapes {np.shape(self.coefficients)} and "
-                f"{np.shape(self.covariance)}."
-            )
+            got = f"got shapes {np.shape(self.coefficients)} and {np.shape(self.covariance)}"
+            raise InputError(f"`coefficients` must have {m} axes and `covariance` be square; {got}.")
 
     def value(self, *places: npt.ArrayLike, **named: npt.ArrayLike) -> np.ndarray:
         """Values at places, one array for each axis, in order or by name."""
@@ -199,9 +195,8 @@ class LearnedFunction:
     def _grids(self, places: tuple[npt.ArrayLike, ...], named: dict[str, npt.ArrayLike]) -> list[np.ndarray]:
         given = dict(zip(self.axes, places, strict=False)) | named
         if len(places) + len(named) != len(self.axes) or set(given) != set(self.axes):
-            raise InputError(
-                f"call with one array for each of {', '.join(self.axes)}; got {len(places)} and {sorted(named)}."
-            )
+            got = f"got {len(places)} and {sorted(named)}"
+            raise InputError(f"call with one array for each of {', '.join(self.axes)}; {got}.")
         return list(np.broadcast_arrays(*(np.asarray(given[axis], float) for axis in self.axes)))
 
     def _table(self, grids: list[np.ndarray]) -> np.ndarray:
@@ -218,12 +213,9 @@ class LearnedFunction:
         return {"axes": lined, "value": self.value(*grids), "standard_error": self.standard_error(*grids)}
 
     def __str__(self) -> str:
-        found = self.record()
-        values, errors = np.asarray(found["value"]), np.asarray(found["standard_error"])
-        return (
-            f"a function of {', '.join(self.axes)} from {values.min():.4g} to {values.max():.4g}, "
-            f"standard error {errors.min():.2g} to {errors.max():.2g}"
-        )
+        values, errors = (np.asarray(self.record()[key]) for key in ("value", "standard_error"))
+        sure = f"standard error {errors.min():.2g} to {errors.max():.2g}"
+        return f"a function of {', '.join(self.axes)} from {values.min():.4g} to {values.max():.4g}, {sure}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

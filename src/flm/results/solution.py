@@ -145,12 +145,9 @@ class Solution(AbstractResult):
             first = ", ".join(f"{a} = {v:.6g}" for a, v in zip(self.axes, points[outside.argmax()], strict=True))
             end = self.trusted_until
             place = f"what was solved, up to t = {end:.6g}" if end is not None else "the domain"
-            warnings.warn(
-                f"{outside.sum():,} of {len(points):,} points are outside of {place}, where the solution is NaN; "
-                f"the first is {first}. Call it with extrapolate=True to evaluate the series there.",
-                OutsideWarning,
-                stacklevel=3,
-            )
+            told = f"{outside.sum():,} of {len(points):,} points are outside of {place}, where the solution is NaN"
+            remedy = "Call it with extrapolate=True to evaluate the series there."
+            warnings.warn(f"{told}; the first is {first}. {remedy}", OutsideWarning, stacklevel=3)
         return np.where(inside.reshape(column), values, np.nan)
 
     def d(self, axes: str | tuple[int, ...]) -> Solution:
@@ -170,9 +167,8 @@ class Solution(AbstractResult):
         for name, value in values.items():
             if name not in known or not limits[name][0] <= value <= limits[name][1]:
                 ranges = ", ".join(f"{n} in [{limits[n][0]:.6g}, {limits[n][1]:.6g}]" for n in known)
-                raise InputError(
-                    f"`at` must have parameters of the family within their ranges, {ranges}; got {name}={value!r}."
-                )
+                rule = f"parameters of the family within their ranges, {ranges}"
+                raise InputError(f"`at` must have {rule}; got {name}={value!r}.")
         kept = [j for j, axis in enumerate(self.axes) if axis not in values]
         axes, domain = tuple(self.axes[j] for j in kept), _without(self.domain, values)
         return replace(self, model=model.at(values), axes=axes, bounds=self.bounds[kept], domain=domain, exact=None)
@@ -268,9 +264,8 @@ class Solution(AbstractResult):
         shape = {1: 101, 2: 101, 3: 21, 4: 21}.get(m, few) if shape is None else shape
         shape = tuple(shape) if isinstance(shape, tuple | list) else (shape,) * m
         if len(shape) != m or not all(isinstance(n, int | np.integer) and n >= 1 for n in shape):
-            raise InputError(
-                f"`shape` must be a number of points, or one for each of {', '.join(self.axes)}; got {shape}."
-            )
+            rule = f"a number of points, or one for each of {', '.join(self.axes)}"
+            raise InputError(f"`shape` must be {rule}; got {shape}.")
         if np.prod(shape, dtype=float) > MAX_GRID:
             raise InputError(f"`shape` must be at most {MAX_GRID:,} points in all; got {shape}.")
         line = lambda low, high, n: np.linspace(low, high, n) if n > 1 else np.array([(low + high) / 2])

@@ -1,11 +1,19 @@
-"""The studio's server: one page, the requests of its script, and who may make them."""
+"""The studio's server: one page, the requests of its script, who may make them, and the one piece of work at a time."""
 
 from __future__ import annotations
 
+import asyncio
+import asyncio.subprocess as subprocess
+import contextlib
 import csv
+import json
 import math
+import os
 import secrets
+import signal
 import socket
+import sys
+from collections import deque
 from collections.abc import Awaitable, Callable
 from importlib import resources
 from pathlib import Path
@@ -17,13 +25,14 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from flm.cli.output import EVENTS
 from flm.files import write_atomic
 from flm.studio.desk import SCRIPT, Desk
-from flm.studio.job import Job, end
 from flm.wording import InputError
 
 MOST_BYTES = 20_000_000  # of a table
 COLUMNS = 200  # of a table that can be chosen from
+KEPT = 200  # events that the page may ask for
 HEADERS = {
     "content-security-policy": "default-src 'none'; frame-src 'self'; connect-src 'self'; img-src data:; form-action 'none'; "
     "style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'self'",
@@ -32,6 +41,77 @@ HEADERS = {
     "cache-control": "no-store",
 }
 Answer = dict[str, object] | dict[str, list[str]]
+
+
+class Job:
+    """The work that is being done, or was done last."""
+
+    def __init__(self, folder: Path, limit: float):
+        self.folder, self.limit, self.number = folder, limit, 0
+        self.state, self.what, self.error = "idle", "", ""
+        self.sentence, self.reached = "", False  # what the command said of its answer; whether that is what was asked
+        self.events: deque[dict[str, object]] = deque(maxlen=KEPT)
+        self.process: subprocess.Process | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def record(self) -> dict[str, object]:
+        """The state of the work, which the page asks for again and again."""
+        told = ("state", "what", "error", "sentence", "reached", "number")
+        return {key: getattr(self, key) for key in told} | {"events": list(self.events)}
+
+    async def start(self, what: str, arguments: list[str]) -> dict[str, object]:
+        """Begin the work, unless other work is being done."""
+        if self.state == "running":
+            raise InputError(f"one piece of work at a time: {self.what} is being solved. Cancel it first.")
+        self.state, self.what, self.error, self.sentence, self.reached = "running", what, "", "", False
+        self.number += 1
+        self.events.clear()
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "flm", *arguments, cwd=self.folder, env=os.environ | {EVENTS: "1"}, limit=2**20,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        self._task = asyncio.create_task(self._watch(self.process))
+        return self.record()
+
+    async def _watch(self, process: subprocess.Process) -> None:
+        said = asyncio.create_task(process.stderr.read())  # type: ignore[union-attr]
+
+        async def listen() -> None:
+            async for line in process.stdout:  # type: ignore[union-attr]
+                words = line.decode(errors="replace").rstrip()
+                if words.startswith("{"):
+                    self.events.append(json.loads(words))
+                else:  # the first line that a command prints; the others are on the page
+                    self.sentence = self.sentence or words
+            await process.wait()
+
+        try:
+            await asyncio.wait_for(listen(), self.limit)
+        except TimeoutError:
+            self.error = f"stopped after {self.limit:g} seconds, the limit of flm studio; --limit raises it."
+            end(process)
+            await process.wait()
+        words = (await said).decode(errors="replace").strip().splitlines()
+        if self.state == "running":
+            good = process.returncode in (0, 1) and not self.error
+            self.state, self.reached = "done" if good else "failed", process.returncode == 0
+            self.error = self.error or ("" if good else (words or ["the work ended without a word."])[-1])
+
+    async def cancel(self) -> None:
+        """End the work, and every process that it started."""
+        if self.state == "running" and self.process is not None:
+            self.state = "canceled"
+            end(self.process)
+            await self.process.wait()
+
+
+def end(process: subprocess.Process) -> None:
+    """End a process at once, with those that it started where the system knows groups of them."""
+    with contextlib.suppress(ProcessLookupError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
 
 
 class _Studio:
@@ -74,9 +154,8 @@ class _Studio:
         return None
 
     async def page(self, request: Request) -> Response:
-        html, script = (
-            (resources.files("flm.studio") / name).read_text("utf-8") for name in ("studio.html", "studio.js")
-        )
+        folder = resources.files("flm.studio")
+        html, script = ((folder / name).read_text("utf-8") for name in ("studio.html", "studio.js"))
         return HTMLResponse(html.replace("/* SCRIPT */", script))
 
     async def answer(self, request: Request) -> Response:

@@ -39,10 +39,10 @@ def plot_control(
         >>> figure = flm.solve(flm.problems.rock_paper_scissors(), tol=1e-6).plot()
     """
     kept, names, controls = solution.starts, solution.starts.states, solution.controls
-    spread = kept.spread(2, seed=0) if kept.dimension else kept.center[None][:0]
-    starts = (
-        kept.lift(np.concatenate([kept.center[None], spread])) if x0 is None else np.atleast_2d(np.asarray(x0, float))
-    )
+    if x0 is None:
+        others = kept.spread(2, seed=0) if kept.dimension else kept.center[None][:0]
+        x0 = kept.lift(np.concatenate([kept.center[None], others]))
+    starts = np.atleast_2d(np.asarray(x0, float))
     if isinstance(reference, str):
         if reference != "pontryagin":
             raise InputError(f"`reference` must be 'pontryagin' or a reference solution; got {reference!r}.")

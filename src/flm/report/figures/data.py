@@ -103,10 +103,8 @@ def plot_imputation(
     level: float = 0.95,
 ) -> Figure:
     """A figure of observed values as a line with gaps, filled ones as dots with intervals; see `Imputation.plot`."""
-    # Dates of a time column are numbers here; they are never drawn.
-    values, std = (
-        pd.DataFrame(part).apply(lambda column: np.asarray(column).astype(float)).to_numpy() for part in imputation
-    )
+    numbers = lambda column: np.asarray(column).astype(float)  # dates of a time column too, which are never drawn
+    values, std = (pd.DataFrame(part).apply(numbers).to_numpy() for part in imputation)
     named, clock = getattr(imputation.values, "columns", None), imputation.clock
     labels = [f"column {j}" for j in range(values.shape[1])] if named is None else [str(c) for c in named]
     if columns is None:

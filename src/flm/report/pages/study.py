@@ -162,10 +162,8 @@ def _figure(lines: Mapping[str, Sequence[float]], rows: Sequence[Row | None]) ->
     """All answers as one function of the axes and the parameters, where they were sampled alike."""
     found = [row.outcome.get("samples") if row is not None else None for row in rows]
     first = next((one for one in found if one), None)
-    alike = first and all(
-        one and all(one[k] == first[k] for k in ("axes", "unknowns", "bounds", "shape")) for one in found
-    )
-    if not first or not alike:
+    frame = lambda one: one and [one[key] for key in ("axes", "unknowns", "bounds", "shape")]
+    if not first or any(frame(one) != frame(first) for one in found):
         return "The live figure is left out: not every value has an answer on the same domain."
     varied = {name: values for name, values in lines.items() if len(values) > 1}
     blocks = [np.frombuffer(base64.b64decode(one["values"]), "<f8") for one in found if one]

@@ -33,9 +33,7 @@ from flm.wording import InputError, duration, measured
 
 METRICS = {"mse": "MSE", "mae": "MAE", "max_error": "largest error"}
 COSTS = {"network_mape": "networks, %", "mape": "simulated, %", "law_mape": "bias law, %", "mae": "MAE, simulated"}
-WORDS: dict[str, str] = tomllib.loads(
-    resources.files("flm.report.paper").joinpath("words.toml").read_text(encoding="utf-8")
-)
+WORDS: dict[str, str] = tomllib.loads((resources.files("flm.report.paper") / "words.toml").read_text("utf-8"))
 FLOOR = 1e-17  # smaller errors are drawn as this
 STYLES = {RECIPE: ":", SOLVER: "--"}
 STATES = ("u1", "u2", "u3")
@@ -253,10 +251,9 @@ def _spread(numbers: Sequence[float]) -> str:
 
 
 def _left_out(wanted: Mapping[str, Definition], rows: Rows) -> list[Item]:
-    missing = sum(key not in rows for key in wanted)
-    items: list[Item] = [f"{missing:,} of {len(wanted):,} runs are not done yet: their cells are dashes."] * bool(
-        missing
-    )
+    items: list[Item] = []
+    if missing := sum(key not in rows for key in wanted):
+        items.append(f"{missing:,} of {len(wanted):,} runs are not done yet: their cells are dashes.")
     for row in (rows[key] for key in wanted if key in rows and rows[key].status == FAILED):
         run = "{problem}, {model}, size {size}, seed {seed} failed: ".format_map(row.definition)
         items.append(run + str(row.outcome.get("reason")))
