@@ -13,6 +13,12 @@ def family():
 
 
 @pytest.fixture(scope="session")
+def single():
+    """The paper's game from one initial state, with three sub-networks."""
+    return flm.solve(rock_paper_scissors(), tol=1e-8, num_subnets=3)
+
+
+@pytest.fixture(scope="session")
 def penalized():
     """The paper's penalty method from one initial state, converged: with so few epochs BFGS has to finish what Adam began."""
     return flm.solve(rock_paper_scissors(), method=flm.Penalty.paper_fixed(epochs=2000, polish=1500))

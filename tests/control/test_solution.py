@@ -15,11 +15,6 @@ DISK = flm.Ball((0.2, 0.2, 0.6), 0.15)
 
 
 @pytest.fixture(scope="module")
-def single():
-    return flm.solve(rock_paper_scissors(), tol=1e-8, num_subnets=3)
-
-
-@pytest.fixture(scope="module")
 def bounded():
     problem = flm.OptimalControl(
         lambda x, v, a, b: (v + a, -x + b), lambda x, v, a, b: x**2 + v**2 + 0.1 * a**2 + 0.1 * b**2, 2.0, ("x", "v"),

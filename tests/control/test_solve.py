@@ -153,17 +153,14 @@ def test_a_growing_penalty_finds_the_optimum_sooner():
 
 
 def test_networks_are_their_series():
-    key, rng = jax.random.key(0), np.random.default_rng(0)
-    for m, outputs in ((1, 1), (3, 2)):
-        drawn = rng.standard_normal((6, 2 ** (m - 1), outputs))
-        networks = Networks.start(lattice(m, 6), outputs, key)._replace(amplitudes=drawn)
-        s, z, units = np.linspace(0, 1, 5), rng.uniform(-1, 1, (4, m - 1)), np.arange(1, m + 1.0)
-        series = flm.PhaseSeries(networks.frequencies * units, networks.amplitudes, networks.phases)
-        points = np.array([[a, *b] for a in s for b in z])
-        values, slopes = np.split(jax.jit(partial(networks.values, slopes=True))(units, s, z), 2, axis=1)
-        np.testing.assert_allclose(jax.jit(networks.values)(units, s, z), values, atol=1e-12)
-        for found, known in ((values, series(points)), (slopes, series.d((0,))(points))):
-            np.testing.assert_allclose(np.moveaxis(found, 0, -1).reshape(20, -1), known.reshape(20, -1), atol=1e-12)
+    rng = np.random.default_rng(0)
+    networks = Networks.start(lattice(3, 6), 2, jax.random.key(0))._replace(amplitudes=rng.standard_normal((6, 4, 2)))
+    s, z, units = np.linspace(0, 1, 5), rng.uniform(-1, 1, (4, 2)), np.arange(1, 4.0)
+    series = flm.PhaseSeries(networks.frequencies * units, networks.amplitudes, networks.phases)
+    points = np.array([[a, *b] for a in s for b in z])
+    values, slopes = np.split(np.asarray(jax.jit(partial(networks.values, slopes=True))(units, s, z)), 2, axis=1)
+    for found, known in ((values, series(points)), (slopes, series.d((0,))(points))):
+        np.testing.assert_allclose(np.moveaxis(found, 0, -1).reshape(20, -1), known.reshape(20, -1), atol=1e-12)
 
 
 @pytest.mark.slow
@@ -173,19 +170,17 @@ def test_the_penalty_method_keeps_terminal_constraints():
 
 
 def test_adam_on_the_reduced_problem():
-    solution = flm.solve(rock_paper_scissors(), method=Reduced(adam=Adam(epochs=300, steps=20)), num_subnets=5)
-    assert solution.cost() / SHOOTING[0.2, 0.2, 0.6] - 1 < 1e-3
-
-
-def test_adam_on_a_family_says_how_far_it_is():
-    """Few epochs: the law is for the whole disk, and its estimate is that of the simulated cost."""
-    problem = rock_paper_scissors(DISK)
-    method = Reduced(adam=Adam(epochs=60, steps=12, num_starts=5))
+    """A regulator for a whole interval of starts, with a terminal cost: near the Riccati answer, and it says how near."""
+    matrices = -1.0, 1.0, 1.0, 1.0, 0.5
+    problem = linear_quadratic(*matrices, initial=flm.Box(x1=(0.5, 1.5)), horizon=1.0)
+    method = Reduced(adam=Adam(epochs=1000, steps=20, num_starts=5))
     solution = flm.solve(problem, method=method, num_subnets=6)
     assert solution.num_subnets == 6
     assert solution.method == "reduced"
-    (x0, truth) = on_disks(2)[0]
-    assert 0 < solution.compare(truth, x0).worst / 100 <= 2 * solution.error_estimate
+    x0 = problem.sample(5, seed=1)
+    worst = solution.compare(riccati(*matrices, 1.0, x0).cost, x0).worst / 100
+    assert 0 < worst < 1e-3
+    assert worst <= 2 * solution.error_estimate
 
 
 @pytest.mark.bench
@@ -297,7 +292,7 @@ def test_bounded_families():
 # --- tolerance, status, interruption ----------------------------------------------------------------------------------
 
 
-def test_the_tolerance_is_what_is_got():
+def test_the_tolerance_is_what_is_got(capsys):
     for tol in (1e-3, 1e-10):
         solution = flm.solve(rock_paper_scissors((0.1, 0.3, 0.6)), tol=tol)
         excess = solution.cost() / SHOOTING[0.1, 0.3, 0.6] - 1
@@ -305,6 +300,7 @@ def test_the_tolerance_is_what_is_got():
         assert excess <= tol
         assert solution.error_estimate <= tol
         assert str(solution.status).endswith(f"is within the tolerance {tol:.1e}.")
+    assert capsys.readouterr().out == ""
 
 
 def test_what_is_said_when_the_tolerance_is_not_met():
@@ -365,7 +361,7 @@ def test_an_interrupted_family_still_has_a_law():
 
 
 def test_the_same_seed_gives_the_same_law():
-    a, b = (flm.solve(rock_paper_scissors(), tol=1e-6, seed=3) for _ in range(2))
+    a, b = (flm.solve(rock_paper_scissors(), tol=1e-3, seed=3) for _ in range(2))
     np.testing.assert_array_equal(a.law.coefficients, b.law.coefficients)
 
 
@@ -377,8 +373,6 @@ def test_history_has_lists_of_equal_length(family):
 
 
 def test_progress_is_printed_when_asked_for(capsys):
-    flm.solve(rock_paper_scissors(), tol=1e-3)
-    assert capsys.readouterr().out == ""
     solution = flm.solve(rock_paper_scissors(), tol=1e-3, progress=True)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(solution.history["stage"]) >= 2

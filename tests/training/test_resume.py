@@ -28,13 +28,9 @@ SEARCH = optax.chain(optax.sgd(1e-2), optax.scale_by_backtracking_linesearch(4, 
 STAGES = [(optax.chain(optax.scale_by_adam(), optax.add_noise(1e-3, 0.5, 7), RATE), 20), (SEARCH, 10)]
 
 
-def small(key):
-    return flm.FLM(DECAY.domain, 6, key=key)
-
-
-def smallest(key):
-    """Fewer trained arrays than `small` has: less for the compiler to do where the optimizers are what is tested."""
-    return flm.models.named_model("zp95", DECAY.domain, 6, key=key)
+def small(key, size=6):
+    """A model with few trained arrays: less for the compiler to do."""
+    return flm.models.named_model("zp95", DECAY.domain, size, key=key)
 
 
 def bits(solution):
@@ -51,7 +47,7 @@ def stop_at(epoch):
 
 def test_an_interrupted_run_resumes_bit_for_bit(tmp_path, monkeypatch):
     path = tmp_path / "run.safetensors"
-    run = partial(flm.train, DECAY, smallest, STAGES, points=POINTS, seed=4)
+    run = partial(flm.train, DECAY, small, STAGES, points=POINTS, seed=4)
     whole = run()
     monkeypatch.setattr(descent, "SECONDS_PER_CALL", 1e-6)  # one epoch per call, unlike the whole run's
     for stop in (7, 24):
@@ -79,7 +75,7 @@ from flm.training import run
 run.SECONDS_PER_CHECKPOINT = 0.0
 descent.SECONDS_PER_CALL = 0.01
 problem = flm.PDE(flm.Box(t=(0, 1)), lambda u, u_t, k: u_t + k * u, [flm.initial(1.0)], parameters={"k": 1.0})
-make = lambda key: flm.FLM(problem.domain, 6, key=key)
+make = lambda key: flm.models.named_model("zp95", problem.domain, 6, key=key)
 points = {"equation": 40, "initial": 5}
 s = flm.train(problem, make, optax.adam(1e-2), 20000, points=points, seed=1, checkpoint=sys.argv[1])
 s.save(sys.argv[2])
@@ -109,8 +105,8 @@ def test_a_killed_process_resumes_bit_for_bit(tmp_path):
 
 OTHER = {
     "another problem": {"problem": decay(0.2)},
-    "another model": {"model": lambda key: flm.FLM(DECAY.domain, 7, key=key)},
-    "another start": {"model": flm.FLM(DECAY.domain, 6, key=99)},
+    "another model": {"model": partial(small, size=7)},
+    "another start": {"model": jax.tree.map(lambda leaf: leaf + 0.1, small(0))},
     "another rate": {"optimizer": optax.adam(2e-2)},
     "another seed": {"seed": 1},
     "other points": {"points": POINTS | {"equation": 41}},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -90,57 +90,39 @@ class OptimalControl:
     on_simplex: bool = False
     symmetries: Symmetries = ()
 
+    equations: Equations = field(init=False)
+    starts: Starts = field(init=False)
+    lower: np.ndarray = field(init=False)
+    upper: np.ndarray = field(init=False)
+    rest: np.ndarray = field(init=False)  # the control that a zero series gives, (k,)
+    numbers: np.ndarray = field(init=False)  # the parameters' values and, last, the horizon (its guess when it is free)
+    free: bool = field(init=False)  # whether the final time is to be found
+    bounded: bool = field(init=False)  # whether some control has a bound
+    constrained: bool = field(init=False)  # whether there are path or terminal constraints
+
     def __post_init__(self):
         put = partial(object.__setattr__, self)
         put("states", _names("states", self.states))
         put("controls", _names("controls", self.controls))
         put("parameters", _numbers(self.parameters))
         _check_distinct(states=self.states, controls=self.controls, parameters=tuple(self.parameters))
-        if not (self.free or _is_time(self.horizon)):
+        horizon = self.horizon.guess if isinstance(self.horizon, Free) else self.horizon
+        if not _is_time(horizon):
             raise InputError(f"`horizon` must be a positive time, or flm.Free(guess); got {self.horizon!r}.")
+        put("free", isinstance(self.horizon, Free))
+        put("numbers", np.array([*self.parameters.values(), float(horizon)]))
         if self.on_simplex and len(self.states) < 2:
             raise InputError(f"`states` must be at least two on the simplex; got {', '.join(self.states)}.")
         put("equations", make_equations(self))
+        put("constrained", bool(self.equations.path or self.equations.terminal))
         lower, upper = _bounds(self.bounds, self.controls)
         put("lower", lower)
         put("upper", upper)
+        put("bounded", bool(np.isfinite(lower).any() or np.isfinite(upper).any()))
+        put("rest", _inside(lower, upper))
         group = make_group(self.symmetries, self.states, self.controls)
         put("starts", make_starts(self.initial, self.states, self.on_simplex, group))
         check_invariances(self)
-
-    equations: Equations = field(init=False)
-    starts: Starts = field(init=False)
-    lower: np.ndarray = field(init=False)
-    upper: np.ndarray = field(init=False)
-
-    @property
-    def free(self) -> bool:
-        """Whether the final time is to be found."""
-        return isinstance(self.horizon, Free)
-
-    @property
-    def bounded(self) -> bool:
-        """Whether some control has a bound."""
-        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
-
-    @property
-    def constrained(self) -> bool:
-        """Whether there are path or terminal constraints."""
-        return bool(self.equations.path or self.equations.terminal)
-
-    @cached_property
-    def numbers(self) -> np.ndarray:
-        """The parameters' values and, last, the horizon (its guess when it is free)."""
-        horizon = self.horizon.guess if isinstance(self.horizon, Free) else float(self.horizon)
-        return np.array([*self.parameters.values(), horizon])
-
-    @cached_property
-    def rest(self) -> np.ndarray:
-        """The control that a zero series gives, (k,): zero, or well inside the bounds when there are any."""
-        low, high = np.isfinite(self.lower), np.isfinite(self.upper)
-        lower, upper = np.where(low, self.lower, 0.0), np.where(high, self.upper, 0.0)
-        open_end = np.where(low, np.maximum(0.0, lower + 1.0), np.where(high, np.minimum(0.0, upper - 1.0), 0.0))
-        return np.where(low & high, 0.5 * (lower + upper), open_end)
 
     def sample(self, n: int, *, seed: int, image: int = 0) -> np.ndarray:
         """`n` random initial states, uniform over `initial` or its `image`-th symmetric image, (n, number of states)."""
@@ -223,3 +205,11 @@ def _bounds(
         if not lower[index] < upper[index]:
             raise InputError(f"`bounds` must be intervals with lower < upper; got {interval!r} for {name!r}.")
     return lower, upper
+
+
+def _inside(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Zero, or numbers well inside the bounds where there are any."""
+    low, high = np.isfinite(lower), np.isfinite(upper)
+    with np.errstate(invalid="ignore"):
+        open_end = np.where(low, np.maximum(0.0, lower + 1.0), np.where(high, np.minimum(0.0, upper - 1.0), 0.0))
+        return np.where(low & high, 0.5 * (lower + upper), open_end)

@@ -113,8 +113,6 @@ class ControlSolution(AbstractResult):
         """How many numbers the control law consists of."""
         return self.law.frequencies.size + self.law.num_columns
 
-    # --- the law ---------------------------------------------------------------------------------------------------
-
     def control(self, t: npt.ArrayLike, x0: States = None) -> np.ndarray:
         """The control at times t from initial states x0.
 
@@ -154,8 +152,6 @@ class ControlSolution(AbstractResult):
     def _axes(self) -> tuple[str, ...]:
         time = "t" if self.law.duration_coefficients is None else "s"
         return (time, *(f"{name}_0" for name in self.starts.states[: len(self.law.center)]))
-
-    # --- how good it is --------------------------------------------------------------------------------------------
 
     def cost(self, x0: States = None) -> float | np.ndarray:
         """The cost of the *simulated* dynamics under the law, accurately integrated: a number, or one for each state."""
@@ -232,8 +228,6 @@ class ControlSolution(AbstractResult):
         cost = np.atleast_1d(self.cost(x0))
         return CostComparison(x0, cost, cost if self.networks is None else np.atleast_1d(self.network_cost(x0)), truth)
 
-    # --- to other tools --------------------------------------------------------------------------------------------
-
     def to_pandas(self, x0: States = None, num_times: int = 101) -> pandas.DataFrame:
         """A `pandas.DataFrame` of states and controls against time, one block for each state."""
         import pandas
@@ -278,8 +272,6 @@ class ControlSolution(AbstractResult):
             f"  {self.method}, {self.num_subnets} sub-networks, {self.num_columns} columns, error estimate "
             f"{self.error_estimate:.1e}, {self.seconds:.2f} s"
         )
-
-    # --- inside ----------------------------------------------------------------------------------------------------
 
     @property
     def _problem(self) -> OptimalControl:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
@@ -229,9 +229,8 @@ def make_group(symmetries: Symmetries, states: tuple[str, ...], controls: tuple[
     for old in group:  # the list grows on the way
         for new in generators:
             product = Symmetry(new.states @ old.states, new.controls @ old.controls)
-            if not any(
-                np.array_equal(product.states, g.states) and np.array_equal(product.controls, g.controls) for g in group
-            ):
+            same = lambda g, p=product: np.array_equal(p.states, g.states) and np.array_equal(p.controls, g.controls)
+            if not any(map(same, group)):
                 group.append(product)
         if len(group) > 5000:
             raise InputError(f"`symmetries` must generate at most 5000 images; got more from {symmetries!r}.")
@@ -273,7 +272,8 @@ def check_invariances(problem: OptimalControl) -> None:
     rng, n = np.random.default_rng(0), len(problem.states)
     x = rng.dirichlet(np.ones(n), 16) if problem.on_simplex else problem.starts.center + rng.standard_normal((16, n))
     u = np.clip(rng.standard_normal((16, len(problem.controls))), problem.lower, problem.upper)
-    rates, same = _describe(problem, x, u)
+    describe = partial(_invariants(problem.equations), problem.numbers[None])
+    rates, same = describe(x, u)
     total = rates.sum(axis=1)
     if problem.on_simplex and np.abs(total).max() > 1e-9 * (1 + np.abs(rates).max()):
         raise InputError(
@@ -281,10 +281,10 @@ def check_invariances(problem: OptimalControl) -> None:
             f"got a sum of {total[np.abs(total).argmax()]:.3g}."
         )
     for member in group[1:]:
-        moved = _describe(problem, x @ member.states.T, u @ member.controls.T)
-        if _differ(moved[0], rates @ member.states.T):
+        moved, invariant = describe(x @ member.states.T, u @ member.controls.T)
+        if _differ(moved, rates @ member.states.T):
             broken = "the dynamics do not have"
-        elif _differ(moved[1], same):
+        elif _differ(invariant, same):
             broken = "the cost does not have"
         elif not _keeps_bounds(member, problem.lower, problem.upper):
             broken = "the bounds do not have"
@@ -293,13 +293,10 @@ def check_invariances(problem: OptimalControl) -> None:
         raise InputError(f"`symmetries` must leave the problem unchanged; got {problem.symmetries!r}, which {broken}.")
 
 
-def _describe(problem: OptimalControl, x: np.ndarray, u: np.ndarray) -> list[np.ndarray]:
-    """The dynamics (P, n) and everything that a symmetry must not change (P, q), at states x (P, n), controls u (P, k)."""
-    return _invariants(problem.equations)(problem.numbers[None], x, u)
-
-
 @lru_cache(maxsize=64)
 def _invariants(equations: Equations) -> Callable[..., list[np.ndarray]]:
+    """The dynamics (P, n) and everything that a symmetry must not change (P, q), of numbers (1, r), states and controls."""
+
     def at(numbers, x, u):
         known = dict(zip(equations.parameters, numbers, strict=False)) | {"t": 0.37 * numbers[-1]}
         known |= dict(zip(equations.states, x, strict=True)) | dict(zip(equations.controls, u, strict=True))

@@ -27,11 +27,14 @@ class AbstractDomain(ABC):
     """A bounded open set of points with named axes; all sampling follows from its `bounds`, `level` and `pieces`."""
 
     axes: tuple[str, ...]
+    bounds: np.ndarray  # of the bounding box, (m, 2); not a field of a shape, but made from its fields
 
-    @property
-    @abstractmethod
-    def bounds(self) -> np.ndarray:
-        """The bounding box, (m, 2)."""
+    def _set(self, **attributes: object) -> None:
+        """Set attributes of a shape, which is frozen, while it is made; arrays become read-only."""
+        for name, value in attributes.items():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
 
     @abstractmethod
     def level(self, points: np.ndarray) -> np.ndarray:

@@ -41,15 +41,8 @@ class Box(AbstractDomain):
     def __init__(self, **axes: tuple[float, float]):
         if not axes:
             raise InputError("`Box` must have at least one axis, for example Box(x=(0, 1)).")
-        object.__setattr__(self, "axes", check_axes(list(axes)))
-        object.__setattr__(self, "intervals", tuple(_interval(name, pair) for name, pair in axes.items()))
-
-    @cached_property
-    def bounds(self) -> np.ndarray:
-        """The box as an array, (m, 2)."""
-        bounds = np.array(self.intervals)
-        bounds.setflags(write=False)
-        return bounds
+        names, intervals = check_axes(list(axes)), tuple(_interval(name, pair) for name, pair in axes.items())
+        self._set(axes=names, intervals=intervals, bounds=np.array(intervals))
 
     def level(self, points: np.ndarray) -> np.ndarray:
         """The signed distance to the nearest face plane, negative inside."""
@@ -123,7 +116,7 @@ class NotHeld(Box):
 
     def __init__(self, bounds: Mapping[str, tuple[float, float]], source: str):
         super().__init__(**bounds)
-        object.__setattr__(self, "source", str(source))
+        self._set(source=str(source))
 
     @classmethod
     def _unpack(cls, named: dict[str, Any]) -> "NotHeld":

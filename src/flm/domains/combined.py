@@ -38,23 +38,12 @@ class Combination(AbstractDomain):
         if self.left.axes != self.right.axes:
             got = f"{', '.join(self.left.axes)} and {', '.join(self.right.axes)}"
             raise InputError(f"`{self.operation}` must join domains with the same axes in the same order; got {got}.")
-        low, high = self.bounds.T
-        if np.any(low >= high) or self.solid.measure == 0.0:
-            raise InputError(f"`{self.operation}` must leave a region; got an empty one: {self!r}.")
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """The axes of both domains."""
-        return self.left.axes
-
-    @cached_property
-    def bounds(self) -> np.ndarray:
-        """A box that contains the combination, (m, 2)."""
         a, b = self.left.bounds, self.right.bounds
-        if self.operation == "-":
-            return a
         lower, upper = (np.maximum, np.minimum) if self.operation == "&" else (np.minimum, np.maximum)
-        return np.stack([lower(a[:, 0], b[:, 0]), upper(a[:, 1], b[:, 1])], axis=1)
+        joined = np.stack([lower(a[:, 0], b[:, 0]), upper(a[:, 1], b[:, 1])], axis=1)
+        self._set(axes=self.left.axes, bounds=a if self.operation == "-" else joined)
+        if np.any(self.width <= 0.0) or self.solid.measure == 0.0:
+            raise InputError(f"`{self.operation}` must leave a region; got an empty one: {self!r}.")
 
     def level(self, points: np.ndarray) -> np.ndarray:
         """max(left, −right), max(left, right) or min(left, right)."""
@@ -162,16 +151,8 @@ class Product(AbstractDomain):
     def __post_init__(self):
         if shared := sorted(set(self.left.axes) & set(self.right.axes)):
             raise InputError(f"`*` must join domains without common axes; got {', '.join(shared)} in both.")
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """The axes of `left`, then those of `right`."""
-        return self.left.axes + self.right.axes
-
-    @cached_property
-    def bounds(self) -> np.ndarray:
-        """The product of the bounds, (m, 2)."""
-        return np.concatenate([self.left.bounds, self.right.bounds])
+        bounds = np.concatenate([self.left.bounds, self.right.bounds])
+        self._set(axes=self.left.axes + self.right.axes, bounds=bounds)
 
     def level(self, points: np.ndarray) -> np.ndarray:
         """The larger of the factors' levels."""

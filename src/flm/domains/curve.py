@@ -30,8 +30,8 @@ class AbstractEllipsoid(AbstractDomain):
     origin: tuple[float, ...]
     radii: tuple[float, ...]
 
-    def _place(self, coordinates: dict[str, float], dimension: int | None) -> None:
-        """Store axes and center; refused unless they are numbers, and as many as the shape has dimensions."""
+    def _place(self, coordinates: dict[str, float], dimension: int | None, radii: Sequence[float]) -> None:
+        """Store axes, center and bounds; refused unless the center is numbers, and as many as the shape has dimensions."""
         center = tuple(coordinates.values())
         try:
             origin = tuple(float(value) for value in center)
@@ -42,15 +42,8 @@ class AbstractEllipsoid(AbstractDomain):
         if dimension is not None and len(origin) != dimension:
             got = f"{len(origin)} ({', '.join(coordinates)})"
             raise InputError(f"`{type(self).__name__}` must have {dimension} axes; got {got}.")
-        object.__setattr__(self, "axes", check_axes(list(coordinates)))
-        object.__setattr__(self, "origin", origin)
-
-    @cached_property
-    def bounds(self) -> np.ndarray:
-        """The bounding box, (m, 2)."""
-        bounds = np.array(self.origin)[:, None] + np.array(self.radii)[:, None] * np.array([-1.0, 1.0])
-        bounds.setflags(write=False)
-        return bounds
+        bounds = np.array(origin)[:, None] + np.multiply.outer(np.array(radii), [-1.0, 1.0])
+        self._set(axes=check_axes(list(coordinates)), origin=origin, bounds=bounds)
 
     def level(self, points: np.ndarray) -> np.ndarray:
         """(|(x − origin) / radii| − 1) min(radii): negative inside, about as large as the distance."""
@@ -124,8 +117,8 @@ class Ball(AbstractEllipsoid):
             values = np.zeros(self._dimension or 3) if center is None else np.atleast_1d(np.asarray(center, object))
             names = ("x", "y", "z") if len(values) <= 3 else [f"x{j + 1}" for j in range(len(values))]
             coordinates = dict(zip(names, values, strict=False))
-        self._place(coordinates, self._dimension)
-        object.__setattr__(self, "radius", check_positive("radius", radius))
+        self._set(radius=check_positive("radius", radius))
+        self._place(coordinates, self._dimension, [self.radius] * len(coordinates))
 
     @classmethod
     def _unpack(cls, named: dict[str, Any]) -> "Ball":
@@ -174,8 +167,8 @@ class Ellipse(AbstractEllipsoid):
     radii: tuple[float, float]
 
     def __init__(self, *, a: float, b: float, **coordinates: float):
-        self._place(coordinates, 2)
-        object.__setattr__(self, "radii", (check_positive("a", a), check_positive("b", b)))
+        self._set(radii=(check_positive("a", a), check_positive("b", b)))
+        self._place(coordinates, 2, self.radii)
 
     @classmethod
     def _unpack(cls, named: dict[str, Any]) -> "Ellipse":
@@ -207,16 +200,18 @@ class Curve(AbstractDomain):
 
     path: "Callable[[Array], Sequence[Array | float]]"
     axes: tuple[str, ...]
+    _outline: ClassVar[tuple[np.ndarray, np.ndarray]]  # vertices, and s there
+    _orientation: ClassVar[float]
 
     def __init__(self, path: "Callable[[Array], Sequence[Array | float]]", *, axes: Sequence[str] = ("x", "y")):
         if not callable(path):
             raise InputTypeError(f"`path` must be a function s -> (x, y); got {path!r}.")
-        object.__setattr__(self, "path", path)
-        object.__setattr__(self, "axes", check_axes(axes))
+        self._set(path=path, axes=check_axes(axes))
         if len(self.axes) != 2:
             raise InputError(f"`axes` must be two names; got {', '.join(axes)}.")
         (start, end), _ = (value.T for value in self._follow(np.array([0.0, 2.0 * np.pi])))
-        line = self._outline[0]
+        s = 2.0 * np.pi * np.arange(_OUTLINE) / _OUTLINE
+        line = self._follow(s)[0].T
         if not np.all(np.isfinite(line)):
             raise InputError("`path` must be finite for all s in [0, 2π); got values that are not.")
         if np.linalg.norm(end - start) > 1e-9 * np.ptp(line, axis=0).max():
@@ -224,12 +219,10 @@ class Curve(AbstractDomain):
             raise InputError(f"`path` must close, path(0) = path(2π); got {ends}.")
         if crosses_itself(line[::2]):
             raise InputError("`path` must not cross itself; got a curve that does.")
-
-    @cached_property
-    def bounds(self) -> np.ndarray:
-        """The rectangle around the curve, widened by one part in a thousand of its size, (2, 2)."""
-        low, high = self._outline[0].min(axis=0), self._outline[0].max(axis=0)
-        return np.stack([low - 1e-3 * (high - low), high + 1e-3 * (high - low)], axis=1)
+        room = 1e-3 * np.ptp(line, axis=0)  # the curve passes outside of its vertices
+        bounds = np.stack([line.min(axis=0) - room, line.max(axis=0) + room], axis=1)
+        # The orientation is +1 for a counterclockwise curve, −1 for a clockwise one.
+        self._set(bounds=bounds, _outline=(line, s), _orientation=float(np.sign(signed_area(line))))
 
     def level(self, points: np.ndarray) -> np.ndarray:
         """The signed distance to the curve; far from it, to the nearest vertex of its outline."""
@@ -276,16 +269,6 @@ class Curve(AbstractDomain):
 
         rows = on_rows(lambda columns: jax.jvp(point, (columns[0],), (jnp.ones_like(columns[0]),)), 1, "path")
         return lambda s: rows(s[:, None])
-
-    @cached_property
-    def _outline(self) -> tuple[np.ndarray, np.ndarray]:
-        s = 2.0 * np.pi * np.arange(_OUTLINE) / _OUTLINE
-        return self._follow(s)[0].T, s
-
-    @cached_property
-    def _orientation(self) -> float:
-        """+1 for a counterclockwise curve, −1 for a clockwise one."""
-        return float(np.sign(signed_area(self._outline[0])))
 
     def __repr__(self) -> str:
         name = getattr(self.path, "__name__", "path")

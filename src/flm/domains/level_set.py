@@ -55,9 +55,8 @@ class Region(AbstractDomain):
             function = compile_expression(function, declared=bounds.axes)
         if not callable(function):
             raise InputTypeError(f"`function` must be a function of the axes of `bounds`; got {function!r}.")
-        object.__setattr__(self, "function", function)
-        object.__setattr__(self, "box", bounds)
-        object.__setattr__(self, "resolution", resolution or (256 if len(bounds) == 2 else 48))
+        self._set(function=function, box=bounds, resolution=resolution or (256 if len(bounds) == 2 else 48))
+        self._set(axes=bounds.axes, bounds=bounds.bounds)
         values = self._grid_values
         if not np.all(np.isfinite(values)):
             bad = int(np.sum(~np.isfinite(values)))
@@ -73,16 +72,6 @@ class Region(AbstractDomain):
                     f"`bounds` must contain the region with room on every side; got one that touches {axis}={side}. "
                     "Enlarge the bounds, or intersect with a Box that cuts it on purpose."
                 )
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """The axes of the bounds."""
-        return self.box.axes
-
-    @property
-    def bounds(self) -> np.ndarray:
-        """The bounds, (m, 2)."""
-        return self.box.bounds
 
     def stored(self, *, outward: bool = True) -> AbstractDomain:
         """A text as it is; a function as its traced outline in the plane, as its bounds in space."""

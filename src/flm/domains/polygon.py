@@ -21,16 +21,13 @@ class AbstractPolygonal(AbstractDomain):
 
     rings: tuple[tuple[tuple[float, float], ...], ...]  # the vertices of each polygon, not closed
     margin: float  # how far outside of the polygons a point still counts as inside
+    _arrays: list[np.ndarray]  # the rings
 
-    @cached_property
-    def _arrays(self) -> list[np.ndarray]:
-        return [np.array(ring) for ring in self.rings]
-
-    @cached_property
-    def bounds(self) -> np.ndarray:
-        """The bounding rectangle, (2, 2)."""
-        every = np.concatenate(self._arrays)
-        return np.stack([every.min(axis=0) - self.margin, every.max(axis=0) + self.margin], axis=1)
+    def _trace(self, arrays: list[np.ndarray]) -> None:
+        """Store the polygons as arrays, and the bounding rectangle."""
+        every = np.concatenate(arrays)
+        bounds = np.stack([every.min(axis=0) - self.margin, every.max(axis=0) + self.margin], axis=1)
+        self._set(_arrays=arrays, bounds=bounds)
 
     def level(self, points: np.ndarray, reach: float = np.inf) -> np.ndarray:
         """The signed distance to the nearest side, less the margin; sides beyond `reach` may be left out."""
@@ -100,8 +97,8 @@ class Polygon(AbstractPolygonal):
         if abs(area) <= 1e-12 * size**2:
             raise InputError(f"`Polygon` must have an area; got vertices with area {area:.3g}.")
         array = array if area > 0 else array[::-1]
-        object.__setattr__(self, "axes", check_axes(list(coordinates)))
-        object.__setattr__(self, "vertices", tuple(map(tuple, array.tolist())))
+        self._set(axes=check_axes(list(coordinates)), vertices=tuple(map(tuple, array.tolist())))
+        self._trace([array])
 
     @property
     def rings(self) -> tuple[tuple[tuple[float, float], ...], ...]:
@@ -139,10 +136,9 @@ class Outline(AbstractPolygonal):
         if not arrays or len(axes) != 2 or not np.isfinite(margin):
             got = f"{len(arrays)}, {axes!r}, {margin}"
             raise InputError(f"`Outline` must have a ring, two axes and a finite margin; got {got}.")
-        object.__setattr__(self, "axes", check_axes(axes))
-        object.__setattr__(self, "rings", tuple(tuple(map(tuple, array.tolist())) for array in arrays))
-        object.__setattr__(self, "margin", float(margin))
-        object.__setattr__(self, "source", str(source))
+        rings = tuple(tuple(map(tuple, array.tolist())) for array in arrays)
+        self._set(axes=check_axes(axes), rings=rings, margin=float(margin), source=str(source))
+        self._trace(arrays)
 
     def _pack(self) -> dict[str, object]:
         return {"axes": self.axes, "rings": tuple(self._arrays), "margin": self.margin, "source": self.source}

@@ -272,9 +272,10 @@ def solve_penalty(search: Search, settings: Penalty) -> Ending:
     parts = jnp.asarray(v0[: len(v0) // batches * batches].reshape(batches, -1, v0.shape[1]))
     steps = settings.epochs * batches
     loss = partial(penalty_loss, problem, settings, jnp.asarray(units))
+    growth = jnp.array([max(settings.ramp * steps, 1.0)])  # an array: all ramps share one compiled program
 
     def terms(parameters, step):
-        share = jnp.clip((step + 1) / max(settings.ramp * steps, 1), 0.0, 1.0)
+        share = jnp.clip((step + 1) / growth[0], 0.0, 1.0)
         return loss(parts[step % batches], share, parameters)[None]
 
     found, ending = _train(search, Objective(terms, np.ones(1)), start, settings, steps)
