@@ -72,12 +72,9 @@ def collocation(
     """
     casadi, v0 = import_casadi(), problem.starts.one(x0)
     say, numbers, d, k = problem.equations, problem.numbers, len(v0), len(problem.controls)
-    along = lambda s, v, w: (
-        say.rates(s, v, w, numbers), say.running(s, v, w, numbers), say.path_values(s, v, w, numbers)
-    )  # fmt: skip
+    along = lambda s, v, w: say.along(s, v, w, numbers)  # rates, running cost and path constraints
     rates_and_costs = to_casadi(casadi, along, None, d, say.num_inputs)
-    final = lambda v, w: (say.final_cost(v, w, numbers), say.terminal_values(v, w, numbers))
-    at_end = to_casadi(casadi, final, d, say.num_inputs)
+    at_end = to_casadi(casadi, lambda v, w: say.at_end(v, w, numbers), d, say.num_inputs)
     points = casadi.collocation_points(degree, "radau")
     slopes, _, weights = casadi.collocation_coeff(points)
     opti = casadi.Opti()
