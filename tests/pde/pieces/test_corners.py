@@ -6,7 +6,7 @@ import pytest
 
 import flm
 from flm.pde.pieces.adapt import Adaptation
-from flm.pde.pieces.jumps import breaks_of
+from flm.pde.pieces.places import breaks_of
 from flm.pde.pieces.refine import SHARE, Corners
 from flm.pde.pieces.setup import set_up
 from flm.pde.pieces.shape import Shape

@@ -7,8 +7,7 @@ from scipy.integrate import solve_ivp
 
 import flm
 from flm.pde.pieces.elimination import KeptFactors, eliminate, plan
-from flm.pde.pieces.plane_slab import radau
-from flm.pde.pieces.planes import PlaneSlabs
+from flm.pde.pieces.planes import PlaneSlabs, radau
 from flm.pde.pieces.setup import set_up
 from flm.pde.pieces.tree import Cut, Tree
 

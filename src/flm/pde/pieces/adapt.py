@@ -8,18 +8,20 @@ each axis on the same tree, or the sum of the changes still expected from level 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from flm.pde.pieces.cut import num_columns
-from flm.pde.pieces.elimination import Front
+from flm.pde.pieces.elimination import Front, PieceRows, eliminate
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.newton import Answer, continue_system, solve_system
+from flm.pde.pieces.newton import Answer, continue_system, damp_system, evaluated, norms, scale, solve_system
+from flm.pde.pieces.places import Sample
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Tree
-from flm.results import Ending, Record, Word
+from flm.results import Ending, LearnedFunction, Parameter, Record, Word
 
 LADDER = {1: (7, 11, 15, 21, 29), 2: (7, 11, 15, 21), 3: (5, 7, 9, 11)}  # equation nodes along each axis of one piece
 MORE = 2  # further nodes along each axis of a second opinion
@@ -31,26 +33,25 @@ SLOW = 0.3  # of the last coefficients after two more functions along each axis:
 SHARED = 30.0  # how much larger than the rows' residual the error of a smooth answer may be
 RESOLVED = 100.0  # times the last coefficients: a misfit that they cannot explain
 INCONSISTENT = 1e-2  # a share of the right-hand sides that even more functions do not meet
-
-
-@dataclass
-class Found:
-    """The best answer so far, and its error estimate."""
-
-    answer: Answer | None = None
-    bar: float = np.inf
-    ending: Ending = field(default_factory=lambda: Ending(Word.STALLED))
+PROBES = 3000  # points at which answers are compared
+# The search for other solutions:
+SHARES = np.geomspace(0.05, 1000, 32)  # of the answer's size, along the line
+LOOKS = 48  # points at which F is evaluated along the line, about
+TRIES = 3  # starts along the line
+APART = 1e-3  # relative distance from which two answers are two solutions
+SAME = 0.1  # of that distance: how near the same solution is found again at the next size
 
 
 @dataclass
 class Pieces:
-    """Answers on boxes that tile the domain, and their error estimate."""
+    """Answers on boxes that tile the domain, and their error estimate; parameters that were found from readings."""
 
     answers: list[Answer]
     bar: float
     ending: Ending
     until: float | None = None  # where a march stopped
     bar_until: float | None = None  # and the error estimate up to there
+    parameters: dict[str, Parameter | LearnedFunction] = field(default_factory=dict)
 
 
 def tree_nodes(tol: float, num_axes: int) -> int:
@@ -86,7 +87,8 @@ class Adaptation:
 
     def __init__(self, setup: Setup, tol: float, max_columns: int, record: Record):
         self.setup, self.tol, self.max_columns, self.record = setup, tol, max_columns, record
-        self.found = Found()
+        self.answer: Answer | None = None  # the best so far, its error estimate, and how the search ended
+        self.bar, self.ending = np.inf, Ending(Word.STALLED)
         self.num_axes = len(setup.bounds)
         self.pivot, self.contradiction = np.inf, False
         self.known: dict[bytes, Front] = {}  # fronts of pieces that the next tree may have too
@@ -100,8 +102,7 @@ class Adaptation:
     def is_homogeneous(self) -> bool:
         """Whether zero satisfies all equations and conditions."""
         system = self.system(self.whole, LADDER[self.num_axes][0])
-        zero = np.zeros((self.whole.num_leaves, system.hull.num_columns))
-        return not any(piece.right.any() for piece in system.assemble(zero))
+        return not any(piece.right.any() for piece in system.assemble(system.zero))
 
     def zero(self) -> Answer:
         """The answer that is zero."""
@@ -139,8 +140,8 @@ class Adaptation:
             last, tail = tail, float(answer.tails().max())
             before, self.pivot = answer, answer.pivot
             self.note("one piece", answer, np.nan, tail)
-            if self.found.bar == np.inf:
-                self.found.answer = answer
+            if self.bar == np.inf:
+                self.answer = answer
             misfits.append(answer.misfit)
             if self.setup.surplus and tail < INCONSISTENT:
                 unmet.append(self.system(self.whole, nodes).unmet(answer.coefficients))
@@ -158,7 +159,7 @@ class Adaptation:
 
     def stop_at_size(self) -> None:
         """Record that there is no room for more."""
-        self.found.ending = Ending(Word.SIZE, f"stopped at the size limit of {self.max_columns} columns")
+        self.ending = Ending(Word.SIZE, f"stopped at the size limit of {self.max_columns} columns")
 
     def _contradicts(self, misfits: list[float], unmet: list[float], tail: float) -> bool:
         """Whether more functions do not lower the residual, where there are more conditions than the equations take.
@@ -196,8 +197,8 @@ class Adaptation:
             slow = now > SLOW * last and now > NOISE
             bar = max(bar, SHARED * other.residual, doubt if slow else 0.0)
         self.note("second opinion", other, bar, float(now))
-        if bar < self.found.bar:
-            self.found.answer, self.found.bar = other, bar
+        if bar < self.bar:
+            self.answer, self.bar = other, bar
         return bar <= self.tol
 
     def note(self, stage: str, answer: Answer, bar: float, tail: float) -> None:
@@ -205,3 +206,86 @@ class Adaptation:
         self.record.step(
             stage, columns=answer.num_columns, estimate=tail, error_estimate=bar, pieces=answer.tree.num_leaves
         )
+
+
+def probes(tree: Tree, count: int = PROBES) -> np.ndarray:
+    """Fixed random points, evenly spread over the pieces, (P, m)."""
+    rng, found = np.random.default_rng(5), np.zeros((0, tree.num_axes))
+    while len(found) < count:
+        leaf = rng.choice(tree.num_leaves, count, p=tree.shares / tree.shares.sum())
+        points = tree.lower[leaf] + rng.uniform(size=(count, tree.num_axes)) * tree.widths[leaf]
+        found = np.concatenate([found, points if tree.shape is None else points[tree.shape.inside(points)]])
+    return found[:count]
+
+
+def distance_to_another(search: Adaptation) -> float | None:
+    """How far another solution is from the answer, relative to the answer's size, worst unknown; None where none is found.
+
+    Let u be the answer, J the slopes of the residual F there, and w the response to a constant load, J w = 1. On the line
+    u + s w the mean of F has the sign of s near s = 0, and wherever it changes sign another solution may be near: Newton's
+    method starts there, and at zero where it needed help before. A function found at two sizes, away from the answer, is
+    another solution; solutions that a single piece does not resolve are not seen.
+    """
+    answer, (first, *finer) = search.answer, LADDER[search.num_axes][-3:]
+    assert answer is not None
+    points = probes(search.whole, 400)
+    here = answer.evaluate(points)
+    sizes = scale(np.sqrt(np.mean(here**2, axis=0)))
+    apart = lambda a, b: float(np.max(np.sqrt(np.mean((a - b) ** 2, axis=0)) / sizes))
+    system = search.system(search.whole, first)
+    for start in _starts(system, answer):
+        twin = damp_system(system, start)
+        for nodes in finer:
+            values = twin.evaluate(points)
+            away = apart(values, here)
+            if not (twin.settled and twin.finite) or away < max(APART, 10 * search.bar):
+                break
+            next_system = search.system(search.whole, nodes)
+            twin = solve_system(next_system, next_system.hull.fitted(twin.coefficients, twin.functions), False)
+            if twin.settled and twin.finite and apart(twin.evaluate(points), values) < SAME * away:
+                return away
+    return None
+
+
+def _starts(system: System, answer: Answer) -> Iterator[np.ndarray | None]:
+    """Starts from which Newton's method may find another solution, (L, C) each; None is zero."""
+    if answer.tree is system.tree:
+        here = system.hull.fitted(answer.coefficients, answer.functions)
+    else:
+        yield None
+        plain = solve_system(system, None, False)
+        here = plain.coefficients if plain.settled else np.zeros_like(plain.coefficients)
+    rows, size = system.assemble(here), float(np.sum(norms(system.hull, system.tree, here))) or 1.0
+    for sample in system.samples[: len(system.equations)]:
+        along = system.gathered(eliminate(_loaded(system, rows, sample), system.sizes, system.order))
+        length = float(np.sum(norms(system.hull, system.tree, along)))
+        if not 0 < length < np.inf:
+            continue
+        steps = SHARES * size / length
+        for way in (steps, -steps):
+            rises = _means(system, sample, here, along, way) * np.sign(way)
+            turns = np.flatnonzero((rises[1:] < 0) != (rises[:-1] < 0))
+            yield from (here + (way[i] + way[i + 1]) / 2 * along for i in turns[:TRIES])
+
+
+def _loaded(system: System, rows: Sequence[PieceRows], sample: Sample) -> list[PieceRows]:
+    """The rows with right-hand side one for one equation, and zero for all others."""
+    index, loads = system.samples.index(sample), [np.zeros(len(piece.right)) for piece in rows]
+    for spot in sample.spots:  # a piece begins with its equations, all at the same points
+        count = len(spot.points)
+        loads[spot.leaf][index * count : (index + 1) * count] = 1.0
+    return [replace(piece, right=load) for piece, load in zip(rows, loads, strict=True)]
+
+
+def _means(system: System, sample: Sample, here: np.ndarray, along: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """The mean of an equation's residual, weighted by |w|, at steps along a line, (S,); the last finite value replaces others."""
+    thin = max(1, len(sample.points) // LOOKS)
+    base, slope = (sample.jets(system.own(values))[:, ::thin] for values in (here, along))
+    points = sample.points[::thin]
+    weights = np.abs(evaluated(system.hull, system.tree, along, points)).sum(axis=1)
+    jets = (base[:, None] + steps[:, None] * slope[:, None]).reshape(len(base), -1)
+    where = np.tile(points, (len(steps), 1))
+    line = sample.residual.linearize(where, jets, system.parameters, np.zeros_like(where))
+    found = line.value.reshape(len(steps), -1) @ weights
+    finite = np.isfinite(found)
+    return np.where(finite, found, found[finite][-1] if finite.any() else 1.0)

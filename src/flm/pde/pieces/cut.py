@@ -20,7 +20,7 @@ from scipy.linalg import solve_triangular
 from flm.domains import Piece
 from flm.domains.piece import Patch
 from flm.pde.pieces.elimination import triangle
-from flm.pde.pieces.fields import AnyResidual, InSpace
+from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Alpha, Functions, Trace, grid
 from flm.pde.pieces.places import Spot, Tie
 from flm.pde.pieces.shape import FLAT, Cell, Shape, Stretch
@@ -189,7 +189,7 @@ def products(index: np.ndarray, alpha: Alpha, z: np.ndarray) -> np.ndarray:
 class Along:
     """A condition on a region: a residual on parts of its boundary, on planes or at points inside."""
 
-    residual: AnyResidual | InSpace
+    residual: AnyResidual
     pieces: tuple[Piece, ...]
 
     def spots(self, tree: Tree, functions: Functions) -> Iterator[Spot]:
@@ -325,7 +325,7 @@ def cut_ties(
                 name = named((face.coarse, leaf), part.trace.shape[1])
                 for own in (face.coarse, leaf):
                     parts = [(k, f * views[own].table(k, normal(order), part.points)) for k, order, f in trace.terms]
-                    yield Tie(own, tuple(parts), ((name, part.trace),))
+                    yield Tie(own, parts, ((name, part.trace),))
 
 
 def _inside(shape: Shape, low: np.ndarray, high: np.ndarray, axis: int, marks: np.ndarray) -> list[tuple[float, float]]:

@@ -27,12 +27,13 @@ TINY = 1e-13  # a pivot this much smaller than the largest entry of its column: 
 
 @dataclass(frozen=True, eq=False)
 class PieceRows:
-    """Rows of one piece: A a + T s = b, with its traces' names in the order of T's columns; b may be many columns."""
+    """Rows of one piece, A a + T s = b."""
 
     own: np.ndarray  # (R, C)
     traces: np.ndarray  # (R, sum of the sizes)
     right: np.ndarray  # (R,) or (R, Q)
-    names: tuple[int, ...]
+    names: tuple[int, ...]  # of its traces, in the order of T's columns
+    lengths: np.ndarray | None = None  # what the rows were divided by, (R,)
 
 
 class Merge(NamedTuple):

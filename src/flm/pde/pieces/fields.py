@@ -142,30 +142,16 @@ class FieldResidual:
         return Linearized(found.value, found.by_jet[mine], by_parameter)
 
 
-AnyResidual = Residual | FieldResidual
-
-
-@dataclass(frozen=True, eq=False)
 class InSpace:
     """A residual of space and time (the last axis) whose jets are treated as derivatives in space alone."""
 
-    residual: AnyResidual
+    def __init__(self, residual: AnyResidual):
+        self.linearize = residual.linearize  # at points of space and time
+        self.jets: tuple[Jet, ...] = tuple((k, alpha[:-1]) for k, alpha in residual.jets)
+        self.orders = np.array([alpha[-1] for _, alpha in residual.jets], int)  # of each jet in time, (A,)
 
-    @property
-    def jets(self) -> tuple[Jet, ...]:
-        """The derivatives in space, one for each jet of the residual."""
-        return tuple((k, alpha[:-1]) for k, alpha in self.residual.jets)
 
-    @property
-    def orders(self) -> np.ndarray:
-        """How often each jet is differentiated in time, (A,)."""
-        return np.array([alpha[-1] for _, alpha in self.residual.jets], int)
-
-    def linearize(
-        self, points: np.ndarray, jets: np.ndarray, parameters: np.ndarray, normals: np.ndarray
-    ) -> Linearized:
-        """The residual at points of space and time, (P, m)."""
-        return self.residual.linearize(points, jets, parameters, normals)
+AnyResidual = Residual | FieldResidual | InSpace
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from flm.pde.pieces.fields import AnyResidual, InSpace, Parameters
+from flm.pde.pieces.fields import AnyResidual, Parameters
 from flm.pde.problem import PDE
 from flm.series import legendre as line
 
@@ -215,7 +215,7 @@ def _flux(
     return None
 
 
-def sampled_slopes(residual: AnyResidual | InSpace, problem: PDE, known: Parameters) -> list[np.ndarray]:
+def sampled_slopes(residual: AnyResidual, problem: PDE, known: Parameters) -> list[np.ndarray]:
     """A residual's derivatives in its jets at a few points, linearized at three random states, (A, P) each."""
     rng = np.random.default_rng(0)
     points = problem.domain.interior(16, seed=7, warp=False)

@@ -9,7 +9,7 @@ enough for `tol` and for the noise: the error of the answer must not shift a par
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -36,14 +36,6 @@ HOPELESS = (Word.NOT_FINITE, Word.UNDETERMINED, Word.INCONSISTENT)  # endings wi
 WORSE = 1.5  # root mean square misfit, in standard deviations that were given, that is worth a note
 
 Forward = Callable[[Setup, float], Pieces]
-
-
-@dataclass(eq=False)
-class Inverse:
-    """Parameters that were found, with the pieces of the answer at them."""
-
-    pieces: Pieces
-    parameters: dict[str, Parameter | LearnedFunction] = field(default_factory=dict)
 
 
 class ParameterSearch:
@@ -129,7 +121,7 @@ class ParameterSearch:
 
     # --- the whole search ------------------------------------------------------------------------------------------
 
-    def run(self) -> Inverse:
+    def run(self) -> Pieces:
         """Find pieces for the parameters and parameters on the pieces in turn, until neither changes."""
         tol = max(FIRST, self.tol) if self.num_learned else self.tol
         found, misfit = self.forward(self.setup, tol), None
@@ -150,7 +142,7 @@ class ParameterSearch:
             found = replace(found, bar=np.inf, ending=Ending(Word.INTERRUPTED))
         if misfit is None:
             nothing = np.full((self.num_learned,) * 2, np.inf)
-            return Inverse(replace(found, bar=np.inf), self._named(self.known.start, nothing))
+            return replace(found, bar=np.inf, parameters=self._named(self.known.start, nothing))
         return self._conclude(found, misfit)
 
     def _needed(self, misfit: Misfit) -> float:
@@ -168,7 +160,7 @@ class ParameterSearch:
         near = np.maximum(SHIFT * self._errors(misfit), 1e-9 * np.abs(misfit.learned))
         return bool(np.all(np.abs(misfit.learned - last.learned) <= near))
 
-    def _conclude(self, found: Pieces, misfit: Misfit) -> Inverse:
+    def _conclude(self, found: Pieces, misfit: Misfit) -> Pieces:
         ending, bar, covariance, scatter = found.ending, found.bar, np.zeros((0, 0)), misfit.scatter
         unseen = self._unseen(misfit) if self.num_learned else ""
         if self.known.fields:
@@ -185,8 +177,8 @@ class ParameterSearch:
             ending = replace(ending, note="; ".join(filter(None, (ending.note, note))))
         if bar == np.inf:
             covariance = np.full_like(covariance, np.inf)
-        pieces = Pieces(misfit.point.answers, bar, ending)  # of all the time
-        return Inverse(pieces, self._named(misfit.point.parameters, covariance))
+        named = self._named(misfit.point.parameters, covariance)
+        return Pieces(misfit.point.answers, bar, ending, parameters=named)  # of all the time
 
     def _coarse(self, misfit: Misfit) -> np.ndarray:
         """The covariance of the shift of the parameters that fewer functions would cause."""

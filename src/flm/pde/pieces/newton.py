@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from flm.pde.pieces.cut import leaf_functions, num_columns
-from flm.pde.pieces.elimination import Front, KeptFactors, Order, eliminate, plan
+from flm.pde.pieces.elimination import Front, KeptFactors, eliminate
 from flm.pde.pieces.functions import Alpha, Functions, Orders
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.tree import Tree
@@ -57,7 +57,7 @@ class Answer:
         """
         found, sizes = np.zeros((self.tree.num_leaves, self.tree.num_axes)), scale(self.sizes)
         extra, orders = self.functions.extra, orders or self.functions.orders
-        for k in (k for k in range(len(orders)) if k not in followers(orders)):
+        for k in leaders(orders):
             shape = self.functions.shapes[k]
             block, now = self.coefficients[:, self.functions.columns[k]].reshape(-1, *shape), np.zeros_like(found)
             for j, n in enumerate(shape):
@@ -77,6 +77,14 @@ class Answer:
     def evaluate(self, points: np.ndarray) -> np.ndarray:
         """Values at points (P, m), (P, K)."""
         return evaluated(self.functions, self.tree, self.coefficients, points)
+
+    def at_end(self, unknown: int, order: int, points: np.ndarray) -> np.ndarray:
+        """A derivative in time at the end of a slab, at points (P, m) whose time is ignored."""
+        there = points.copy()
+        there[:, -1] = self.tree.bounds[-1, 1]
+        leaf, alpha = self.tree.locate(there), (*(0,) * (self.tree.num_axes - 1), order)
+        table = table_at(self.functions, self.tree, unknown, alpha, there, leaf)
+        return np.einsum("pn,pn...->p...", table, self.coefficients[leaf, self.functions.columns[unknown]])
 
     def on(self, tree: Tree, parents: np.ndarray) -> np.ndarray:
         """Coefficients of the same function on a finer tree, given the old leaf of each new one, (L', C)."""
@@ -134,24 +142,21 @@ def scale(sizes: np.ndarray) -> np.ndarray:
     return np.where(sizes > 1e-14 * largest, sizes, largest if largest > 0 else 1.0)
 
 
-def followers(orders: Orders) -> list[int]:
-    """Unknowns that take no condition along any axis, such as a pressure: the others determine them."""
-    if len(orders) == 1:
-        return []
-    return [k for k, row in enumerate(orders) if not any(row)]
+def leaders(orders: Orders) -> list[int]:
+    """Unknowns that take a condition along some axis; the others, such as a pressure, are determined by these."""
+    return [k for k, row in enumerate(orders) if any(row) or len(orders) == 1]
 
 
 def damp_system(system: System, start: np.ndarray | None = None) -> Answer:
     """The answer on one tree by damped steps: each is halved until the residual falls; full steps finish."""
-    order = plan(system.members, system.sizes, system.tree.num_leaves)
-    here = np.zeros((system.tree.num_leaves, system.hull.num_columns)) if start is None else start
+    here = system.zero if start is None else start
     lengths = [
         np.concatenate([np.zeros(0), *(np.linalg.norm(part.rows, axis=1) for part in system.linear(sample, here))])
         for sample in system.samples
     ]
     left = _violation(system, here, lengths)
     for _ in range(DAMPED_STEPS):
-        new = system.gathered(eliminate(system.assemble(here), system.sizes, order))
+        new = system.gathered(eliminate(system.assemble(here), system.sizes, system.order))
         share, trial = 1.0, np.inf
         while np.isfinite(new).all() and share >= SHORTEST:
             trial = _violation(system, here + share * (new - here), lengths)
@@ -162,7 +167,7 @@ def damp_system(system: System, start: np.ndarray | None = None) -> Answer:
         if not trial <= left or (share == 1.0 and trial <= 1e-2 * left):
             break
         here, left = here + share * (new - here), trial
-    return solve_system(system, here, False, order)
+    return solve_system(system, here, False)
 
 
 def _violation(system: System, coefficients: np.ndarray, lengths: Sequence[np.ndarray]) -> float:
@@ -176,11 +181,10 @@ def _violation(system: System, coefficients: np.ndarray, lengths: Sequence[np.nd
 
 def continue_system(system: System) -> Answer:
     """The answer on one tree by continuation: the nonlinear part is turned on in steps, as far as Newton's method converges."""
-    order = plan(system.members, system.sizes, system.tree.num_leaves)
-    answer = solve_system(system, None, True, order, 0.0)
+    answer = solve_system(system, None, True, 0.0)
     strength, step = 0.0, FIRST_STRENGTH
     while answer.finite and strength < 1.0 and step > FIRST_STRENGTH / 64:
-        trial = solve_system(system, answer.coefficients, False, order, min(strength + step, 1.0))
+        trial = solve_system(system, answer.coefficients, False, min(strength + step, 1.0))
         if trial.settled and trial.finite:
             answer, strength = trial, min(strength + step, 1.0)
             step = 1.5 * strength
@@ -193,24 +197,21 @@ def solve_system(
     system: System,
     start: np.ndarray | None,
     is_linear: bool,
-    order: Order | None = None,
     strength: float = 1.0,
     known: dict[bytes, Front] | None = None,
 ) -> Answer:
     """The answer on one tree, from `start` or zero; a strength below one is the share of the nonlinear part that acts."""
-    order = order or plan(system.members, system.sizes, system.tree.num_leaves)
     sizes_of = lambda coefficients: norms(system.hull, system.tree, coefficients)
-    coefficients = np.zeros((system.tree.num_leaves, system.hull.num_columns)) if start is None else start
+    coefficients = system.zero if start is None else start
     settled, last = False, np.inf
-    led = [k for k in range(len(system.functions.orders)) if k not in followers(system.functions.orders)]
     for step in range(1, MAX_STEPS + 1):
         rows = system.assemble(coefficients, strength)
-        kept = KeptFactors(rows, system.sizes, order, known)
+        kept = KeptFactors(rows, system.sizes, system.order, known)
         found = kept.solve([piece.right for piece in rows])
         new = system.gathered(found)
         if not np.isfinite(new).all():
             break
-        change = np.max((sizes_of(new - coefficients) / scale(sizes_of(new)))[led])
+        change = np.max((sizes_of(new - coefficients) / scale(sizes_of(new)))[leaders(system.functions.orders)])
         coefficients = new
         if step > PATIENCE and change > 0.5:
             break

@@ -13,7 +13,7 @@ import numpy as np
 
 from flm.language.arguments import Residual
 from flm.numerics.elementwise import Program, as_numpy
-from flm.pde.pieces.fields import AnyResidual, InSpace
+from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.marching import FLOOR, MORE, AbstractSlabs, Trial
 from flm.pde.pieces.newton import Answer, scale
@@ -35,7 +35,7 @@ Rows = tuple[np.ndarray, np.ndarray]  # linear equations for the coefficients of
 class Together:
     """Several residuals of one variable as one function; `jets` are all pairs (unknown, order) that they need."""
 
-    def __init__(self, residuals: tuple[AnyResidual | InSpace, ...]):
+    def __init__(self, residuals: tuple[AnyResidual, ...]):
         self.residuals = residuals
         self.jets = list(dict.fromkeys((k, alpha[0]) for residual in residuals for k, alpha in residual.jets))
         self._places = [[self.jets.index((k, a[0])) for k, a in residual.jets] for residual in residuals]

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from flm.numerics.newton import Step, Trial
-from flm.pde.pieces.elimination import eliminate, plan
+from flm.pde.pieces.elimination import eliminate
 from flm.pde.pieces.fields import AnyResidual, Prior
 from flm.pde.pieces.newton import Answer, solve_system, table_at
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
-from flm.pde.pieces.slabs import handed_on, with_velocities
+from flm.pde.pieces.slabs import with_velocities
 from flm.pde.problem import PDE
 
 
@@ -68,11 +68,9 @@ class Chain:
         moves = len(answers[0].functions.orders) > len(setup.orders)
         self.setup, self.readings = with_velocities(setup) if moves else setup, readings
         self.systems: list[System] = []
-        for answer in answers:
+        for before, answer in zip([None, *answers], answers, strict=False):
             nodes = tuple(max(q - fewer, min(q, 3)) for q in answer.functions.nodes)
-            begin = handed_on(self.setup, answers[len(self.systems) - 1]) if self.systems else ()
-            self.systems.append(self.setup.system(answer.tree, nodes, begin))
-        self.orders = [plan(system.members, system.sizes) for system in self.systems]
+            self.systems.append(self.setup.system(answer.tree, nodes, before))
         ends = np.array([answer.tree.bounds[-1, 1] for answer in answers[:-1]])
         self.spots = [self._spots(kind, np.searchsorted(ends, kind.points[:, -1])) for kind in readings]
 
@@ -88,11 +86,11 @@ class Chain:
     def at(self, parameters: np.ndarray, starts: Sequence[np.ndarray | None]) -> Point:
         """The answer at some parameters; LinAlgError where there is none on these pieces."""
         answers: list[Answer] = []
-        for system, order, start in zip(self.systems, self.orders, starts, strict=True):
+        for system, start in zip(self.systems, starts, strict=True):
             system.parameters = parameters
             if answers:
-                system.begin(handed_on(self.setup, answers[-1]))
-            answer = solve_system(system, start, self.setup.is_linear, order)
+                system.begin(answers[-1])
+            answer = solve_system(system, start, self.setup.is_linear)
             if not (answer.finite and answer.settled):
                 raise np.linalg.LinAlgError("no answer at these parameters")
             answers.append(answer)
@@ -106,13 +104,12 @@ class Chain:
     def derivatives(self, point: Point) -> list[np.ndarray]:
         """The derivatives of each slab's coefficients in each learned parameter, (L, C, Q)."""
         learned, found = self.setup.known.learned, []
-        for system, order, answer in zip(self.systems, self.orders, point.answers, strict=True):
+        for system, answer in zip(self.systems, point.answers, strict=True):
             system.parameters = point.parameters
             if found:
-                before = point.answers[len(found) - 1]
-                system.begin(handed_on(self.setup, replace(before, coefficients=found[-1])))
+                system.begin(replace(point.answers[len(found) - 1], coefficients=found[-1]))
             rows = system.assemble(answer.coefficients, learned=learned)
-            found.append(np.stack(eliminate(rows, system.sizes, order)))
+            found.append(np.stack(eliminate(rows, system.sizes, system.order)))
         return found
 
     def slopes(self, point: Point, derivatives: Sequence[np.ndarray]) -> np.ndarray:

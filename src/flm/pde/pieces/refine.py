@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from flm.pde.pieces.adapt import ROUNDING, UNRESOLVED, Adaptation, tree_nodes
+from flm.pde.pieces.adapt import ROUNDING, UNRESOLVED, Adaptation, probes, tree_nodes
 from flm.pde.pieces.cut import num_columns
 from flm.pde.pieces.newton import Answer, scale
 from flm.pde.pieces.tree import Cut, Tree
@@ -27,7 +27,6 @@ from flm.results import Ending, Word
 LEVELS = 48
 HALVINGS = 3  # of all pieces, as long as Newton's method does not settle
 PATIENCE = 10  # levels in which the changes from level to level must halve
-PROBES = 3000
 NEAR = 10.0  # the last coefficients over the tolerance: the next ones are likely to be within it
 RESIDUAL = 300.0  # how much larger than the rows' residual of cut pieces the error at a singular point may be
 STEADY = 0.9  # changes that fall more slowly promise no convergence
@@ -196,7 +195,7 @@ class Refinement:
             previous, answer = answer, search.solve(tree, self.nodes, start)
             if not answer.finite or not answer.settled:
                 if level >= HALVINGS:
-                    search.found.ending = Ending(Word.STALLED, "stalled: Newton's method does not settle on any tree")
+                    search.ending = Ending(Word.STALLED, "stalled: Newton's method does not settle on any tree")
                     return
                 tree, _ = tree.split({leaf: [Cut(j) for j in range(self.num_axes)] for leaf in range(tree.num_leaves)})
                 start, answer, values = None, None, None
@@ -208,7 +207,7 @@ class Refinement:
                     worst = previous.tails().max(axis=1)
                     self.corners.watch(previous.tree, worst, cuts, tree, tails.max(axis=1), parents)
             values = now
-            search.note("tree", answer, search.found.bar, float(tails.max()))
+            search.note("tree", answer, search.bar, float(tails.max()))
             if self.changes.stalled:
                 break
             # Rows that contradict each other at a place are the sign that it is singular.
@@ -233,7 +232,7 @@ class Refinement:
                 self._keep(answer, least)
                 return
             start = answer.on(tree, parents)
-        search.found.ending = Ending(Word.STALLED, "stalled: further cuts no longer improve the answer")
+        search.ending = Ending(Word.STALLED, "stalled: further cuts no longer improve the answer")
         if answer is not None:
             self._keep(answer, self.changes.to_come)
 
@@ -277,20 +276,10 @@ class Refinement:
             why = "the changes from one level of cuts to the next do not fall"
         else:
             search.second_opinion(answer, self.nodes, least, self.changes.to_come)
-        if search.found.bar == np.inf:
-            ending = search.found.ending
-            search.found.answer = answer
-            search.found.ending = replace(ending, clause=f"{ending.clause}; not resolved: {why}") if why else ending
-
-
-def probes(tree: Tree, count: int = PROBES) -> np.ndarray:
-    """Fixed random points, evenly spread over the pieces, (P, m)."""
-    rng, found = np.random.default_rng(5), np.zeros((0, tree.num_axes))
-    while len(found) < count:
-        leaf = rng.choice(tree.num_leaves, count, p=tree.shares / tree.shares.sum())
-        points = tree.lower[leaf] + rng.uniform(size=(count, tree.num_axes)) * tree.widths[leaf]
-        found = np.concatenate([found, points if tree.shape is None else points[tree.shape.inside(points)]])
-    return found[:count]
+        if search.bar == np.inf:
+            ending = search.ending
+            search.answer = answer
+            search.ending = replace(ending, clause=f"{ending.clause}; not resolved: {why}") if why else ending
 
 
 def _distance(now: np.ndarray, before: np.ndarray) -> float:

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flm.pde.pieces.cut import Along, LeafFunctions, cut_ties, leaf_functions
-from flm.pde.pieces.elimination import PieceRows, columns_of
-from flm.pde.pieces.fields import AnyResidual, InSpace
+from flm.pde.pieces.elimination import Order, PieceRows, columns_of, plan
+from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Alpha, Functions, Nodes, Trace, grid
-from flm.pde.pieces.jumps import Jumps
-from flm.pde.pieces.places import Given, Linear, Own, Place, Sample, Spot, Tie
+from flm.pde.pieces.places import Jumps, Linear, NamedTable, Own, Place, Sample, Spot, Tie
 from flm.pde.pieces.tree import Face, Tree, projection, share_of_mean
 from flm.series import legendre as line
+
+if TYPE_CHECKING:
+    from flm.pde.pieces.newton import Answer
+
+INSIDE = 1e-13  # of a piece's width: how far inside its own side a flux looks its coefficient up
+
+Block = tuple[np.ndarray, np.ndarray]  # rows on a piece's own columns, (P, C), and right-hand sides, (P,) or (P, Q)
 
 
 @dataclass(eq=False)
@@ -29,10 +36,10 @@ class System:
 
     functions: Functions  # of every piece
     tree: Tree  # the pieces
-    equations: Sequence[AnyResidual | InSpace]  # residuals inside
+    equations: Sequence[AnyResidual]  # residuals inside
     places: Sequence[Place]  # conditions
     parameters: np.ndarray  # the problem's numbers
-    given: Sequence[Given] = ()  # values to begin with, at a pinned axis
+    before: Answer | None = None  # the slab before, whose end is the beginning
     free: tuple[int, ...] = ()  # unknowns whose constant nothing fixes; it is set to zero on the first piece
     jumps: Jumps | None = None  # coefficients that jump
     along: Sequence[Along] = ()  # conditions of a region
@@ -40,47 +47,64 @@ class System:
     views: list[LeafFunctions] = field(init=False)  # the functions of each piece of a region
     samples: list[Sample] = field(init=False)  # equations first
     ties: list[list[Tie]] = field(init=False)
-    members: list[tuple[int, ...]] = field(init=False)
-    sizes: list[int] = field(init=False)
+    members: list[tuple[int, ...]] = field(init=False)  # the pieces that each trace touches
+    sizes: list[int] = field(init=False)  # the number of its columns
 
     def __post_init__(self) -> None:
         self.hull, self.functions = self.functions, replace(self.functions, extra=0)
         self.views = [leaf_functions(self.hull, self.tree, leaf) for leaf in range(len(self.tree.cells))]
         conditions = [*map(self._on, self.places), *map(self._around, self.along)]
-        self.samples = [*map(self._inside, self.equations), *(sample for sample in conditions if sample.parts)]
+        self.samples = [*map(self._inside, self.equations), *(sample for sample in conditions if sample.spots)]
         self.members, self.sizes = [], []
         self.ties = [[] for _ in range(self.tree.num_leaves)]
         self._jumping = np.zeros((0, self.tree.num_leaves)) if self.jumps is None else self.jumps.values(self.tree)
         for face in self.tree.faces:
             self._tie(face)
-        self.begin(self.given)
+        self.begin(self.before)
 
-    def begin(self, given: Sequence[Given]) -> None:
-        """Replace the values to begin with."""
-        self.given = given
+    def begin(self, before: Answer | None) -> None:
+        """Replace the slab before."""
+        self.before = before
         self._fixed = self._fixed_rows()
+
+    @cached_property
+    def order(self) -> Order:
+        """The order in which pieces are merged."""
+        return plan(self.members, self.sizes, self.tree.num_leaves)
+
+    @property
+    def zero(self) -> np.ndarray:
+        """Coefficients that are zero, (L, C)."""
+        return np.zeros((self.tree.num_leaves, self.hull.num_columns))
 
     # --- where residuals hold --------------------------------------------------------------------------------------
 
-    def _inside(self, residual: AnyResidual | InSpace) -> Sample:
+    def _inside(self, residual: AnyResidual) -> Sample:
         """An equation in all pieces: at Gauss nodes of whole ones, at the nodes of cut ones."""
-        tree, nodes, spots, tables, scales = self.tree, self.functions.nodes, [], [], []
-        shared = [self.functions.table(k, alpha, nodes) for k, alpha in residual.jets]
-        for leaf in range(tree.num_leaves):
-            is_cut = tree.is_cut[leaf]
-            points = self.views[leaf].nodes if is_cut else tree.physical(leaf, grid(nodes))
-            spots.append(Spot(leaf, points, np.zeros_like(points)))
-            tables.append(self._tables(residual, spots[-1]) if is_cut else shared)
-            scales.append(np.ones(len(shared)) if is_cut else tree.scales(leaf, residual.jets))
-        return Sample(residual, spots, tables, scales)
+        spots, still = [], np.zeros(self.tree.num_axes)
+        for leaf, is_cut in enumerate(self.tree.is_cut):
+            if is_cut:
+                nodes = self.views[leaf].nodes
+                spots.append(self._anywhere(residual, Spot(leaf, nodes, np.zeros_like(nodes))))
+            else:
+                spots.append(self._on_grid(residual, leaf, self.functions.nodes, still))
+        return Sample(residual, spots)
 
     def _around(self, along: Along) -> Sample:
         """A condition of a region."""
         spots = [spot for spot in along.spots(self.tree, self.hull) if len(spot.points)]
-        return Sample(along.residual, spots, [self._tables(along.residual, spot) for spot in spots])
+        return Sample(along.residual, [self._anywhere(along.residual, spot) for spot in spots])
 
-    def _tables(self, residual: AnyResidual | InSpace, spot: Spot) -> list[np.ndarray]:
-        return [self.views[spot.leaf].table(k, alpha, spot.points) for k, alpha in residual.jets]
+    def _anywhere(self, residual: AnyResidual, spot: Spot) -> Spot:
+        """A spot in a piece of a region with its tables."""
+        tables = [self.views[spot.leaf].table(k, alpha, spot.points) for k, alpha in residual.jets]
+        return spot._replace(tables=tables, scales=np.ones(len(tables)))
+
+    def _on_grid(self, residual: AnyResidual, leaf: int, nodes: Nodes, normal: np.ndarray) -> Spot:
+        """A grid of nodes in a whole piece with its tables."""
+        points = self.tree.physical(leaf, grid(nodes))
+        tables = [self.functions.table(k, alpha, nodes) for k, alpha in residual.jets]
+        return Spot(leaf, points, np.broadcast_to(normal, points.shape), tables, self.tree.scales(leaf, residual.jets))
 
     def _on(self, place: Place) -> Sample:
         """A condition on the pieces that it touches; a coordinate between two pieces belongs to the upper one."""
@@ -92,36 +116,26 @@ class System:
             low, high = tree.lower[:, axis] - close, tree.upper[:, axis] - close
             owns &= (value >= low) & ((value < high) | (last & (value <= tree.upper[:, axis] + close)))
         involved = sorted({k for k, _ in residual.jets}) or [0]
-        count = [max(functions.shapes[k][a] for k in involved) for a in range(tree.num_axes)]
-        spots, tables, scales = [], [], []
+        spots = []
         for leaf in map(int, np.flatnonzero(owns)):
-            pins = self._pins(place.pinned, leaf)
-            nodes = tuple(pins.get(a, count[a]) for a in range(tree.num_axes))
-            points = tree.physical(leaf, grid(nodes))
+            z = {a: 2 * (v - tree.lower[leaf, a]) / tree.widths[leaf, a] - 1 for a, v in place.pinned.items()}
+            pins = {axis: round(float(np.clip(at, -1, 1)), 12) for axis, at in z.items()}
+            counts = (max(functions.shapes[k][a] for k in involved) for a in range(tree.num_axes))
+            spot = self._on_grid(residual, leaf, tuple(pins.get(a, n) for a, n in enumerate(counts)), place.normal)
             for axis, value in place.pinned.items():
-                points[:, axis] = value
-            normals = np.broadcast_to(place.normal, points.shape)
-            own = [functions.table(k, alpha, nodes) for k, alpha in residual.jets]
+                spot.points[:, axis] = value
             if place.keep is not None:
-                keep = place.keep(points, normals)
-                points, normals, own = points[keep], normals[keep], [table[keep] for table in own]
-            if len(points):
-                spots.append(Spot(leaf, points, normals))
-                tables.append(own)
-                scales.append(tree.scales(leaf, residual.jets))
-        return Sample(residual, spots, tables, scales)
-
-    def _pins(self, pinned: dict[int, float], leaf: int) -> dict[int, float]:
-        """Pinned values in the coordinates of a leaf."""
-        low, width = self.tree.lower[leaf], self.tree.widths[leaf]
-        place = {axis: 2 * (v - low[axis]) / width[axis] - 1 for axis, v in pinned.items()}
-        return {axis: round(float(np.clip(z, -1, 1)), 12) for axis, z in place.items()}
+                keep = place.keep(spot.points, spot.normals)
+                kept = [table[keep] for table in spot.tables]
+                spot = spot._replace(points=spot.points[keep], normals=spot.normals[keep], tables=kept)
+            if len(spot.points):
+                spots.append(spot)
+        return Sample(residual, spots)
 
     # --- ties ------------------------------------------------------------------------------------------------------
 
     def _tie(self, face: Face) -> None:
         functions, axis = self.functions, face.axis
-        z = 1.0 if face.side == 1 else -1.0
         ties = functions.ties[axis]
         if self.tree.is_cut[face.coarse]:
             for tie in cut_ties(self.tree, face, ties.traces, functions, self.views, self._name):
@@ -129,22 +143,22 @@ class System:
             return
         for index, trace in enumerate(ties.traces):
             shape = [n for a, n in enumerate(functions.shapes[trace.unknown]) if a != axis]
-            size, flows = int(np.prod(shape, dtype=int)), self._is_flux(trace, face)
+            size = int(np.prod(shape, dtype=int))
             if face.fine == (face.coarse,):  # a piece that is its own neighbor around a periodic axis
                 sides = zip(*(self._side(trace, axis, face.coarse, end) for end in (1.0, -1.0)), strict=True)
-                parts = tuple((k, high - low) for (k, high), (_, low) in sides)
+                parts = [(k, high - low) for (k, high), (_, low) in sides]
                 self.ties[face.coarse].append(Tie(face.coarse, parts, ()))
             elif len(face.fine) == 1 or index < ties.whole[1 - face.side]:
                 name = self._name((face.coarse, *face.fine), size)
-                for leaf, end in ((face.coarse, z), *((leaf, -z) for leaf in face.fine)):
-                    self._match(trace, axis, leaf, end, ((name, self._trace(trace, axis, leaf, face.coarse)),), flows)
+                for leaf in (face.coarse, *face.fine):
+                    self._match(trace, face, leaf, ((name, self._trace(trace, axis, leaf, face.coarse)),))
             else:
                 means = []
                 for leaf in face.fine:
                     name = self._name((face.coarse, leaf), size)
-                    self._match(trace, axis, leaf, -z, ((name, self._trace(trace, axis, leaf, leaf)),), flows)
+                    self._match(trace, face, leaf, ((name, self._trace(trace, axis, leaf, leaf)),))
                     means.append((name, share_of_mean(self.tree, face, leaf, shape)))
-                self._match(trace, axis, face.coarse, z, tuple(means), flows, projection(tuple(shape)))
+                self._match(trace, face, face.coarse, tuple(means), projection(tuple(shape)))
 
     def _name(self, leaves: tuple[int, ...], size: int) -> int:
         """The number of a new trace that some pieces share."""
@@ -160,21 +174,19 @@ class System:
         return bool(np.any(self._jumping[:, face.fine] != self._jumping[:, [face.coarse]]))
 
     def _match(
-        self,
-        trace: Trace,
-        axis: int,
-        leaf: int,
-        z: float,
-        traces: tuple[tuple[int, np.ndarray], ...],
-        flows: bool,
-        mean: np.ndarray | None = None,
+        self, trace: Trace, face: Face, leaf: int, traces: Sequence[NamedTable], mean: np.ndarray | None = None
     ) -> None:
-        """Rows at the Gauss nodes of a leaf's side, reference coordinate z, or for the coefficients of their interpolant."""
+        """Rows at the Gauss nodes of a leaf's side of a face, or for the coefficients of their interpolant."""
+        axis, z = face.axis, 1.0 if (face.side == 1) == (leaf == face.coarse) else -1.0
         parts, flux = self._side(trace, axis, leaf, z), None
         if mean is not None:
-            parts = tuple((k, mean @ table) for k, table in parts)
-        if self.jumps is not None and flows:
-            flux = self.jumps.flux(self.functions, self.tree, trace.unknown, axis, z, leaf)
+            parts = [(k, mean @ table) for k, table in parts]
+        if self.jumps is not None and self._is_flux(trace, face):
+            residual = self.jumps.fluxes[trace.unknown]
+            spot = self._on_grid(residual, leaf, self._side_nodes(trace, axis, z), np.eye(self.tree.num_axes)[axis])
+            at = spot.points[:, axis]
+            at -= z * max(INSIDE * self.tree.widths[leaf, axis], 4 * np.spacing(abs(at[0])))
+            flux = Sample(residual, [spot])
         self.ties[leaf].append(Tie(leaf, parts, traces, flux, mean))
 
     def _trace(self, trace: Trace, axis: int, leaf: int, owner: int) -> np.ndarray:
@@ -186,34 +198,38 @@ class System:
                 tables.append(line.values(2 * (there - tree.low[owner, a]) / tree.spans[owner, a] - 1, n))
         return reduce(np.kron, tables, np.ones((1, 1)))
 
-    def _side(self, trace: Trace, axis: int, leaf: int, z: float) -> tuple[tuple[int, np.ndarray], ...]:
+    def _side_nodes(self, trace: Trace, axis: int, z: float) -> Nodes:
+        """The Gauss nodes of a side with reference coordinate z."""
+        return tuple(z if a == axis else n for a, n in enumerate(self.functions.shapes[trace.unknown]))
+
+    def _side(self, trace: Trace, axis: int, leaf: int, z: float) -> Sequence[NamedTable]:
         """A trace at the Gauss nodes of a leaf's side, as rows on the unknowns' coefficients."""
-        nodes = tuple(z if a == axis else n for a, n in enumerate(self.functions.shapes[trace.unknown]))
-        points = self.tree.low[leaf] + (grid(nodes) + 1) / 2 * self.tree.spans[leaf]
-        table = lambda k, alpha: (
-            self.views[leaf].table(k, alpha, points)
-            if self.tree.is_cut[leaf]
-            else self._physical(k, alpha, nodes, leaf)
-        )
-        normal = lambda order: tuple(order if a == axis else 0 for a in range(self.tree.num_axes))
-        return tuple((k, factor * table(k, normal(order))) for k, order, factor in trace.terms)
+        nodes, across = self._side_nodes(trace, axis, z), np.eye(self.tree.num_axes, dtype=int)[axis]
+        alpha = lambda order: tuple((order * across).tolist())
+        return [(k, factor * self._physical(k, alpha(order), nodes, leaf)) for k, order, factor in trace.terms]
 
     def _physical(self, k: int, alpha: Alpha, nodes: Nodes, leaf: int) -> np.ndarray:
+        """D^alpha of an unknown's functions on a grid of nodes in a piece's cell, (P, N_k)."""
+        if self.tree.is_cut[leaf]:
+            points = self.tree.low[leaf] + (grid(nodes) + 1) / 2 * self.tree.spans[leaf]
+            return self.views[leaf].table(k, alpha, points)
         return self.functions.table(k, alpha, nodes) * self.tree.scales(leaf, [(k, alpha)])
 
     # --- values ----------------------------------------------------------------------------------------------------
 
-    def _fixed_rows(self) -> list[list[tuple[np.ndarray, np.ndarray]]]:
-        """Rows that are the same for all iterates: values to begin with, and constants that nothing else fixes."""
-        blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
-        for given in self.given:
-            for leaf in range(self.tree.num_leaves):
-                pins, shape = self._pins(given.pinned, leaf), self.functions.shapes[given.unknown]
-                nodes = tuple(pins.get(a, n) for a, n in enumerate(shape))
-                table = self._physical(given.unknown, given.alpha, nodes, leaf)
-                rows = np.zeros((len(table), self.functions.num_columns))
-                rows[:, self.functions.columns[given.unknown]] = table
-                blocks[leaf].append((rows, given.values(self.tree.physical(leaf, grid(nodes)))))
+    def _fixed_rows(self) -> list[list[Block]]:
+        """Rows that are the same for all iterates: the end of the slab before, and constants that nothing else fixes."""
+        blocks: list[list[Block]] = [[] for _ in range(self.tree.num_leaves)]
+        slab, last = self.before, self.tree.num_axes - 1
+        orders = enumerate(row[last] if slab else 0 for row in self.functions.orders)
+        for k, order in ((k, order) for k, count in orders for order in range(count)):
+            assert slab is not None
+            nodes, alpha = (*self.functions.shapes[k][:last], -1.0), (*(0,) * last, order)
+            for leaf, block in enumerate(blocks):
+                points = self.tree.physical(leaf, grid(nodes))
+                rows = np.zeros((len(points), self.functions.num_columns))
+                rows[:, self.functions.columns[k]] = self._physical(k, alpha, nodes, leaf)
+                block.append((rows, slab.at_end(k, order, points)))
         for k in self.free:
             row = np.zeros((1, self.own_columns(0)[-1].stop))
             row[0, self.own_columns(0)[k].start] = 1.0
@@ -241,11 +257,11 @@ class System:
     ) -> list[PieceRows]:
         """All rows, linearized at these coefficients (L, C), for the answer or for its derivatives in learned parameters."""
         linear = lambda sample: self.linear(sample, coefficients, strength, learned)
-        blocks: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in range(self.tree.num_leaves)]
+        blocks: list[list[Block]] = [[] for _ in range(self.tree.num_leaves)]
         for sample in self.samples:
             for leaf, rows, right in linear(sample):
                 blocks[leaf].append((rows, right))
-        return [self._piece(leaf, [*blocks[leaf], *fixed], linear) for leaf, fixed in enumerate(self._fixed)]
+        return [self.piece(leaf, block, linear) for leaf, block in enumerate(blocks)]
 
     def linear(
         self, sample: Sample, coefficients: np.ndarray, strength: float = 1.0, learned: Sequence[int] | None = None
@@ -267,19 +283,16 @@ class System:
             left, size = left + float(np.sum(found.value**2)), size + float(np.sum(whole**2))
         return float(np.sqrt(left / (size or 1.0)))
 
-    def _piece(
-        self,
-        leaf: int,
-        blocks: list[tuple[np.ndarray, np.ndarray]],
-        linear: Callable[[Sample], Iterable[Linear]],
+    def piece(
+        self, leaf: int, blocks: Sequence[Block], linear: Callable[[Sample], Iterable[Linear]] = lambda sample: ()
     ) -> PieceRows:
-        ties = self.ties[leaf]
+        """The rows of a piece: those of the residuals, then fixed ones and ties; `linear` gives those of fluxes."""
+        blocks, ties, columns = [*blocks, *self._fixed[leaf]], self.ties[leaf], self.own_columns(leaf)
         names = tuple(dict.fromkeys(name for tie in ties for name, _ in tie.traces))
         place = columns_of(names, self.sizes)
-        ends = np.cumsum([0, *(len(values) for _, values in blocks), *(tie.height for tie in ties)])
-        parts = [slice(int(a), int(b)) for a, b in pairwise(ends)]
-        columns = self.own_columns(leaf)
-        own = np.zeros((ends[-1], columns[-1].stop))
+        ends = np.cumsum([0, *(len(rows) for rows, _ in blocks), *(len(tie.parts[0][1]) for tie in ties)]).tolist()
+        parts = [slice(a, b) for a, b in pairwise(ends)]
+        own = np.zeros((ends[-1], columns[-1].stop), np.result_type(float, *(rows.dtype for rows, _ in blocks)))
         traces = np.zeros((ends[-1], sum(self.sizes[name] for name in names)))
         right = np.zeros((ends[-1], *(blocks[0][1].shape[1:] if blocks else ())))
         for part, (rows, values) in zip(parts, blocks, strict=False):
@@ -290,14 +303,14 @@ class System:
                     own[part, columns[k]] = table
             else:
                 ((_, rows, values),) = linear(tie.flux)
-                project = tie.mean if tie.mean is not None else np.eye(tie.height)
+                project = tie.mean if tie.mean is not None else np.eye(len(rows))
                 own[part], right[part] = project @ rows, project @ values
             for name, table in tie.traces:
                 traces[part, place[name]] -= table
-        length = np.sqrt(np.sum(own**2, axis=1))
+        lengths = np.linalg.norm(own, axis=1)
         if self.tree.is_cut[leaf]:
             # Least squares: one scale for all rows of a kind; otherwise steep parts near the boundary would count for nothing.
             for part in (part for part in parts if part.start < part.stop):
-                length[part] = np.sqrt(np.mean(length[part] ** 2))
-        length = np.where(length > 0, length, 1.0)
-        return PieceRows(own / length[:, None], traces / length[:, None], (right.T / length).T, names)
+                lengths[part] = np.sqrt(np.mean(lengths[part] ** 2))
+        lengths = np.where(lengths > 0, lengths, 1.0)
+        return PieceRows(own / lengths[:, None], traces / lengths[:, None], (right.T / lengths).T, names, lengths)

@@ -13,8 +13,8 @@ from flm.domains.piece import Patch
 from flm.pde.pieces.cut import EXTRA, Along
 from flm.pde.pieces.fields import AnyResidual, Parameters
 from flm.pde.pieces.functions import Functions, Orders, Ties, count, highest_derivatives, plain_ties, sampled_slopes
-from flm.pde.pieces.jumps import Break, Jumps, breaks_of, steps_of
-from flm.pde.pieces.places import Given, Place
+from flm.pde.pieces.newton import Answer
+from flm.pde.pieces.places import Break, Jumps, Place, breaks_of, steps_of
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.shape import Shape
 from flm.pde.pieces.tree import Tree
@@ -81,13 +81,12 @@ class Setup:
         """The functions of a tree with `nodes` equation nodes along the axes."""
         return Functions(nodes, self.orders, self.ties, EXTRA if tree.is_cut.any() else 0)
 
-    def system(self, tree: Tree, nodes: tuple[int, ...], given: Sequence[Given] = ()) -> System:
-        """The rows on a tree with `nodes` equation nodes along the axes; `given` values replace conditions at a slab's start."""
-        functions = self.functions(tree, nodes)
-        begins = {axis for values in given for axis in values.pinned}
-        places = [place for place in self.places if not begins & set(place.pinned)]
-        free = () if given else self.free
-        return System(functions, tree, self.equations, places, self.parameters, given, free, self.jumps, self.along)
+    def system(self, tree: Tree, nodes: tuple[int, ...], before: Answer | None = None) -> System:
+        """The rows on a tree with `nodes` equation nodes along the axes; the slab before replaces conditions at the start."""
+        functions, last = self.functions(tree, nodes), len(self.bounds) - 1
+        places = [place for place in self.places if before is None or last not in place.pinned]
+        free = self.free if before is None else ()
+        return System(functions, tree, self.equations, places, self.parameters, before, free, self.jumps, self.along)
 
 
 def can_serve(problem: PDE, max_columns: int | None = None) -> bool:

@@ -11,21 +11,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from flm.language.arguments import Named, Names, Reference, Residual
 from flm.pde.pieces.cut import EXTRA, leaf_functions
-from flm.pde.pieces.fields import AnyResidual, FieldResidual, InSpace
+from flm.pde.pieces.fields import AnyResidual, FieldResidual
 from flm.pde.pieces.functions import Functions, Trace, grid
 from flm.pde.pieces.marching import MORE, AbstractSlabs, Trial
-from flm.pde.pieces.newton import Answer, solve_system, table_at
-from flm.pde.pieces.places import Given
+from flm.pde.pieces.newton import Answer, solve_system
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.shape import Cell
-from flm.pde.pieces.tree import Cut, Tree
+from flm.pde.pieces.tree import Cut, Tree, projection
 from flm.series import legendre as line
 
 ROUNDS = 40  # of cutting space within one slab
@@ -43,34 +42,6 @@ def importance(shares: np.ndarray, duration: float = 1.0) -> np.ndarray:
     their share of space, and no longer than their slab lasts. The second march shows whether that was too little.
     """
     return np.where(shares < SMALL, shares * np.sqrt(duration / SMALL), np.sqrt(shares))
-
-
-@dataclass(frozen=True, eq=False)
-class Front:
-    """The end of a slab: an unknown's derivative in time as a function of space."""
-
-    slab: Answer
-    unknown: int
-    order: int
-
-    def __call__(self, points: np.ndarray) -> np.ndarray:
-        """Values at points (P, m), whose time is ignored."""
-        tree, functions = self.slab.tree, self.slab.functions
-        there = points.copy()
-        there[:, -1] = tree.bounds[-1, 1]
-        leaf, alpha = tree.locate(there), (*(0,) * (tree.num_axes - 1), self.order)
-        table = table_at(functions, tree, self.unknown, alpha, there, leaf)
-        return np.einsum("pn,pn...->p...", table, self.slab.coefficients[leaf, functions.columns[self.unknown]])
-
-
-def handed_on(setup: Setup, before: Answer) -> list[Given]:
-    """The values that a slab hands on to the next: every unknown and its derivatives in time below its order."""
-    last, t = before.tree.num_axes - 1, float(before.tree.bounds[-1, 1])
-    return [
-        Given(k, (*(0,) * last, order), {last: t}, Front(before, k, order))
-        for k, orders in enumerate(setup.orders)
-        for order in range(orders[last])
-    ]
 
 
 def in_space(setup: Setup, tree: Tree, nodes: tuple[int, ...]) -> Functions:
@@ -116,7 +87,7 @@ class AbstractSpaceSlabs(AbstractSlabs):
         assert before is not None
         there = np.insert(points, points.shape[1], 0.0, axis=1)
         every = [(k, r) for k, row in enumerate(self.setup.orders) for r in range(max(row[-1], 1))]
-        return {(k, r): Front(before, k, r)(there) for k, r in every}
+        return {(k, r): before.at_end(k, r, there) for k, r in every}
 
     def start(self, tree: Tree, functions: Functions, before: Answer | None) -> np.ndarray:
         """The end of the slab before, or the initial state, as coefficients on a tree, (R, L, C)."""
@@ -136,12 +107,7 @@ class AbstractSpaceSlabs(AbstractSlabs):
             part = np.zeros((most, len(whole), plain.num_columns))
             for (k, r), values in self.state(points, before).items():
                 if plain.shapes[k] == shape:
-                    block = values.reshape(len(whole), *shape)
-                    for j, n in enumerate(shape):
-                        z, weights = line.gauss(n)
-                        project = (line.values(z, n) * weights[:, None]).T
-                        block = np.moveaxis(np.tensordot(project, block, (1, j + 1)), 0, j + 1)
-                    part[r][:, plain.columns[k]] = block.reshape(len(whole), -1)
+                    part[r][:, plain.columns[k]] = values.reshape(len(whole), -1) @ projection(shape).T
             out[:, whole] += functions.fitted(part, plain)
         return out
 
@@ -251,14 +217,13 @@ class LineSlabs(AbstractSpaceSlabs):
     def solve(self, tree: Tree, more: int, span: Span, before: Answer | None, like: Answer | None = None) -> Answer:
         """All pieces of space and time at once, from `like`, or from the end of the slab before, held constant."""
         slab, guess = lasting(tree, span), None
-        begin = () if before is None else handed_on(self.setup, before)
-        system = self.setup.system(slab, tuple(q + more for q in self.nodes), begin)
+        system = self.setup.system(slab, tuple(q + more for q in self.nodes), before)
         if like is not None:
             parents = like.tree.locate((slab.lower + slab.upper) / 2)
             guess = system.functions.fitted(like.on(slab, parents), like.functions)
         elif before is not None:
             functions = in_space(self.setup, tree, self.nodes[:-1])
-            held, guess = self.start(tree, functions, before)[0], np.zeros((tree.num_leaves, system.hull.num_columns))
+            held, guess = self.start(tree, functions, before)[0], system.zero
             for k, shape in enumerate(system.functions.shapes):
                 guess[:, system.functions.columns[k]][:, :: shape[-1]] = held[:, functions.columns[k]]
         return solve_system(system, guess, self.setup.is_linear)
@@ -296,10 +261,12 @@ def with_velocities(setup: Setup) -> Setup:
     )
 
 
-def _wrapped(residual: AnyResidual | InSpace, change: Callable[[Residual], Residual]) -> AnyResidual:
+def _wrapped(residual: AnyResidual, change: Callable[[Residual], Residual]) -> AnyResidual:
     """A residual made from another, with the same unknown functions among the parameters."""
-    assert not isinstance(residual, InSpace)
-    return replace(residual, inner=change(residual.inner)) if isinstance(residual, FieldResidual) else change(residual)
+    if isinstance(residual, FieldResidual):
+        return replace(residual, inner=change(residual.inner))
+    assert isinstance(residual, Residual)
+    return change(residual)
 
 
 @lru_cache(maxsize=64)

@@ -11,15 +11,14 @@ import numpy as np
 from flm.domains import Box
 from flm.models.pieces import PiecewiseFLM
 from flm.pde.conditions import Data
-from flm.pde.pieces.adapt import PIVOT, SHARED, Adaptation, Pieces, memory_columns
-from flm.pde.pieces.inverse import Inverse, ParameterSearch
+from flm.pde.pieces.adapt import PIVOT, SHARED, Adaptation, Pieces, distance_to_another, memory_columns
+from flm.pde.pieces.inverse import ParameterSearch
 from flm.pde.pieces.marching import AbstractSlabs, Marching, can_march
 from flm.pde.pieces.newton import Answer
 from flm.pde.pieces.ordinary import OrdinarySlabs
 from flm.pde.pieces.planes import PlaneSlabs
 from flm.pde.pieces.refine import Refinement
 from flm.pde.pieces.setup import Setup, has_readings, set_up
-from flm.pde.pieces.several import distance_to_another
 from flm.pde.pieces.slabs import LineSlabs, with_velocities
 from flm.pde.problem import PDE
 from flm.results import Ending, Listener, Record, Solution, Word
@@ -54,20 +53,18 @@ def solve_in_pieces(
         return found
 
     if has_readings(problem):
-        inverse = ParameterSearch(turned, setup, tol, forward, record).run()
+        found = ParameterSearch(turned, setup, tol, forward, record).run()
     else:
-        direct = _search(setup, turned, tol, max_columns, total, record, between)
-        if not isinstance(direct, Pieces):
-            return direct
-        inverse = Inverse(direct)
-    found = inverse.pieces
+        found = _search(setup, turned, tol, max_columns, total, record, between)
+        if not isinstance(found, Pieces):
+            return found
     order = tuple(turned.axes.index(axis) for axis in problem.axes)
     return Solution(
         model=as_model(found.answers, problem.axes, len(problem.unknowns), order),
         ending=found.ending,
         error_estimate=float(found.bar),
         tolerance=tol,
-        parameters=inverse.parameters,
+        parameters=found.parameters,
         history=record.history,
         num_columns=sum(answer.num_columns for answer in found.answers),
         seconds=time.perf_counter() - began,
@@ -118,7 +115,7 @@ def _search(
         alone = not (in_plane and setup.free) and not (ordinary and not setup.is_linear)
         if alone and search.ladder(marches=slabs is not None):
             return _concluded(search, problem, tol, slabs is not None)
-        answer = search.found.answer
+        answer = search.answer
         if answer is not None and search.contradiction:
             note = "no function satisfies the equation and all conditions"
             return Pieces([answer], np.inf, Ending(Word.INCONSISTENT, note=note))
@@ -136,9 +133,9 @@ def _search(
         if not in_plane:
             Refinement(search).run()
     except KeyboardInterrupt:
-        if search.found.answer is None:
+        if search.answer is None:
             raise
-        search.found.ending = Ending(Word.INTERRUPTED)
+        search.ending = Ending(Word.INTERRUPTED)
     return _concluded(search, problem, tol, slabs is not None)
 
 
@@ -170,27 +167,27 @@ def _slabs(setup: Setup, problem: PDE, tol: float, max_columns: int) -> Abstract
 
 def _concluded(search: Adaptation, problem: PDE, tol: float, marches: bool) -> Pieces:
     """The best answer of a search."""
-    found, setup = search.found, search.setup
-    if found.answer is None:
-        ending = found.ending if found.ending.word is Word.STALLED else Ending(Word.NOT_FINITE)
+    answer, bar, setup = search.answer, search.bar, search.setup
+    if answer is None:
+        ending = search.ending if search.ending.word is Word.STALLED else Ending(Word.NOT_FINITE)
         return Pieces([search.zero()], np.inf, ending)
-    if setup.surplus and not (found.bar <= tol and SHARED * found.answer.residual <= tol):
+    if setup.surplus and not (bar <= tol and SHARED * answer.residual <= tol):
         # Least squares comes closer and closer to conditions that contradict each other, and to no solution.
         clause = "not resolved: there are more conditions than the equations take, and they may contradict each other"
-        return Pieces([found.answer], np.inf, Ending(found.ending.word, clause))
-    ending = Ending(Word.CONVERGED) if found.bar <= tol else found.ending
+        return Pieces([answer], np.inf, Ending(search.ending.word, clause))
+    ending = Ending(Word.CONVERGED) if bar <= tol else search.ending
     notes = [ending.note] if ending.note else []
-    if setup.free and found.bar <= tol:
+    if setup.free and bar <= tol:
         free, about = ", ".join(problem.unknowns[k] for k in setup.free), " to about three digits" * bool(setup.shape)
         notes.append(f"nothing fixes the constant in {free}, so its mean is zero{about}")
     # A problem with all its initial data has one solution; with readings, the parameters decide which.
-    if not (setup.is_linear or marches or has_readings(problem)) and found.bar < np.inf:
+    if not (setup.is_linear or marches or has_readings(problem)) and bar < np.inf:
         away = distance_to_another(search)
         if away is not None:
             notes.append(
                 f"{SEVERAL}: this one was reached from zero, another differs from it by {away:.2g} of its size"
             )
-    return Pieces([found.answer], found.bar, replace(ending, note="; ".join(notes)))
+    return Pieces([answer], bar, replace(ending, note="; ".join(notes)))
 
 
 def as_model(answers: list[Answer], axes: tuple[str, ...], outputs: int, order: tuple[int, ...]) -> PiecewiseFLM:

@@ -69,14 +69,15 @@ class Tree:
     def parted(self, planes: Iterable[Sequence[float]]) -> Tree:
         """The tree with all leaves cut at some coordinates of each axis."""
         tree = self
-        for axis, values in enumerate(planes):
-            for value in values:
-                low, width = tree.lower[:, axis], tree.widths[:, axis]
-                inside = np.flatnonzero((value > low + CLOSE * width) & (value < low + (1 - CLOSE) * width))
-                tree, _ = tree.split(
-                    {int(leaf): [Cut(axis, float((value - low[leaf]) / width[leaf]))] for leaf in inside}
-                )
+        for axis, value in ((axis, value) for axis, values in enumerate(planes) for value in values):
+            tree = tree.cut_at(axis, value)
         return tree
+
+    def cut_at(self, axis: int, value: float, among: np.ndarray | bool = True) -> Tree:
+        """The tree with all leaves, or those among some (L,), cut at a coordinate of one axis."""
+        share = (value - self.lower[:, axis]) / self.widths[:, axis]
+        inside = np.flatnonzero((share > CLOSE) & (share < 1 - CLOSE) & among)
+        return self.split({int(leaf): [Cut(axis, float(share[leaf]))] for leaf in inside})[0]
 
     def _fitted(self, shape: Shape) -> tuple[Tree, np.ndarray]:
         """The tree without the cells that lie outside a region, and the old leaf of each new one."""
