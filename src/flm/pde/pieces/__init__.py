@@ -14,5 +14,5 @@ The steps, in order:
    are other solutions.
 8. `marching`: problems that march in time, one slab after the other, twice: `ordinary` without space, `slabs` over a line,
    `planes` over a plane.
-9. `fields`, `readings`, `inverse`: numbers and functions of the problem found from readings; `bands`: how well.
+9. `fields`, `readings`, `inverse`: numbers and functions of the problem found from readings, and how well.
 """

@@ -16,7 +16,7 @@ import numpy as np
 from flm.pde.pieces.cut import num_columns
 from flm.pde.pieces.elimination import Front, PieceRows, eliminate
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.newton import Answer, continue_system, damp_system, evaluated, norms, scale, solve_system
+from flm.pde.pieces.newton import Answer, continue_system, damp_system, scale, solve_system
 from flm.pde.pieces.places import Sample
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
@@ -190,7 +190,8 @@ class Adaptation:
             self.contradiction = unmet > max(before, NOISE)
             if unmet > max(0.5 * before, NOISE):
                 return False
-        bar, last, now = max(answer.difference(other), least, ROUNDING), answer.tails().max(), other.tails().max()
+        difference = float(np.max(answer.gap(other).sizes / scale(other.sizes)))
+        bar, last, now = max(difference, least, ROUNDING), answer.tails().max(), other.tails().max()
         if least == 0:
             # Rows that contradict each other leave a residual that two answers share; and coefficients that fall more
             # slowly than those of smooth functions leave more to come than the next two of them.
@@ -255,10 +256,10 @@ def _starts(system: System, answer: Answer) -> Iterator[np.ndarray | None]:
         yield None
         plain = solve_system(system, None, False)
         here = plain.coefficients if plain.settled else np.zeros_like(plain.coefficients)
-    rows, size = system.assemble(here), float(np.sum(norms(system.hull, system.tree, here))) or 1.0
+    rows, size = system.assemble(here), float(np.sum(Answer(system.hull, system.tree, here).sizes)) or 1.0
     for sample in system.samples[: len(system.equations)]:
         along = system.gathered(eliminate(_loaded(system, rows, sample), system.sizes, system.order))
-        length = float(np.sum(norms(system.hull, system.tree, along)))
+        length = float(np.sum(Answer(system.hull, system.tree, along).sizes))
         if not 0 < length < np.inf:
             continue
         steps = SHARES * size / length
@@ -282,7 +283,7 @@ def _means(system: System, sample: Sample, here: np.ndarray, along: np.ndarray, 
     thin = max(1, len(sample.points) // LOOKS)
     base, slope = (sample.jets(system.own(values))[:, ::thin] for values in (here, along))
     points = sample.points[::thin]
-    weights = np.abs(evaluated(system.hull, system.tree, along, points)).sum(axis=1)
+    weights = np.abs(Answer(system.hull, system.tree, along).evaluate(points)).sum(axis=1)
     jets = (base[:, None] + steps[:, None] * slope[:, None]).reshape(len(base), -1)
     where = np.tile(points, (len(steps), 1))
     line = sample.residual.linearize(where, jets, system.parameters, np.zeros_like(where))

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from flm.language.arguments import Jet, Linearized, Residual
 from flm.language.parameters import Learn
+from flm.pde.pieces.elimination import triangle
 from flm.pde.problem import PDE
 from flm.results.result import field_table
 from flm.series import legendre
@@ -65,17 +66,14 @@ class FieldFunctions:
         """Values of its functions on an even grid of as many points, (C, C)."""
         return _on_grid((2 * np.arange(self.shape[0]) + 1) / self.shape[0] - 1, self.shape)
 
-    def whitening(self, length: float, strength: float) -> np.ndarray:
-        """W with W Wᵀ the covariance of its coefficients under the prior, (C, C)."""
-        covariance = (strength * self.size) ** 2 * _matern(self.shape, length)
-        covariance[0, 0] += (WIDE * self.size) ** 2
-        values, vectors = np.linalg.eigh(covariance)
-        return vectors * np.sqrt(np.maximum(values, 1e-16 * values[-1]))
-
     def halves(self, length: float, strength: float) -> np.ndarray:
-        """The whitening as two parts, the process and the constant side by side, (C, C + 1)."""
-        constant = np.eye(_matern_half(self.shape, length).shape[0], 1)
-        return self.size * np.hstack([strength * _matern_half(self.shape, length), WIDE * constant])
+        """H with H Hᵀ the covariance of its coefficients under the prior: the process and the constant, (C, C + 1)."""
+        process = _matern_half(self.shape, length)
+        return self.size * np.hstack([strength * process, WIDE * np.eye(len(process), 1)])
+
+    def whitening(self, length: float, strength: float) -> np.ndarray:
+        """The same as a square, (C, C)."""
+        return triangle(self.halves(length, strength).T).T
 
 
 def _points(nodes: np.ndarray, m: int) -> np.ndarray:
@@ -90,21 +88,15 @@ def _on_grid(nodes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def _matern(shape: tuple[int, ...], length: float) -> np.ndarray:
-    """Matérn's covariance of unit strength in the orthonormal functions of a box, (C, C), by Gauss quadrature."""
+def _matern_half(shape: tuple[int, ...], length: float) -> np.ndarray:
+    """W with W Wᵀ Matérn's covariance of unit strength in the orthonormal functions of a box, (C, C), by Gauss quadrature."""
     nodes, weights = legendre.gauss(2 * shape[0])
     points = _points(nodes, len(shape))
     mean = _on_grid(nodes, shape) * np.prod(_points(weights, len(shape)), axis=1)[:, None]
     distance = np.linalg.norm(points[:, None] - points[None], axis=2) / 2  # in widths
     r = np.sqrt(5) * distance / length
-    return mean.T @ ((1 + r + r**2 / 3) * np.exp(-r)) @ mean
-
-
-@lru_cache(maxsize=64)
-def _matern_half(shape: tuple[int, ...], length: float) -> np.ndarray:
-    """W with W Wᵀ equal to `_matern`, (C, C)."""
-    values, vectors = np.linalg.eigh(_matern(shape, length))
-    return vectors * np.sqrt(np.maximum(values, 0.0))
+    values, vectors = np.linalg.eigh(mean.T @ ((1 + r + r**2 / 3) * np.exp(-r)) @ mean)
+    return vectors * np.sqrt(np.maximum(values, 1e-10 * values[-1]))
 
 
 @dataclass(frozen=True, eq=False)

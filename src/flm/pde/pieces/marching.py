@@ -14,7 +14,7 @@ import numpy as np
 
 from flm.pde.pieces.adapt import MORE as MORE
 from flm.pde.pieces.adapt import ROUNDING, UNRESOLVED, Pieces
-from flm.pde.pieces.newton import Answer, norms, scale
+from flm.pde.pieces.newton import Answer, scale
 from flm.pde.pieces.setup import Setup
 from flm.results import Ending, Record, Word
 
@@ -78,8 +78,7 @@ class March:
         """The relative L2 distance over space and time up to the end of each slab, worst unknown, (S,)."""
         squares = []  # integrals over each slab, of the distance and of the answer
         for few, many in zip(self.few, self.many, strict=True):
-            gap = many.coefficients - many.functions.fitted(few.coefficients, few.functions)
-            both = np.stack([norms(many.functions, many.tree, gap), many.sizes])
+            both = np.stack([few.gap(many).sizes, many.sizes])
             squares.append(np.ptp(many.tree.bounds[-1]) * both**2)
         totals = np.sqrt(np.cumsum(squares, axis=0))
         apart = np.array([np.max((gap / scale(size))[: self.shown]) for gap, size in totals])

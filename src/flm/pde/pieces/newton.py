@@ -36,9 +36,18 @@ class Answer:
     settled: bool = True  # whether Newton's steps became small
 
     @property
+    def squares(self) -> np.ndarray:
+        """The mean square of each unknown on each piece, (L, K): the functions are orthonormal."""
+        found = np.stack([np.sum(self.coefficients[:, c] ** 2, axis=1) for c in self.functions.columns], axis=1)
+        for leaf in map(int, np.flatnonzero(self.tree.is_cut)):
+            own = leaf_functions(self.functions, self.tree, leaf).own(self.coefficients[leaf])
+            found[leaf] = [np.sum(a**2) for a in own]
+        return found
+
+    @property
     def sizes(self) -> np.ndarray:
         """The root mean square of each unknown over the domain, (K,)."""
-        return norms(self.functions, self.tree, self.coefficients)
+        return np.sqrt(self.tree.shares @ self.squares)
 
     @property
     def num_columns(self) -> int:
@@ -76,15 +85,22 @@ class Answer:
 
     def evaluate(self, points: np.ndarray) -> np.ndarray:
         """Values at points (P, m), (P, K)."""
-        return evaluated(self.functions, self.tree, self.coefficients, points)
+        zero = (0,) * self.tree.num_axes
+        return np.stack([self.derivative(k, zero, points) for k in range(len(self.functions.columns))], axis=1)
+
+    def derivative(self, unknown: int, alpha: Alpha, points: np.ndarray) -> np.ndarray:
+        """D^alpha of an unknown at points (P, m), (P,); (P, Q) for coefficients (L, C, Q)."""
+        leaf = self.tree.locate(points)
+        rate = 2 / self.tree.widths[leaf]
+        table = self.functions.scattered(unknown, alpha, rate * (points - self.tree.lower[leaf]) - 1)
+        table *= np.prod(rate ** np.array(alpha), axis=1)[:, None]
+        return np.einsum("pn,pn...->p...", table, self.coefficients[leaf, self.functions.columns[unknown]])
 
     def at_end(self, unknown: int, order: int, points: np.ndarray) -> np.ndarray:
         """A derivative in time at the end of a slab, at points (P, m) whose time is ignored."""
         there = points.copy()
         there[:, -1] = self.tree.bounds[-1, 1]
-        leaf, alpha = self.tree.locate(there), (*(0,) * (self.tree.num_axes - 1), order)
-        table = table_at(self.functions, self.tree, unknown, alpha, there, leaf)
-        return np.einsum("pn,pn...->p...", table, self.coefficients[leaf, self.functions.columns[unknown]])
+        return self.derivative(unknown, (*(0,) * (self.tree.num_axes - 1), order), there)
 
     def on(self, tree: Tree, parents: np.ndarray) -> np.ndarray:
         """Coefficients of the same function on a finer tree, given the old leaf of each new one, (L', C)."""
@@ -99,41 +115,10 @@ class Answer:
                 out[leaf, columns] = block.ravel()
         return out
 
-    def difference(self, other: Answer) -> float:
-        """The relative L2 distance to an answer with more functions on the same tree, worst unknown."""
-        gap = other.coefficients - other.functions.fitted(self.coefficients, self.functions)
-        return float(np.max(norms(other.functions, other.tree, gap) / scale(other.sizes)))
-
-
-def norms(functions: Functions, tree: Tree, coefficients: np.ndarray) -> np.ndarray:
-    """The root mean square of each unknown, (K,): the functions are orthonormal."""
-    return np.sqrt(tree.shares @ squares(functions, tree, coefficients))
-
-
-def squares(functions: Functions, tree: Tree, coefficients: np.ndarray) -> np.ndarray:
-    """The mean square of each unknown on each piece, (L, K)."""
-    found = np.stack([np.sum(coefficients[:, columns] ** 2, axis=1) for columns in functions.columns], axis=1)
-    for leaf in np.flatnonzero(tree.is_cut):
-        own = leaf_functions(functions, tree, int(leaf)).own(coefficients[leaf])
-        found[leaf] = [np.sum(a**2) for a in own]
-    return found
-
-
-def table_at(
-    functions: Functions, tree: Tree, k: int, alpha: Alpha, points: np.ndarray, leaves: np.ndarray
-) -> np.ndarray:
-    """D^alpha of the functions of an unknown at points of a tree, (P, N_k)."""
-    z = 2 * (points - tree.lower[leaves]) / tree.widths[leaves] - 1
-    scales = np.prod((2 / tree.widths[leaves]) ** np.array(alpha), axis=1)
-    return functions.scattered(k, alpha, z) * scales[:, None]
-
-
-def evaluated(functions: Functions, tree: Tree, coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Values at points (P, m), (P, K)."""
-    leaf, zero = tree.locate(points), (0,) * tree.num_axes
-    table = lambda k: table_at(functions, tree, k, zero, points, leaf)
-    values = [np.sum(table(k) * coefficients[leaf, columns], axis=1) for k, columns in enumerate(functions.columns)]
-    return np.stack(values, axis=1)
+    def gap(self, other: Answer) -> Answer:
+        """The difference of an answer with more functions on the same tree to this one."""
+        own = other.functions.fitted(self.coefficients, self.functions)
+        return replace(other, coefficients=other.coefficients - own)
 
 
 def scale(sizes: np.ndarray) -> np.ndarray:
@@ -201,7 +186,7 @@ def solve_system(
     known: dict[bytes, Front] | None = None,
 ) -> Answer:
     """The answer on one tree, from `start` or zero; a strength below one is the share of the nonlinear part that acts."""
-    sizes_of = lambda coefficients: norms(system.hull, system.tree, coefficients)
+    sizes_of = lambda coefficients: Answer(system.hull, system.tree, coefficients).sizes
     coefficients = system.zero if start is None else start
     settled, last = False, np.inf
     for step in range(1, MAX_STEPS + 1):
@@ -224,17 +209,14 @@ def solve_system(
         first, shape = system.hull.columns[k].start, system.tree.shape
         mean = system.tree.shares @ coefficients[:, first]
         if shape is not None:
-            mean = evaluated(system.hull, system.tree, coefficients, shape.spread)[:, k].mean()
+            mean = Answer(system.hull, system.tree, coefficients).evaluate(shape.spread)[:, k].mean()
         coefficients[:, first] -= mean
     right = float(np.sqrt(sum(np.sum(piece.right**2) for piece in rows)))
-    size = np.sqrt(np.sum(squares(system.hull, system.tree, coefficients))) or 1.0
-    return Answer(
-        functions=system.hull,
-        tree=system.tree,
-        coefficients=coefficients,
+    answer = Answer(system.hull, system.tree, coefficients, pivot=kept.pivot, settled=settled)
+    size = np.sqrt(np.sum(answer.squares)) or 1.0
+    return replace(
+        answer,
         residual=kept.residual / size,
         by_piece=kept.left(rows, found) / size,
         misfit=kept.residual / (right or 1.0),
-        pivot=kept.pivot,
-        settled=settled,
     )

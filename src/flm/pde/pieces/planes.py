@@ -24,7 +24,7 @@ from flm.pde.pieces.cut import Along
 from flm.pde.pieces.elimination import KeptFactors, PieceRows
 from flm.pde.pieces.fields import InSpace
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.newton import Answer, leaders, norms, scale
+from flm.pde.pieces.newton import Answer, leaders, scale
 from flm.pde.pieces.places import Keep, Place, Sample
 from flm.pde.pieces.rows import Block, System
 from flm.pde.pieces.setup import Setup
@@ -169,7 +169,7 @@ class Plane:
         """
         values = self._taylor(start, 0) + start[0] * (1 - self.started[0])
         last, contraction, self.stale = np.inf, 0.0, True
-        norm = lambda coefficients: norms(self.functions, self.tree, coefficients)
+        norm = lambda coefficients: Answer(self.functions, self.tree, coefficients).sizes
         for step in range(MAX_ROUNDS):
             misfits = self._misfits(values, start, t)
             change = np.zeros_like(values)

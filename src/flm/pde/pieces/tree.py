@@ -48,16 +48,29 @@ class Cut:
     share: float = 0.5
 
 
-@dataclass(frozen=True, eq=False)
 class Tree:
     """Boxes that tile a box, or what a region leaves of them."""
 
-    lower: np.ndarray  # of each leaf's functions, (L, m)
-    upper: np.ndarray  # likewise
-    bounds: np.ndarray  # of the whole, (m, 2)
-    periodic: tuple[bool, ...]  # which axes are joined end to end
-    shape: Shape | None = None  # the region, if it is not a box
-    cells: tuple[Cell, ...] = ()  # the cells that tile the region: a cut leaf's functions live on part of its cell
+    def __init__(
+        self,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        bounds: np.ndarray,
+        periodic: tuple[bool, ...],
+        shape: Shape | None = None,
+        cells: tuple[Cell, ...] = (),
+    ):
+        self.lower, self.upper, self.widths = lower, upper, upper - lower  # of each leaf's functions, (L, m)
+        self.num_leaves, self.num_axes = lower.shape
+        self.bounds, self.periodic = bounds, periodic  # of the whole, (m, 2); which axes are joined end to end
+        self.shape, self.cells = shape, cells  # the region, if it is not a box, and the cells that tile it
+        # A cut leaf's functions live on part of its cell. Ends and widths of the cells, (L, m):
+        self.low = np.array([cell.low for cell in cells]) if cells else lower
+        self.high = np.array([cell.high for cell in cells]) if cells else upper
+        self.spans = self.high - self.low
+        self.is_cut = np.array([cell.is_cut for cell in cells] or [False] * self.num_leaves)
+        volumes = np.array([cell.volume for cell in cells]) if cells else np.prod(self.widths, axis=1)
+        self.shares = volumes / (volumes.sum() if cells else np.prod(np.ptp(bounds, axis=1)))  # of the volume, (L,)
 
     @classmethod
     def whole(cls, bounds: np.ndarray, periodic: Iterable[bool], shape: Shape | None = None) -> Tree:
@@ -77,7 +90,7 @@ class Tree:
         """The tree with all leaves, or those among some (L,), cut at a coordinate of one axis."""
         share = (value - self.lower[:, axis]) / self.widths[:, axis]
         inside = np.flatnonzero((share > CLOSE) & (share < 1 - CLOSE) & among)
-        return self.split({int(leaf): [Cut(axis, float(share[leaf]))] for leaf in inside})[0]
+        return self.split({int(leaf): [Cut(axis, float(share[leaf]))] for leaf in inside})[0] if len(inside) else self
 
     def _fitted(self, shape: Shape) -> tuple[Tree, np.ndarray]:
         """The tree without the cells that lie outside a region, and the old leaf of each new one."""
@@ -86,49 +99,6 @@ class Tree:
         cells = tuple(every[index] for index in keep)
         lower, upper = np.array([cell.lower for cell in cells]), np.array([cell.upper for cell in cells])
         return Tree(lower, upper, self.bounds, self.periodic, shape, cells), keep
-
-    @property
-    def num_leaves(self) -> int:
-        """L, the number of leaves."""
-        return len(self.lower)
-
-    @property
-    def num_axes(self) -> int:
-        """m, the number of axes."""
-        return self.lower.shape[1]
-
-    @cached_property
-    def widths(self) -> np.ndarray:
-        """The widths of each leaf, (L, m)."""
-        return self.upper - self.lower
-
-    @cached_property
-    def low(self) -> np.ndarray:
-        """The lower corner of each leaf's cell, (L, m)."""
-        return np.array([cell.low for cell in self.cells]) if self.cells else self.lower
-
-    @cached_property
-    def high(self) -> np.ndarray:
-        """The upper corner of each leaf's cell, (L, m)."""
-        return np.array([cell.high for cell in self.cells]) if self.cells else self.upper
-
-    @cached_property
-    def spans(self) -> np.ndarray:
-        """The widths of each leaf's cell, (L, m)."""
-        return self.high - self.low
-
-    @cached_property
-    def is_cut(self) -> np.ndarray:
-        """Which leaves a boundary cuts, (L,)."""
-        return np.array([cell.is_cut for cell in self.cells] or [False] * self.num_leaves)
-
-    @cached_property
-    def shares(self) -> np.ndarray:
-        """Each leaf's share of the volume, (L,)."""
-        if self.cells:
-            volumes = np.array([cell.volume for cell in self.cells])
-            return volumes / volumes.sum()
-        return np.prod(self.widths / (self.bounds[:, 1] - self.bounds[:, 0]), axis=1)
 
     def physical(self, leaf: int, reference: np.ndarray) -> np.ndarray:
         """Points (P, m) of the reference piece [-1, 1]^m in a leaf."""
