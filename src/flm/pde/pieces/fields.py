@@ -11,6 +11,7 @@ its strength s and length l are those under which the readings are most probable
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -134,16 +135,19 @@ class FieldResidual:
         return Linearized(found.value, found.by_jet[mine], by_parameter)
 
 
-class InSpace:
-    """A residual of space and time (the last axis) whose jets are treated as derivatives in space alone."""
+class Relabeled:
+    """A residual whose jets stand for others, one for one, such as derivatives in space alone."""
 
-    def __init__(self, residual: AnyResidual):
-        self.linearize = residual.linearize  # at points of space and time
-        self.jets: tuple[Jet, ...] = tuple((k, alpha[:-1]) for k, alpha in residual.jets)
-        self.orders = np.array([alpha[-1] for _, alpha in residual.jets], int)  # of each jet in time, (A,)
+    def __init__(self, inner: AnyResidual, jets: Iterable[Jet]):
+        self.inner, self.jets, self.linearize = inner, tuple(jets), inner.linearize
 
 
-AnyResidual = Residual | FieldResidual | InSpace
+AnyResidual = Residual | FieldResidual | Relabeled
+
+
+def plain(residual: AnyResidual) -> Residual:
+    """The user's function inside a residual."""
+    return residual if isinstance(residual, Residual) else plain(residual.inner)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flm.language.arguments import Linearized, Residual
+from flm.language.arguments import Linearized
 from flm.language.parameters import Piecewise
-from flm.pde.pieces.fields import AnyResidual, FieldResidual
+from flm.pde.pieces.fields import AnyResidual, plain
 from flm.pde.pieces.tree import Tree
 
 LOOKS = 1025  # points along a side that are tried first: shorter stretches are missed
@@ -99,9 +99,9 @@ class Sample:
         jets = self.jets(own)
         found = self.residual.linearize(self.points, jets, parameters, self.normals)
         if strength < 1.0:
-            plain = self.residual.linearize(self.points, np.zeros_like(jets), parameters, self.normals)
-            there = plain.value + np.sum(plain.by_jet * jets, axis=0)
-            mixed = strength * found.by_jet + (1 - strength) * plain.by_jet
+            zero = self.residual.linearize(self.points, np.zeros_like(jets), parameters, self.normals)
+            there = zero.value + np.sum(zero.by_jet * jets, axis=0)
+            mixed = strength * found.by_jet + (1 - strength) * zero.by_jet
             found = Linearized(strength * found.value + (1 - strength) * there, mixed, found.by_parameter)
         right = np.sum(found.by_jet * jets, axis=0) - found.value
         if learned is not None:  # F_u du/dp = -F_p
@@ -176,9 +176,7 @@ def steps_of(places: Sequence[Place], axis: int, bounds: np.ndarray, parameters:
 
 def _reads(residual: AnyResidual, axis: int) -> bool:
     """Whether a residual depends on a coordinate, and not only on the unknowns."""
-    plain = residual.inner if isinstance(residual, FieldResidual) else residual
-    assert isinstance(plain, Residual)
-    return any(reference.kind == "axis" and reference.index == axis for reference in plain.references)
+    return any(reference.kind == "axis" and reference.index == axis for reference in plain(residual).references)
 
 
 def _steps(place: Place, axis: int, bounds: np.ndarray, parameters: np.ndarray) -> list[float]:

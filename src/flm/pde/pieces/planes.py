@@ -22,7 +22,7 @@ import numpy as np
 from flm.language.arguments import Jet, Linearized
 from flm.pde.pieces.cut import Along
 from flm.pde.pieces.elimination import KeptFactors, PieceRows
-from flm.pde.pieces.fields import InSpace
+from flm.pde.pieces.fields import Relabeled
 from flm.pde.pieces.functions import Functions
 from flm.pde.pieces.newton import Answer, leaders, scale
 from flm.pde.pieces.places import Keep, Place, Sample
@@ -78,13 +78,14 @@ class Plane:
     def __init__(self, setup: Setup, tree: Tree, nodes: tuple[int, ...], rule: Radau, dt: float):
         self.setup, self.tree, self.rule, self.dt = setup, tree, rule, dt
         self.functions = in_space(setup, tree, nodes)  # the products that coefficients are written in
+        spatial = lambda residual: Relabeled(residual, ((k, alpha[:-1]) for k, alpha in residual.jets))
         places = [
-            Place(InSpace(place.residual), place.pinned, place.normal[:-1], _in_space(place, setup))
+            Place(spatial(place.residual), place.pinned, place.normal[:-1], _in_space(place, setup))
             for place in setup.places
             if tree.num_axes not in place.pinned
         ]
-        along = [Along(InSpace(condition.residual), condition.pieces) for condition in setup.along]
-        equations = [InSpace(residual) for residual in setup.equations]
+        along = [Along(spatial(condition.residual), condition.pieces) for condition in setup.along]
+        equations = [spatial(residual) for residual in setup.equations]
         self.system = System(self.functions, tree, equations, places, setup.parameters, free=setup.free, along=along)
         self.most = max(row[-1] for row in setup.orders)
         # which derivatives at the start each coefficient has, (R, C)
@@ -205,8 +206,8 @@ class Plane:
 
 def _orders(sample: Sample) -> np.ndarray:
     """How often each jet of a residual is differentiated in time, (A,)."""
-    assert isinstance(sample.residual, InSpace)
-    return sample.residual.orders
+    assert isinstance(sample.residual, Relabeled)
+    return np.array([alpha[-1] for _, alpha in sample.residual.inner.jets])
 
 
 def _in_space(place: Place, setup: Setup) -> Keep | None:

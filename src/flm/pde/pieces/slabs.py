@@ -10,15 +10,14 @@ loses a digit and a half in each). With the velocity as a separate unknown, u_t 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
-from flm.language.arguments import Named, Names, Reference, Residual
+from flm.language.arguments import Named, Names, Residual
 from flm.pde.pieces.cut import EXTRA, leaf_functions
-from flm.pde.pieces.fields import AnyResidual, FieldResidual
+from flm.pde.pieces.fields import AnyResidual, Relabeled, plain
 from flm.pde.pieces.functions import Functions, Trace, grid
 from flm.pde.pieces.marching import MORE, AbstractSlabs, Trial
 from flm.pde.pieces.newton import Answer, solve_system
@@ -249,8 +248,14 @@ def with_velocities(setup: Setup) -> Setup:
     for k in second:  # across space a velocity has the derivatives that the problem asks of it
         asked = [a[:-1] for r in residuals for u, a in r.jets if u == k and a[-1]]
         orders.append((*(max(row[j] for row in asked) for j in range(len(setup.bounds) - 1)), 1))
-    moved = lambda residual: _wrapped(residual, lambda inner: _moved(inner, tuple(speeds.items())))
-    velocity = lambda k, v: _wrapped(setup.equations[0], lambda inner: _velocity(inner, k, v))
+    label = lambda k, a: (speeds[k], (*a[:-1], a[-1] - 1)) if k in speeds and a[-1] else (k, a)
+    moved = lambda residual: Relabeled(residual, (label(*jet) for jet in residual.jets))
+    names = plain(setup.equations[0]).names
+
+    def velocity(k: int, v: int) -> AnyResidual:
+        rate = setup.known.bind(_rate(names, k))
+        return Relabeled(rate, ((k if a[-1] else v, a) for _, a in rate.jets))
+
     more = lambda axis: (Trace(v, order) for v in speeds.values() for order in range(orders[v][axis]))
     return replace(
         setup,
@@ -261,37 +266,8 @@ def with_velocities(setup: Setup) -> Setup:
     )
 
 
-def _wrapped(residual: AnyResidual, change: Callable[[Residual], Residual]) -> AnyResidual:
-    """A residual made from another, with the same unknown functions among the parameters."""
-    if isinstance(residual, FieldResidual):
-        return replace(residual, inner=change(residual.inner))
-    assert isinstance(residual, Residual)
-    return change(residual)
-
-
 @lru_cache(maxsize=64)
-def _moved(residual: Residual, speeds: tuple[tuple[int, int], ...]) -> Residual:
-    """A residual with velocities instead of derivatives in time; made once, because it is compiled."""
-    by_unknown = dict(speeds)
-
-    def reference(old: Reference) -> Reference:
-        if old.kind == "jet" and old.index >= len(residual.names.unknowns):  # a function among the parameters
-            return old._replace(index=old.index + len(speeds))
-        if old.kind != "jet" or old.index not in by_unknown or old.alpha[-1] == 0:
-            return old
-        return Reference("jet", by_unknown[old.index], (*old.alpha[:-1], old.alpha[-1] - 1))
-
-    names = _extended(residual.names, len(speeds))
-    return replace(residual, references=tuple(map(reference, residual.references)), names=names)
-
-
-@lru_cache(maxsize=64)
-def _velocity(like: Residual, unknown: int, speed: int) -> Residual:
-    """The residual u_t - v."""
-    names = _extended(like.names, speed + 1 - len(like.names.unknowns))
-    arguments = (f"{names.unknowns[unknown]}_t", names.unknowns[speed])
-    return Residual.bind(Named(lambda slope, velocity: slope - velocity, arguments), names, "velocity")
-
-
-def _extended(names: Names, count: int) -> Names:
-    return replace(names, unknowns=(*names.unknowns, *(f"velocity{i}" for i in range(count))))
+def _rate(names: Names, unknown: int) -> Residual:
+    """The residual u_t - u; made once, because it is compiled."""
+    name = names.unknowns[unknown]
+    return Residual.bind(Named(lambda slope, value: slope - value, (f"{name}_t", name)), names, "velocity")
