@@ -56,8 +56,8 @@ class Job:
 
     def record(self) -> dict[str, object]:
         """The state of the work, which the page asks for again and again."""
-        told = ("state", "what", "error", "sentence", "reached", "number")
-        return {key: getattr(self, key) for key in told} | {"events": list(self.events)}
+        told = ("state", "what", "error", "sentence", "reached", "number", "events")
+        return {key: list(self.events) if key == "events" else getattr(self, key) for key in told}
 
     async def start(self, what: str, arguments: list[str]) -> dict[str, object]:
         """Begin the work, unless other work is being done."""
