@@ -28,29 +28,18 @@ MANY = 16  # points at one time: from this many on, the sum over time comes firs
 
 
 class MarchedFLM(AbstractPieces):
-    """A function of space and time in windows.
+    """A function of space and time in windows."""
 
-    Args:
-        edges: the ends of the windows in time, (W + 1,).
-        coefficients: one array per window, (K, outputs, n_1, ..., n_d): orthonormal Legendre functions in time by waves
-            in space.
-        kinds: "fourier", "sine" or "cosine" for each space axis.
-        bounds: of the space axes, (d, 2).
-        lift: what is added for each output along each space axis, (outputs, d, 3): c_0 + c_1 ξ + c_2 ξ², 0 ≤ ξ ≤ 1.
-        axes: names of the inputs.
-        time: which of them is time.
-        least: coefficients below this share of the largest are left out of the series.
-    """
-
-    edges: Float[Array, "W+1"]
+    edges: Float[Array, "W+1"]  # the ends of the windows in time
+    # for each window (K, outputs, n_1, ..., n_d): orthonormal Legendre functions in time by waves in space
     coefficients: tuple[Array, ...]
-    bounds: Float[Array, "d 2"]
-    lift: Float[Array, "K d 3"]
+    bounds: Float[Array, "d 2"]  # of the space axes
+    lift: Float[Array, "K d 3"]  # what is added for each output along each space axis: c_0 + c_1 ξ + c_2 ξ², 0 ≤ ξ ≤ 1
     map: InputMap
-    kinds: tuple[str, ...] = eqx.field(static=True)
-    time: int = eqx.field(static=True)
+    kinds: tuple[str, ...] = eqx.field(static=True)  # "fourier", "sine" or "cosine" for each space axis
+    time: int = eqx.field(static=True)  # which input is time
     num_outputs: int = eqx.field(static=True)
-    least: float = eqx.field(static=True)
+    least: float = eqx.field(static=True)  # coefficients below this share of the largest are left out of the series
 
     def __init__(self, edges, coefficients, kinds, bounds, lift, axes, time: int, least: float = 0.0):
         self.edges, self.bounds, self.lift = (device(np.asarray(a, float)) for a in (edges, bounds, lift))

@@ -36,20 +36,16 @@ COUNTS = (25, 41, 61, 91, 131, 191)  # waves along each axis that are tried
 
 
 class Part(eqx.Module):
-    """Terms that share their times; the formula is in the module's docstring.
+    """Terms that share their times; the formula is in the module's docstring."""
 
-    Term d has the factors `first` of the `pools` along each axis. If terms are sums over the axes, `slopes` are their other
-    factors, else it is empty. `modes` are Legendre coefficients. If the part `moves`, the answer's own time is added to t_q.
-    """
-
-    modes: Float[Array, "m N n"] = eqx.field(converter=device)
+    modes: Float[Array, "m N n"] = eqx.field(converter=device)  # Legendre coefficients
     rates: Float[Array, "m n"] = eqx.field(converter=device)
     pools: tuple[Inexact[Array, "U n"], ...] = eqx.field(converter=lambda pools: tuple(map(device, pools)))
-    first: Int[Array, "D m"] = eqx.field(converter=device)
-    slopes: Int[Array, "D m"] = eqx.field(converter=device)
+    first: Int[Array, "D m"] = eqx.field(converter=device)  # the factors of term d among the pools of each axis
+    slopes: Int[Array, "D m"] = eqx.field(converter=device)  # the other factors of sums over the axes, else empty
     times: Float[Array, "Q"] = eqx.field(converter=device)
     weights: Float[Array, "Q"] = eqx.field(converter=device)
-    moves: bool = eqx.field(static=True, default=False)
+    moves: bool = eqx.field(static=True, default=False)  # whether the answer's own time is added to t_q
 
     def functions(self, t: float) -> list[np.ndarray]:
         """Every factor at every time in Legendre functions, (U, Q, N) for each axis."""
@@ -89,17 +85,14 @@ def _convolve(left: Taylor, own: list[np.ndarray], which: np.ndarray) -> Taylor:
 
 
 class ProductFLM(AbstractPieces):
-    """A sum of products, in space or in space and time.
-
-    `time` is the index of the input that is time, which begins at `start`; None where there is none. With a nonzero `turn`
-    modes oscillate as exp(-i turn rate t) and there are two real outputs; with 0 they decay.
-    """
+    """A sum of products, in space or in space and time."""
 
     parts: tuple[Part, ...]
     bounds: Float[Array, "m 2"]
     map: InputMap
-    time: int | None = eqx.field(static=True)
-    start: float = eqx.field(static=True)
+    time: int | None = eqx.field(static=True)  # which input is time, if any
+    start: float = eqx.field(static=True)  # the first time
+    # where nonzero, modes oscillate as exp(-i turn rate t) and there are two real outputs; else they decay
     turn: int = eqx.field(static=True)
     num_outputs: int = eqx.field(static=True)
 

@@ -175,9 +175,8 @@ def _settled(tree: State) -> State:
 class Program:
     """A traced function whose constants are inputs of the machine code, so that runs that differ only in them share it.
 
-    Points and fixed frequencies are constants of a run, and differ from seed to seed. A residual may compute with
-    coordinates in NumPy, so they cannot be arguments of the function that is traced; they become arguments of its trace. The
-    `args` have the shapes that the function of pytrees will be called with.
+    A residual may compute with its points in NumPy, so that they cannot be arguments of the function that is traced; they become
+    arguments of its trace. The `args` have the shapes that the function of pytrees will be called with.
     """
 
     def __init__(self, function: Callable[..., PyTree], *args: PyTree):

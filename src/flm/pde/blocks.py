@@ -27,24 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """One set of equations: a residual and where it holds.
-
-    Attributes:
-        kind: "equation", "initial", "boundary", "periodic" or "data".
-        piece: where it holds; None is the inside of the domain.
-        partner: for a periodic pair, the opposite face: the residual is the jet here less the jet there.
-        data: the readings of a data block.
-        parts: the faces that "boundary" stands for.
-    """
+    """One set of equations: a residual and where it holds."""
 
     name: str
-    kind: str
+    kind: str  # "equation", "initial", "boundary", "periodic" or "data"
     residual: Residual
     domain: AbstractDomain
-    piece: Piece | None = None
-    partner: Piece | None = None
+    piece: Piece | None = None  # where it holds; None is the inside of the domain
+    partner: Piece | None = (
+        None  # the opposite face of a periodic pair: the residual is the jet here less the jet there
+    )
     data: Data | None = None
-    parts: tuple[Piece, ...] = ()
+    parts: tuple[Piece, ...] = ()  # the faces that "boundary" stands for
 
     @property
     def faces(self) -> tuple[Piece, ...]:

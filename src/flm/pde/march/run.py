@@ -162,10 +162,8 @@ class Pace:
 
 
 class Run:
-    """A march that aims at a relative error `tol`, from `base` intervals along each axis, in windows of `num_nodes`.
-
-    `most_work` is the limit of grid points times the functions that are transformed there for N.
-    """
+    """A march that aims at a relative error `tol`, from `base` intervals along each axis, in windows of `num_nodes`; `most_work` is
+    the limit of grid points times the functions that are transformed there for N."""
 
     def __init__(self, evolution: Evolution, tol: float, base: int, num_nodes: int, most_work: float, record: Record):
         self.evolution, self.tol, self.base, self.record = evolution, tol, base, record

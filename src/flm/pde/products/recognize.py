@@ -48,18 +48,14 @@ class Operator(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Kronecker:
-    """A problem read at the nodes of a number of functions along each axis; axes are numbered among those of space.
-
-    `faces` are the nonzero values of u_n + robin u by (axis, end); `starts` those of u, or of its real and its
-    imaginary part; `turn` is the sign of a complex unknown's rotation, 0 where the unknown is real.
-    """
+    """A problem read at the nodes of a number of functions along each axis; axes are numbered among those of space."""
 
     lines: tuple[Line, ...]
     source: Sum
     lift: Sum
-    faces: dict[tuple[int, int], Sum]
-    starts: tuple[Sum, ...]
-    turn: int
+    faces: dict[tuple[int, int], Sum]  # nonzero values of u_n + robin u by (axis, end)
+    starts: tuple[Sum, ...]  # of u, or of its real and its imaginary part
+    turn: int  # the sign of a complex unknown's rotation, 0 where the unknown is real
     fit_error: float
 
 

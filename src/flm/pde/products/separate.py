@@ -33,14 +33,11 @@ POINTS = 1000  # points at which the function must be larger than the error of i
 
 @dataclass(eq=False)
 class Separation:
-    """Turns functions into sums of products at nodes of each axis.
-
-    Fits of functions of a sum are finer by `extra` than necessary, for a second opinion; `error` is their largest relative error.
-    """
+    """Turns functions into sums of products at nodes of each axis."""
 
     nodes: tuple[np.ndarray, ...]
-    extra: float = 1.0
-    error: float = 0.0
+    extra: float = 1.0  # fits of functions of a sum are finer by this than necessary, for a second opinion
+    error: float = 0.0  # the largest relative error of such fits
 
     def run(self, traced: ClosedJaxpr, inputs: Sequence[Sum]) -> list[Sum]:
         """The outputs of a traced function of numbers."""

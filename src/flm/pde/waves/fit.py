@@ -56,20 +56,14 @@ class Basis(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A basis with coefficients (C, K) and its quality at held-out points.
-
-    Attributes:
-        covariance: covariance of the learned parameters, (0, 0) where it is not known.
-        estimate: the largest relative residual over the blocks, a guess at the relative error.
-        inside: values at the held-out interior points, (P, K).
-    """
+    """A basis with coefficients (C, K) and its quality at held-out points."""
 
     basis: Basis
     coefficients: np.ndarray
     parameters: np.ndarray
-    covariance: np.ndarray
-    estimate: float
-    inside: np.ndarray
+    covariance: np.ndarray  # of the learned parameters, (0, 0) where it is not known
+    estimate: float  # the largest relative residual over the blocks, a guess at the relative error
+    inside: np.ndarray  # values at the held-out interior points, (P, K)
 
     @property
     def finite(self) -> bool:
