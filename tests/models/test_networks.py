@@ -2,7 +2,6 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from series_cases import points
@@ -25,11 +24,11 @@ THREE_LAYERS = {2: 21, 6: 109, 7: 141, 11: 309, 12: 361}
 MODELS = {
     "FLM": lambda inputs, outputs: flm.FLM(inputs, 3, key=0, num_outputs=outputs),
     "FLM hardwired": lambda inputs, outputs: flm.FLM(inputs, 3, key=0, num_outputs=outputs, train_frequencies=False),
-    "MLP tanh": lambda inputs, outputs: flm.MLP(inputs, 4, 3, key=0, num_outputs=outputs),
+    "MLP tanh": lambda inputs, outputs: flm.MLP(inputs, 4, 2, key=0, num_outputs=outputs),
     "MLP relu": lambda inputs, outputs: flm.MLP(inputs, 4, 1, key=0, num_outputs=outputs, activation="relu"),
     "MLP leaky": lambda inputs, outputs: flm.MLP(inputs, 4, 2, key=0, num_outputs=outputs, activation="leaky_relu"),
     "SIREN-1": lambda inputs, outputs: flm.Siren(inputs, 4, 1, key=0, num_outputs=outputs),
-    "SIREN-3": lambda inputs, outputs: flm.Siren(inputs, 4, 3, key=0, num_outputs=outputs, omega=3.0),
+    "SIREN-2": lambda inputs, outputs: flm.Siren(inputs, 4, 2, key=0, num_outputs=outputs, omega=3.0),
 }
 
 
@@ -61,12 +60,12 @@ def test_siren_equals_numpy(depth):
 def test_published_starts():
     wide = flm.Siren(2, 500, 2, key=0)
     for weight, bound in zip(wide.weights, (1 / 2, np.sqrt(6 / 500), np.sqrt(6 / 500)), strict=True):
-        assert 0.95 * bound < float(jnp.abs(weight).max()) <= bound
+        assert 0.95 * bound < np.abs(np.asarray(weight)).max() <= bound
     for bias, fan_in in zip(wide.biases[:-1], (2, 500), strict=True):
-        assert 0.95 / np.sqrt(fan_in) < float(jnp.abs(bias).max()) <= 1 / np.sqrt(fan_in)
+        assert 0.95 / np.sqrt(fan_in) < np.abs(np.asarray(bias)).max() <= 1 / np.sqrt(fan_in)
     plain = flm.MLP(2, 500, 2, key=0)
     for weight, fan_in in zip(plain.weights, (2, 500, 500), strict=True):
-        assert 0.95 / np.sqrt(fan_in) < float(jnp.abs(weight).max()) <= 1 / np.sqrt(fan_in)
+        assert 0.95 / np.sqrt(fan_in) < np.abs(np.asarray(weight)).max() <= 1 / np.sqrt(fan_in)
     # SIREN's first pre-activations are uniform and its hidden ones have unit variance (Sitzmann et al., Theorem 1.8)
     x = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
     hidden = np.sin(x @ np.asarray(wide.weights[0]).T * 30.0)
@@ -101,7 +100,7 @@ def test_the_papers_sizes(depth, sizes, formula):
 
 @pytest.mark.parametrize(
     ("name", "outputs"),
-    [("FLM hardwired", 1), ("FLM", 3), ("MLP relu", 1), ("MLP tanh", 3), ("SIREN-1", 3), ("SIREN-3", 1)],
+    [("FLM hardwired", 1), ("FLM", 3), ("MLP relu", 1), ("MLP tanh", 3), ("SIREN-1", 3), ("SIREN-2", 1)],
 )
 def test_every_model_keeps_the_interface(name, outputs):
     model = MODELS[name](BOX, outputs)
@@ -122,8 +121,8 @@ def test_jets_of_networks_equal_reverse_mode(name):
     x = points(2)
     scalar = lambda p: model.values(p[None])[0]
     first, second = jax.jit(jax.vmap(lambda p: (jax.grad(scalar)(p), jax.hessian(scalar)(p))))(x)
-    jets = model.jets(x, ((1, 0), (0, 1), (1, 1), (0, 2)))
-    np.testing.assert_allclose(jets, [first[:, 0], first[:, 1], second[:, 0, 1], second[:, 1, 1]], rtol=0, atol=1e-12)
+    jets = model.jets(x, ((1, 0), (1, 1), (0, 2)))
+    np.testing.assert_allclose(jets, [first[:, 0], second[:, 0, 1], second[:, 1, 1]], rtol=0, atol=1e-12)
 
 
 def test_keys_decide():
