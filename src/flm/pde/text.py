@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from flm.domains import AbstractDomain, Box, Disk, Ellipse, Polygon, Region
 from flm.language.arguments import Names
 from flm.language.expressions import Expression, ExpressionError, compile_expression, parse
-from flm.language.outline import Outline, Place, ProblemError, among, sentences
+from flm.language.outline import Outline, Place, among, sentences
 from flm.language.parameters import names_of
 from flm.pde.conditions import data, on, periodic
 from flm.pde.problem import PDE
@@ -166,23 +167,15 @@ def _read_readings(path: Path, columns: list[str], place: Place) -> np.ndarray:
     try:
         with path.open(encoding="utf-8-sig") as file:
             header = [cell.strip() for cell in file.readline(MAX_HEADER).split(",")]
-            for column in columns:
-                if column not in header:
-                    near = did_you_mean(column, header)
-                    raise place.refuse(f"{path.name} has the columns {_some(header)}; got {column!r}.{near}")
-            order = [header.index(column) for column in columns]
-            return np.loadtxt(file, delimiter=",", usecols=order, ndmin=2, max_rows=MAX_READINGS)
+            if set(columns) <= set(header):
+                order = [header.index(column) for column in columns]
+                return np.loadtxt(file, delimiter=",", usecols=order, ndmin=2, max_rows=MAX_READINGS)
     except OSError as error:
         raise place.refuse(f"{str(path)!r} cannot be read ({error.strerror})") from None
-    except ProblemError:
-        raise
     except (ValueError, UnicodeDecodeError) as error:
         raise place.refuse(f"{path.name} is not a table of numbers ({' '.join(str(error).split())[:120]})") from None
-
-
-def _some(header: list[str]) -> str:
-    text = ", ".join(header)
-    return text if len(text) <= 200 else text[:199] + "…"
+    known, column = shorten(", ".join(header), 200, placeholder="…"), next(c for c in columns if c not in header)
+    raise place.refuse(f"{path.name} has the columns {known}; got {column!r}.{did_you_mean(column, header)}")
 
 
 def read_shape(text: str) -> AbstractDomain:

@@ -88,7 +88,7 @@ def test_an_exact_answer_of_a_given_size_is_known_to_be_one():
     assert solution.errors().relative_l2 <= 2 * solution.error_estimate <= 2e-10
 
 
-@pytest.mark.parametrize(("name", "size"), [("wave", 1), ("acoustics", 2), ("convection_diffusion", 4), ("heat", 4)])
+@pytest.mark.parametrize(("name", "size"), [("wave", 1), ("acoustics", 2), ("convection_diffusion", 4)])
 def test_an_answer_of_a_given_size_has_an_honest_bar(name, size):
     solution = flm.solve(getattr(flm.problems, name)(), 1e-10, num_subnets=size)
     assert not solution.converged
@@ -104,9 +104,9 @@ def test_parameters_are_learned_beside_a_given_size():
         [flm.initial(lambda x: jnp.sin(jnp.pi * x)), flm.dirichlet("boundary"), flm.data(points, values, sigma=0.01)],
         parameters={"alpha": flm.Learn(0.5, lower=0.0)},
     )
-    solution = flm.solve(problem, 1e-6, num_subnets=9)
+    solution = flm.solve(problem, 1e-6, num_subnets=4)
     assert abs(solution.parameters["alpha"].value - 0.1) < 1e-6
-    assert solution.model.num_subnets == 9
+    assert solution.model.num_subnets == 4
 
 
 def test_a_problem_without_an_answer_has_none_of_a_given_size():
