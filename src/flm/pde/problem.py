@@ -57,7 +57,7 @@ class PDE:
     ):
         if not isinstance(domain, AbstractDomain):
             raise InputTypeError(f"`domain` must be a domain such as flm.Box(x=(0, 1), t=(0, 1)); got {domain!r}.")
-        self.domain = domain
+        self.domain, self.axes = domain, domain.axes
         if not isinstance(unknowns, str | tuple | list):
             raise InputTypeError(f'`unknowns` must be names such as ("u", "v"); got {unknowns!r}.')
         if parameters is not None and not isinstance(parameters, Mapping):
@@ -93,16 +93,10 @@ class PDE:
         return self.equations + self.conditions
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the inputs."""
-        return self.domain.axes
-
-    @property
     def frame(self) -> dict[str, Any]:
         """The facts about the problem that an answer keeps."""
-        exact = self.exact_values if self.exact is not None else None
-        fields = {"axes": self.axes, "unknowns": self.unknowns, "bounds": self.domain.bounds}
-        return fields | {"domain": self.domain, "exact": exact}
+        names = {"axes": self.axes, "unknowns": self.unknowns, "bounds": self.domain.bounds, "domain": self.domain}
+        return names | {"exact": self.exact_values if self.exact is not None else None}
 
     @cached_property
     def parameter_start(self) -> np.ndarray:

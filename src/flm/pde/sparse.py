@@ -240,12 +240,10 @@ class Growth:
 def homogeneous_residual(fitter: Fitter, fit: Fit, degrees: np.ndarray, free_constants: list[int]) -> float:
     """The smallest relative residual that a function of size one leaves in the homogeneous problem, linearized at an answer.
 
-    The fit's own residual does not show this: where conditions are missing, least squares picks one of many answers, the same
-    on every set. With A = Q R the rows of the problem on a sparse set and V its values inside, the direction of largest
-    |V c| / |A c|, the first singular vector of V R^-1, is the best candidate for a solution of the homogeneous problem. Its
-    residual there is judged as any answer's is: 0.006 to 1 for well-posed problems, about half the relative distance of k^2 from
-    an eigenvalue for Helmholtz' equation, below 1e-7 where a condition is missing. Constants that may be added to the unknowns
-    `free_constants` do not count as such a function.
+    Where conditions are missing, least squares picks one of many answers, the same on every set. With A = Q R the rows of the
+    problem on a sparse set and V its values inside, the direction of largest |V c| / |A c|, the first singular vector of V R^-1,
+    is the best candidate for a solution of the homogeneous problem. Its residual is 0.006 to 1 for well-posed problems, about half
+    the relative distance of k^2 from an eigenvalue for Helmholtz' equation, below 1e-7 where a condition is missing.
     """
     problem, unknowns, count = fitter.problem, fitter.num_unknowns, len(degrees)
     basis = sparse_columns(problem.domain, degrees)

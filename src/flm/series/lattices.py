@@ -64,9 +64,6 @@ def sign_matrix(m: int) -> np.ndarray:
 
     The first column is 1; the others run through {1, -1}^(m-1) in lexicographic order, 1 before -1. For m = 1: [[1]].
 
-    Args:
-        m: number of inputs, at least 1.
-
     Example:
         >>> sign_matrix(2)
         array([[ 1.,  1.],

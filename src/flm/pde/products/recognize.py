@@ -206,14 +206,11 @@ class Reader:
             c.append(scale * (value.along(j, zero(j)) + (value.along(-1, zero(j)) if i == 0 else 0.0)))
         return Operator(a, b, c, constant(scale) * source)
 
-    def _is_start(self, block: Block) -> bool:
-        return self.time is not None and block.kind == "initial"
-
     def _conditions(self, parts: Separation) -> dict[Place, Given]:
         """The conditions by unknown, axis and end."""
         out: dict[Place, Given] = {}
         for block in self.problem.conditions:
-            if block.kind == "periodic" or self._is_start(block):
+            if block.kind == "periodic" or (self.time is not None and block.kind == "initial"):
                 continue
             has_normal = any(r.kind.startswith("normal") for r in block.residual.references)
             row = None
@@ -246,7 +243,7 @@ class Reader:
     def _starts(self, parts: Separation) -> tuple[Sum, ...]:
         found: dict[int, Sum] = {}
         for block in self.problem.conditions:
-            if self._is_start(block):
+            if block.kind == "initial":
                 row = self._read(block.residual, parts)
                 unknown = next((jet[0] for jet in row if jet), 0)
                 what = "an initial condition must give the unknown on all of space"
