@@ -95,8 +95,9 @@ class PDE:
     @property
     def frame(self) -> dict[str, Any]:
         """The facts about the problem that an answer keeps."""
-        names = {"axes": self.axes, "unknowns": self.unknowns, "bounds": self.domain.bounds, "domain": self.domain}
-        return names | {"exact": self.exact_values if self.exact is not None else None}
+        exact = self.exact_values if self.exact is not None else None
+        fields = {"axes": self.axes, "unknowns": self.unknowns, "bounds": self.domain.bounds}
+        return fields | {"domain": self.domain, "exact": exact}
 
     @cached_property
     def parameter_start(self) -> np.ndarray:
