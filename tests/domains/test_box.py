@@ -178,10 +178,10 @@ def test_boundary_shares_faces_equally_whatever_the_units():
 
 def test_opposite_faces_are_sampled_alike():
     box = Box(x=(0, 1), y=(0, 1), t=(0, 1))
-    low, high = (face.sample(30, seed=5)[0] for face in box.faces("y"))
+    low, high = (box.piece(f"y={end}").sample(30, seed=5)[0] for end in ("min", "max"))
     np.testing.assert_array_equal(low[:, [0, 2]], high[:, [0, 2]])
     with pytest.raises(KeyError, match="must be one of x, y, t; got 's'"):
-        box.faces("s")
+        box["s"]
 
 
 def test_restrict_splits_a_face():

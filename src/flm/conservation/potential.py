@@ -43,9 +43,7 @@ class Law:
         speeds, spread = speed(sample) * self.scale, float(np.ptp(sample))
         self.mean = float(sample.mean())  # conserved
         self.amplitude = spread if spread > 1e-14 * np.abs(sample).max() else 1.0  # the unit of errors
-        self.oscillation = max(
-            float(np.ptp(speeds)), 1e-3
-        )  # the range of characteristic speeds, which linear fluxes lack
+        self.oscillation = max(float(np.ptp(speeds)), 1e-3)  # the range of speeds; a linear flux has one
         self.mean_speed = float(speeds.mean())  # the first guess of the frame
 
     def initial(self, theta: np.ndarray) -> np.ndarray:

@@ -79,9 +79,8 @@ class ControlLaw(_InRows):
     def at(self, v: np.ndarray) -> Controls:
         """The controls of starts with coordinates v (P, d)."""
         log_duration = None if self.duration_coefficients is None else np.log(self.duration(v))
-        waves = np.einsum(
-            "pni,ntik->pntk", self._products(v, self.frequencies[:, 1:]), self.coefficients, optimize=True
-        )
+        products = self._products(v, self.frequencies[:, 1:])
+        waves = np.einsum("pni,ntik->pntk", products, self.coefficients, optimize=True)
         amplitudes = waves.reshape(len(v), -1, waves.shape[-1])  # α_n, β_n in turn
         return Controls(self.frequencies[:, 0], amplitudes, self.offset, self.lower, self.upper, log_duration)
 

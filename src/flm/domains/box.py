@@ -76,11 +76,6 @@ class Box(AbstractDomain):
         """The faces, axis by axis, lower before upper."""
         return tuple(self._pinned(f"{axis}={end}") for axis in self.axes for end in ("min", "max"))
 
-    def faces(self, axis: str) -> tuple[Piece, Piece]:
-        """The two opposite faces of an axis; equal seeds sample them at equal free coordinates."""
-        self[axis]
-        return self._pinned(f"{axis}=min"), self._pinned(f"{axis}=max")
-
     def keys(self) -> tuple[str, ...]:
         """The axes' names, so that `dict(box)` gives the intervals."""
         return self.axes

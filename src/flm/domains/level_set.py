@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class Region(AbstractDomain):
     function: Callable[..., Any]
     box: Box
     resolution: int
+    _grid_values: ClassVar[np.ndarray]
+    _scale: ClassVar[float]  # from the level function to about a distance
 
     def __init__(self, function: Callable[..., Any] | str, bounds: Box, *, resolution: int | None = None):
         if not isinstance(bounds, Box) or len(bounds) < 2:
@@ -57,10 +59,12 @@ class Region(AbstractDomain):
             raise InputTypeError(f"`function` must be a function of the axes of `bounds`; got {function!r}.")
         self._set(function=function, box=bounds, resolution=resolution or (256 if len(bounds) == 2 else 48))
         self._set(axes=bounds.axes, bounds=bounds.bounds)
-        values = self._grid_values
+        shape = (self.resolution + 1,) * len(bounds)
+        values = self._raw(bounds.grid(shape))[0].reshape(shape)
         if not np.all(np.isfinite(values)):
             bad = int(np.sum(~np.isfinite(values)))
             raise InputError(f"`function` must be finite in its bounds; got {bad} values that are not.")
+        self._set(_grid_values=values, _scale=float(bounds.width.max() / np.abs(values).max()))
         if not np.any(values < 0.0):
             least = f"{values.min():.3g} or more: an empty region"
             raise InputError(f"`function` must be negative somewhere in {bounds!r}; got {least}.")
@@ -121,15 +125,6 @@ class Region(AbstractDomain):
             return value, back(jnp.ones_like(value))[0]
 
         return on_rows(value_and_gradient, len(self.axes), "function")
-
-    @cached_property
-    def _grid_values(self) -> np.ndarray:
-        shape = (self.resolution + 1,) * len(self.axes)
-        return self._raw(self.box.grid(shape))[0].reshape(shape)
-
-    @cached_property
-    def _scale(self) -> float:
-        return float(self.width.max() / np.abs(self._grid_values).max())
 
     @cached_property
     def _lines(self) -> list[np.ndarray]:

@@ -142,9 +142,8 @@ def train(
 
 
 def _stages(optimizer: optax.GradientTransformation | Stages, epochs: int | None) -> list[Stage]:
-    if isinstance(optimizer, optax.GradientTransformation):
-        return [Stage(optax.with_extra_args_support(optimizer), check_count("epochs", epochs, 1))]
-    pairs = list(optimizer) if isinstance(optimizer, list | tuple) else []
+    alone = isinstance(optimizer, optax.GradientTransformation)
+    pairs = [(optimizer, epochs)] if alone else list(optimizer) if isinstance(optimizer, list | tuple) else []
     if not pairs or not all(
         isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], optax.GradientTransformation)
         for pair in pairs
@@ -153,7 +152,7 @@ def _stages(optimizer: optax.GradientTransformation | Stages, epochs: int | None
             "`optimizer` must be an optax optimizer such as optax.adam(1e-3), or stages [(optimizer, epochs), ...]; "
             f"got {optimizer!r}."
         )
-    if epochs is not None:
+    if not alone and epochs is not None:
         raise InputError(f"`epochs` must not be given with stages, which have their own; got {epochs!r}.")
     return [Stage(optax.with_extra_args_support(o), check_count("epochs", n, 1)) for o, n in pairs]
 

@@ -162,9 +162,8 @@ class Networks(NamedTuple):
         phi, A = (jnp.transpose(part, (2, 1, 0))[..., None] for part in (self.phases, self.amplitudes))  # (K, l, N, 1)
         # The phase is the coefficient of an input that is always one, so that its derivative is a product of matrices too.
         inputs = jnp.concatenate([z, jnp.ones((len(z), 1))], axis=1)
-        sine, cosine = sincos(
-            (jnp.concatenate([k, -phi], axis=-1).reshape(K * l * num, -1) @ inputs.T).reshape(K, l, num, -1)
-        )
+        angles = jnp.concatenate([k, -phi], axis=-1).reshape(K * l * num, -1) @ inputs.T
+        sine, cosine = sincos(angles.reshape(K, l, num, -1))
         ab = jnp.concatenate([(A * cosine).sum(1), (A * sine).sum(1)], axis=1)  # (K, 2N, P)
         sin, cos = sincos(n[:, :1] * s)  # (N, R)
         more = [jnp.concatenate([-n[:, :1] * sin, -n[:, :1] * cos])] if slopes else []  # in one product with the values

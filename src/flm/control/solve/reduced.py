@@ -290,10 +290,8 @@ class _TunedLaw:
         return Projected(rows - self.basis @ (self.basis.T @ rows), self.residual)
 
     def moved(self, step: np.ndarray) -> _TunedLaw:
-        law = self.law
-        return _TunedLaw.at(
-            self.starts, replace(law, frequencies=law.frequencies + step.reshape(law.frequencies.shape))
-        )
+        frequencies = self.law.frequencies + step.reshape(self.law.frequencies.shape)
+        return _TunedLaw.at(self.starts, replace(self.law, frequencies=frequencies))
 
 
 def _quarter_turn(products: np.ndarray, p: int) -> np.ndarray:
