@@ -74,7 +74,7 @@ def by_term(
 
 def checked_counts(points: Mapping[str, int], problem: PDE) -> dict[str, int]:
     """The number of points of every term that does not bring its own points."""
-    holds = lambda n: isinstance(n, int | np.integer) and 1 <= n <= MOST
+    holds = lambda n: isinstance(n, int | np.integer) and bool(1 <= n <= MOST)
     found = by_term("points", points, COUNTED, f"an integer from 1 to {MOST:,}", holds)
     needed = [term for term in terms_of(problem) if term in COUNTED]
     if missing := [name for name in needed if name not in found]:
