@@ -30,7 +30,7 @@ import optax
 import pandas as pd
 
 from flm.paper.imputation import find_series
-from flm.paper.plan import SOLVER, STARTS, full_plan
+from flm.paper.plan import FULL, SOLVER, STARTS, Plan
 from flm.paper.printed import DISKS, FIVE_STRATEGIES, FIXED_STARTS, IMPUTATION, PARAMETERS, PDE_ERRORS
 from flm.paper.protocol import FIGURE, FIGURE_SIZES, read_protocol
 from flm.report.pages.study import mean_and_deviation
@@ -464,7 +464,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=sorted({m for models in PDE_ERRORS.values() for m in models}))
     parser.add_argument("--seeds", type=int, default=10, help="of training: the first so many")
     options = parser.parse_args()
-    plan = full_plan()
+    plan = Plan(budget=FULL)
     if options.what == "control":
         run("control", plan.control())
     elif options.what == "solver":

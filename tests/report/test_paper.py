@@ -12,7 +12,7 @@ from study_runners import definitions
 from flm.cli.run import run as command
 from flm.paper import plan as study_paper
 from flm.paper import printed
-from flm.paper.plan import DISK, Plan, full_plan, run_paper
+from flm.paper.plan import DISK, FULL, Plan, run_paper
 from flm.report.pages.layout import Picture
 from flm.report.paper.page import mean, paper_page, ratio
 from flm.study import Store
@@ -54,7 +54,7 @@ def test_the_plans_runs():
     short_keys = [run_key(d) for d in PLAN.definitions({})]
     assert len(short_keys) == len(set(short_keys)) == 83
     assert len(PLAN.definitions({})) - len(Plan().definitions({})) == 6  # two rates, three ways
-    full = {run_key(d) for d in full_plan("a" * 64).definitions({})}
+    full = {run_key(d) for d in Plan("a" * 64, FULL).definitions({})}
     # 22 groups of 25 configurations, the figure's sizes that they lack (9, 36), each with ten seeds; 107 single runs.
     assert len(full) == 22 * 250 + 4 * 2 * 10 + 107
     assert DISK["images"] == [0, 2, 1]
@@ -112,7 +112,7 @@ def test_without_the_series_imputation_is_left_out_plainly():
 
 
 def test_the_full_plan_goes_on_when_selections_are_decided():
-    plan = full_plan()
+    plan = Plan(budget=FULL)
     spec = plan.protocols["heat"]
     small = replace(spec, models=(("flm", (4, 64)),), optimizers=spec.optimizers[:1])
     vars(plan)["protocols"] = {"heat": small}

@@ -186,7 +186,7 @@ def paper(
     Example: flm paper --quick --out flm-paper
     """
     from flm.paper.imputation import VARIABLE, find_series, fingerprint
-    from flm.paper.plan import Plan, cost, full_plan, run_paper
+    from flm.paper.plan import FULL, QUICK, Plan, cost, run_paper
     from flm.report.pages.layout import write_page
     from flm.report.paper.page import paper_page
     from flm.study import Store, read_rows
@@ -197,7 +197,7 @@ def paper(
     else:
         mark = fingerprint(series)
         os.environ[VARIABLE] = str(series.parent)  # for the worker processes
-    plan, path = (Plan if quick else full_plan)(series=mark), folder(out)
+    plan, path = Plan(mark, QUICK if quick else FULL), folder(out)
     with Store(path / "runs.sqlite", write=True) as store:
         price = cost(plan, read_rows(store), who.count, measure=dry_run)
     told = f"{price} {_workers(who).capitalize()}."

@@ -51,9 +51,13 @@ FULL = Budget(10, 0, FIGURE_SIZES, 0, 20_000, 20_000, 5_000, 3, 100, 10)
 class Plan:
     """All runs of the paper's page."""
 
-    quick: bool = True  # quick takes minutes, full hours
     series: str | None = None  # the fingerprint of ETTh1.csv, or None to leave imputation out
     budget: Budget = QUICK
+
+    @property
+    def quick(self) -> bool:
+        """Whether the runs take minutes instead of hours."""
+        return self.budget.epochs > 0
 
     @cached_property
     def protocols(self) -> dict[str, Spec]:
@@ -149,11 +153,6 @@ def _single(runner: str, problem: str, model: str, size: int, training: Record, 
     runner = f"flm.paper.{'imputation' if runner == 'impute' else 'runs'}:{runner}"
     found = {"runner": runner, "problem": problem, "model": model, "size": size, "seed": seed}
     return found | {"training": training}
-
-
-def full_plan(series: str | None = None) -> Plan:
-    """The plan with the paper's own sizes of everything."""
-    return Plan(False, series, FULL)
 
 
 def run_paper(plan: Plan, store: Store, *, workers: Workers, progress: bool | Listener = False) -> list[Counts]:

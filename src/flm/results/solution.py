@@ -83,8 +83,6 @@ class Solution(AbstractResult):
         """How many numbers the function consists of: frequencies, amplitudes and phases, or weights."""
         return self.model.num_parameters
 
-    # --- the function ----------------------------------------------------------------------------------------------
-
     def __call__(
         self, points: npt.ArrayLike | None = None, /, *, extrapolate: bool = False, **named: npt.ArrayLike
     ) -> Array:
@@ -221,8 +219,6 @@ class Solution(AbstractResult):
             worst = max(worst, float(np.abs(np.asarray(series(points)) - values).max(initial=0.0)))
         return worst / largest if largest else 0.0
 
-    # --- how good it is --------------------------------------------------------------------------------------------
-
     def test_points(self) -> np.ndarray:
         """An even grid over the domain: 101 points per axis up to two axes, 31 for three, 20,000 Sobol points beyond.
 
@@ -250,8 +246,6 @@ class Solution(AbstractResult):
         wrong = np.abs(found - truth)
         relative = np.sqrt(np.sum(wrong**2, axis=0) / np.maximum(np.sum(truth**2, axis=0), np.finfo(float).tiny))
         return Errors(float(np.mean(wrong**2)), float(np.mean(wrong)), float(np.max(wrong)), float(np.max(relative)))
-
-    # --- to other tools --------------------------------------------------------------------------------------------
 
     def on_grid(self, shape: int | tuple[int, ...] | None = None) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
         """Coordinates per axis and values on an even grid over `reach`: (lines, values (n1, ..., nm[, K])).

@@ -32,12 +32,7 @@ def plot_control(
     *,
     reference: str | PontryaginSolution | None = None,
 ) -> Figure:
-    """A figure of states and controls against time, with the paths of three states on the simplex; see `ControlSolution.plot`.
-
-    Example:
-        >>> import flm
-        >>> figure = flm.solve(flm.problems.rock_paper_scissors(), tol=1e-6).plot()
-    """
+    """A figure of states and controls against time, with the paths of three states on the simplex; see `ControlSolution.plot`."""
     kept, names, controls = solution.starts, solution.starts.states, solution.controls
     if x0 is None:
         others = kept.spread(2, seed=0) if kept.dimension else kept.center[None][:0]

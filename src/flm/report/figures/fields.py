@@ -32,12 +32,7 @@ def plot_solution(
     spectrum: bool = False,
     ax: Axes | None = None,
 ) -> Figure:
-    """A figure of a solution; `Solution.plot` says what the arguments mean.
-
-    Example:
-        >>> import flm
-        >>> figure = flm.solve(flm.problems.oscillator(), tol=1e-6).plot(spectrum=True)
-    """
+    """A figure of a solution; `Solution.plot` says what the arguments mean."""
     if error and solution.exact is None:
         raise InputError("`error` must be False: the solution came without an exact one.")
     if ax is not None and (error or spectrum):
@@ -71,13 +66,7 @@ def plot_solution(
 def animate_solution(
     solution: Solution, axis: str = "t", *, at: Mapping[str, float] | None = None, frames: int = 60
 ) -> FuncAnimation:
-    """An animation of a solution along one axis: curves or maps over up to two others, on one scale.
-
-    Example:
-        >>> import flm
-        >>> moving = flm.solve(flm.problems.heat(), tol=1e-4).animate("t", frames=3)
-        >>> moving.save("heat.gif", writer="pillow")
-    """
+    """An animation of a solution along one axis: curves or maps over up to two others, on one scale."""
     if axis not in solution.axes or len(solution.axes) < 2:
         raise InputError(f"`axis` must be one of several axes, {', '.join(solution.axes)}; got {axis!r}.")
     drawn, names = [a for a in solution.axes if a != axis][:2], solution.unknowns[:MAX_UNKNOWNS]
