@@ -67,14 +67,14 @@ def test_the_penalty_method_has_the_papers_errors(family):
 
 @pytest.fixture
 def series(tmp_path, monkeypatch):
-    """A table like ETTh1, with days of eight hours in 24 months."""
+    """A table like ETTh1, with days of eight hours in 24 months of five days."""
     rng = np.random.default_rng(0)
-    hours = np.arange(24 * 56)
+    hours = np.arange(24 * 40)
     day = 2 * np.pi * hours / 8
     load = np.sin(day) + 0.3 * np.sin(2 * day) + 0.1 * rng.normal(size=len(hours))
     lines = ["date,LOAD,OT"]
     lines += [
-        f"20{16 + h // 672}-{h // 56 % 12 + 1:02d}-01,{a:.6f},{20 - 5 * a:.6f}"
+        f"20{16 + h // 480}-{h // 40 % 12 + 1:02d}-01,{a:.6f},{20 - 5 * a:.6f}"
         for h, a in zip(hours, load, strict=True)
     ]
     (tmp_path / "ETTh1.csv").write_text("\n".join(lines) + "\n")

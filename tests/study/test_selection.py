@@ -63,10 +63,7 @@ def survivors(scores, alpha=0.05):
     return {i for i in range(k) if i == best or p[best, i] > alpha}
 
 
-LATER = [
-    pytest.param(10, marks=pytest.mark.slow),
-    *(pytest.param(i, marks=pytest.mark.bench) for i in range(20, 100, 10)),
-]
+LATER = [pytest.param(i, marks=pytest.mark.bench) for i in range(10, 100, 10)]
 
 
 @pytest.mark.parametrize("start", [0, *LATER])

@@ -235,7 +235,7 @@ def readable(solution: Solution | ControlSolution) -> tuple[list[tuple[str, Abst
     if not found:
         return [], "This answer is not a plain Fourier series; flm.distill finds one that is near it."
     size = float(np.nanmax(np.abs(solution.on_grid()[1])))
-    if max(term.amplitude for _, series in found for term in series.terms(1)) > READABLE * size:
+    if max((term.amplitude for _, series in found for term in series.terms(1)), default=0.0) > READABLE * size:
         return [], "The waves of this series are far larger than their sum, so that its terms say nothing one by one."
     return found, words
 
