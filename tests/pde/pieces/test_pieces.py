@@ -118,7 +118,7 @@ def test_layers(epsilon):
 
 
 def test_steep_burgers_marches_in_slabs():
-    solution = flm.solve(flm.problems.viscous_burgers(0.01 / np.pi), 1e-3, method="pieces")
+    solution = flm.solve(flm.problems.viscous_burgers(0.02 / np.pi), 1e-3, method="pieces")
     assert honest(solution) < 1e-3
     assert solution.model.num_pieces > 20
 

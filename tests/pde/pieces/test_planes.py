@@ -179,7 +179,7 @@ def test_slabs_converge_with_the_order_of_their_nodes(name, order):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_marches_over_a_plane_are_honest(name):
-    tol = 1e-3 if name in ("vortices", "spreading") else 1e-4
+    tol = {"vortices": 3e-3, "spreading": 3e-3, "drifting": 1e-3}.get(name, 1e-4)
     solution = flm.solve(PROBLEMS[name](), tol, method="pieces")
     assert solution.converged, solution.status
     assert solution.errors().relative_l2 <= 2 * solution.error_estimate
