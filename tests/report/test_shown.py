@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import flm
-from flm.report import notebook
+from flm.report import files
 from flm.report.pages.answer import solution_page
 from flm.report.pages.layout import Request
 
@@ -22,14 +22,14 @@ def heat():
 def test_a_notebook_has_the_status_the_figure_and_the_series(heat, monkeypatch):
     text = heat._repr_html_()
     assert text.index("converged") < text.index("<iframe") < text.index("$$u(x, t) = 0.7")
-    monkeypatch.setattr(notebook, "MOST_BYTES", 10)
+    monkeypatch.setattr(files, "MOST_BYTES", 10)
     text = heat._repr_html_()
     assert "<iframe" not in text
     assert "data:image/png" in text
 
 
 def test_a_formula_is_the_series(heat):
-    shown = notebook.formula("u", flm.PhaseSeries([[2.0, 1.0]], [[3.0, 0.0]], [[0.5, 0.0]], ("x", "t")))
+    shown = files.formula("u", flm.PhaseSeries([[2.0, 1.0]], [[3.0, 0.0]], [[0.5, 0.0]], ("x", "t")))
     assert shown.startswith(r"u(x, t) = 3 \cos(2 x +1 t -0.5)")
 
 

@@ -44,9 +44,9 @@ class Stop:
 
     def record(self) -> dict[str, object]:
         """The stop as a record for machines."""
-        sure = {"tol": self.found.tolerance, "estimate": self.found.error_estimate, "seconds": self.found.seconds}
-        own = {key: getattr(self, key) for key in ("name", "measure", "ours", "paper")}
-        return own | sure | {"converged": self.found.converged}
+        found: dict[str, object] = {key: getattr(self, key) for key in ("name", "measure", "ours", "paper")}
+        found |= {"tol": self.found.tolerance, "estimate": self.found.error_estimate}
+        return found | {"seconds": self.found.seconds, "converged": self.found.converged}
 
 
 def demo_page(stops: Sequence[Stop], seconds: float) -> Page:
