@@ -139,7 +139,6 @@ pde = "u_t = -u"
 u = "exp(-t)"
 """)
     text = OF_DECAY.replace("problems = [", 'problems = ["mine.toml", ').replace("seeds = 3", "seeds = 1")
-    text = text.replace('"adam"', '"sgd"')  # compiled in less time
     (tmp_path / "study.toml").write_text(text.replace("sizes = [4, 9]", "sizes = [4]"))
     runs = list(read_spec(tmp_path / "study.toml").definitions())
     before = run_key(runs[0])
