@@ -1,4 +1,4 @@
-"""Are the error estimates honest? 572 problems with known answers through `flm.solve`.
+"""Are the error estimates honest? 588 problems with known answers through `flm.solve`.
 
     python benchmarks/honesty.py               all that benchmarks/results/honesty.jsonl does not hold yet; 40 minutes of one core
     python benchmarks/honesty.py corners       families whose names contain one of these words

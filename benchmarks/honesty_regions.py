@@ -1,13 +1,15 @@
 """Problems on regions for `honesty.py`, with the exact answer or the certainty that there is none.
 
 Half of the solutions extend smoothly beyond their region; the others are shaped by it: logarithms in holes, plane waves, steep
-bumps next to a boundary. Regions are disks, rings, ellipses, polygons, curves, level sets, booleans and balls.
+bumps next to a boundary. Regions are disks, rings, ellipses, polygons, curves, level sets, booleans and balls. Corners at loose
+tolerances guard a repair: answers were taken for solved before their errors fell.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from honesty_problems import Family
+from honesty_rough import between, checkerboard, l_shape, mixed
 
 import flm
 
@@ -94,10 +96,33 @@ def unbalanced(rng, tol):
     return flm.PDE(disk, lambda u_xx, u_yy: u_xx + u_yy, ends)
 
 
+def wedge(turns: float) -> flm.PDE:
+    """r^g sin(g theta), g = 1/(2 turns), in a polygon with a re-entrant corner of so many turns."""
+    g, angles = 0.5 / turns, np.linspace(0, 2 * np.pi * turns, 7)
+
+    def u(x, y):
+        angle = jnp.mod(jnp.arctan2(y, x) + 1e-9, 2 * jnp.pi) - 1e-9  # the first side is at angle zero
+        return (x * x + y * y + 1e-300) ** (g / 2) * jnp.sin(g * angle)
+
+    domain = flm.Polygon(x=[0, *np.cos(angles)], y=[0, *np.sin(angles)])
+    return flm.PDE(domain, lambda u_xx, u_yy: u_xx + u_yy, [flm.dirichlet("boundary", u)], exact=u)
+
+
+def loose(rng):
+    """An L, a wedge, a side that changes its kind, or a checkerboard."""
+    kind = rng.integers(4)
+    if kind == 0:
+        return l_shape(*map(float, rng.choice([1.0, rng.uniform(0.4, 1.6)], 2)))
+    if kind == 1:
+        return wedge(float(rng.uniform(0.51, 0.97)))
+    return mixed(float(rng.uniform(-0.7, 0.7))) if kind == 2 else checkerboard(between(rng, 1.2, 30.0))
+
+
 FAMILIES = (
     Family("regions", 18, planar, 2025, 227),
     Family("holes", 5, ring, 2025, 245),
     Family("balls", 4, spatial, 2025, 250),
     Family("inconsistent, regions", 4, unbalanced, 2025, 254, solvable=False),
     Family("regions, again", 8, planar, 2027, 200),
+    Family("corners, loose tolerances", 16, loose, 2028, 700, (3e-2, 1e-2, 3e-3), scattered=True),
 )

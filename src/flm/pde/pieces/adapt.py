@@ -124,7 +124,7 @@ class Adaptation:
         """Solve on one piece with more and more functions, less far if slabs can follow; return whether the tolerance was met."""
         enough = 7 if marches and self.num_axes == 3 else 15  # nodes from which on the tail must promise success
         before, misfits, unmet = None, [], []
-        tail, lost = np.inf, 0
+        tail, lowest, lost = np.inf, np.inf, 0
         for nodes in LADDER[self.num_axes]:
             functions = self.setup.functions(self.whole, (nodes,) * self.num_axes)
             if num_columns(functions, self.whole) > self.max_columns:
@@ -138,6 +138,7 @@ class Adaptation:
                     break
                 continue
             last, tail = tail, float(answer.tails().max())
+            lowest = min(lowest, tail)
             before, self.pivot = answer, answer.pivot
             self.note("one piece", answer, np.nan, tail)
             if self.bar == np.inf:
@@ -148,7 +149,7 @@ class Adaptation:
             self.contradiction = self._contradicts(misfits, unmet, tail)
             if self.pivot <= PIVOT or self.contradiction:
                 return False
-            if tail <= 10 * self.tol and not self.singular and self.second_opinion(answer, nodes):
+            if tail <= 10 * self.tol and not self.singular and self.second_opinion(answer, nodes, lowest=lowest):
                 return True
             if self.contradiction:
                 return False
@@ -173,11 +174,14 @@ class Adaptation:
         rises = len(unmet) > 2 and unmet[-1] > unmet[-2] > unmet[-3] > NOISE
         return bool((spare and stays and large) or rises)
 
-    def second_opinion(self, answer: Answer, nodes: int, least: float = 0.0, doubt: float = np.inf) -> bool:
+    def second_opinion(
+        self, answer: Answer, nodes: int, least: float = 0.0, doubt: float = np.inf, lowest: float = np.inf
+    ) -> bool:
         """Compare with more functions on the same tree; return whether the difference is within the tolerance.
 
         `least` is the sum of changes still expected at singular places, zero for resolved answers; `doubt` is
-        the same for answers that seem resolved but whose coefficients fall slowly.
+        the same for answers that seem resolved but whose coefficients fall slowly, compared with the `lowest` of fewer functions:
+        at a corner they may rise.
         """
         system = self.system(answer.tree, nodes + MORE)
         start = system.hull.fitted(answer.coefficients, answer.functions)
@@ -195,7 +199,7 @@ class Adaptation:
         if least == 0:
             # Rows that contradict each other leave a residual that two answers share; and coefficients that fall more
             # slowly than those of smooth functions leave more to come than the next two of them.
-            slow = now > SLOW * last and now > NOISE
+            slow = now > SLOW * min(last, lowest) and now > NOISE
             bar = max(bar, SHARED * other.residual, doubt if slow else 0.0)
         self.note("second opinion", other, bar, float(now))
         if bar < self.bar:

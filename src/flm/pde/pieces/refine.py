@@ -56,8 +56,11 @@ class Changes:
 
     @property
     def to_come(self) -> float:
-        """The estimated sum of all further changes; a level may cut nothing that matters, so the two before it count too."""
-        if not self.fall:
+        """The estimated sum of all further changes; a level may cut nothing that matters, so the two before it count too.
+
+        A single change has no rate: at a corner errors may rise before they fall.
+        """
+        if len(self.found) < 2 or not self.fall:
             return np.inf
         return max([g * f for g, f in zip(self.left[::-1], (1.0, 0.3, 0.1), strict=False)], default=np.inf)
 

@@ -42,10 +42,11 @@ class _Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Cut:
-    """Where a leaf is cut: the axis, and the share of its width below the cut."""
+    """Where a leaf is cut: the axis, the share of its width below the cut, and the coordinate where it is known exactly."""
 
     axis: int
     share: float = 0.5
+    at: float | None = None  # a corner at 0 must not become one at 1e-16: it would be another place
 
 
 class Tree:
@@ -90,7 +91,11 @@ class Tree:
         """The tree with all leaves, or those among some (L,), cut at a coordinate of one axis."""
         share = (value - self.lower[:, axis]) / self.widths[:, axis]
         inside = np.flatnonzero((share > CLOSE) & (share < 1 - CLOSE) & among)
-        return self.split({int(leaf): [Cut(axis, float(share[leaf]))] for leaf in inside})[0] if len(inside) else self
+        return (
+            self.split({int(leaf): [Cut(axis, float(share[leaf]), float(value))] for leaf in inside})[0]
+            if len(inside)
+            else self
+        )
 
     def _fitted(self, shape: Shape) -> tuple[Tree, np.ndarray]:
         """The tree without the cells that lie outside a region, and the old leaf of each new one."""
@@ -193,7 +198,7 @@ class Tree:
 
 
 def _halves(low: np.ndarray, high: np.ndarray, cut: Cut) -> list[tuple[np.ndarray, np.ndarray]]:
-    middle = low[cut.axis] + cut.share * (high[cut.axis] - low[cut.axis])
+    middle = low[cut.axis] + cut.share * (high[cut.axis] - low[cut.axis]) if cut.at is None else cut.at
     below, above = high.copy(), low.copy()
     below[cut.axis] = above[cut.axis] = middle
     return [(low, below), (above, high)]
