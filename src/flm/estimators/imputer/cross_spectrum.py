@@ -12,9 +12,12 @@ Amplitudes are ordered (channel, frequency, cos | sin), observations (channel, t
 Volatility differs from day to day, so error bars are scaled, per channel, by the leave-one-out residuals of observed
 values nearby: r_i^2 / var_i = (G y)_i^2 / G_ii with G their inverse covariance.
 
-Shrinkage: the 2C x 2C block of a frequency towards its diagonal with the weight of 1 + (2C)^2 / W windows, W the number of
-windows; covariances between different frequencies, which describe what depends on the time within a window (time of day),
-by W / (W + 2q) for q amplitudes. Both were chosen on hidden values of validation months of ETTh1.
+Shrinkage: with W windows, C channels and q amplitudes, the 2C x 2C block of a frequency goes towards a smooth one with the
+weight of 12 (1 + (2C)^2 / W) windows. There the variance of a channel is the geometric mean over nearby frequencies, and
+channels cohere, in phase, as they do on average at nearby frequencies: what holds between channels at every moment, such as one
+being the sum of two others, is learned from few windows. Covariances between different frequencies, which describe what depends on
+the time within a window (time of day), are multiplied by W / (W + q / 2). All was chosen on hidden values of the first 2,000 hours
+of ETTh1, of random walks beside daily waves, and of macroeconomic quarters.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ _SCALE_PRIOR = 3.0  # values' worth of belief that every hour is as volatile as 
 _SCALE_REACH = 24.0  # steps within which observed values show the volatility
 _MOSTLY_SEEN = 0.35  # below this share of missing values, their inverse is the cheaper way
 _SHRINKAGE = 1.0  # times the weights above; without any, each round raises the likelihood
+_SMOOTH_BELIEF = 12.0  # times that in a mean of zero
+_SMOOTH_VARIANCE, _SMOOTH_COHERENCE = 1.0, 5.0  # widths in frequencies
 _RELAXATION = (1.9, 1.4)
 
 
@@ -191,18 +196,35 @@ def expectation_maximization(spectrum: CrossSpectrum, windows: list[Window]) -> 
     second = spectrum.covariance + (means.T @ means - drop) / W
     noise = spectrum.noise + noise_energy / np.maximum(noise_count, 1)
     noise = np.maximum(noise, _LEAST_NOISE)
-    return replace(spectrum, mean=spectrum.mean + shift, covariance=_shrunk(second, C, W, belief), noise=noise)
+    return replace(spectrum, mean=spectrum.mean + shift, covariance=_shrunk(second, C, W, _SMOOTH_BELIEF * belief), noise=noise)
 
 
 def _shrunk(covariance: np.ndarray, C: int, W: int, belief: float) -> np.ndarray:
-    q = len(covariance)
-    frequency = np.tile(np.repeat(np.arange(q // (2 * C)), 2), C)
-    between = W / (W + 2 * q * _SHRINKAGE)
+    """The covariance, shrunk towards a smooth one with the weight of so many windows."""
+    F = len(covariance) // (2 * C)
+    frequency = np.tile(np.repeat(np.arange(F), 2), C)
+    between = W / (W + 0.5 * len(covariance) * _SHRINKAGE)
     shrunk = np.where(frequency[:, None] == frequency, 1.0, between) * (W / (W + belief)) * covariance
-    # Cos and sin of a channel at a frequency have the same variance when the phase is unknown.
-    target = np.repeat(covariance.diagonal().reshape(-1, 2).mean(axis=1), 2)
-    shrunk[np.diag_indices(q)] += target * (belief / (W + belief))
+    blocks = np.einsum("cfkdfk->fcd", covariance.reshape(C, F, 2, C, F, 2)) / 2  # in phase, (F, C, C)
+    size = np.sqrt(np.maximum(np.einsum("fcc->fc", blocks), 1e-300))
+    coherence = _near(F, _SMOOTH_COHERENCE) @ (blocks / size[:, :, None] / size[:, None]).reshape(F, -1)
+    coherence = 2 * W * coherence.reshape(blocks.shape) + C * np.eye(C)  # a belief that channels are independent
+    coherence /= np.einsum("fcc->fc", coherence)[:, :, None]
+    near = _near(F, _SMOOTH_VARIANCE)
+    size = np.exp(near @ np.log(size) / near.sum(axis=1, keepdims=True))
+    target = (belief / (W + belief)) * coherence * size[:, :, None] * size[:, None]
+    shrunk = shrunk.reshape(C, F, 2, C, F, 2)
+    for f in range(F):
+        for phase in range(2):
+            shrunk[:, f, phase, :, f, phase] += target[f]
+    shrunk = shrunk.reshape(covariance.shape)
     return (shrunk + shrunk.T) / 2
+
+
+def _near(num_frequencies: int, width: float) -> np.ndarray:
+    """Weights of nearby frequencies, one on the diagonal, (F, F)."""
+    f = np.arange(num_frequencies)
+    return np.exp(-0.5 * ((f[:, None] - f) / width) ** 2)
 
 
 def relaxed_round(spectrum: CrossSpectrum, windows: list[Window]) -> CrossSpectrum:
