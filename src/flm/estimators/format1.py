@@ -50,8 +50,6 @@ def _imputer(named: dict) -> ImputerState:
         coupled = Coupled(window=old["window"], groups=old["groups"], spectra=spectra, num_rows=4 * old["window"])
     else:
         dense = Dense(spectra=tuple(DenseSpectrum(**spectrum) for spectrum in old["spectra"]))
-    weights = np.zeros((NUM_KINDS, C, len(NAMES)))
-    weights[..., NAMES.index(named["method"])] = 1.0
     others, own = (Calibration(**(old.get(name) or old["calibration"])) for name in ("calibration", "own_calibration"))
     nothing = LagRegression.learn(np.arange(2.0), np.zeros((2, C)), np.random.default_rng(0))  # of weight zero
     model = Mixture(
@@ -59,7 +57,7 @@ def _imputer(named: dict) -> ImputerState:
         dense=dense,
         refined=None,
         lags=nothing,
-        weights=weights,
+        products=np.ones((NUM_KINDS, C, len(NAMES), len(NAMES))),  # of one model, which `method` names
         calibrations=(others,) * NUM_KINDS,
         own_calibrations=(own,) * NUM_KINDS,
         persistence=0.0,

@@ -1,8 +1,9 @@
 """Several models that fill holes, blended by how well each fills values that were hidden for the purpose.
 
-Values are hidden as holes of every kind (`holes`), every model is learned without them and fills them, and each channel and
-kind of hole gets the weights that fill them best: nonnegative, of sum one, by least squares in units of the expected errors.
-The errors that then remain calibrate the error bars, by kind. Every seventh block is kept out of learning altogether: the
+Values are hidden as holes of every kind (`holes`), and every model is learned without them and fills them. By channel and kind
+of hole this gives the mean products of the models' errors, in units of the errors that they expect. A hole is filled with the
+weights, nonnegative and of sum one, of the smallest squared error by these products and by what the models expect of themselves
+there. The errors that then remain calibrate the error bars, by kind. Every seventh block is kept out of learning altogether: the
 errors there show how error bars of other tables differ from those of the table learned from. In the end the models are
 learned from all values.
 """
@@ -10,14 +11,24 @@ learned from all values.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain, combinations
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import nnls
 
 from flm.estimators.imputer.coupled import Coupled, Filled
 from flm.estimators.imputer.dense import Dense
-from flm.estimators.imputer.holes import NUM_KINDS, Calibration, gaps_by_kind, hide, in_samples, is_like, kinds_of
+from flm.estimators.imputer.holes import (
+    NUM_DEPTHS,
+    NUM_KINDS,
+    Calibration,
+    gaps_by_kind,
+    hide,
+    in_samples,
+    is_like,
+    kinds_of,
+)
 from flm.estimators.imputer.lags import LagRegression, straight
 from flm.results.progress import Listener, Progress, silent, within
 
@@ -30,18 +41,20 @@ _GAIN = 0.05  # of the squared error: models without error bars must gain at lea
 _BELIEF = 200.0  # values' worth of belief in the errors of a hole's kind times the skills in its channel
 _HELD, _EVERY = 96, 7  # rows of a block that is held out, every seventh
 _DENSE_VALUES = 6_000  # of a table with several channels: beyond, dense series take longer than they are worth
+_ELSEWHERE = 300.0  # values' worth of belief that a model fills blocks that it did not learn from as well as others
+_DEEP = 2  # the first kind of depth that is deep in a gap
 _LAGS = (1, 2, 4, 8)  # at which errors within a gap are compared
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """The models, their weights, and the calibration of the errors of the blend."""
+    """The models, the products of their errors, and the calibration of the errors of the blend."""
 
     coupled: Coupled | None
     dense: Dense | None
     refined: LagRegression | None  # learned on the table as the coupled model fills it
     lags: LagRegression
-    weights: np.ndarray  # of the models named above, (kinds, C, 5)
+    products: np.ndarray  # mean products of the models' errors in units of their standard deviations, (kinds, C, 5, 5)
     calibrations: tuple[Calibration, ...]  # by kind, for other tables
     own_calibrations: tuple[Calibration, ...]  # by kind, for the table that was learned from
     persistence: float  # correlation of the errors of neighboring rows in a gap
@@ -67,7 +80,9 @@ class Mixture:
                 refined = LagRegression.learn(steps, seen, rng, start)
         if asked.method == "dense" or (auto and (C == 1 or values.size <= _DENSE_VALUES) and not apart):
             dense = Dense.learn(steps, seen, asked.seed, within(listen, 0.5, 0.7))
-        blank = cls(coupled, dense, refined, lags, np.zeros((NUM_KINDS, C, len(NAMES))), (), (), 0.0, np.eye(C))
+        blank = cls(
+            coupled, dense, refined, lags, np.zeros((NUM_KINDS, C, len(NAMES), len(NAMES))), (), (), 0.0, np.eye(C)
+        )
         blend = blank._judged(steps, values, hidden, kept, asked, within(listen, 0.7, 0.8))
         if not hidden.any():
             return blend
@@ -85,7 +100,6 @@ class Mixture:
     ) -> dict[str, Filled]:
         """The filling of a table by each model; where one was asked for by name, by that one alone."""
         found: dict[str, Filled] = {}
-        blank = np.full(values.shape, np.nan)
         if self.coupled is not None:
             found["coupled"] = self.coupled.fill(steps, values, asked.overlap and not in_samples(steps), listen)
         if self.dense is not None:
@@ -93,9 +107,15 @@ class Mixture:
         if asked.method in found:
             return found
         if self.refined is not None:
-            found["refined"] = Filled(self.refined.fill(steps, values, found["coupled"].mean), blank)
-        found["lags"] = Filled(self.lags.fill(steps, values), blank)
-        found["lines"] = Filled(straight(steps, values), blank)
+            mean, std = found["coupled"]
+            # What a regression expects of single points shows whether their partners are observed; in gaps it expects too much.
+            single = kinds_of(np.isnan(values), steps) % NUM_DEPTHS == 0
+            own = np.where(single, self.refined.deviations(steps, values, std), std)
+            found["refined"] = Filled(self.refined.fill(steps, values, mean), own)
+        # These expect nothing of themselves: their errors count in units of what the first model expects.
+        unit = next(iter(found.values())).std
+        found["lags"] = Filled(self.lags.fill(steps, values), unit)
+        found["lines"] = Filled(straight(steps, values), unit)
         return found
 
     def _judged(
@@ -107,37 +127,37 @@ class Mixture:
         asked: FLMImputer,
         listen: Listener,
     ) -> Mixture:
-        """The mixture with weights and calibrations from the hidden values."""
+        """The mixture with products and calibrations from the hidden values."""
         seen = np.where(hidden, np.nan, values)
         fillings = self._fillings(steps, seen, asked, listen)
         kinds = kinds_of(np.isnan(seen), steps)
-        means = np.stack([filled.mean for filled in fillings.values()], axis=-1)  # (n, C, e)
-        # Errors count in units of what the first model expects: where that knows a value well, other guesses must not spoil it.
-        expected = next(iter(fillings.values())).std
-        least = max(0.1 * float(np.median(expected[hidden])), 1e-9) if hidden.any() else 1.0
-        errors = (means - values[:, :, None]) / np.maximum(expected, least)[:, :, None]
-        known = [NAMES.index(name) for name in fillings]
-        num_models = sum(name not in ("lags", "lines") for name in fillings)  # the first ones
-        weights, overall = np.zeros(self.weights.shape), _products(errors[hidden])
-        skills = [_skills(errors[mine, c], overall) for c, mine in enumerate(hidden.T)]
-        for kind in range(NUM_KINDS):
-            # Few holes of a kind can be hidden in a table full of others: then holes of the same depth are used instead, then all.
-            alike = hidden & (kinds == kind)
-            of_depth = _products(errors[hidden & is_like(kinds, kind)], _FEW, overall)
-            of_kind = _products(errors[alike], _BELIEF, of_depth)
-            for c, mine in enumerate(alike.T):
-                gram = _products(errors[mine, c], _BELIEF, of_kind * np.outer(skills[c], skills[c]))
-                weights[kind, c, known] = _weights(gram, num_models) if hidden.sum() >= _FEW else np.eye(len(known))[0]
-        blend = replace(self, weights=weights)
-        filled = blend._mixed(fillings, kinds)
-        scores = (filled.mean - values) / filled.std
-        by_kind = Calibration.by_kind(scores[hidden], kinds[hidden])
+        means, deviations = _stacked(fillings)
+        errors, known = (means - values[:, :, None]) / deviations, [NAMES.index(name) for name in fillings]
+        blend = replace(self, products=self._products(errors, hidden, kinds, known))
+        # Weights fill the values that they were found by too well: to calibrate, each half is filled by the weights of the other.
+        half = (np.arange(len(values))[:, None] // _HELD + np.arange(values.shape[1])) % 2 == 0
+        scores = np.zeros(values.shape)
+        for mine in (half, ~half):
+            other = replace(self, products=self._products(errors, hidden & ~mine, kinds, known))
+            filled = other._mixed(fillings, kinds, np.isnan(seen) & mine)
+            scores[mine] = ((filled.mean - values) / filled.std)[mine]
+        pooled = Calibration.by_kind(scores[hidden], kinds[hidden])
+        # Deep in a gap a model may trust the other channels too much or too little: the larger errors count, of few or of many.
+        lacking = np.broadcast_to(np.isnan(seen).mean(axis=1, keepdims=True), values.shape)
+        many = lacking > np.median(lacking[hidden]) if hidden.any() else hidden
+        parts = [Calibration.by_kind(scores[some], kinds[some]) for some in (hidden & many, hidden & ~many)]
+        by_kind = tuple(
+            max(found, key=attrgetter("factor")) if _DEEP <= kind < NUM_DEPTHS else found[0]
+            for kind, found in enumerate(zip(pooled, *parts, strict=True))
+        )
         # Values learned from are filled too well. The more is learned from, the smaller the excess: in the end, everything is.
-        relative = scores / np.array([found.factor for found in by_kind])[kinds]
+        relative = scores / np.array([found.factor for found in pooled])[kinds]
         factor = lambda chosen: (Calibration.of(relative[chosen]) or Calibration()).factor
-        other, learned = factor(hidden & ~kept[:, None]), factor(hidden & kept[:, None])
+        elsewhere = hidden & ~kept[:, None]
+        learned, other = factor(hidden & kept[:, None]), factor(elsewhere)
+        other = learned * (other / learned) ** (elsewhere.sum() / (elsewhere.sum() + _ELSEWHERE))
         share = (~np.isnan(seen[kept])).sum() / max(int((~np.isnan(values)).sum()), 1)
-        own = float(np.sqrt(other**2 + share * (learned**2 - other**2)))
+        own = max(learned, float(np.sqrt(other**2 + share * (learned**2 - other**2))))
         persistence, together = _correlations(np.where(hidden, scores, np.nan))
         gaps = gaps_by_kind(hidden, kinds)
         return replace(
@@ -148,26 +168,43 @@ class Mixture:
             together=together,
         )
 
-    def _mixed(self, fillings: dict[str, Filled], kinds: np.ndarray) -> Filled:
-        mean, std, total = (np.zeros(kinds.shape) for _ in range(3))
-        for name, filled in fillings.items():
-            share = self.weights[kinds, np.arange(kinds.shape[1]), NAMES.index(name)]
-            mean += share * filled.mean
-            # Lags and lines have no error bars of their own: those of the models stand for all.
-            has = np.isfinite(filled.std)
-            std += np.where(has, (share + 1e-6) * filled.std, 0.0)
-            total += np.where(has, share + 1e-6, 0.0)
-        std = np.where(total > 0, std / np.where(total > 0, total, 1.0), 1.0)
-        return Filled(mean, np.maximum(std, 1e-9))
+    def _products(self, errors: np.ndarray, hidden: np.ndarray, kinds: np.ndarray, known: list[int]) -> np.ndarray:
+        """Mean products of the errors of the `known` models at the hidden values, by kind and channel."""
+        products = np.zeros(self.products.shape)
+        products[:, :, known, known] = np.where(np.arange(len(known)) == 0, 1.0, 1e12)  # the first model fills alone
+        if hidden.sum() < _FEW:
+            return products
+        overall = _products(errors[hidden])
+        skills = [_skills(errors[mine, c], overall) for c, mine in enumerate(hidden.T)]
+        for kind in range(NUM_KINDS):
+            # Few holes of a kind can be hidden in a table full of others: then those of the same depth stand in, then all.
+            alike = hidden & (kinds == kind)
+            of_depth = _products(errors[hidden & is_like(kinds, kind)], _FEW, overall)
+            of_kind = _products(errors[alike], _BELIEF, of_depth)
+            for c, mine in enumerate(alike.T):
+                own = _products(errors[mine, c], _BELIEF, of_kind * np.outer(skills[c], skills[c]))
+                products[kind, c][np.ix_(known, known)] = own
+        return products
+
+    def _mixed(self, fillings: dict[str, Filled], kinds: np.ndarray, missing: np.ndarray) -> Filled:
+        """Every hole by its own weights: those of the smallest expected error."""
+        means, deviations = (part[missing] for part in _stacked(fillings))  # (k, e)
+        known = [NAMES.index(name) for name in fillings]
+        products = self.products[kinds, np.arange(kinds.shape[1])][missing][:, known][:, :, known]
+        products *= deviations[:, :, None] * deviations[:, None]
+        weights = _weights(products, sum(name not in ("lags", "lines") for name in fillings))
+        mean, std = np.zeros(kinds.shape), np.ones(kinds.shape)
+        mean[missing], std[missing] = (weights * means).sum(axis=1), (weights * deviations).sum(axis=1)
+        return Filled(mean, std)
 
     def fill(
         self, steps: np.ndarray, values: np.ndarray, kinds: np.ndarray, asked: FLMImputer, listen: Listener
     ) -> Filled:
         """Every value of a table given its observed ones, with uncalibrated standard deviations; `kinds` of its holes."""
-        return self._mixed(self._fillings(steps, values, asked, listen), kinds)
+        return self._mixed(self._fillings(steps, values, asked, listen), kinds, np.isnan(values))
 
     def grown(self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Mixture:
-        """The mixture after another table, each model averaged by rows; weights and error bars stay."""
+        """The mixture after another table, each model averaged by rows; products and error bars stay."""
         listen(Progress("learning on", share=0.0))
         lags = LagRegression.learn(steps, values, np.random.default_rng(asked.seed))
         grown = replace(self, lags=self.lags.merged(lags))
@@ -188,21 +225,38 @@ def _skills(errors: np.ndarray, overall: np.ndarray) -> np.ndarray:
     return ratio ** (0.5 * len(errors) / (len(errors) + _FEW))
 
 
-def _weights(gram: np.ndarray, num_models: int) -> np.ndarray:
-    """The best weights: those of the first models alone unless the others improve on them clearly."""
-    everything, models = _simplex(gram), np.zeros(len(gram))
-    models[:num_models] = _simplex(gram[:num_models, :num_models])
-    clearly = everything @ gram @ everything < (1 - _GAIN) * (models @ gram @ models)
-    return everything if clearly else models
+def _stacked(fillings: dict[str, Filled]) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations by every model, (n, C, e)."""
+    means, deviations = (np.stack(parts, axis=-1) for parts in zip(*fillings.values(), strict=True))
+    return means, np.maximum(deviations, 1e-9)
 
 
-def _simplex(gram: np.ndarray) -> np.ndarray:
-    """Non-negative weights w of sum one that minimize w^T G w: non-negative least squares with a heavy row for the sum."""
-    values, vectors = np.linalg.eigh(gram)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
-    heavy = 1e3 * np.sqrt(max(values[-1], 1e-30))
-    found = nnls(np.vstack([root, np.full(len(gram), heavy)]), np.r_[np.zeros(len(gram)), heavy])[0]
-    return found / found.sum() if found.sum() > 0 else np.eye(len(gram))[0]
+def _weights(products: np.ndarray, num_models: int) -> np.ndarray:
+    """The best weights (k, e): those of the first models alone unless the others improve on them clearly."""
+    everything, models = _simplex(products), np.zeros(products.shape[:2])
+    models[:, :num_models] = _simplex(products[:, :num_models, :num_models])
+    square = lambda weights: np.einsum("ki,kij,kj->k", weights, products, weights)
+    clearly = square(everything) < (1 - _GAIN) * square(models)
+    return np.where(clearly[:, None], everything, models)
+
+
+def _simplex(products: np.ndarray) -> np.ndarray:
+    """Nonnegative weights w (k, e) of sum one that minimize w^T G w for every G (k, e, e).
+
+    The minimum lies on one face of the simplex, inside which w is G^-1 1 over its sum and the minimum is one over that sum.
+    """
+    k, e, _ = products.shape
+    weights, largest = np.zeros((k, e)), np.zeros(k)
+    for face in chain.from_iterable(combinations(range(e), size) for size in range(1, e + 1)):
+        part = products[:, face][:, :, face]
+        part = part + 1e-9 * np.einsum("kii->k", part)[:, None, None] * np.eye(len(face))
+        found = np.linalg.solve(part, np.ones((k, len(face), 1)))[:, :, 0]
+        total = found.sum(axis=1)
+        better = (found >= 0).all(axis=1) & (total > largest)
+        weights[better] = 0.0
+        weights[np.ix_(better, face)] = found[better] / total[better, None]
+        largest[better] = total[better]
+    return weights
 
 
 def _correlations(scores: np.ndarray) -> tuple[float, np.ndarray]:

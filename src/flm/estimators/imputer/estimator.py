@@ -35,11 +35,12 @@ class ImputerState:
 class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[ImputerState]):
     """Fills missing values (NaN) of one or many channels by Fourier series, on regular or irregular clocks.
 
-    Several models fill a hole, blended with weights, per channel and kind of hole, that fill best the values hidden for this
-    purpose. The models: windows of all channels that share frequencies, whose amplitudes have a cross-spectrum learned from all
-    windows ("coupled"); all harmonics of a channel under a learned spectral prior, plus the lines that stand out of it
-    ("dense": one channel, or small tables); a regression on the rows around the hole ("lags"), also on the coupled model's
-    filling ("refined"); straight lines ("lines"). So no channel is filled much worse than by the best of them.
+    Several models fill a hole, blended with weights that follow what each expects of itself there and how well it fills values
+    hidden for this purpose, per channel and kind of hole. The models: windows of all channels that share frequencies, whose
+    amplitudes have a cross-spectrum learned from all windows ("coupled"); all harmonics of a channel under a learned spectral
+    prior, plus the lines that stand out of it ("dense": one channel, or small tables); a regression on the rows around the hole
+    ("lags"), also on the coupled model's filling ("refined"); straight lines ("lines"). So no channel is filled much worse than
+    by the best of them.
 
     Args:
         window: samples per window of the coupled model; None means 48, less for short or wide tables.
@@ -47,14 +48,15 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         method: "auto" (the blend), or "coupled" or "dense" alone.
         overlap: whether windows of the coupled model follow every half window, each filling its middle; False: side by side.
         extrapolation: "flag" values outside the observed time span (a warning, and `Imputation.extrapolated`), or "refuse".
-        seed: for values hidden in order to stop and to calibrate.
+        seed: for the values that are hidden to weigh the models and to calibrate.
         progress: False, True (lines on the standard output), or a function of one `flm.Progress` event, whose `share` of
             the work and `stage` say how far a fit or an imputation is.
 
     Attributes:
         calibrations_: factors on the error bars of other tables and weights of their tails, by kind of hole, from hidden
             values. (The table that was fitted has its own: see `fitted` of `impute`.)
-        model_: the fitted models of standardized tables and their `weights`, (kinds of holes, channels, models).
+        model_: the fitted models of standardized tables, and `products` of their errors,
+            (kinds of holes, channels, models, models).
 
     Arrays of three axes are samples, times, channels: each sample is filled from its own values.
     If you fit on one table and fill another, only the spectrum is learned from the first; the filled values come from the second's

@@ -40,6 +40,7 @@ class LagRegression:
 
     neighbors: np.ndarray  # the channels that each channel is explained by, itself first, (C, c)
     coefficients: np.ndarray  # (rounds, C, (2 * reach + 1) c); zero for the channel itself at lag zero
+    noise: np.ndarray  # variance of what the last round does not explain, (C,)
     num_rows: int  # how many rows it was learned from
 
     @classmethod
@@ -52,9 +53,9 @@ class LagRegression:
         size = np.maximum(np.linalg.norm(filled, axis=0), 1e-300)
         likeness = np.abs(filled.T @ filled) / size / size[:, None] + np.eye(C)
         neighbors = np.argsort(-likeness, axis=1, kind="stable")[:, :_MOST_CHANNELS]
-        around, rounds = _around(steps), []
+        around, rounds, noise = _around(steps), [], np.ones(C)
         for _ in range(_ROUNDS if start is None else 1):
-            found = []
+            found, noise = [], np.zeros(C)
             for c in range(C):
                 rows = np.flatnonzero(~missing[:, c])
                 if len(rows) > _MOST_ROWS:
@@ -62,9 +63,10 @@ class LagRegression:
                 columns = _columns(filled, around[rows], neighbors[c])
                 gram = columns.T @ columns + _RIDGE * np.eye(columns.shape[1])
                 found.append(np.linalg.solve(gram, columns.T @ values[rows, c]))
+                noise[c] = np.mean((columns @ found[-1] - values[rows, c]) ** 2) if len(rows) else 1.0
             rounds.append(np.array(found))
             filled = _predicted(filled, missing, around, neighbors, rounds[-1])
-        return cls(neighbors, np.array(rounds), len(values))
+        return cls(neighbors, np.array(rounds), noise, len(values))
 
     def fill(self, steps: np.ndarray, values: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
         """The table filled, (n, C), from straight lines or from the start that the regression was learned with."""
@@ -74,13 +76,30 @@ class LagRegression:
             filled = _predicted(filled, missing, around, self.neighbors, coefficients)
         return filled
 
+    def deviations(self, steps: np.ndarray, values: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """Standard deviations of the filled values, given those of the start: what is not explained, and errors of regressors.
+
+        The errors of a channel are alike in neighboring rows, those of different channels independent.
+        """
+        missing, around = np.isnan(values), _around(steps)
+        unsure = np.where(missing, start, 0.0)
+        variances = np.tile(self.noise, (len(values), 1))
+        for c, found in enumerate(self.coefficients[-1]):
+            for rows in _parts(missing[:, c]):
+                parts = _columns(unsure, around[rows], self.neighbors[c]) * found
+                variances[rows, c] += (
+                    parts.reshape(len(rows), around.shape[1], self.neighbors.shape[1]).sum(axis=1) ** 2
+                ).sum(axis=1)
+        return np.sqrt(variances)
+
     def merged(self, other: LagRegression) -> LagRegression:
         """Coefficients averaged over two tables by their rows; the regressors are those of the first."""
         share = other.num_rows / (self.num_rows + other.num_rows)
         same = (self.neighbors == other.neighbors).all(axis=1)
         mixed = self.coefficients.copy()
         mixed[:, same] += share * (other.coefficients - self.coefficients)[:, same]
-        return LagRegression(self.neighbors, mixed, self.num_rows + other.num_rows)
+        noise = self.noise + share * (other.noise - self.noise)
+        return LagRegression(self.neighbors, mixed, noise, self.num_rows + other.num_rows)
 
 
 def _around(steps: np.ndarray) -> np.ndarray:
@@ -103,7 +122,12 @@ def _predicted(
     """The table with its holes as predicted from the rows around them."""
     after = filled.copy()
     for c, found in enumerate(coefficients):
-        rows = np.flatnonzero(missing[:, c])
-        for part in np.array_split(rows, 1 + len(rows) // _MOST_ROWS):
-            after[part, c] = _columns(filled, around[part], neighbors[c]) @ found
+        for rows in _parts(missing[:, c]):
+            after[rows, c] = _columns(filled, around[rows], neighbors[c]) @ found
     return after
+
+
+def _parts(missing: np.ndarray) -> list[np.ndarray]:
+    """The rows of holes, as many at a time as memory should hold."""
+    rows = np.flatnonzero(missing)
+    return np.array_split(rows, 1 + len(rows) // _MOST_ROWS)
