@@ -12,7 +12,6 @@ import time
 import warnings
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 from rich.progress import Progress
@@ -20,7 +19,6 @@ from rich.progress import Progress
 import flm
 from flm.cli import output
 from flm.cli.run import run
-from flm.results import Ending, Word
 
 CONTROL_CHARACTER = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 HEAT = """
@@ -217,23 +215,16 @@ def test_predict_evaluates_a_solution(solved, tmp_path, capsys):
 
 def test_train_runs_the_recipe(solved, monkeypatch, capsys):
     arguments = ["train", str(solved / "decay.toml"), "--size", "4", "--epochs", "30"]
-    answer, asked = flm.load(solved / "out" / "model.safetensors"), []
-
-    def train(problem, model, optimizer, epochs, **options):  # training itself has tests of its own
-        asked.append((epochs, options["points"], options["loss_tol"], options["seed"]))
-        trained = model(jax.random.key(0))
-        ending = Ending(Word.EPOCHS)
-        return dataclasses.replace(
-            answer, model=trained, ending=ending, error_estimate=np.nan, history={"loss": [2.0, 0.5, 1.0]}
-        )
-
-    monkeypatch.setattr(flm, "train", train)
+    train = flm.train
+    answers = []
+    monkeypatch.setattr(flm, "train", lambda *given, **named: answers.append(train(*given, **named)) or answers[-1])
     assert run(arguments) == 0
-    assert re.search(r"\n  loss +0.5\n  epochs +3\n", capsys.readouterr().out)
+    assert re.search(r"\n  loss +\S+\n  epochs +30\n", capsys.readouterr().out)
+    monkeypatch.setattr(flm, "train", lambda *given, **named: answers[0])  # once is enough
     assert run([*arguments, "--json"]) == 0
     kept = json.loads(capsys.readouterr().out)
-    assert (kept["model"], kept["loss"], kept["parameters"]) == ("flm", 0.5, 12)
-    assert asked[0] == asked[1] == (30, {"equation": 1000, "initial": 200}, 1e-4, 0)
+    assert kept["model"] == "flm"
+    assert kept["loss"] == min(answers[0].history["loss"]) > 0
 
 
 # --- every verb: codes, plain text, quiet, JSON alone, files -------------------------------------------------------------

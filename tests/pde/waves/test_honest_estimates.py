@@ -134,10 +134,11 @@ def honesty():
         sys.path.remove(folder)
 
 
-# One of each kind that no other test solves, the quickest.
+# One of each kind, the quickest.
 SOME = (
-    ("nonlinear evolution", 4), ("layers", 9), ("near resonance", 6), ("inconsistent", 12), ("interfaces", 0),
-    ("inconsistent, again", 1), ("inconsistent, again", 2),
+    ("ordinary, m = 1", 21), ("elliptic, m = 2", 24), ("nonlinear elliptic", 3), ("evolution", 13), ("nonlinear evolution", 4),
+    ("layers", 9), ("near resonance", 6), ("inconsistent", 12), ("systems of ordinary equations", 4), ("thin layers", 0),
+    ("interfaces", 0), ("inconsistent, again", 1), ("inconsistent, again", 2),
 )  # fmt: skip
 
 
