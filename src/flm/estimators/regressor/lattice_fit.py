@@ -6,7 +6,8 @@ period T = 1 + 1.5 l half-widths, so that the two ends of the data are correlate
 through the data: a Fourier extension, without Gibbs phenomenon.
 
 With one feature the size is right when the residual of the fit is white. Where it is not, a band is tried at its strongest
-frequency, and once a rough prior on all columns; what raises the evidence is kept, and the residual is tested again.
+frequency, and once a rough prior on all columns; what raises the evidence is kept, and the residual is tested again. At the
+end one band with a second harmonic is tried against all this: a cycle that is not a sine, such as that of sunspots.
 """
 
 from __future__ import annotations
@@ -75,8 +76,13 @@ def fit_lattice(
         waves = waves if lines is None else waves.with_lines(lines)
         return WaveModel("lattice", waves, prior.of_waves(waves)[0], T, sample.compressed(waves))
 
-    def cost(prior: SpectralPrior) -> float:  # of the search, with three numbers for each band
-        return 1.5 * len(prior.bands) * np.log(max(sample.count, 2.0))
+    def reach(prior: SpectralPrior) -> np.ndarray:
+        return np.where(np.isnan(half_periods), snapped_periods(prior.rounded().lengths), half_periods)
+
+    def cost(
+        prior: SpectralPrior,
+    ) -> float:  # of the search, with three numbers for each band and one for each overtone
+        return (1 + 0.5 * len(prior.harmonics)) * len(prior.bands) * np.log(max(sample.count, 2.0))
 
     def maximized(
         model: WaveModel, prior: SpectralPrior, most_steps: int = _STEPS, fewer: int = _STEPS // 2
@@ -85,13 +91,14 @@ def fit_lattice(
         prior, value = maximize_evidence(model.data, model.waves, prior, iterations=steps)
         return replace(model, log_s=prior.rounded().of_waves(model.waves)[0], evidence=value - cost(prior)), prior
 
-    prior, best, failures = SpectralPrior.start(m), None, 0
+    prior, best, smallest, failures = SpectralPrior.start(m), None, None, 0
     T = np.where(np.isnan(half_periods), 2.0, half_periods)
     for round_, budget in enumerate(budgets):
         allowed = 1 if screening and round_ == 0 and len(budgets) > 1 else interactions
         listen(Progress(f"{budget} columns", share=float(work[round_])))
         model, prior = maximized(on_lattice(T, prior, allowed, budget), prior)
         gain = np.inf if best is None else model.evidence - best[0].evidence
+        smallest = smallest or (model, prior)
         if best is None or gain > 0:
             best = (model, prior)
         failures = 0 if gain > _ENOUGH else failures + 1
@@ -99,8 +106,9 @@ def fit_lattice(
             break
         if screening and round_ == 0:
             bonus = _pair_bonus(model, sample)
-        T = np.where(np.isnan(half_periods), snapped_periods(prior.rounded().lengths), half_periods)
+        T = reach(prior)
     assert best is not None
+    assert smallest is not None
     scan = LombScargle(sample.z[:, 0], sample.precisions) if m == 1 and num_subnets is None else None
     rough = False
     while scan is not None and len(best[1].bands) < _MOST_BANDS:
@@ -119,6 +127,14 @@ def fit_lattice(
         if found[0].evidence < model.evidence + _ENOUGH:
             break
         best = found
+    # A lattice that has grown interpolates and may hide a process that repeats: one band with overtones on the smallest.
+    frequency = None if scan is None else _unexplained(smallest[0], sample, scan)
+    if frequency is not None:
+        T = reach(smallest[1])
+        start = replace(smallest[1].with_band(frequency), harmonics=(1, 2))
+        budget = min(int(T[0] * sample.count) + 2 * _FIRST_BUDGET, most)
+        found = maximized(on_lattice(T, start, 1, budget), start)
+        best = found if found[0].evidence > best[0].evidence + _CLEAR else best
     listen(Progress(f"{best[0].waves.num_columns} columns kept", share=0.8))
     model, prior = maximized(*best, _LAST_STEPS, _STEPS)
     model, prior = model.rescaled(), prior.rounded()
@@ -172,7 +188,7 @@ def _bands(prior: SpectralPrior, model: WaveModel) -> np.ndarray:
     """The bands as lines: centers and amplitudes with errors, from the curvature of the evidence."""
     found, size = covariance(prior, model.data, model.waves), len(prior.theta)
     amplitudes = prior.band_amplitudes(model.waves)
-    errors = np.sqrt(np.maximum(np.diagonal(found)[size - 3 * len(amplitudes) :], 0.0)).reshape(-1, 3)
+    errors = np.sqrt(np.maximum(np.diagonal(found)[size - 4 * len(amplitudes) :], 0.0)).reshape(-1, 4)
     # a factor on the prior that was found later scales all amplitudes alike
     scale = np.exp((model.log_s[0] - prior.of_waves(model.waves)[0][0]) / 2)
     return np.column_stack([prior.centers, np.pi * errors[:, 1], scale * amplitudes, errors[:, 0] / 2])

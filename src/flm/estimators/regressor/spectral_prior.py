@@ -7,15 +7,16 @@ Sub-network k on the lattice, frequencies omega_j = (pi / T_j) k_j on scaled inp
 a_j is the relevance of feature j alone (q = 1), b_j its relevance in interactions (q > 1), l_j its length scale, nu the
 smoothness: the spectral density of a Matern kernel per axis (nu -> infinity: squared exponential). A sum over such waves
 is a sparse-spectrum Gaussian process. A band of height h, center c and width w adds exp(rho + h) / (1 + ((omega - c) / w)^2)^2
-to s: a quasi-periodic process, whose phase wanders. All parameters but the centers are logarithms, found by marginal
-likelihood with a weak prior that fixes the directions which the data leave free.
+to s: a quasi-periodic process, whose phase wanders. If it is not a sine, its second harmonic is a band at 2 c that is four
+times as wide, as phases wander twice as far, of height h plus its overtone. All parameters but the centers are logarithms,
+found by marginal likelihood with a weak prior that fixes the directions which the data leave free.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -33,6 +34,7 @@ _INTERACTION = (-2.0, 3.0, -18.0, 5.0)
 # For a band: its height over rho, its center and the logarithm of its width, both in cells of pi on scaled inputs.
 _HEIGHT = (0.0, 3.0, -12.0, 14.0)
 _WIDTH = (0.5, 1.0, -1.2, 3.5)
+_OVERTONE = (-2.0, 2.0, -12.0, 2.0)  # logarithm of the height of the second harmonic over that of the band
 _CELL = np.pi
 TREND = 2.0  # logarithm of the variance of lines and of the trend's columns over that of the constant
 # While length scales are sought, noise is not taken below 1e-5 of the outputs: interpolating more closely gains nothing, and
@@ -46,8 +48,9 @@ STEP = 1 / 16
 class SpectralPrior:
     """The parameters of the prior, for m features."""
 
-    theta: np.ndarray  # rho, nu, l (m), a (m), b (m), then height, center and width of every band
+    theta: np.ndarray  # rho, nu, l (m), a (m), b (m), then height, center, width and overtone of every band
     num_features: int
+    harmonics: tuple[int, ...] = (1,)  # of the bands; with (1,) their overtones are idle
 
     @classmethod
     def start(cls, m: int) -> SpectralPrior:
@@ -64,12 +67,12 @@ class SpectralPrior:
 
     @property
     def bands(self) -> np.ndarray:
-        """Height, center and width of every band, (B, 3)."""
-        return self.theta[2 + 3 * self.num_features :].reshape(-1, 3)
+        """Height, center, width and overtone of every band, (B, 4)."""
+        return self.theta[2 + 3 * self.num_features :].reshape(-1, 4)
 
     def with_band(self, frequency: float) -> SpectralPrior:
         """The prior with one more band, at a frequency on scaled inputs."""
-        return SpectralPrior(np.r_[self.theta, 0.0, frequency / _CELL, _WIDTH[0]], self.num_features)
+        return replace(self, theta=np.r_[self.theta, 0.0, frequency / _CELL, _WIDTH[0], _OVERTONE[0]])
 
     @property
     def centers(self) -> np.ndarray:
@@ -78,7 +81,7 @@ class SpectralPrior:
 
     def rounded(self) -> SpectralPrior:
         """The nearest parameters on the grid of hyperparameters."""
-        return SpectralPrior(np.round(self.theta / STEP) * STEP, self.num_features)
+        return replace(self, theta=np.round(self.theta / STEP) * STEP)
 
     def log_variances(self, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """log s of sub-networks with frequencies (N, m), and its Jacobian with respect to theta (N, size of theta)."""
@@ -95,16 +98,17 @@ class SpectralPrior:
         of_bands = np.zeros((len(omega), self.bands.size))
         relevances = on * single[:, None], on * ~single[:, None]
         jacobian = np.column_stack([np.ones(len(omega)), by_nu, -2 * (nu + 0.5) * ratio, *relevances, of_bands])
-        for b, (height, center, log_width) in enumerate(self.bands):
-            inverse = np.exp(-log_width)
-            u = (np.abs(omega[:, 0]) / _CELL - center) * inverse
-            band = np.maximum(self.theta[0] + height - 2 * np.log1p(u**2), -60.0)
+        for (b, (height, center, log_width, overtone)), k in itertools.product(enumerate(self.bands), self.harmonics):
+            inverse = np.exp(-log_width) / k**2
+            u = (np.abs(omega[:, 0]) / _CELL - k * center) * inverse
+            band = np.maximum(self.theta[0] + height + (k - 1) * overtone - 2 * np.log1p(u**2), -60.0)
             total = np.logaddexp(value, band)
             share = np.exp(band - total)
             jacobian *= (1 - share)[:, None]
             slope = share * 4 * u / (1 + u**2)
             jacobian[:, 0] += share
-            jacobian[:, 2 + 3 * (m + b) : 5 + 3 * (m + b)] = np.column_stack([share, slope * inverse, slope * u])
+            own = np.column_stack([share, slope * k * inverse, slope * u, (k - 1) * share])
+            jacobian[:, 2 + 3 * m + 4 * b : 6 + 3 * m + 4 * b] += own
             value = total
         return value, jacobian
 
@@ -121,7 +125,7 @@ class SpectralPrior:
         amplitudes = []
         for b in range(len(self.bands)):
             kept = np.delete(self.bands, b, axis=0).ravel()
-            without = SpectralPrior(np.r_[self.theta[: 2 + 3 * self.num_features], kept], self.num_features)
+            without = replace(self, theta=np.r_[self.theta[: 2 + 3 * self.num_features], kept])
             rest = without.of_waves(waves)[0][waves.group]
             amplitudes.append(np.sqrt(2 * max(float((np.exp(whole) - np.exp(rest)).sum()), 0.0)))
         return np.array(amplitudes)
@@ -129,7 +133,7 @@ class SpectralPrior:
 
 def _spread(m: int, num_bands: int) -> np.ndarray:
     """Rows: mean, standard deviation, lower and upper bound of every parameter."""
-    bands = [_HEIGHT, (0.0, np.inf, 1.5, np.inf), _WIDTH] * num_bands
+    bands = [_HEIGHT, (0.0, np.inf, 1.5, np.inf), _WIDTH, _OVERTONE] * num_bands
     rows = [_RHO, _NU, *[_LENGTH] * m, *[_RELEVANCE] * m, *[_INTERACTION] * m, *bands]
     return np.array(rows).T
 
@@ -140,31 +144,31 @@ def maximize_evidence(
     """The prior of largest (penalized) evidence, and that value."""
     _, _, lower, upper = _spread(start.num_features, len(start.bands))
     found = minimize(
-        lambda theta: _objective(theta, data, waves, start.num_features),
+        lambda theta: _objective(replace(start, theta=theta), data, waves),
         np.clip(start.theta, lower, upper),
         jac=True,
         method="L-BFGS-B",
         bounds=list(zip(lower, upper, strict=True)),
         options={"maxiter": iterations, "gtol": 1e-5, "ftol": 1e-13, "maxcor": 20},
     )
-    return SpectralPrior(found.x, start.num_features), -float(found.fun)
+    return replace(start, theta=found.x), -float(found.fun)
 
 
-def _objective(theta: np.ndarray, data: Compressed, waves: Waves, m: int) -> tuple[float, np.ndarray]:
+def _objective(prior: SpectralPrior, data: Compressed, waves: Waves) -> tuple[float, np.ndarray]:
     """The objective that the search lowers, minus the penalized evidence, and its gradient."""
-    prior, subnet = SpectralPrior(theta, m), waves.column_subnet
-    mean, deviation, _, _ = _spread(m, len(prior.bands))
+    subnet = waves.column_subnet
+    mean, deviation, _, _ = _spread(prior.num_features, len(prior.bands))
     log_s, jacobian = prior.of_waves(waves)
     value, gradient = log_evidence(data, np.exp(log_s)[subnet], floor=_NOISE_FLOOR)
     per_subnet = np.bincount(subnet, gradient, len(log_s))
-    z = (theta - mean) / deviation
+    z = (prior.theta - mean) / deviation
     return -(value - 0.5 * z @ z), -(jacobian.T @ per_subnet - z / deviation)
 
 
 def covariance(prior: SpectralPrior, data: Compressed, waves: Waves) -> np.ndarray:
     """The covariance of the parameters at a maximum of the evidence: its inverse curvature, by differences of the gradient."""
     step = 2 * STEP
-    gradient = lambda theta: _objective(theta, data, waves, prior.num_features)[1]
+    gradient = lambda theta: _objective(replace(prior, theta=theta), data, waves)[1]
     ends = [(gradient(prior.theta + d), gradient(prior.theta - d)) for d in step * np.eye(len(prior.theta))]
     H = np.array([(up - down) / (2 * step) for up, down in ends])
     values, vectors = np.linalg.eigh((H + H.T) / 2)
