@@ -134,13 +134,8 @@ class Mixture:
         means, deviations = _stacked(fillings)
         errors, known = (means - values[:, :, None]) / deviations, [NAMES.index(name) for name in fillings]
         blend = replace(self, products=self._products(errors, hidden, kinds, known))
-        # Weights fill the values that they were found by too well: to calibrate, each half is filled by the weights of the other.
-        half = (np.arange(len(values))[:, None] // _HELD + np.arange(values.shape[1])) % 2 == 0
-        scores = np.zeros(values.shape)
-        for mine in (half, ~half):
-            other = replace(self, products=self._products(errors, hidden & ~mine, kinds, known))
-            filled = other._mixed(fillings, kinds, np.isnan(seen) & mine)
-            scores[mine] = ((filled.mean - values) / filled.std)[mine]
+        filled = blend._mixed(fillings, kinds, np.isnan(seen))
+        scores = (filled.mean - values) / filled.std
         pooled = Calibration.by_kind(scores[hidden], kinds[hidden])
         # Deep in a gap a model may trust the other channels too much or too little: the larger errors count, of few or of many.
         lacking = np.broadcast_to(np.isnan(seen).mean(axis=1, keepdims=True), values.shape)
