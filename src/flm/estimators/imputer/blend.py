@@ -42,6 +42,7 @@ _BELIEF = 200.0  # values' worth of belief in the errors of a hole's kind times 
 _HELD, _EVERY = 96, 7  # rows of a block that is held out, every seventh
 _DENSE_VALUES = 6_000  # of a table with several channels: beyond, dense series take longer than they are worth
 _ELSEWHERE = 300.0  # values' worth of belief that a model fills blocks that it did not learn from as well as others
+_MOST_HOLES = 50_000  # to weigh at a time
 _DEEP = 2  # the first kind of depth that is deep in a gap
 _LAGS = (1, 2, 4, 8)  # at which errors within a gap are compared
 
@@ -133,7 +134,7 @@ class Mixture:
         kinds = kinds_of(np.isnan(seen), steps)
         means, deviations = _stacked(fillings)
         errors, known = (means - values[:, :, None]) / deviations, [NAMES.index(name) for name in fillings]
-        blend = replace(self, products=self._products(errors, hidden, kinds, known))
+        blend = replace(self, products=self._error_products(errors, hidden, kinds, known))
         filled = blend._mixed(fillings, kinds, np.isnan(seen))
         scores = (filled.mean - values) / filled.std
         pooled = Calibration.by_kind(scores[hidden], kinds[hidden])
@@ -163,7 +164,9 @@ class Mixture:
             together=together,
         )
 
-    def _products(self, errors: np.ndarray, hidden: np.ndarray, kinds: np.ndarray, known: list[int]) -> np.ndarray:
+    def _error_products(
+        self, errors: np.ndarray, hidden: np.ndarray, kinds: np.ndarray, known: list[int]
+    ) -> np.ndarray:
         """Mean products of the errors of the `known` models at the hidden values, by kind and channel."""
         products = np.zeros(self.products.shape)
         products[:, :, known, known] = np.where(np.arange(len(known)) == 0, 1.0, 1e12)  # the first model fills alone
@@ -184,10 +187,13 @@ class Mixture:
     def _mixed(self, fillings: dict[str, Filled], kinds: np.ndarray, missing: np.ndarray) -> Filled:
         """Every hole by its own weights: those of the smallest expected error."""
         means, deviations = (part[missing] for part in _stacked(fillings))  # (k, e)
-        known = [NAMES.index(name) for name in fillings]
-        products = self.products[kinds, np.arange(kinds.shape[1])][missing][:, known][:, :, known]
-        products *= deviations[:, :, None] * deviations[:, None]
-        weights = _weights(products, sum(name not in ("lags", "lines") for name in fillings))
+        known, kinds_here, channels = [NAMES.index(name) for name in fillings], kinds[missing], np.nonzero(missing)[1]
+        num_models = sum(name not in ("lags", "lines") for name in fillings)
+        weights = np.zeros(means.shape)
+        for part in np.array_split(np.arange(len(means)), 1 + len(means) // _MOST_HOLES):
+            expected = deviations[part]
+            products = self.products[kinds_here[part], channels[part]][:, known][:, :, known]
+            weights[part] = _weights(products * expected[:, :, None] * expected[:, None], num_models)
         mean, std = np.zeros(kinds.shape), np.ones(kinds.shape)
         mean[missing], std[missing] = (weights * means).sum(axis=1), (weights * deviations).sum(axis=1)
         return Filled(mean, std)
