@@ -12,7 +12,7 @@ import io
 import json
 import math
 import os
-import secrets
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -71,25 +71,30 @@ def write_atomic(path: str | os.PathLike[str], content: bytes) -> None:
     path = as_path(path)
     if path.is_dir() or path.name == "" or (path.exists() and not path.is_file()):
         raise FileError(f"`path` must be a file, new or old; got {str(path)!r}, which is a folder or a device.")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        file = temporary.open("xb")
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
-        where = f"in a folder that can be written; got {str(path)!r} ({error.strerror})"
-        raise FileError(f"`path` must be {where}.") from None
+        raise FileError(
+            f"`path` must be in a folder that can be written; got {str(path)!r} ({error.strerror})."
+        ) from None
     try:
-        with file:
+        with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            temporary.unlink()
+            os.unlink(temporary)
         if not isinstance(error, OSError):
             raise
-        where = f"on a disk that takes the file; got {str(path)!r} ({error.strerror or error})"
-        raise FileError(f"`path` must be {where}. What was there before is unchanged.") from None
+        raise FileError(
+            f"`path` must be on a disk that takes the file; got {str(path)!r} ({error.strerror or error}). What was there "
+            "before is unchanged."
+        ) from None
 
 
 def write_csv(path: str | os.PathLike[str], rows: Iterable[Iterable[object]]) -> None:
