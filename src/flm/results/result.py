@@ -213,7 +213,8 @@ class LearnedFunction:
         return {"axes": lined, "value": self.value(*grids), "standard_error": self.standard_error(*grids)}
 
     def __str__(self) -> str:
-        values, errors = (np.asarray(self.record()[key]) for key in ("value", "standard_error"))
+        found = self.record()
+        values, errors = np.asarray(found["value"]), np.asarray(found["standard_error"])
         sure = f"standard error {errors.min():.2g} to {errors.max():.2g}"
         return f"a function of {', '.join(self.axes)} from {values.min():.4g} to {values.max():.4g}, {sure}"
 

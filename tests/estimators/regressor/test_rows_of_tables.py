@@ -149,7 +149,7 @@ def test_sunspots_held_out_are_read_off_a_cycle_and_a_continuum(seed, largest):
 
 
 def test_slopes_of_a_prior_with_overtones_agree_with_differences():
-    prior = replace(SpectralPrior.start(1).with_band(20.0).with_band(33.0), harmonics=(1, 2))
+    prior = replace(SpectralPrior.start(1), harmonics=(1, 2)).with_band(20.0).with_band(33.0)
     omega = np.linspace(0.0, 90.0, 61)[:, None]
     for i, slope in enumerate(prior.log_variances(omega)[1].T):
         up, down = (

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from flm.estimators.imputer.estimator import FLMImputer
 
 NAMES = ("coupled", "dense", "refined", "lags", "lines")
+_NUM_MODELS = 3  # of these, the first ones, have error bars
 _FEW = 30  # hidden values: with fewer, the first model fills alone
 _GAIN = 0.05  # of the squared error: models without error bars must gain at least this share
 _BELIEF = 200.0  # values' worth of belief in the errors of a hole's kind times the skills in its channel
@@ -45,6 +46,14 @@ _ELSEWHERE = 300.0  # values' worth of belief that a model fills blocks that it 
 _MOST_HOLES = 50_000  # to weigh at a time
 _DEEP = 2  # the first kind of depth that is deep in a gap
 _LAGS = (1, 2, 4, 8)  # at which errors within a gap are compared
+
+
+class _Fillings(NamedTuple):
+    """The fillings of a table by e models."""
+
+    known: list[int]  # the models' places in `NAMES`
+    means: np.ndarray  # (n, C, e)
+    deviations: np.ndarray  # (n, C, e)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,27 +106,26 @@ class Mixture:
         return blend
 
     def _fillings(
-        self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener
-    ) -> dict[str, Filled]:
-        """The filling of a table by each model; where one was asked for by name, by that one alone."""
+        self, steps: np.ndarray, values: np.ndarray, kinds: np.ndarray, asked: FLMImputer, listen: Listener
+    ) -> _Fillings:
+        """The filling of a table with such kinds of holes by each model; where one was asked for by name, by that one alone."""
         found: dict[str, Filled] = {}
         if self.coupled is not None:
             found["coupled"] = self.coupled.fill(steps, values, asked.overlap and not in_samples(steps), listen)
         if self.dense is not None:
             found["dense"] = self.dense.fill(steps, values, listen)
-        if asked.method in found:
-            return found
-        if self.refined is not None:
-            mean, std = found["coupled"]
-            # What a regression expects of single points shows whether their partners are observed; in gaps it expects too much.
-            single = kinds_of(np.isnan(values), steps) % NUM_DEPTHS == 0
-            own = np.where(single, self.refined.deviations(steps, values, std), std)
-            found["refined"] = Filled(self.refined.fill(steps, values, mean), own)
-        # These expect nothing of themselves: their errors count in units of what the first model expects.
-        unit = next(iter(found.values())).std
-        found["lags"] = Filled(self.lags.fill(steps, values), unit)
-        found["lines"] = Filled(straight(steps, values), unit)
-        return found
+        if asked.method not in found:
+            if self.refined is not None:
+                mean, std = found["coupled"]
+                # What a regression expects of single points shows whether their partners are observed; in gaps it expects too much.
+                own = np.where(kinds % NUM_DEPTHS == 0, self.refined.deviations(steps, values, std), std)
+                found["refined"] = Filled(self.refined.fill(steps, values, mean), own)
+            # These expect nothing of themselves: their errors count in units of what the first model expects.
+            unit = next(iter(found.values())).std
+            found["lags"] = Filled(self.lags.fill(steps, values), unit)
+            found["lines"] = Filled(straight(steps, values), unit)
+        means, deviations = (np.stack(parts, axis=-1) for parts in zip(*found.values(), strict=True))
+        return _Fillings([NAMES.index(name) for name in found], means, np.maximum(deviations, 1e-9))
 
     def _judged(
         self,
@@ -130,11 +138,10 @@ class Mixture:
     ) -> Mixture:
         """The mixture with products and calibrations from the hidden values."""
         seen = np.where(hidden, np.nan, values)
-        fillings = self._fillings(steps, seen, asked, listen)
         kinds = kinds_of(np.isnan(seen), steps)
-        means, deviations = _stacked(fillings)
-        errors, known = (means - values[:, :, None]) / deviations, [NAMES.index(name) for name in fillings]
-        blend = replace(self, products=self._error_products(errors, hidden, kinds, known))
+        fillings = self._fillings(steps, seen, kinds, asked, listen)
+        errors = (fillings.means - values[:, :, None]) / fillings.deviations
+        blend = replace(self, products=self._error_products(errors, hidden, kinds, fillings.known))
         filled = blend._mixed(fillings, kinds, np.isnan(seen))
         scores = (filled.mean - values) / filled.std
         pooled = Calibration.by_kind(scores[hidden], kinds[hidden])
@@ -184,11 +191,10 @@ class Mixture:
                 products[kind, c][np.ix_(known, known)] = own
         return products
 
-    def _mixed(self, fillings: dict[str, Filled], kinds: np.ndarray, missing: np.ndarray) -> Filled:
+    def _mixed(self, fillings: _Fillings, kinds: np.ndarray, missing: np.ndarray) -> Filled:
         """Every hole by its own weights: those of the smallest expected error."""
-        means, deviations = (part[missing] for part in _stacked(fillings))  # (k, e)
-        known, kinds_here, channels = [NAMES.index(name) for name in fillings], kinds[missing], np.nonzero(missing)[1]
-        num_models = sum(name not in ("lags", "lines") for name in fillings)
+        known, means, deviations = fillings.known, fillings.means[missing], fillings.deviations[missing]  # (k, e)
+        kinds_here, channels, num_models = kinds[missing], np.nonzero(missing)[1], sum(k < _NUM_MODELS for k in known)
         weights = np.zeros(means.shape)
         for part in np.array_split(np.arange(len(means)), 1 + len(means) // _MOST_HOLES):
             expected = deviations[part]
@@ -202,7 +208,7 @@ class Mixture:
         self, steps: np.ndarray, values: np.ndarray, kinds: np.ndarray, asked: FLMImputer, listen: Listener
     ) -> Filled:
         """Every value of a table given its observed ones, with uncalibrated standard deviations; `kinds` of its holes."""
-        return self._mixed(self._fillings(steps, values, asked, listen), kinds, np.isnan(values))
+        return self._mixed(self._fillings(steps, values, kinds, asked, listen), kinds, np.isnan(values))
 
     def grown(self, steps: np.ndarray, values: np.ndarray, asked: FLMImputer, listen: Listener) -> Mixture:
         """The mixture after another table, each model averaged by rows; products and error bars stay."""
@@ -224,12 +230,6 @@ def _skills(errors: np.ndarray, overall: np.ndarray) -> np.ndarray:
     own = np.mean(errors**2, axis=0) if len(errors) else overall.diagonal()
     ratio = np.maximum(own, 1e-12) / np.maximum(overall.diagonal(), 1e-12)
     return ratio ** (0.5 * len(errors) / (len(errors) + _FEW))
-
-
-def _stacked(fillings: dict[str, Filled]) -> tuple[np.ndarray, np.ndarray]:
-    """Means and standard deviations by every model, (n, C, e)."""
-    means, deviations = (np.stack(parts, axis=-1) for parts in zip(*fillings.values(), strict=True))
-    return means, np.maximum(deviations, 1e-9)
 
 
 def _weights(products: np.ndarray, num_models: int) -> np.ndarray:

@@ -87,9 +87,8 @@ class LagRegression:
         for c, found in enumerate(self.coefficients[-1]):
             for rows in _parts(missing[:, c]):
                 parts = _columns(unsure, around[rows], self.neighbors[c]) * found
-                variances[rows, c] += (
-                    parts.reshape(len(rows), around.shape[1], self.neighbors.shape[1]).sum(axis=1) ** 2
-                ).sum(axis=1)
+                by_channel = parts.reshape(len(rows), around.shape[1], self.neighbors.shape[1]).sum(axis=1)
+                variances[rows, c] += (by_channel**2).sum(axis=1)
         return np.sqrt(variances)
 
     def merged(self, other: LagRegression) -> LagRegression:

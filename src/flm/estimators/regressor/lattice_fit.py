@@ -79,10 +79,8 @@ def fit_lattice(
     def reach(prior: SpectralPrior) -> np.ndarray:
         return np.where(np.isnan(half_periods), snapped_periods(prior.rounded().lengths), half_periods)
 
-    def cost(
-        prior: SpectralPrior,
-    ) -> float:  # of the search, with three numbers for each band and one for each overtone
-        return (1 + 0.5 * len(prior.harmonics)) * len(prior.bands) * np.log(max(sample.count, 2.0))
+    def cost(prior: SpectralPrior) -> float:  # of the search, for the numbers of all bands
+        return 0.5 * prior.bands.size * np.log(max(sample.count, 2.0))
 
     def maximized(
         model: WaveModel, prior: SpectralPrior, most_steps: int = _STEPS, fewer: int = _STEPS // 2
@@ -131,7 +129,7 @@ def fit_lattice(
     frequency = None if scan is None else _unexplained(smallest[0], sample, scan)
     if frequency is not None:
         T = reach(smallest[1])
-        start = replace(smallest[1].with_band(frequency), harmonics=(1, 2))
+        start = replace(smallest[1], harmonics=(1, 2)).with_band(frequency)
         budget = min(int(T[0] * sample.count) + 2 * _FIRST_BUDGET, most)
         found = maximized(on_lattice(T, start, 1, budget), start)
         best = found if found[0].evidence > best[0].evidence + _CLEAR else best
@@ -188,7 +186,7 @@ def _bands(prior: SpectralPrior, model: WaveModel) -> np.ndarray:
     """The bands as lines: centers and amplitudes with errors, from the curvature of the evidence."""
     found, size = covariance(prior, model.data, model.waves), len(prior.theta)
     amplitudes = prior.band_amplitudes(model.waves)
-    errors = np.sqrt(np.maximum(np.diagonal(found)[size - 4 * len(amplitudes) :], 0.0)).reshape(-1, 4)
+    errors = np.sqrt(np.maximum(np.diagonal(found)[size - prior.bands.size :], 0.0)).reshape(prior.bands.shape)
     # a factor on the prior that was found later scales all amplitudes alike
     scale = np.exp((model.log_s[0] - prior.of_waves(model.waves)[0][0]) / 2)
     return np.column_stack([prior.centers, np.pi * errors[:, 1], scale * amplitudes, errors[:, 0] / 2])

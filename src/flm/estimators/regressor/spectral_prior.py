@@ -48,14 +48,15 @@ STEP = 1 / 16
 class SpectralPrior:
     """The parameters of the prior, for m features."""
 
-    theta: np.ndarray  # rho, nu, l (m), a (m), b (m), then height, center, width and overtone of every band
+    theta: np.ndarray  # rho, nu, l (m), a (m), b (m), then the parameters of every band
     num_features: int
-    harmonics: tuple[int, ...] = (1,)  # of the bands; with (1,) their overtones are idle
+    harmonics: tuple[int, ...] = (1,)  # of the bands: (1,) or (1, 2)
 
     @classmethod
     def start(cls, m: int) -> SpectralPrior:
         """The mean of the weak prior."""
-        return cls(_spread(m, 0)[0].copy(), m)
+        blank = cls(np.zeros(2 + 3 * m), m)
+        return replace(blank, theta=_spread(blank)[0])
 
     def _part(self, i: int) -> np.ndarray:
         return self.theta[2 + i * self.num_features : 2 + (i + 1) * self.num_features]
@@ -67,12 +68,13 @@ class SpectralPrior:
 
     @property
     def bands(self) -> np.ndarray:
-        """Height, center, width and overtone of every band, (B, 4)."""
-        return self.theta[2 + 3 * self.num_features :].reshape(-1, 4)
+        """Height, center, width and, if there is a second harmonic, overtone of every band, (B, 3 or 4)."""
+        return self.theta[2 + 3 * self.num_features :].reshape(-1, 2 + len(self.harmonics))
 
     def with_band(self, frequency: float) -> SpectralPrior:
         """The prior with one more band, at a frequency on scaled inputs."""
-        return replace(self, theta=np.r_[self.theta, 0.0, frequency / _CELL, _WIDTH[0], _OVERTONE[0]])
+        overtone = [_OVERTONE[0]] * (len(self.harmonics) - 1)
+        return replace(self, theta=np.r_[self.theta, 0.0, frequency / _CELL, _WIDTH[0], overtone])
 
     @property
     def centers(self) -> np.ndarray:
@@ -98,17 +100,17 @@ class SpectralPrior:
         of_bands = np.zeros((len(omega), self.bands.size))
         relevances = on * single[:, None], on * ~single[:, None]
         jacobian = np.column_stack([np.ones(len(omega)), by_nu, -2 * (nu + 0.5) * ratio, *relevances, of_bands])
-        for (b, (height, center, log_width, overtone)), k in itertools.product(enumerate(self.bands), self.harmonics):
+        for (b, (height, center, log_width, *overtone)), k in itertools.product(enumerate(self.bands), self.harmonics):
             inverse = np.exp(-log_width) / k**2
             u = (np.abs(omega[:, 0]) / _CELL - k * center) * inverse
-            band = np.maximum(self.theta[0] + height + (k - 1) * overtone - 2 * np.log1p(u**2), -60.0)
+            band = np.maximum(self.theta[0] + height + (k - 1) * sum(overtone) - 2 * np.log1p(u**2), -60.0)
             total = np.logaddexp(value, band)
             share = np.exp(band - total)
             jacobian *= (1 - share)[:, None]
             slope = share * 4 * u / (1 + u**2)
             jacobian[:, 0] += share
-            own = np.column_stack([share, slope * k * inverse, slope * u, (k - 1) * share])
-            jacobian[:, 2 + 3 * m + 4 * b : 6 + 3 * m + 4 * b] += own
+            own = [share, slope * k * inverse, slope * u, *([(k - 1) * share] * len(overtone))]
+            jacobian[:, 2 + 3 * m + len(own) * b :][:, : len(own)] += np.column_stack(own)
             value = total
         return value, jacobian
 
@@ -131,9 +133,10 @@ class SpectralPrior:
         return np.array(amplitudes)
 
 
-def _spread(m: int, num_bands: int) -> np.ndarray:
+def _spread(prior: SpectralPrior) -> np.ndarray:
     """Rows: mean, standard deviation, lower and upper bound of every parameter."""
-    bands = [_HEIGHT, (0.0, np.inf, 1.5, np.inf), _WIDTH, _OVERTONE] * num_bands
+    m, overtone = prior.num_features, [_OVERTONE] * (len(prior.harmonics) - 1)
+    bands = [_HEIGHT, (0.0, np.inf, 1.5, np.inf), _WIDTH, *overtone] * len(prior.bands)
     rows = [_RHO, _NU, *[_LENGTH] * m, *[_RELEVANCE] * m, *[_INTERACTION] * m, *bands]
     return np.array(rows).T
 
@@ -142,7 +145,7 @@ def maximize_evidence(
     data: Compressed, waves: Waves, start: SpectralPrior, *, iterations: int = 100
 ) -> tuple[SpectralPrior, float]:
     """The prior of largest (penalized) evidence, and that value."""
-    _, _, lower, upper = _spread(start.num_features, len(start.bands))
+    _, _, lower, upper = _spread(start)
     found = minimize(
         lambda theta: _objective(replace(start, theta=theta), data, waves),
         np.clip(start.theta, lower, upper),
@@ -157,7 +160,7 @@ def maximize_evidence(
 def _objective(prior: SpectralPrior, data: Compressed, waves: Waves) -> tuple[float, np.ndarray]:
     """The objective that the search lowers, minus the penalized evidence, and its gradient."""
     subnet = waves.column_subnet
-    mean, deviation, _, _ = _spread(prior.num_features, len(prior.bands))
+    mean, deviation, _, _ = _spread(prior)
     log_s, jacobian = prior.of_waves(waves)
     value, gradient = log_evidence(data, np.exp(log_s)[subnet], floor=_NOISE_FLOOR)
     per_subnet = np.bincount(subnet, gradient, len(log_s))

@@ -91,9 +91,7 @@ class Answer:
     def derivative(self, unknown: int, alpha: Alpha, points: np.ndarray) -> np.ndarray:
         """D^alpha of an unknown at points (P, m), (P,); (P, Q) for coefficients (L, C, Q)."""
         leaf = self.tree.locate(points)
-        rate = 2 / self.tree.widths[leaf]
-        table = self.functions.scattered(unknown, alpha, rate * (points - self.tree.lower[leaf]) - 1)
-        table *= np.prod(rate ** np.array(alpha), axis=1)[:, None]
+        table = table_at(self.functions, self.tree, unknown, alpha, points, leaf)
         return np.einsum("pn,pn...->p...", table, self.coefficients[leaf, self.functions.columns[unknown]])
 
     def at_end(self, unknown: int, order: int, points: np.ndarray) -> np.ndarray:
@@ -119,6 +117,15 @@ class Answer:
         """The difference of an answer with more functions on the same tree to this one."""
         own = other.functions.fitted(self.coefficients, self.functions)
         return replace(other, coefficients=other.coefficients - own)
+
+
+def table_at(
+    functions: Functions, tree: Tree, unknown: int, alpha: Alpha, points: np.ndarray, leaf: np.ndarray
+) -> np.ndarray:
+    """D^alpha of an unknown's functions at points (P, m) of these leaves (P,), (P, N_k)."""
+    rate = 2 / tree.widths[leaf]
+    table = functions.scattered(unknown, alpha, rate * (points - tree.lower[leaf]) - 1)
+    return table * np.prod(rate ** np.array(alpha), axis=1)[:, None]
 
 
 def scale(sizes: np.ndarray) -> np.ndarray:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from flm.numerics.newton import Step, Trial
 from flm.pde.pieces.elimination import eliminate
 from flm.pde.pieces.fields import AnyResidual, Prior
-from flm.pde.pieces.newton import Answer, solve_system
+from flm.pde.pieces.newton import Answer, solve_system, table_at
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.slabs import with_velocities
@@ -52,6 +53,14 @@ class Point:
     misfit: np.ndarray  # what is observed less what was measured, all readings one after the other, (P,)
 
 
+class Spot(NamedTuple):
+    """The readings of one kind in one slab: their numbers, their leaves, and a table for each jet."""
+
+    rows: np.ndarray
+    leaves: np.ndarray
+    tables: list[np.ndarray]
+
+
 class Chain:
     """Fixed pieces, slab after slab, on which the answer is found for any parameters, with some functions fewer if asked."""
 
@@ -63,7 +72,17 @@ class Chain:
             nodes = tuple(max(q - fewer, min(q, 3)) for q in answer.functions.nodes)
             self.systems.append(self.setup.system(answer.tree, nodes, before))
         ends = np.array([answer.tree.bounds[-1, 1] for answer in answers[:-1]])
-        self.slabs = [np.searchsorted(ends, kind.points[:, -1]) for kind in readings]  # in which each reading lies
+        self.spots = [self._spots(kind, np.searchsorted(ends, kind.points[:, -1])) for kind in readings]
+
+    def _spots(self, kind: Readings, slab: np.ndarray) -> list[Spot]:
+        found = []
+        for index, system in enumerate(self.systems):
+            rows = np.flatnonzero(slab == index)
+            points, functions = kind.points[rows], system.functions
+            leaves = system.tree.locate(points)
+            tables = [table_at(functions, system.tree, k, alpha, points, leaves) for k, alpha in kind.residual.jets]
+            found.append(Spot(rows, leaves, tables))
+        return found
 
     def at(self, parameters: np.ndarray, starts: Sequence[np.ndarray | None]) -> Point:
         """The answer at some parameters; LinAlgError where there is none on these pieces."""
@@ -108,10 +127,10 @@ class Chain:
         """The jets that readings need, (A, P), or for many coefficients at once, (A, P, Q)."""
         kind = self.readings[index]
         out = np.zeros((len(kind.residual.jets), len(kind.points), *coefficients[0].shape[2:]))
-        for slab, (system, own) in enumerate(zip(self.systems, coefficients, strict=True)):
-            rows, answer = self.slabs[index] == slab, Answer(system.functions, system.tree, own)
-            for a, (k, alpha) in enumerate(kind.residual.jets):
-                out[a, rows] = answer.derivative(k, alpha, kind.points[rows])
+        for system, spot, own in zip(self.systems, self.spots[index], coefficients, strict=True):
+            for a, (k, _) in enumerate(kind.residual.jets):
+                there = own[spot.leaves][:, system.functions.columns[k]]
+                out[a, spot.rows] = np.einsum("pn,pn...->p...", spot.tables[a], there)
         return out
 
 

@@ -8,7 +8,9 @@ that are drawn where the answer is large: uniform points see nothing of a produc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,7 @@ EXTRA = (1.0, 1.25)
 UNRESOLVED = 0.03
 ROUNDING = 1e-15  # per axis
 EIGEN = 1e-12  # a factor that is one mode up to this share
+FEWEST = 3  # terms that differ in one axis each: from this many on, they become one term with slopes
 
 
 def solve_by_products(problem: PDE, tol: float, progress: Listener) -> Solution:
@@ -87,6 +90,13 @@ def _solve(problem: PDE, tol: float, progress: Listener) -> Solution:
 Factors = tuple[np.ndarray, ...]  # one function along each axis, in modes; those that are equal are one array
 
 
+class Forces(NamedTuple):
+    """Right-hand sides: plain products, and sums over the axes of products in which that axis has another factor."""
+
+    plain: list[Factors]
+    sloped: list[tuple[Factors, Factors]]
+
+
 class Projection:
     """Sums of products as products of integrals with the modes of each axis; each function is integrated once."""
 
@@ -111,10 +121,11 @@ class Projection:
         own = [self._along(j, term.factors.get(j, one)) for j, one in enumerate(self._ones)]
         return (own[0] * (term.c * scale), *own[1:]) if term.c * scale != 1.0 else tuple(own)
 
-    def form(self, term: Term) -> Factors:
-        """The slopes in minus the symmetric form of one product, which is a sum over the axes."""
-        own = enumerate(self._ones)
-        return tuple(-term.c * self._along(j, term.factors.get(j, one), form=True) for j, one in own)
+    def form(self, term: Term) -> tuple[Factors, Factors]:
+        """Minus the symmetric form of one product: a sum over the axes."""
+        own = [term.factors.get(j, one) for j, one in enumerate(self._ones)]
+        slopes = [-term.c * self._along(j, values, form=True) for j, values in enumerate(own)]
+        return tuple(self._along(j, values) for j, values in enumerate(own)), tuple(slopes)
 
     def face(self, axis: int, end: int, term: Term) -> Factors:
         """The factors of a slope that is given on a face."""
@@ -124,33 +135,53 @@ class Projection:
         return tuple(own)
 
 
+def _grouped(plain: list[Factors]) -> Forces:
+    """Forces in which products that differ from one of them in one axis each become one sum over the axes."""
+    sloped, m = [], len(plain[0]) if plain else 0
+    while len(plain) >= FEWEST:
+        common = [Counter(id(f[j]) for f in plain).most_common(1)[0][0] for j in range(m)]
+        off = [[j for j in range(m) if id(f[j]) != common[j]] for f in plain]
+        near = [f for f, axes in zip(plain, off, strict=True) if len(axes) <= 1]
+        if len(near) < FEWEST:
+            break
+        base = [next(f[j] for f in plain if id(f[j]) == common[j]) for j in range(m)]
+        slopes = [np.zeros_like(b) for b in base]
+        for f, axes in zip(plain, off, strict=True):
+            if len(axes) <= 1:
+                j = axes[0] if axes else 0
+                slopes[j] = slopes[j] + f[j]
+        sloped.append((tuple(base), tuple(slopes)))
+        plain = [f for f, axes in zip(plain, off, strict=True) if len(axes) > 1]
+    return Forces(plain, sloped)
+
+
 def _parts(
-    lines: Sequence[Line],
-    first: Sequence[Factors],
-    slopes: Sequence[Factors],
-    times: npt.ArrayLike,
-    weights: npt.ArrayLike,
-    moves: bool = False,
+    lines: Sequence[Line], forces: Forces, times: npt.ArrayLike, weights: npt.ArrayLike, moves=False
 ) -> list[Part]:
-    """The part of the answer from forces at times of the heat equation: products, or with slopes sums over the axes."""
-    if not first:
-        return []
-    widest = max(len(line.rates) for line in lines)
+    """Parts of the answer from forces at times of the heat equation."""
+    out, widest = [], max(len(line.rates) for line in lines)
     pad = lambda a: np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, widest - a.shape[-1])])
     modes, rates = np.stack([pad(line.modes) for line in lines]), np.stack([pad(line.rates) for line in lines])
-    known = [{id(f[j]): f[j] for f in (*first, *slopes)} for j in range(len(lines))]
-    number = [{key: i for i, key in enumerate(own)} for own in known]
-    index = lambda rows: np.array([[number[j][id(f[j])] for j in range(len(lines))] for f in rows], int)
-    pools = [pad(np.stack(list(own.values()))) for own in known]
-    return [Part(modes, rates, pools, index(first), index(slopes).reshape(-1, len(lines)), times, weights, moves)]
+    for first, slopes in ((forces.plain, []), ([f for f, _ in forces.sloped], [s for _, s in forces.sloped])):
+        if first:
+            known = [{id(f[j]): f[j] for f in (*first, *slopes)} for j in range(len(lines))]
+            number = [{key: i for i, key in enumerate(own)} for own in known]
+            index = lambda rows, n=number: np.array([[n[j][id(f[j])] for j in range(len(lines))] for f in rows], int)
+            pools = [pad(np.stack(list(own.values()))) for own in known]
+            other = index(slopes) if slopes else np.zeros((0, len(lines)), int)
+            out.append(Part(modes, rates, pools, index(first), other, times, weights, moves))
+    return out
 
 
 def _lifted(lines: Sequence[Line], lift: Sum) -> Part:
     """The lift itself, in Legendre functions that do not decay."""
-    count, along = lines[0].count, lambda j, line, t: line.coefficients(t.factors.get(j, np.ones_like(line.p)))
-    pools = [np.stack([along(j, line, t) for t in lift.terms]) for j, line in enumerate(lines)]
-    pools[0] = pools[0] * np.array([[t.c] for t in lift.terms])
-    index = np.tile(np.arange(len(lift.terms))[:, None], (1, len(lines)))
+    count, ones = lines[0].count, [np.ones_like(line.p) for line in lines]
+    rows = [[line.coefficients(t.factors.get(j, ones[j])) for j, line in enumerate(lines)] for t in lift.terms]
+    pools = [
+        np.stack([row[j] * (t.c if j == 0 else 1.0) for row, t in zip(rows, lift.terms, strict=True)])
+        for j in range(len(lines))
+    ]
+    index = np.tile(np.arange(len(rows))[:, None], (1, len(lines)))
     modes = np.broadcast_to(np.eye(count), (len(lines), count, count))
     return Part(modes, np.zeros((len(lines), count)), pools, index, index[:0], [0.0], [1.0])
 
@@ -198,15 +229,12 @@ def _model(found: Kronecker, reader: Reader, step: float) -> ProductFLM | None:
     pure = [(_eigenfunction(lines, force), force) for force in forces]
     for eigen, _ in pure:
         if eigen is not None:
-            parts += _parts(lines, [eigen[0]], [], [0.0], [1 / eigen[1]])
-    others = [force for eigen, force in pure if eigen is None]
-    if others or found.lift.terms:
+            parts += _parts(lines, Forces([eigen[0]], []), [0.0], [1 / eigen[1]])
+    others = _grouped([force for eigen, force in pure if eigen is None])
+    others.sloped.extend(project.form(term) for term in found.lift.terms)
+    if any(others):
         times, weights = _rule(lines, step)
-        bases, slopes = (
-            [project.term(t._replace(c=1.0)) for t in found.lift.terms],
-            list(map(project.form, found.lift.terms)),
-        )
-        parts += _parts(lines, others, [], times, weights) + _parts(lines, bases, slopes, times, weights)
+        parts += _parts(lines, others, times, weights)
     if reader.time is not None:
         parts += [Part(p.modes, p.rates, p.pools, p.first, p.slopes, p.times, -p.weights, True) for p in parts]
         begin = [project.term(t, -1.0) for t in found.lift.terms]
@@ -214,7 +242,7 @@ def _model(found: Kronecker, reader: Reader, step: float) -> ProductFLM | None:
             # where the answer is complex no real part is taken: Re T = (T + conj T) / 2
             halves = [(t, t.conjugate()) if t.is_complex and found.turn else (t,) for t in start.terms]
             begin += [project.term(t, scale / len(pair)) for pair in halves for t in pair]
-        parts += _parts(lines, begin, [], [0.0], [1.0], moves=True)
+        parts += _parts(lines, _grouped(begin), [0.0], [1.0], moves=True)
     if found.lift.terms:
         parts.append(_lifted(lines, found.lift))
     bounds = reader.bounds[list(reader.space)]
