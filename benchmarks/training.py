@@ -81,7 +81,7 @@ def penalty_epochs():
     units = jnp.asarray([2 * np.pi, np.pi / 2, np.pi / 2])
     keys = jax.random.split(jax.random.key(0), 3)
     make = lambda key: Networks.start(lattice(3, 27), 1, key)
-    start = networks.Parameters(jax.vmap(make)(keys[:2]), make(keys[2]))
+    start = networks.Parameters((make(keys[0]), make(keys[1])), make(keys[2]))
     terms = lambda p, epoch: networks.penalty_loss(problem, settings, units, v0, epoch / 1e4, p)[None]
     stage = Stage(optax.with_extra_args_support(optax.flatten(optax.adam(5e-4, b1=0.95, b2=0.97))), BLOCK)
     state, tolerance = enter_stage(initial_state(start, jnp.float64), stage), np.asarray(0.0)
@@ -136,9 +136,10 @@ def torch_network(dtype):
     return Network()
 
 
-def torch_loop(dtype):
+def torch_loop(name):
     import torch
 
+    dtype = getattr(torch, name)
     network = torch_network(dtype)
     optimizer = torch.optim.Adam(network.parameters(), lr=RATE)
     sets = {s.term: [] for s in draw(HEAT, POINTS, 0)}
@@ -250,8 +251,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=12)
     options = parser.parse_args()
-    import torch
-
     candidates = {
         "flm float64": lambda: ours(jnp.float64),
         "flm float32": lambda: ours(jnp.float32),
@@ -259,8 +258,8 @@ def main() -> None:
         "sincos table alone, float32 (roofline)": lambda: roofline(jnp.float32),
         "penalty method on the disk, float64": penalty_epochs,
         "its pairs and products alone (roofline)": penalty_roofline,
-        "torch float64": lambda: torch_loop(torch.float64),
-        "torch float32": lambda: torch_loop(torch.float32),
+        "torch float64": lambda: torch_loop("float64"),
+        "torch float32": lambda: torch_loop("float32"),
         "DeepXDE (torch) float64": deepxde_loop,
         "jinns float64": jinns_loop,
     }
