@@ -4,7 +4,7 @@
     python benchmarks/paper.py solver                 (our solver on the four PDEs)
     python benchmarks/paper.py readings               (what the words on imputation may mean; needs FLM_ETT)
     python benchmarks/paper.py training --models flm  (the protocol of Table 2: selection, then final runs)
-    python benchmarks/paper.py tables                 (writes the tables of docs/paper.md)
+    python benchmarks/paper.py tables                 (writes the tables and the picture of docs/paper.md)
 
 Each finished run is one line of results/, with the commit of the sources that made it. Runs that are there are not repeated, so
 all of it may be stopped at any time. The protocol is that of `flm.paper.protocol`.
@@ -33,6 +33,8 @@ from flm.paper.imputation import find_series
 from flm.paper.plan import FULL, SOLVER, STARTS, Plan
 from flm.paper.printed import DISKS, FIVE_STRATEGIES, FIXED_STARTS, IMPUTATION, PARAMETERS, PDE_ERRORS
 from flm.paper.protocol import FIGURE, FIGURE_SIZES, read_protocol
+from flm.report.figures.data import size_figure
+from flm.report.pages.demo import TITLES
 from flm.report.pages.study import mean_and_deviation
 from flm.series import sincos
 from flm.study.runs import run_one, train
@@ -43,6 +45,7 @@ from flm.wording import measured
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parent.parent / "docs" / "paper.md"
+PICTURE = PAGE.parent / "images" / "sizes.png"
 ERRORS, NAMES = ("mse", "mae", "max_error"), ("MSE", "MAE", "max error")
 ERRORS_OF_COST = {"networks, %": "network_mape", "simulated, %": "mape", "bias law, %": "law_mape"}
 RATES = (1e-3, 5e-3)  # of the adopted selection; docs/paper.md says what the others change
@@ -241,12 +244,25 @@ def table_2(found: list[Row], chosen: list[Row]) -> list[Row]:
     return [row | {"by MSE": says(row)} for row in lines]
 
 
+def of_figure(found: list[Row], size: int) -> list[Row]:
+    """Runs of the figure of N against MSE: the FLM at PyTorch's rate."""
+    return [r for r in found if (*setting(r), r["model"], r["kind"]) == (size, 1e-3, None, "flm", "selection")]
+
+
+def sizes_picture(found: list[Row]) -> None:
+    """The figure of N against MSE, with the range over seeds."""
+    runs = [(size, row) for size in FIGURE_SIZES for row in of_figure(found, size)]
+    scores = lambda problem: {n: [r["mse"] for m, r in runs if m == n and r["problem"] == problem] for n, _ in runs}
+    size_figure({TITLES[problem]: {"mean, range over seeds": scores(problem)} for problem in PDE_ERRORS}).savefig(
+        PICTURE
+    )
+
+
 def sizes_table(found: list[Row]) -> list[Row]:
-    """The MSE of the FLM against its number of sub-networks, mean ± standard deviation over seeds at PyTorch's rate."""
+    """The MSE of the FLM against its number of sub-networks, mean ± standard deviation over seeds."""
     lines = []
     for size in FIGURE_SIZES:
-        of_size = [r for r in found if (*setting(r), r["model"], r["kind"]) == (size, 1e-3, None, "flm", "selection")]
-        line = {"N": size}
+        of_size, line = of_figure(found, size), {"N": size}
         for problem in PDE_ERRORS:
             mse = [row["mse"] for row in of_size if row["problem"] == problem]
             line[problem] = f"{mean_and_deviation(mse)} ({len(mse)})" if mse else "not run"
@@ -455,6 +471,7 @@ def tables() -> None:
         text, count = re.subn(pattern, lambda match, body=body: body, text, flags=re.DOTALL)
         assert count == 1, f"docs/paper.md has {count} places for the table {name!r}"
     PAGE.write_text(text)
+    sizes_picture(found)
 
 
 def main() -> None:

@@ -299,7 +299,7 @@ def _trajectory_figure(starts: Mapping[str, Mapping[str, Mapping[str, Any]]]) ->
             simplex.plot(*path[0], "o", color=COLORS[0], markersize=5)
             for name, run in runs.items():
                 overlay((left, right, simplex), t, run["states"], run["control"], name, STYLES[name])
-            left.set(title=f"states from {label}", xlabel="t")
+            left.set(title=f"from {label}", xlabel="t")
             right.set(title="control γ", xlabel="t")
             left.legend(ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1)
             right.legend()
@@ -309,11 +309,12 @@ def _trajectory_figure(starts: Mapping[str, Mapping[str, Mapping[str, Any]]]) ->
 
 def _disk_figure(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     """For each method a row: percentage and absolute errors of the cost at the test states of the three disks."""
+    titles = {"percent": "error of cost, %", "absolute": "absolute error of cost"}
     with house_style():
         figure = new_figure(9.4, 4.0 * len(runs))
         for (name, parts), row in zip(runs.items(), figure.subplots(len(runs), 2, squeeze=False), strict=True):
             points = ternary(np.concatenate([part["starts"] for part in parts]))
-            for axes, key, title in zip(row, ("percent", "absolute"), ("error of the cost, %", "error"), strict=True):
+            for axes, (key, title) in zip(row, titles.items(), strict=True):
                 values = np.maximum(np.concatenate([part[key] for part in parts]), FLOOR)
                 norm = LogNorm(values.min(), max(values.max(), values.min() * 1.0001))
                 shown = axes.scatter(*points.T, c=values, norm=norm, cmap=ERROR, s=16)
