@@ -6,9 +6,20 @@ import hashlib
 import os
 import platform
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
+
+# Half of the time of the tests was XLA's compiler. They run each program for moments only, so it does not have to make them fast;
+# bench and soak, and whoever sets XLA_FLAGS, test what it makes by default. Another version may not know these flags: it aborts.
+QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+if "XLA_FLAGS" not in os.environ and not {"bench", "soak"} & set(sys.argv):
+    probe = [sys.executable, "-c", "import jax; jax.devices()"]
+    known = (
+        subprocess.run(probe, env=os.environ | {"XLA_FLAGS": QUICK}, capture_output=True, check=False).returncode == 0
+    )
+    os.environ["XLA_FLAGS"] = QUICK if known else ""
 
 import jax
 import pytest
@@ -19,8 +30,8 @@ settings.register_profile(
 )
 settings.load_profile("flm")
 
-# More than half of the time of the tests is XLA's compiler: its programs are kept between runs. A folder for each kind of
-# processor, since machine code is made for one, and for each worker, since two must not write one file.
+# Compiled programs are kept between runs. A folder for each kind of processor, since machine code is made for one, and for each
+# worker, since two must not write one file.
 CPU = Path("/proc/cpuinfo")
 FLAGS = CPU.read_text().partition("flags")[2].partition("\n")[0] if CPU.exists() else platform.processor()
 KIND = hashlib.sha256((FLAGS + os.environ.get("XLA_FLAGS", "")).encode()).hexdigest()[:12]
