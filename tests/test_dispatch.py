@@ -14,10 +14,11 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.parametrize("kind", PROBLEMS)
-def test_the_tolerance_is_that_of_the_kind_of_problem_unless_it_is_given(kind, monkeypatch):
-    problem, tolerance, _ = PROBLEMS[kind]
-    monkeypatch.setitem(dispatch.SOLVERS, type(problem), lambda problem, tol, **options: tol)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_tolerance_is_that_of_the_kind_of_problem_unless_it_is_given(name, monkeypatch):
+    problem, tolerance, _ = PROBLEMS[name]
+    kind = dispatch.kind_of(problem)._replace(solver=lambda problem, tol, **options: tol)
+    monkeypatch.setattr(dispatch, "kind_of", lambda problem: kind)
     assert flm.solve(problem) == tolerance
     assert flm.solve(problem, 0.3) == 0.3
 

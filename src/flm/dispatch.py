@@ -1,26 +1,56 @@
 """`solve`: one verb for every kind of problem."""
 
-from typing import overload
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import jax
 import numpy as np
 
-from flm.conservation.law import ConservationLaw
-from flm.conservation.solve import solve_law
-from flm.control.problem import OptimalControl
-from flm.control.solution import ControlSolution
-from flm.control.solve import Penalty, Reduced, solve_control
 from flm.models import AbstractLinearModel
 from flm.pde.problem import PDE
-from flm.pde.solve import solve_pde
 from flm.results import AbstractResult, Listener, Solution, listener
 from flm.wording import InputError, InputTypeError, check_count, check_positive, short
 
-Problem = PDE | ConservationLaw | OptimalControl
+if TYPE_CHECKING:
+    from flm.conservation.law import ConservationLaw
+    from flm.control.problem import OptimalControl
+    from flm.control.solution import ControlSolution
+    from flm.control.solve import Penalty, Reduced
 
-SOLVERS = {PDE: solve_pde, ConservationLaw: solve_law, OptimalControl: solve_control}
-TOLERANCES = {PDE: 1e-8, ConservationLaw: 1e-2, OptimalControl: 1e-4}  # what each kind of problem reaches in seconds
 MAX_COLUMNS = 3000  # of the least-squares problem of a conservation law or a control law
+
+
+class Kind(NamedTuple):
+    """What is to be known of a kind of problem."""
+
+    solver: Callable[..., AbstractResult]
+    tol: float  # what it reaches in seconds
+    methods: tuple[type, ...] | None  # that may be asked for; None where the solver says
+    words: str = ""  # for them
+
+
+def kind_of(problem: object) -> Kind:
+    """The kind of a problem; its solver is imported here, so that no command waits for those of other kinds."""
+    if isinstance(problem, PDE):
+        from flm.pde.solve import solve_pde
+
+        methods = (str, AbstractLinearModel, type(None))
+        return Kind(solve_pde, 1e-8, methods, "a name, a model that is linear in its amplitudes or None for a PDE")
+    from flm.conservation.law import ConservationLaw
+    from flm.control.problem import OptimalControl
+
+    if isinstance(problem, ConservationLaw):
+        from flm.conservation.solve import solve_law
+
+        return Kind(solve_law, 1e-2, (str, type(None)), "a name or None for a ConservationLaw")
+    if isinstance(problem, OptimalControl):
+        from flm.control.solve import solve_control
+
+        return Kind(solve_control, 1e-4, None)
+    got = type(problem).__name__
+    raise InputTypeError(f"`problem` must be a PDE, a ConservationLaw or an OptimalControl; got {got}.")
 
 
 @overload
@@ -50,7 +80,7 @@ def solve(
 
 
 def solve(
-    problem: Problem,
+    problem: PDE | ConservationLaw | OptimalControl,
     tol: float | None = None,
     *,
     num_subnets: int | None = None,
@@ -85,11 +115,8 @@ def solve(
         >>> solution.converged
         True
     """
-    kind = next((kind for kind in SOLVERS if isinstance(problem, kind)), None)
-    if kind is None:
-        got = type(problem).__name__
-        raise InputTypeError(f"`problem` must be a PDE, a ConservationLaw or an OptimalControl; got {got}.")
-    tol = check_positive("tol", TOLERANCES[kind] if tol is None else tol)
+    kind = kind_of(problem)
+    tol = check_positive("tol", kind.tol if tol is None else tol)
     if tol < 1e-5 and not jax.config.read("jax_enable_x64"):
         remedy = "Unset JAX_ENABLE_X64 or set it to 1 to go further."
         raise InputError(f"`tol` must be at least 1e-5 in 32-bit mode; got {tol!r}. {remedy}")
@@ -97,12 +124,10 @@ def solve(
         if count is not None:
             check_count(name, count, 1)
     check_count("seed", seed)
-    if max_columns is None and kind is not PDE:
+    if max_columns is None and not isinstance(problem, PDE):
         max_columns = MAX_COLUMNS
-    known = {PDE: str | AbstractLinearModel | None, ConservationLaw: str | None}
-    if kind in known and not isinstance(method, known[kind]):
-        what = "a name, a model that is linear in its amplitudes" if kind is PDE else "a name"
-        raise InputTypeError(f"`method` must be {what} or None for a {kind.__name__}; got {short(method)}.")
+    if kind.methods is not None and not isinstance(method, kind.methods):
+        raise InputTypeError(f"`method` must be {kind.words}; got {short(method)}.")
     options = {"num_subnets": num_subnets, "method": method, "max_columns": max_columns, "seed": seed}
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # numbers that are not finite lead to a status
-        return SOLVERS[kind](problem, tol, progress=listener(progress), **options)
+        return kind.solver(problem, tol, progress=listener(progress), **options)

@@ -115,9 +115,12 @@ def test_version_and_bare_command(capsys):
 
 
 def test_a_cold_command_prints_plain_text_in_a_pipe(solved):
-    done = command("show", str(solved / "out" / "model.safetensors"))
+    done = command("show", str(solved / "out" / "model.safetensors"), PYTHONPROFILEIMPORTTIME="1")
     assert done.returncode == 0
-    assert done.stderr == ""
+    imports = done.stderr.splitlines()
+    assert all(line.startswith("import time:") for line in imports)  # and nothing else on stderr
+    slow = {"matplotlib", "sklearn", "pandas", "optax", "flm.control.solve", "flm.conservation.solve"}
+    assert not slow & {line.rpartition("|")[2].strip() for line in imports}
     assert done.stdout.startswith("model.safetensors: Solution")
     assert not CONTROL_CHARACTER.search(done.stdout.replace("\n", ""))
     assert "period t" in done.stdout

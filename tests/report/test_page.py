@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import flm
+from flm.report.facts import facts_of
 from flm.report.figures.fields import plot_spectrum
 from flm.report.live import curves
-from flm.report.pages.answer import UNSURE, facts_of, solution_page
+from flm.report.pages.answer import UNSURE, solution_page
 from flm.report.pages.layout import Code, Page, Request, Table
 from flm.results import Ending, Solution, Word
 

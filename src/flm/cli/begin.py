@@ -123,8 +123,7 @@ def show(
     Example: flm show heat/model.safetensors --terms 5
     """
     import flm
-    from flm.report.figures.fields import labeled_series, plot_spectrum
-    from flm.report.files import write_figures
+    from flm.report.facts import labeled_series
 
     found = flm.load(model)
     series, kind = labeled_series(found), type(found).__name__
@@ -134,6 +133,9 @@ def show(
     lines += [f"\n{label}\n{one.describe(terms)}" for label, one in series]
     lines += [] if series else ["  not a plain Fourier series: no terms to list."]
     if out is not None:
+        from flm.report.figures.fields import plot_spectrum
+        from flm.report.files import write_figures
+
         write_figures(folder(out), {"spectrum": plot_spectrum(found)})
         lines.append(f"\nWritten to {out}")
     listed = {label: [t._asdict() for t in one.terms(terms)] for label, one in series}

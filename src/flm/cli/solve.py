@@ -50,13 +50,13 @@ def solve(
     Example: flm solve heat --tol 1e-10
     """
     import flm
-    from flm.dispatch import TOLERANCES
+    from flm.dispatch import kind_of
 
     if method == "list":
         say(table(["--method", "for", "what it does"], METHODS, left=3))
         return
     asked = find_problem(problem, settings)
-    tol = TOLERANCES[type(asked.problem)] if tol is None else tol
+    tol = kind_of(asked.problem).tol if tol is None else tol
     with watching(asked.name, tol=tol) as report:
         options = {"num_subnets": subnets, "method": method, "max_columns": max_columns, "seed": seed}
         solution = flm.solve(asked.problem, tol, progress=report, **options)
@@ -113,8 +113,7 @@ def _keep(
     solution: Solution | ControlSolution, asked: Request, out: Path | None, more: dict[str, Any], good: bool
 ) -> None:
     """Write the files of an answer where a folder is given or a page is to be opened, and print what was found."""
-    from flm.report.files import TERMS, record, write_solution
-    from flm.report.pages.answer import facts_of, readable
+    from flm.report.facts import TERMS, facts_of, readable, record
 
     shown = {name: measured(value) if isinstance(value, float) else str(value) for name, value in more.items()}
     lines = [f"{asked.name}: {solution.status.sentence}", *listing(facts_of(solution, asked.problem) | shown)]
@@ -125,6 +124,8 @@ def _keep(
     if out is None:
         found = record(solution, asked.name)
     else:
+        from flm.report.files import write_solution
+
         with watching(asked.name) as report:
             found = write_solution(solution, folder(out), asked, report)
         lines.append(f"\nWritten to {out}: {', '.join(sorted(p.name for p in out.iterdir() if p.is_file()))}")

@@ -72,7 +72,7 @@ def solve_one(definition: Definition) -> Record:
     """Solve one problem of a sweep, as a worker does it, and return its record and samples of the answer."""
     import flm
     from flm.problems.text import named_problem, parse_problem
-    from flm.report.files import record
+    from flm.report.facts import record
     from flm.report.pages.study import sampled
 
     name, values = definition["problem"], definition["set"]

@@ -7,7 +7,6 @@ import jax
 import numpy as np
 import numpy.typing as npt
 from jax.core import Tracer
-from scipy.optimize import minimize_scalar, root_scalar
 
 from flm.domains import Box
 from flm.language.arguments import Named, Value, argument_names, described
@@ -208,6 +207,8 @@ def derivative(flux: Elementwise, low: float, high: float) -> OnArrays:
 
 def breaking_time(wave: OnArrays, low: float, high: float) -> float:
     """When characteristics of speed wave(x) = f′(u0(x)) first meet, −1 / min wave′; infinite when they never do."""
+    from scipy.optimize import minimize_scalar  # imported here: every command reads this module
+
     step, h = (high - low) / 2**14, 1e-4 * (high - low)
     x = low + step * np.arange(2**14)
     slope = (wave(x + 1e-3 * step) - wave(x - 1e-3 * step)) / (2e-3 * step)
@@ -222,6 +223,8 @@ def breaking_time(wave: OnArrays, low: float, high: float) -> float:
 
 def turning_points(flux: Elementwise, low: float, high: float) -> np.ndarray:
     """The places of the local minima and maxima of f in (low, high): the zeros of f′ at which it changes its sign."""
+    from scipy.optimize import root_scalar  # imported here: every command reads this module
+
     speed, u = derivative(flux, low, high), np.linspace(low, high, 4097)
     sign = np.sign(speed(u))
     inside = u[1:-1][(sign[1:-1] == 0) & (sign[:-2] * sign[2:] < 0)]

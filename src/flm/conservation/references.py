@@ -11,7 +11,6 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.interpolate import RegularGridInterpolator
 
 from flm.conservation.law import Elementwise, breaking_time, derivative, on_arrays, turning_points
 from flm.wording import InputError
@@ -168,6 +167,8 @@ class FiniteVolumes:
 
     def __call__(self, points: npt.ArrayLike) -> np.ndarray:
         """Values at points (P, 2), columns x and t, (P,)."""
+        from scipy.interpolate import RegularGridInterpolator  # imported here: every command reads this module
+
         x, t = np.asarray(points, float).T
         low, high = self.period
         width = (high - low) / len(self.centers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,39 +14,18 @@ from matplotlib.figure import Figure
 from flm.control.solution import ControlSolution
 from flm.estimators import FLMRegressor
 from flm.files import save, to_json, write_atomic, write_csv
-from flm.report.figures.fields import labeled_series, plot_spectrum
+from flm.report.facts import readable, record, tone
+from flm.report.figures.fields import plot_spectrum
 from flm.report.figures.style import to_png, to_svg
 from flm.report.live import MOST_AXES, control_table, live
-from flm.report.pages.answer import control_page, fit_page, readable, solution_page, tone
+from flm.report.pages.answer import control_page, fit_page, solution_page
 from flm.report.pages.layout import Picture, Request
 from flm.results import AbstractResult, Listener, Progress, Solution, silent
 from flm.series import AbstractSeries
 
-TERMS = 5  # the largest ones of each unknown in a record
 MOST_BYTES = 300_000  # of a live figure that a notebook shows by itself
 WAVES = 6  # of a formula
 COLORS = {"good": "#2e8b57", "doubtful": "#d9a404", "failed": "#c62828"}
-
-
-def record(solution: Solution | ControlSolution, name: str) -> dict[str, Any]:
-    """The record of the answer to the problem called `name`, for machines, to be written by `flm.files.to_json`."""
-    found: dict[str, Any] = {"problem": name, "status": solution.status.word, "sentence": solution.status.sentence}
-    found |= {key: getattr(solution, key) for key in ("converged", "error_estimate", "tolerance", "seconds")}
-    found |= {"columns": solution.num_columns, "parameters": solution.num_parameters}
-    if solution.parameters:
-        found["learned"] = {k: p.record() | {"text": str(p)} for k, p in solution.parameters.items()}
-    if isinstance(solution, ControlSolution):
-        found["subnets"] = solution.num_subnets
-        if solution.starts.dimension == 0 and solution.problem is not None:
-            found["cost"] = float(solution.cost())
-        return found
-    found |= {"axes": list(solution.axes), "unknowns": list(solution.unknowns), "bounds": solution.bounds}
-    found["terms"] = {label: [t._asdict() for t in series.terms(TERMS)] for label, series in labeled_series(solution)}
-    if solution.trusted_until is not None:
-        found |= {"trusted_until": solution.trusted_until, "estimate_until": solution.estimate_until}
-    if solution.exact is not None:
-        found["errors"] = asdict(solution.errors())
-    return found
 
 
 def write_solution(

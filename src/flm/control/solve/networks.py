@@ -25,7 +25,6 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
-from scipy.optimize import minimize
 
 from flm.control.equations import values_of
 from flm.control.law import ControlLaw, StateNetworks
@@ -341,6 +340,8 @@ def penalty_loss(
 
 def _polish(loss: Callable[[Parameters], jax.Array], start: Parameters, steps: int) -> tuple[Parameters, float]:
     """The parameters after at most `steps` iterations of BFGS, and their loss."""
+    from scipy.optimize import minimize  # imported here: most laws are not polished
+
     flat, restore = ravel_pytree(start)
     slopes = jax.jit(jax.value_and_grad(lambda x: loss(restore(x))))
     found = minimize(

@@ -18,7 +18,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from flm.pde.pieces.fields import AnyResidual, Parameters
 from flm.pde.problem import PDE
@@ -170,6 +169,10 @@ def _degree(residuals: Sequence[AnyResidual], num_unknowns: int, axis: int) -> i
     for i, residual in enumerate(residuals):
         for k, alpha in residual.jets:
             table[i, k] = max(table[i, k], alpha[axis])
+    if table.size == 1:
+        return int(table[0, 0])
+    from scipy.optimize import linear_sum_assignment  # imported here: only systems need it
+
     return int(table[linear_sum_assignment(table, maximize=True)].sum())
 
 

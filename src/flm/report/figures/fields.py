@@ -13,10 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
+from flm.report.facts import labeled_series
 from flm.report.figures.style import BESIDE, COLORS, ERROR, house_style, limits, new_figure
 from flm.results import Solution
-from flm.series import AbstractSeries, ProductSeries
-from flm.wording import InputError, NoSeriesError
+from flm.wording import InputError
 
 MAX_UNKNOWNS = 4  # rows of panels; the others are named in the title
 FLOOR = 1e-17  # smaller errors are drawn as this
@@ -202,29 +202,3 @@ def _draw_spectrum(panel: Axes, found: object) -> None:
     panel.set_ylim(max(low, high * 1e-18), high)
     if len(series) > 1:
         panel.legend(**BESIDE)
-
-
-def labeled_series(found: object) -> list[tuple[str, AbstractSeries]]:
-    """Every series with one output inside a solution, a model, an estimator or a series; empty if there is none to read.
-
-    The labels of a solution name the unknown and, of several pieces, the first, whose series is taken.
-    """
-    if isinstance(found, Solution):
-        try:
-            every = [_of_unknown(found, unknown) for unknown in found.unknowns]
-        except NoSeriesError:
-            return []
-    else:
-        inside = (found, getattr(found, "series_", None), getattr(found, "series", None))
-        every = [("series", s) for s in inside if isinstance(s, AbstractSeries)][:1]
-        every = [(label, series) for label, series in every if not series._outputs]
-    # Thousands of products of many variables have no terms to list.
-    return [(label, one) for label, one in every if not isinstance(one, ProductSeries) or one.is_short]
-
-
-def _of_unknown(solution: Solution, unknown: str) -> tuple[str, AbstractSeries]:
-    one = solution[unknown] if len(solution.unknowns) > 1 else solution
-    (box, series), *others = one.pieces
-    ends = zip(box.axes, box.bounds, strict=True)
-    where = ", ".join(f"{a} from {low:.4g} to {high:.4g}" for a, (low, high) in ends)
-    return (f"{unknown} for {where}" if others else unknown), series

@@ -12,27 +12,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flm.conservation.law import ConservationLaw
 from flm.control.solution import ControlSolution
 from flm.estimators import FLMRegressor
 from flm.estimators.imputer.imputation import Imputation
-from flm.models.family import FamilyFLM
 from flm.pde.problem import PDE
+from flm.report.facts import facts_of, readable, tone
 from flm.report.figures.control import plot_control
 from flm.report.figures.data import plot_fit, plot_spectrum
-from flm.report.figures.fields import labeled_series
 from flm.report.figures.style import COLORS, house_style, new_figure
 from flm.report.live import MOST_AXES, curves, dots, live
 from flm.report.pages.layout import Item, Page, Picture, Request, Table
-from flm.results import AbstractResult, LearnedFunction, Parameter, Solution, Status, Word
-from flm.results.result import DOUBTFUL
-from flm.series import AbstractSeries, PhaseSeries
+from flm.results import LearnedFunction, Parameter, Solution
+from flm.series import AbstractSeries
 from flm.wording import measured, with_error
 
-READABLE = 10.0  # times the answer's size: terms with larger amplitudes cannot be read one by one
 TERMS, LINES, MOST_STEPS = 10, 15, 60  # rows of tables: of a series, of a fit, of the steps of a search
-NEAR = 3.0  # estimated errors: values closer than this count as equal
-ROUNDING = 1e-13  # times the largest value: smaller values are shown as zero
 POINTS_PER_PERIOD, LEAST_POINTS, MOST_POINTS = 12, 401, 4001  # of the live curve of a fit
 MOST_FIGURES = 4  # of columns that were filled
 NOISES = {"ar1": ", correlated", "student": ", heavy-tailed", "growing": ", growing"}
@@ -46,28 +40,6 @@ LEARNED = (
     "What the readings leave open is in the parameters' standard errors."
 )
 EXCESS = "It is ½∫H_u²/H_uu dt along the trajectory plus the change on enlarging the basis, relative to the cost."
-
-
-def facts_of(answer: AbstractResult, problem: object = None) -> dict[str, str]:
-    """The first facts about a solution or a control law: how sure it is, its values, its size."""
-    facts: dict[str, str] = {}
-    if isinstance(answer, ControlSolution):
-        start = answer.starts.lift(answer.starts.center)
-        facts["estimated relative excess cost"] = measured(answer.error_estimate, "not known")
-        label = "cost from the center" if answer.starts.dimension else "cost"
-        cost = float(answer.cost(start))
-        known, _, _ = with_error(cost, abs(cost) * answer.error_estimate).partition(" ±")
-        facts |= {label: known, "sub-networks": str(answer.num_subnets)}
-    elif isinstance(answer, Solution):
-        estimated = f"estimated relative {(norm := norm_of(problem))} error"
-        facts[estimated] = measured(answer.error_estimate, "not known")
-        if answer.trusted_until is not None and answer.estimate_until is not None:
-            facts["trusted until"] = f"t = {answer.trusted_until:.4g}"
-            facts[f"{estimated} until then"] = measured(answer.estimate_until)
-        facts |= _extremes(answer)
-        facts |= {} if answer.exact is None else {f"true relative {norm} error": measured(_true_error(answer, norm))}
-    facts |= {name: str(found) for name, found in answer.parameters.items() if isinstance(found, Parameter)}
-    return facts | {"numbers in the answer": f"{answer.num_parameters:,}", "seconds": f"{answer.seconds:.2f}"}
 
 
 def solution_page(solution: Solution, request: Request) -> Page:
@@ -114,44 +86,6 @@ def _answer_page(
         sections["How sure"].append(Table(headers, rows, left=0, note=STEPS))
     summary = f"{status.sentence} {status.advice}".strip()
     return request.page(summary, facts, sections, tone(status, answer.error_estimate))
-
-
-def tone(status: Status, error_estimate: float) -> str:
-    """The tone in which a page shows an ending: success, an answer with an estimate, or none."""
-    if status.word in (Word.CONVERGED, Word.SOLVED):
-        return "good"
-    return "doubtful" if np.isfinite(error_estimate) and status.word not in DOUBTFUL else "failed"
-
-
-def norm_of(problem: object) -> str:
-    """The norm that an error estimate is in."""
-    return "L1" if isinstance(problem, ConservationLaw) else "L2"
-
-
-def _true_error(solution: Solution, norm: str) -> float:
-    """The relative error against the exact solution, in the norm of the estimate beside it."""
-    errors, exact = solution.errors(), solution.exact
-    if norm == "L2" or exact is None:
-        return errors.relative_l2
-    return errors.mae / float(np.mean(np.abs(exact(solution.test_points()))))
-
-
-def _extremes(solution: Solution) -> dict[str, str]:
-    """The range of each unknown on a grid, and where it is largest."""
-    (lines, values), facts = solution.on_grid({1: 4001, 2: 201}.get(len(solution.axes))), {}
-    columns = values[None] if len(solution.unknowns) == 1 else np.moveaxis(values, -1, 0)
-    for name, column in list(zip(solution.unknowns, columns, strict=True))[:3]:
-        if np.isfinite(column).any():
-            top = np.unravel_index(np.nanargmax(column), column.shape)
-            low, high = float(np.nanmin(column)), float(np.nanmax(column))
-            error = solution.error_estimate if np.isfinite(solution.error_estimate) else 0.0
-            slack = NEAR * max(error, ROUNDING) * max(abs(low), abs(high))
-            low, peaks = 0.0 if abs(low) < slack else low, np.argwhere(column >= high - slack)
-            # An axis is not named if the unknown is as large at all of its values.
-            named = [j for j, x in enumerate(lines) if len(np.unique(peaks[:, j])) < len(x)]
-            where = ", ".join(f"{solution.axes[j]} = {lines[j][top[j]]:.3g}" for j in named)
-            facts[f"values of {name}"] = f"{low:.4g} to {high:.4g}{', largest at ' * bool(named)}{where}"
-    return facts
 
 
 def _learned(parameters: Mapping[str, Parameter | LearnedFunction]) -> Table:
@@ -208,36 +142,6 @@ def _misfit(problem: Any, solution: Solution) -> list[Item]:
         panel.plot(away, ".", ms=4, color=COLORS[0])
         panel.set(xlabel="reading", ylabel=label)
     return [words, Picture(figure, "Residuals of the readings.")]
-
-
-def readable(solution: Solution | ControlSolution) -> tuple[list[tuple[str, AbstractSeries]], str]:
-    """The series whose terms can be read, for a family at the middle of its ranges, and a sentence about them.
-
-    Where amplitudes are far larger than the answer, single terms say nothing: the list is then empty.
-    """
-    if isinstance(solution, ControlSolution):
-        series, laws = solution.series, []
-        every = [np.reshape(part, (*np.shape(part)[:2], -1)) for part in (series.amplitudes, series.phases)]
-        for k, name in enumerate(solution.controls):
-            bounded = np.isfinite([solution.law.lower[k], solution.law.upper[k]]).any()
-            label = f"{name}, before its bounds" if bounded else name
-            laws.append((label, PhaseSeries(series.frequencies, every[0][..., k], every[1][..., k], series.axes)))
-        return laws, ""
-    words, model = "", solution.model
-    if isinstance(model, FamilyFLM):
-        cut = len(model.counts)
-        middle = dict(zip(solution.axes[-cut:], np.mean(solution.bounds[-cut:], axis=1).tolist(), strict=True))
-        solution, at = solution.at(**middle), ", ".join(f"{name}={value:.4g}" for name, value in middle.items())
-        words = f"Each value has a series of its own; this is solution.at({at}).series."
-    found = labeled_series(solution)
-    if found and " for " in found[0][0]:
-        words = "Each piece of the domain has a series of its own; this is the first one's."
-    if not found:
-        return [], "This answer is not a plain Fourier series; flm.distill finds one that is near it."
-    size = float(np.nanmax(np.abs(solution.on_grid()[1])))
-    if max((term.amplitude for _, series in found for term in series.terms(1)), default=0.0) > READABLE * size:
-        return [], "The waves of this series are far larger than their sum, so that its terms say nothing one by one."
-    return found, words
 
 
 def _terms(solution: Solution | ControlSolution) -> list[Item]:

@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
-
-from jinja2 import Environment, StrictUndefined
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flm._version import __version__
 from flm.files import write_atomic, write_csv
-from flm.report.figures.style import to_png
 from flm.report.live import Live, template
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,8 @@ class Picture:
     @cached_property
     def png(self) -> bytes:
         """The picture as a PNG file, drawn once."""
+        from flm.report.figures.style import to_png  # imported here: a page may have no picture
+
         return to_png(self.figure)
 
     @property
@@ -143,6 +144,8 @@ def write_page(page: Page, folder: Path, name: str) -> list[Path]:
 
 
 def _rendered(name: str, **values: object) -> str:
+    from jinja2 import Environment, StrictUndefined  # imported here: most commands write no page
+
     escaped = name.endswith(".html")
     environment = Environment(autoescape=escaped, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template(name)).render(values)

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from flm.control.problem import OptimalControl
 from flm.control.solution import ControlSolution
 from flm.paper.printed import PDE_ERRORS
+from flm.report.facts import norm_of
 from flm.report.figures.data import size_figure
 from flm.report.live import control_table, packed, samples
-from flm.report.pages.answer import norm_of
 from flm.report.pages.layout import Item, Page, Picture, Request, Sections, Table
 from flm.results import Solution
 from flm.study.results import Chosen, choose, score
