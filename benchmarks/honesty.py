@@ -20,12 +20,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 import argparse
+import gc
 import json
 import resource
 import signal
 import subprocess
 import time
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 
 import honesty_blind
@@ -53,13 +55,23 @@ ROUNDING = 1e-14
 SEVERAL = "more than one solution"
 
 
-def solved(problem: flm.PDE, tol: float) -> flm.Solution:
-    """A solve that a timer interrupts."""
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+@contextmanager
+def limited(seconds: float = 0.0):
+    """So much memory and, if given, time: for the solves, not for their references."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, most))
     try:
-        return flm.solve(problem, tol)
+        yield
     finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
         signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def solved(problem: flm.PDE, tol: float) -> flm.Solution:
+    """A solve within its limits."""
+    with limited(SECONDS):
+        return flm.solve(problem, tol)
 
 
 def true_error(solution: flm.Solution, problem: flm.PDE, family: Family | Listed, reference=None) -> float:
@@ -75,7 +87,8 @@ def run(name: str, number: int) -> dict:
     """Solve one problem; a record of how it went."""
     for own in OWN:
         if name in own.COUNTS:
-            return own.run(name, number)
+            with limited():
+                return own.run(name, number)
     family = FAMILIES[name]
     problem, tol = family.problem(number)
     record = {"family": name, "number": number, "list": family.year, "tol": tol}
@@ -172,7 +185,6 @@ def main():
     named = lambda which: not options.words or any(word in f"{which[0]} {which[1]}" for word in options.words)
     todo = [which for which in listed if named(which) and (options.again or which not in done)]
     if not options.table:
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         signal.signal(signal.SIGPROF, late)
         version = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
         for which in todo[: options.most]:
@@ -181,6 +193,7 @@ def main():
                 file.write(json.dumps(record) + "\n")
             print(json.dumps(record), "<<<<" if excess(record) > 2 else "", flush=True)
             jax.clear_caches()
+            gc.collect()
     print(
         table(
             [done[which] for which in sorted(listed, key=lambda which: list(counts).index(which[0])) if which in done]
