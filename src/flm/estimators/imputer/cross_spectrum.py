@@ -160,6 +160,11 @@ def _inverse(matrix: np.ndarray) -> np.ndarray:
     return whole
 
 
+def _add(total: np.ndarray, places: np.ndarray, part: np.ndarray) -> None:
+    """Add a matrix at some rows and columns of a larger one; by two indices it would take three times as long."""
+    total.ravel()[(places[:, None] * len(total) + places).ravel()] += part.ravel()
+
+
 def patterns(spectrum: CrossSpectrum, windows: Sequence[Window]) -> Iterator[tuple[Pattern, list[int]]]:
     """Each pattern of times (to 1e-9 steps), and the indices of the windows that have it."""
     groups: dict[bytes, list[int]] = {}
@@ -182,11 +187,10 @@ def expectation_maximization(spectrum: CrossSpectrum, windows: list[Window]) -> 
             weights[i], observed, missing, G, inner = pattern.precision(windows[index])
             noise_count += windows[index].observed.sum(axis=1)
             if G is not None:
-                places = observed[:, None] * len(total) + observed
-                total.ravel()[places.ravel()] += G.ravel()  # three times as fast as by two indices
+                _add(total, observed, G)
             else:
                 num_few += 1
-                removed[missing[:, None], missing] += inner
+                _add(removed, missing, inner)
         if num_few:
             total += num_few * pattern.inverse - pattern.inverse @ removed @ pattern.inverse
         # E e^2 = noise^2 u^2 + noise - noise^2 G_ii for an observed value, u = G y; u and G_ii are zero for others
