@@ -229,6 +229,7 @@ def test_balls_as_initial_sets():
             lambda: Region(lambda x, y: x**2 + y**2 + 1, bounds=SQUARE),
             r"must be negative somewhere in Box.*an empty region",
         ),
+        (lambda: Region("0 * x", bounds=SQUARE), r"must be negative somewhere in Box.*an empty region"),
         (
             lambda: Region(lambda x, y: x**2 + y**2 - 4, bounds=SQUARE),
             r"got one that touches x=min. Enlarge the bounds",

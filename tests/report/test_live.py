@@ -7,12 +7,13 @@ import re
 import shutil
 import subprocess
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from shown_problems import heat_on_a_square, ring
 
 import flm
-from flm.report.live import live
+from flm.report.live import live, tape
 from flm.report.pages.layout import Page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -143,3 +144,9 @@ def test_a_large_answer_is_sampled_and_says_so():
         sampled = live(solution)
     assert sampled.sampled
     assert "interpolated" in sampled.caption
+
+
+def test_a_page_refuses_what_it_would_compute_otherwise():
+    assert tape(lambda x, y: [jnp.abs(x - y) % 2], 2) is not None
+    assert tape(lambda x: [x.astype(int) % 2], 1) is None  # cut to a whole number
+    assert tape(lambda x, y: [jnp.abs(x + 1j * y)], 2) is None

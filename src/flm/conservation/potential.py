@@ -166,7 +166,8 @@ class _Cost:
     def at(self, inner: np.ndarray) -> Point:
         u, r = self.bank.residual(inner, self.viscosity)
         start = self.start_row * (self.bank.waves.value @ (inner @ self.bank.clock.start) - self.start_target)
-        return Point(inner, u, self.row * r, start, float(np.sum((self.row * r) ** 2) + start @ start))
+        weighted = self.row * r
+        return Point(inner, u, weighted, start, float(np.sum(weighted**2) + start @ start))
 
 
 class _Local:

@@ -64,10 +64,10 @@ class Region(AbstractDomain):
         if not np.all(np.isfinite(values)):
             bad = int(np.sum(~np.isfinite(values)))
             raise InputError(f"`function` must be finite in its bounds; got {bad} values that are not.")
-        self._set(_grid_values=values, _scale=float(bounds.width.max() / np.abs(values).max()))
         if not np.any(values < 0.0):
             least = f"{values.min():.3g} or more: an empty region"
             raise InputError(f"`function` must be negative somewhere in {bounds!r}; got {least}.")
+        self._set(_grid_values=values, _scale=float(bounds.width.max() / np.abs(values).max()))
         for index, axis in enumerate(bounds):
             faces = np.take(values, [0, -1], axis=index)
             if np.any(faces <= 0.0):

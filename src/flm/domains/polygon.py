@@ -19,9 +19,8 @@ _MOST_STORED = 10_000  # vertices of a polygon in a file: all pairs of its sides
 class AbstractPolygonal(AbstractDomain):
     """The points of the plane inside an odd number of closed polygons, grown by a margin."""
 
-    rings: tuple[tuple[tuple[float, float], ...], ...]  # the vertices of each polygon, not closed
     margin: float  # how far outside of the polygons a point still counts as inside
-    _arrays: list[np.ndarray]  # the rings
+    _arrays: list[np.ndarray]  # the vertices of each polygon, (V, 2), not closed
 
     def _trace(self, arrays: list[np.ndarray]) -> None:
         """Store the polygons as arrays, and the bounding rectangle."""
@@ -99,11 +98,6 @@ class Polygon(AbstractPolygonal):
         array = array if area > 0 else array[::-1]
         self._set(axes=check_axes(list(coordinates)), vertices=tuple(map(tuple, array.tolist())))
         self._trace([array])
-
-    @property
-    def rings(self) -> tuple[tuple[tuple[float, float], ...], ...]:
-        """The one ring of vertices, counterclockwise."""
-        return (self.vertices,)
 
     def _pack(self) -> dict[str, object]:
         return {"axes": self.axes, "vertices": self._arrays[0]}

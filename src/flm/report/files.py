@@ -90,8 +90,9 @@ def in_notebook(answer: AbstractResult) -> str:
     else:
         shown = figure._repr_html_()
     # No formula where the terms are far larger than their sum, and none of single pieces.
-    series = [(label.partition(",")[0], one) for label, one in readable(answer)[0] if " for " not in label]
-    return status + shown + "".join(f"<p>$${formula(label, one)}$$</p>" for label, one in series)
+    series = [(label.partition(", "), one) for label, one in readable(answer)[0] if " for " not in label]
+    lines = [f"<p>$${formula(name, one)}$$ {words}</p>" for (name, _, words), one in series]
+    return status + shown + "".join(lines)
 
 
 def formula(label: str, series: AbstractSeries) -> str:

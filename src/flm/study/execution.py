@@ -202,6 +202,7 @@ def execute(
                     counts.add(*result)
                 counts.fresh, counts.seconds = counts.fresh + len(results), time.monotonic() - began
                 tell(counts.event)
+    counts.seconds = time.monotonic() - began
     tell(counts.event)
     return counts
 
