@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -174,7 +173,8 @@ def _read_readings(path: Path, columns: list[str], place: Place) -> np.ndarray:
         raise place.refuse(f"{str(path)!r} cannot be read ({error.strerror})") from None
     except (ValueError, UnicodeDecodeError) as error:
         raise place.refuse(f"{path.name} is not a table of numbers ({' '.join(str(error).split())[:120]})") from None
-    known, column = shorten(", ".join(header), 200, placeholder="…"), next(c for c in columns if c not in header)
+    known, column = ", ".join(header), next(c for c in columns if c not in header)
+    known = known if len(known) <= 200 else known[:199] + "…"
     raise place.refuse(f"{path.name} has the columns {known}; got {column!r}.{did_you_mean(column, header)}")
 
 

@@ -382,3 +382,29 @@ def test_bad_tables_are_said():
         flm.FLMImputer(time="hour").fit(frame)
     with pytest.raises(ValueError, match="`X` must have a column besides `time`"):
         flm.FLMImputer(time=0).fit(TABLE[:, :1])
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+@pytest.mark.parametrize("num_channels", [1, 2])
+def test_a_constant_stays_constant(value, num_channels):
+    X = np.full((200, num_channels), value)
+    holed = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+    np.testing.assert_allclose(flm.FLMImputer().fit(holed).impute(holed).values, X, atol=1e-6)
+
+
+def test_a_channel_of_steps_that_straight_lines_fill_exactly():
+    X = np.repeat(np.random.default_rng(1).integers(0, 2, 15), 20).astype(float)[:, None]
+    holed = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+    error = np.abs(np.asarray(flm.FLMImputer().fit(holed).impute(holed).values) - X)
+    assert error.max() < 1.01
+    assert np.median(error[np.isnan(holed)]) < 0.1
+
+
+def test_one_channel_keeps_the_tails_that_were_measured_deep_in_gaps():
+    rng = np.random.default_rng(0)
+    t = np.arange(600)
+    X = (np.sin(2 * np.pi * t / 40) + 0.3 * rng.standard_t(2.5, 600))[:, None]
+    X[100:124] = np.nan
+    for calibration in flm.FLMImputer().fit(X).model_.calibrations[2:4]:
+        assert calibration.tail < 10
+        assert calibration.unit < calibration.factor  # a Student distribution with such tails is narrower in its middle

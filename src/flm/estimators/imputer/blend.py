@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
-from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -148,10 +147,11 @@ class Mixture:
         # Deep in a gap a model may trust the other channels too much or too little: the larger errors count, of few or of many.
         lacking = np.broadcast_to(np.isnan(seen).mean(axis=1, keepdims=True), values.shape)
         many = lacking > np.median(lacking[hidden]) if hidden.any() else hidden
-        parts = [Calibration.by_kind(scores[some], kinds[some]) for some in (hidden & many, hidden & ~many)]
+        parts = [some for some in (hidden & many, hidden & ~many) if Calibration.of(scores[some])]
+        halves = [Calibration.by_kind(scores[some], kinds[some]) for some in parts]
         by_kind = tuple(
-            max(found, key=attrgetter("factor")) if _DEEP <= kind < NUM_DEPTHS else found[0]
-            for kind, found in enumerate(zip(pooled, *parts, strict=True))
+            found[0].widest(found[1:]) if _DEEP <= kind < NUM_DEPTHS else found[0]
+            for kind, found in enumerate(zip(pooled, *halves, strict=True))
         )
         # Values learned from are filled too well. The more is learned from, the smaller the excess: in the end, everything is.
         relative = scores / np.array([found.factor for found in pooled])[kinds]
@@ -250,7 +250,8 @@ def _simplex(products: np.ndarray) -> np.ndarray:
     weights, largest = np.zeros((k, e)), np.zeros(k)
     for face in chain.from_iterable(combinations(range(e), size) for size in range(1, e + 1)):
         part = products[:, face][:, :, face]
-        part = part + 1e-9 * np.einsum("kii->k", part)[:, None, None] * np.eye(len(face))
+        # A model may fill every hidden value exactly.
+        part = part + np.maximum(1e-9 * np.einsum("kii->k", part), 1e-30)[:, None, None] * np.eye(len(face))
         found = np.linalg.solve(part, np.ones((k, len(face), 1)))[:, :, 0]
         total = found.sum(axis=1)
         better = (found >= 0).all(axis=1) & (total > largest)

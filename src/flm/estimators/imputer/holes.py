@@ -7,6 +7,7 @@ that are hidden beside a hole make it longer, but are easy to fill.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +26,7 @@ _SHARE = 0.08  # of single values that are hidden
 
 _LEVELS = np.array([0.68, 0.95])
 _TAILS = np.array([2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 30.0, np.inf])  # degrees of freedom that are tried
+_LEAST = 1e-9  # of an error in the model's standard deviations: a constant is filled exactly
 _ENOUGH = 60  # hidden values: with fewer, nothing is calibrated
 
 
@@ -122,7 +124,7 @@ class Calibration:
     @classmethod
     def of(cls, scores: np.ndarray) -> Calibration | None:
         """The calibration from the errors of hidden values in units of the model's standard deviations; None from too few."""
-        size = np.abs(scores[np.isfinite(scores)])
+        size = np.maximum(np.abs(scores[np.isfinite(scores)]), _LEAST)
         if len(size) < _ENOUGH:
             return None
         sorted_ = np.sort(size)
@@ -140,6 +142,12 @@ class Calibration:
         pooled = cls.of(scores) or cls()
         exact = [cls.of(scores[kinds == kind]) for kind in range(NUM_KINDS)]
         return tuple(own or cls.of(scores[is_like(kinds, kind)]) or pooled for kind, own in enumerate(exact))
+
+    def widest(self, others: Sequence[Calibration]) -> Calibration:
+        """The largest factor and the widest 95 % interval of this calibration and others."""
+        every = (self, *others)
+        wide = max(every, key=lambda found: found.unit * float(_student_quantile(0.95, found.tail)))
+        return replace(wide, factor=max(found.factor for found in every))
 
     def times(self, factor: float) -> Calibration:
         """The calibration for errors that are larger by a factor."""

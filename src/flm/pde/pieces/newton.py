@@ -85,12 +85,12 @@ class Answer:
 
     def evaluate(self, points: np.ndarray) -> np.ndarray:
         """Values at points (P, m), (P, K)."""
-        zero = (0,) * self.tree.num_axes
-        return np.stack([self.derivative(k, zero, points) for k in range(len(self.functions.columns))], axis=1)
+        zero, leaf = (0,) * self.tree.num_axes, self.tree.locate(points)
+        return np.stack([self.derivative(k, zero, points, leaf) for k in range(len(self.functions.columns))], axis=1)
 
-    def derivative(self, unknown: int, alpha: Alpha, points: np.ndarray) -> np.ndarray:
-        """D^alpha of an unknown at points (P, m), (P,); (P, Q) for coefficients (L, C, Q)."""
-        leaf = self.tree.locate(points)
+    def derivative(self, unknown: int, alpha: Alpha, points: np.ndarray, leaf: np.ndarray | None = None) -> np.ndarray:
+        """D^alpha of an unknown at points (P, m), in these leaves if known, (P,); (P, Q) for coefficients (L, C, Q)."""
+        leaf = self.tree.locate(points) if leaf is None else leaf
         table = table_at(self.functions, self.tree, unknown, alpha, points, leaf)
         return np.einsum("pn,pn...->p...", table, self.coefficients[leaf, self.functions.columns[unknown]])
 

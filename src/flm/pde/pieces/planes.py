@@ -93,7 +93,8 @@ class Plane:
         for k, row in enumerate(setup.orders):
             self.started[: row[-1], self.functions.columns[k]] = 1.0
         self.factors: list[KeptFactors] = []  # of each eigenvalue
-        self.pieces: list[list[PieceRows]] = []  # their rows
+        self.lengths: list[list[np.ndarray]] = []  # what their rows were divided by, piece after piece
+        self.pieces: list[PieceRows] = []  # the rows of the first one
         self.stale = True  # whether the Jacobian no longer serves
 
     # --- derivatives in time ---------------------------------------------------------------------------------------
@@ -134,15 +135,17 @@ class Plane:
         held = [start[r][None] if r < len(start) else np.zeros_like(start[:1]) for r in range(self.most + 1)]
         system, middle = self.system, np.array([t + self.dt / 2])
         slopes = [self._read(sample, held, middle).by_jet for sample in system.samples]
-        self.factors, self.pieces = [], []
+        self.factors, self.lengths, self.pieces = [], [], []
         for rate in self.rule.rates:
             blocks: list[list[Block]] = [[] for _ in range(self.tree.num_leaves)]
             for sample, slope in zip(system.samples, slopes, strict=True):
                 shifted = slope * ((rate / self.dt) ** _orders(sample))[:, None]
                 for spot, rows in zip(sample.spots, sample.matrices(shifted, system.own_columns), strict=True):
                     blocks[spot.leaf].append((rows, np.zeros(len(rows))))
-            self.pieces.append([system.piece(leaf, block) for leaf, block in enumerate(blocks)])
-            self.factors.append(KeptFactors(self.pieces[-1], system.sizes, system.order))
+            pieces = [system.piece(leaf, block) for leaf, block in enumerate(blocks)]
+            self.factors.append(KeptFactors(pieces, system.sizes, system.order))
+            self.lengths.append([piece.lengths for piece in pieces if piece.lengths is not None])
+            self.pieces = self.pieces or pieces
 
     def _own(self, values: np.ndarray, leaf: int) -> np.ndarray:
         """Coefficients (S, C) of a piece in its own functions."""
@@ -157,7 +160,7 @@ class Plane:
             value = self._read(sample, derivatives, times).value.reshape(len(times), -1)
             for spot, where in zip(sample.spots, sample.where, strict=True):
                 found[spot.leaf].append(value[:, where])
-        for leaf, (parts, piece) in enumerate(zip(found, self.pieces[0], strict=True)):
+        for leaf, (parts, piece) in enumerate(zip(found, self.pieces, strict=True)):
             assert piece.lengths is not None
             rest = slice(sum(part.shape[1] for part in parts), None)  # rows that no eigenvalue changes
             parts.append(self._own(values[:, leaf], leaf) @ np.real(piece.own[rest]).T * piece.lengths[rest])
@@ -174,9 +177,8 @@ class Plane:
         for step in range(MAX_ROUNDS):
             misfits = self._misfits(values, start, t)
             change = np.zeros_like(values)
-            for i, (factors, pieces) in enumerate(zip(self.factors, self.pieces, strict=True)):
-                pairs = zip(misfits, pieces, strict=True)
-                right = [-(self.rule.dual[i] @ misfit) / piece.lengths for misfit, piece in pairs]
+            for i, (factors, lengths) in enumerate(zip(self.factors, self.lengths, strict=True)):
+                right = [-(self.rule.dual[i] @ misfit) / by for misfit, by in zip(misfits, lengths, strict=True)]
                 found = self.system.gathered(factors.solve(right))
                 change += np.real(np.multiply.outer(self.rule.vectors[:, i], found))
             if not np.isfinite(change).all():

@@ -174,7 +174,7 @@ class Fitter:
             slopes = line.by_parameter[learned] if learned else np.zeros((0, batch.size))
             view[columns:-1] = slopes
             view[-1] = (line.by_jet * here).sum(axis=0) + parameters[learned] @ slopes
-            view[-1] -= batch.misfit(here, parameters)
+            view[-1] -= line.value if batch.block.data is None else line.value - batch.block.data.values
             if frozen is not None:
                 view *= frozen[i]
             elif batch.block.data is None:
