@@ -20,7 +20,7 @@ _WINDOW, _LEAST_WINDOW = 48, 8
 _MAX_VALUES = 600  # in a window: a solve is cubic in them
 _MAX_CHANNELS = 12  # coupled together; wider tables are split into groups of correlated channels
 _GUESSED_ROUNDS, _ROUNDS = 3, 4  # with a guess of the holes, and then without
-_ENOUGH = 200  # windows: the first rounds then take the odd ones and the even ones in turn
+_ENOUGH = 80.0  # windows' worth of observed values: the first rounds then take odd and even windows in turn
 _MANY_ROUNDS = (12, 40)  # with too many holes to guess: a round gains about the share that is observed
 _MANY = 0.3  # of the values missing: a guess of so many is worse than none
 
@@ -117,7 +117,7 @@ class Coupled:
                 plan = [windows_of(steps, guess[:, group], self.window, rows)] * _GUESSED_ROUNDS + plan
                 if observed < 1 - _MANY:
                     rounds = int(np.clip(round(5 / observed), *_MANY_ROUNDS))
-                    parts = 2 if len(windows) >= _ENOUGH else 1
+                    parts = 2 if len(windows) * observed >= _ENOUGH else 1
                     plan = [windows[i % parts :: parts] for i in range(rounds - _ROUNDS)] + [windows] * _ROUNDS
             for round_, some in enumerate(plan):
                 told(Progress(f"round {round_ + 1} of {len(plan)}", share=round_ / len(plan)))
