@@ -119,8 +119,9 @@ class Pattern:
             G, weighted = _inverse(self._noisy[observed].take(observed, axis=1)), np.zeros(len(seen))
             weighted[observed] = G @ y[observed]
             return Precision(weighted, observed, missing, G, np.zeros((0, 0)))
-        inner, z = _inverse(P[missing].take(missing, axis=1)), P @ y
-        weighted = np.where(seen, z - (inner @ z[missing]) @ P[missing], 0.0)
+        rows, z = P[missing], P @ y
+        inner = _inverse(rows.take(missing, axis=1))
+        weighted = np.where(seen, z - (inner @ z[missing]) @ rows, 0.0)
         return Precision(weighted, observed, missing, None, inner)
 
     def fill(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
@@ -128,15 +129,17 @@ class Pattern:
         shape, seen = window.observed.shape, window.observed.ravel()
         weighted, observed, missing, G, inner = self.precision(window)
         mean, variance = np.where(seen, window.values.ravel(), self.mean), self.noise.copy()
-        mean[missing] += self.covariance[missing] @ weighted
+        K = self.covariance[missing]
+        mean[missing] += K @ weighted
         if G is not None:
-            K = self.covariance[missing].take(observed, axis=1)
+            K = K.take(observed, axis=1)
             variance[missing] += np.maximum(self.covariance.diagonal()[missing] - ((K @ G) * K).sum(axis=1), 0.0)
             diagonal = np.zeros(len(seen))
             diagonal[observed] = G.diagonal()
         else:
             variance[missing] = np.maximum(inner.diagonal(), variance[missing])
-            diagonal = self.inverse.diagonal() - ((inner @ self.inverse[missing]) * self.inverse[missing]).sum(axis=0)
+            rows = self.inverse[missing]
+            diagonal = self.inverse.diagonal() - ((inner @ rows) * rows).sum(axis=0)
         surprise = weighted**2 / np.where(seen, np.maximum(diagonal, 1e-300), 1.0)
         near = np.exp(-0.5 * ((window.times[:, None] - window.times) / _SCALE_REACH) ** 2)
         scale = (_SCALE_PRIOR + surprise.reshape(shape) @ near) / (_SCALE_PRIOR + window.observed @ near)
