@@ -47,6 +47,12 @@ def page():
     return Page(made.title, made.summary, made.facts, made.sections | {"Extra": extra})
 
 
+def test_sections_whose_titles_make_one_name_have_files_of_their_own():
+    first, second = Table(["a"], [["1"]]), Table(["a"], [["2"]])
+    page = Page("a page", sections={"Error, by size": [first], "Error by size": [second], "Other": [first]})
+    assert page.files == {"error_by_size_1.csv": first, "error_by_size_2.csv": second, "other.csv": first}
+
+
 class Reader(html.parser.HTMLParser):
     def __init__(self):
         super().__init__()

@@ -77,15 +77,18 @@ class Page:
 
     @property
     def files(self) -> dict[str, Table | Picture]:
-        """Tables and pictures by the names of their files: the section's title, numbered where it has several of a kind."""
-        found = {}
+        """Tables and pictures by the names of their files: the section's title, numbered where several of a kind share it."""
+        alike: dict[tuple[str, str], list[Table | Picture]] = {}
         for title, items in self.sections.items():
             stem = "_".join("".join(c if c.isalnum() else " " for c in title.lower()).split())
-            for kind, ending in ((Table, ".csv"), (Picture, ".png")):
-                several = [item for item in items if isinstance(item, kind)]
-                for number, item in enumerate(several, 1):
-                    found[stem + f"_{number}" * (len(several) > 1) + ending] = item
-        return found
+            for item in items:
+                if isinstance(item, Table | Picture):
+                    alike.setdefault((stem, ".csv" if isinstance(item, Table) else ".png"), []).append(item)
+        return {
+            stem + f"_{number}" * (len(several) > 1) + ending: item
+            for (stem, ending), several in alike.items()
+            for number, item in enumerate(several, 1)
+        }
 
     @property
     def tables(self) -> dict[str, Table]:
