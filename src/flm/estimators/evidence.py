@@ -86,7 +86,7 @@ class Sample:
 
     def compressed(self, waves: Waves) -> Compressed:
         """The rows compressed to what a fit by these waves needs."""
-        factor = self.factor(waves.columns, waves.num_columns)
+        factor = self.factor(waves.blocks(), waves.num_columns)
         return Compressed(factor, self.y.shape[1], self.count, self.known_noise, self.log_scale)
 
 

@@ -8,6 +8,7 @@ the Legendre polynomials z_j and (3 z_j^2 - 1) / 2 of every feature.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -116,29 +117,59 @@ class Waves:
         S[self.has_sine] = coefficients[M : len(coefficients) - self.num_powers]
         return coefficients[:M], S
 
-    def _phasors(self, z: np.ndarray) -> np.ndarray:
-        """exp(i k.z), wave-major (M, P)."""
-        if self.base is None or self.integers is None:
+    @cached_property
+    def _steps(self) -> np.ndarray:
+        """On a lattice, the integers of every wave with their signs, (M, m)."""
+        assert self.integers is not None
+        return self.signs.astype(int) * self.integers[self.group]
+
+    def _phasors(self, z: np.ndarray, memory: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
+        """exp(i k.z), wave-major (M, P); on a lattice, in `memory` if given, two such arrays."""
+        if self.base is None:
             return phasors(self.vectors @ z.T)
-        out = np.ones((len(self.group), len(z)), complex)
-        for j in range(z.shape[1]):
-            used = self.integers[self.group, j]
-            if not used.any():
+        out, factor = memory or np.empty((2, len(self.group), len(z)), complex)
+        for j, steps in enumerate(self._steps.T):
+            rows = np.flatnonzero(steps)
+            if j and not len(rows):
                 continue
-            table = powers(self.base[j] * z[:, j], int(used.max()))
-            for sign in (1, -1):
-                rows = np.flatnonzero((self.signs[:, j] == sign) & (used > 0))
-                factor = table[used[rows]]
-                out[rows] *= factor if sign > 0 else factor.conj()
+            table = powers(self.base[j] * z[:, j], int(np.abs(steps).max()))
+            both = np.concatenate([table, table[:0:-1].conj()])  # the power -k is the k-th from the end
+            if j and 2 * len(rows) < len(steps):
+                out[rows] *= both[steps[rows]]
+                continue
+            np.take(both, steps, axis=0, out=factor if j else out, mode="wrap")
+            if j:
+                out *= factor
         return out
 
     def columns(self, z: np.ndarray) -> np.ndarray:
         """The design matrix (P, columns), column-major."""
-        return self._columns(self._phasors(z), z)
+        return self.blocks()(z)
 
-    def _columns(self, table: np.ndarray, z: np.ndarray) -> np.ndarray:
-        trend = [z.T, 1.5 * z.T**2 - 0.5][: self.degree]
-        return np.concatenate([np.real(table), np.imag(table)[self.has_sine], *trend]).T
+    def blocks(self) -> Callable[[np.ndarray], np.ndarray]:
+        """`columns` for one block of points after the other, each in the memory of the one before: fresh memory is slow to get."""
+        memory: list[np.ndarray] = []
+
+        def columns(z: np.ndarray) -> np.ndarray:
+            if not memory or memory[-1].shape[1] != len(z):
+                shape = len(self.group), len(z)
+                memory[:] = np.empty(shape, complex), np.empty(shape, complex), np.empty((self.num_columns, len(z)))
+            table, factor, out = memory
+            return self._columns(self._phasors(z, (table, factor)), z, out)
+
+        return columns
+
+    def _columns(self, table: np.ndarray, z: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        out, M = np.empty((self.num_columns, len(z))) if out is None else out, len(table)
+        out[:M] = table.real
+        row, first = M, 0
+        for zero in (*np.flatnonzero(~self.has_sine), M):  # slices: picking rows would copy them
+            out[row : row + zero - first] = table.imag[first:zero]
+            row, first = row + zero - first, zero + 1
+        for power in (z.T, 1.5 * z.T**2 - 0.5)[: self.degree]:
+            out[row : row + len(power)] = power
+            row += len(power)
+        return out.T
 
     def values(self, z: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
         """The sum of coefficients (columns, K) times columns, (P, K), some points at a time."""

@@ -75,6 +75,7 @@ class RowAccumulator:
 
     def __init__(self, columns: int, factor: np.ndarray | None = None):
         self.factor = np.zeros((0, columns)) if factor is None else np.asarray(factor, float)
+        self._stacked = np.zeros((0, columns))  # memory that blocks of one height use again
 
     def add(self, *parts: np.ndarray, scale: np.ndarray | None = None) -> None:
         """Absorb a block of rows (b, p), given as parts side by side; `scale` multiplies every row."""
@@ -82,7 +83,9 @@ class RowAccumulator:
         width = sum(part.shape[1] for part in parts)
         if width != p:
             raise InputError(f"`parts` must have {p} columns together; got {width}.")
-        stacked = np.empty((height + len(parts[0]), p), order="F")
+        if len(self._stacked) != height + len(parts[0]):
+            self._stacked = np.empty((height + len(parts[0]), p), order="F")
+        stacked = self._stacked
         stacked[:height] = self.factor
         np.concatenate(parts, axis=1, out=stacked[height:])
         if scale is not None:

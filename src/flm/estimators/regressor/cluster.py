@@ -95,7 +95,7 @@ def _part(fit: WaveFit, features: tuple[Feature, ...], X: object, y: object) -> 
         raise InputError("`X` and `y` must be finite; got NaN or an infinite number in a block.")
     sample = fit.sample(numbers, outputs.reshape(len(numbers), -1), np.ones(len(numbers)), is_first=True)
     with one_thread():
-        factor = sample.factor(fit.model.waves.columns, fit.model.waves.num_columns)
+        factor = sample.factor(fit.model.waves.blocks(), fit.model.waves.num_columns)
     edges = (numbers.min(axis=0), numbers.max(axis=0)) if len(numbers) else (fit.inputs.center,) * 2
     return _Part(factor, float(len(numbers)), *edges)
 

@@ -185,7 +185,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
             raise InputError(f"`y` must have {model.data.num_outputs} outputs, as before; got {y.shape[1]}.")
         state.fit.refuse_beyond(X.min(axis=0), X.max(axis=0))
         sample = state.fit.sample(X, y, weights / state.repeats)
-        factor = sample.factor(model.waves.columns, model.waves.num_columns, model.data.factor)
+        factor = sample.factor(model.waves.blocks(), model.waves.num_columns, model.data.factor)
         data = replace(model.data, factor=factor, count=model.data.count + sample.count)
         return replace(state, fit=replace(state.fit, model=model.with_rows(data)))
 

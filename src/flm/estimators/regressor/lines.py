@@ -66,7 +66,7 @@ class Lines:
     def _solved(self) -> Self:
         """The fit with the best coefficients."""
         p = self.waves.num_columns
-        R = self._stacked(self.sample.factor(self.waves.columns, p))
+        R = self._stacked(self.sample.factor(self.waves.blocks(), p))
         coefficients = solve_triangular(R[:p, :p], R[:p, p:], check_finite=False)
         return replace(self, coefficients=coefficients, energy=(R[p:, p:] ** 2).sum(axis=0))
 
