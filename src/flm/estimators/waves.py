@@ -161,10 +161,10 @@ class Waves:
 
     def _columns(self, table: np.ndarray, z: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         out, M = np.empty((self.num_columns, len(z))) if out is None else out, len(table)
-        out[:M] = table.real
+        out[:M] = np.real(table)
         row, first = M, 0
         for zero in (*np.flatnonzero(~self.has_sine), M):  # slices: picking rows would copy them
-            out[row : row + zero - first] = table.imag[first:zero]
+            out[row : row + zero - first] = np.imag(table)[first:zero]
             row, first = row + zero - first, zero + 1
         for power in (z.T, 1.5 * z.T**2 - 0.5)[: self.degree]:
             out[row : row + len(power)] = power
