@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import approx_fprime, minimize
 from scipy.sparse.linalg import cg
 
 from flm.estimators.imputer import dense
@@ -73,6 +74,17 @@ def test_learning_recovers_slope_noise_and_lines():
     assert np.abs(mean - truth).mean() < 0.6  # without the line it is 1.3: half a cycle cannot be guessed
     assert (np.abs(mean - truth) < 2.5 * std).mean() > 0.9
     assert std.max() < 1.5
+
+
+def test_the_gradient_of_the_likelihood_is_that_of_differences(monkeypatch):
+    rng, asked = np.random.default_rng(3), []
+    monkeypatch.setattr(dense, "minimize", lambda *args, **options: asked.append(args) or minimize(*args, **options))
+    times = np.sort(rng.uniform(0, 200, 200))
+    DenseSeries(times, 0.2 * np.cumsum(rng.normal(size=200)) + np.sin(0.3 * times)).learn()
+    for objective, start in asked:
+        for theta in (start, start + [0.3, 0.2, -0.4, 0.5]):
+            differences = approx_fprime(theta, lambda theta: objective(theta)[0], 1e-6)
+            np.testing.assert_allclose(objective(theta)[1], differences, atol=1e-5)
 
 
 def test_coefficients_are_the_series():

@@ -128,7 +128,7 @@ class DenseSeries:
         spectrum = DenseSpectrum(step, np.zeros(J + 1), none, 0.0, 0.0, 0.0)
         for pass_ in range(_LINE_PASSES + 1):
             theta = self._maximize(theta, frequencies, together, y - of_lines)
-            spectrum = replace(spectrum, background=_shape(theta, frequencies), noise=float(np.exp(theta[3])))
+            spectrum = replace(spectrum, background=_shape(theta, frequencies)[0], noise=float(np.exp(theta[3])))
             listen(Progress(f"{len(spectrum.lines) // 3} lines", share=(1 + pass_) / (1 + _LINE_PASSES)))
             found = self._lines(spectrum, y) if pass_ < _LINE_PASSES else none
             if not len(found):
@@ -149,16 +149,30 @@ class DenseSeries:
         plan = NonuniformFFT(apart, frequencies[1], len(frequencies) - 1)
         targets, eye = y[together], np.eye(lags.shape[1])
 
-        def objective(theta: np.ndarray) -> float:
-            noise = np.exp(theta[3]) + 1e-8 * np.exp(theta[0])
-            K = plan.backward(_shape(theta, frequencies))[place].reshape(lags.shape) + noise * eye
-            b, variance = _regressed(K)
-            variance = np.maximum(variance, 1e-12)
+        def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            """Minus the mean log likelihood, and its gradient: back from the errors over covariances and spectrum to theta."""
+            S, slopes = _shape(theta, frequencies)
+            jitter = 1e-8 * np.exp(theta[0])
+            K = plan.backward(S)[place].reshape(lags.shape) + (np.exp(theta[3]) + jitter) * eye
+            sides = np.stack([K[:, 1:, 0], targets[:, 1:]], axis=2)
+            b, a = np.moveaxis(np.linalg.solve(K[:, 1:, 1:], sides), 2, 0)
+            variance = np.maximum(K[:, 0, 0] - (b * K[:, 1:, 0]).sum(axis=1), 1e-12)
             error = targets[:, 0] - (b * targets[:, 1:]).sum(axis=1)
-            return float(0.5 * (np.log(2 * np.pi * variance) + error**2 / variance).mean())
+            value = 0.5 * (np.log(2 * np.pi * variance) + error**2 / variance).mean()
+            # With w = (1, -b): d variance = w dK w and d error = -(0, a) dK w.
+            w, own = np.pad(-b, ((0, 0), (1, 0)), constant_values=1.0), np.pad(a, ((0, 0), (1, 0)))
+            left = (0.5 * (1 / variance - (error / variance) ** 2))[:, None] * w - (error / variance)[:, None] * own
+            by_lag = np.bincount(place.ravel(), (left[:, :, None] * w[:, None, :]).ravel(), len(apart)) / len(w)
+            by_noise = (left * w).sum() / len(w)
+            gradient = np.append(slopes @ np.real(plan.forward(by_lag)), np.exp(theta[3]) * by_noise)
+            gradient[0] += jitter * by_noise
+            return float(value), gradient
 
         bounds = [(-8.0, 8.0), (np.log(0.5 * frequencies[1] / frequencies[-1]), 0.0), (0.0, 8.0), (-14.0, 1.0)]
-        return minimize(objective, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 30, "ftol": 1e-6}).x
+        found = minimize(
+            objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 30, "ftol": 1e-6}
+        )
+        return found.x
 
     def _lines(self, spectrum: DenseSpectrum, y: np.ndarray) -> np.ndarray:
         """Harmonics where the whitened series has a peak above 2.5 log n times its local median level.
@@ -252,12 +266,15 @@ def _line_precision(spectrum: DenseSpectrum, whitened: np.ndarray) -> tuple[np.n
     return cho_factor(whitened.T @ whitened + np.eye(whitened.shape[1]) / max(spectrum.line_variance, 1e-300))
 
 
-def _shape(theta: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """S_j of the background, of total variance exp(theta_0)."""
-    corner = np.exp(theta[1]) * frequencies[-1]
-    S = (1 + (frequencies / corner) ** 2) ** (-theta[2] / 2)
+def _shape(theta: np.ndarray, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """S_j of the background, of total variance exp(theta_0), and its derivatives in theta_0, theta_1 and theta_2, (3, J + 1)."""
+    squares = (frequencies / (np.exp(theta[1]) * frequencies[-1])) ** 2
+    S = (1 + squares) ** (-theta[2] / 2)
     S[0] = 0.0
-    return np.exp(theta[0]) * S / S.sum()
+    S *= np.exp(theta[0]) / S.sum()
+    logs = np.stack([np.ones(len(S)), theta[2] * squares / (1 + squares), -0.5 * np.log1p(squares)])
+    logs[1:] -= (logs[1:] @ S / S.sum())[:, None]  # the total stays
+    return S, logs * S
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
