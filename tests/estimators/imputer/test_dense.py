@@ -82,8 +82,9 @@ def test_the_gradient_of_the_likelihood_is_that_of_differences(monkeypatch):
     times = np.sort(rng.uniform(0, 200, 200))
     DenseSeries(times, 0.2 * np.cumsum(rng.normal(size=200)) + np.sin(0.3 * times)).learn()
     for objective, start in asked:
-        for theta in (start, start + [0.3, 0.2, -0.4, 0.5]):
-            differences = approx_fprime(theta, lambda theta: objective(theta)[0], 1e-6)
+        value = lambda theta, objective=objective: objective(theta)[0]
+        for theta in (start, start + np.array([0.3, 0.2, -0.4, 0.5])):
+            differences = approx_fprime(theta, value, 1e-6)
             np.testing.assert_allclose(objective(theta)[1], differences, atol=1e-5)
 
 
