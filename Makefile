@@ -9,6 +9,8 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 # One thread per process: small matrices lose time to threads, and tests and studies run several processes.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+# Tests start many processes: each would compile all modules again where an environment forbids to keep them.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test quick browser soak oldest lint format docs bench paper clean
 

@@ -161,7 +161,7 @@ def kill_writing(folder, kills, seed, problem):
 
 @pytest.mark.slow
 def test_an_out_of_core_fit_survives_a_kill(tmp_path):
-    assert kill_absorbing(tmp_path, 1, 150, seed=0) == 1
+    assert kill_absorbing(tmp_path, 1, 80, seed=0) == 1
 
 
 @pytest.mark.soak

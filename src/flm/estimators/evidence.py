@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular, svd
+from scipy.linalg.blas import dsyrk  # pyright: ignore[reportAttributeAccessIssue]
 
 from flm.estimators.waves import Waves
 from flm.numerics.least_squares import RowAccumulator, block_rows, triangular_factor
@@ -133,17 +134,17 @@ class Compressed:
 
 def log_evidence(data: Compressed, s: np.ndarray, *, floor: float = NOISE_FLOOR) -> tuple[float, np.ndarray]:
     """log p(y) and its gradient with respect to log s; `floor` is a variance added to the noise: a closer fit gains nothing."""
-    RS = data.R * s
-    A = RS @ data.R.T
+    A = dsyrk(1.0, np.multiply(data.R, np.sqrt(s), order="C").T, trans=1, lower=1)  # the lower half of R diag(s) R^T
     # Beyond a ratio of 1e15 the identity is below rounding; the jitter keeps the factorization possible.
     A[np.diag_indices_from(A)] += 1.0 + 1e-15 * A.diagonal().max(initial=0.0)
     L = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-    half = solve_triangular(L, np.concatenate([data.R, data.z], axis=1), lower=True, check_finite=False)
+    both = np.asfortranarray(data.factor[: data.num_columns])  # [R, z]
+    half = solve_triangular(L, both, lower=True, check_finite=False)
     LR, Lz = half[:, : len(s)], half[:, len(s) :]
     energy = (Lz**2).sum(axis=0) + data.rest + data.count * floor
     variance = data.noise_variance(energy)
     fit = LR.T @ Lz  # R^T A^-1 z, (p, K)
-    gradient = 0.5 * s * ((fit**2 / variance).sum(axis=1) - data.num_outputs * (LR**2).sum(axis=0))
+    gradient = 0.5 * s * ((fit**2 / variance).sum(axis=1) - data.num_outputs * np.einsum("ij,ij->j", LR, LR))
     return data.log_density(energy, 2 * np.log(L.diagonal()).sum()), gradient
 
 
