@@ -29,6 +29,20 @@ def test_lattice_tables_are_the_direct_ones(m, n, seed):
     assert fast.num_columns == (2 ** np.count_nonzero(integers, axis=1)).sum() == fast.columns(z).shape[1]
 
 
+@pytest.mark.parametrize("degree", [0, 2])
+def test_blocks_use_their_memory_again(degree):
+    rng = np.random.default_rng(4)
+    integers = np.array([[1, 0, 0], [0, 0, 0], [2, 5, 0], [0, 3, 0], [1, 1, 1], [0, 0, 4]])  # no sine in the middle
+    waves, z = Waves.on_lattice(np.array([0.7, 1.1, 1.9]), integers, degree), rng.uniform(-1, 1, (90, 3))
+    columns, memory = waves.blocks(), set()
+    for block in np.split(z, [40, 80]):
+        found = columns(block)
+        memory.add(found.ctypes.data)
+        np.testing.assert_allclose(found[:, : direct(waves, block).shape[1]], direct(waves, block), atol=1e-13)
+        np.testing.assert_array_equal(found, waves.columns(block))
+    assert len(memory) <= 2  # the last block is shorter
+
+
 def test_a_subnet_costs_two_to_the_number_of_its_features():
     subnets = np.array([[0, 0, 0, 0], [0, 2, 0, 0], [1, 0, 0, 3], [1, 2, 3, 4.0]])
     assert Waves.of(subnets).num_columns == 1 + 2 + 4 + 16
