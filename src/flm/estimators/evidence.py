@@ -138,8 +138,8 @@ def log_evidence(data: Compressed, s: np.ndarray, *, floor: float = NOISE_FLOOR)
     # Beyond a ratio of 1e15 the identity is below rounding; the jitter keeps the factorization possible.
     A[np.diag_indices_from(A)] += 1.0 + 1e-15 * A.diagonal().max(initial=0.0)
     L = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-    both = np.asfortranarray(data.factor[: data.num_columns])  # [R, z]
-    half = solve_triangular(L, both, lower=True, check_finite=False)
+    both = np.array(data.factor[: data.num_columns], order="F")  # [R, z], a copy to be overwritten
+    half = solve_triangular(L, both, lower=True, overwrite_b=True, check_finite=False)
     LR, Lz = half[:, : len(s)], half[:, len(s) :]
     energy = (Lz**2).sum(axis=0) + data.rest + data.count * floor
     variance = data.noise_variance(energy)
