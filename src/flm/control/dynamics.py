@@ -113,8 +113,8 @@ class Simulated:
         path = np.maximum(self.first.path, 0.0).max(axis=(0, 2, 3), initial=0.0)
         return np.maximum(path, np.abs(self.last.terminal).max(axis=1, initial=0.0))
 
-    def states(self, s: np.ndarray) -> np.ndarray:
-        """All states (P, R, n) at normalized times s (P, R), by the collocation polynomials; on the simplex nonnegative."""
+    def coordinates(self, s: np.ndarray) -> np.ndarray:
+        """Coordinates (P, R, d) at normalized times s (P, R), by the collocation polynomials."""
         num_elements, _, q, d = self.stages.shape
         left = self.s[:, :, 0] - self.width * gauss(q).nodes[0]  # (E, P)
         v = np.empty((*s.shape, d))
@@ -124,7 +124,19 @@ class Simulated:
             inside = np.clip((times - left[e, p]) / np.where(width > 0, width, 1.0), 0.0, 1.0)
             moved = np.einsum("rj,rjd->rd", _integrals(q, inside), self.first.rates[e, p])
             v[p] = self.edges[e, p] + width[:, None] * moved
-        x = self.problem.starts.lift(v)
+        return v
+
+    def at_nodes(self, s: np.ndarray) -> np.ndarray | None:
+        """Coordinates (E, P, q, d) at the nodes s (E, P, q) of another grid; none if a start has failed."""
+        if not np.isfinite(self.cost).all():
+            return None
+        elements, starts, q = s.shape
+        found = self.coordinates(np.swapaxes(s, 0, 1).reshape(starts, -1))
+        return np.swapaxes(found.reshape(starts, elements, q, -1), 0, 1)
+
+    def states(self, s: np.ndarray) -> np.ndarray:
+        """All states (P, R, n) at normalized times s (P, R); on the simplex nonnegative."""
+        x = self.problem.starts.lift(self.coordinates(s))
         if not self.problem.on_simplex:
             return x
         x = np.maximum(x, 0.0)
@@ -197,13 +209,17 @@ def follow(
 ) -> Simulated:
     """The dynamics from v0 (P, d), refined until halving the elements changes nothing or no longer helps.
 
-    The inputs (E, P, q, k) are a function of the nodes' times. Elements end at the `breaks` (P, B), nan for none: normalized
-    times at which the inputs are not smooth.
+    Each run is the guess of the next, and where that fails element follows element. The inputs (E, P, q, k) are a function of the
+    nodes' times. Elements end at the `breaks` (P, B), nan for none: normalized times at which the inputs are not smooth.
     """
     run, change = None, np.inf
     for num_elements in _ELEMENTS:
         edges, previous = edges_with(num_elements, len(v0), breaks), run
-        run = simulate(problem, v0, inputs(grid(edges, len(v0))[0]), edges)
+        s = grid(edges, len(v0))[0]
+        at_nodes, guess = inputs(s), None if previous is None else previous.at_nodes(s)
+        run = simulate(problem, v0, at_nodes, edges, guess=guess)
+        if guess is not None and not np.isfinite(run.cost).all():
+            run = simulate(problem, v0, at_nodes, edges)
         if previous is not None:
             last, change = change, _change(run, previous)
             if change < _TOL or (change < 1e-9 and change > 0.3 * last) or (num_elements >= 48 and change == np.inf):
@@ -256,7 +272,7 @@ def sweep(
     system[:, np.arange(q * d), np.arange(q * d)] += 1.0
     good = np.isfinite(system).all(axis=(1, 2))
     system[~good] = np.eye(q * d)
-    driven = width[..., None, None, None] * np.einsum("ij,epjdm->epidm", matrix, forcing, optimize=True)
+    driven = width[..., None, None, None] * (matrix @ forcing.reshape(*batch, q, d * m)).reshape(forcing.shape)
     right = np.concatenate([driven, np.broadcast_to(np.eye(d), (*batch, q, d, d))], axis=-1)
     right = right.reshape(-1, q * d, m + d)
     try:
@@ -267,11 +283,15 @@ def sweep(
         solved = np.linalg.solve(system, right)
     solved[~good] = np.nan
     base, response = np.split(solved.reshape(*batch, q, d, m + d), [m], axis=-1)
-    stages, weights = np.empty(forcing.shape), gauss(q).weights
+    # x_{e+1} = x_e + turn x_e + shift: all of them for all elements together, so that only x_e is left to the loop.
+    weights = width[..., None] * gauss(q).weights
+    slopes = jacobian @ base + forcing, jacobian @ response
+    shift, turn = ((weights[..., None, :] @ a.reshape(*batch, q, -1)).reshape(*batch, d, -1) for a in slopes)
+    edges = np.empty((*batch, d, m))
     for e in range(len(width)):
-        stages[e] = base[e] + response[e] @ edge[:, None]
-        slope = jacobian[e] @ stages[e] + forcing[e]
-        edge = edge + width[e][:, None, None] * np.einsum("q,pqdm->pdm", weights, slope, optimize=True)
+        edges[e] = edge
+        edge = edge + turn[e] @ edge + shift[e]
+    stages = base + response @ edges[:, :, None]
     return stages, edge
 
 

@@ -83,9 +83,11 @@ class Batch:
         return replace(self, c=c, run=self.run.mixed(other.run, accepted))
 
 
-def _newton(transcription: Transcription, c: np.ndarray, multipliers: Multipliers, steps: int) -> Minimum[Batch]:
+def _newton(
+    transcription: Transcription, c: np.ndarray, multipliers: Multipliers, steps: int, guess: np.ndarray | None = None
+) -> Minimum[Batch]:
     """Minimize each start's Lagrangian by a damped, saddle-free Newton method from coefficients c (P, M)."""
-    start = Batch(transcription, c, transcription.run(c, multipliers), multipliers)
+    start = Batch(transcription, c, transcription.run(c, multipliers, guess), multipliers)
     return minimize(start, lambda batch: batch, _RULE, max_steps=steps, step_tol=1e-13, noise=1e-15, mix=Batch.mixed)
 
 
@@ -96,10 +98,11 @@ def _meet_constraints(
     if not transcription.problem.equations.path:
         # Multipliers of path constraints live on the grid, which must then stay the same; without them it may have changed.
         multipliers = replace(multipliers, path=_no_multipliers(transcription).path)
-    history = []
+    history, stages = [], None
     for _ in range(_ROUNDS):
-        found = _newton(transcription, c, multipliers, _STEPS)
+        found = _newton(transcription, c, multipliers, _STEPS, stages)
         c, run = found.point.c, found.point.run
+        stages = np.nan_to_num(run.stages)  # the next round begins where this one ended
         # max(g, -lam/rho): how far g is from feasibility and complementarity.
         weight, g, h = multipliers.weight, run.first.path, run.last.terminal
         gap = np.maximum(g, -multipliers.path / weight)
