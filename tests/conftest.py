@@ -43,6 +43,13 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 # Tests press Ctrl-C in processes of their own. A shell starts what is in the background deaf to it, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+def pytest_collection_finish():
+    """A twentieth of the time was Python's search for cycles, over everything that was imported too."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
 TALLY = pytest.StashKey[dict[str, int]]()
 
 

@@ -17,6 +17,7 @@ import flm
 SOURCE = Path(flm.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text()) for path in FILES}
+NODES = {path: list(ast.walk(tree)) for path, tree in TREES.items()}
 MODULES = {".".join(("flm", *p.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__") for p in FILES}
 SPINE = ("wording", "series", "numerics", "language", "domains", "models", "results")
 ROOMS = ("pde", "conservation", "control", "estimators")
@@ -114,7 +115,10 @@ def members(node):
             found |= {
                 n.attr
                 for n in ast.walk(child)
-                if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and ast.unparse(n.value) == "self"
+                if isinstance(n, ast.Attribute)
+                and isinstance(n.ctx, ast.Store)
+                and isinstance(n.value, ast.Name)
+                and n.value.id == "self"
             }
         elif isinstance(child, ast.AnnAssign):
             found.add(ast.unparse(child.target))
@@ -126,21 +130,23 @@ def members(node):
 def test_protocols_point_one_way_too():
     # A protocol is an edge without an import: its module reads the objects of every class that fits it. The spine may read
     # the rooms' objects so: that is what its protocols are for. A room may only where READS says so.
-    classes = [(path, node) for path in FILES for node in ast.walk(TREES[path]) if isinstance(node, ast.ClassDef)]
-    bases = lambda node: {ast.unparse(b).split("[")[0].split(".")[-1] for b in node.bases}
+    classes = [(path, node) for path in FILES for node in NODES[path] if isinstance(node, ast.ClassDef)]
+    named = {node: {ast.unparse(b).split("[")[0].split(".")[-1] for b in node.bases} for _, node in classes}
+    bases, own = named.__getitem__, {node: members(node) for _, node in classes}
     by_name = {node.name: node for _, node in classes}
 
     def everything(node, seen=()):
         inherited = [everything(by_name[b], (*seen, b)) for b in bases(node) if b in by_name and b not in seen]
-        return members(node).union(*inherited)
+        return own[node].union(*inherited)
 
+    whole = [(part(path), everything(node)) for path, node in classes if "Protocol" not in bases(node)]
     for path, protocol in classes:
         if "Protocol" not in bases(protocol):
             continue
-        wanted = members(protocol)
+        wanted = own[protocol]
         if wanted <= {"__call__"}:  # a function's shape: any function may have it
             continue
-        fitting = {part(p) for p, node in classes if "Protocol" not in bases(node) and wanted <= everything(node)}
+        fitting = {there for there, offered in whole if wanted <= offered}
         here = part(path)
         if here not in SPINE and ALLOWED[here] is not None:
             beyond = {(here, there) for there in fitting - {here, *ALLOWED[here]}}
@@ -152,12 +158,11 @@ def returned(tree):
     for function in (n for top in (tree, *(c for c in tree.body if isinstance(c, ast.ClassDef))) for n in top.body):
         if not isinstance(function, ast.FunctionDef):
             continue
-        inner = {
-            n for f in ast.walk(function) if f is not function and isinstance(f, ast.FunctionDef) for n in ast.walk(f)
-        }
+        everything = list(ast.walk(function))
+        inner = {n for f in everything[1:] if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
         sizes = [
             len(n.value.elts)
-            for n in ast.walk(function)
+            for n in everything
             if isinstance(n, ast.Return) and n not in inner and isinstance(n.value, ast.Tuple)
             if not any(isinstance(e, ast.Starred) for e in n.value.elts)
         ]
@@ -191,8 +196,8 @@ def test_no_prefix_stands_for_a_folder():
 def test_types_say_something():
     annotations = [
         annotation
-        for tree in TREES.values()
-        for node in ast.walk(tree)
+        for nodes in NODES.values()
+        for node in nodes
         for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None))
         if annotation is not None
     ]
@@ -205,7 +210,7 @@ def test_the_tree_of_errors_is_as_it_is_drawn():
     found = {
         node.name: getattr(importlib.import_module(f"flm.{place(path)[:-3].replace('/', '.')}"), node.name)
         for path in FILES
-        for node in ast.walk(TREES[path])
+        for node in NODES[path]
         if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
     }
     drawn, above = {"FLMError"}, {4: "FLMError"}
@@ -301,32 +306,24 @@ def test_importing_is_quick():
     assert ratio < 5 or seconds < 0.1
 
 
-def test_importing_everything_is_silent_and_seeds_nothing():
+DTYPES = "print(flm.FLM(1, 2, key=0).phases.dtype, flm.PhaseSeries([[1]], [[1]], [[0]])([0.5]).dtype)"
+
+
+def test_importing_everything_is_silent_writes_and_seeds_nothing(tmp_path):
     modules = [m for m in sorted(MODULES) if m not in ("flm.torch", "flm.__main__")]
     code = (
-        "import importlib, random, numpy as np\n"
-        "import jax  # draws from numpy's global generator\n"
+        f"import importlib, os, random, numpy as np; os.chdir({str(tmp_path)!r})\n"
+        "import jax, jax.numpy as jnp  # draws from numpy's global generator\n"
         "before = random.getstate(), np.random.get_state()[1].tolist()\n"
         f"for name in {modules}: importlib.import_module(name)\n"
         "assert (random.getstate(), np.random.get_state()[1].tolist()) == before\n"
+        f"print(os.listdir()); import flm; {DTYPES}\n"  # float64 also where jax was first
     )
-    assert run(code) == ""
+    assert run(code) == "[]\nfloat64 float64\n"
 
 
-def test_importing_writes_nothing(tmp_path):
-    code = f"import os; os.chdir({str(tmp_path)!r}); import flm; flm.FLM, flm.Box, flm.PhaseSeries; print(os.listdir())"
-    assert run(code) == "[]\n"
-
-
-@pytest.mark.parametrize(
-    ("environment", "before", "dtype"),
-    [
-        ({}, "", "float64"),
-        ({}, "import jax, jax.numpy as jnp", "float64"),
-        ({"JAX_ENABLE_X64": "0"}, "", "float32"),
-        ({"JAX_ENABLE_X64": "1"}, "", "float64"),
-    ],
-)
-def test_float64_unless_the_user_says_otherwise(environment, before, dtype):
-    code = f"{before}\nimport flm; print(flm.FLM(1, 2, key=0).phases.dtype, flm.PhaseSeries([[1]], [[1]], [[0]])([0.5]).dtype)"
-    assert run(code, **environment) == f"{dtype} {dtype}\n"
+@pytest.mark.parametrize("environment", [{}, {"JAX_ENABLE_X64": "0"}, {"JAX_ENABLE_X64": "1"}])
+def test_float64_unless_the_user_says_otherwise(environment, tmp_path):
+    dtype = "float32" if environment.get("JAX_ENABLE_X64") == "0" else "float64"
+    code = f"import os; os.chdir({str(tmp_path)!r}); import flm; {DTYPES}; print(os.listdir())"
+    assert run(code, **environment) == f"{dtype} {dtype}\n[]\n"

@@ -123,10 +123,9 @@ def test_the_map_of_the_house_is_true():
 def test_imports_that_the_changelog_offers_are_there():
     rows = re.findall(r"^\| `(flm\.[^`]+)` \| `(flm\.[^`]+)` \|$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert len(rows) > 100
+    modules = [module_name(path) for path in SOURCE.rglob("*.py")]
     for _, new in rows:
-        home = max(
-            (name for name in map(module_name, SOURCE.rglob("*.py")) if f"{new}.".startswith(f"{name}.")), key=len
-        )
+        home = max((name for name in modules if f"{new}.".startswith(f"{name}.")), key=len)
         value = importlib.import_module(home)
         for attribute in new[len(home) + 1 :].split(".") if new != home else ():
             value = getattr(value, attribute)

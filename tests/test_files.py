@@ -85,7 +85,7 @@ def test_domains_of_code_as_outlines(name, tmp_path):
     edge, normals = domain.piece("boundary").sample(500, seed=0)
     assert back.contains(edge).all()  # the true boundary is inside
     assert not back.contains(edge + 1e-4 * normals).any()
-    every = domain.bounds[:, 0] + domain.width * np.random.default_rng(1).uniform(-0.1, 1.1, (5000, len(domain.axes)))
+    every = domain.bounds[:, 0] + domain.width * np.random.default_rng(1).uniform(-0.1, 1.1, (2000, len(domain.axes)))
     away = np.abs(domain.level(every)) > 1e-4
     assert (back.contains(every) == domain.contains(every))[away].all()
     assert "Outline of" in repr(back)

@@ -43,9 +43,9 @@ def check(dtype, x):
 def test_whole_range(dtype):
     rng = np.random.default_rng(0)
     R = bound(dtype)
-    signs = rng.choice([-1.0, 1.0], 200_000)
-    small = signs * np.exp(rng.uniform(np.log(1e-30), np.log(R), 200_000))
-    check(dtype, np.concatenate([rng.uniform(-R, R, 400_000), small, [0.0, R, -R]]).clip(-R, R))
+    signs = rng.choice([-1.0, 1.0], 100_000)
+    small = signs * np.exp(rng.uniform(np.log(1e-30), np.log(R), 100_000))
+    check(dtype, np.concatenate([rng.uniform(-R, R, 200_000), small, [0.0, R, -R]]).clip(-R, R))
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="needs an extended-precision reference")
@@ -150,7 +150,8 @@ def test_gradient_of_a_batch():
 def test_constants_are_those_of_the_script():
     script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "sincos_constants.py"))
     for size, degree, bits in ((8, 5, (36, 36, 53)), (4, 2, (13, 13, 13, 24))):
-        sine, cosine = script["polynomials"](degree, degree)
+        with mpmath.workdps(35):  # the script's 60 digits are for a reader; these are enough for a float
+            sine, cosine = script["polynomials"](degree, degree)
         for name, (coefficients, error), kept in (("sin", sine, source._SIN), ("cos", cosine, source._COS)):
             assert source.numbers(kept[size]) == [float(c) for c in coefficients], name
             assert error < np.finfo(f"f{size}").eps / 4

@@ -33,6 +33,7 @@ _FORMATS = ("ISO8601", "%Y%m%d", *map("".join, itertools.product(_DAYS, _TIMES))
 _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", r"\s+": "spaces"}
 _LOOK = 200  # lines that are read to find the layout
 _NUMBER = r"[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?"
+_NO_NUMBER = re.compile(r"\d+[-:/]")  # 2024-01-31, 1:30
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,13 +232,16 @@ def read_column(cells: pd.Series, delimiter: str) -> Column:
     known = text.dropna()
     if not len(known):
         return Column("empty", pd.Series(np.nan, index=cells.index))
+    wordy = known.iloc[0][-1:].isalpha() and known.str.len().max() > _LONGEST
+    is_first = not wordy and bool(_NO_NUMBER.match(known.iloc[0]))  # then not all can be numbers
+    if is_first and (clock := _clock(text, known)) is not None:
+        return clock
     compact = len(known) > 2 and known.str.fullmatch(r"\d{8}").all() and _dates(known, "%Y%m%d") is not None
     numbers = Column("number", text) if compact else _numbers(text, delimiter)
     share = 0.0 if compact else numbers.values.notna().sum() / len(known)
     if share == 1.0:
         return numbers
-    clock = None if known.iloc[0][-1:].isalpha() and known.str.len().max() > _LONGEST else _clock(text, known)
-    if clock is not None:
+    if not (wordy or is_first) and (clock := _clock(text, known)) is not None:
         return clock
     return numbers._replace(kind="mixed") if share > MOSTLY else Column("text", cells)
 

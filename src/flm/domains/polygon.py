@@ -1,6 +1,6 @@
 """Polygons, and the planar geometry that other shapes use."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -180,27 +180,36 @@ def signed_area(vertices: np.ndarray) -> float:
 def _distance_to(vertices: np.ndarray, points: np.ndarray, reach: float) -> np.ndarray:
     """The distance of each point to the nearest side, (P,); sides more than `reach` above or below are left out."""
     square, order = np.full(len(points), np.inf), np.argsort(points[:, 1])
-    x, y = points[order].T
-    for (x0, y0), (x1, y1) in zip(vertices, np.roll(vertices, -1, axis=0), strict=True):
-        near = slice(*np.searchsorted(y, [min(y0, y1) - reach, max(y0, y1) + reach]))
+    x, y = points[order].T.copy()
+    for (x0, y0), (x1, y1), low, high in _sides_at(vertices, y, reach):
+        near, width, height = slice(low, high), x1 - x0, y1 - y0
         right, up = x[near] - x0, y[near] - y0
-        along = np.clip((right * (x1 - x0) + up * (y1 - y0)) / ((x1 - x0) ** 2 + (y1 - y0) ** 2), 0.0, 1.0)
-        found = (right - along * (x1 - x0)) ** 2 + (up - along * (y1 - y0)) ** 2
-        np.minimum(square[near], found, out=square[near])
+        along = (right * width + up * height) / (width * width + height * height)
+        along = np.minimum(np.maximum(along, 0.0), 1.0)
+        right -= along * width
+        up -= along * height
+        np.minimum(square[near], right * right + up * up, out=square[near])
     distance = np.empty_like(square)
     distance[order] = np.sqrt(square)
     return distance
+
+
+def _sides_at(vertices: np.ndarray, y: np.ndarray, reach: float) -> Iterator[tuple[Any, ...]]:
+    """(start, end, low, high) of the sides with points at their own heights or within `reach`: those are `y[low:high]`."""
+    ends = np.roll(vertices, -1, axis=0)
+    lows = np.searchsorted(y, np.minimum(vertices[:, 1], ends[:, 1]) - reach)
+    highs = np.searchsorted(y, np.maximum(vertices[:, 1], ends[:, 1]) + reach)
+    some = lows < highs
+    return zip(*(values[some].tolist() for values in (vertices, ends, lows, highs)), strict=True)
 
 
 def winds_around(vertices: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Whether a ray from each point crosses the polygon an odd number of times, (P,)."""
     inside = np.zeros(len(points), bool)
     order = np.argsort(points[:, 1])  # a side is compared only with the points at its own heights
-    x, y = points[order].T
-    for (x0, y0), (x1, y1) in zip(vertices, np.roll(vertices, -1, axis=0), strict=True):
-        if y0 != y1:
-            level = slice(*np.searchsorted(y, [min(y0, y1), max(y0, y1)]))  # lower end in, upper end out
-            inside[level] ^= x[level] < x0 + (y[level] - y0) * ((x1 - x0) / (y1 - y0))
+    x, y = points[order].T.copy()
+    for (x0, y0), (x1, y1), low, high in _sides_at(vertices, y, 0.0):  # lower end in, upper end out
+        inside[low:high] ^= x[low:high] < x0 + (y[low:high] - y0) * ((x1 - x0) / (y1 - y0))
     inside[order] = inside.copy()
     return inside
 
