@@ -98,13 +98,13 @@ def test_seven_stars_keep_their_momentum():
 P, PI = flm.problems, np.pi
 # row: the problem at a reduced size, its tolerance, its reference
 ROWS = {
-    "Burgers 1d-C": (lambda: P.viscous_burgers(viscosity=0.05 / PI), 1e-5, lambda: strangers.burgers_1d(0.05 / PI, 300)),
+    "Burgers 1d-C": (lambda: P.viscous_burgers(viscosity=0.05 / PI), 1e-5, lambda: strangers.burgers_1d(0.05 / PI, 100)),
     "Burgers 2d-C": (
         lambda: P.burgers_2d(viscosity=0.05, end=0.02), 2e-3,
         lambda: strangers.burgers_2d(0.02, (32, 64), (10, 20), 0.05),
     ),
     "Poisson 2d-C": (P.poisson_holes, 1e-3, strangers.poisson_holes),
-    "Poisson 2d-CG": (P.poisson_boltzmann, 1e-2, lambda: strangers.poisson_boltzmann(((100, 14), (200, 20)), 300)),
+    "Poisson 2d-CG": (P.poisson_boltzmann, 1e-2, lambda: strangers.poisson_boltzmann(((50, 10), (100, 14)), 300)),
     "Heat 2d-LT": (
         lambda: P.heat_long_time(end=0.25), 1e-2, lambda: strangers.heat_long_time(0.25, (48, 96), (50, 100)),
     ),
@@ -113,16 +113,16 @@ ROWS = {
     "cavity flow": (lambda: P.cavity(10.0), 1e-2, lambda: strangers.cavity(10.0, (16, 32, 64))),
     "Kuramoto–Sivashinsky": (
         lambda: P.kuramoto_sivashinsky(0.3), 1e-6,
-        lambda: strangers.kuramoto_sivashinsky(0.3, (256, 512), (1000, 2000)),
+        lambda: strangers.kuramoto_sivashinsky(0.3, (256, 512), (500, 1000)),
     ),
     "Gray–Scott": (lambda: P.gray_scott(1.0), 1e-2, lambda: strangers.gray_scott(1.0, (48, 96), (10, 20))),
-    "Allen–Cahn": (P.allen_cahn_periodic, 1e-3, lambda: strangers.allen_cahn((512, 1024), (200, 400))),
+    "Allen–Cahn": (P.allen_cahn_periodic, 1e-3, lambda: strangers.allen_cahn((512, 1024), (100, 200))),
     "Korteweg–de Vries": (
         lambda: P.korteweg_de_vries(end=0.2), 1e-7,
-        lambda: strangers.korteweg_de_vries(0.2, (64, 128), (500, 1000)),
+        lambda: strangers.korteweg_de_vries(0.2, (64, 128), (300, 600)),
     ),
     "Schrödinger": (
-        lambda: P.schroedinger(0.3), 1e-3, lambda: strangers.schroedinger(0.3, (256, 512), (500, 1000)),
+        lambda: P.schroedinger(0.3), 1e-3, lambda: strangers.schroedinger(0.3, (128, 256), (250, 500)),
     ),
 }  # fmt: skip
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -88,7 +90,8 @@ def _combine(unknown: str, terms: dict[str, Any], value: Any, label: str) -> Nam
     def residual(*arguments: Any) -> Any:
         at = dict(zip(names, arguments, strict=True))
         call = lambda f: f.function(*(at[n] for n in f.names))
-        return sum(call(factor) * at[quantity] for quantity, factor in named.items()) - call(value)
+        parts = (at[q] if terms[q] == 1.0 else call(factor) * at[q] for q, factor in named.items())
+        return reduce(add, parts) - call(value)
 
     return Named(residual, names)
 

@@ -78,10 +78,9 @@ def random_field(seed: int):
     a, b = draw.normal(size=(2, k.size))
 
     def waves(x, y, size=1.0):
-        return sum(
-            ra * cos(pi / 2 * (i * x + j * y)) + rb * sin(pi / 2 * (i * x + j * y))
-            for i, j, ra, rb in zip(k, l, np.round(a / size, 3), np.round(b / size, 3), strict=True)
-        )
+        angles = (pi / 2 * (i * x + j * y) for i, j in zip(k, l, strict=True))
+        amplitudes = zip(np.round(a / size, 3), np.round(b / size, 3), strict=True)
+        return sum(ra * cos(at) + rb * sin(at) for at, (ra, rb) in zip(angles, amplitudes, strict=True))
 
     x, y = np.meshgrid(np.arange(64) / 16, np.arange(64) / 16)
     size, constant = float(np.abs(waves(x, y)).max()), round(draw.normal(), 3)

@@ -90,7 +90,7 @@ def test_an_exact_answer_of_a_given_size_is_known_to_be_one():
 
 @pytest.mark.parametrize(("name", "size"), [("acoustics", 2), ("convection_diffusion", 4)])
 def test_an_answer_of_a_given_size_has_an_honest_bar(name, size):
-    solution = flm.solve(getattr(flm.problems, name)(), 1e-10, num_subnets=size)
+    solution = flm.solve(getattr(flm.problems, name)(), 1e-7, num_subnets=size)
     assert not solution.converged
     assert solution.errors().relative_l2 <= 2 * solution.error_estimate
 

@@ -43,7 +43,7 @@ def test_two_standard_errors_cover_the_diffusivity():
     functions = lambda count: sparse_columns(problem.domain, total_degree(np.ones(2, int), count))
     start = Fitter(problem).fit(functions(190))
     errors, standard_errors = [], []
-    for seed in range(40):
+    for seed in range(20):
         problem.conditions = (*others, replace(block, data=readings(seed)))
         fit = Fitter(problem).fit(functions(91), start)
         errors.append(abs(fit.parameters[0] - 0.1))

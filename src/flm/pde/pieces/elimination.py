@@ -97,7 +97,7 @@ class Front(NamedTuple):
 
     def passed(self) -> np.ndarray:
         """The rows that are left for the next front."""
-        return np.triu(self.reflections[: self.height])[self.count :, self.count :]
+        return np.triu(self.reflections[self.count : self.height, self.count :])
 
     def rotate(self, right: np.ndarray) -> np.ndarray:
         """Q* right, (H,) or (H, Q)."""
@@ -114,10 +114,11 @@ class Front(NamedTuple):
     def substitute(self, rotated: np.ndarray, known: np.ndarray) -> np.ndarray:
         """The front's own unknowns, given those outside it; zero where nothing determines them."""
         count = min(self.count, self.height)
-        R = np.triu(self.reflections[:count, : self.count])
+        R = self.reflections[:count, : self.count]  # and reflections below the diagonal
         right = rotated[:count] - self.reflections[:count, self.count :] @ known
         if count == self.count and np.abs(np.diagonal(R)).min(initial=1.0) > 0:
             return solve_triangular(R, right, check_finite=False)
+        R = np.triu(R)
         if not (np.isfinite(R).all() and np.isfinite(right).all()):  # an iterate that ran away
             return np.full((self.count, *right.shape[1:]), np.nan)
         return np.linalg.lstsq(R, right, rcond=TINY)[0]

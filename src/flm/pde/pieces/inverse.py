@@ -90,16 +90,25 @@ class Linear:
         J = misfit.plain * (misfit.weights.sigma / sigma)[:, None]
         return cls(J, J @ misfit.away - misfit.point.misfit / sigma, misfit.chain.setup.known.fields)
 
-    def posterior(self, priors: tuple[Prior, ...]) -> Posterior:
-        """The posterior under priors of these lengths and strengths."""
+    def _factored(self, priors: tuple[Prior, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """The roots W of the priors' covariance, (Q, Q), and the Cholesky factor of M = 1 + WᵀJᵀJW."""
         blocks = [f.halves(*prior) for f, prior in zip(self.fields, priors, strict=True)]
         W = np.asarray(block_diag(np.eye(self.numbers), *blocks))
         A = self.R @ W
         M = A.T @ A + np.diag((np.arange(W.shape[1]) >= self.numbers).astype(float))
         M[np.diag_indices_from(M)] *= 1 + 1e-13  # numbers that depend on each other; `_unseen` reports them
         M[M.diagonal() == 0, M.diagonal() == 0] = 1.0  # numbers without effect, likewise
-        L = np.linalg.cholesky(M)
+        return W, np.linalg.cholesky(M)
+
+    def posterior(self, priors: tuple[Prior, ...]) -> Posterior:
+        """The posterior under priors of these lengths and strengths."""
+        W, L = self._factored(priors)
         return Posterior(solve_triangular(L, W.T, lower=True), 2 * float(np.sum(np.log(L.diagonal()))))
+
+    def evidence(self, priors: tuple[Prior, ...]) -> float:
+        """`Posterior.evidence` of the own readings, without the posterior's matrices."""
+        W, L = self._factored(priors)
+        return float(np.sum(solve_triangular(L, W.T @ self.y, lower=True) ** 2) - 2 * np.sum(np.log(L.diagonal())))
 
     def trials(self, priors: tuple[Prior, ...], index: int) -> list[tuple[Prior, ...]]:
         """The priors with that of one function replaced by each candidate."""
@@ -108,7 +117,7 @@ class Linear:
     def strongest(self, priors: tuple[Prior, ...]) -> tuple[Prior, ...]:
         """The priors under which the readings are most probable, function by function."""
         for index in range(len(self.fields)):
-            priors = max(self.trials(priors, index), key=lambda trial: float(self.posterior(trial).evidence(self.y)[0]))
+            priors = max(self.trials(priors, index), key=self.evidence)
         return priors
 
     def covariance(self, priors: tuple[Prior, ...], here: np.ndarray) -> np.ndarray:

@@ -68,20 +68,28 @@ class Arc:
         flags = self._member(u, low, high, aside)
         (change,) = np.nonzero(flags[1:] != flags[:-1])
         left, right, before = u[change], u[change + 1], flags[change]
+        # Where the patch is kept on both sides of a change, only the cell ends there.
+        kept = len(change) > 0 and self._is_kept(np.concatenate([left, right]))
         for _ in range(ROUNDS if len(change) else 0):
             middle = (left + right) / 2
-            same = self._member(middle, low, high, aside) == before
+            same = self._member(middle, low, high, aside, kept) == before
             left, right = np.where(same, middle, left), np.where(same, right, middle)
         ends = [*([u[0]] if flags[0] else []), *((left + right) / 2), *([u[-1]] if flags[-1] else [])]
         pairs = [(float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True) if b - a > 1e-6 * du]
         return [Stretch(self.patch, a, b, self.length * (b - a)) for a, b in pairs]
 
-    def _member(self, u: np.ndarray, low: np.ndarray, high: np.ndarray, aside: float) -> np.ndarray:
-        """Whether the inner side of the arc is in a cell at some parameters, (P,)."""
+    def _is_kept(self, u: np.ndarray) -> bool:
+        """Whether the patch is kept at all of these parameters."""
+        return self.patch.keep is None or bool(np.all(self.patch.keep(*self.patch.chart(u[:, None]))))
+
+    def _member(
+        self, u: np.ndarray, low: np.ndarray, high: np.ndarray, aside: float, kept: bool = False
+    ) -> np.ndarray:
+        """Whether the inner side of the arc is in a cell at some parameters, (P,); `kept` says that the patch is there."""
         points, normals = self.patch.chart(u[:, None])
         inner = points - aside * np.where(normals.any(axis=1, keepdims=True), normals, -1.0)
         inside = np.all((inner >= low) & (inner <= high), axis=1)
-        if self.patch.keep is not None and inside.any():
+        if self.patch.keep is not None and not kept and inside.any():
             inside[inside] = self.patch.keep(points[inside], normals[inside])
         return inside
 
@@ -214,13 +222,15 @@ class Shape:
     def _fitted(self, low: np.ndarray, high: np.ndarray) -> Cell:
         width, center, planar = high - low, (low + high)[None] / 2, len(low) == 2
         made = lambda kind, lower=low, upper=high, share=1.0: Cell(
-            low, high, kind, lower, upper, share * float(np.prod(upper - lower)), marks
+            low, high, kind, lower, upper, share * float(np.prod(upper - lower)), marks, stretches
         )
-        marks = np.zeros((0, len(low)))
+        marks, stretches = np.zeros((0, len(low))), dict[int, list[Stretch]]()
         if self._is_boxes:
             return made("whole" if self.inside(center)[0] else "outside")
         near = self._surface[np.all((self._surface >= low) & (self._surface <= high), axis=1)]
-        parts = [part for patch in self.patches for part in self._arc(patch).stretches(low, high)] if planar else []
+        if planar:
+            stretches |= {id(patch): self._arc(patch).stretches(low, high) for patch in self.patches}
+        parts = [part for found in stretches.values() for part in found]
         followed = [part.at(np.linspace(0, 1, 33))[0] for part in parts]
         if followed:
             near, marks = np.concatenate(followed), np.concatenate([points[[0, -1]] for points in followed])
