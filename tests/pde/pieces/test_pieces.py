@@ -129,9 +129,9 @@ def test_heat_from_a_step_against_cold_ends():
         lambda u_t, u_xx: u_t - 0.1 * u_xx,
         [flm.initial(1.0), flm.dirichlet("x=0"), flm.dirichlet("x=1")],
     )
-    solution = flm.solve(rod, 1e-2, method="pieces")
+    solution = flm.solve(rod, 3e-2, method="pieces")
     assert solution.converged
-    k = np.arange(1, 2001, 2)
+    k = np.arange(1, 121, 2)  # the last is damped by exp(-140) at the first time
     x, t = (g.ravel() for g in np.meshgrid(np.linspace(0, 1, 41), np.linspace(0.01, 1, 30)))
     exact = np.sum(
         4 / (np.pi * k) * np.sin(np.pi * x[:, None] * k) * np.exp(-0.1 * np.pi**2 * t[:, None] * k**2), axis=1

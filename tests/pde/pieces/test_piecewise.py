@@ -247,8 +247,8 @@ def test_a_side_that_switches_in_time_begins_another_layer():
             flm.dirichlet("x=1"),
         ],
     )
-    solution = flm.solve(heated, 1e-2)
-    points = heated.domain.interior(2000, seed=3, warp=False)
+    solution = flm.solve(heated, 3e-2)
+    points = heated.domain.interior(1000, seed=3, warp=False)
     truth = exact(*points.T)
     error = np.linalg.norm(np.asarray(solution(points)) - truth) / np.linalg.norm(truth)
     assert solution.converged, solution.status
