@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular, svd
+from scipy.linalg import svd
 from scipy.linalg.blas import dsyrk  # pyright: ignore[reportAttributeAccessIssue]
+from scipy.linalg.lapack import dlauum, dpotrf, dtrtrs  # pyright: ignore[reportAttributeAccessIssue]
 
+from flm.estimators.periodogram import LombScargle
 from flm.estimators.waves import Waves
 from flm.numerics.least_squares import RowAccumulator, block_rows, triangular_factor
 
@@ -72,6 +74,11 @@ class Sample:
         """Weights of the rows over the variances of their noise, (n,)."""
         return self.weights if self.deviations is None else self.weights / self.deviations**2
 
+    @cached_property
+    def scan(self) -> LombScargle:
+        """The periodogram of the rows; one feature."""
+        return LombScargle(self.z[:, 0], self.precisions)
+
     def factor(
         self, columns: Callable[[np.ndarray], np.ndarray], num_columns: int, earlier: np.ndarray | None = None
     ) -> np.ndarray:
@@ -87,7 +94,7 @@ class Sample:
 
     def compressed(self, waves: Waves) -> Compressed:
         """The rows compressed to what a fit by these waves needs."""
-        factor = self.factor(waves.blocks(), waves.num_columns)
+        factor = np.asfortranarray(self.factor(waves.blocks(), waves.num_columns))  # as LAPACK wants it
         return Compressed(factor, self.y.shape[1], self.count, self.known_noise, self.log_scale)
 
 
@@ -125,27 +132,32 @@ class Compressed:
         """sigma_k^2: the best one given the misfit energy, or the known one."""
         return np.maximum(energy / self.count, NOISE_FLOOR) if self.known_noise is None else self.known_noise
 
-    def log_density(self, energy: np.ndarray, log_det: float) -> float:
-        """log p(y), see the top of this file, from the misfit energies z_k^T A^-1 z_k + rest_k and log det A."""
+    def log_density(self, energy: np.ndarray, log_det: float | np.ndarray) -> np.ndarray:
+        """log p(y), see the top of this file, from misfit energies z_k^T A^-1 z_k + rest_k, (..., K), and log det A, (...)."""
         variance = self.noise_variance(energy)
-        fit = (self.count * np.log(2 * np.pi * variance) + energy / variance).sum()
-        return float(self.num_outputs * (self.log_scale - 0.5 * log_det) - 0.5 * fit)
+        fit = (self.count * np.log(2 * np.pi * variance) + energy / variance).sum(axis=-1)
+        return self.num_outputs * (self.log_scale - 0.5 * log_det) - 0.5 * fit
 
 
 def log_evidence(data: Compressed, s: np.ndarray, *, floor: float = NOISE_FLOOR) -> tuple[float, np.ndarray]:
     """log p(y) and its gradient with respect to log s; `floor` is a variance added to the noise: a closer fit gains nothing."""
-    A = dsyrk(1.0, np.multiply(data.R, np.sqrt(s), order="C").T, trans=1, lower=1)  # the lower half of R diag(s) R^T
+    both = data.factor[: data.num_columns]  # [R, z], R with a triangle first
+    r, scaled = len(both), both[:, : len(s)] * np.sqrt(s)
+    A = dlauum(scaled[:, :r])[0]  # the upper half of R diag(s) R^T
+    if r < len(s):
+        A = dsyrk(1.0, scaled[:, r:], beta=1.0, c=A, overwrite_c=1)
     # Beyond a ratio of 1e15 the identity is below rounding; the jitter keeps the factorization possible.
-    A[np.diag_indices_from(A)] += 1.0 + 1e-15 * A.diagonal().max(initial=0.0)
-    L = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-    both = np.array(data.factor[: data.num_columns], order="F")  # [R, z], a copy to be overwritten
-    half = solve_triangular(L, both, lower=True, overwrite_b=True, check_finite=False)
-    LR, Lz = half[:, : len(s)], half[:, len(s) :]
-    energy = (Lz**2).sum(axis=0) + data.rest + data.count * floor
+    np.fill_diagonal(A, A.diagonal() + 1.0 + 1e-15 * A.diagonal().max(initial=0.0))
+    U, failed = dpotrf(A, clean=0, overwrite_a=1)  # A = U^T U
+    if failed:
+        raise np.linalg.LinAlgError(f"A must be positive definite; its minor of order {failed} is not")
+    half = dtrtrs(U, both, trans=1)[0]
+    UR, Uz = half[:, : len(s)], half[:, len(s) :]
+    energy = (Uz**2).sum(axis=0) + data.rest + data.count * floor
     variance = data.noise_variance(energy)
-    fit = LR.T @ Lz  # R^T A^-1 z, (p, K)
-    gradient = 0.5 * s * ((fit**2 / variance).sum(axis=1) - data.num_outputs * np.einsum("ij,ij->j", LR, LR))
-    return data.log_density(energy, 2 * np.log(L.diagonal()).sum()), gradient
+    fit = UR.T @ Uz  # R^T A^-1 z, (p, K)
+    gradient = 0.5 * s * ((fit**2 / variance).sum(axis=1) - data.num_outputs * np.einsum("ij,ij->j", UR, UR))
+    return float(data.log_density(energy, 2 * np.log(U.diagonal()).sum())), gradient
 
 
 def best_scale(
@@ -159,12 +171,10 @@ def best_scale(
     """
     U, sigma, _ = svd(data.R * np.sqrt(s), full_matrices=False, check_finite=False, lapack_driver="gesdd")
     z2 = (U.T @ data.z) ** 2  # (r, K)
-    values = []
-    for factor in factors:
-        gain = 1.0 + factor * sigma**2
-        energy = (z2 / gain[:, None]).sum(axis=0) + data.rest  # U is square: r <= p
-        prior = -0.5 * (np.log(factor) / log_deviation) ** 2
-        values.append(data.log_density(energy, np.log(gain).sum()) + prior)
+    gain = 1.0 + np.outer(factors, sigma**2)  # (factors, r)
+    energy = (1 / gain) @ z2 + data.rest  # U is square: r <= p
+    prior = -0.5 * (np.log(factors) / log_deviation) ** 2
+    values = data.log_density(energy, np.log(gain).sum(axis=1)) + prior
     best = int(np.argmax(values))
     return float(factors[best]), float(values[best])
 
@@ -186,6 +196,6 @@ class Posterior:
         stacked[-p:, :p] = np.diag(1 / np.sqrt(s))
         T = triangular_factor(stacked, overwrite=True)
         factor = T[:p, :p]
-        mean = solve_triangular(factor, T[:p, p:], check_finite=False)
+        mean = dtrtrs(factor, T[:p, p:])[0]
         energy = (T[p:, p:] ** 2).sum(axis=0) + data.rest
         return cls(mean, factor, data.noise_variance(energy))

@@ -89,7 +89,7 @@ class Waves:
         """Which waves have a sine column: all but the zero wave."""
         return np.asarray(self.subnets[self.group].any(axis=1))
 
-    @property
+    @cached_property
     def num_columns(self) -> int:
         """Columns of the design matrix."""
         return len(self.group) + int(self.has_sine.sum()) + self.num_powers

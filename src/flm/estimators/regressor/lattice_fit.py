@@ -107,7 +107,7 @@ def fit_lattice(
         T = reach(prior)
     assert best is not None
     assert smallest is not None
-    scan = LombScargle(sample.z[:, 0], sample.precisions) if m == 1 and num_subnets is None else None
+    scan = sample.scan if m == 1 and num_subnets is None else None
     rough = False
     while scan is not None and len(best[1].bands) < _MOST_BANDS:
         model, prior = best

@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dtrtrs  # pyright: ignore[reportAttributeAccessIssue]
 
 from flm.estimators.evidence import NOISE_FLOOR, Sample
-from flm.estimators.periodogram import OVERSAMPLING, LombScargle, lattice_power
+from flm.estimators.periodogram import OVERSAMPLING, lattice_power
 from flm.estimators.waves import Waves
 from flm.numerics.least_squares import triangular_factor
 from flm.numerics.newton import Nielsen
@@ -67,7 +68,7 @@ class Lines:
         """The fit with the best coefficients."""
         p = self.waves.num_columns
         R = self._stacked(self.sample.factor(self.waves.blocks(), p))
-        coefficients = solve_triangular(R[:p, :p], R[:p, p:], check_finite=False)
+        coefficients = dtrtrs(R[:p, :p], R[:p, p:])[0]
         return replace(self, coefficients=coefficients, energy=(R[p:, p:] ** 2).sum(axis=0))
 
     def refreshed(self) -> Self:
@@ -128,7 +129,9 @@ class Lines:
             return self
         least = tolerance / (self.sample.count * len(self.energy))  # F is n K
         refreshed = lambda fit: fit.refreshed()
-        return project(self, Nielsen(_START), max_steps=steps, step_tol=least, refreshed=refreshed).point
+        # At a bound of a frequency the decrease that is predicted never comes: the one that came decides as well.
+        limits = {"step_tol": least, "gain_tol": least}
+        return project(self, Nielsen(_START), max_steps=steps, refreshed=refreshed, **limits).point
 
     def covariance(self, variance: np.ndarray, prior: np.ndarray | None = None) -> np.ndarray:
         """Inverse Fisher information of all coefficients (of unit prior variance, or of `prior`, (p,)) and frequencies.
@@ -199,7 +202,7 @@ class LineSearch:
         self.m = sample.z.shape[1]
         self.interactions = min(interactions, self.m)
         if self.m == 1:
-            self._scan = LombScargle(sample.z[:, 0], sample.precisions)
+            self._scan = sample.scan
             self.highest = float(self._scan.frequencies[-1])
             self.cell = self._scan.cell
             # Noise that is correlated has the spectrum 1 / |1 - rho exp(i omega)|^2.

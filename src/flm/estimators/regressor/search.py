@@ -120,12 +120,13 @@ class _Search:
             rho, reach, data = search.sample.rho, np.full(m, np.inf), search.sample.compressed(lines.waves)
             model = WaveModel("lines", lines.waves, log_s, reach, data, evidence=search.evidence(lines))
             noise = Noise("ar1", rho) if rho else Noise()
-            found.append(replace(model, noise=noise, joint=lines.covariance(variance)))
-        return max(found, key=lambda model: model.evidence)
+            found.append((replace(model, noise=noise), lines, variance))
+        model, lines, variance = max(found, key=lambda item: item[0].evidence)
+        return replace(model, joint=lines.covariance(variance))
 
     def _lattice(self, sample: Sample, degree: int, listen: Listener, lines: np.ndarray | None = None) -> WaveModel:
         m, kept = sample.z.shape[1], relevant_features(sample)
-        known = replace(sample, z=sample.z[:, kept])
+        known = sample if len(kept) == m else replace(sample, z=sample.z[:, kept])
         model = fit_lattice(known, self.asked, self.half_periods[kept], degree=degree, lines=lines, listen=listen)
         if len(kept) == m:
             return model

@@ -42,6 +42,7 @@ TREND = 2.0  # logarithm of the variance of lines and of the trend's columns ove
 _NOISE_FLOOR = 1e-10
 # Hyperparameters are rounded to this step: data do not fix them more closely, and a fit then does not depend on rounding.
 STEP = 1 / 16
+_SAME = 1e-6  # a step of the search that gains fewer nats than this is the last; beyond lies rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,13 +147,14 @@ def maximize_evidence(
 ) -> tuple[SpectralPrior, float]:
     """The prior of largest (penalized) evidence, and that value."""
     _, _, lower, upper = _spread(start)
+    least = _SAME / max(data.count * data.num_outputs, 1.0)  # of the evidence, which is of the size of n K
     found = minimize(
         lambda theta: _objective(replace(start, theta=theta), data, waves),
         np.clip(start.theta, lower, upper),
         jac=True,
         method="L-BFGS-B",
         bounds=list(zip(lower, upper, strict=True)),
-        options={"maxiter": iterations, "gtol": 1e-5, "ftol": 1e-13, "maxcor": 20},
+        options={"maxiter": iterations, "gtol": 1e-5, "ftol": least, "maxcor": 20},
     )
     return replace(start, theta=found.x), -float(found.fun)
 
@@ -194,8 +196,9 @@ def choose_lattice(
     """
     m = prior.num_features
     if m == 1 and num_subnets is None and max_columns is not None:
-        # Bands may have high frequencies: the limit is what 64 times the columns reach.
-        integers = np.arange(1, 64 * max_columns if len(prior.bands) else max_columns)[:, None]
+        # Bands may have high frequencies, to what 64 times the columns reach; beyond the last band the variance falls.
+        last = int(max(prior.harmonics) * prior.centers.max(initial=0.0) / base[0])
+        integers = np.arange(1, min(last, 63 * max_columns) + max_columns)[:, None]
         variances = prior.log_variances(base * integers)[0]
         kept = np.sort(np.argsort(-variances, kind="stable")[: (max_columns - 1) // 2])
         return np.concatenate([np.zeros((1, 1)), integers[kept]]).astype(float)
