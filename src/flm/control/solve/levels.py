@@ -26,10 +26,11 @@ from flm.numerics.newton import FixedFactors, Minimum, Step, Trial, minimize
 from flm.results import Ending
 
 _GROWTH = 1.4
-_FIRST = 4  # time frequencies to begin with
+FIRST = 4  # time frequencies to begin with
 _ALIGNMENTS = 6  # rounds of moving elements' edges to the corners of bounded controls
 _GUESSES = 10  # random controls that are tried beside zero
 _STEPS = 40  # of Newton's method
+_ROUGH = 1e-6  # the relative decrease that may be left to a guess: it is only compared with others, then refined
 _AIM = 1e-10  # the violation that rounds aim at: a violation h changes the cost by nu . h, to first order
 _ROUNDS = 40
 # Steps start undamped: the Hessian is exact, and far from the minimum its negative eigenvalues are turned positive.
@@ -84,11 +85,17 @@ class Batch:
 
 
 def _newton(
-    transcription: Transcription, c: np.ndarray, multipliers: Multipliers, steps: int, guess: np.ndarray | None = None
+    transcription: Transcription,
+    c: np.ndarray,
+    multipliers: Multipliers,
+    steps: int,
+    *,
+    guess: np.ndarray | None = None,
+    tol: float = 1e-13,
 ) -> Minimum[Batch]:
     """Minimize each start's Lagrangian by a damped, saddle-free Newton method from coefficients c (P, M)."""
     start = Batch(transcription, c, transcription.run(c, multipliers, guess), multipliers)
-    return minimize(start, lambda batch: batch, _RULE, max_steps=steps, step_tol=1e-13, noise=1e-15, mix=Batch.mixed)
+    return minimize(start, lambda batch: batch, _RULE, max_steps=steps, step_tol=tol, noise=1e-15, mix=Batch.mixed)
 
 
 def _meet_constraints(
@@ -100,7 +107,7 @@ def _meet_constraints(
         multipliers = replace(multipliers, path=_no_multipliers(transcription).path)
     history, stages = [], None
     for _ in range(_ROUNDS):
-        found = _newton(transcription, c, multipliers, _STEPS, stages)
+        found = _newton(transcription, c, multipliers, _STEPS, guess=stages)
         c, run = found.point.c, found.point.run
         stages = np.nan_to_num(run.stages)  # the next round begins where this one ended
         # max(g, -lam/rho): how far g is from feasibility and complementarity.
@@ -225,19 +232,19 @@ def judge(search: Search, stage: str, law: ControlLaw, estimate: float, networks
 def explore(problem: OptimalControl, seed: int) -> Level:
     """The best of several starting controls at the middle start: zero, and random smooth ones."""
     v0 = np.repeat(problem.starts.center[None], 1 + _GUESSES, axis=0)
-    transcription = transcribe(problem, v0, _FIRST)
+    transcription = transcribe(problem, v0, FIRST)
     size = np.where(np.isfinite(problem.upper - problem.lower), (problem.upper - problem.lower) / 2, 1.0)
     rng = np.random.default_rng(seed)
     k, m = len(problem.controls), transcription.basis.size
     c = np.zeros((len(v0), transcription.size))
     c[1:, : k * m] = (rng.standard_normal((_GUESSES, k, m)) * size[:, None] / np.sqrt(m)).reshape(_GUESSES, k * m)
-    batch = _newton(transcription, c, _first_multipliers(transcription, c), 25).point
+    batch = _newton(transcription, c, _first_multipliers(transcription, c), 25, tol=_ROUGH).point
     # Zero is kept unless another guess is better by more than the accuracy of this comparison.
     lagrangian = batch.run.lagrangian
     best = int(np.argmin(lagrangian))
     if lagrangian[best] > lagrangian[0] - 1e-3 * abs(lagrangian[0]):
         best = 0
-    one, chosen = transcribe(problem, v0[:1], _FIRST), batch.c[best : best + 1]
+    one, chosen = transcribe(problem, v0[:1], FIRST), batch.c[best : best + 1]
     found = Batch(one, chosen, one.run(chosen), _no_multipliers(one))
     return Level(found, found.run.cost, np.full(1, np.inf))
 
@@ -251,7 +258,7 @@ def solve_starts(
     keep: Callable[[Level], object] = lambda level: None,
 ) -> tuple[list[Level], Ending]:
     """Solve each start v0 (P, d) on its own, on growing time bases, until the error is below `tol`; each level goes to `keep`."""
-    problem, count, level = search.problem, _FIRST, first
+    problem, count, level = search.problem, FIRST, first
     levels: list[Level] = []
     while True:
         transcription = transcribe(problem, v0, count)

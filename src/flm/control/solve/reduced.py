@@ -25,7 +25,7 @@ import scipy.linalg
 from flm.control.dynamics import grid
 from flm.control.law import ControlLaw, space_products
 from flm.control.problem import OptimalControl
-from flm.control.solve.levels import Batch, Level, best_controls, explore, solve_starts, stalled, transcribe
+from flm.control.solve.levels import FIRST, Batch, Level, best_controls, explore, solve_starts, stalled, transcribe
 from flm.control.solve.search import COLUMNS, MET, NO_GAIN, OF_THIS_SIZE, Search, cost_scale
 from flm.control.solve.variation import TimeBasis
 from flm.numerics.newton import Nielsen
@@ -42,6 +42,8 @@ _RIDGE = 1e-9  # relative to the largest column, on the amplitudes of frequencie
 def solve_reduced(search: Search) -> Ending:
     """The law of one initial state or of a family, grown to the tolerance or of a given size."""
     starts, tol, size = search.problem.starts, search.tol, search.num_subnets
+    if starts.dimension and size is None:
+        _refuse_few_columns(search)
     first = explore(search.problem, search.seed)
     search.keep(_law(first), np.inf)
     if not starts.dimension and size is None:
@@ -80,18 +82,12 @@ class _FamilyFit:
 
     def to_tolerance(self) -> Ending:
         """Grow the lattice in the start until the law is good enough."""
-        k, d = len(self.search.problem.controls), self.search.problem.starts.dimension
+        problem, d = self.search.problem, self.search.problem.starts.dimension
         max_columns, losses, enough = self.search.max_columns, self.losses, self.enough
-        columns = lambda count, level: 2 * count * len(space_lattice(d, level)) * 2**d * k
-        if columns(min(losses), 1) > max_columns:
-            raise InputError(
-                f"`max_columns` must be at least {columns(min(losses), 1)} for {d} varying coordinates of the start and "
-                f"{k} control{'s' if k > 1 else ''}; got {max_columns}."
-            )
         law, errors, level = None, [], 1
         while True:
             # Within the allowed size, fewer time frequencies are better than a poor lattice in the start.
-            fitting = [c for c in sorted(losses) if c <= enough and columns(c, level) <= max_columns]
+            fitting = [c for c in sorted(losses) if c <= enough and _columns(problem, c, level) <= max_columns]
             if not fitting or (fitting[-1] < enough and errors and losses[fitting[-1]] > 0.5 * min(errors)):
                 return COLUMNS
             lattice = space_lattice(d, level)
@@ -136,6 +132,22 @@ class _FamilyFit:
         stage = "family" if self.search.problem.starts.dimension else "start"
         self.search.record.step(stage, columns=law.num_columns, estimate=mean, error_estimate=error)
         return error
+
+
+def _columns(problem: OptimalControl, count: int, level: int) -> int:
+    """The columns of a law with `count` time frequencies and the lattice of a level in the start."""
+    d = problem.starts.dimension
+    return 2 * count * len(space_lattice(d, level)) * 2**d * len(problem.controls)
+
+
+def _refuse_few_columns(search: Search) -> None:
+    problem, least = search.problem, _columns(search.problem, FIRST, 1)
+    if least > search.max_columns:
+        k = len(problem.controls)
+        raise InputError(
+            f"`max_columns` must be at least {least} for {problem.starts.dimension} varying coordinates of the start and "
+            f"{k} control{'s' if k > 1 else ''}; got {search.max_columns}."
+        )
 
 
 def _count_for(lattice: np.ndarray) -> int:
