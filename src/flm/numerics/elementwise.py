@@ -14,7 +14,6 @@ from functools import partial, reduce
 import jax
 import numpy as np
 import numpy.typing as npt
-import scipy.special
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 Values = float | np.ndarray
@@ -23,6 +22,17 @@ Places = np.ndarray  # of the numbers of an array among the inputs and the resul
 ROWS = 2048  # points at a time, so that what lies between stays in the processor's cache
 LARGE = 512  # numbers of an array, and
 LONG = 4000  # steps beyond which a function is left to the compiler
+
+
+def _special(name: str) -> Callable[..., Values]:
+    def function(a):
+        import scipy.special  # imported here: it takes a tenth of the time of importing flm
+
+        return getattr(scipy.special, name)(a)
+
+    return function
+
+
 _PLAIN: dict[str, Callable[..., Values]] = {
     **{
         name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log")
@@ -31,7 +41,7 @@ _PLAIN: dict[str, Callable[..., Values]] = {
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
     "abs": lambda a: np.sqrt(a.real**2 + a.imag**2) if np.iscomplexobj(a) else np.abs(a),  # np.abs guards against overflow
     "imag": np.imag, "conj": np.conj, "neg": np.negative, "rsqrt": lambda a: 1 / np.sqrt(a),
-    "erf": scipy.special.erf, "erfc": scipy.special.erfc, "logistic": scipy.special.expit, "is_finite": np.isfinite,
+    "erf": _special("erf"), "erfc": _special("erfc"), "logistic": _special("expit"), "is_finite": np.isfinite,
     "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power,
     "max": np.maximum, "min": np.minimum, "rem": np.fmod, "clamp": lambda low, a, high: np.clip(a, low, high),
     "atan2": np.arctan2, "complex": lambda a, b: a + 1j * b, "not": np.invert,
