@@ -21,4 +21,4 @@ def single():
 @pytest.fixture(scope="session")
 def penalized():
     """The paper's penalty method from one initial state, converged: with so few epochs BFGS has to finish what Adam began."""
-    return flm.solve(rock_paper_scissors(), method=flm.Penalty.paper_fixed(epochs=2000, polish=500))
+    return flm.solve(rock_paper_scissors(), method=flm.Penalty.paper_fixed(epochs=2000, polish=350))
