@@ -10,7 +10,7 @@ from flm.estimators.imputer import cross_spectrum
 from flm.estimators.imputer.coupled import Coupled, cut, filling_windows, windows_of
 from flm.estimators.imputer.cross_spectrum import CrossSpectrum, Pattern, Window, expectation_maximization, patterns
 from flm.estimators.imputer.holes import Calibration, gaps_by_kind, hide, kinds_of
-from flm.estimators.imputer.lags import LagRegression, straight
+from flm.estimators.imputer.lags import straight
 
 
 def random_spectrum(rng, window=8, C=2):
@@ -163,28 +163,6 @@ def test_hidden_values_are_holes_of_every_kind():
     assert 0.05 < hidden.mean() < 0.3
     seen = np.random.default_rng(1).random((2000, 3)) < 0.5
     assert not (hide(seen, np.random.default_rng(0)) & ~seen).any()
-
-
-def test_lag_regression_is_ridge_regression():
-    rng = np.random.default_rng(6)
-    n = 800
-    t = np.arange(float(n))
-    values = np.stack([np.sin(0.9 * t), np.cos(0.9 * t)], axis=1) + 0.05 * rng.normal(size=(n, 2))
-    holed = np.where(rng.random(values.shape) < 0.1, np.nan, values)
-    holes = np.isnan(holed)
-    lags = LagRegression.learn(t, holed, rng)
-    error = lambda filled: np.abs(filled - values)[holes].mean()
-    assert error(lags.fill(t, holed)) < 0.35 * error(straight(t, holed))
-    # one round from a start is ridge regression, written out
-    start = straight(t, holed)
-    once = LagRegression.learn(t, holed, rng, start)
-    around = np.clip(np.arange(n)[:, None] + np.arange(-6, 7), 0, n - 1)
-    columns = np.delete(start[around].reshape(n, 26), 12, axis=1)  # all but the channel itself at lag zero
-    seen = ~holes[:, 0]
-    wanted = np.linalg.solve(columns[seen].T @ columns[seen] + np.eye(25), columns[seen].T @ holed[seen, 0])
-    found = once.coefficients[0, 0]
-    np.testing.assert_allclose(np.delete(found, 12), wanted, atol=1e-9)
-    assert found[12] == 0
 
 
 @pytest.mark.parametrize("overlap", [True, False])

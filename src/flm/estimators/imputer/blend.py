@@ -22,22 +22,22 @@ from flm.estimators.imputer.holes import (
     NUM_DEPTHS,
     NUM_KINDS,
     Calibration,
+    depths_of,
     gaps_by_kind,
     hide,
     in_samples,
     is_like,
     kinds_of,
 )
-from flm.estimators.imputer.lags import LagRegression, straight
+from flm.estimators.imputer.lags import LagRegression, line_deviations, straight
 from flm.results.progress import Listener, Progress, silent, within
 
 if TYPE_CHECKING:
     from flm.estimators.imputer.estimator import FLMImputer
 
 NAMES = ("coupled", "dense", "refined", "lags", "lines")
-_NUM_MODELS = 3  # of these, the first ones, have error bars
 _FEW = 30  # hidden values: with fewer, the first model fills alone
-_GAIN = 0.05  # of the squared error: models without error bars must gain at least this share
+_EVEN = 0.1  # of the median error: hidden values with larger ones count alike, however far off the models are
 _BELIEF = 200.0  # values' worth of belief in the errors of a hole's kind times the skills in its channel
 _HELD, _EVERY = 96, 7  # rows of a block that is held out, every seventh
 _DENSE_VALUES = 6_000  # of a table with several channels: beyond, dense series take longer than they are worth
@@ -114,15 +114,16 @@ class Mixture:
         if self.dense is not None:
             found["dense"] = self.dense.fill(steps, values, listen)
         if asked.method not in found:
+            # What a regression expects of single points shows whether their partners are observed; in gaps it expects too much.
+            single = kinds % NUM_DEPTHS == 0
             if self.refined is not None:
                 mean, std = found["coupled"]
-                # What a regression expects of single points shows whether their partners are observed; in gaps it expects too much.
-                own = np.where(kinds % NUM_DEPTHS == 0, self.refined.deviations(steps, values, std), std)
+                own = np.where(single, self.refined.deviations(steps, values, std), std)
                 found["refined"] = Filled(self.refined.fill(steps, values, mean), own)
-            # These expect nothing of themselves: their errors count in units of what the first model expects.
-            unit = next(iter(found.values())).std
-            found["lags"] = Filled(self.lags.fill(steps, values), unit)
-            found["lines"] = Filled(straight(steps, values), unit)
+            of_lines = line_deviations(steps, values, depths_of(np.isnan(values), steps))
+            own = np.where(single, self.lags.deviations(steps, values, of_lines), of_lines)
+            found["lags"] = Filled(self.lags.fill(steps, values), own)
+            found["lines"] = Filled(straight(steps, values), of_lines)
         means, deviations = (np.stack(parts, axis=-1) for parts in zip(*found.values(), strict=True))
         return _Fillings([NAMES.index(name) for name in found], means, np.maximum(deviations, 1e-9))
 
@@ -140,6 +141,9 @@ class Mixture:
         kinds = kinds_of(np.isnan(seen), steps)
         fillings = self._fillings(steps, seen, kinds, asked, listen)
         errors = (fillings.means - values[:, :, None]) / fillings.deviations
+        # A value that no model expects, at which all of them err, says little about which is better.
+        size = np.median(np.abs(errors), axis=2, keepdims=True)
+        errors /= np.hypot(1.0, size / (_EVEN * np.median(size[hidden]) + 1e-12)) if hidden.any() else 1.0
         blend = replace(self, products=self._error_products(errors, hidden, kinds, fillings.known))
         filled = blend._mixed(fillings, kinds, np.isnan(seen))
         scores = (filled.mean - values) / filled.std
@@ -194,12 +198,12 @@ class Mixture:
     def _mixed(self, fillings: _Fillings, kinds: np.ndarray, missing: np.ndarray) -> Filled:
         """Every hole by its own weights: those of the smallest expected error."""
         known, means, deviations = fillings.known, fillings.means[missing], fillings.deviations[missing]  # (k, e)
-        kinds_here, channels, num_models = kinds[missing], np.nonzero(missing)[1], sum(k < _NUM_MODELS for k in known)
+        kinds_here, channels = kinds[missing], np.nonzero(missing)[1]
         weights = np.zeros(means.shape)
         for part in np.array_split(np.arange(len(means)), 1 + len(means) // _MOST_HOLES):
             expected = deviations[part]
             products = self.products[kinds_here[part], channels[part]][:, known][:, :, known]
-            weights[part] = _weights(products * expected[:, :, None] * expected[:, None], num_models)
+            weights[part] = _simplex(products * expected[:, :, None] * expected[:, None])
         mean, std = np.zeros(kinds.shape), np.ones(kinds.shape)
         mean[missing], std[missing] = (weights * means).sum(axis=1), (weights * deviations).sum(axis=1)
         return Filled(mean, std)
@@ -230,15 +234,6 @@ def _skills(errors: np.ndarray, overall: np.ndarray) -> np.ndarray:
     own = np.mean(errors**2, axis=0) if len(errors) else overall.diagonal()
     ratio = np.maximum(own, 1e-12) / np.maximum(overall.diagonal(), 1e-12)
     return ratio ** (0.5 * len(errors) / (len(errors) + _FEW))
-
-
-def _weights(products: np.ndarray, num_models: int) -> np.ndarray:
-    """The best weights (k, e): those of the first models alone unless the others improve on them clearly."""
-    everything, models = _simplex(products), np.zeros(products.shape[:2])
-    models[:, :num_models] = _simplex(products[:, :num_models, :num_models])
-    square = lambda weights: np.einsum("ki,kij,kj->k", weights, products, weights)
-    clearly = square(everything) < (1 - _GAIN) * square(models)
-    return np.where(clearly[:, None], everything, models)
 
 
 def _simplex(products: np.ndarray) -> np.ndarray:

@@ -32,14 +32,14 @@ _ENOUGH = 60  # hidden values: with fewer, nothing is calibrated
 
 def kinds_of(missing: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """The kind of every hole, (n, C): how deep it lies among the missing values of its channel and among rows that lack all."""
-    depth = _depth(missing, steps)
+    depth = depths_of(missing, steps)
     nothing = np.asarray(missing.all(axis=1))[:, None]
-    shared = _depth(nothing, steps) if missing.shape[1] > 1 else np.zeros(nothing.shape)
+    shared = depths_of(nothing, steps) if missing.shape[1] > 1 else np.zeros(nothing.shape)
     return np.searchsorted(DEPTHS, depth) + NUM_DEPTHS * np.searchsorted(_SHARED, shared)
 
 
-def _depth(missing: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """a b / (a + b), with a and b the rows to the observed values on both sides; zero where observed.
+def depths_of(missing: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """The depth of every hole: a b / (a + b), with a and b the rows to the observed values on both sides; zero where observed.
 
     That is the variance of a random walk between them: 1/2 for a single point, about 1 at the edge of a gap, a quarter of its
     length in the middle.

@@ -2,16 +2,27 @@
 
 Lag regression: every channel by ridge regression on all channels within six rows, without itself at lag zero. Holes in the
 regressors are straight lines at first, then as the round before filled them; each round has its own coefficients.
+
+The ridge shrinks either all coefficients to zero or, for channels that wander, those of steps from row to row, so that what is left
+is the straight line between both neighbors: a few hundred rows then fill such a channel no worse than lines do. Which one, and how
+strong, generalized cross-validation chooses by channel.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 
 _REACH, _ROUNDS = 6, 5
-_RIDGE = 1.0  # on the coefficients; values have unit variance
+_LAGS = 2 * _REACH + 1
+_CHOICES = (0, 2)  # rounds that choose the ridge: the first, and one that knows a better filling
+_RIDGES = 10.0 ** np.arange(-1, 4.5, 0.5)  # on the coefficients; values and steps have unit variance
+# Degrees of freedom count so much more, since rows nearby are alike, and must leave this share of the rows.
+_CAUTION, _LEAST_ROOM = 1.3, 0.1
+_SPANS = (1, 2, 4, 8, 16, 32)  # half-lengths of the lines that show what lines err by, in observed values
 _MOST_CHANNELS = 12  # among the regressors: the most correlated ones
 _MOST_ROWS = 20_000  # to learn a channel from, and to fill at a time
 
@@ -28,6 +39,28 @@ def straight(steps: np.ndarray, values: np.ndarray) -> np.ndarray:
     return filled
 
 
+def line_deviations(steps: np.ndarray, values: np.ndarray, depths: np.ndarray) -> np.ndarray:
+    """What straight lines expect to err by in holes of these depths, (n, C): as they do over observed values of the channel."""
+    return np.stack([_line_deviations(steps, *both) for both in zip(values.T, depths.T, strict=True)], axis=1)
+
+
+def _line_deviations(steps: np.ndarray, column: np.ndarray, depths: np.ndarray) -> np.ndarray:
+    seen = ~np.isnan(column)
+    t, v, places, sizes = steps[seen], column[seen], [], []
+    for k in (k for k in _SPANS if 2 * k < len(v)):
+        left, right = t[k:-k] - t[: -2 * k], t[2 * k :] - t[k:-k]
+        whole = left + right
+        near = whole <= 4 * np.median(whole)
+        error = v[k:-k] - (v[: -2 * k] * right + v[2 * k :] * left) / whole
+        places.append(np.log(left * right / whole)[near].mean())
+        sizes.append(np.abs(error[near]).mean())
+    if not sizes:
+        return np.ones(depths.shape)
+    grown = np.log(np.maximum(np.maximum.accumulate(sizes), 1e-9))
+    # sqrt(pi / 2): a Gaussian's deviation over its mean absolute value
+    return np.sqrt(np.pi / 2) * np.exp(np.interp(np.log(np.maximum(depths, 0.5)), places, grown))
+
+
 def _segments(steps: np.ndarray) -> list[slice]:
     """Stretches of rows without a break longer than the reach."""
     ends = np.flatnonzero(np.diff(steps) > _REACH + 0.5) + 1
@@ -39,7 +72,7 @@ class LagRegression:
     """Coefficients of every round and channel."""
 
     neighbors: np.ndarray  # the channels that each channel is explained by, itself first, (C, c)
-    coefficients: np.ndarray  # (rounds, C, (2 * reach + 1) c); zero for the channel itself at lag zero
+    coefficients: np.ndarray  # (rounds, C, lags c); zero for the channel itself at lag zero
     noise: np.ndarray  # variance of what the last round does not explain, (C,)
     num_rows: int  # how many rows it was learned from
 
@@ -53,19 +86,21 @@ class LagRegression:
         size = np.maximum(np.linalg.norm(filled, axis=0), 1e-300)
         likeness = np.abs(filled.T @ filled) / size / size[:, None] + np.eye(C)
         neighbors = np.argsort(-likeness, axis=1, kind="stable")[:, :_MOST_CHANNELS]
-        around, rounds, noise = _around(steps), [], np.ones(C)
-        for _ in range(_ROUNDS if start is None else 1):
-            found, noise = [], np.zeros(C)
+        around, ways, rounds, noise = _around(steps), {}, [], np.ones(C)
+        inside = (np.diff(around[:, _REACH - 1 : _REACH + 2], axis=1) > 0).all(axis=1)  # ends are their own neighbors
+        for round_ in range(_ROUNDS if start is None else 1):
+            found = np.zeros((C, _LAGS * neighbors.shape[1]))
             for c in range(C):
-                rows = np.flatnonzero(~missing[:, c])
+                rows = np.flatnonzero(~missing[:, c] & inside)
                 if len(rows) > _MOST_ROWS:
                     rows = np.sort(rng.choice(rows, _MOST_ROWS, replace=False))
-                columns = _columns(filled, around[rows], neighbors[c])
-                gram = columns.T @ columns + _RIDGE * np.eye(columns.shape[1])
-                found.append(np.linalg.solve(gram, columns.T @ values[rows, c]))
-                noise[c] = np.mean((columns @ found[-1] - values[rows, c]) ** 2) if len(rows) else 1.0
-            rounds.append(np.array(found))
-            filled = _predicted(filled, missing, around, neighbors, rounds[-1])
+                if len(rows):
+                    sums = _Sums.of(_columns(filled, around[rows], neighbors[c]), values[rows, c])
+                    ways[c] = sums.best_way() if round_ in _CHOICES else ways[c]
+                    found[c] = sums.coefficients(ways[c])
+                    noise[c] = sums.expected(sums.left(found[c]), ways[c])
+            rounds.append(found)
+            filled = _predicted(filled, missing, around, neighbors, found)
         return cls(neighbors, np.array(rounds), noise, len(values))
 
     def fill(self, steps: np.ndarray, values: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
@@ -101,8 +136,91 @@ class LagRegression:
         return LagRegression(self.neighbors, mixed, noise, self.num_rows + other.num_rows)
 
 
+class _Way(NamedTuple):
+    """How to regress a channel."""
+
+    steps: bool  # whether the ridge is on steps, and shrinks to a straight line; else on values, and shrinks to zero
+    ridge: float
+    freedom: float  # degrees of freedom, with caution
+
+
+class _Ridge(NamedTuple):
+    """A ridge regression in coordinates of its own."""
+
+    coordinates: np.ndarray  # the columns' coefficients for those of the coordinates, (p, p)
+    toward: np.ndarray  # the columns' coefficients that it shrinks to, (p,)
+    gram: np.ndarray  # of the coordinates, (p, p)
+    along: np.ndarray  # sums of the coordinates times what `toward` leaves of the target, (p,)
+
+
+class _Sums(NamedTuple):
+    """Sums over rows of all that a regression needs: p columns, and a target."""
+
+    gram: np.ndarray  # columns times columns, (p, p)
+    along: np.ndarray  # columns times target, (p,)
+    square: float  # target times target
+    mean: np.ndarray  # of the columns, (p,)
+    count: int  # of rows
+
+    @classmethod
+    def of(cls, columns: np.ndarray, target: np.ndarray) -> _Sums:
+        return cls(columns.T @ columns, columns.T @ target, float(target @ target), columns.mean(axis=0), len(target))
+
+    def best_way(self) -> _Way:
+        """The way of the smallest error by generalized cross-validation."""
+        errors = {}
+        for steps in (False, True):
+            ridge = self._ridge(steps)
+            squares, vectors = np.linalg.eigh(ridge.gram)
+            squares, along, square = np.maximum(squares, 0.0), vectors.T @ ridge.along, self.left(ridge.toward)
+            for strength in _RIDGES:
+                found = along / (squares + strength)
+                way = _Way(steps, strength, _CAUTION * float(np.sum(squares / (squares + strength))))
+                errors[way] = self.expected(square - 2 * along @ found + squares @ found**2, way)
+        return min(errors, key=errors.__getitem__)
+
+    def coefficients(self, way: _Way) -> np.ndarray:
+        """Of the columns, (p,)."""
+        ridge = self._ridge(way.steps)
+        strong = ridge.gram + way.ridge * np.eye(len(ridge.gram))
+        return ridge.toward + ridge.coordinates @ np.linalg.solve(strong, ridge.along)
+
+    def left(self, coefficients: np.ndarray) -> float:
+        """The sum of squares that coefficients leave."""
+        return self.square - 2 * coefficients @ self.along + coefficients @ self.gram @ coefficients
+
+    def expected(self, left: float, way: _Way) -> float:
+        """The mean square error of rows that were not learned from, where `left` is the sum of those that were."""
+        room = self.count - way.freedom
+        if room < _LEAST_ROOM * self.count:
+            return self.square + way.freedom
+        return max(left, 1e-9 * self.square) * self.count / room**2
+
+    def _ridge(self, steps: bool) -> _Ridge:
+        p = len(self.gram)
+        if not steps:
+            return _Ridge(np.eye(p), np.zeros(p), self.gram, self.along)
+        num, toward = p // _LAGS, np.zeros(p)
+        blocks = block_diag(_OWN, *[_OTHER] * (num - 1)).reshape(num, _LAGS, p)
+        coordinates = blocks.swapaxes(0, 1).reshape(p, p)  # columns are ordered by lag, then by channel
+        variances = (
+            np.sum(coordinates * (self.gram @ coordinates), axis=0) / self.count - (self.mean @ coordinates) ** 2
+        )
+        coordinates = coordinates / np.where(variances > 1e-14, np.sqrt(np.maximum(variances, 1e-14)), np.inf)
+        toward[[(_REACH - 1) * num, (_REACH + 1) * num]] = 0.5
+        along = coordinates.T @ (self.along - self.gram @ toward)
+        return _Ridge(coordinates, toward, coordinates.T @ self.gram @ coordinates, along)
+
+
+# The value and the steps of a channel from its values; of the channel with the hole, the line over it, and one step for two.
+_OTHER = np.c_[np.eye(_LAGS)[_REACH], np.diff(np.eye(_LAGS))]
+_OWN = np.c_[(np.eye(_LAGS)[_REACH - 1] + np.eye(_LAGS)[_REACH + 1]) / 2, np.diff(np.eye(_LAGS))]
+_OWN[:, _REACH] += _OWN[:, _REACH + 1]
+_OWN[:, _REACH + 1] = 0.0
+
+
 def _around(steps: np.ndarray) -> np.ndarray:
-    """Rows within the reach of every row, (n, 2 reach + 1); beyond a segment's end, its last row."""
+    """Rows within the reach of every row, (n, lags); beyond a segment's end, its last row."""
     around = np.arange(len(steps))[:, None] + np.arange(-_REACH, _REACH + 1)
     for rows in _segments(steps):
         around[rows] = np.clip(around[rows], rows.start, rows.stop - 1)
