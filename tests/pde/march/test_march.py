@@ -199,7 +199,7 @@ def test_a_plucked_string_with_friction_jumps_in_its_velocity_alone():
     )
     found = flm.solve(string, 1e-2)
     x, t = np.random.default_rng(0).uniform(0, 1, (2, 500)) * [[1], [2]]
-    k = np.pi * np.arange(1, 4001)[:, None]
+    k = np.pi * np.arange(1, 1001)[:, None]
     w, first = np.sqrt(k**2 - g**2), 2 * np.sin(0.3 * k) / (0.3 * 0.7 * k**2)
     exact = (first * np.sin(k * x) * np.exp(-g * t) * (np.cos(w * t) + g / w * np.sin(w * t))).sum(axis=0)
     error = np.linalg.norm(found(x=x, t=t) - exact) / np.linalg.norm(exact)

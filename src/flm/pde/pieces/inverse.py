@@ -91,9 +91,13 @@ class Linear:
         return cls(J, J @ misfit.away - misfit.point.misfit / sigma, misfit.chain.setup.known.fields)
 
     def _factored(self, priors: tuple[Prior, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """The roots W of the priors' covariance, (Q, Q), and the Cholesky factor of M = 1 + WᵀJᵀJW."""
+        """W of the priors, and the Cholesky factor of M."""
         blocks = [f.halves(*prior) for f, prior in zip(self.fields, priors, strict=True)]
-        W = np.asarray(block_diag(np.eye(self.numbers), *blocks))
+        row = column = self.numbers
+        W = np.zeros((self.R.shape[1], row + sum(block.shape[1] for block in blocks)))
+        W[:row, :row] = np.eye(row)
+        for block in blocks:  # SciPy's block_diag took longer than the factorization
+            W[row : (row := row + len(block)), column : (column := column + block.shape[1])] = block
         A = self.R @ W
         M = A.T @ A + np.diag((np.arange(W.shape[1]) >= self.numbers).astype(float))
         M[np.diag_indices_from(M)] *= 1 + 1e-13  # numbers that depend on each other; `_unseen` reports them
