@@ -82,9 +82,7 @@ class Arc:
         """Whether the patch is kept at all of these parameters."""
         return self.patch.keep is None or bool(np.all(self.patch.keep(*self.patch.chart(u[:, None]))))
 
-    def _member(
-        self, u: np.ndarray, low: np.ndarray, high: np.ndarray, aside: float, kept: bool = False
-    ) -> np.ndarray:
+    def _member(self, u: np.ndarray, low: np.ndarray, high: np.ndarray, aside: float, kept: bool = False) -> np.ndarray:
         """Whether the inner side of the arc is in a cell at some parameters, (P,); `kept` says that the patch is there."""
         points, normals = self.patch.chart(u[:, None])
         inner = points - aside * np.where(normals.any(axis=1, keepdims=True), normals, -1.0)
