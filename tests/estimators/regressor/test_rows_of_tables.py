@@ -98,7 +98,7 @@ def test_outliers_hardly_move_the_curve():
         y = f(x) + 0.2 * rng.normal(size=250)
         spoiled = y + np.where(rng.random(250) < 0.05, 6 * rng.normal(size=250), 0)
         for found, values in ((clean, y), (dirty, spoiled)):
-            model = flm.FLMRegressor().fit(x[:, None], values)
+            model = flm.FLMRegressor(trend=None).fit(x[:, None], values)
             found.append(np.sqrt(((model.predict(grid[:, None]) - f(grid)) ** 2).mean()))
         assert model.noise_kind_ == "student"
     assert np.mean(dirty) <= 1.3 * np.mean(clean), (clean, dirty)
@@ -112,7 +112,7 @@ def test_bands_follow_noise_that_grows_fivefold(by):
     y = f(x) + deviation(x) * rng.normal(size=600)
     held = rng.uniform(0, 1, 6000)
     new = f(held) + deviation(held) * rng.normal(size=6000)
-    model = flm.FLMRegressor().fit(x[:, None], y)
+    model = flm.FLMRegressor(trend=None if by == "feature" else "auto").fit(x[:, None], y)
     assert model.noise_kind_ == "growing"
     mean, std = model.predict(held[:, None], return_std=True)
     order = np.argsort(deviation(held))
@@ -127,20 +127,23 @@ def test_lines_of_sunspots_agree_over_the_centuries():
     years, number = table["YEAR"].to_numpy(), table["SUNACTIVITY"].to_numpy()
     found = []
     for part in np.array_split(np.arange(len(years)), 3):
-        spectrum = flm.FLMRegressor().fit(years[part, None], number[part]).spectrum_
+        spectrum = flm.FLMRegressor(noise="white").fit(years[part, None], number[part]).spectrum_
         found.append((spectrum.period[0, 0], spectrum.period_error[0, 0]))
     for (a, da), (b, db) in [(found[i], found[j]) for i, j in ((0, 1), (1, 2), (0, 2))]:
         assert abs(a - b) < 3 * np.hypot(da, db), found
 
 
-@pytest.mark.parametrize(("seed", "largest"), [(1, 0.3), (9, 0.4)])  # with sines only, the second is at 0.5
-def test_sunspots_held_out_are_read_off_a_cycle_and_a_continuum(seed, largest):
+# By default, and on a lattice alone; with sines only, the second is at 0.5.
+@pytest.mark.parametrize(
+    ("seed", "largest", "asked"), [(1, 0.3, {}), (9, 0.4, {"frequencies": "lattice", "trend": None})], ids=["1", "9"]
+)
+def test_sunspots_held_out_are_read_off_a_cycle_and_a_continuum(seed, largest, asked):
     datasets = pytest.importorskip("statsmodels.datasets")
     table = datasets.sunspots.load_pandas().data
     years, number = table["YEAR"].to_numpy(), table["SUNACTIVITY"].to_numpy()
     rng = np.random.default_rng(seed)
     held = np.isin(np.arange(309), rng.choice(309, 77, replace=False))
-    model = flm.FLMRegressor().fit(years[~held, None], number[~held])
+    model = flm.FLMRegressor(**asked).fit(years[~held, None], number[~held])
     error = np.sqrt(((model.predict(years[held, None]) - number[held]) ** 2).mean()) / number.std()
     straight = np.interp(years[held], years[~held], number[~held])
     assert error < largest
