@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 NAMES = ("coupled", "dense", "refined", "lags", "lines")
 _FEW = 30  # hidden values: with fewer, the first model fills alone
-_EVEN = 0.1  # of the median error: hidden values with larger ones count alike, however far off the models are
+# Hidden values with an error of more than this, in medians, count alike, however far off the models are: one with enough of them.
+_EVEN, _ENOUGH = 0.1, 5_000
 _BELIEF = 200.0  # values' worth of belief in the errors of a hole's kind times the skills in its channel
 _HELD, _EVERY = 96, 7  # rows of a block that is held out, every seventh
 _DENSE_VALUES = 6_000  # of a table with several channels: beyond, dense series take longer than they are worth
@@ -120,8 +121,11 @@ class Mixture:
                 mean, std = found["coupled"]
                 own = np.where(single, self.refined.deviations(steps, values, std), std)
                 found["refined"] = Filled(self.refined.fill(steps, values, mean), own)
+            # In gaps, these count their errors in units of what the first model expects.
+            unit = next(iter(found.values())).std
             of_lines = line_deviations(steps, values, depths_of(np.isnan(values), steps))
-            own = np.where(single, self.lags.deviations(steps, values, of_lines), of_lines)
+            own = np.where(single, self.lags.deviations(steps, values, of_lines), unit)
+            of_lines = np.where(single, of_lines, unit)
             found["lags"] = Filled(self.lags.fill(steps, values), own)
             found["lines"] = Filled(straight(steps, values), of_lines)
         means, deviations = (np.stack(parts, axis=-1) for parts in zip(*found.values(), strict=True))
@@ -140,11 +144,17 @@ class Mixture:
         seen = np.where(hidden, np.nan, values)
         kinds = kinds_of(np.isnan(seen), steps)
         fillings = self._fillings(steps, seen, kinds, asked, listen)
-        errors = (fillings.means - values[:, :, None]) / fillings.deviations
+        sizes = _sizes_in_gaps(fillings, steps, seen, kinds)
+        errors = (fillings.means - values[:, :, None]) / fillings.deviations / sizes[kinds, np.arange(values.shape[1])]
         # A value that no model expects, at which all of them err, says little about which is better.
-        size = np.median(np.abs(errors), axis=2, keepdims=True)
-        errors /= np.hypot(1.0, size / (_EVEN * np.median(size[hidden]) + 1e-12)) if hidden.any() else 1.0
-        blend = replace(self, products=self._error_products(errors, hidden, kinds, fillings.known))
+        if hidden.any():
+            size = np.median(np.abs(errors), axis=2, keepdims=True)
+            even = np.clip(hidden.sum() / _ENOUGH, _EVEN, 1.0) * np.median(size[hidden])
+            errors /= np.hypot(1.0, size / max(even, 1e-12))
+        products = self._error_products(errors, hidden, kinds, fillings.known)
+        known = np.ix_(range(NUM_KINDS), range(values.shape[1]), fillings.known, fillings.known)
+        products[known] *= sizes[:, :, :, None] * sizes[:, :, None]
+        blend = replace(self, products=products)
         filled = blend._mixed(fillings, kinds, np.isnan(seen))
         scores = (filled.mean - values) / filled.std
         pooled = Calibration.by_kind(scores[hidden], kinds[hidden])
@@ -227,6 +237,23 @@ class Mixture:
 def _products(errors: np.ndarray, belief: float = 0.0, others: np.ndarray | float = 0.0) -> np.ndarray:
     """Mean products (e, e) of the models' errors (k, e), mixed with those of `others`, worth `belief` values."""
     return (errors.T @ errors + belief * others) / max(len(errors) + belief, 1)
+
+
+def _sizes_in_gaps(fillings: _Fillings, steps: np.ndarray, values: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+    """What lags and lines err by in the gaps of a channel and depth, in units of what the first model expects, (kinds, C, e).
+
+    Lines show it between all observed values, of which there are more than can be hidden in gaps; one for models and single points.
+    """
+    missing, C = np.isnan(values), values.shape[1]
+    own = line_deviations(steps, values, depths_of(missing, steps))
+    ratio = np.log(own / fillings.deviations[:, :, 0])[missing]
+    group = (kinds % NUM_DEPTHS * C + np.arange(C))[missing]
+    count = np.bincount(group, minlength=NUM_DEPTHS * C)
+    mean = np.bincount(group, ratio, minlength=NUM_DEPTHS * C) / np.maximum(count, 1)
+    by_depth = np.exp(mean).reshape(NUM_DEPTHS, C, 1)
+    by_depth[0] = 1.0
+    simple = np.array(fillings.known) >= NAMES.index("lags")
+    return np.where(simple, np.tile(by_depth, (NUM_KINDS // NUM_DEPTHS, 1, 1)), 1.0)
 
 
 def _skills(errors: np.ndarray, overall: np.ndarray) -> np.ndarray:
