@@ -78,13 +78,14 @@ class NonuniformFFT:
         window = i0(_BETA * np.sqrt(np.maximum(1 - distance**2, 0.0))) * (np.abs(distance) <= 1)
         rows = np.repeat(np.arange(len(position)), _TAPS)
         self._spread = csr_matrix((window.ravel(), (rows, np.mod(taps, size).ravel())), shape=(len(position), size))
+        self._gather = self._spread.T
         # The window's transform: w sinh(r) / r, r = sqrt(beta^2 - (pi w k / size)^2).
         root = np.sqrt(_BETA**2 - (np.pi * _TAPS * np.arange(highest + 1) / size) ** 2)
         self._correction = root / (_TAPS * np.sinh(root))
 
     def forward(self, values: np.ndarray) -> np.ndarray:
         """Sum_j v_j exp(-i omega_k t_j), (highest + 1, ...) complex, for real values (n, ...)."""
-        grid = self._spread.T @ values
+        grid = self._gather @ values
         sums = np.asarray(fft.rfft(grid, axis=0))[: self.highest + 1]
         return sums * self._correction.reshape(-1, *(1,) * (sums.ndim - 1))
 

@@ -238,8 +238,8 @@ def test_the_fitted_table_has_error_bars_of_its_own():
 def test_the_blend_does_no_harm():
     rng = np.random.default_rng(5)
     # a random walk that straight lines fill best, a wave that they do not, and noise in which nothing helps
-    t = np.arange(1000)
-    X = np.stack([np.cumsum(rng.normal(size=1000)), np.sin(0.9 * t), rng.normal(size=1000)], axis=1)
+    t = np.arange(600)
+    X = np.stack([np.cumsum(rng.normal(size=600)), np.sin(0.9 * t), rng.normal(size=600)], axis=1)
     for kind in ("points", "blocks"):
         hidden = holes(X.shape, kind, rng)
         holed = np.where(hidden, np.nan, X)

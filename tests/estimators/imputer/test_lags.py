@@ -46,9 +46,9 @@ def test_lag_regression_is_ridge_regression_on_values_or_on_steps_beside_a_line(
             assert abs(found[12]) < 1e-12  # not from itself
             way = _Way(steps, strength, 1.3 * freedom)
             errors[way] = np.sum((y - toward - fitted) ** 2) * len(y) / (len(y) - 1.3 * freedom) ** 2
-            assert sums.expected(sums.left(found), way) == pytest.approx(errors[way], rel=1e-6)
+            assert sums.expected(sums.left(found), way.freedom) == pytest.approx(errors[way], rel=1e-6)
     best = sums.best_way()
-    assert sums.expected(sums.left(sums.coefficients(best)), best) <= min(errors.values()) * (1 + 1e-6)
+    assert sums.expected(sums.left(sums.coefficients(best)), best.freedom) <= min(errors.values()) * (1 + 1e-6)
 
 
 def test_waves_are_filled_from_rows_nearby():

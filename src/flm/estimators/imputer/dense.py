@@ -160,7 +160,8 @@ class DenseSeries:
             error = targets[:, 0] - (b * targets[:, 1:]).sum(axis=1)
             value = 0.5 * (np.log(2 * np.pi * variance) + error**2 / variance).mean()
             # With w = (1, -b): d variance = w dK w and d error = -(0, a) dK w.
-            w, own = np.pad(-b, ((0, 0), (1, 0)), constant_values=1.0), np.pad(a, ((0, 0), (1, 0)))
+            first = np.ones((len(b), 1))
+            w, own = np.concatenate([first, -b], axis=1), np.concatenate([0 * first, a], axis=1)
             left = (0.5 * (1 / variance - (error / variance) ** 2))[:, None] * w - (error / variance)[:, None] * own
             by_lag = np.bincount(place.ravel(), (left[:, :, None] * w[:, None, :]).ravel(), len(apart)) / len(w)
             by_noise = (left * w).sum() / len(w)
@@ -200,14 +201,15 @@ class DenseSeries:
         """alpha = (K + noise I)^-1 (y - mean), preconditioned by neighbors and, for the lines, Woodbury's identity."""
         n, plan, W = len(centered), self._plan(spectrum, self.times), self._whitening(spectrum)
         U = spectrum.line_columns(self.times - self.times[0])
-        small, WU = _line_precision(spectrum, W @ U), W @ U
+        back, WU = W.T, W @ U
+        small = _line_precision(spectrum, WU)
 
         def covariance(v: np.ndarray) -> np.ndarray:
             return plan.backward(spectrum.variances * plan.forward(v.ravel())) + spectrum.noise * v.ravel()
 
         def nearly_inverse(v: np.ndarray) -> np.ndarray:
             first = W @ v.ravel()
-            return W.T @ (first - WU @ cho_solve(small, WU.T @ first))
+            return back @ (first - WU @ cho_solve(small, WU.T @ first))
 
         A = LinearOperator((n, n), covariance, dtype=float)  # pyright: ignore[reportCallIssue]
         M = LinearOperator((n, n), nearly_inverse, dtype=float)  # pyright: ignore[reportCallIssue]

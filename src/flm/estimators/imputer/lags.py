@@ -20,8 +20,8 @@ _REACH, _ROUNDS = 6, 5
 _LAGS = 2 * _REACH + 1
 _CHOICES = (0, 2)  # rounds that choose the ridge: the first, and one that knows a better filling
 _RIDGES = 10.0 ** np.arange(-1, 4.5, 0.5)  # on the coefficients; values and steps have unit variance
-# Degrees of freedom count so much more, since rows nearby are alike, and must leave this share of the rows.
-_CAUTION, _LEAST_ROOM = 1.3, 0.1
+# Degrees of freedom count so much more, since rows nearby are alike, and may be at most this share of the rows.
+_CAUTION, _MOST_FREEDOM = 1.3, 0.9
 _SPANS = (1, 2, 4, 8, 16, 32)  # half-lengths of the lines that show what lines err by, in observed values
 _MOST_CHANNELS = 12  # among the regressors: the most correlated ones
 _MOST_ROWS = 20_000  # to learn a channel from, and to fill at a time
@@ -98,7 +98,7 @@ class LagRegression:
                     sums = _Sums.of(_columns(filled, around[rows], neighbors[c]), values[rows, c])
                     ways[c] = sums.best_way() if round_ in _CHOICES else ways[c]
                     found[c] = sums.coefficients(ways[c])
-                    noise[c] = sums.expected(sums.left(found[c]), ways[c])
+                    noise[c] = sums.expected(sums.left(found[c]), ways[c].freedom)
             rounds.append(found)
             filled = _predicted(filled, missing, around, neighbors, found)
         return cls(neighbors, np.array(rounds), noise, len(values))
@@ -168,16 +168,19 @@ class _Sums(NamedTuple):
 
     def best_way(self) -> _Way:
         """The way of the smallest error by generalized cross-validation."""
-        errors = {}
+        best, least = _Way(False, _RIDGES[-1], 0.0), np.inf
         for steps in (False, True):
             ridge = self._ridge(steps)
             squares, vectors = np.linalg.eigh(ridge.gram)
-            squares, along, square = np.maximum(squares, 0.0), vectors.T @ ridge.along, self.left(ridge.toward)
-            for strength in _RIDGES:
-                found = along / (squares + strength)
-                way = _Way(steps, strength, _CAUTION * float(np.sum(squares / (squares + strength))))
-                errors[way] = self.expected(square - 2 * along @ found + squares @ found**2, way)
-        return min(errors, key=errors.__getitem__)
+            squares, along = np.maximum(squares, 0.0), vectors.T @ ridge.along
+            shares = 1 / (squares + _RIDGES[:, None])  # (ridges, p)
+            freedom = _CAUTION * shares @ squares
+            left = self.left(ridge.toward) + shares**2 @ (squares * along**2) - 2 * shares @ along**2
+            errors = np.where(freedom < _MOST_FREEDOM * self.count, self.expected(left, freedom), np.inf)
+            i = int(np.argmin(errors))
+            if errors[i] < least:
+                best, least = _Way(steps, float(_RIDGES[i]), float(freedom[i])), errors[i]
+        return best
 
     def coefficients(self, way: _Way) -> np.ndarray:
         """Of the columns, (p,)."""
@@ -189,12 +192,9 @@ class _Sums(NamedTuple):
         """The sum of squares that coefficients leave."""
         return self.square - 2 * coefficients @ self.along + coefficients @ self.gram @ coefficients
 
-    def expected(self, left: float, way: _Way) -> float:
+    def expected(self, left: np.ndarray | float, freedom: np.ndarray | float) -> np.ndarray:
         """The mean square error of rows that were not learned from, where `left` is the sum of those that were."""
-        room = self.count - way.freedom
-        if room < _LEAST_ROOM * self.count:
-            return self.square + way.freedom
-        return max(left, 1e-9 * self.square) * self.count / room**2
+        return np.maximum(left, 1e-9 * self.square) * self.count / np.maximum(self.count - freedom, 1.0) ** 2
 
     def _ridge(self, steps: bool) -> _Ridge:
         p = len(self.gram)
@@ -203,9 +203,8 @@ class _Sums(NamedTuple):
         num, toward = p // _LAGS, np.zeros(p)
         blocks = block_diag(_OWN, *[_OTHER] * (num - 1)).reshape(num, _LAGS, p)
         coordinates = blocks.swapaxes(0, 1).reshape(p, p)  # columns are ordered by lag, then by channel
-        variances = (
-            np.sum(coordinates * (self.gram @ coordinates), axis=0) / self.count - (self.mean @ coordinates) ** 2
-        )
+        squares = np.sum(coordinates * (self.gram @ coordinates), axis=0) / self.count
+        variances = squares - (self.mean @ coordinates) ** 2
         coordinates = coordinates / np.where(variances > 1e-14, np.sqrt(np.maximum(variances, 1e-14)), np.inf)
         toward[[(_REACH - 1) * num, (_REACH + 1) * num]] = 0.5
         along = coordinates.T @ (self.along - self.gram @ toward)
