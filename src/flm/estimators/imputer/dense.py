@@ -170,10 +170,9 @@ class DenseSeries:
             return float(value), gradient
 
         bounds = [(-8.0, 8.0), (np.log(0.5 * frequencies[1] / frequencies[-1]), 0.0), (0.0, 8.0), (-14.0, 1.0)]
-        found = minimize(
-            objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 30, "ftol": 1e-6}
-        )
-        return found.x
+        # The likelihood is a mean over rows: a hundredth of a natural logarithm in all is enough.
+        options = {"maxiter": 30, "ftol": float(np.clip(1e-2 / len(together), 1e-6, 1e-4))}
+        return minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
 
     def _lines(self, spectrum: DenseSpectrum, y: np.ndarray) -> np.ndarray:
         """Harmonics where the whitened series has a peak above 2.5 log n times its local median level.
