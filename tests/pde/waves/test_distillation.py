@@ -26,13 +26,7 @@ def test_slopes_by_frequency_are_derivatives(m, outputs):
 
 @pytest.mark.parametrize(
     ("name", "num_subnets", "mse"),
-    [
-        ("heat", 16, 1e-19),
-        ("heat", 64, 1e-28),
-        ("poisson", 4, 1e-28),
-        ("black_scholes", 16, 2.6e-14),
-        ("black_scholes", 64, 8.5e-24),
-    ],
+    [("heat", 16, 1e-19), ("poisson", 4, 1e-28), ("black_scholes", 64, 8.5e-24)],
 )
 def test_paper_problems_at_the_paper_sizes(name, num_subnets, mse):
     solution = flm.solve(getattr(flm.problems, name)(), tol=1e-9, num_subnets=num_subnets)
