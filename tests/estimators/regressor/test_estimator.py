@@ -38,11 +38,11 @@ def test_check_estimator_passes_whole():
 
 # smooth, kinked, oscillating, growing, two features, a sum of waves
 FUNCTIONS = {
-    "kink": (1, lambda X: np.abs(X[:, 0] - 0.4), 0.05, 150),
-    "wave": (1, lambda X: np.sin(9 * X[:, 0]), 0.1, 200),
-    "growth": (1, lambda X: np.exp(2 * X[:, 0]), 0.1, 100),
+    "kink": (1, lambda X: np.abs(X[:, 0] - 0.4), 0.05, 100),
+    "wave": (1, lambda X: np.sin(9 * X[:, 0]), 0.1, 120),
+    "growth": (1, lambda X: np.exp(2 * X[:, 0]), 0.1, 80),
     "chirp": (1, lambda X: np.sin(25 * X[:, 0] ** 2), 0.2, 120),
-    "surface": (2, lambda X: np.sin(5 * X[:, 0]) * np.cos(3 * X[:, 1] ** 2), 0.1, 200),
+    "surface": (2, lambda X: np.sin(5 * X[:, 0]) * np.cos(3 * X[:, 1] ** 2), 0.1, 120),
 }
 
 
