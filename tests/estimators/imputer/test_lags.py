@@ -61,9 +61,9 @@ def test_waves_are_filled_from_rows_nearby():
 
 
 def wandering(seed, n=200):
-    """Five walks with a drift, of common and own steps, and two channels around a level, one the sum of the other and a walk."""
+    """Three walks with a drift, of common and own steps, and two channels around a level, one the sum of the other and a walk."""
     rng = np.random.default_rng(seed)
-    walks = np.cumsum(0.5 + rng.normal(size=(n, 1)) + rng.normal(size=(n, 5)), axis=0)
+    walks = np.cumsum(0.5 + rng.normal(size=(n, 1)) + rng.normal(size=(n, 3)), axis=0)
     level = rng.normal(size=n)
     X = np.c_[walks, level, level + np.diff(walks[:, 0], prepend=0.0)]
     return (X - X.mean(axis=0)) / X.std(axis=0)
