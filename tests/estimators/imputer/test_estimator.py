@@ -223,7 +223,7 @@ def test_a_channel_that_ends_early_is_no_forecast_when_others_go_on():
 
 
 def test_the_fitted_table_has_error_bars_of_its_own():
-    X = channels(6000, 2, noise=0.2)
+    X = channels(4000, 2, noise=0.2)
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     imputer = flm.FLMImputer().fit(X)
     own, other = imputer.impute(X, fitted=True), imputer.impute(X)
@@ -238,8 +238,8 @@ def test_the_fitted_table_has_error_bars_of_its_own():
 def test_the_blend_does_no_harm():
     rng = np.random.default_rng(5)
     # a random walk that straight lines fill best, a wave that they do not, and noise in which nothing helps
-    t = np.arange(600)
-    X = np.stack([np.cumsum(rng.normal(size=600)), np.sin(0.9 * t), rng.normal(size=600)], axis=1)
+    t = np.arange(300)
+    X = np.stack([np.cumsum(rng.normal(size=300)), np.sin(0.9 * t), rng.normal(size=300)], axis=1)
     for kind in ("points", "blocks"):
         hidden = holes(X.shape, kind, rng)
         holed = np.where(hidden, np.nan, X)
