@@ -44,7 +44,7 @@ def product(values):
     return jnp.prod(jnp.stack(values), axis=0)
 
 
-@pytest.mark.parametrize("m", [5, 20, 100])
+@pytest.mark.parametrize("m", [5, 100])
 def test_a_product_of_sines_is_one_term(m):
     problem = poisson(m, lambda *x: m * jnp.pi**2 * product([jnp.sin(jnp.pi * v) for v in x]))
     solution = flm.solve(problem, 1e-12)
@@ -53,7 +53,7 @@ def test_a_product_of_sines_is_one_term(m):
     assert len(solution.model.parts) == len(solution.model.parts[0].times) == 1
 
 
-@pytest.mark.parametrize("m", [5, 20, 100])
+@pytest.mark.parametrize("m", [5, 40])
 def test_a_gaussian_with_its_values_on_all_faces(m):
     width = 0.09 * m
     bell = lambda *x: jnp.exp(-sum((v - 0.3) ** 2 for v in x) / (2 * width))
@@ -77,7 +77,7 @@ def heated(x, t):
     return np.where(t < 0.2, early, late)
 
 
-@pytest.mark.parametrize(("m", "tol"), [(10, 1e-6), (100, 1e-4)])
+@pytest.mark.parametrize(("m", "tol"), [(10, 1e-6), (40, 1e-4)])
 def test_a_source_of_one_with_zero_sides(m, tol):
     def exact(X):  # u = int_0^inf prod_j v(x_j, t) dt
         s = np.arange(-24, 5, 0.16)  # the trapezoidal rule in log t, which converges fast
