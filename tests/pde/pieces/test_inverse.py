@@ -75,7 +75,7 @@ def test_two_standard_errors_cover_the_truth(told):
     problem = decay(np.exp(-1.7 * times), times, sigma=sigma)
     *others, block = problem.conditions  # one problem, so that its residuals compile once; the readings are exchanged
     within = []
-    for seed in range(20):
+    for seed in range(14):
         values = np.exp(-1.7 * times) + 0.02 * np.random.default_rng(seed).normal(size=15)
         problem.conditions = (*others, replace(block, data=flm.data(times, values, sigma=sigma)))
         k = flm.solve(problem, tol=1e-4).parameters["k"]
