@@ -32,7 +32,7 @@ DISK = flm.Ball((0.2, 0.2, 0.6), 0.15)
 HYPERDISK = flm.Ball((0.11, 0.11, 0.11, 0.11, 0.56), 0.045)
 # Shooting with DOP853 at rtol 1e-12 (research), an independent code from solve_bvp.
 SHOOTING = {(0.2, 0.2, 0.6): 0.232988434229, (0.1, 0.3, 0.6): 0.372353018597, (0.3, 0.15, 0.55): 0.215976312575}
-SMALL = Penalty(epochs=2000, state_subnets=2, control_subnets=3, polish=0)  # two tests, one program
+SMALL = Penalty(epochs=1000, state_subnets=2, control_subnets=3, polish=0)  # two tests, one program
 
 
 # --- the paper's game -------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def test_the_papers_size_with_learned_frequencies_in_full():
 
 def test_five_strategies():
     """Within the tolerance in the hyperdisk (the paper: 0.67 %); the full test has 1e-6."""
-    five = flm.solve(rpssl(HYPERDISK), tol=1e-4)
+    five = flm.solve(rpssl(HYPERDISK), tol=1e-3)
     assert five.compare("pontryagin", num_starts=1, seed=11).mape <= 1e-2
     assert five.converged
 
@@ -135,7 +135,7 @@ def test_the_penalty_method_on_a_disk():
         epochs=3000, nodes=21, num_starts=12, learning_rate=3e-3, state_subnets=9, control_subnets=8, polish=0
     )
     solution = flm.solve(rock_paper_scissors(flm.Ball((0.2, 0.2, 0.6), 0.05)), method=method)
-    found = solution.compare(num_starts=3, seed=21)
+    found = solution.compare(num_starts=2, seed=21)
     law = 100 * np.abs(solution.predicted_bias(found.x0) / found.reference).mean()
     assert solution.num_subnets == 8
     assert solution.networks.frequencies.shape == (2, 9, 3)
@@ -175,7 +175,7 @@ def test_adam_on_the_reduced_problem():
     """A regulator for a whole interval of starts, with a terminal cost: near the Riccati answer, and it says how near."""
     matrices = -1.0, 1.0, 1.0, 1.0, 0.5
     problem = linear_quadratic(*matrices, initial=flm.Box(x1=(0.5, 1.5)), horizon=1.0)
-    method = Reduced(adam=Adam(epochs=800, steps=10, num_starts=5))
+    method = Reduced(adam=Adam(epochs=600, steps=10, num_starts=5))
     solution = flm.solve(problem, method=method, num_subnets=6)
     assert solution.num_subnets == 6
     assert solution.method == "reduced"
@@ -258,7 +258,7 @@ def test_a_free_final_time():
 
 
 def test_a_path_constraint():
-    """Follow sin(3t) but stay at or below one half: against bounded least squares on 400 values of x."""
+    """Follow sin(3t) but stay at or below one half: against bounded least squares on 200 values of x."""
     problem = flm.OptimalControl(
         lambda u: (u,), lambda t, x, u: 0.5 * u**2 + 4.0 * (x - jnp.sin(3 * t)) ** 2, 1.0, ("x",), ("u",), initial=[0.0],
         path=lambda x: x - 0.5,
@@ -266,11 +266,11 @@ def test_a_path_constraint():
     solution = flm.solve(problem, tol=3e-4)
     assert solution.violation() < 1e-3
     assert solution.trajectory(np.linspace(0, 1, 301)).max() < 0.501
-    t, h = np.linspace(0, 1, 401), 1 / 400
+    t, h = np.linspace(0, 1, 201), 1 / 200
     weights = 2 * np.sqrt(h * np.where((t == 0) | (t == 1), 0.5, 1.0))  # of the trapezoidal rule
-    slopes = np.diff(np.eye(401), axis=0) / np.sqrt(2 * h)
+    slopes = np.diff(np.eye(201), axis=0) / np.sqrt(2 * h)
     rows = np.vstack([slopes, np.diag(weights)])[:, 1:]  # x(0) = 0
-    found = lsq_linear(rows, np.append(np.zeros(400), weights * np.sin(3 * t)), bounds=(-np.inf, 0.5))
+    found = lsq_linear(rows, np.append(np.zeros(200), weights * np.sin(3 * t)), bounds=(-np.inf, 0.5))
     np.testing.assert_allclose(solution.cost(), 2 * found.cost, rtol=2e-4)
 
 
@@ -285,7 +285,7 @@ def test_swinging_up_a_pendulum():
 def test_bounded_families():
     problem = van_der_pol(flm.Box(x1=(-0.02, 0.02), x2=(0.98, 1.02)), horizon=3.0)
     solution = flm.solve(problem, tol=1e-4)
-    x0 = problem.sample(2, seed=4)
+    x0 = problem.sample(1, seed=4)
     u = solution.control(np.linspace(0, 3, 401), x0)
     assert np.abs(u).max() <= 1.0
     assert solution.compare("pontryagin", x0).worst < 1e-2

@@ -215,7 +215,7 @@ def test_seeds_share_machine_code_and_nothing_else():
 
 
 def test_stages_run_in_turn_from_the_best_parameters(trained):
-    stages = [(ADAM, 100), (optax.lbfgs(memory_size=30), 100)]
+    stages = [(ADAM, 100), (optax.lbfgs(memory_size=8), 100)]
     both = flm.train(DECAY, small, stages, points=POINTS)
     assert len(both.history["loss"]) == 200
     np.testing.assert_array_equal(both.history["loss"][:100], trained.history["loss"])
