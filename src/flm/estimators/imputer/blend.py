@@ -3,9 +3,9 @@
 Values are hidden as holes of every kind (`holes`), and every model is learned without them and fills them. By channel and kind
 of hole this gives the mean products of the models' errors, in units of the errors that they expect. A hole is filled with the
 weights, nonnegative and of sum one, of the smallest squared error by these products and by what the models expect of themselves
-there. The errors that then remain calibrate the error bars, by kind. Every seventh block is kept out of learning altogether: the
-errors there show how error bars of other tables differ from those of the table learned from. In the end the models are
-learned from all values.
+there; in gaps, lags and lines take what lines err by between observed values. The errors that then remain calibrate the error bars,
+by kind. Every seventh block is kept out of learning altogether: the errors there show how error bars of other tables differ from
+those of the table learned from. In the end the models are learned from all values.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 NAMES = ("coupled", "dense", "refined", "lags", "lines")
 _FEW = 30  # hidden values: with fewer, the first model fills alone
-# Hidden values with an error of more than this, in medians, count alike, however far off the models are: one with enough of them.
-_EVEN, _ENOUGH = 0.1, 5_000
+# Hidden values with errors of more than so many medians count alike, however far off the models are: a table of so many rows, and
+# the fewest and the most medians.
+_ROWS, _EVEN = 2_000, (0.1, 3.0)
 _BELIEF = 200.0  # values' worth of belief in the errors of a hole's kind times the skills in its channel
 _HELD, _EVERY = 96, 7  # rows of a block that is held out, every seventh
 _DENSE_VALUES = 6_000  # of a table with several channels: beyond, dense series take longer than they are worth
@@ -149,7 +150,7 @@ class Mixture:
         # A value that no model expects, at which all of them err, says little about which is better.
         if hidden.any():
             size = np.median(np.abs(errors), axis=2, keepdims=True)
-            even = np.clip(hidden.sum() / _ENOUGH, _EVEN, 1.0) * np.median(size[hidden])
+            even = np.clip(len(values) / _ROWS, *_EVEN) * np.median(size[hidden])
             errors /= np.hypot(1.0, size / max(even, 1e-12))
         products = self._error_products(errors, hidden, kinds, fillings.known)
         known = np.ix_(range(NUM_KINDS), range(values.shape[1]), fillings.known, fillings.known)
