@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import block_diag
 
 _REACH, _ROUNDS = 6, 5
 _LAGS = 2 * _REACH + 1
@@ -147,7 +146,7 @@ class _Way(NamedTuple):
 class _Ridge(NamedTuple):
     """A ridge regression in coordinates of its own."""
 
-    coordinates: np.ndarray  # the columns' coefficients for those of the coordinates, (p, p)
+    size: np.ndarray  # deviations of the steps, (p,); empty where the coordinates are the columns
     toward: np.ndarray  # the columns' coefficients that it shrinks to, (p,)
     gram: np.ndarray  # of the coordinates, (p, p)
     along: np.ndarray  # sums of the coordinates times what `toward` leaves of the target, (p,)
@@ -185,8 +184,8 @@ class _Sums(NamedTuple):
     def coefficients(self, way: _Way) -> np.ndarray:
         """Of the columns, (p,)."""
         ridge = self._ridge(way.steps)
-        strong = ridge.gram + way.ridge * np.eye(len(ridge.gram))
-        return ridge.toward + ridge.coordinates @ np.linalg.solve(strong, ridge.along)
+        found = np.linalg.solve(ridge.gram + way.ridge * np.eye(len(ridge.gram)), ridge.along)
+        return ridge.toward + _by_channel(_OWN, _OTHER, found / ridge.size) if way.steps else found
 
     def left(self, coefficients: np.ndarray) -> float:
         """The sum of squares that coefficients leave."""
@@ -199,16 +198,21 @@ class _Sums(NamedTuple):
     def _ridge(self, steps: bool) -> _Ridge:
         p = len(self.gram)
         if not steps:
-            return _Ridge(np.eye(p), np.zeros(p), self.gram, self.along)
-        num, toward = p // _LAGS, np.zeros(p)
-        blocks = block_diag(_OWN, *[_OTHER] * (num - 1)).reshape(num, _LAGS, p)
-        coordinates = blocks.swapaxes(0, 1).reshape(p, p)  # columns are ordered by lag, then by channel
-        squares = np.sum(coordinates * (self.gram @ coordinates), axis=0) / self.count
-        variances = squares - (self.mean @ coordinates) ** 2
-        coordinates = coordinates / np.where(variances > 1e-14, np.sqrt(np.maximum(variances, 1e-14)), np.inf)
-        toward[[(_REACH - 1) * num, (_REACH + 1) * num]] = 0.5
-        along = coordinates.T @ (self.along - self.gram @ toward)
-        return _Ridge(coordinates, toward, coordinates.T @ self.gram @ coordinates, along)
+            return _Ridge(np.zeros(0), np.zeros(p), self.gram, self.along)
+        in_steps = lambda sums: _by_channel(_OWN.T, _OTHER.T, sums)
+        gram, mean, toward = in_steps(in_steps(self.gram).T), in_steps(self.mean), np.zeros(p)
+        variances = gram.diagonal() / self.count - mean**2
+        size = np.where(variances > 1e-14, np.sqrt(np.maximum(variances, 1e-14)), np.inf)
+        toward[[(_REACH - 1) * p // _LAGS, (_REACH + 1) * p // _LAGS]] = 0.5
+        return _Ridge(size, toward, gram / size / size[:, None], in_steps(self.along - self.gram @ toward) / size)
+
+
+def _by_channel(own: np.ndarray, other: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values (p, ...), by lag and then by channel, times a matrix in lags: another one for the channel itself, which is first."""
+    blocks = values.reshape(_LAGS, len(values) // _LAGS, -1)
+    moved = np.tensordot(other, blocks, 1)
+    moved[:, 0] = own @ blocks[:, 0]
+    return moved.reshape(values.shape)
 
 
 # The value and the steps of a channel from its values; of the channel with the hole, the line over it, and one step for two.
