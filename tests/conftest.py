@@ -78,7 +78,7 @@ def pytest_runtest_setup(item):
         pytest.skip("the time for long tests is over")
 
 
-MOST_MEMORY = 1_500_000_000  # bytes of a process before compiled programs are thrown away, to be made again where needed
+MOST_MEMORY = 1_500_000_000  # bytes of a process before compiled programs are thrown away
 ROOM = 600_000_000  # for new ones
 STATM = Path("/proc/self/statm")  # Linux; elsewhere programs pile up
 limit = MOST_MEMORY

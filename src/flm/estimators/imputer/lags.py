@@ -189,7 +189,7 @@ class _Sums(NamedTuple):
 
     def left(self, coefficients: np.ndarray) -> float:
         """The sum of squares that coefficients leave."""
-        return self.square - 2 * coefficients @ self.along + coefficients @ self.gram @ coefficients
+        return float(self.square - 2 * coefficients @ self.along + coefficients @ self.gram @ coefficients)
 
     def expected(self, left: np.ndarray | float, freedom: np.ndarray | float) -> np.ndarray:
         """The mean square error of rows that were not learned from, where `left` is the sum of those that were."""
