@@ -55,6 +55,7 @@ class _Fillings(NamedTuple):
     known: list[int]  # the models' places in `NAMES`
     means: np.ndarray  # (n, C, e)
     deviations: np.ndarray  # (n, C, e)
+    of_lines: np.ndarray | None  # what straight lines expect to err by, (n, C), where they are among the models
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +112,7 @@ class Mixture:
     ) -> _Fillings:
         """The filling of a table with such kinds of holes by each model; where one was asked for by name, by that one alone."""
         found: dict[str, Filled] = {}
+        of_lines = None
         if self.coupled is not None:
             found["coupled"] = self.coupled.fill(steps, values, asked.overlap and not in_samples(steps), listen)
         if self.dense is not None:
@@ -126,11 +128,10 @@ class Mixture:
             unit = next(iter(found.values())).std
             of_lines = line_deviations(steps, values, depths_of(np.isnan(values), steps))
             own = np.where(single, self.lags.deviations(steps, values, of_lines), unit)
-            of_lines = np.where(single, of_lines, unit)
             found["lags"] = Filled(self.lags.fill(steps, values), own)
-            found["lines"] = Filled(straight(steps, values), of_lines)
+            found["lines"] = Filled(straight(steps, values), np.where(single, of_lines, unit))
         means, deviations = (np.stack(parts, axis=-1) for parts in zip(*found.values(), strict=True))
-        return _Fillings([NAMES.index(name) for name in found], means, np.maximum(deviations, 1e-9))
+        return _Fillings([NAMES.index(name) for name in found], means, np.maximum(deviations, 1e-9), of_lines)
 
     def _judged(
         self,
@@ -145,7 +146,7 @@ class Mixture:
         seen = np.where(hidden, np.nan, values)
         kinds = kinds_of(np.isnan(seen), steps)
         fillings = self._fillings(steps, seen, kinds, asked, listen)
-        sizes = _sizes_in_gaps(fillings, steps, seen, kinds)
+        sizes = _sizes_in_gaps(fillings, np.isnan(seen), kinds)
         errors = (fillings.means - values[:, :, None]) / fillings.deviations / sizes[kinds, np.arange(values.shape[1])]
         # A value that no model expects, at which all of them err, says little about which is better.
         if hidden.any():
@@ -240,14 +241,15 @@ def _products(errors: np.ndarray, belief: float = 0.0, others: np.ndarray | floa
     return (errors.T @ errors + belief * others) / max(len(errors) + belief, 1)
 
 
-def _sizes_in_gaps(fillings: _Fillings, steps: np.ndarray, values: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+def _sizes_in_gaps(fillings: _Fillings, missing: np.ndarray, kinds: np.ndarray) -> np.ndarray:
     """What lags and lines err by in the gaps of a channel and depth, in units of what the first model expects, (kinds, C, e).
 
     Lines show it between all observed values, of which there are more than can be hidden in gaps; one for models and single points.
     """
-    missing, C = np.isnan(values), values.shape[1]
-    own = line_deviations(steps, values, depths_of(missing, steps))
-    ratio = np.log(own / fillings.deviations[:, :, 0])[missing]
+    C = missing.shape[1]
+    if fillings.of_lines is None:
+        return np.ones((NUM_KINDS, C, len(fillings.known)))
+    ratio = np.log(fillings.of_lines / fillings.deviations[:, :, 0])[missing]
     group = (kinds % NUM_DEPTHS * C + np.arange(C))[missing]
     count = np.bincount(group, minlength=NUM_DEPTHS * C)
     mean = np.bincount(group, ratio, minlength=NUM_DEPTHS * C) / np.maximum(count, 1)
