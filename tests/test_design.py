@@ -309,6 +309,7 @@ def test_importing_is_quick():
 DTYPES = "print(flm.FLM(1, 2, key=0).phases.dtype, flm.PhaseSeries([[1]], [[1]], [[0]])([0.5]).dtype)"
 
 
+@pytest.mark.slow
 def test_importing_everything_is_silent_writes_and_seeds_nothing(tmp_path):
     modules = [m for m in sorted(MODULES) if m not in ("flm.torch", "flm.__main__")]
     code = (
@@ -322,6 +323,7 @@ def test_importing_everything_is_silent_writes_and_seeds_nothing(tmp_path):
     assert run(code) == "[]\nfloat64 float64\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("environment", "shown", "dtype"),
     [

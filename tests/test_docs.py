@@ -26,6 +26,7 @@ def blocks(page):
     return [(text.count("\n", 0, block.start()) + 1, block[2]) for block in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(ROOT)))
 def test_code_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -55,6 +56,7 @@ def module_name(path):
 NEEDS = {"flm.torch": "torch"}  # extras of the modules with examples
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [module_name(p) for p in sorted(SOURCE.rglob("*.py")) if ">>> " in p.read_text()])
 def test_examples_in_docstrings(name, tmp_path, monkeypatch):
     if name in NEEDS:
@@ -85,6 +87,7 @@ def test_every_public_name_has_an_example():
     assert not missing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(flm.problems.catalogue()))  # the example of a problem is its call
 def test_every_problem_shows_its_names_its_domain_and_its_conditions(name):
     problem = flm.problems.catalogue()[name]()

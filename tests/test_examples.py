@@ -48,6 +48,7 @@ def test_notebooks_pass_the_schema_of_jupyter():
         nbformat.validate(nbformat.read(path, as_version=4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.name)
 def test_the_code_of_a_notebook_runs(path, monkeypatch):
     assert len(NOTEBOOKS) >= 2

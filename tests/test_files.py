@@ -66,6 +66,7 @@ def again(solution, folder):
     return flm.load(folder / "solution")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HELD)
 def test_domains_by_their_numbers(name, tmp_path):
     domain = HELD[name]
@@ -78,6 +79,7 @@ def test_domains_by_their_numbers(name, tmp_path):
     np.testing.assert_array_equal(back.contains(every), domain.contains(every))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRACED)
 def test_domains_of_code_as_outlines(name, tmp_path):
     domain = TRACED[name]

@@ -160,6 +160,7 @@ READERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_refuses_or_reads(name):
     check, strategy = READERS[name]
@@ -200,6 +201,7 @@ BREAK_OUTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", BREAK_OUTS, ids=range(len(BREAK_OUTS)))
 def test_break_outs_are_refused_in_one_line(text, tmp_path, capsys):
     if text == "9**9**9**9":  # a tower of powers is refused or overflows; it never counts

@@ -132,6 +132,7 @@ def _raw(table, body=b""):
     return struct.pack("<Q", len(text)) + text + body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRANGERS)
 def test_a_strangers_file_is_refused_and_runs_nothing(tmp_path, monkeypatch, capsys, name):
     monkeypatch.chdir(tmp_path)
@@ -149,6 +150,7 @@ LOADERS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "mars
 CALLS = {"eval", "exec", "compile", "__import__"}
 
 
+@pytest.mark.slow
 def test_nothing_that_runs_code_is_used_to_read():
     """The whole package, so also all that the command line loads: no pickle, no eval, no numpy or torch pickles."""
     words = re.compile(rf"\b({'|'.join([*LOADERS, *CALLS, 'allow_pickle', 'load'])})\b")

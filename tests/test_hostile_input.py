@@ -299,6 +299,7 @@ def test_refused(call, begins):
     assert "\n" not in str(caught.value) or begins.startswith("Input")  # scikit-learn's sentence on NaN has two lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("X", "y", "wanted"),
     [

@@ -122,6 +122,7 @@ def interrupt(script, seconds=90, steps=2, delay=0.0):
         guard.cancel()
 
 
+@pytest.mark.slow
 @needs_signals
 @pytest.mark.parametrize(
     "script",

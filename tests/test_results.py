@@ -50,6 +50,7 @@ def test_series_is_the_solution(heat):
     assert heat.pieces[0][1] is not None
 
 
+@pytest.mark.slow
 def test_unknowns_of_a_system(sound):
     points = np.random.default_rng(1).uniform(size=(20, 2))
     both = sound(points)
@@ -61,6 +62,7 @@ def test_unknowns_of_a_system(sound):
         sound["w"]
 
 
+@pytest.mark.slow
 def test_save_and_load(heat, sound, tmp_path):
     points = np.random.default_rng(2).uniform(size=(20, 2))
     for solution in (heat, sound):
@@ -104,6 +106,7 @@ def test_converged_follows_from_estimate_and_tolerance():
     assert (trained.converged, trained.status.sentence) == (False, "all epochs were run.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "options"),
     [
@@ -165,6 +168,7 @@ WHERE = {  # a domain, two points inside (one on its edge), two outside
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WHERE)
 def test_outside_of_the_domain_it_is_nan(name):
     domain, inside, outside = WHERE[name]
@@ -186,6 +190,7 @@ def test_outside_of_the_domain_it_is_nan(name):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["box", "disk"])  # the others ask for what is inside as the disk does
 def test_derivatives_outside_of_the_domain_are_nan_when_traced(name):
     domain, inside, outside = WHERE[name]
@@ -240,6 +245,7 @@ def test_grids_of_an_l_shape_hold_nothing_outside():
     assert solution.errors(lambda p: solution(p)).max_error == 0.0
 
 
+@pytest.mark.slow
 def test_a_march_that_stopped_is_nan_beyond(heat, tmp_path):
     """Values, grids, figures and test points end where the march did; the file keeps how far and how well."""
     ending = Ending(Word.STOPPED, "stopped at t = 0.4")

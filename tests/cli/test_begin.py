@@ -75,6 +75,7 @@ def test_a_power_may_be_written_with_a_roof():
     assert parse_problem(DECAY.replace("-k * u", "-k^2 * u^3")) is not None
 
 
+@pytest.mark.slow
 def test_a_file_may_name_a_problem_of_the_catalogue_and_open_shows_the_page(tmp_path, monkeypatch, capsys):
     shown, path = [], tmp_path / "mine.toml"
     monkeypatch.setattr("webbrowser.open", shown.append)
@@ -122,6 +123,7 @@ def swept(tmp_path, monkeypatch):
     return solved
 
 
+@pytest.mark.slow
 def test_a_sweep_solves_every_value_once_and_goes_on(swept, tmp_path, monkeypatch, capsys):
     arguments = ["sweep", "decay.toml", "--set", "k=1:2:3", "--tol", "1e-4", "--json", "-o", "out"]
     real = study.watching

@@ -71,6 +71,7 @@ def test_every_command_shows_an_example(verb, capsys):
     assert f"Example: flm {verb}" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -114,6 +115,7 @@ def test_version_and_bare_command(capsys):
     assert "Usage: flm" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_cold_command_prints_plain_text_in_a_pipe(solved):
     done = command("show", str(solved / "out" / "model.safetensors"), PYTHONPROFILEIMPORTTIME="1")
     assert done.returncode == 0
@@ -126,6 +128,7 @@ def test_a_cold_command_prints_plain_text_in_a_pipe(solved):
     assert "period t" in done.stdout
 
 
+@pytest.mark.slow
 def test_solve_writes_everything(solved):
     out = solved / "out"
     names = {
@@ -153,6 +156,7 @@ def test_solve_writes_everything(solved):
     assert "--quiet" not in page
 
 
+@pytest.mark.slow
 def test_a_solve_prints_text_or_json_alone_or_nothing(solved, capsys):
     line = ["solve", str(solved / "decay.toml"), "--tol", "1e-4"]
     assert run(line) == 0
@@ -188,6 +192,7 @@ def test_out_must_be_a_folder(solved, capsys):
     assert "`--out` must be a folder" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_show_lists_terms(solved, tmp_path, capsys):
     model = solved / "out" / "model.safetensors"
     assert run(["show", str(model), "--json", "--terms", "2"]) == 0
@@ -216,6 +221,7 @@ def test_predict_evaluates_a_solution(solved, tmp_path, capsys):
     assert "must be a column of points.csv (s); got 't'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_train_runs_the_recipe(solved, monkeypatch, capsys):
     arguments = ["train", str(solved / "decay.toml"), "--size", "4", "--epochs", "30"]
     train = flm.train
@@ -252,6 +258,7 @@ def lines(solved, tmp_path_factory):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["fit", "impute", "predict", "doctor"])  # and show, above
 def test_every_verb_is_plain_in_a_pipe_and_writes_its_files(verb, lines, tmp_path, capsys):
     assert run([word.format(out=tmp_path) for word in lines[verb]]) == 0
@@ -360,6 +367,7 @@ def test_the_tour_prints_a_table_and_writes_its_page(tmp_path, monkeypatch, caps
     assert "https://" not in page
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_failure():
     line = f"{shlex.quote(sys.executable)} -m flm study --help | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
@@ -373,6 +381,7 @@ def test_a_reader_that_leaves_early_is_no_failure():
     assert (done.returncode, done.stderr) == (0, "0\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_complete_commands(shell):
     env = os.environ | {"_FLM_COMPLETE": f"complete_{shell}", "COMP_WORDS": "flm s", "COMP_CWORD": "1"}
@@ -389,6 +398,7 @@ def documented():
     return [line for block in blocks for line in block.splitlines() if line.startswith("flm ")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", documented())
 def test_documented_commands_are_understood(line):
     import typer

@@ -28,6 +28,7 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_fit_finds_the_tide_and_predicts_it(folder, capsys):
     out = folder / "fit"
     assert (
@@ -48,6 +49,7 @@ def test_fit_finds_the_tide_and_predicts_it(folder, capsys):
     assert all(0.005 < s < 0.05 for s in found["standard_deviation"])
 
 
+@pytest.mark.slow
 def test_impute_fills_holes_and_keeps_the_rest(folder, capsys):
     out = folder / "filled.csv"
     arguments = [
@@ -75,6 +77,7 @@ def test_impute_fills_holes_and_keeps_the_rest(folder, capsys):
             assert new == old
 
 
+@pytest.mark.slow
 def test_impute_says_which_values_are_a_forecast(folder, capsys):
     rows = (folder / "holes.csv").read_text().splitlines()
     rows[-2:] = [",".join([row.split(",")[0], "", "keep"]) for row in rows[-2:]]
@@ -128,6 +131,7 @@ def test_the_tables_of_the_documentation_are_as_generated(tmp_path):
         assert made.read_text() == (tables / made.name).read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

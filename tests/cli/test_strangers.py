@@ -97,6 +97,7 @@ def one_line(code, err):
     )
 
 
+@pytest.mark.slow
 def test_six_hundred_mutated_files_are_refused_in_one_line(refuse):
     rng, texts = random.Random(7), [path.read_text() for path in EXAMPLES]
     refused, built = 0, 0
@@ -116,6 +117,7 @@ def test_six_hundred_mutated_files_are_refused_in_one_line(refuse):
     assert built == 6
 
 
+@pytest.mark.slow
 def test_four_hundred_mutated_expressions_are_refused_in_one_line(refuse):
     rng, refused = random.Random(8), 0
     quoted = lambda text: text.replace("\\", "\\\\").replace('"', '\\"')

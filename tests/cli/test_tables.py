@@ -84,6 +84,7 @@ READ = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READ)
 def test_ugly_files_are_read_for_what_they_are(name, tmp_path):
     content, target, assumed = READ[name]
@@ -138,6 +139,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", REFUSED)
 def test_what_cannot_be_read_is_refused_in_one_sentence(content, tmp_path, capsys):
     path = tmp_path / "ugly.csv"
@@ -155,6 +157,7 @@ def test_parquet_and_spreadsheets_say_what_to_do(tmp_path, capsys):
     assert "Save it as CSV first." in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_stranger_fits_dates_and_gets_dates_back(tmp_path, capsys):
     days = np.datetime64("1990-01-01") + np.arange(0, 3000, 25)
     temperature = 10 + 8 * np.cos(2 * np.pi * np.arange(0, 3000, 25) / 365.2425 - 1)
@@ -194,6 +197,7 @@ def test_a_stranger_fits_dates_and_gets_dates_back(tmp_path, capsys):
             assert b.split(";")[::2] == a.split(";")[::2]
 
 
+@pytest.mark.slow
 def test_fifty_thousand_rows(tmp_path):
     n = 50_000
     hours = np.datetime64("2000-01-01T00:00") + np.arange(n) * np.timedelta64(1, "h")

@@ -10,6 +10,7 @@ from flm.references import godunov
 UNIT = Box(x=(0, 1), t=(0, 1))
 
 
+@pytest.mark.slow
 def test_burgers_is_the_papers():
     law = flm.problems.burgers()
     x = np.linspace(0, 1, 50)

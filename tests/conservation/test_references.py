@@ -39,6 +39,7 @@ def test_entropy_solution_follows_characteristics_before_the_shock(t):
     np.testing.assert_allclose(PAPER(np.stack([x, np.full_like(x, t)], axis=1)), paper_start(y), atol=2e-12)
 
 
+@pytest.mark.slow
 def test_shock_of_the_paper_problem():
     assert PAPER.breaking_time == pytest.approx(1 / (0.7 * np.pi), rel=1e-10)
     assert len(PAPER.shocks(0.4)) == 0
@@ -100,6 +101,7 @@ def test_godunov_is_of_first_order_before_the_shock(t):
     np.testing.assert_allclose(orders, 1.0, atol=0.08)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "t"), [(paper_start, 0.8), (square, 0.3)])
 def test_godunov_finds_the_entropy_solution_after_the_shock(start, t):
     exact = EntropySolution(start)

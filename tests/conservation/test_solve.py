@@ -73,6 +73,7 @@ def relative_l1(values, truth):
 # --- the paper's problem -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_least_squares_solution_of_the_paper(paper, teacher):
     _, points, exact = paper
     series, estimate = teacher.series(), teacher.best.estimate
@@ -85,6 +86,7 @@ def test_least_squares_solution_of_the_paper(paper, teacher):
     assert 0.5 * error <= estimate <= 5 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "limit"), [(16, 9e-4), (64, 3.5e-4)])
 def test_subnets_in_the_moving_frame(paper, teacher, count, limit):
     _, points, exact = paper
@@ -96,6 +98,7 @@ def test_subnets_in_the_moving_frame(paper, teacher, count, limit):
     assert np.abs(short.coefficients).max() < 1e3
 
 
+@pytest.mark.slow
 def test_solution_in_the_frame(paper, tmp_path):
     law, points, exact = paper
     solution = flm.solve(law, tol=1e-3, num_subnets=24, max_columns=770)
@@ -115,6 +118,7 @@ def test_solution_in_the_frame(paper, tmp_path):
     np.testing.assert_allclose(flm.load(tmp_path / "burgers.safetensors")(points), values, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_tolerance_is_met_and_growth_stops_there(paper):
     law, points, exact = paper
     steps = []
@@ -152,6 +156,7 @@ LAWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 def test_entropy_solutions_of_other_laws(name):
     """The right (entropy) branch, for fluxes convex or not, with an honest bar."""
@@ -168,6 +173,7 @@ def test_entropy_solutions_of_other_laws(name):
         assert mse(short(points), truth) / truth.var() < 0.015  # measured 0.0136
 
 
+@pytest.mark.slow
 def test_smooth_solutions_converge_geometrically():
     law = burgers_law(lambda x: 1 + 0.35 * sine(x), 0.2)
     points = law.test_points((101, 31))
@@ -180,6 +186,7 @@ def test_smooth_solutions_converge_geometrically():
         assert relative_l1(growth.series()(points), truth) <= tol
 
 
+@pytest.mark.slow
 def test_linear_flux_is_carried_by_the_frame():
     law = ConservationLaw(lambda u: 3 * u, Box(x=(0, 1), t=(0, 2)), lambda x: np.exp(np.sin(2 * np.pi * x)))
     growth = grown(law, 1e-8)
@@ -219,6 +226,7 @@ def test_interrupt_returns_the_best_so_far():
     assert result.num_columns == result.history["columns"][-1]
 
 
+@pytest.mark.slow
 def test_refusals(paper):
     law = paper[0]
     with pytest.raises(ValueError, match="`method` must be None for a conservation law; got 'magic'"):

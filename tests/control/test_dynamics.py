@@ -35,6 +35,7 @@ def by_dop853(problem, control, x0, horizon):
     return found.y[-1, -1], found.y[:-1, -1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "x0"),
     [
@@ -53,6 +54,7 @@ def test_costs_agree_with_dop853(problem, x0):
     np.testing.assert_allclose(x[: len(final)], final, rtol=0, atol=2e-9)
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_law_agrees_with_dop853(single):
     cost, _ = by_dop853(single.problem, single.control, (0.2, 0.2, 0.6), 6.0)
     np.testing.assert_allclose(single.cost(), cost, rtol=1e-10)
@@ -93,6 +95,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_gradient_and_hessian_are_exact_for_the_discrete_problem(name):
     """Against central differences of the Lagrangian, with multipliers that are not zero."""

@@ -31,6 +31,7 @@ def test_riccati_in_closed_form():
     np.testing.assert_allclose(found.gain(0.5), np.tanh([[1.0]]), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_pontryagin_agrees_with_riccati():
     problem = linear_quadratic(**LQ, horizon=3.0)
     found = pontryagin(problem)
@@ -41,6 +42,7 @@ def test_pontryagin_agrees_with_riccati():
     np.testing.assert_allclose(found.controls([1.0])[0], -truth.gain(1.0) @ x[1], atol=1e-7)
 
 
+@pytest.mark.slow
 def test_pontryagin_on_bounds_constraints_and_a_free_horizon():
     np.testing.assert_allclose(pontryagin(double_integrator(largest=None)).cost, 0.75, rtol=1e-10)
     bounded = pontryagin(double_integrator(largest=1.25))
@@ -58,6 +60,7 @@ def test_pontryagin_with_a_hamiltonian_that_is_not_quadratic():
     np.testing.assert_allclose(pontryagin(problem).cost, np.cosh(1.0), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_cyclic_symmetry_of_the_reference_costs():
     """Cyclic permutations of the start have the same cost to 1e-10."""
     start = (0.12, 0.27, 0.61)

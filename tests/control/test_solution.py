@@ -23,6 +23,7 @@ def bounded():
     return flm.solve(problem, tol=1e-6)
 
 
+@pytest.mark.slow
 def test_shapes(family, single, bounded):
     t, x0 = np.linspace(0, 6, 7), rock_paper_scissors(DISK).sample(4, seed=0)
     assert single.control(1.0).shape == ()
@@ -39,6 +40,7 @@ def test_shapes(family, single, bounded):
     np.testing.assert_array_equal(single(t), single.control(t))
 
 
+@pytest.mark.slow
 def test_the_series_is_the_control(family, single, bounded):
     rng = np.random.default_rng(0)
     t = rng.uniform(0, 6, 20)
@@ -53,6 +55,7 @@ def test_the_series_is_the_control(family, single, bounded):
     np.testing.assert_allclose(np.clip(raw, [-0.6, -np.inf], [0.2, np.inf]), bounded.control(t), atol=1e-10)
 
 
+@pytest.mark.slow
 def test_images_use_the_law_learned_on_the_disk(family):
     problem = rock_paper_scissors(DISK)
     t, x0 = np.linspace(0, 6, 5), problem.sample(3, seed=2)
@@ -62,6 +65,7 @@ def test_images_use_the_law_learned_on_the_disk(family):
     np.testing.assert_allclose(family.trajectory(t, rolled), np.roll(family.trajectory(t, x0), 1, axis=2), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_symmetry_with_a_sign():
     """The oscillator at -x uses the opposite control."""
     problem = van_der_pol(flm.Ball((0.0, 1.0), 0.05), horizon=2.0, bounds=None)
@@ -136,6 +140,7 @@ def test_files_hold_the_law_but_not_the_problem(family, bounded, tmp_path):
         flm.load(tmp_path / "0.safetensors").attach(rock_paper_scissors())
 
 
+@pytest.mark.slow
 def test_networks_are_stored_too(penalized, tmp_path):
     solution = penalized
     solution.save(tmp_path / "law.safetensors")
@@ -167,6 +172,7 @@ def test_what_is_printed(single):
     assert "<p>$$gamma(t) = " in shown
 
 
+@pytest.mark.slow
 def test_figures(family, single, bounded):
     figure = single.plot(reference="pontryagin")
     assert [axis.get_title(loc="left") for axis in figure.axes] == ["states", "gamma", "on the simplex"]

@@ -38,6 +38,7 @@ SMALL = Penalty(epochs=1000, state_subnets=2, control_subnets=3, polish=0)  # tw
 # --- the paper's game -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", SHOOTING)
 def test_fixed_start_with_five_subnetworks(start):
     """At most 1e-5 % (the paper: 0.34 to 0.47 %)."""
@@ -67,6 +68,7 @@ def check_disks(solution, count, limit):
     return errors
 
 
+@pytest.mark.slow
 def test_the_disk_and_its_images(family):
     """Mean at most 1e-3 % on each of the three disks (the paper: 0.81, 0.85, 0.72 %)."""
     assert family.converged
@@ -79,6 +81,7 @@ def test_the_disk_and_its_images_in_full():
     check_disks(flm.solve(rock_paper_scissors(DISK), tol=1e-8), 100, 1e-3)
 
 
+@pytest.mark.slow
 def test_a_given_size_has_learned_frequencies():
     """N = 8: mean at most 1e-2 %, and the frequencies have moved off their lattice."""
     solution = flm.solve(rock_paper_scissors(DISK), num_subnets=8)
@@ -94,6 +97,7 @@ def test_the_papers_size_with_learned_frequencies_in_full():
     check_disks(flm.solve(rock_paper_scissors(DISK), num_subnets=27), 100, 1e-4)
 
 
+@pytest.mark.slow
 def test_five_strategies():
     """Within the tolerance in the hyperdisk (the paper: 0.67 %); the full test has 1e-6."""
     five = flm.solve(rpssl(HYPERDISK), tol=1e-3)
@@ -107,6 +111,7 @@ def test_five_strategies_in_full():
     assert solution.compare("pontryagin", num_starts=50, seed=12).mape <= 1e-3
 
 
+@pytest.mark.slow
 def test_the_papers_penalty_method(penalized):
     """Network cost within 1 % of the optimum, and within 0.02 points of the bias law once converged."""
     solution, optimum = penalized, SHOOTING[0.2, 0.2, 0.6]
@@ -129,6 +134,7 @@ def test_the_papers_settings_have_names():
     assert (five.state_subnets, five.control_subnets, five.betas, five.epochs) == (16, 32, (0.95, 0.97), 10)
 
 
+@pytest.mark.slow
 def test_the_penalty_method_on_a_disk():
     """A third of the paper's disk, with small networks at a higher rate: networks, simulation and bias law are of its size."""
     method = Penalty.paper_family(
@@ -145,6 +151,7 @@ def test_the_penalty_method_on_a_disk():
     assert 0.4 < law < 1.0
 
 
+@pytest.mark.slow
 def test_a_growing_penalty_finds_the_optimum_sooner():
     """With the whole penalty from the start, Adam creeps along the trajectories that it found first."""
     excess = {}
@@ -171,6 +178,7 @@ def test_the_penalty_method_keeps_terminal_constraints():
     assert np.abs(tied.networks.coordinates(np.ones(1), np.array([[1.0, 0.0]]))).max() < 0.05
 
 
+@pytest.mark.slow
 def test_adam_on_the_reduced_problem():
     """A regulator for a whole interval of starts, with a terminal cost: near the Riccati answer, and it says how near."""
     matrices = -1.0, 1.0, 1.0, 1.0, 0.5
@@ -196,6 +204,7 @@ def test_adam_on_a_family():
 # --- problems with known answers --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_linear_quadratic_against_riccati():
     """Within 1e-8 of the Riccati cost, for one state and for a ball."""
     problem = linear_quadratic()
@@ -233,6 +242,7 @@ def test_bounds_are_never_left_and_corners_are_exact():
     np.testing.assert_allclose(solution.trajectory(2.0), [0.0, 0.0], atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", [(None, 0.5), (-0.2, None)])
 def test_one_sided_bounds(bounds):
     problem = van_der_pol(horizon=3.0, bounds=bounds)
@@ -244,6 +254,7 @@ def test_one_sided_bounds(bounds):
     np.testing.assert_allclose(solution.cost(), pontryagin(problem, tol=1e-6).cost, rtol=1e-6)  # its cost: to 1e-8
 
 
+@pytest.mark.slow
 def test_a_free_final_time():
     """T⁴ = 18 effort x², cost 4T/3; for a set of starts the final time is a series of the start."""
     solution = flm.solve(minimum_time(), tol=1e-8)
@@ -257,6 +268,7 @@ def test_a_free_final_time():
     assert family.violation(starts).max() < 1e-4
 
 
+@pytest.mark.slow
 def test_a_path_constraint():
     """Follow sin(3t) but stay at or below one half: against bounded least squares on 200 values of x."""
     problem = flm.OptimalControl(
@@ -274,6 +286,7 @@ def test_a_path_constraint():
     np.testing.assert_allclose(solution.cost(), 2 * found.cost, rtol=2e-4)
 
 
+@pytest.mark.slow
 def test_swinging_up_a_pendulum():
     """Many corners and several extremals: the guesses find a swing that direct collocation from rest does not."""
     solution = flm.solve(pendulum((1.0, 0.0)), tol=1e-5)
@@ -282,6 +295,7 @@ def test_swinging_up_a_pendulum():
     assert solution.cost() < 4.7505
 
 
+@pytest.mark.slow
 def test_bounded_families():
     problem = van_der_pol(flm.Box(x1=(-0.02, 0.02), x2=(0.98, 1.02)), horizon=3.0)
     solution = flm.solve(problem, tol=1e-4)
@@ -294,6 +308,7 @@ def test_bounded_families():
 # --- tolerance, status, interruption ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_tolerance_is_what_is_got():
     for tol in (1e-3, 1e-10):
         solution = flm.solve(rock_paper_scissors((0.1, 0.3, 0.6)), tol=tol)
@@ -329,6 +344,7 @@ def test_methods_by_name_and_refusals():
         flm.solve(minimum_time(), method=Reduced(adam=Adam()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["reduced", "penalty"])
 def test_an_interruption_returns_the_best_so_far(method):
     steps = []
@@ -361,6 +377,7 @@ def test_an_interrupted_family_still_has_a_law():
     assert solution.cost((0.2, 0.2, 0.6)) / SHOOTING[0.2, 0.2, 0.6] - 1 < 0.05
 
 
+@pytest.mark.slow
 def test_history_has_lists_of_equal_length(family):
     assert set(family.history) == {"columns", "estimate", "error_estimate", "seconds", "stage"}
     assert {len(values) for values in family.history.values()} == {len(family.history["stage"])}
@@ -368,6 +385,7 @@ def test_history_has_lists_of_equal_length(family):
     assert family.history["error_estimate"][-1] == family.error_estimate
 
 
+@pytest.mark.slow
 def test_progress_is_printed_when_asked_for_and_the_same_seed_gives_the_same_law(capsys):
     solution = flm.solve(rock_paper_scissors(), tol=1e-3, seed=3, progress=True)
     lines = capsys.readouterr().out.splitlines()

@@ -58,6 +58,7 @@ SHAPES = [
 NAMES = [repr(shape[0]) for shape in SHAPES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("domain", "area", "length", "tolerance"), SHAPES, ids=NAMES)
 def test_area_length_points_and_normals(domain, area, length, tolerance):
     m = len(domain.axes)

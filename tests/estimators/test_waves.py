@@ -69,6 +69,7 @@ def test_scale_keeps_a_constant_feature():
     np.testing.assert_array_equal(scale(np.array([[1.0, 5.0], [3.0, 5.0]])), [[-1, 0], [1, 0]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 2, 3, 7])
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_series_is_the_prediction(m, outputs):

@@ -33,6 +33,7 @@ def inside(n, seed=0):
     return SQUARE.interior(n, seed=seed, warp=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "num_outputs"), [("gw88", 1), ("zp95", 2), ("s99", 2), ("l13", 2), ("myl22", 1)])
 def test_values_and_derivatives_are_those_of_the_series(name, num_outputs):
     model, points = scrambled(build(name, 1, num_outputs), 2), inside(40)
@@ -73,6 +74,7 @@ def test_linear_networks_fit_their_own_span_by_least_squares(name):
     assert np.max(np.abs(fitted(check) - target(check))) < 1e-8
 
 
+@pytest.mark.slow
 def test_a_trained_network_fits_its_own_span():
     """A network of the same kind, started near: least squares in all that is trained finds the function to 1e-8."""
     target, points = scrambled(build("l13"), 2, 0.3), inside(150)
@@ -106,6 +108,7 @@ def test_the_first_wave_vectors_are_one_of_each_pair():
     assert k[:4].tolist() == [[0, 1], [1, 0], [1, 1], [1, -1]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_on_a_full_grid_least_squares_is_the_discrete_fourier_transform(m):
     """H08: the weights of ZP95 on a full periodic grid."""
@@ -162,6 +165,7 @@ def test_random_features_are_not_trained():
     assert flm.models.RandomFourierFeatures(SQUARE, 6, key=0, scale=50.0).projections.std() > 25
 
 
+@pytest.mark.slow
 def test_the_extreme_learning_machine_chooses_scale_and_size():
     from flm.pde.waves.linear_models import solve_extreme
 

@@ -31,6 +31,7 @@ def multi_indices(m, highest):
     return tuple(a for a in itertools.product(range(highest + 1), repeat=m) if sum(a) <= highest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "outputs"), [(1, 1), (2, 3), (3, 1)])
 def test_jets_equal_autodiff(m, outputs):
     box = flm.Box(**{a: (-1.0, 1.0 + j) for j, a in enumerate("xyzt"[:m])})

@@ -98,6 +98,7 @@ def test_the_papers_sizes(depth, sizes, formula):
     assert flm.MLP(2, width, depth, key=0).num_parameters == sizes[width]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "outputs"),
     [("FLM hardwired", 1), ("FLM", 3), ("MLP relu", 1), ("MLP tanh", 3), ("SIREN-1", 3), ("SIREN-2", 1)],
@@ -115,6 +116,7 @@ def test_every_model_keeps_the_interface(name, outputs):
     np.testing.assert_allclose(jax.jit(lambda x: model(x))(x), model(x), rtol=0, atol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in MODELS if "FLM" not in name])
 def test_jets_of_networks_equal_reverse_mode(name):
     model = MODELS[name](BOX, 1)

@@ -18,6 +18,7 @@ def bowl(x):
 START = {"a": jnp.zeros(2)}
 
 
+@pytest.mark.slow
 def test_the_minimum_is_found_in_calls_of_any_size(monkeypatch):
     heard = []
     found = descend(Objective.of(bowl), START, optax.adam(0.05), 400, told=heard.append)

@@ -8,6 +8,7 @@ import pytest
 from flm.numerics.elementwise import as_numpy, at_rows, in_chunks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function",
     [
@@ -49,6 +50,7 @@ def lagrangian(z, p):
     return jnp.append(rates, jnp.sum(z[::-1] ** 2)) @ jnp.append(p, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function",
     [

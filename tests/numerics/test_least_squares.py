@@ -133,12 +133,14 @@ def peak(rows):
     return top
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows():
     small, large = peak(10_000), peak(40_000)
     assert large < 1.1 * small
     assert large < 40_000 * 66 * 8 / 2  # less than half of the matrix that was fitted
 
 
+@pytest.mark.slow
 def test_stream_gives_the_answer_of_memory():
     X = np.concatenate([x for x, _ in chunks(20_000)])
     y = np.concatenate([y for _, y in chunks(20_000)])

@@ -16,6 +16,7 @@ def done(definition):
     return outcome
 
 
+@pytest.mark.slow
 def test_training_and_solving_draw_the_same_exact_surface():
     plan = Plan(budget=TINY)
     recipe = done(plan.recipe_surface("poisson", {}) | {"optimizer": {"name": "sgd", "rate": 1e-9}})
@@ -30,6 +31,7 @@ def test_training_and_solving_draw_the_same_exact_surface():
     assert done(plan.solve("poisson", 0))["error_estimate"] <= 1e-10
 
 
+@pytest.mark.slow
 def test_control_is_scored_against_pontryagin():
     plan = Plan(budget=TINY)
     solver = done(plan.fixed((0.2, 0.2, 0.6), SOLVER))
@@ -73,6 +75,7 @@ def series(tmp_path, monkeypatch):
     return tmp_path / "ETTh1.csv"
 
 
+@pytest.mark.slow
 def test_imputation_by_the_recipe_and_by_ours(series):
     assert find_series() == series
     plan = Plan(series=fingerprint(series))

@@ -13,6 +13,7 @@ def heat():
     return flm.solve(flm.problems.heat(alpha=flm.Range(0.05, 0.3)), 1e-5)
 
 
+@pytest.mark.slow
 def test_one_solve_serves_every_value(heat):
     assert heat.axes == ("x", "t", "alpha")
     assert heat.converged
@@ -25,6 +26,7 @@ def test_one_solve_serves_every_value(heat):
     np.testing.assert_allclose(slope, -(np.pi**2) * np.exp(-(np.pi**2) / 10), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_member_is_a_solution_of_the_other_axes(heat, tmp_path):
     one = heat.at(alpha=0.1)
     assert one.axes == ("x", "t")
@@ -37,6 +39,7 @@ def test_a_member_is_a_solution_of_the_other_axes(heat, tmp_path):
     np.testing.assert_allclose(loaded.at(alpha=0.1)(points), one(points), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_two_ranges_and_a_system():
     problem = flm.PDE(
         flm.Box(t=(0, 1)),
@@ -53,6 +56,7 @@ def test_two_ranges_and_a_system():
         np.testing.assert_allclose(solution.at(**fixed)(t=0.7, **rest), solution(t=0.7, a=1.0, b=1.5), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_family_without_an_answer_at_one_value_has_none():
     problem = flm.PDE(
         flm.Box(t=(0, 1)), lambda u, u_t, a: u_t - a * u**2, [flm.initial(1.0)], parameters={"a": flm.Range(0.5, 3.0)}

@@ -44,6 +44,7 @@ def exact_jets(problem, points, jets):
     return np.asarray(every(points))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_residual_of_the_exact_solution_is_zero(name):
     problem = getattr(flm.problems, name)()
@@ -73,6 +74,7 @@ def test_argument_defaults_are_left_alone():
     assert problem.equations[0].residual.jets == ((0, (0, 1)), (0, (1, 0)))
 
 
+@pytest.mark.slow
 def test_numpy_works_on_axes_and_derivatives_are_pointwise():
     problem = flm.PDE(BOX, lambda x, t, u, u_x: np.sin(x) * u**2 + t * u_x)
     points = BOX.interior(30, seed=0)
@@ -233,6 +235,7 @@ BAD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("call", "message"), BAD, ids=[m[:40] for _, m in BAD])
 def test_bad_input_gets_a_sentence(call, message):
     with pytest.raises((ValueError, TypeError)) as caught:

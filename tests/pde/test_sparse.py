@@ -34,6 +34,7 @@ def heat_in_a_ball():
     return flm.PDE(ball * flm.Box(t=(0, 1)), equation, [flm.initial(start), flm.neumann(ball, truth)], exact=truth)
 
 
+@pytest.mark.slow
 def test_heat_in_a_ball_of_five_variables():
     solution = flm.solve(heat_in_a_ball(), 1e-3)
     error = solution.errors().relative_l2
@@ -53,6 +54,7 @@ def nonlinear(m, shift):
     return flm.PDE(flm.Box(**dict.fromkeys(axes, (-1, 1))), equation, [flm.dirichlet("boundary", exact)], exact=exact)
 
 
+@pytest.mark.slow
 def test_a_nonlinear_equation_in_four_variables():
     solution = flm.solve(nonlinear(4, 0.2), 1e-3)
     assert solution.converged

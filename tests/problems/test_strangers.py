@@ -15,6 +15,7 @@ FOLDER = Path(__file__).parents[2] / "examples/problems/strangers"
 KEYWORDS = {"burgers": ("viscous_burgers", {"viscosity": 0.01 / np.pi}), "wave": ("wave", {"speed": 2.0})}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", sorted(set(FOLDER.glob("*.toml")) - {FOLDER / "pleiades.toml"}), ids=lambda path: path.stem
 )
@@ -42,6 +43,7 @@ def honest(solution, error, own=0.0):
     assert error <= 2 * solution.error_estimate + own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "end", "method"),
     [
@@ -133,6 +135,7 @@ def solved(name):
     return flm.solve(make(), tol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS)
 def test_each_row_is_met_and_its_estimate_is_honest(name):
     _, tol, refer = ROWS[name]

@@ -126,6 +126,7 @@ TOLERANCES = {"regulator": 1e-2, "two_solitons": 1e-2}
 CATALOGUE = ("burgers", "rock_paper_scissors")  # the same as in Python, where they are solved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [p for p in EXAMPLES if p.stem not in CATALOGUE], ids=lambda p: p.stem)
 def test_examples_are_solved(path):
     problem, tol = read_problem(path), TOLERANCES.get(path.stem, 1e-3)
@@ -322,6 +323,7 @@ def test_shapes():
 # --- strangers' files ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_mutated_files_give_one_sentence_and_no_harm():
     rng, began, messages = random.Random(0), time.perf_counter(), []
     texts = [path.read_text() for path in EXAMPLES]

@@ -76,6 +76,7 @@ def off_the_data(panel):
     return panel.get_legend().get_window_extent().y0 >= panel.get_window_extent().y1 - 1
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::flm.estimators.imputer.imputation.ExtrapolationWarning")
 def test_gaps_filled():
     index = pd.date_range("2024-01-01", periods=120, freq="h")

@@ -95,6 +95,7 @@ def test_pictures_for_pages():
     assert "matplotlib.pyplot" not in sys.modules or figure.number
 
 
+@pytest.mark.slow
 def test_the_names_of_many_pieces_fit_beside_their_spectrum():
     solution = flm.solve(flm.problems.oscillator(), tol=1e-3)
     assert len(solution.pieces) > 1

@@ -183,6 +183,7 @@ def others():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["control", "fit"])
 def test_pages_of_laws_and_fits_say_what_was_found(others, kind):
     text = others[kind].html()
@@ -214,6 +215,7 @@ def test_without_an_estimate_the_figure_says_so_and_small_values_are_values():
     assert far["values of u"].startswith("1 to 4.2")  # not 0: nothing says that 1 is rounding
 
 
+@pytest.mark.slow
 def test_an_axis_along_which_the_largest_value_stays_is_not_named():
     family = flm.solve(flm.problems.heat(alpha=flm.Range(0.05, 0.3)), 1e-3)
     assert facts_of(family)["values of u"] == "0 to 1, largest at x = 0.5, t = 0"  # for every alpha

@@ -67,6 +67,7 @@ def page():
     return paper_page(PLAN, stored(PLAN), "flm paper --quick")
 
 
+@pytest.mark.slow
 def test_ratios_are_to_the_printed_values(page):
     found = page.tables
     mse = found["table_2_four_pdes_1"]
@@ -81,6 +82,7 @@ def test_ratios_are_to_the_printed_values(page):
     assert all(row[-1] == "yes" for row in found["table_1_the_models_compared"].rows)
 
 
+@pytest.mark.slow
 def test_the_parts_of_the_paper_are_all_there(page):
     pictures = [file.removesuffix(".png") for file, item in page.files.items() if isinstance(item, Picture)]
     assert [p for p in pictures if p.startswith("solution_surfaces")] == [
@@ -153,6 +155,7 @@ def fake_run(interrupt):
     return run
 
 
+@pytest.mark.slow
 def test_the_command_writes_page_tables_and_figures(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("FLM_ETT", raising=False)
     monkeypatch.setattr(study_paper, "run_paper", fake_run(False))
@@ -167,6 +170,7 @@ def test_the_command_writes_page_tables_and_figures(tmp_path, capsys, monkeypatc
     assert "| heat equation | flm | 49 | 6.24e-08 |" in (tmp_path / "paper.md").read_text()
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_the_page_of_what_was_found(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("FLM_ETT", raising=False)
     monkeypatch.setattr(study_paper, "run_paper", fake_run(True))

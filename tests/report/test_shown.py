@@ -19,6 +19,7 @@ def heat():
     return flm.solve(flm.problems.heat(), 1e-4)
 
 
+@pytest.mark.slow
 def test_a_notebook_has_the_status_the_figure_and_the_series(heat, monkeypatch):
     text = heat._repr_html_()
     assert text.index("converged") < text.index("<iframe") < text.index("$$u(x, t) = 0.7")
@@ -64,6 +65,7 @@ def test_an_animation_shows_the_solution_at_each_time(heat):
         heat.animate("y")
 
 
+@pytest.mark.slow
 def test_readings_are_on_the_page_with_what_is_expected_of_them():
     rng, sigma = np.random.default_rng(2), 0.01
     points = rng.uniform(0.1, 0.9, (30, 1))

@@ -29,6 +29,7 @@ def form(name, m, outputs=None, seed=0, axes=None):
     return getattr(phase_series(m, 2, outputs, seed, axes=axes), name)()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("m", [1, 2, 3])
 @pytest.mark.parametrize("outputs", [None, 2])
@@ -53,6 +54,7 @@ def test_algebra(name, m, outputs):
         np.testing.assert_allclose(numpy_values(got, x), want, **CLOSE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("m", [1, 2, 3, 4])
 @pytest.mark.parametrize("outputs", [None, 2])
@@ -90,6 +92,7 @@ def test_derivatives_by_name():
     np.testing.assert_array_equal(long.d(("space", "time"))(x), long.d((1, 0))(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("m", [1, 2, 3])
 @pytest.mark.parametrize("outputs", [None, 2])

@@ -18,6 +18,7 @@ def scale(series):
     return max(1.0, float(np.abs(series.phase().amplitudes).sum()))
 
 
+@pytest.mark.slow
 @given(cases)
 def test_round_trips(case):
     series = phase_series(*case)
@@ -104,6 +105,7 @@ def test_the_papers_appendix_for_two_inputs():
     np.testing.assert_allclose(series.separable().coefficients[0], expected, **TIGHT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 2, 3, 4])
 def test_flipping_a_component_is_a_reflection(m):
     """n_j -> -n_j: the same function of x with x_j -> -x_j, and the same span: coefficients permuted and signed."""
@@ -155,6 +157,7 @@ def test_float32_stays_float32():
         np.testing.assert_allclose(form.norm(box), reference.norm(box), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_batches_of_series():
     m = 2
     batch = [parts(m, 2, seed=seed) for seed in range(4)]

@@ -65,6 +65,7 @@ def test_conversions_to_and_from_the_other_forms_are_the_same_function():
     assert np.isclose(phases(here)[0], 5 * np.cos(0.2 - 0.3) * np.cos(1.8 + 0.4))
 
 
+@pytest.mark.slow
 def test_a_hundred_inputs_keep_their_digits():
     rng = np.random.default_rng(0)
     n, psi = rng.uniform(0.5, 3, (2, 100)), rng.uniform(-1, 1, (2, 100))

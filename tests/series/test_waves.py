@@ -38,6 +38,7 @@ def check(dtype, x):
     assert ulps(dtype, cosine, np.cos(exact)).max() <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="needs an extended-precision reference")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_whole_range(dtype):
@@ -48,6 +49,7 @@ def test_whole_range(dtype):
     check(dtype, np.concatenate([rng.uniform(-R, R, 200_000), small, [0.0, R, -R]]).clip(-R, R))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="needs an extended-precision reference")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_near_multiples_of_a_quarter_turn(dtype):
@@ -94,6 +96,7 @@ def test_beyond_the_range_native_functions_answer(dtype):
     assert np.isnan(sincos(dtype(np.inf))[0])
 
 
+@pytest.mark.slow
 def test_shapes_and_other_types():
     for shape in ((), (0,), (3, 0), (2, 3, 4)):
         sine, cosine = sincos(np.full(shape, 0.5))
@@ -147,6 +150,7 @@ def test_gradient_of_a_batch():
     np.testing.assert_allclose(jax.jit(jax.jacrev(lambda x: sincos(x)[1]))(x), np.diag(-np.sin(x)), rtol=0, atol=3e-16)
 
 
+@pytest.mark.slow
 def test_constants_are_those_of_the_script():
     script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "sincos_constants.py"))
     for size, degree, bits in ((8, 5, (36, 36, 53)), (4, 2, (13, 13, 13, 24))):

@@ -72,6 +72,7 @@ def killed_study(tmp_path, count, kills, address=""):
     return note.read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_killed_drivers_lose_only_what_was_in_flight(tmp_path):
     executed = killed_study(tmp_path, 40, 2)
     # Two workers, four runs in flight: no kill costs more.
@@ -85,6 +86,7 @@ def test_a_thousand_runs_and_twenty_kills(tmp_path, tally):
     assert 1000 <= len(executed) <= 1000 + 20 * 4
 
 
+@pytest.mark.slow
 def test_workers_end_with_their_driver(tmp_path):
     path = tmp_path / "runs.sqlite"
     command = [sys.executable, "-c", DRIVER, str(path), "5000", "", str(tmp_path / "note.txt")]
@@ -95,6 +97,7 @@ def test_workers_end_with_their_driver(tmp_path):
     driver.communicate(timeout=20)  # ends when the last process that has the driver's output open is gone
 
 
+@pytest.mark.slow
 def test_failures_are_rows_and_a_deadly_run_does_not_stop_the_others(tmp_path):
     live, rows, audit = run(tmp_path, definitions(6, "troubled", sleep=0.2))
     status = {row.definition["seed"]: row.status for row in rows}
@@ -106,6 +109,7 @@ def test_failures_are_rows_and_a_deadly_run_does_not_stop_the_others(tmp_path):
     assert (live.done, live.failed, live.total) == (4, 2, 6)
 
 
+@pytest.mark.slow
 def test_a_rerun_repeats_nothing_but_failures_when_asked(tmp_path):
     note = tmp_path / "note.txt"
     runs = definitions(10, note=str(note))
@@ -228,6 +232,7 @@ def test_dask_runs_the_same_tasks(tmp_path, cluster):
     assert (live.done, live.failed) == (20, 0)
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_says_what_is_kept(tmp_path):
     spec = tmp_path / "s.toml"
     spec.write_text(

@@ -48,11 +48,13 @@ def text_of(capsys, *arguments, code=0):
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_run_again_finds_nothing_to_do(study, capsys):
     record = json.loads(text_of(capsys, "run", study / "s.toml", "--json"))
     assert (record["new"], record["failed"], record["runs"]) == (0, 0, 160)
 
 
+@pytest.mark.slow
 def test_status_select_audit_and_export(study, capsys):
     assert "160 of 160 done, 0 failed." in text_of(capsys, "status", study / "s.toml")
     assert json.loads(text_of(capsys, "status", study / "s.toml", "--json"))["seconds_left"] in (0, None)
@@ -67,6 +69,7 @@ def test_status_select_audit_and_export(study, capsys):
         assert len(list(csv.DictReader(file))) == 160
 
 
+@pytest.mark.slow
 def test_the_report_has_every_group_and_agrees_with_the_store(study, capsys):
     out = study / "report"
     assert "report.html" in text_of(capsys, "report", study / "s.toml", "--out", out)

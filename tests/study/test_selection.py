@@ -66,6 +66,7 @@ def survivors(scores, alpha=0.05):
 LATER = [pytest.param(i, marks=pytest.mark.bench) for i in range(10, 100, 10)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [0, *LATER])
 def test_agrees_with_an_independent_computation(start):
     for seed in range(start, start + 10):
@@ -177,6 +178,7 @@ def test_two_configurations_with_failures():
     assert found.kept == (False, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_two_configurations_are_scipys_wilcoxon_exactly(seed):
     rng = np.random.default_rng(seed)

@@ -127,6 +127,7 @@ def test_every_protocol_is_valid():
         assert read_protocol(name).num_runs > 0
 
 
+@pytest.mark.slow
 def test_a_problem_file_and_a_function_are_problems(tmp_path):
     (tmp_path / "mine.toml").write_text("""
 [domain]
@@ -152,6 +153,7 @@ u = "exp(-t)"
     assert run_key(next(read_spec(tmp_path / "study.toml").definitions())) != before
 
 
+@pytest.mark.slow
 def test_the_default_runner_is_the_papers_protocol():
     spec = parse(OF_DECAY)
     configuration = spec.groups[0].configurations[0]
@@ -170,6 +172,7 @@ def test_the_default_runner_is_the_papers_protocol():
     assert outcome["mse"] == pytest.approx(second.errors().mse, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_study_from_its_runs_to_its_choice(tmp_path):
     spec = parse(QUICK)
     with Store(tmp_path / "s.sqlite", write=True) as store:

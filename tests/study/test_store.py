@@ -31,6 +31,7 @@ def writer(path, count):
     return subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(count)], stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_ten_kills_lose_nothing(tmp_path):
     path, rng, said = tmp_path / "runs.sqlite", random.Random(0), []
     for _ in range(10):

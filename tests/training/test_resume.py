@@ -45,6 +45,7 @@ def stop_at(epoch):
     return press
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes_bit_for_bit(tmp_path, monkeypatch):
     path = tmp_path / "run.safetensors"
     run = partial(flm.train, DECAY, small, STAGES, points=POINTS, seed=4)
@@ -59,6 +60,7 @@ def test_an_interrupted_run_resumes_bit_for_bit(tmp_path, monkeypatch):
     assert resumed.status == whole.status
 
 
+@pytest.mark.slow
 def test_more_epochs_continue_a_finished_run(tmp_path):
     path = tmp_path / "run.safetensors"
     flm.train(DECAY, small, optax.adam(1e-2), 40, points=POINTS, checkpoint=path)
@@ -135,6 +137,7 @@ def stored(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHER)
 def test_a_checkpoint_of_another_run_is_refused(name, stored):
     before = stored.read_bytes()
@@ -143,6 +146,7 @@ def test_a_checkpoint_of_another_run_is_refused(name, stored):
     assert stored.read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"\x08" + bytes(40)])
 def test_a_damaged_checkpoint_is_refused(content, tmp_path):
     path = tmp_path / "run.safetensors"

@@ -117,6 +117,7 @@ def test_periodic_pairs_compare_opposite_points():
     assert terms(loss_of(problem), exactly, 1.0)[2] < 1e-25
 
 
+@pytest.mark.slow
 def test_a_conservation_law_trains_on_its_strong_form():
     """It has a periodic pair, too."""
     problem = flm.problems.burgers()
@@ -126,6 +127,7 @@ def test_a_conservation_law_trains_on_its_strong_form():
     assert solution.errors().mse < 1e3
 
 
+@pytest.mark.slow
 def test_history_has_every_term_and_the_best_parameters_are_kept():
     rate = optax.piecewise_constant_schedule(0.03, {140: 60.0})  # the last epochs spoil what the others found
     conditions = [flm.initial(1.0), flm.dirichlet("t=1", np.exp(-1.0))]
@@ -150,6 +152,7 @@ def trained():
     return flm.train(DECAY, small, ADAM, 100, points=POINTS)
 
 
+@pytest.mark.slow
 def test_stops_at_the_first_loss_within_the_tolerance(trained):
     tolerance = trained.history["loss"][80]
     short = flm.train(DECAY, small, ADAM, 100, points=POINTS, loss_tol=tolerance)
@@ -169,6 +172,7 @@ def test_a_diverged_run_ends_with_a_status_and_finite_parameters():
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(solution.model))
 
 
+@pytest.mark.slow
 def test_ctrl_c_returns_the_best_so_far():
     calls = []
 
@@ -204,6 +208,7 @@ def test_one_compiled_program_per_run():
     assert len(traces) - before <= 2, "the loss was traced again for another number of epochs"
 
 
+@pytest.mark.slow
 def test_seeds_share_machine_code_and_nothing_else():
     descent.machine_code.cache_clear()
     model = busy(DECAY, period=4.0)  # its program is that of the other tests
@@ -214,6 +219,7 @@ def test_seeds_share_machine_code_and_nothing_else():
     assert descent.machine_code.cache_info().misses == 1
 
 
+@pytest.mark.slow
 def test_stages_run_in_turn_from_the_best_parameters(trained):
     stages = [(ADAM, 100), (optax.lbfgs(memory_size=8), 100)]
     both = flm.train(DECAY, small, stages, points=POINTS)
@@ -224,6 +230,7 @@ def test_stages_run_in_turn_from_the_best_parameters(trained):
     assert both.errors().mse < 1e-6
 
 
+@pytest.mark.slow
 def test_float32_models_train_in_float32(trained):
     cast = lambda key: jax.tree.map(lambda leaf: leaf.astype(jnp.float32), small(key))
     single = flm.train(DECAY, cast, ADAM, 100, points=POINTS)
@@ -235,6 +242,7 @@ def test_float32_models_train_in_float32(trained):
 FIT = flm.PDE(DECAY.domain, lambda t, u: u - jnp.exp(-t), [], exact=lambda t: jnp.exp(-t))  # no derivatives to compile
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["siren-2", "leaky-relu", "zp95", "s99", "tsm20"])  # one of each class
 def test_every_class_of_models_trains(name):
     model = lambda key: flm.models.named_model(name, FIT.domain, 4, key=key)
@@ -255,6 +263,7 @@ OF_A_SYSTEM = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_A_SYSTEM)
 def test_systems_train(name):
     solution = flm.train(SYSTEM, OF_A_SYSTEM[name], SGD, 40, points=POINTS)
@@ -263,6 +272,7 @@ def test_systems_train(name):
     assert solution["v"](t=0.3).shape == ()
 
 
+@pytest.mark.slow
 def test_learned_parameters_stay_within_their_bounds_and_are_found():
     t = np.linspace(0, 1, 30)
     problem = flm.PDE(
@@ -278,6 +288,7 @@ def test_learned_parameters_stay_within_their_bounds_and_are_found():
     assert "data" in solution.history
 
 
+@pytest.mark.slow
 def test_numpy_on_coordinates_works():
     problem = flm.PDE(flm.Box(x=(0, 1)), lambda x, u_x: u_x - np.cos(x), [flm.dirichlet("x=0")])
     solution = flm.train(problem, plain(problem), SGD, 30, points=POINTS)

@@ -104,6 +104,7 @@ def test_expectation_maximization_raises_the_likelihood(irregular, monkeypatch):
     np.testing.assert_allclose(spectrum.covariance, spectrum.covariance.T, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_learning_finds_coupling():
     rng = np.random.default_rng(2)
     n = 2400

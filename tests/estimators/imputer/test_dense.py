@@ -28,6 +28,7 @@ def spectrum_of(span, highest, lines=()):
     return DenseSpectrum(step, S / S.sum(), np.array(lines, int), 0.8 if len(lines) else 0.0, 0.01, 0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [(), (40, 41, 42)])
 @pytest.mark.parametrize("irregular", [True, False])
 def test_fill_is_the_posterior(irregular, lines, monkeypatch):
@@ -50,6 +51,7 @@ def test_fill_is_the_posterior(irregular, lines, monkeypatch):
     np.testing.assert_allclose(std, deviation, rtol=0.05)
 
 
+@pytest.mark.slow
 def test_learning_recovers_slope_noise_and_lines():
     rng = np.random.default_rng(1)
     n = 3000
@@ -76,6 +78,7 @@ def test_learning_recovers_slope_noise_and_lines():
     assert std.max() < 1.5
 
 
+@pytest.mark.slow
 def test_the_gradient_of_the_likelihood_is_that_of_differences(monkeypatch):
     rng, asked = np.random.default_rng(3), []
     monkeypatch.setattr(dense, "minimize", lambda *args, **options: asked.append(args) or minimize(*args, **options))

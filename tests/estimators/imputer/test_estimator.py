@@ -43,6 +43,7 @@ def holes(shape, kind, rng):
     return hidden
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_check_estimator_passes_whole():
     results = check_estimator(flm.FLMImputer(), on_fail=None)
@@ -51,6 +52,7 @@ def test_check_estimator_passes_whole():
     assert [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["points", "blocks", "stretches"])
 @pytest.mark.parametrize("method", METHODS)
 def test_gaps_are_filled_better_than_by_interpolation(method, kind):
@@ -66,6 +68,7 @@ def test_gaps_are_filled_better_than_by_interpolation(method, kind):
     assert ours < bound[kind] * theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "C"), [("auto", 3), ("dense", 1)])
 def test_error_bars_cover(method, C):
     inside = []
@@ -89,6 +92,7 @@ def test_error_bars_cover(method, C):
     assert np.abs(inside[[1, 3]] - 0.95).max() <= 0.03, inside
 
 
+@pytest.mark.slow
 def test_pandas_in_pandas_out():
     X = channels(120)
     index = pd.date_range("2024-03-01", periods=120, freq="h", tz="UTC")
@@ -121,6 +125,7 @@ def test_columns_without_holes_keep_their_type():
     assert filled.dtypes.tolist() == frame.dtypes.tolist()
 
 
+@pytest.mark.slow
 def test_dates_periods_and_durations_are_one_clock():
     X = channels(100, 2)
     X[3::11, 0] = np.nan
@@ -149,6 +154,7 @@ def test_an_imputation_says_what_it_holds():
     assert len(imputer.model_.dense.spectra) == 1
 
 
+@pytest.mark.slow
 def test_a_time_column_is_the_clock_and_stays():
     X = channels(150, 2)
     dates = pd.date_range("2024-03-01", periods=150, freq="30min")
@@ -165,6 +171,7 @@ def test_a_time_column_is_the_clock_and_stays():
     np.testing.assert_allclose(flm.FLMImputer(time=0).fit(numbers).transform(numbers)[:, 1], filled["a"], atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_irregular_clocks(method):
     rng = np.random.default_rng(2)
@@ -180,6 +187,7 @@ def test_irregular_clocks(method):
     assert np.abs(filled - X)[hidden].mean() < np.abs(blind - X[:, 1:])[hidden[:, 1:]].mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_fitted_on_one_table_and_applied_to_another(method):
     X = channels(600)
@@ -222,6 +230,7 @@ def test_a_channel_that_ends_early_is_no_forecast_when_others_go_on():
     assert np.abs(found.values - X)[-30:, 0].mean() < 0.4
 
 
+@pytest.mark.slow
 def test_the_fitted_table_has_error_bars_of_its_own():
     X = channels(4000, 2, noise=0.2)
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
@@ -235,6 +244,7 @@ def test_the_fitted_table_has_error_bars_of_its_own():
     np.testing.assert_allclose(own.std[points] / other.std[points], ratio, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_blend_does_no_harm():
     rng = np.random.default_rng(5)
     # a random walk that straight lines fill best, a wave that they do not, and noise in which nothing helps
@@ -250,6 +260,7 @@ def test_the_blend_does_no_harm():
         assert ours[1] < 0.2 * theirs[1]
 
 
+@pytest.mark.slow
 def test_error_bars_cover_gaps_of_every_kind_and_their_means():
     inside = {"one": [], "all": []}
     means = []
@@ -278,6 +289,7 @@ def test_error_bars_cover_gaps_of_every_kind_and_their_means():
     assert np.mean(means) >= 0.82  # of 78; independent errors would cover 40 % or so
 
 
+@pytest.mark.slow
 def test_samples_of_their_own_and_tables_that_grow():
     X = channels(960)
     cube = X.reshape(20, 48, 3).copy()
@@ -300,6 +312,7 @@ def test_samples_of_their_own_and_tables_that_grow():
     assert np.abs(grown.transform(table) - X)[100:110, 0].mean() < 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_fit_tells_how_far_it_is(method, capsys, tmp_path):
     X = channels(120, 2)
@@ -337,6 +350,7 @@ def test_round_trip(tmp_path, method):
         assert back.calibrations_ == imputer.calibrations_
 
 
+@pytest.mark.slow
 def test_wide_tables_are_coupled_in_groups():
     rng = np.random.default_rng(4)
     base = np.sin(2 * np.pi * np.arange(96) / 24)[:, None]
@@ -348,6 +362,7 @@ def test_wide_tables_are_coupled_in_groups():
     assert np.abs(filled - X)[hidden].mean() < 0.2
 
 
+@pytest.mark.slow
 def test_in_a_pipeline():
     X = channels(200)
     y = X.sum(axis=1)

@@ -37,6 +37,7 @@ def test_protocol_and_baselines(frame):
 
 
 # The bounds are those of docs/data.md; a single mask at 10 % scatters by 0.004. The bench runs take the whole protocol.
+@pytest.mark.slow
 def test_seven_channels_one_mask(frame, monkeypatch):
     train, validation, test = etth1.months(frame)
     monkeypatch.setattr(etth1, "months", lambda frame: [train.iloc[-110 * 48 :], validation.iloc[:48], test])

@@ -69,6 +69,7 @@ def wandering(seed, n=200):
     return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "most"), [("points", 1.0), ("gaps of all", 1.15)])
 def test_short_tables_of_walks_are_filled_no_worse_than_by_lines(kind, most):
     errors = {"ours": [], "lags": [], "lines": []}

@@ -27,6 +27,7 @@ def wiggle(rng, n=200, noise=0.1):
     return X, np.sin(2 * X[:, 0]) * np.exp(-(X[:, 0] ** 2) / 6) + noise * rng.normal(size=n)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_check_estimator_passes_whole():
     results = check_estimator(flm.FLMRegressor(max_columns=64), on_fail=None)
@@ -46,6 +47,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.slow
 def test_error_bars_cover_held_out_values():
     covered = {}
     for name, (m, f, noise, n) in FUNCTIONS.items():
@@ -63,6 +65,7 @@ def test_error_bars_cover_held_out_values():
     assert abs(overall[1] - 0.95) <= 0.03, covered
 
 
+@pytest.mark.slow
 def test_weights_act_as_repeats():
     rng = np.random.default_rng(0)
     for m, frequencies in ((1, "lattice"), (1, "lines"), (2, "auto"), (8, "auto")):
@@ -77,6 +80,7 @@ def test_weights_act_as_repeats():
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_weights_do_not_hide_the_noise():
     rng = np.random.default_rng(13)
     X, y = wiggle(rng, 150)
@@ -95,6 +99,7 @@ def test_weights_do_not_hide_the_noise():
     assert np.median(of_curve(once) / of_curve(thrice)) == pytest.approx(3, rel=0.4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n"), [(10, 400), pytest.param(30, 800, marks=pytest.mark.bench)])
 def test_many_features_with_interactions_of_two(m, n):
     rng = np.random.default_rng(1)
@@ -112,6 +117,7 @@ def test_many_features_with_interactions_of_two(m, n):
     )
 
 
+@pytest.mark.slow
 def test_an_interaction_without_main_effects_is_found_among_thirty_features():
     rng = np.random.default_rng(2)
     f = lambda X: 4 * (X[:, 3] - 0.5) * (X[:, 17] - 0.5)
@@ -120,6 +126,7 @@ def test_an_interaction_without_main_effects_is_found_among_thirty_features():
     assert ((model.predict(held) - f(held)) ** 2).mean() < 0.1 * f(held).var()
 
 
+@pytest.mark.slow
 def test_functions_without_noise_are_fitted_closely():
     rng = np.random.default_rng(3)
     X, held = rng.uniform(0, 1, (300, 2)), rng.uniform(0, 1, (500, 2))
@@ -197,6 +204,7 @@ def test_error_bars_grow_beyond_the_data():
     assert far > y.std() * 0.5
 
 
+@pytest.mark.slow
 def test_pandas_pipeline_grid_search_and_clone():
     X, y = wiggle(np.random.default_rng(10), 100)
     frame = pd.DataFrame(X, columns=["hour"])
@@ -286,6 +294,7 @@ def test_bad_streams_are_said():
         flm.FLMRegressor().fit(X, Y, sample_weight=np.zeros(len(Y)))
 
 
+@pytest.mark.slow
 def test_import_needs_no_jax():
     import subprocess
     import sys
@@ -298,6 +307,7 @@ def test_import_needs_no_jax():
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_clocks_and_categories_are_features():
     rng = np.random.default_rng(14)
     days = pd.date_range("2020-01-01", periods=400)

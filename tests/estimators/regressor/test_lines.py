@@ -56,12 +56,14 @@ def test_five_lines_in_noise():
     assert z[:, 0].max() < 3.01
 
 
+@pytest.mark.slow
 def test_five_lines_on_an_irregular_clock():
     z = scores(range(4), irregular=True)
     assert np.abs((z[:, 0] < 1).mean() - 0.68) <= 0.12
     assert (z[:, 0] < 4).all()
 
 
+@pytest.mark.slow
 def test_default_finds_the_lines_too():
     t, y, _ = five_lines(2, n=600)
     model = flm.FLMRegressor().fit(t[:, None], y)
@@ -81,6 +83,7 @@ def test_exact_lines_to_all_digits_in_any_unit(factor):
     assert np.abs(model.predict(factor * t[:, None]) * factor - y).max() < 1e-10
 
 
+@pytest.mark.slow
 def test_noise_alone_has_no_lines():
     spurious = 0
     for seed in range(20):
@@ -146,6 +149,7 @@ def test_search_never_starts_near_zero_or_on_a_line():
     assert np.abs(again - taken.T).min() >= 0.7 * search.cell
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.0, 0.7, pytest.param(0.9, marks=pytest.mark.bench)])
 def test_lines_in_correlated_noise_have_true_errors_and_no_company(rho):
     false, within, runs = 0, 0, 6

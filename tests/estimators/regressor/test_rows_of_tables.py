@@ -10,6 +10,7 @@ import flm
 from flm.estimators.regressor.spectral_prior import SpectralPrior
 
 
+@pytest.mark.slow
 def test_trend_and_season_five_years_ahead():
     months = np.arange(300) / 12
     f = 300 + 1.5 * months + 0.015 * months**2 + 3 * np.cos(2 * np.pi * months - 1)
@@ -31,6 +32,7 @@ def slow_series(seed, is_smooth):
     return t, 300 + 0.5 * t + 2 * np.cos(2 * np.pi * t - 1) + slow + 0.3 * rng.normal(size=120)
 
 
+@pytest.mark.slow
 def test_bands_five_years_beyond_a_record_with_a_continuum(tmp_path):
     inside, widths, kinds = [], [], set()
     for seed in range(100, 102):  # four series: coverage of one series is that of one slow error
@@ -49,6 +51,7 @@ def test_bands_five_years_beyond_a_record_with_a_continuum(tmp_path):
     pd.testing.assert_frame_equal(flm.load(tmp_path / "model.safetensors").forecast(20), ahead)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "is_smooth"), [(0, True), (1, False)])
 def test_far_beyond_the_record_a_continuum_is_known_to_no_better_than_the_spread_of_the_data(seed, is_smooth):
     t, y = slow_series(seed, is_smooth)
@@ -58,6 +61,7 @@ def test_far_beyond_the_record_a_continuum_is_known_to_no_better_than_the_spread
     assert std.iloc[0] < 0.5 * y[:100].std()
 
 
+@pytest.mark.slow
 def test_carbon_dioxide_by_quarters_five_years_ahead():
     co2 = pytest.importorskip("statsmodels.datasets.co2")
     quarters = co2.load_pandas().data["co2"].dropna().resample("QS").mean().dropna()
@@ -91,6 +95,7 @@ def two_waves(seed, n=400):
     return rng, x, lambda x: np.sin(9 * x) + 0.5 * np.cos(31 * x)
 
 
+@pytest.mark.slow
 def test_outliers_hardly_move_the_curve():
     grid, clean, dirty = np.linspace(0.01, 0.99, 300), [], []
     for seed in range(2):
@@ -104,6 +109,7 @@ def test_outliers_hardly_move_the_curve():
     assert np.mean(dirty) <= 1.3 * np.mean(clean), (clean, dirty)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["feature", "level"])
 def test_bands_follow_noise_that_grows_fivefold(by):
     rng, x, f = two_waves(0, 600)
@@ -121,6 +127,7 @@ def test_bands_follow_noise_that_grows_fivefold(by):
     assert 0.92 <= inside[-2000:].mean() <= 0.98
 
 
+@pytest.mark.slow
 def test_lines_of_sunspots_agree_over_the_centuries():
     datasets = pytest.importorskip("statsmodels.datasets")
     table = datasets.sunspots.load_pandas().data
@@ -134,6 +141,7 @@ def test_lines_of_sunspots_agree_over_the_centuries():
 
 
 # Whatever the evidence chooses, and on a lattice alone; with sines only, the second is at 0.5.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "largest", "asked"),
     [(1, 0.3, {"trend": None}), (9, 0.4, {"frequencies": "lattice", "trend": None})],
@@ -164,6 +172,7 @@ def test_slopes_of_a_prior_with_overtones_agree_with_differences():
         np.testing.assert_allclose(slope, (up - down) / 2e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_evidence_of_noise_that_is_asked_for():
     rng, x, f = two_waves(3, 200)
     y = f(x) + 0.2 * rng.normal(size=200)
@@ -174,6 +183,7 @@ def test_the_evidence_of_noise_that_is_asked_for():
         assert model.noise_ == pytest.approx(0.2, rel=0.3)
 
 
+@pytest.mark.slow
 def test_a_hundred_columns_of_which_three_matter():
     rng = np.random.default_rng(0)
     X, held = rng.uniform(0, 1, (400, 100)), rng.uniform(0, 1, (500, 100))

@@ -86,6 +86,7 @@ def test_a_soliton_of_korteweg_and_de_vries():
     assert solution.errors().relative_l2 <= solution.error_estimate
 
 
+@pytest.mark.slow
 def test_kuramoto_sivashinsky_against_etdrk4(turbulent):
     assert turbulent.converged
     x = 2 * PI * np.arange(256) / 256
@@ -122,6 +123,7 @@ def test_mass_and_momentum_are_conserved(kdv):
     np.testing.assert_allclose((values**2).mean(axis=0), 0.5, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_charge_of_schroedinger_is_conserved_and_the_soliton_moves():
     problem = flm.PDE(
         flm.Box(x=(-15, 15), t=(0, 0.4)),
@@ -158,6 +160,7 @@ def flow(nu):
     )
 
 
+@pytest.mark.slow
 def test_an_unforced_flow_keeps_its_energy_and_its_momentum_balances():
     solution = flm.solve(flow(0.0), 1e-4, method="march")
     assert solution.converged
@@ -192,6 +195,7 @@ def test_waves_with_a_velocity_and_a_lift():
     np.testing.assert_allclose(solution.d("x")(x=0.3, t=0.5), 1 + PI * np.cos(0.3 * PI), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_plucked_string_with_friction_jumps_in_its_velocity_alone():
     """u_tt + 2 g u_t = u_xx from a triangle: sines whose amplitudes swing at sqrt(k^2 - g^2) and fade."""
     pluck, g = lambda x: jnp.minimum(x / 0.3, (1 - x) / 0.7), 0.1
@@ -210,6 +214,7 @@ def test_a_plucked_string_with_friction_jumps_in_its_velocity_alone():
     assert error <= 2 * found.error_estimate
 
 
+@pytest.mark.slow
 def test_the_heat_of_a_cube():
     space = dict.fromkeys("xyz", (0.0, 1.0))
     problem = flm.PDE(
@@ -321,6 +326,7 @@ def test_a_march_without_a_first_window_says_so(monkeypatch):
     assert solution.trusted_until == 0.0
 
 
+@pytest.mark.slow
 def test_chaos_is_noticed(turbulent):
     """One run at 1e-2 is far off at the end (0.1 and more); the bar sees it and tightens until it is true."""
     solution = flm.solve(kuramoto_sivashinsky(), 1e-2, method="march")
@@ -328,6 +334,7 @@ def test_chaos_is_noticed(turbulent):
     assert solution.errors(lambda p: np.asarray(turbulent(p))).relative_l2 <= solution.error_estimate
 
 
+@pytest.mark.slow
 def test_what_sweeps_leave_is_not_common_to_both_runs(turbulent):
     """Both runs of the estimate once stopped sweeping at like errors: their difference was less than the error."""
     evolution = recognize(kuramoto_sivashinsky())
@@ -335,6 +342,7 @@ def test_what_sweeps_leave_is_not_common_to_both_runs(turbulent):
     assert turbulent.errors(lambda p: np.asarray(finer(p))).relative_l2 <= turbulent.error_estimate
 
 
+@pytest.mark.slow
 def test_a_march_that_is_stopped_says_how_far_it_can_be_trusted(turbulent, monkeypatch):
     monkeypatch.setattr("flm.pde.march.solve.WORK", 1.5e5)
     solution = flm.solve(kuramoto_sivashinsky(), 1e-5, method="march")
@@ -349,6 +357,7 @@ def test_a_march_that_is_stopped_says_how_far_it_can_be_trusted(turbulent, monke
         assert np.isnan(solution(x=1.0, t=0.999 * END))
 
 
+@pytest.mark.slow
 def test_answers_are_functions_like_any_other(kdv, tmp_path):
     points = np.random.default_rng(0).uniform([-1, 0], [1, 0.35], (40, 2))
     kdv.save(tmp_path / "kdv.safetensors")
@@ -367,6 +376,7 @@ def test_answers_are_functions_like_any_other(kdv, tmp_path):
     assert len(kdv.plot().axes) == 2
 
 
+@pytest.mark.slow
 def test_the_march_takes_over_where_one_piece_is_not_enough():
     solution = flm.solve(kuramoto_sivashinsky(0.2), 1e-5)
     assert solution.converged

@@ -79,6 +79,7 @@ def wedge(turns):
     return flm.PDE(domain, laplace, on_sides(exact, "boundary"), exact=exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "tol"),
     [
@@ -103,6 +104,7 @@ REENTRANT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REENTRANT)
 def test_the_corner_of_a_region_is_found(name):
     """r^(2/3) at an angle of three quarters of a turn; the corner is where the region has it."""
@@ -162,6 +164,7 @@ def test_the_end_of_a_condition_is_found_to_rounding():
     assert setup.start(setup.bounds).num_leaves == 2
 
 
+@pytest.mark.slow
 def test_each_layer_of_cuts_gains_the_power_that_theory_says():
     """Errors at a checkerboard's corner fall like 0.15^(2g) with the layers of pieces around it."""
     ratio = 100.0

@@ -56,6 +56,7 @@ REGIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REGIONS)
 def test_smooth_data_on_every_kind_of_region(name):
     check(smooth(REGIONS[name]))
@@ -69,6 +70,7 @@ def test_axis_parallel_edges_leave_whole_boxes():
     np.testing.assert_allclose(tree.shares, 1 / 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["disk", "annulus", "triangle", "union"])
 def test_a_polynomial_leaves_no_residual_on_many_pieces(name):
     exact = lambda x, y: x**3 * y - 2 * x * y**2 + y
@@ -88,6 +90,7 @@ def test_a_polynomial_leaves_no_residual_on_many_pieces(name):
     assert tree.shares.sum() == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_slivers_down_to_a_ten_thousandth_do_no_harm():
     problem = smooth(DISK)
     setup, rng, thinnest = set_up(problem), np.random.default_rng(3), 1.0
@@ -106,6 +109,7 @@ def test_slivers_down_to_a_ten_thousandth_do_no_harm():
     assert thinnest < 2e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1e-2, 1e-4, 1e-6])
 def test_a_region_that_pokes_into_the_next_piece(depth):
     """The tip of a triangle reaches a share `depth` of its width beyond a cut."""
@@ -117,6 +121,7 @@ def test_a_region_that_pokes_into_the_next_piece(depth):
     assert np.abs(answer.evaluate(points)[:, 0] - problem.exact_values(points)).max() < 1e-8
 
 
+@pytest.mark.slow
 def test_named_shapes_and_normals():
     conditions = [
         flm.on(HOLE, lambda u_n, x, y, nx, ny: u_n - slope(x, y, nx, ny)),
@@ -125,6 +130,7 @@ def test_named_shapes_and_normals():
     check(smooth(DISK - HOLE, conditions))
 
 
+@pytest.mark.slow
 def test_conditions_on_parts_of_a_boundary():
     conditions = [
         flm.on("boundary", lambda u, x, y: u - wave(x, y), where=lambda x: x < 0.2),
@@ -133,6 +139,7 @@ def test_conditions_on_parts_of_a_boundary():
     check(smooth(flm.Ellipse(x=0, y=0, a=1.2, b=0.8), conditions))
 
 
+@pytest.mark.slow
 def test_a_solution_shaped_by_a_hole():
     """log r between two circles has its singularity inside the hole: pieces are cut towards it."""
     inner = flm.Disk(x=0, y=0, radius=0.4)
@@ -157,6 +164,7 @@ def test_a_solution_shaped_by_a_hole():
     assert not problem.domain.contains([[0.0, 0.0]]).any()
 
 
+@pytest.mark.slow
 def test_nonlinear_equations_and_systems():
     check(
         flm.PDE(
@@ -181,6 +189,7 @@ def test_nonlinear_equations_and_systems():
     )
 
 
+@pytest.mark.slow
 def test_a_ball_in_one_piece_and_a_half_ball():
     exact = lambda x, y, z: jnp.exp(0.5 * x) * jnp.sin(y) * jnp.cos(0.5 * z)
     equation = lambda u_xx, u_yy, u_zz, x, y, z: u_xx + u_yy + u_zz + exact(x, y, z)
@@ -189,6 +198,7 @@ def test_a_ball_in_one_piece_and_a_half_ball():
         check(flm.PDE(region, equation, [flm.dirichlet("boundary", exact)], exact=exact), 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("conditions", "word"),
     [
@@ -219,6 +229,7 @@ def random_region(rng):
     return flm.Box(x=(-1, 0.7), y=(-0.5, 0.5)) - disk if radius < 0.7 else flm.Box(x=(-1, 1), y=(-0.5, 0.6)) & disk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_estimates_are_true_on_random_regions(seed):
     rng = np.random.default_rng([14, seed])

@@ -69,6 +69,7 @@ def test_standard_errors_are_those_of_the_closed_form():
     np.testing.assert_allclose(alpha.standard_error, 0.01 / np.linalg.norm(slope), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", [True, False])
 def test_two_standard_errors_cover_the_truth(told):
     times, sigma = np.linspace(0.1, 2.9, 15), 0.02 if told else None
@@ -205,6 +206,7 @@ def reaction(**parameters):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["pieces", "slabs"])
 def test_derivatives_by_parameters_are_differences(where):
     problem = reaction()
@@ -259,6 +261,7 @@ def bar(data):
     )
 
 
+@pytest.mark.slow
 def test_a_function_from_readings_with_its_band(tmp_path):
     problem = bar(measured(0))
     *others, block = problem.conditions
@@ -294,6 +297,7 @@ def test_a_function_that_readings_do_not_see_is_undetermined():
     assert "the readings do not determine q" in solution.status.sentence
 
 
+@pytest.mark.slow
 def test_a_function_of_two_axes_with_its_band():
     """-Δu = f on a square from 150 readings of u with noise of 1 %."""
     source = lambda x, y: 1 + x * np.sin(np.pi * y)
@@ -348,6 +352,7 @@ sigma = 0.001
 """
 
 
+@pytest.mark.slow
 def test_a_function_in_a_file(tmp_path):
     points = np.linspace(0.02, 0.98, 60)
     rows = "".join(f"{p},{np.sin(np.pi * p) / np.pi**2}\n" for p in points)

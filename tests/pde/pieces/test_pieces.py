@@ -112,17 +112,20 @@ def honest(solution, reference=None, factor=2.0):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.02, 1e-4])
 def test_layers(epsilon):
     assert honest(flm.solve(flm.problems.convection_diffusion(epsilon), 1e-8, method="pieces")) < 1e-8
 
 
+@pytest.mark.slow
 def test_steep_burgers_marches_in_slabs():
     solution = flm.solve(flm.problems.viscous_burgers(0.02 / np.pi), 1e-3, method="pieces")
     assert honest(solution) < 1e-3
     assert solution.model.num_pieces > 20
 
 
+@pytest.mark.slow
 def test_heat_from_a_step_against_cold_ends():
     rod = flm.PDE(
         flm.Box(x=(0, 1), t=(0, 1)),
@@ -156,6 +159,7 @@ def test_nonlinear_odes_over_long_times():
     assert honest(solution, reference) < 1e-8
 
 
+@pytest.mark.slow
 def test_systems_and_their_first_order_pairs():
     assert honest(flm.solve(flm.problems.acoustics(), 1e-8, method="pieces")) < 1e-8
 
@@ -186,6 +190,7 @@ def test_what_has_no_solution_has_no_estimate(conditions, word):
     assert solution.error_estimate == np.inf
 
 
+@pytest.mark.slow
 def test_the_answer_is_a_function_and_a_series_for_each_piece():
     solution = flm.solve(flm.problems.convection_diffusion(0.02), 1e-6, method="pieces")
     points = solution.domain.interior(200, seed=3, warp=False)
@@ -206,6 +211,7 @@ def test_a_number_of_subnetworks_is_no_matter_of_pieces():
         flm.solve(flm.problems.poisson(), method="pieces", num_subnets=4)
 
 
+@pytest.mark.slow
 def test_the_size_limit_is_kept_and_said():
     solution = flm.solve(flm.problems.convection_diffusion(1e-4), 1e-10, method="pieces", max_columns=1500)
     assert solution.status.word == "size"
@@ -225,6 +231,7 @@ def work(tree):
     return sum((system.functions.num_columns + traces) ** 3 for traces in around) + sum(front**3 for front in fronts)
 
 
+@pytest.mark.slow
 def test_operations_are_linear_in_graded_pieces_and_about_their_power_three_halves_in_uniform_ones():
     bounds = SMOOTH.domain.bounds
     trees = {"graded": [Tree.whole(bounds, (False, False))], "uniform": [Tree.whole(bounds, (False, False))]}

@@ -228,6 +228,7 @@ def test_a_force_that_switches_in_time_ends_slabs_there():
     assert {round(3 * float(end) / np.pi, 9) for end in solution.model.upper[:, 0]} >= {1.0, 2.0, 3.0}
 
 
+@pytest.mark.slow
 def test_a_side_that_switches_in_time_begins_another_layer():
     """A rod whose left end is heated from t = 1/2 on."""
     k = np.pi * np.arange(1, 1200)

@@ -157,6 +157,7 @@ def test_kept_factors_solve_as_the_elimination_does():
         np.testing.assert_allclose(np.stack(found), scale * expected, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "order"), [("wave", 3.5), ("drifting", 4.5)])
 def test_slabs_converge_with_the_order_of_their_nodes(name, order):
     """Three Radau nodes are of order five at the end of a slab; a wave's velocity loses one where its sides move."""
@@ -177,6 +178,7 @@ def test_slabs_converge_with_the_order_of_their_nodes(name, order):
     assert errors[1] < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_marches_over_a_plane_are_honest(name):
     tol = {"vortices": 3e-3, "spreading": 3e-3}.get(name, 1e-3)
@@ -185,6 +187,7 @@ def test_marches_over_a_plane_are_honest(name):
     assert solution.errors().relative_l2 <= 2 * solution.error_estimate
 
 
+@pytest.mark.slow
 def test_a_narrow_front_is_cut_and_continuous():
     problem = fisher(0.08)
     solution = flm.solve(problem, 1e-3, method="pieces")
@@ -198,6 +201,7 @@ def test_a_narrow_front_is_cut_and_continuous():
         assert np.abs(gap).max() < 1e-4
 
 
+@pytest.mark.slow
 def test_time_may_be_any_axis():
     turned = flm.Box(t=(0, 1), x=(0, 1), y=(0, 1))
     one, other = (flm.solve(fisher(0.3, box), 1e-3, method="pieces") for box in (BOX, turned))

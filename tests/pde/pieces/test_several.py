@@ -52,6 +52,7 @@ def test_changes_that_do_not_fall_promise_nothing():
     assert changes.to_come == np.inf
 
 
+@pytest.mark.slow
 def test_without_a_solution_there_is_no_estimate():
     """Bratu's equation has no solution above 3.51."""
     solution = flm.solve(flm.PDE(LINE, lambda u, u_xx: u_xx + 8 * jnp.exp(u), ENDS), 1e-6, max_columns=100)

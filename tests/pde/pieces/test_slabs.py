@@ -24,6 +24,7 @@ def front():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "tol"),
     [
@@ -54,6 +55,7 @@ def test_control_c_keeps_what_was_marched(problem, tol):
     assert np.array_equal(np.isnan(values).any(axis=1), points[:, -1] > ends[-1])
 
 
+@pytest.mark.slow
 def test_a_kink_at_the_start_spreads_over_a_plane():
     """A tent in x, its top where no cut by halves meets it, times a sine: both decay by the heat equation."""
     top, rate = 0.3, 0.1

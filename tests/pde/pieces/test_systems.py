@@ -186,6 +186,7 @@ SYSTEMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_the_count_and_convergence_on_trees_with_hanging_faces(name):
     make, orders = SYSTEMS[name]

@@ -44,6 +44,7 @@ def product(values):
     return jnp.prod(jnp.stack(values), axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [5, 100])
 def test_a_product_of_sines_is_one_term(m):
     problem = poisson(m, lambda *x: m * jnp.pi**2 * product([jnp.sin(jnp.pi * v) for v in x]))
@@ -53,6 +54,7 @@ def test_a_product_of_sines_is_one_term(m):
     assert len(solution.model.parts) == len(solution.model.parts[0].times) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [5, 40])
 def test_a_gaussian_with_its_values_on_all_faces(m):
     width = 0.09 * m
@@ -77,6 +79,7 @@ def heated(x, t):
     return np.where(t < 0.2, early, late)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "tol"), [(10, 1e-6), (40, 1e-4)])
 def test_a_source_of_one_with_zero_sides(m, tol):
     def exact(X):  # u = int_0^inf prod_j v(x_j, t) dt
@@ -88,6 +91,7 @@ def test_a_source_of_one_with_zero_sides(m, tol):
     assert error(solution, exact, count=60) <= 2 * solution.error_estimate
 
 
+@pytest.mark.slow
 def test_heat_in_six_variables_and_a_steady_source():
     m, axes = 6, names(6)
     start = flm.Named(lambda *x: product([jnp.sin((1 + j % 2) * jnp.pi * v) for j, v in enumerate(x)]), axes)
@@ -111,6 +115,7 @@ def test_heat_in_six_variables_and_a_steady_source():
     assert np.abs(warm(np.where(np.arange(m + 1) == m, 0.0, points))).max() < 1e-4
 
 
+@pytest.mark.slow
 def test_schroedinger_in_four_variables_turns():
     m, axes = 4, names(4)
     wave = lambda k, x: product([jnp.sin(k * jnp.pi * v) for v in x])
@@ -131,6 +136,7 @@ def test_schroedinger_in_four_variables_turns():
     assert np.abs(found[:, 0] + 1j * found[:, 1] - (each[0] + 1j * each[1])).max() < 1e-8
 
 
+@pytest.mark.slow
 def test_an_answer_is_a_series_a_file_and_a_function_to_jax(tmp_path):
     solution = flm.solve(poisson(5, lambda *x: 1.0), 1e-4)
     points = np.random.default_rng(0).uniform(-0.9, 0.9, (6, 5))
@@ -142,6 +148,7 @@ def test_an_answer_is_a_series_a_file_and_a_function_to_jax(tmp_path):
     assert np.allclose(slope, [solution.d((j,))(points[:1])[0] for j in range(5)], rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function",
     [
@@ -200,6 +207,7 @@ def test_an_operator_that_is_not_positive_is_refused():
         flm.solve(problem, method="products")
 
 
+@pytest.mark.slow
 def test_slopes_that_differ_from_face_to_face():
     """Insulated axes have the eigenvalue zero, next to which any function once passed for an eigenfunction."""
     m, axes = 5, names(5)
@@ -217,6 +225,7 @@ def test_slopes_that_differ_from_face_to_face():
     assert error(solution, exact) < 1e-12
 
 
+@pytest.mark.slow
 def test_values_that_differ_from_face_to_face():
     """From 2 to 5 along the first axis between insulated faces; a face with a wave that vanishes where faces meet."""
     m, axes = 12, names(12)
@@ -236,6 +245,7 @@ def test_values_that_differ_from_face_to_face():
     assert error(hot, exact) <= 2 * hot.error_estimate <= 2e-8
 
 
+@pytest.mark.slow
 def test_a_narrow_peak_is_not_overlooked():
     solution = flm.solve(poisson(9, lambda *x: 1 + 1e4 * jnp.exp(-(((x[0] - 0.3) / 4e-3) ** 2))), 1e-4)
     assert solution.error_estimate == np.inf
@@ -276,6 +286,7 @@ def test_an_eigenfunction_is_refused_where_it_is_one_of_many_answers():
         flm.solve(flm.PDE(flm.Box(**box(m)), equation, [flm.dirichlet("boundary")]))
 
 
+@pytest.mark.slow
 def test_a_file_of_nine_axes_is_solved_and_written(tmp_path):
     """Neither a grid in all axes nor a list of plane waves is asked for."""
     axes = names(9)
@@ -287,6 +298,7 @@ def test_a_file_of_nine_axes_is_solved_and_written(tmp_path):
     assert {"index.html", "solution.csv", "model.safetensors"} <= {p.name for p in (tmp_path / "out").iterdir()}
 
 
+@pytest.mark.slow
 def test_functions_of_numpy_are_factors_however_often():
     for _ in range(300):  # traced bare, they crashed the process within some hundred times
         flm.products([{"x": np.sin}])

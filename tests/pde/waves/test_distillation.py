@@ -24,6 +24,7 @@ def test_slopes_by_frequency_are_derivatives(m, outputs):
     np.testing.assert_allclose(-2 * J.T @ r, numeric, rtol=1e-5, atol=1e-6 * np.abs(numeric).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "num_subnets", "mse"),
     [("heat", 16, 1e-19), ("poisson", 4, 1e-28), ("black_scholes", 64, 8.5e-24)],
@@ -50,6 +51,7 @@ def test_a_frequency_is_found_from_a_random_start():
     np.testing.assert_allclose(np.abs(fit.frequencies[biggest]), np.pi / 2, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_distill_shortens_a_solution():
     solution = flm.solve(flm.problems.heat(), tol=1e-9)
     small = flm.distill(solution, 9)
@@ -64,6 +66,7 @@ def test_distill_finds_the_frequency_of_a_function():
     np.testing.assert_allclose(np.abs(small.series.terms(1)[0].frequency), 3.3, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_periodic_axes_have_a_lattice_of_their_own_period():
     problem = flm.PDE(
         flm.Box(x=(0, 1), t=(0, 1)),
@@ -75,6 +78,7 @@ def test_periodic_axes_have_a_lattice_of_their_own_period():
     assert solution.errors().relative_l2 <= 2 * solution.error_estimate
 
 
+@pytest.mark.slow
 def test_an_exact_answer_of_a_given_size_is_known_to_be_one():
     """Its runners-up of the same size are all poor, which says nothing of it."""
     solution = flm.solve(flm.problems.wave(), 1e-10, num_subnets=2)
@@ -82,6 +86,7 @@ def test_an_exact_answer_of_a_given_size_is_known_to_be_one():
     assert solution.errors().relative_l2 <= 2 * solution.error_estimate <= 2e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("acoustics", 2), ("convection_diffusion", 4)])
 def test_an_answer_of_a_given_size_has_an_honest_bar(name, size):
     solution = flm.solve(getattr(flm.problems, name)(), 1e-7, num_subnets=size)
@@ -89,6 +94,7 @@ def test_an_answer_of_a_given_size_has_an_honest_bar(name, size):
     assert solution.errors().relative_l2 <= 2 * solution.error_estimate
 
 
+@pytest.mark.slow
 def test_parameters_are_learned_beside_a_given_size():
     points = np.random.default_rng(0).uniform(size=(60, 2))
     values = np.sin(np.pi * points[:, 0]) * np.exp(-0.1 * np.pi**2 * points[:, 1])
@@ -103,6 +109,7 @@ def test_parameters_are_learned_beside_a_given_size():
     assert solution.model.num_subnets == 4
 
 
+@pytest.mark.slow
 def test_a_problem_without_an_answer_has_none_of_a_given_size():
     missing = flm.PDE(flm.Box(x=(0, 1)), lambda u_xx: u_xx + 1, [flm.dirichlet("x=0")])
     solution = flm.solve(missing, 1e-4, num_subnets=3)

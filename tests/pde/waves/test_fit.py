@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import flm
 from flm.pde.sparse import sparse_columns, total_degree
@@ -32,6 +33,7 @@ def readings(seed):
     return flm.data(points, clean + 0.01 * rng.normal(size=200))
 
 
+@pytest.mark.slow
 def test_two_standard_errors_cover_the_diffusivity():
     problem = flm.PDE(
         flm.Box(x=(0, 1), t=(0, 1)),

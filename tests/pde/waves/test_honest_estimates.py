@@ -59,6 +59,7 @@ def test_pieces_march_through_growth():
     assert solution.errors().relative_l2 <= 2 * solution.error_estimate
 
 
+@pytest.mark.slow
 def test_full_initial_data_are_never_called_too_few():
     solution = flm.solve(GROWING, 1e-6, method="sparse")
     assert solution.status.word == "stalled"
@@ -93,6 +94,7 @@ FLAT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FLAT)
 def test_an_equation_whose_terms_all_vanish_converges(name):
     """The residual of u_t = 0 is its only term: it is compared with the size of u, not with itself."""
@@ -142,6 +144,7 @@ SOME = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "number"), SOME)
 def test_some_of_the_benchmark(honesty, family, number):
     record = honesty.run(family, number)

@@ -34,6 +34,7 @@ def test_catalogue_converges_to_the_tolerance_with_an_honest_bar(name):
     assert solution.error_estimate >= error / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", ["x", "t", "u"])
 @pytest.mark.parametrize("factor", [1e-6, 1e6])
 def test_rescaling_costs_no_digits(axis, factor):
@@ -66,6 +67,7 @@ FLOWER = flm.Region(
 L_SHAPE = flm.Polygon(x=[0, 1, 1, -1, -1, 0], y=[0, 0, 1, 1, -1, -1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", [flm.Disk(x=0, y=0, radius=1), L_SHAPE, FLOWER], ids=["disk", "L", "flower"])
 def test_poisson_on_regions(domain):
     solution = flm.solve(smooth_on(domain), tol=1e-11)
@@ -73,6 +75,7 @@ def test_poisson_on_regions(domain):
     assert solution.errors().relative_l2 <= 1e-11
 
 
+@pytest.mark.slow
 def test_nonlinear_ridge_on_the_iterate_reaches_rounding():
     truth = lambda x, y: jnp.exp(x * y) / 3
     problem = flm.PDE(
@@ -86,6 +89,7 @@ def test_nonlinear_ridge_on_the_iterate_reaches_rounding():
     assert solution.errors().relative_l2 < 1e-12
 
 
+@pytest.mark.slow
 def test_statuses_say_what_happened():
     box = flm.Box(x=(0, 1), y=(0, 1))
     trivial = flm.solve(flm.PDE(box, lambda u, u_xx, u_yy: u_xx + u_yy + u, [flm.dirichlet("boundary")]))
