@@ -218,7 +218,7 @@ def test_error_bars_that_few_gaps_calibrate_are_wider():
         hidden[20 + 60 * channel : 50 + 60 * channel, channel] = True
     hidden[300:360] = True  # one gap of all channels
     kinds = kinds_of(hidden, np.arange(400.0))
-    gaps = gaps_by_kind(hidden, kinds)
+    gaps = gaps_by_kind(hidden, kinds, 400)
     assert gaps[kinds[35, 0]] == 4
     assert gaps[kinds[330, 0]] == 1
     plain, wide, many = Calibration(), Calibration().known_from(4), Calibration().known_from(10_000)

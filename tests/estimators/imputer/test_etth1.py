@@ -48,15 +48,16 @@ def test_seven_channels_one_mask(frame, monkeypatch):
 
 
 @pytest.mark.bench
-@pytest.mark.parametrize(("rate", "bound"), [(0.1, 0.104), (0.5, 0.168)])
+@pytest.mark.parametrize(("rate", "bound"), [(0.1, 0.104), (0.5, 0.164)])
 def test_seven_channels_over_five_masks(frame, rate, bound):
     runs = [etth1.seven_channels(frame, seed, points(rate)) for seed in range(5)]
     mean = {key: np.mean([run[key] for run in runs]) for key in runs[0]}
     assert mean["mae"] <= bound
     assert mean["mae"] < 0.7 * mean["linear"]
-    for level, claims in ((0.68, ("within_1_std", "interval_0.68")), (0.95, ("within_1.96_std", "interval_0.95"))):
-        for claim in claims:
-            assert abs(mean[claim] - level) <= 0.03, mean
+    # Errors have heavy tails, so that one deviation cannot cover both levels; intervals can.
+    for level, multiple in ((0.68, "1"), (0.95, "1.96")):
+        assert abs(mean[f"within_{multiple}_std"] - level) <= 0.04, mean
+        assert abs(mean[f"interval_{level}"] - level) <= 0.02, mean
 
 
 @pytest.mark.bench
@@ -70,7 +71,7 @@ def test_oil_temperature_alone_over_five_masks(frame, rate):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_in_long_gaps_the_blend_does_no_harm(frame, seed):
     run = etth1.seven_channels(frame, seed, lambda shape, rng: etth1.hide_blocks(shape, 24, rng))
-    assert run["mae"] <= 0.295
+    assert run["mae"] <= 0.285
     assert abs(run["within_1_std"] - 0.68) <= 0.06
 
 

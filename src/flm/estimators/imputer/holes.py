@@ -21,12 +21,14 @@ _SHARED = np.array([0.0, 1.5])  # the same for whole rows: some channel is obser
 NUM_KINDS = NUM_DEPTHS * (len(_SHARED) + 1)
 LONG = 35  # rows; a longer break of the clock begins another segment
 _GAPS = (6, 24)  # rows of the gaps that are hidden
+_OWN = 2 / 3  # of the gaps that are hidden are as long as the table's own
 _BLOCK = 96  # rows that are hidden in one way
 _SHARE = 0.08  # of single values that are hidden
 
 _LEVELS = np.array([0.68, 0.95])
 _TAILS = np.array([2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 30.0, np.inf])  # degrees of freedom that are tried
 _LEAST = 1e-9  # of an error in the model's standard deviations: a constant is filled exactly
+_PRIOR = 5.0  # gaps' worth of belief that a model does not expect too large errors
 _ENOUGH = 60  # hidden values: with fewer, nothing is calibrated
 
 
@@ -68,38 +70,58 @@ def is_like(kinds: np.ndarray, kind: int) -> np.ndarray:
     return kinds % NUM_DEPTHS == kind % NUM_DEPTHS
 
 
-def gaps_by_kind(hidden: np.ndarray, kinds: np.ndarray) -> list[int]:
-    """The number of gaps that the hidden values of each kind come from: runs of rows in a channel or, if rows lack all, of rows."""
+def gaps_by_kind(hidden: np.ndarray, kinds: np.ndarray, num_rows: int) -> list[float]:
+    """The number of gaps that the hidden values of each kind come from: runs of rows in a channel or, if rows lack all, of rows.
 
-    def count(chosen: np.ndarray, shared: bool) -> int:
-        runs = chosen.any(axis=1, keepdims=True) if shared else chosen
-        return max(int(np.diff(runs.astype(int), axis=0, prepend=0).clip(0).sum()), 1)
-
+    A table of `num_rows` may have been tried several times: a gap where another one was hidden before counts as no more.
+    """
     found = []
     for kind in range(NUM_KINDS):  # the values that `Calibration.by_kind` takes
         sets = (hidden & (kinds == kind), hidden & is_like(kinds, kind))
         chosen = next((chosen for chosen in sets if chosen.sum() >= _ENOUGH), hidden)
-        found.append(count(chosen, kind >= NUM_DEPTHS))
+        runs = np.asarray(chosen.any(axis=1))[:, None] if kind >= NUM_DEPTHS else chosen
+        distinct = runs.reshape(-1, num_rows, runs.shape[1]).any(axis=0).sum()
+        found.append(max(num_runs(runs) * distinct / max(int(runs.sum()), 1), 1.0))
     return found
 
 
-def hide(observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def num_runs(chosen: np.ndarray) -> int:
+    """The number of runs of chosen rows in all columns together."""
+    return int(np.diff(chosen.astype(int), axis=0, prepend=0).clip(0).sum())
+
+
+def _block(num_rows: int) -> int:
+    return min(_BLOCK, max(num_rows // 4, 8))
+
+
+def stretches(num_rows: int) -> np.ndarray:
+    """The stretch of every row: values are hidden in one way in each."""
+    return np.arange(num_rows) // _block(num_rows)
+
+
+def hide(observed: np.ndarray, rng: np.random.Generator, turn: int = 0) -> np.ndarray:
     """Observed values to hide, (n, C): points everywhere, and by stretches of rows short gaps, long gaps, or long gaps of all.
 
-    A table of few rows has shorter gaps; neither its first nor its last row is hidden.
+    Most gaps are as long as one of the table's own, where it has any. A table of few rows has shorter gaps; neither its first nor
+    its last row is hidden. With another `turn`, a stretch has its turn of another kind of gap.
     """
     n, C = observed.shape
     hidden = rng.random((n, C)) < _SHARE
-    block = min(_BLOCK, max(n // 4, 8))
+    block = _block(n)
     short, long = (max(1, min(gap, block // 3)) for gap in _GAPS)
     ways = ("points", "short", "long", "all") if C > 1 else ("points", "short", "long")
     if n < 2 * len(ways) * block:  # with few stretches, the ways that give a kind the fewest values come first
         ways = (*ways[2:][::-1], *ways[:2])
+    own, shared = _gap_lengths(~observed), _gap_lengths(~np.asarray(observed.any(axis=1))[:, None])
     for i, first in enumerate(range(0, n, block)):
-        part, way = hidden[first : first + block], ways[i % len(ways)]
+        part, way = hidden[first : first + block], ways[(i + turn) % len(ways)]
         if way != "points":
-            gap = short if way == "short" else long
-            start = rng.integers(0, max(len(part) - gap, 0) + 1, 1 if way == "all" else C)
+            gap, there, lengths = short if way == "short" else long, observed[first : first + block], own
+            if way == "all":
+                there, lengths = np.asarray(there.any(axis=1))[:, None], shared
+            if len(lengths) and rng.random() < _OWN:
+                gap = min(int(rng.choice(lengths, p=lengths / lengths.sum())), block // 3)
+            start = _starts(there, gap, rng)
             since = np.arange(len(part))[:, None] - start
             part |= (since >= 0) & (since < gap)
     hidden[[0, -1]] = False
@@ -107,6 +129,22 @@ def hide(observed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     # A channel keeps at least half of its values.
     hidden[:, hidden.sum(axis=0) > observed.sum(axis=0) / 2] = False
     return hidden
+
+
+def _gap_lengths(missing: np.ndarray) -> np.ndarray:
+    """How long the gaps are, in rows; holes of one or two rows are none."""
+    change = np.diff(np.pad(missing, ((1, 1), (0, 0))).T.astype(int), axis=1)
+    lengths = np.nonzero(change < 0)[1] - np.nonzero(change > 0)[1]
+    return lengths[lengths > 2]
+
+
+def _starts(there: np.ndarray, gap: int, rng: np.random.Generator) -> np.ndarray:
+    """By column, a random first row of a gap, with room on both sides where possible: beside a hole it is part of a longer gap."""
+    sums = np.pad(np.cumsum(there, axis=0), ((1, 0), (0, 0)))
+    starts = np.arange(max(len(there) - gap, 0) + 1)
+    low, high = np.maximum(starts - gap // 2, 0), np.minimum(starts + gap + gap // 2, len(there))
+    free = sums[high] - sums[low] == (high - low)[:, None]
+    return np.argmax(rng.random(free.shape) + free, axis=0)
 
 
 @dataclass(frozen=True)
@@ -153,10 +191,11 @@ class Calibration:
         """The calibration for errors that are larger by a factor."""
         return replace(self, factor=self.factor * factor, unit=self.unit * factor)
 
-    def known_from(self, gaps: int) -> Calibration:
+    def known_from(self, gaps: float) -> Calibration:
         """The calibration if it comes from few gaps: errors within a gap are alike, so it is wider, with Student's tails."""
-        wider = self.times(float(_student_quantile(0.68, gaps) / _student_quantile(0.68, np.inf)))
-        return replace(wider, tail=min(self.tail, max(float(gaps), _TAILS[0])))
+        wider = float(_student_quantile(0.68, gaps) / _student_quantile(0.68, np.inf))
+        wider *= min(self.factor, 1.0) ** (-_PRIOR / (gaps + _PRIOR))
+        return replace(self.times(wider), tail=min(self.tail, max(gaps, _TAILS[0])))
 
     def half_width(self, level: float) -> float:
         """Half-width of the interval of this level, in units of the calibrated standard deviation."""
