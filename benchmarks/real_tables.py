@@ -2,6 +2,7 @@
 
     python benchmarks/real_tables.py series          trend, outliers, growing and colored noise, sunspots
     python benchmarks/real_tables.py tables          imputation: generated, macroeconomic (statsmodels) and, with FLM_ETT, ETTh1
+    python benchmarks/real_tables.py gaps            gaps of 6 and 24 rows in single series (statsmodels, generated, ETTh1)
     python benchmarks/real_tables.py wide            60 channels x 2,000 rows
     python benchmarks/real_tables.py cluster         10^8 rows x 257 columns on one and two workers of Dask; --rows for fewer
 
@@ -21,6 +22,7 @@ from collections import Counter
 
 import numpy as np
 import pandas as pd
+from scipy.signal import lfilter
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -209,6 +211,50 @@ def imputation(kinds, seeds):
             row(name, kind, cells.pop("ours").replace(",", f" {cover},"), *cells.values(), f"{worst:.2f}")
 
 
+def single_series():
+    """Name: values (n, 1), standardized."""
+    from statsmodels.datasets import co2, elnino, macrodata, sunspots
+
+    macro = macrodata.load_pandas().data
+    found = {
+        "El Niño by months": elnino.load_pandas().data.iloc[:, 1:].to_numpy(float).ravel(),
+        "carbon dioxide by months": co2.load_pandas().data["co2"].resample("MS").mean().interpolate().to_numpy(),
+        "sunspots by years": sunspots.load_pandas().data["SUNACTIVITY"].to_numpy(),
+        "inflation by quarters": macro["infl"].to_numpy(),
+        "unemployment by quarters": macro["unemp"].to_numpy(),
+    }
+    for rho in (0.5, 0.9, 0.99):
+        found[f"AR(1) of {rho}"] = lfilter([1], [1, -rho], np.random.default_rng(3).normal(size=700))
+    if os.environ.get("FLM_ETT"):
+        frame = pd.read_csv(os.path.join(os.environ["FLM_ETT"], "ETTh1.csv"))
+        found |= {"ETTh1, OT, 3,000 hours": frame["OT"][:3000], "ETTh1, HUFL, 3,000 hours": frame["HUFL"][3000:6000]}
+        found |= {"ETTh1, OT, 800 hours": frame["OT"][6000:6800], "ETTh1, HUFL, 800 hours": frame["HUFL"][7000:7800]}
+    return {name: ((x - np.mean(x)) / np.std(x))[:, None] for name, x in ((n, np.asarray(x)) for n, x in found.items())}
+
+
+def gaps(seeds):
+    print(
+        "\n### Gaps of a single series, a third of its rows: mean absolute error, share within 68 % and 95 % intervals\n"
+    )
+    head("series", "rows", "gaps", "FLMImputer", "68 %, 95 %", "straight lines")
+    for name, X in single_series().items():
+        for gap in (6, 24):
+            found = []
+            for seed in range(seeds):
+                rng, mask = np.random.default_rng(seed), np.zeros(X.shape, bool)
+                for start in range(gap // 2, len(X) - gap - gap // 2, 3 * gap):
+                    first = start + rng.integers(0, gap + gap // 2)
+                    mask[first : first + gap] = True
+                mask[[0, -1]] = False
+                holed = np.where(mask, np.nan, X)
+                ours = flm.FLMImputer().fit(holed).impute(holed, fitted=True)
+                inside = [((low < X) & (high > X))[mask].mean() for low, high in map(ours.interval, (0.68, 0.95))]
+                lines = straight(np.arange(float(len(X))), holed)
+                found.append([*(np.abs(f - X)[mask].mean() for f in (ours.values, lines)), *inside])
+            ours, lines, *inside = np.mean(found, axis=0)
+            row(name, len(X), gap, f"{ours:.3f}", "{:.0%}, {:.0%}".format(*inside), f"{lines:.3f}")
+
+
 def wide():
     rng = np.random.default_rng(0)
     t = np.arange(2000.0)
@@ -247,7 +293,7 @@ def cluster(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["series", "tables", "wide", "cluster"])
+    parser.add_argument("part", choices=["series", "tables", "gaps", "wide", "cluster"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--kinds", default="10 %,50 %,gaps of one,gaps of all")
     parser.add_argument("--rows", type=int, default=100_000_000)
@@ -257,6 +303,8 @@ def main():
         series(options.seeds)
     elif options.part == "tables":
         imputation(options.kinds.split(","), options.seeds)
+    elif options.part == "gaps":
+        gaps(options.seeds)
     elif options.part == "wide":
         wide()
     else:
