@@ -158,12 +158,12 @@ def test_kinds_of_holes():
 
 
 def test_hidden_values_are_holes_of_every_kind():
-    hidden = hide(np.ones((2000, 3), bool), np.random.default_rng(0))
+    hidden = hide(np.ones((2000, 3), bool), np.random.default_rng(0), 0, True)
     found = np.bincount(kinds_of(hidden, np.arange(2000.0))[hidden], minlength=15)
     assert (found[[0, 1, 2, 3, 6, 12, 13]] >= 10).all()
     assert 0.05 < hidden.mean() < 0.3
     seen = np.random.default_rng(1).random((2000, 3)) < 0.5
-    assert not (hide(seen, np.random.default_rng(0)) & ~seen).any()
+    assert not (hide(seen, np.random.default_rng(0), 0, True) & ~seen).any()
 
 
 @pytest.mark.parametrize("overlap", [True, False])

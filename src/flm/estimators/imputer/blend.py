@@ -3,7 +3,7 @@
 Values are hidden as holes of every kind (`holes`), in a small table several times. Every model is learned without them and fills
 them, which gives the weights of the models and calibrates the error bars (`judge`). Every seventh block is kept out of learning
 altogether: the errors there show how error bars of other tables differ from those of the table learned from. In the end the models
-are learned from all values.
+but the dense one are learned from all values.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from flm.estimators.imputer.estimator import FLMImputer
 
 _VALUES, _TRIALS = 3_000, 5  # a table with fewer observed values is tried several times, at most so often
+_ROWS, _LARGE = 768, 10_000  # twice with fewer rows, unless it has more values than this, observed or not
 _HELD, _EVERY = 96, 7  # rows of a block that is held out, every seventh
 _DENSE_VALUES = 6_000  # of a table with several channels: beyond, dense series take longer than they are worth
 _ALONE = 5.0  # a regression expects to err by a fifth of its distance from the median of all models, or by more
@@ -49,14 +50,12 @@ class Mixture:
         # The random stream is our own: a user who hides values with the same seed must not hide the same ones.
         rng = np.random.default_rng([asked.seed, 20240607])
         kept = (np.arange(len(values)) // _HELD) % _EVERY != _EVERY - 1
-        num_trials = int(np.clip(np.ceil(_VALUES / max((~np.isnan(values)).sum(), 1)), 1, _TRIALS))
+        num_trials = _num_trials(steps, values)
         trials: list[Trial] = []
         for turn in range(num_trials):
-            hidden = hide(~np.isnan(values), rng, turn)
-            seen, told = (
-                np.where(hidden, np.nan, values),
-                within(listen, 0.8 * turn / num_trials, 0.8 * (turn + 1) / num_trials),
-            )
+            told = within(listen, 0.8 * turn / num_trials, 0.8 * (turn + 1) / num_trials)
+            hidden = hide(~np.isnan(values), rng, turn, not in_samples(steps))
+            seen = np.where(hidden, np.nan, values)
             blend = cls._unjudged(steps, seen, kept, asked, rng, told)
             kinds = kinds_of(np.isnan(seen), steps)
             trials.append(Trial(hidden, kinds, blend._fillings(steps, seen, kinds, asked, within(told, 0.9, 1.0))))
@@ -105,9 +104,11 @@ class Mixture:
         found: dict[str, Filled] = {}
         of_lines = None
         if self.coupled is not None:
-            found["coupled"] = self.coupled.fill(steps, values, asked.overlap and not in_samples(steps), listen)
+            found["coupled"] = self.coupled.fill(
+                steps, values, asked.overlap and not in_samples(steps), within(listen, 0.0, 0.5)
+            )
         if self.dense is not None:
-            found["dense"] = self.dense.fill(steps, values, listen)
+            found["dense"] = self.dense.fill(steps, values, within(listen, 0.5, 1.0))
         if asked.method not in found:
             # What a regression expects of single points shows whether their partners are observed; in gaps it expects too much.
             single = kinds % NUM_DEPTHS == 0
@@ -143,3 +144,11 @@ class Mixture:
         if self.coupled is not None and len(values) >= self.coupled.window:
             grown = replace(grown, coupled=self.coupled.merged(self.coupled.learned(steps, values, listen)))
         return grown
+
+
+def _num_trials(steps: np.ndarray, values: np.ndarray) -> int:
+    """How often values are hidden: the fewer there are, the oftener. Short samples would lose too much."""
+    if in_samples(steps) or values.size > _LARGE:
+        return 1
+    wanted = int(np.ceil(_VALUES / max(int((~np.isnan(values)).sum()), 1)))
+    return min(max(wanted, 1 + (len(values) < _ROWS)), _TRIALS)

@@ -71,26 +71,28 @@ def is_like(kinds: np.ndarray, kind: int) -> np.ndarray:
 
 
 def gaps_by_kind(hidden: np.ndarray, kinds: np.ndarray, num_rows: int) -> list[float]:
-    """The number of gaps that the hidden values of each kind come from: runs of rows in a channel or, if rows lack all, of rows.
-
-    A table of `num_rows` may have been tried several times: a gap where another one was hidden before counts as no more.
-    """
+    """The number of gaps that the hidden values of each kind come from: runs of rows in a channel or, if rows lack all, of rows."""
     found = []
     for kind in range(NUM_KINDS):  # the values that `Calibration.by_kind` takes
         sets = (hidden & (kinds == kind), hidden & is_like(kinds, kind))
         chosen = next((chosen for chosen in sets if chosen.sum() >= _ENOUGH), hidden)
-        runs = np.asarray(chosen.any(axis=1))[:, None] if kind >= NUM_DEPTHS else chosen
-        distinct = runs.reshape(-1, num_rows, runs.shape[1]).any(axis=0).sum()
-        found.append(max(num_runs(runs) * distinct / max(int(runs.sum()), 1), 1.0))
+        found.append(max(num_gaps(chosen, num_rows, kind >= NUM_DEPTHS), 1.0))
     return found
 
 
-def num_runs(chosen: np.ndarray) -> int:
-    """The number of runs of chosen rows in all columns together."""
-    return int(np.diff(chosen.astype(int), axis=0, prepend=0).clip(0).sum())
+def num_gaps(hidden: np.ndarray, num_rows: int, shared: bool) -> float:
+    """The number of runs of hidden values, by channel or of rows in which anything is hidden.
+
+    Trials with a table of `num_rows` stand below each other. Values that several trials hide count once: runs are fewer by the
+    share of such values.
+    """
+    runs = np.asarray(hidden.any(axis=1))[:, None] if shared else hidden
+    distinct = runs.reshape(-1, num_rows, runs.shape[1]).any(axis=0).sum()
+    return float(np.diff(runs.astype(int), axis=0, prepend=0).clip(0).sum() * distinct / max(int(runs.sum()), 1))
 
 
 def _block(num_rows: int) -> int:
+    """The rows of a stretch."""
     return min(_BLOCK, max(num_rows // 4, 8))
 
 
@@ -99,19 +101,20 @@ def stretches(num_rows: int) -> np.ndarray:
     return np.arange(num_rows) // _block(num_rows)
 
 
-def hide(observed: np.ndarray, rng: np.random.Generator, turn: int = 0) -> np.ndarray:
+def hide(observed: np.ndarray, rng: np.random.Generator, turn: int, whole: bool) -> np.ndarray:
     """Observed values to hide, (n, C): points everywhere, and by stretches of rows short gaps, long gaps, or long gaps of all.
 
-    Most gaps are as long as one of the table's own, where it has any. A table of few rows has shorter gaps; neither its first nor
-    its last row is hidden. With another `turn`, a stretch has its turn of another kind of gap.
+    Most gaps are as long as one of the table's own, where it has any, but at most a third of a stretch. A table of few rows has
+    shorter gaps and, if it is one `whole` record and not samples, a gap in every stretch. Neither its first nor its last row is
+    hidden. In another `turn`, a stretch has another kind of gap.
     """
     n, C = observed.shape
     hidden = rng.random((n, C)) < _SHARE
     block = _block(n)
     short, long = (max(1, min(gap, block // 3)) for gap in _GAPS)
     ways = ("points", "short", "long", "all") if C > 1 else ("points", "short", "long")
-    if n < 2 * len(ways) * block:  # with few stretches, the ways that give a kind the fewest values come first
-        ways = (*ways[2:][::-1], *ways[:2])
+    if whole and n < 2 * len(ways) * block:  # in few stretches, gaps that give a kind the fewest values come first
+        ways = ("all", "long", "all", "short") if C > 1 else ("long", "short")
     own, shared = _gap_lengths(~observed), _gap_lengths(~np.asarray(observed.any(axis=1))[:, None])
     for i, first in enumerate(range(0, n, block)):
         part, way = hidden[first : first + block], ways[(i + turn) % len(ways)]
@@ -132,14 +135,17 @@ def hide(observed: np.ndarray, rng: np.random.Generator, turn: int = 0) -> np.nd
 
 
 def _gap_lengths(missing: np.ndarray) -> np.ndarray:
-    """How long the gaps are, in rows; holes of one or two rows are none."""
+    """How long the gaps between observed values are, in rows; holes of one or two rows are none."""
     change = np.diff(np.pad(missing, ((1, 1), (0, 0))).T.astype(int), axis=1)
-    lengths = np.nonzero(change < 0)[1] - np.nonzero(change > 0)[1]
-    return lengths[lengths > 2]
+    first, after = np.nonzero(change > 0)[1], np.nonzero(change < 0)[1]
+    return (after - first)[(after - first > 2) & (first > 0) & (after < len(missing))]
 
 
 def _starts(there: np.ndarray, gap: int, rng: np.random.Generator) -> np.ndarray:
-    """By column, a random first row of a gap, with room on both sides where possible: beside a hole it is part of a longer gap."""
+    """By column of a stretch, a random first row of a gap, with room on both sides where possible.
+
+    Beside a hole it would be a part of a longer gap.
+    """
     sums = np.pad(np.cumsum(there, axis=0), ((1, 0), (0, 0)))
     starts = np.arange(max(len(there) - gap, 0) + 1)
     low, high = np.maximum(starts - gap // 2, 0), np.minimum(starts + gap + gap // 2, len(there))

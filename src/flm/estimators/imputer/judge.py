@@ -20,19 +20,18 @@ from flm.estimators.imputer.holes import (
     Calibration,
     gaps_by_kind,
     is_like,
-    num_runs,
+    num_gaps,
     stretches,
 )
 
 NAMES = ("coupled", "dense", "refined", "lags", "lines")
 _FEW = 30  # hidden values: with fewer, the first model fills alone
-# Hidden values with errors of more than so many medians count alike, however far off the models are: a table of so many rows, and
-# the fewest and the most medians.
+# Hidden values with errors of more than so many medians count alike, however far off the models are: so many rows, of all trials
+# together, and the fewest and the most medians.
 _ROWS, _EVEN = 2_000, (0.1, 3.0)
 _BELIEF = 200.0  # values' worth of belief in the errors of a hole's kind times the skills in its channel
-_CAUTION = (
-    8.0  # the more, the larger the errors that are expected of models in gaps of all channels, if few were hidden
-)
+# In gaps of all channels, models are expected to err by 1 + 8 / (1 + gaps hidden) times what the hidden ones say, squared.
+_CAUTION = 8.0
 _ELSEWHERE = 300.0  # values' worth of belief that a model fills blocks that it did not learn from as well as others
 _MOST_HOLES = 50_000  # to weigh at a time
 _PARTS = 5  # of the stretches, each calibrated with the weights of the others
@@ -77,7 +76,7 @@ class Verdict(NamedTuple):
 
 
 def judge(trials: list[Trial], values: np.ndarray, kept: np.ndarray) -> Verdict:
-    """The verdict of all trials with a table; models were learned from its rows that are `kept`."""
+    """The verdict of all trials with a table; the coupled model was learned from its rows that are `kept`."""
     hidden, kinds = (np.concatenate(parts) for parts in zip(*((t.hidden, t.kinds) for t in trials), strict=True))
     fillings, num_rows = Fillings.stacked([t.fillings for t in trials]), len(values)
     values, kept = np.tile(values, (len(trials), 1)), np.tile(kept, len(trials))
@@ -123,7 +122,7 @@ def judge(trials: list[Trial], values: np.ndarray, kept: np.ndarray) -> Verdict:
     own = max(learned, float(np.sqrt(other**2 + share * (learned**2 - other**2))))
     persistence, together = _correlations(np.where(hidden, scores, np.nan))
     gaps = gaps_by_kind(hidden, kinds, num_rows)
-    wider = _wider_in_shared_gaps(fillings, hidden, np.isnan(values), kinds)
+    wider = _wider_in_shared_gaps(fillings, hidden, np.isnan(values), kinds, len(trials))
     return Verdict(
         products=products_of(hidden),
         calibrations=tuple(found.times(other).known_from(g) for found, g in zip(by_kind, gaps, strict=True)),
@@ -158,9 +157,9 @@ def _error_products(
             own = _products(errors[mine, c], _BELIEF, of_kind * np.outer(skills[c], skills[c]))
             products[kind, c][np.ix_(known, known)] = own
     in_gaps = (np.arange(NUM_KINDS) >= NUM_DEPTHS) & (np.arange(NUM_KINDS) % NUM_DEPTHS > 0)
-    num_gaps = num_runs(np.any((hidden & in_gaps[kinds]).reshape(-1, num_rows, hidden.shape[1]), axis=(0, 2))[:, None])
+    caution = _CAUTION / (1 + num_gaps(hidden & in_gaps[kinds], num_rows, True))
     models = np.arange(NAMES.index("lines"))
-    products[:, :, models, models] *= np.where(in_gaps, 1 + _CAUTION / (1 + num_gaps), 1.0)[:, None, None]
+    products[:, :, models, models] *= np.where(in_gaps, 1 + caution, 1.0)[:, None, None]
     return products
 
 
@@ -201,7 +200,9 @@ def _sizes_in_gaps(fillings: Fillings, missing: np.ndarray, kinds: np.ndarray) -
     return np.where(simple, np.tile(by_depth, (NUM_KINDS // NUM_DEPTHS, 1, 1)), 1.0)
 
 
-def _wider_in_shared_gaps(fillings: Fillings, hidden: np.ndarray, missing: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+def _wider_in_shared_gaps(
+    fillings: Fillings, hidden: np.ndarray, missing: np.ndarray, kinds: np.ndarray, num_trials: int
+) -> np.ndarray:
     """Factors on the error bars of a table's own gaps of all channels, by kind.
 
     A gap that is hidden between the table's own has little around it, and a model expects more errors there than in these. But
@@ -210,7 +211,7 @@ def _wider_in_shared_gaps(fillings: Fillings, hidden: np.ndarray, missing: np.nd
     factors, expected = np.ones(NUM_KINDS), np.log(fillings.deviations[:, :, 0])
     for kind in range(NUM_DEPTHS, NUM_KINDS):
         tried, own = (some & (kinds == kind) for some in (hidden, missing))
-        if min(tried.sum(), own.sum()) >= _FEW:
+        if min(tried.sum(), own.sum() / num_trials) >= _FEW:
             factors[kind] = np.exp(max(expected[tried].mean() - expected[own].mean(), 0.0) / 2)
     return factors
 
