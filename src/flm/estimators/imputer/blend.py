@@ -23,7 +23,7 @@ from flm.results.progress import Listener, Progress, silent, within
 if TYPE_CHECKING:
     from flm.estimators.imputer.estimator import FLMImputer
 
-_VALUES, _TRIALS = 3_000, 5  # a table with fewer observed values is tried several times, at most so often
+_VALUES, _TRIALS = (100, 3_000), 5  # a table with so many observed values is tried several times, at most so often
 _ROWS, _LARGE = 768, 10_000  # twice with fewer rows, unless it has more values than this, observed or not
 _HELD, _EVERY = 96, 7  # rows of a block that is held out, every seventh
 _DENSE_VALUES = 6_000  # of a table with several channels: beyond, dense series take longer than they are worth
@@ -147,8 +147,8 @@ class Mixture:
 
 
 def _num_trials(steps: np.ndarray, values: np.ndarray) -> int:
-    """How often values are hidden: the fewer there are, the oftener. Short samples would lose too much."""
-    if in_samples(steps) or values.size > _LARGE:
+    """How often values are hidden: the fewer, the oftener. Short samples would lose too much, and very few values say nothing."""
+    observed, (least, most) = int((~np.isnan(values)).sum()), _VALUES
+    if in_samples(steps) or observed < least or values.size > _LARGE:
         return 1
-    wanted = int(np.ceil(_VALUES / max(int((~np.isnan(values)).sum()), 1)))
-    return min(max(wanted, 1 + (len(values) < _ROWS)), _TRIALS)
+    return min(max(-(-most // observed), 1 + (len(values) < _ROWS)), _TRIALS)
