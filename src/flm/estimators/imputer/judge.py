@@ -98,10 +98,10 @@ def judge(trials: list[Trial], values: np.ndarray, kept: np.ndarray) -> Verdict:
     # Values are filled too well by weights that were chosen for them: calibration takes those of the other stretches.
     scores, stretch = np.full(values.shape, np.nan), np.tile(stretches(num_rows), len(trials))
     for part in range(_PARTS):
-        own = hidden & (stretch % _PARTS == part)[:, None]
-        if own.any():
-            filled = mixed(products_of(hidden & ~own), fillings, kinds, own)
-            scores[own] = ((filled.mean - values) / filled.std)[own]
+        inside = hidden & (stretch % _PARTS == part)[:, None]
+        if inside.any():
+            filled = mixed(products_of(hidden & ~inside), fillings, kinds, inside)
+            scores[inside] = ((filled.mean - values) / filled.std)[inside]
     pooled = Calibration.by_kind(scores[hidden], kinds[hidden])
     # Deep in a gap a model may trust the other channels too much or too little: the larger errors count, of few or of many.
     lacking = np.broadcast_to(np.isnan(seen).mean(axis=1, keepdims=True), values.shape)
