@@ -36,4 +36,5 @@ def test_a_regressor_of_the_first_format():
 def test_an_imputer_of_the_first_format():
     imputer = flm.load(OLD / "imputer.safetensors")
     holes = np.array(VALUES["holes"], float)
-    np.testing.assert_allclose(imputer.transform(holes)[:5], VALUES["imputer"], rtol=1e-9)
+    # Its model has hardly any noise, so that its equations turn rounding into a billionth: 1.5e-9 on another processor.
+    np.testing.assert_allclose(imputer.transform(holes)[:5], VALUES["imputer"], rtol=1e-7)

@@ -29,6 +29,7 @@ UNRESOLVED = 0.03  # above this estimate a solution has not been resolved yet: n
 GROWTH = 1.7  # of the number of functions
 PATIENCE = 3  # sets in a row that do not halve the bar, after which the search ends
 NULL = 1e-7  # a smaller residual is a solution of the homogeneous problem
+AMPLIFIED = 4 * np.finfo(float).eps  # rounding of the rows, before the problem amplifies it
 POWER_STEPS = 30
 CHECK = 240  # functions with which missing conditions are looked for
 POINTS, SAME = 48, 1e-9  # points at which a problem is compared with its mirror image, and the tolerance
@@ -205,16 +206,20 @@ class Growth:
         return [k for k in range(self.unknowns) if (k, (0,) * self.m) not in jets]
 
     def doubt(self) -> None:
-        """Withdraw an answer that is one of many: set the error estimate to infinity and say why."""
+        """Add to the bar what rounding becomes in the answer, and withdraw an answer that is one of many."""
         fit = self.best
         if fit is None or not fit.finite or fit.estimate > UNRESOLVED or self.problem.learned or self.has_data:
             return
         jets = [jet for b in self.problem.equations for jet in b.residual.jets]
         orders = [max((alpha[0] for u, alpha in jets if u == k), default=0) for k in range(self.unknowns)]
-        if self.m == 1 and sum(b.kind == "initial" for b in self.problem.blocks) >= sum(orders):
-            return  # an initial value problem is determined, however fast it grows
+        # An initial value problem is determined, however fast it grows.
+        determined = self.m == 1 and sum(b.kind == "initial" for b in self.problem.blocks) >= sum(orders)
         left = homogeneous_residual(self.fitter, fit, total_degree(np.ones(self.m, int), CHECK), self.free_constants())
-        if left < NULL:
+        self.bar += AMPLIFIED / max(left, np.finfo(float).tiny)
+        if determined and self.bar > UNRESOLVED:
+            self.bar = np.inf
+            self.ending = Ending(Word.STALLED, note="the problem amplifies rounding to the size of its solution")
+        elif not determined and left < NULL:
             self.bar = np.inf
             self.ending = Ending(
                 Word.UNDETERMINED,
