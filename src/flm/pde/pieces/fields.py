@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from flm.language.arguments import Jet, Linearized, Residual
 from flm.language.parameters import Learn
-from flm.pde.pieces.elimination import triangle
+from flm.numerics.least_squares import triangular_factor
 from flm.pde.problem import PDE
 from flm.results.result import field_table
 from flm.series import legendre
@@ -74,7 +74,7 @@ class FieldFunctions:
 
     def whitening(self, length: float, strength: float) -> np.ndarray:
         """The same as a square, (C, C)."""
-        return triangle(self.halves(length, strength).T).T
+        return triangular_factor(self.halves(length, strength).T).T
 
 
 def _points(nodes: np.ndarray, m: int) -> np.ndarray:
