@@ -15,6 +15,7 @@ from flm.language.parameters import Learn, Piecewise, Range, at_points, names_of
 from flm.pde.blocks import Block, bind_fluxes, unclaimed
 from flm.pde.complex_unknowns import ComplexUnknowns
 from flm.pde.conditions import Condition, Data, Periodic, shown
+from flm.results import frame_of
 from flm.wording import InputError, InputTypeError
 
 SHOWN = 8  # conditions in the repr of a problem
@@ -95,9 +96,7 @@ class PDE:
     @property
     def frame(self) -> dict[str, Any]:
         """The facts about the problem that an answer keeps."""
-        exact = self.exact_values if self.exact is not None else None
-        fields = {"axes": self.axes, "unknowns": self.unknowns, "bounds": self.domain.bounds}
-        return fields | {"domain": self.domain, "exact": exact}
+        return frame_of(self.domain, self.unknowns, None if self.exact is None else self.exact_values)
 
     @cached_property
     def parameter_start(self) -> np.ndarray:
