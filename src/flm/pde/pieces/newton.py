@@ -123,9 +123,7 @@ def table_at(
     functions: Functions, tree: Tree, unknown: int, alpha: Alpha, points: np.ndarray, leaf: np.ndarray
 ) -> np.ndarray:
     """D^alpha of an unknown's functions at points (P, m) of these leaves (P,), (P, N_k)."""
-    rate = 2 / tree.widths[leaf]
-    table = functions.scattered(unknown, alpha, rate * (points - tree.lower[leaf]) - 1)
-    return table * np.prod(rate ** np.array(alpha), axis=1)[:, None]
+    return line.box_table(points, tree.lower[leaf], tree.widths[leaf], functions.shapes[unknown], alpha)
 
 
 def scale(sizes: np.ndarray) -> np.ndarray:
