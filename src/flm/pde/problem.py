@@ -111,6 +111,14 @@ class PDE:
         return tuple(i for i, v in enumerate(self.parameters.values()) if isinstance(v, Learn))
 
     @property
+    def free_constants(self) -> tuple[int, ...]:
+        """The unknowns that enter only by their derivatives: any constant may be added to them, unless readings fix it."""
+        conditions = [block for block in self.conditions if block.kind not in ("periodic", "data")]
+        residuals = [*(block.residual for block in (*self.equations, *conditions)), *self.fluxes.values()]
+        valued = {k for residual in residuals for k, alpha in residual.jets if not any(alpha)}
+        return tuple(k for k in range(len(self.unknowns)) if k not in valued)
+
+    @property
     def jumping(self) -> dict[str, Piecewise]:
         """The parameters that jump."""
         return {name: value for name, value in self.parameters.items() if isinstance(value, Piecewise)}

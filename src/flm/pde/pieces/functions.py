@@ -217,3 +217,9 @@ def sampled_slopes(residual: AnyResidual, problem: PDE, known: Parameters) -> li
     normals = np.full_like(points, 1 / np.sqrt(points.shape[1]))
     draw = lambda: rng.normal(size=(len(residual.jets), len(points)))
     return [residual.linearize(points, draw(), known.elsewhere(), normals).by_jet for _ in range(3)]
+
+
+def is_affine(residual: AnyResidual, problem: PDE, known: Parameters) -> bool:
+    """Whether a residual's slopes are the same at all states."""
+    slopes = sampled_slopes(residual, problem, known)
+    return all(np.allclose(s, slopes[0], rtol=1e-9, atol=1e-12 * np.abs(slopes[0]).max(initial=0.0)) for s in slopes)

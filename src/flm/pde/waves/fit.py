@@ -16,6 +16,8 @@ import numpy as np
 from flm.language.arguments import Jet, Linearized
 from flm.models.base import AbstractModel
 from flm.numerics.least_squares import LeastSquares, Rows
+from flm.pde.pieces.fields import Parameters
+from flm.pde.pieces.functions import is_affine
 from flm.pde.problem import PDE
 from flm.pde.waves.sampling import Batch, held_out_batches, training_batches
 from flm.results import Ending, Parameter, Record, Solution
@@ -116,7 +118,8 @@ class Fitter:
         self.num_unknowns = len(problem.unknowns)
         self._training: tuple[int, tuple[Batch, ...]] = (0, ())  # the last batches, with their number of columns
         self._gain = 0.0  # of data rows; 0: not set yet
-        self.is_linear = not problem.learned and all(self._is_linear(b) for b in self.held)
+        known = Parameters.of(problem)
+        self.is_linear = not problem.learned and all(is_affine(b.block.residual, problem, known) for b in self.held)
 
     def training(self, num_columns: int) -> tuple[Batch, ...]:
         """The points at which `num_columns` columns are fitted."""
@@ -125,14 +128,6 @@ class Fitter:
         return self._training[1]
 
     # --- pointwise quantities --------------------------------------------------------------------------------------
-
-    def _is_linear(self, batch: Batch) -> bool:
-        """Whether the derivatives with respect to the jets do not depend on the jets."""
-        rng, residual = np.random.default_rng(0), batch.block.residual
-        points, normals = batch.points[:64], batch.normals[:64]
-        jets, start = rng.normal(size=(2, len(residual.jets), len(points))), self.problem.parameter_start
-        one, two = (residual.linearize(points, s * j, start, normals).by_jet for s, j in zip((1, 3), jets, strict=True))
-        return bool((np.abs(one - two) <= 1e-12 * np.abs(one).max(axis=1, keepdims=True, initial=0)).all())
 
     def jets(self, basis: Basis, coefficients: np.ndarray, batch: Batch) -> np.ndarray:
         """The derivatives that a batch's residual needs, (A, P); for a periodic pair, those on one face less those on the other."""
