@@ -15,6 +15,7 @@ import numpy as np
 from flm.domains import Box
 from flm.language.parameters import Range
 from flm.models.family import FamilyFLM, chebyshev
+from flm.pde.pieces.newton import distance
 from flm.pde.problem import PDE
 from flm.results import Ending, Listener, Record, Solution, Status, Word, frame_of
 from flm.wording import InputError
@@ -94,9 +95,7 @@ class Family:
             values = tuple(r.low + s * (r.high - r.low) for r, s in zip(self.ranges.values(), shares, strict=False))
             points = np.column_stack([self.points, np.tile(values, (len(self.points), 1))])
             wanted, found = np.asarray(self.at(values).model(self.points)), np.asarray(model(points))
-            size = np.sqrt(np.mean(wanted**2, axis=0))
-            apart = np.sqrt(np.mean((found - wanted) ** 2, axis=0)) / np.where(size > 0, size, 1.0)
-            worst = max(worst, float(np.max(apart)))
+            worst = max(worst, distance(found, wanted))
         return worst
 
     @property

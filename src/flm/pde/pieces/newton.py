@@ -132,6 +132,12 @@ def scale(sizes: np.ndarray) -> np.ndarray:
     return np.where(sizes > 1e-14 * largest, sizes, largest if largest > 0 else 1.0)
 
 
+def distance(found: np.ndarray, expected: np.ndarray) -> float:
+    """The relative root mean square difference of values (P, K) at the same points, worst unknown."""
+    size = scale(np.sqrt(np.mean(expected**2, axis=0)))
+    return float(np.max(np.sqrt(np.mean((found - expected) ** 2, axis=0)) / size))
+
+
 def leaders(orders: Orders) -> list[int]:
     """Unknowns that take a condition along some axis; the others, such as a pressure, are determined by these."""
     return [k for k, row in enumerate(orders) if any(row) or len(orders) == 1]
