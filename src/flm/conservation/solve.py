@@ -14,7 +14,7 @@ from flm.conservation.law import ConservationLaw
 from flm.conservation.moving import MovingSeries, distill_harmonics
 from flm.conservation.potential import VISCOSITY, Bank, Law, Waves, minimize
 from flm.numerics.least_squares import one_thread
-from flm.results import Ending, Listener, Record, Solution, Word
+from flm.results import Ending, Listener, Record, Solution, Word, frame_of
 from flm.series.legendre import gauss
 from flm.series.tables import WaveTable
 from flm.wording import InputError
@@ -73,18 +73,14 @@ def solve_law(
         ending = Ending(Word.SIZE, f"{count} in the moving frame")
     return Solution(
         model=series.model(problem.domain),
-        axes=problem.axes,
-        unknowns=problem.unknowns,
-        bounds=problem.domain.bounds,
         ending=ending,
         error_estimate=estimate,
         tolerance=tol,
         history=record.history,
         num_columns=growth.best.bank.num_columns,
         seconds=record.seconds,
-        domain=problem.domain,
-        exact=problem.exact_values if problem.exact is not None else None,
         error_points=problem.test_points(),
+        **frame_of(problem.domain, problem.unknowns, None if problem.exact is None else problem.exact_values),
     )
 
 

@@ -22,8 +22,10 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.polynomial.legendre import legint, legvander
 
 from flm.control.equations import First, Last, Multipliers, finish, first_order
+from flm.series import legendre
 
 if TYPE_CHECKING:
     from flm.control.problem import OptimalControl
@@ -46,18 +48,17 @@ class Scheme(NamedTuple):
 @lru_cache(maxsize=8)
 def gauss(q: int = NODES) -> Scheme:
     """The Gauss–Legendre method with q stages."""
-    x, weights = np.polynomial.legendre.leggauss(q)
-    return Scheme((x + 1) / 2, _integrals(q, (x + 1) / 2), weights / 2)
+    x, weights = legendre.gauss(q)
+    return Scheme((x + 1) / 2, _integrals(q, (x + 1) / 2), weights)
 
 
 def _integrals(q: int, ends: np.ndarray) -> np.ndarray:
     """∫₀^end of each Lagrange polynomial on the q Gauss nodes, (len(ends), q)."""
-    legendre = np.polynomial.legendre
-    x, weights = legendre.leggauss(q)
-    # l_j(y) = w_j sum_k (2k+1)/2 P_k(x_j) P_k(y): exact, since the rule integrates degree 2q - 1.
-    lagrange = (legendre.legvander(x, q - 1) * weights[:, None] * (2 * np.arange(q) + 1) / 2).T  # (k, j)
-    primitive = legendre.legint(np.eye(q), lbnd=-1)  # (q + 1, k)
-    return 0.5 * legendre.legvander(2 * np.asarray(ends) - 1, q) @ primitive @ lagrange
+    x, weights = legendre.gauss(q)
+    # l_j(y) = w_j sum_k (2k+1) P_k(x_j) P_k(y), weights of sum 1: exact, since the rule integrates degree 2q - 1.
+    lagrange = (legvander(x, q - 1) * weights[:, None] * (2 * np.arange(q) + 1)).T  # (k, j)
+    primitive = legint(np.eye(q), lbnd=-1)  # (q + 1, k)
+    return 0.5 * legvander(2 * np.asarray(ends) - 1, q) @ primitive @ lagrange
 
 
 def grid(edges: np.ndarray, num_starts: int, q: int = NODES) -> tuple[np.ndarray, np.ndarray]:

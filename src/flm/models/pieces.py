@@ -25,6 +25,7 @@ from flm.domains import AbstractDomain, Box
 from flm.models.base import AbstractModel, InputMap
 from flm.series import AbstractSeries, PhaseSeries, SeparableSeries, legendre
 from flm.series.arrays import device
+from flm.series.tables import WaveTable
 from flm.series.waves import Orders
 from flm.wording import InputError
 
@@ -240,11 +241,10 @@ class Line(NamedTuple):
     def table(self, x: np.ndarray, count: int, order: int = 0) -> np.ndarray:
         """A derivative of the first `count` waves at points, (P, count)."""
         alone = self.kind in ("sine", "cosine")
-        place = np.arange(count)
-        rate = self.frequencies(count) if alone else self.frequencies(count // 2 + 1)[(place + 1) // 2]
-        # A derivative is a quarter turn: cos θ, −sin θ, ...; sin θ = cos(θ − π/2).
-        is_sine = np.full(count, self.kind == "sine") if alone else (place % 2 == 0) & (place > 0)
-        return rate**order * np.cos((x - self.origin)[:, None] * rate + np.pi / 2 * (order - is_sine))
+        waves = WaveTable.at(x - self.origin, self.frequencies(count if alone else count // 2 + 1)).derivative(order)
+        if alone:
+            return waves.sine if self.kind == "sine" else waves.cosine
+        return np.delete(waves.pairs().reshape(len(x), -1), 1, axis=1)[:, :count]  # without sin 0
 
 
 def to_series(

@@ -9,6 +9,7 @@ Conventions:
   by one factorization of [A b; mu I 0]. No rank decision is taken.
 """
 
+import os
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import NamedTuple
@@ -34,6 +35,14 @@ def _threads() -> ThreadpoolController:
 def one_thread(num_columns: int = 0) -> AbstractContextManager[object]:
     """A context in which linear algebra with few columns (`num_columns`) uses one BLAS thread."""
     return _threads().limit(limits=1, user_api="blas") if num_columns < ONE_THREAD else nullcontext()
+
+
+def free_memory() -> int:
+    """The free memory in bytes; 2^60 where the system does not tell."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 60
 
 
 def triangular_factor(matrix: np.ndarray, *, overwrite: bool = False) -> np.ndarray:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
+from flm.numerics.least_squares import triangular_factor
 from flm.numerics.newton import FixedFactors, Minimum, Nielsen, Step, Trial, minimize
 
 
@@ -78,7 +79,7 @@ class _Local:
 
     def __init__(self, fit: Projection):
         self.fit, self.value = fit, fit.value
-        factor = np.asarray(np.linalg.qr(np.column_stack(fit.projected()), mode="r"))
+        factor = triangular_factor(np.column_stack(fit.projected()))
         self.J, self.r = factor[:, :-1], factor[:, -1]
         self.size = float(np.max((self.J**2).sum(axis=0), initial=0.0))
 

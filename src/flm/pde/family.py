@@ -15,8 +15,9 @@ import numpy as np
 from flm.domains import Box
 from flm.language.parameters import Range
 from flm.models.family import FamilyFLM, chebyshev
+from flm.pde.pieces.newton import distance
 from flm.pde.problem import PDE
-from flm.results import Ending, Listener, Record, Solution, Status, Word
+from flm.results import Ending, Listener, Record, Solution, Status, Word, frame_of
 from flm.wording import InputError
 
 LEVELS = {1: (3, 5, 9, 17, 33), 2: (3, 5, 9, 17)}  # nodes of each parameter, by the number of parameters
@@ -48,17 +49,13 @@ def solve_family(problem: PDE, tol: float, solve_one: Callable[[PDE, float], Sol
     domain = problem.domain * Box(**{name: (r.low, r.high) for name, r in ranges.items()})
     return Solution(
         model=model,
-        axes=domain.axes,
-        unknowns=problem.unknowns,
-        bounds=domain.bounds,
         ending=ending,
         error_estimate=bar,
         tolerance=tol,
         history=record.history,
         num_columns=family.num_columns,
         seconds=record.seconds,
-        domain=domain,
-        exact=None if problem.exact is None else family.exact,
+        **frame_of(domain, problem.unknowns, None if problem.exact is None else family.exact),
     )
 
 
@@ -98,9 +95,7 @@ class Family:
             values = tuple(r.low + s * (r.high - r.low) for r, s in zip(self.ranges.values(), shares, strict=False))
             points = np.column_stack([self.points, np.tile(values, (len(self.points), 1))])
             wanted, found = np.asarray(self.at(values).model(self.points)), np.asarray(model(points))
-            size = np.sqrt(np.mean(wanted**2, axis=0))
-            apart = np.sqrt(np.mean((found - wanted) ** 2, axis=0)) / np.where(size > 0, size, 1.0)
-            worst = max(worst, float(np.max(apart)))
+            worst = max(worst, distance(found, wanted))
         return worst
 
     @property

@@ -15,6 +15,7 @@ from flm.language.parameters import Learn, Piecewise, Range, at_points, names_of
 from flm.pde.blocks import Block, bind_fluxes, unclaimed
 from flm.pde.complex_unknowns import ComplexUnknowns
 from flm.pde.conditions import Condition, Data, Periodic, shown
+from flm.results import frame_of
 from flm.wording import InputError, InputTypeError
 
 SHOWN = 8  # conditions in the repr of a problem
@@ -95,9 +96,7 @@ class PDE:
     @property
     def frame(self) -> dict[str, Any]:
         """The facts about the problem that an answer keeps."""
-        exact = self.exact_values if self.exact is not None else None
-        fields = {"axes": self.axes, "unknowns": self.unknowns, "bounds": self.domain.bounds}
-        return fields | {"domain": self.domain, "exact": exact}
+        return frame_of(self.domain, self.unknowns, None if self.exact is None else self.exact_values)
 
     @cached_property
     def parameter_start(self) -> np.ndarray:
@@ -110,6 +109,14 @@ class PDE:
     def learned(self) -> tuple[int, ...]:
         """The numbers of the parameters that are to be found."""
         return tuple(i for i, v in enumerate(self.parameters.values()) if isinstance(v, Learn))
+
+    @property
+    def free_constants(self) -> tuple[int, ...]:
+        """The unknowns that enter only by their derivatives: any constant may be added to them, unless readings fix it."""
+        conditions = [block for block in self.conditions if block.kind not in ("periodic", "data")]
+        residuals = [*(block.residual for block in (*self.equations, *conditions)), *self.fluxes.values()]
+        valued = {k for residual in residuals for k, alpha in residual.jets if not any(alpha)}
+        return tuple(k for k in range(len(self.unknowns)) if k not in valued)
 
     @property
     def jumping(self) -> dict[str, Piecewise]:

@@ -199,11 +199,8 @@ class Growth:
         return self._finish(Word.SIZE, f"stopped at the {self.limit} of {self.max_columns} columns")
 
     def free_constants(self) -> list[int]:
-        """The unknowns of a linear problem that enter only by their derivatives, so that any constant may be added to them."""
-        if not self.fitter.is_linear:
-            return []
-        jets = {jet for b in self.problem.blocks if b.kind != "periodic" for jet in b.residual.jets}
-        return [k for k in range(self.unknowns) if (k, (0,) * self.m) not in jets]
+        """The unknowns of a linear problem to which any constant may be added; readings fix theirs."""
+        return [] if self.has_data or not self.fitter.is_linear else list(self.problem.free_constants)
 
     def doubt(self) -> None:
         """Add to the bar what rounding becomes in the answer, and withdraw an answer that is one of many."""

@@ -27,5 +27,6 @@ if TYPE_CHECKING:
     from flm.results.result import Status as Status
     from flm.results.result import Word as Word
     from flm.results.solution import Solution as Solution
+    from flm.results.solution import frame_of as frame_of
 else:
     __getattr__ = on_first_use(__name__)

@@ -141,17 +141,6 @@ class Parameter:
         return {"value": self.value, "standard_error": self.standard_error, "correlations": dict(self.correlations)}
 
 
-def field_table(points: np.ndarray, bounds: np.ndarray, shape: tuple[int, ...], alpha: tuple[int, ...]) -> np.ndarray:
-    """D^alpha of products of Legendre functions that are orthonormal on a box: values at its points (P, m), (P, C)."""
-    width = bounds[:, 1] - bounds[:, 0]
-    z = 2 * (points - bounds[:, 0]) / width - 1
-    table = np.ones((len(points), 1))
-    for j, (n, a) in enumerate(zip(shape, alpha, strict=True)):
-        own = legendre.table(z[:, j], n, a) * (2 / width[j]) ** a
-        table = (table[:, :, None] * own[:, None, :]).reshape(len(points), table.shape[1] * n)
-    return table
-
-
 @dataclass(frozen=True, eq=False)
 class LearnedFunction:
     """A learned function of some of a problem's axes, a sum of orthonormal Legendre functions, with its band.
@@ -201,8 +190,9 @@ class LearnedFunction:
 
     def _table(self, grids: list[np.ndarray]) -> np.ndarray:
         points = np.stack([grid.ravel() for grid in grids], axis=1)
-        inside = np.all((points >= self.bounds[:, 0]) & (points <= self.bounds[:, 1]), axis=1)
-        table = field_table(points, self.bounds, self.coefficients.shape, (0,) * len(self.axes))
+        low, high = self.bounds.T
+        inside = np.all((points >= low) & (points <= high), axis=1)
+        table = legendre.box_table(points, low, high - low, self.coefficients.shape, (0,) * len(self.axes))
         return np.where(inside[:, None], table, np.nan)
 
     def record(self) -> dict[str, object]:

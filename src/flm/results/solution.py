@@ -24,7 +24,13 @@ from flm.series import AbstractSeries, PhaseSeries
 from flm.series.arrays import Numbers, as_points, axis_indices, device, host
 from flm.wording import ExtraMissingError, InputError, NoSeriesError, OutsideWarning, UnknownNameError, short
 
+Exact = Callable[[np.ndarray], np.ndarray]  # from points (P, m) to values
 MAX_GRID = 50_000_000  # points of a grid for other tools
+
+
+def frame_of(domain: AbstractDomain, unknowns: tuple[str, ...], exact: Exact | None) -> dict[str, Any]:
+    """The facts about a problem that its answer keeps."""
+    return {"axes": domain.axes, "unknowns": unknowns, "bounds": domain.bounds, "domain": domain, "exact": exact}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,7 +64,7 @@ class Solution(AbstractResult):
     trusted_until: float | None = None
     estimate_until: float | None = None
     domain: AbstractDomain | None = field(default=None, repr=False)
-    exact: Callable[[np.ndarray], np.ndarray] | None = field(default=None, repr=False)
+    exact: Exact | None = field(default=None, repr=False)
     error_points: np.ndarray | None = field(default=None, repr=False)
 
     not_stored: ClassVar[tuple[str, ...]] = ("exact", "error_points")

@@ -53,6 +53,20 @@ def table(z: np.ndarray, n: int, order: int) -> np.ndarray:
     return values(z, n) @ differentiation(n, order)
 
 
+def box_table(
+    points: np.ndarray, lower: np.ndarray, width: np.ndarray, shape: tuple[int, ...], alpha: tuple[int, ...]
+) -> np.ndarray:
+    """D^alpha of the products of functions along each axis, orthonormal on a box, at points (P, m), (P, n_1 ... n_m).
+
+    The box, its lower corner and width, is one for all points, (m,), or one for each, (P, m).
+    """
+    z = 2 * (points - lower) / width - 1
+    found = np.ones((len(points), 1))
+    for j, (n, order) in enumerate(zip(shape, alpha, strict=True)):
+        found = (found[:, :, None] * table(z[:, j], n, order)[:, None, :]).reshape(len(points), found.shape[1] * n)
+    return found * np.prod((2 / width) ** np.array(alpha), axis=-1, keepdims=True)
+
+
 @lru_cache(maxsize=4096)
 def node_table(nodes: int | float, n: int, order: int) -> np.ndarray:
     """`table` at `nodes` Gauss nodes, or at one point if `nodes` is a float."""

@@ -126,18 +126,14 @@ def train(
     names = list(problem.parameters)
     return Solution(
         model=eqx.combine(found.state.best["model"], fixed),
-        axes=problem.axes,
-        unknowns=problem.unknowns,
-        bounds=np.asarray(problem.domain.bounds),
         ending=ending,
         error_estimate=float("nan"),
         tolerance=float(loss_tol),
         parameters={names[i]: Parameter(float(values[i]), float("nan")) for i in unknowns.learned},
         history={name: found.history[:, i] for i, name in enumerate(("loss", *loss.terms))},
         seconds=found.seconds,
-        domain=problem.domain,
-        exact=None if problem.exact is None else problem.exact_values,
         error_points=error_points,
+        **problem.frame,
     )
 
 

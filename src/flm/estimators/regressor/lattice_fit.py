@@ -23,6 +23,7 @@ from flm.estimators.regressor.spectral_prior import SpectralPrior, choose_lattic
 from flm.estimators.regressor.wave_model import WaveModel
 from flm.estimators.waves import Waves
 from flm.results.progress import Listener, Progress, silent
+from flm.series.tables import WaveTable
 
 _PERIODS = np.array([1.25, 1.5, 2.0, 3.0, 4.0, 6.0])  # half the period, in half-widths of the data
 _FIRST_BUDGET = 32
@@ -158,8 +159,7 @@ def relevant_features(sample: Sample) -> np.ndarray:
     goals = np.concatenate([sample.y, sample.y**2 - sample.weights @ sample.y**2 / sample.count], axis=1) * root
     explained = np.zeros(m)
     for j in range(m):
-        angle = np.pi / 2 * sample.z[:, j : j + 1] * np.arange(1, 4)
-        Q = np.linalg.qr(np.concatenate([np.cos(angle), np.sin(angle)], axis=1) * root)[0]
+        Q = np.linalg.qr(WaveTable.at(np.pi / 2 * sample.z[:, j], np.arange(1, 4)).columns() * root)[0]
         explained[j] = ((Q.T @ goals) ** 2 / np.maximum((goals**2).sum(axis=0), 1e-300)).sum(axis=0).max()
     return np.sort(np.argsort(-explained, kind="stable")[:_MOST_FEATURES])
 

@@ -7,12 +7,12 @@ each axis on the same tree, or the sum of the changes still expected from level 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from flm.numerics.least_squares import free_memory
 from flm.pde.pieces.cut import num_columns
 from flm.pde.pieces.elimination import Front, PieceRows, eliminate
 from flm.pde.pieces.functions import Functions
@@ -67,10 +67,6 @@ def memory_columns(setup: Setup, tol: float) -> int:
     A piece of C columns and T traces keeps its rows and their reflectors, about (C + T)² numbers each. Merging L pieces keeps
     about log L triangles of T traces for each in the plane and L^(1/3) in space, some 16 of them where memory ends.
     """
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 30
     m = len(setup.bounds)
     functions = Functions((tree_nodes(tol, m),) * m, setup.orders, setup.ties)
     columns = functions.num_columns
@@ -79,7 +75,7 @@ def memory_columns(setup: Setup, tol: float) -> int:
         for j, ties in enumerate(functions.ties)
         for trace in ties.traces
     )
-    return columns * max(1, int(free / 2 / (8 * (2 * (columns + traces) ** 2 + 16 * traces**2))))
+    return columns * max(1, int(free_memory() / 2 / (8 * (2 * (columns + traces) ** 2 + 16 * traces**2))))
 
 
 class Adaptation:

@@ -19,7 +19,7 @@ from scipy.linalg import solve_triangular
 
 from flm.domains import Piece
 from flm.domains.piece import Patch
-from flm.pde.pieces.elimination import triangle
+from flm.numerics.least_squares import triangular_factor
 from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Alpha, Functions, Trace, grid
 from flm.pde.pieces.places import Spot, Tie
@@ -134,12 +134,12 @@ def _cut(functions: Functions, tree: Tree, leaf: int) -> LeafFunctions:
 def _orthonormal(index: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The functions that are independent on the points, and the triangle that makes them orthonormal there."""
     values = products(index, (0,) * z.shape[1], z) / np.sqrt(len(z))
-    R = triangle(values.copy())
+    R = triangular_factor(values)
     least = max(10.0 ** (-(index.max() + 1) / EASED), DEPENDENT)
     sound = np.abs(np.diagonal(R)) > least * np.linalg.norm(R, axis=0)[: len(R)]
     if len(R) < len(index) or not sound.all():
         keep = np.flatnonzero(sound)
-        index, R = index[keep], triangle(values[:, keep])
+        index, R = index[keep], triangular_factor(values[:, keep])
     return index, R * np.sign(np.diagonal(R))[:, None]
 
 

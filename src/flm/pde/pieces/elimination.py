@@ -142,11 +142,6 @@ def reduced(rows: np.ndarray, count: int) -> Front:
     return Front(found[0], found[1], count)
 
 
-def triangle(rows: np.ndarray) -> np.ndarray:
-    """R of the QR factorization; the argument may be overwritten."""
-    return reduced(rows, 0).passed()
-
-
 class KeptFactors:
     """All fronts of a tree, from rows whose right-hand sides are not read.
 

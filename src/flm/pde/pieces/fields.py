@@ -20,9 +20,8 @@ import numpy.typing as npt
 
 from flm.language.arguments import Jet, Linearized, Residual
 from flm.language.parameters import Learn
-from flm.pde.pieces.elimination import triangle
+from flm.numerics.least_squares import triangular_factor
 from flm.pde.problem import PDE
-from flm.results.result import field_table
 from flm.series import legendre
 
 COUNTS = {1: 24, 2: 9, 3: 6}  # functions along each axis, by the number of axes
@@ -54,8 +53,8 @@ class FieldFunctions:
 
     def table(self, points: np.ndarray, alpha: tuple[int, ...]) -> np.ndarray:
         """D^alpha of its functions at points of the domain, (P, C)."""
-        own = tuple(alpha[axis] for axis in self.axes)
-        return field_table(points[:, list(self.axes)], self.bounds, self.shape, own)
+        (low, high), own = self.bounds.T, tuple(alpha[axis] for axis in self.axes)
+        return legendre.box_table(points[:, list(self.axes)], low, high - low, self.shape, own)
 
     @cached_property
     def grid(self) -> np.ndarray:
@@ -74,7 +73,7 @@ class FieldFunctions:
 
     def whitening(self, length: float, strength: float) -> np.ndarray:
         """The same as a square, (C, C)."""
-        return triangle(self.halves(length, strength).T).T
+        return triangular_factor(self.halves(length, strength).T).T
 
 
 def _points(nodes: np.ndarray, m: int) -> np.ndarray:
@@ -85,7 +84,7 @@ def _points(nodes: np.ndarray, m: int) -> np.ndarray:
 def _on_grid(nodes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """The orthonormal functions of the reference box on a grid, (P, C)."""
     m = len(shape)
-    return field_table(_points(nodes, m), np.array([[-1.0, 1.0]] * m), shape, (0,) * m)
+    return legendre.box_table(_points(nodes, m), -np.ones(m), np.full(m, 2.0), shape, (0,) * m)
 
 
 @lru_cache(maxsize=64)

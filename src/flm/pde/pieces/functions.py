@@ -94,14 +94,6 @@ class Functions:
         """D^alpha of an unknown's functions on a tensor grid of nodes, (P, N_k), on the reference piece."""
         return _tensor_table(self.shapes[unknown], alpha, nodes)
 
-    def scattered(self, unknown: int, alpha: Alpha, points: np.ndarray) -> np.ndarray:
-        """D^alpha of an unknown's functions at points (P, m) of the reference piece, (P, N_k)."""
-        shape = self.shapes[unknown]
-        tables = [line.table(points[:, j], n, a) for j, (n, a) in enumerate(zip(shape, alpha, strict=True))]
-        return reduce(
-            lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(points), a.shape[1] * b.shape[1]), tables
-        )
-
     def fitted(self, coefficients: np.ndarray, others: Functions) -> np.ndarray:
         """Coefficients (..., C) in `others` as coefficients in these functions: padded with zeros, or cut off."""
         lead = coefficients.shape[:-1]
@@ -225,3 +217,9 @@ def sampled_slopes(residual: AnyResidual, problem: PDE, known: Parameters) -> li
     normals = np.full_like(points, 1 / np.sqrt(points.shape[1]))
     draw = lambda: rng.normal(size=(len(residual.jets), len(points)))
     return [residual.linearize(points, draw(), known.elsewhere(), normals).by_jet for _ in range(3)]
+
+
+def is_affine(residual: AnyResidual, problem: PDE, known: Parameters) -> bool:
+    """Whether a residual's slopes are the same at all states."""
+    slopes = sampled_slopes(residual, problem, known)
+    return all(np.allclose(s, slopes[0], rtol=1e-9, atol=1e-12 * np.abs(slopes[0]).max(initial=0.0)) for s in slopes)

@@ -26,9 +26,9 @@ from itertools import product
 import numpy as np
 from scipy.linalg import block_diag, solve_triangular
 
+from flm.numerics.least_squares import triangular_factor
 from flm.numerics.newton import Nielsen, minimize
 from flm.pde.pieces.adapt import Pieces
-from flm.pde.pieces.elimination import triangle
 from flm.pde.pieces.fields import LENGTHS, STRENGTHS, FieldFunctions, Parameters, Prior
 from flm.pde.pieces.readings import Chain, Misfit, Readings, Weights
 from flm.pde.pieces.setup import Setup
@@ -80,7 +80,7 @@ class Linear:
     """The problem linearized at a point, b = J x + e: slopes J (P, Q), numbers first, and target b (P,)."""
 
     def __init__(self, slopes: np.ndarray, target: np.ndarray, fields: tuple[FieldFunctions, ...]):
-        self.R, self.y = triangle(slopes.copy()), slopes.T @ target[:, None]  # y = Jᵀ b, (Q, 1)
+        self.R, self.y = triangular_factor(slopes), slopes.T @ target[:, None]  # y = Jᵀ b, (Q, 1)
         self.fields = fields  # in the order of their columns
         self.numbers = slopes.shape[1] - sum(f.even.shape[1] for f in fields)  # columns without a prior
 

@@ -123,15 +123,19 @@ def table_at(
     functions: Functions, tree: Tree, unknown: int, alpha: Alpha, points: np.ndarray, leaf: np.ndarray
 ) -> np.ndarray:
     """D^alpha of an unknown's functions at points (P, m) of these leaves (P,), (P, N_k)."""
-    rate = 2 / tree.widths[leaf]
-    table = functions.scattered(unknown, alpha, rate * (points - tree.lower[leaf]) - 1)
-    return table * np.prod(rate ** np.array(alpha), axis=1)[:, None]
+    return line.box_table(points, tree.lower[leaf], tree.widths[leaf], functions.shapes[unknown], alpha)
 
 
 def scale(sizes: np.ndarray) -> np.ndarray:
     """The unit of each unknown's errors: its own size, or the largest size where it vanishes."""
     largest = sizes.max(initial=0.0)
     return np.where(sizes > 1e-14 * largest, sizes, largest if largest > 0 else 1.0)
+
+
+def distance(found: np.ndarray, expected: np.ndarray) -> float:
+    """The relative root mean square difference of values (P, K) at the same points, worst unknown."""
+    size = scale(np.sqrt(np.mean(expected**2, axis=0)))
+    return float(np.max(np.sqrt(np.mean((found - expected) ** 2, axis=0)) / size))
 
 
 def leaders(orders: Orders) -> list[int]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from flm.pde.pieces.adapt import ROUNDING, UNRESOLVED, Adaptation, probes, tree_nodes
 from flm.pde.pieces.cut import num_columns
-from flm.pde.pieces.newton import Answer, scale
+from flm.pde.pieces.newton import Answer, distance
 from flm.pde.pieces.tree import Cut, Tree
 from flm.results import Ending, Word
 
@@ -205,7 +205,7 @@ class Refinement:
                 continue
             tails, now = answer.tails(), answer.evaluate(self.probes)
             if previous is not None and values is not None:
-                self.changes.add(_distance(now, values))
+                self.changes.add(distance(values, now))
                 if tree.shape is None or tree.shape.corners:
                     worst = previous.tails().max(axis=1)
                     self.corners.watch(previous.tree, worst, cuts, tree, tails.max(axis=1), parents)
@@ -283,9 +283,3 @@ class Refinement:
             ending = search.ending
             search.answer = answer
             search.ending = replace(ending, clause=f"{ending.clause}; not resolved: {why}") if why else ending
-
-
-def _distance(now: np.ndarray, before: np.ndarray) -> float:
-    """The relative root mean square difference of two answers at the same points, worst unknown."""
-    size = scale(np.sqrt(np.mean(now**2, axis=0)))
-    return float(np.max(np.sqrt(np.mean((now - before) ** 2, axis=0)) / size))

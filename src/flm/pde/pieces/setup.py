@@ -12,7 +12,7 @@ from flm.domains import Box, Piece, Product
 from flm.domains.piece import Patch
 from flm.pde.pieces.cut import EXTRA, Along
 from flm.pde.pieces.fields import AnyResidual, Parameters
-from flm.pde.pieces.functions import Functions, Orders, Ties, count, highest_derivatives, plain_ties, sampled_slopes
+from flm.pde.pieces.functions import Functions, Orders, Ties, count, highest_derivatives, is_affine, plain_ties
 from flm.pde.pieces.newton import Answer
 from flm.pde.pieces.places import Break, Jumps, Place, breaks_of, steps_of
 from flm.pde.pieces.rows import System
@@ -147,10 +147,9 @@ def set_up(problem: PDE) -> Setup:
     residuals = tuple(known.bind(block.residual) for block in problem.equations)
     fluxes = {k: known.bind(flux) for k, flux in problem.fluxes.items()}
     everything = [*residuals, *(known.bind(block.residual) for block in conditions), *fluxes.values()]
-    valued = {k for residual in everything for k, alpha in residual.jets if not any(alpha)}
     setup = Setup(
         equations=residuals,
-        free=tuple(k for k in range(count_unknowns) if k not in valued),
+        free=problem.free_constants,
         surplus=max(len(residuals) - count_unknowns, 0),
         bounds=np.asarray(problem.domain.bounds, float),
         periodic=problem.periodic_axes,
@@ -266,9 +265,3 @@ def _ends(bounds: np.ndarray, places: Sequence[Place], axis: int) -> tuple[int, 
             share = 1.0 if place.keep is None else float(np.mean(place.keep(points, normals)))
             found[int(value == bounds[axis, 1])] += share
     return round(found[0]), round(found[1])
-
-
-def is_affine(residual: AnyResidual, problem: PDE, known: Parameters) -> bool:
-    """Whether a residual's slopes are the same at all states."""
-    slopes = sampled_slopes(residual, problem, known)
-    return all(np.allclose(s, slopes[0], rtol=1e-9, atol=1e-12 * np.abs(slopes[0]).max(initial=1.0)) for s in slopes)

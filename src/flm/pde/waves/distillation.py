@@ -22,7 +22,7 @@ from flm.pde.problem import PDE
 from flm.pde.sparse import solve_by_sparse_sets
 from flm.pde.waves.fit import ROUNDING
 from flm.pde.waves.sampling import columns_in_memory
-from flm.results import Ending, Listener, Record, Solution, Word, listener
+from flm.results import Ending, Listener, Record, Solution, Word, frame_of, listener
 from flm.series import lattice, sign_matrix
 from flm.wording import InputError, InputTypeError, check_count
 
@@ -206,17 +206,13 @@ def _distilled(
     )  # phases of large amplitudes lose digits
     return Solution(
         model=model,
-        axes=domain.axes,
-        unknowns=unknowns,
-        bounds=domain.bounds,
         ending=ending,
         error_estimate=max(error, ROUNDING) + known_to,
         tolerance=tol,
         history=record.history,
         num_columns=columns * outputs,
         seconds=record.seconds,
-        domain=domain,
-        exact=f,
+        **frame_of(domain, unknowns, f),
     )
 
 

@@ -16,6 +16,9 @@ import numpy as np
 from flm.language.arguments import Jet, Linearized
 from flm.models.base import AbstractModel
 from flm.numerics.least_squares import LeastSquares, Rows
+from flm.pde.pieces.fields import Parameters
+from flm.pde.pieces.functions import is_affine
+from flm.pde.pieces.newton import distance
 from flm.pde.problem import PDE
 from flm.pde.waves.sampling import Batch, held_out_batches, training_batches
 from flm.results import Ending, Parameter, Record, Solution
@@ -72,7 +75,7 @@ class Fit:
 
     def difference(self, other: Fit) -> float:
         """Relative L2 difference of two fits over the inside, worst unknown."""
-        return _distance(other.inside, self.inside)
+        return distance(other.inside, self.inside)
 
     def solution(self, problem: PDE, bar: float, ending: Ending, record: Record, tol: float) -> Solution:
         """The fit as a solution with an error bar, to which is added what the model loses to rounding.
@@ -82,7 +85,7 @@ class Fit:
         model, points = self.basis.model(self.coefficients), problem.domain.interior(64, seed=1, warp=False)
         zero = ((0,) * len(problem.axes),)
         expected = self.basis.evaluate(points, self.coefficients, zero)[0]
-        lost = _distance(np.asarray(model.jets(points, zero)[0]).reshape(expected.shape), expected)
+        lost = distance(np.asarray(model.jets(points, zero)[0]).reshape(expected.shape), expected)
         names, count = list(problem.parameters), len(problem.learned)
         covariance = self.covariance if self.covariance.size else np.full((count, count), np.nan)
         learned = Parameter.several({names[q]: float(self.parameters[q]) for q in problem.learned}, covariance)
@@ -116,7 +119,8 @@ class Fitter:
         self.num_unknowns = len(problem.unknowns)
         self._training: tuple[int, tuple[Batch, ...]] = (0, ())  # the last batches, with their number of columns
         self._gain = 0.0  # of data rows; 0: not set yet
-        self.is_linear = not problem.learned and all(self._is_linear(b) for b in self.held)
+        known = Parameters.of(problem)
+        self.is_linear = not problem.learned and all(is_affine(b.block.residual, problem, known) for b in self.held)
 
     def training(self, num_columns: int) -> tuple[Batch, ...]:
         """The points at which `num_columns` columns are fitted."""
@@ -125,14 +129,6 @@ class Fitter:
         return self._training[1]
 
     # --- pointwise quantities --------------------------------------------------------------------------------------
-
-    def _is_linear(self, batch: Batch) -> bool:
-        """Whether the derivatives with respect to the jets do not depend on the jets."""
-        rng, residual = np.random.default_rng(0), batch.block.residual
-        points, normals = batch.points[:64], batch.normals[:64]
-        jets, start = rng.normal(size=(2, len(residual.jets), len(points))), self.problem.parameter_start
-        one, two = (residual.linearize(points, s * j, start, normals).by_jet for s, j in zip((1, 3), jets, strict=True))
-        return bool((np.abs(one - two) <= 1e-12 * np.abs(one).max(axis=1, keepdims=True, initial=0)).all())
 
     def jets(self, basis: Basis, coefficients: np.ndarray, batch: Batch) -> np.ndarray:
         """The derivatives that a batch's residual needs, (A, P); for a periodic pair, those on one face less those on the other."""
@@ -324,12 +320,6 @@ class Fitter:
         variance = sum(float(np.sum(m**2)) for m in misfits) / max(sum(map(len, misfits)) - learned, 1)
         inverse = np.linalg.inv(answer.triangle[-learned:, -learned:]) / answer.column_norms[-learned:, None]
         return inverse @ inverse.T * variance * self._gain**2
-
-
-def _distance(found: np.ndarray, expected: np.ndarray) -> float:
-    """The relative L2 distance of values (P, K), worst unknown."""
-    size = np.sqrt(np.mean(expected**2, axis=0))
-    return float(np.max(np.sqrt(np.mean((found - expected) ** 2, axis=0)) / np.where(size > 0, size, 1.0)))
 
 
 def _rms(values: np.ndarray) -> float:

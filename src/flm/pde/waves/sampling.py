@@ -6,13 +6,13 @@ times as many inside as on a face. Held-out points are evenly dense and have ano
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import numpy as np
 
 from flm.domains import Box
 from flm.language.arguments import Linearized
+from flm.numerics.least_squares import free_memory
 from flm.pde.problem import PDE, Block
 
 ROWS_PER_COLUMN = 3  # with fewer than 2, solutions of oscillatory problems are wrong without any sign of it
@@ -92,12 +92,8 @@ def held_out_batches(problem: PDE, seed: int) -> tuple[Batch, ...]:
 
 def columns_in_memory() -> int:
     """The number of columns of a least-squares problem that fits in half of the free memory."""
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 30
     # the buffer holds (rows + columns) x columns doubles; one more copy is made on the way
-    return int(np.sqrt(free / 2 / (2 * 8 * (ROWS_PER_COLUMN + 1))))
+    return int(np.sqrt(free_memory() / 2 / (2 * 8 * (ROWS_PER_COLUMN + 1))))
 
 
 def _faces(block: Block) -> int:

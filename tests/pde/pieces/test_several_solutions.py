@@ -16,6 +16,7 @@ SAID = "more than one solution"
     "equation",
     [
         lambda u, u_xx: u_xx + jnp.exp(u),  # Bratu
+        lambda u, u_xx: 1e-14 * (u_xx + jnp.exp(u)),  # the same, in other units
         lambda u, u_xx: u_xx + u**3 + 1,
         lambda u, u_xx: 0.02 * u_xx + u - u**3 + 0.05,  # Allen-Cahn
     ],
