@@ -47,8 +47,7 @@ READS = {("pde", "conservation")}
 
 # Debts, each of which may only shrink: a test fails when one of them grows.
 LONGEST = 350
-LONG: set[str] = set()
-ANY = 180  # annotations that say `Any`
+ANY = 159  # annotations that say `Any`
 
 
 def imports(tree):
@@ -180,7 +179,7 @@ def test_no_function_returns_more_than_two_unnamed_values():
 
 def test_files_fit_in_a_head():
     found = {place(path) for path in FILES if len(path.read_text().splitlines()) > LONGEST}
-    assert not found - LONG, f"a file of more than {LONGEST} lines holds two ideas"
+    assert not found, f"a file of more than {LONGEST} lines holds two ideas"
 
 
 def test_no_prefix_stands_for_a_folder():
