@@ -25,7 +25,7 @@ quick: $(VENV)/.installed-test ## the inner loop
 
 browser: $(VENV)/.installed-test-browser ## pages and the studio in the system's Chromium; skipped where there is none
 	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; \
-	then $(BIN)/python -m pytest -m browser tests/browser tests/report/test_live.py; \
+	then $(BIN)/python -m pytest -m browser tests/browser tests/studio tests/report/test_live.py; \
 	else echo "make browser is skipped: there is no Chromium on this machine (Debian's package is chromium)."; fi
 
 lint: $(VENV)/.installed-test-lint ## style and types

@@ -25,6 +25,8 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["browser_window"]
+
 settings.register_profile(
     "flm", deadline=None, max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -34,7 +34,7 @@ ALLOWED |= {
     "torch": {*SPINE},
     "files": {"wording"},
     "_version": set(),
-    "_lazy": set(),
+    "_lazy": {"wording"},
 }
 ALLOWED["study"] = {*SPINE, *ROOMS, "training", "problems", "references", "dispatch"}
 ALLOWED["paper"] = ALLOWED["study"] | {"study"}
@@ -47,8 +47,7 @@ READS = {("pde", "conservation")}
 
 # Debts, each of which may only shrink: a test fails when one of them grows.
 LONGEST = 350
-LONG: set[str] = set()
-ANY = 180  # annotations that say `Any`
+ANY = 159  # annotations that say `Any`
 
 
 def imports(tree):
@@ -180,7 +179,13 @@ def test_no_function_returns_more_than_two_unnamed_values():
 
 def test_files_fit_in_a_head():
     found = {place(path) for path in FILES if len(path.read_text().splitlines()) > LONGEST}
-    assert not found - LONG, f"a file of more than {LONGEST} lines holds two ideas"
+    assert not found, f"a file of more than {LONGEST} lines holds two ideas"
+
+
+def test_every_folder_of_code_has_a_folder_of_tests():
+    folders = {path.parent.relative_to(SOURCE) for path in FILES}
+    missing = [str(folder) for folder in folders if not any((Path(__file__).parent / folder).glob("test_*.py"))]
+    assert not missing, "tests mirror the package, folder by folder"
 
 
 def test_no_prefix_stands_for_a_folder():
@@ -271,15 +276,6 @@ def test_public_classes_document_their_public_methods():
                 ):
                     missing.append(f"{name}.{attribute}")
     assert not missing
-
-
-def test_unknown_names():
-    with pytest.raises(
-        AttributeError, match=r"^module 'flm' has no attribute 'PhaseSerie'; did you mean 'PhaseSeries'\?$"
-    ):
-        flm.PhaseSerie  # noqa: B018
-    with pytest.raises(AttributeError, match=r"^module 'flm' has no attribute 'zzz'$"):
-        flm.zzz  # noqa: B018
 
 
 def run(code, **environment):

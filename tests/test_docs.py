@@ -108,6 +108,15 @@ def test_reference_has_every_public_name():
     assert sorted(listed) == sorted(flm._HOMES)
 
 
+def test_pages_and_examples_name_only_what_is_public():
+    places = [*PAGES, *(path for path in (ROOT / "examples").rglob("*") if path.suffix in (".py", ".ipynb"))]
+    public = {*flm._HOMES, *flm._MODULES, "__version__"}
+    for place in places:
+        imported = re.findall(r"\bfrom flm(?:\.(\w+))?[\w.]* import", place.read_text())
+        used = re.findall(r"(?<![\w/.-])flm\.(\w+)", place.read_text())
+        assert {name for name in imported + used if name} <= public, place.relative_to(ROOT)
+
+
 def test_links_between_pages_lead_somewhere():
     for page in [*PAGES, *ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md")]:
         prose = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)

@@ -26,11 +26,9 @@ def on_first_use(package: str) -> Callable[[str], object]:
 
     def getattribute(name: str) -> object:
         if name not in found:
-            import difflib
+            from flm.wording import did_you_mean
 
-            near = difflib.get_close_matches(name, found, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
+            raise AttributeError(f"module {package!r} has no attribute {name!r}.{did_you_mean(name, found)}")
         if found[name] == package:
             return importlib.import_module(f"{package}.{name}")
         value = getattr(importlib.import_module(found[name]), name)

@@ -44,7 +44,7 @@ def kind_of(problem: object) -> Kind:
     if isinstance(problem, ConservationLaw):
         from flm.conservation.solve import solve_law
 
-        return Kind(solve_law, 1e-2, (str, type(None)), "a name or None for a ConservationLaw")
+        return Kind(solve_law, 1e-2, None)
     if isinstance(problem, OptimalControl):
         from flm.control.solve import solve_control
 
@@ -98,8 +98,8 @@ def solve(
             `OptimalControl`.
         num_subnets: return the best series of exactly this many sub-networks instead of the smallest one that meets `tol`.
         method: a name; for optimal control also settings such as `flm.Reduced()`; for a PDE also a model that is linear in
-            its amplitudes, which are then found by least squares. None chooses. See the documentation of each kind of
-            problem.
+            its amplitudes, which are then found by least squares. None chooses; a conservation law has one method, and
+            takes only None. See the documentation of each kind of problem.
         max_columns: the largest number of linear unknowns: in all pieces of a PDE, by default what half of the free memory
             holds; in one dense least-squares problem otherwise, 3,000 by default.
         seed: fixes all points and random starts.

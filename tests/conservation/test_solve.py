@@ -229,7 +229,9 @@ def test_interrupt_returns_the_best_so_far():
 @pytest.mark.slow
 def test_refusals(paper):
     law = paper[0]
-    with pytest.raises(ValueError, match="`method` must be None for a conservation law; got 'magic'"):
+    with pytest.raises(
+        ValueError, match="`method` must be None for a conservation law, which has one method; got 'magic'"
+    ):
         flm.solve(law, method="magic")
     with pytest.raises(ValueError, match="`max_columns` must be at least 48"):
         flm.solve(law, max_columns=10)

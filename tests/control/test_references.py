@@ -86,4 +86,4 @@ def test_refusals():
 def test_a_failure_is_said_with_its_reasons():
     """Infeasible: a unit move in two seconds needs a force of at least one."""
     with pytest.raises(RuntimeError, match=r"was not solved from .*constant state: "):
-        pontryagin(double_integrator(largest=0.5), max_nodes=300, guesses=2)
+        pontryagin(double_integrator(largest=0.5), max_nodes=300)

@@ -14,7 +14,6 @@ from flm.study.results import estimate, score_tables, status
 from flm.study.runs import run_one
 from flm.study.spec import SpecError, parse_spec
 from flm.study.store import run_key
-from flm.wording import duration
 
 SMALL = """
 problems = ["heat"]
@@ -211,13 +210,3 @@ def test_the_estimate_counts_epochs_and_not_compiling():
     epochs += sum(count(spec.definition(g.configurations[0], s, final=True)) for g in spec.groups for s in spec.seeds)
     least = 1e-3 * epochs + 0.1 * (cost.runs + cost.final_runs)
     assert least - 1e-6 <= cost.seconds <= least + 5.0 * sum(len(g.configurations) for g in spec.groups) + 1e-6
-
-
-def test_durations():
-    assert [duration(s) for s in (40, 720, 12_240, 180_000, math.nan)] == [
-        "40 s",
-        "12 min",
-        "3.4 h",
-        "2.1 days",
-        "unknown",
-    ]

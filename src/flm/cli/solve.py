@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -137,17 +136,19 @@ def find_problem(what: str, settings: list[str] | Mapping[str, float] | None) ->
 
     `settings` change arguments of the catalogue's function, or parameters of the file.
     """
+    from flm.language.outline import Outline, Place, read_file
     from flm.problems import catalogue
-    from flm.problems.text import named_problem, read_problem
+    from flm.problems.text import named_problem, parse_problem
     from flm.report.pages.layout import Request
 
     if not isinstance(settings, Mapping):
         settings = {name: values[0] for name, values in map(read_setting, settings or [])}
     if what.endswith(".toml") or Path(what).is_file():
         path = Path(what)
-        problem, text = read_problem(path, parameters=settings), path.read_text(encoding="utf-8")
-        tree = tomllib.loads(text)
-        title, units = str(tree.get("title", "")), tree.get("units", {})
+        text = read_file(path, "problem")
+        problem = parse_problem(text, name=path.name, folder=path.parent, parameters=settings)
+        outline = Outline.of(text, Place(path.name), path.parent)
+        title, units = str(outline.tree.get("title", "")), outline.table("units")
         return Request(path.stem, text, COMMAND.get(), title=title, units=units, problem=problem)
     problem = named_problem(what, settings, "--set")
     call = ", ".join(f"{k}={v!r}" for k, v in settings.items())

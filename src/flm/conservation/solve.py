@@ -46,7 +46,7 @@ def solve_law(
     frame (x − ct, t), with c found from the law. Nothing here is random: `seed` is not used.
     """
     if method is not None:
-        raise InputError(f"`method` must be None for a conservation law; got {method!r}.")
+        raise InputError(f"`method` must be None for a conservation law, which has one method; got {method!r}.")
     if max_columns < SMALLEST:
         raise InputError(f"`max_columns` must be at least {SMALLEST} for a conservation law; got {max_columns}.")
     if num_subnets is not None:

@@ -25,6 +25,7 @@ from flm.control.problem import OptimalControl
 from flm.wording import InputError, UnsolvedError
 
 _NEWTON_STEPS = 50
+_GUESSES = 6  # that are tried before the problem counts as unsolved
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +72,10 @@ def pontryagin(
     *,
     tol: float = 1e-8,
     max_nodes: int = 5000,
-    guesses: int = 6,
 ) -> PontryaginSolution:
     """The optimal cost and trajectory of one initial state, independent of the solvers of this library.
 
-    Several guesses are tried in turn until one converges: first the initial state at all times, then random costates. Corners of
+    Six guesses are tried in turn until one converges: first the initial state at all times, then random costates. Corners of
     bounded controls can keep the residual above `tol`: the tolerance is then loosened by up to 100, and `residual` says
     what was reached. The principle is necessary, not sufficient: a problem can have several extremals.
 
@@ -85,7 +85,6 @@ def pontryagin(
         x0: The initial state; the problem's own when it has one.
         tol: The tolerance of `solve_bvp`.
         max_nodes: The largest number of its mesh points.
-        guesses: How many guesses to try.
 
     Raises:
         ValueError: The problem has path constraints, or `x0` is not one state.
@@ -111,7 +110,7 @@ def pontryagin(
     )
     reasons = []
     mesh = np.linspace(0.0, 1.0, 41)
-    for name, guess in _guesses(v0, mesh, guesses):
+    for name, guess in _guesses(v0, mesh):
         for loosened in (tol, 10 * tol, 100 * tol):
             with np.errstate(all="ignore"):
                 found = solve_bvp(
@@ -133,14 +132,14 @@ def pontryagin(
     start = np.round(problem.starts.lift(v0), 6).tolist()
     raise UnsolvedError(
         f"Pontryagin's two-point problem was not solved from {start} ({'; '.join(reasons)}). "
-        "Try another `tol` or more `guesses`."
+        "Try another `tol` or more `max_nodes`."
     )
 
 
-def _guesses(v0: np.ndarray, mesh: np.ndarray, count: int) -> Iterator[tuple[str, np.ndarray]]:
+def _guesses(v0: np.ndarray, mesh: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """Named guesses (2d + 1, len(mesh)) for v, p and the running cost."""
     d, rng = len(v0), np.random.default_rng(0)
-    for i in range(count):
+    for i in range(_GUESSES):
         guess = np.zeros((2 * d + 1, len(mesh)))
         guess[:d] = v0[:, None]
         if i:  # costates that fall to zero, or stay as they are

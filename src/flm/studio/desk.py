@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from pathlib import Path
 
 from flm.cli.begin import Start, start_readings, start_text
 from flm.files import write_atomic
+from flm.language.outline import MAX_BYTES, Outline, Place
 from flm.problems import catalogue
 from flm.problems.text import parse_problem
 from flm.wording import InputError
 
-MOST_TEXT = 65_536  # bytes of a problem
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,60}\.(toml|csv)")
 SCRIPT = "solve.py"
 ANSWERS = ("index.html", "model.safetensors", "record.json", "solution.csv", "fitted.csv", "filled.csv")
@@ -80,8 +79,8 @@ class Desk:
     def keep(self, name: object, text: object) -> Path:
         """Write a text into the folder, with the readings that belong to an example or a start."""
         path = self.path(name)
-        if not isinstance(text, str) or len(text.encode()) > MOST_TEXT:
-            raise InputError(f"`text` must be at most {MOST_TEXT:,} bytes.")
+        if not isinstance(text, str) or len(text.encode()) > MAX_BYTES:
+            raise InputError(f"`text` must be at most {MAX_BYTES:,} bytes.")
         write_atomic(path, text.encode())
         wanted = _readings_of(text)
         if NAME.fullmatch(wanted) and not (readings := self.path(wanted)).exists():
@@ -93,8 +92,8 @@ class Desk:
 
     def check(self, name: str, text: str) -> dict[str, object]:
         """What is wrong with a text and where, counted from 1; empty where nothing is."""
-        if len(text.encode()) > MOST_TEXT:
-            return {"error": f"a text must have at most {MOST_TEXT:,} bytes.", "line": 1, "column": 1}
+        if len(text.encode()) > MAX_BYTES:
+            return {"error": f"a text must have at most {MAX_BYTES:,} bytes.", "line": 1, "column": 1}
         try:
             parse_problem(text, name=name, folder=self.folder)
         except (ValueError, TypeError, KeyError, OSError) as error:
@@ -112,8 +111,8 @@ def _examples() -> list[str]:
 def _readings_of(text: str) -> str:
     """The file of readings that a text names; empty where it names none or is not TOML yet."""
     try:
-        data = tomllib.loads(text).get("data")
-    except ValueError:
+        data = Outline.of(text, Place("text"), Path()).tree.get("data")
+    except InputError:
         return ""
     return str(data.get("file", "")) if isinstance(data, dict) else ""
 

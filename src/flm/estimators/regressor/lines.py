@@ -51,6 +51,7 @@ class Lines:
     coefficients: np.ndarray  # (p, K)
     energy: np.ndarray  # weighted residual sums of squares with the penalty, (K,)
     lowest: float = 0.0  # bound on the size of a frequency from below
+    prior: np.ndarray | None = None  # variances of the coefficients in units of the noise's, (p,), instead of the ridge
 
     @classmethod
     def at(cls, sample: Sample, waves: Waves, highest: float = np.inf, lowest: float = 0.0) -> Self:
@@ -59,10 +60,11 @@ class Lines:
         return cls(sample, waves, highest, _LEAST_RIDGE, nothing, nothing, nothing, lowest)._solved().refreshed()
 
     def _stacked(self, factor: np.ndarray) -> np.ndarray:
-        """The triangular factor with the ridge below it."""
+        """The triangular factor with the prior or the ridge below it."""
         p = self.waves.num_columns
-        penalty = np.eye(p, factor.shape[1]) * np.maximum(np.linalg.norm(factor, axis=0), 1e-300)
-        return triangular_factor(np.concatenate([factor, self.ridge * penalty]))
+        norms = np.maximum(np.linalg.norm(factor[:, :p], axis=0), 1e-300)
+        penalty = self.ridge * norms if self.prior is None else 1 / np.sqrt(self.prior)
+        return triangular_factor(np.concatenate([factor, np.eye(p, factor.shape[1]) * penalty[:, None]]))
 
     def _solved(self) -> Self:
         """The fit with the best coefficients."""
@@ -75,7 +77,7 @@ class Lines:
         """The fit with its own noise, and with its own ridge if it has become much better."""
         count, fit = self.sample.count, self
         smaller = max(float(np.sqrt(2 * self.energy.max(initial=0.0)) / count), _LEAST_RIDGE)
-        if not len(self.variance) or smaller < 0.5 * self.ridge:
+        if self.prior is None and (not len(self.variance) or smaller < 0.5 * self.ridge):
             fit = replace(self, ridge=smaller)._solved()
         return replace(fit, variance=fit.energy / count + NOISE_FLOOR)
 
@@ -133,8 +135,8 @@ class Lines:
         limits = {"step_tol": least, "gain_tol": least}
         return project(self, Nielsen(_START), max_steps=steps, refreshed=refreshed, **limits).point
 
-    def covariance(self, variance: np.ndarray, prior: np.ndarray | None = None) -> np.ndarray:
-        """Inverse Fisher information of all coefficients (of unit prior variance, or of `prior`, (p,)) and frequencies.
+    def covariance(self, variance: np.ndarray) -> np.ndarray:
+        """Inverse Fisher information of all coefficients (of their prior, or else of unit variance) and frequencies.
 
         Coefficients of output 0, 1, ..., then frequencies: (K p + N m, K p + N m). Frequency components that cannot move
         get variance zero.
@@ -142,7 +144,7 @@ class Lines:
         p, K = self.coefficients.shape
         free = self.waves.subnets.size
         size, factor = K * p + free, self._factor()
-        precision = np.ones(K * p) if prior is None else 1 / np.outer(variance, prior).ravel()
+        precision = np.ones(K * p) if self.prior is None else 1 / np.outer(variance, self.prior).ravel()
         H = np.diag(np.r_[precision, np.zeros(free)])
         for k in range(K):
             part = factor[:, np.r_[:p, p + k * free : p + (k + 1) * free]]

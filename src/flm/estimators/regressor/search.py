@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flm.estimators.evidence import Sample, log_evidence
+from flm.estimators.evidence import Sample
 from flm.estimators.regressor.lattice_fit import fit_lattice, relevant_features
 from flm.estimators.regressor.lines import Lines, LineSearch
 from flm.estimators.regressor.noise import Noise, likely_noise
@@ -179,21 +179,12 @@ class _Search:
 
 
 def _refined(sample: Sample, model: WaveModel, highest: float) -> WaveModel:
-    """The model after Gauss-Newton steps of its lines' frequencies, of half a cell at most, with the joint covariance."""
+    """The model after steps of its lines' frequencies, with the joint covariance."""
     model = replace(model.rescaled(), kind="both")
-    for _ in range(_MOVES):
-        posterior, waves = model.posterior, model.waves
-        fit = Lines(sample, waves, highest, 0.0, posterior.variance, posterior.mean, posterior.variance)
-        joint = fit.covariance(posterior.variance, model.s)
-        slopes = waves.columns_and_slopes(sample.z, posterior.mean)[1]  # (n, K, N)
-        score = sample.precisions[:, None] * (sample.y - model.values(sample.z)) / posterior.variance
-        step = joint[-waves.subnets.size :, -waves.subnets.size :] @ np.einsum("nk,nkf->f", score, slopes)
-        moved = waves.moved(waves.subnets + np.clip(step, -np.pi / 2, np.pi / 2)[:, None])
-        trial = replace(model, waves=moved, data=sample.compressed(moved), joint=joint)
-        if log_evidence(trial.data, model.s)[0] <= log_evidence(model.data, model.s)[0]:
-            return replace(model, joint=joint)
-        model = trial
-    return model
+    noise, mean = model.posterior.variance, model.posterior.mean
+    fit = Lines(sample, model.waves, highest, 0.0, noise, mean, sample.count * noise, prior=model.s).refined(_MOVES)
+    model = replace(model, waves=fit.waves, data=sample.compressed(fit.waves))
+    return replace(model, joint=fit.covariance(model.posterior.variance))
 
 
 def _line_chi_squared(model: WaveModel) -> np.ndarray:

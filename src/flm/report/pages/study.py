@@ -31,8 +31,11 @@ SAMPLES = 2_500  # values of one answer that are kept
 FEW = 6  # words of a table's cell for what went wrong
 
 
-def mean_and_deviation(scores: npt.ArrayLike) -> str:
-    """ "1.2e-05 ± 3e-06": mean and standard deviation over the runs that ended well, with their number if others did not."""
+def mean_and_deviation(scores: npt.ArrayLike, shown: str | None = None) -> str:
+    """ "1.2e-05 ± 3e-06": mean and standard deviation over the runs that ended well, with their number if others did not.
+
+    Numbers are `shown` in a format such as ".3f", by default with three digits or, from 100 on, as whole ones.
+    """
     there = np.asarray(scores, dtype=float)
     there = there[~np.isnan(there)]
     good = there[np.isfinite(there)]
@@ -40,8 +43,8 @@ def mean_and_deviation(scores: npt.ArrayLike) -> str:
         return "failed" if len(there) else "–"
     spread = np.std(good, ddof=1) if len(good) > 1 else math.nan
     mean = float(np.mean(good))
-    show = (lambda v: f"{v:,.0f}") if mean >= 100 else (lambda v: f"{v:.2e}")
-    text = show(mean) + (f" ± {show(spread)}" if spread == spread else "")
+    shown = shown or (",.0f" if mean >= 100 else ".2e")
+    text = f"{mean:{shown}}" + (f" ± {spread:{shown}}" if spread == spread else "")
     return text + (f" ({len(good)} of {len(there)} runs)" if len(good) < len(there) else "")
 
 

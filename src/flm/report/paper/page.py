@@ -231,23 +231,18 @@ def _imputation(plan: Plan, rows: Rows) -> list[Item]:
         runs = {model: plan.imputation(rate, model) for model in ("recipe", "solver", "channels")}
         recipe, solver, every = (values(rows, definitions, "mae") for definitions in runs.values())
         flm, saits = models["FLM"][0], models["SAITS"][0]
-        pairs = [cell for ours in (recipe, solver) for cell in (_spread(ours), ratio(mean(ours), flm))]
+        pairs = [
+            cell for ours in (recipe, solver) for cell in (mean_and_deviation(ours, ".3f"), ratio(mean(ours), flm))
+        ]
         both = [mean(values(rows, runs["recipe"] + runs["solver"], k)) for k in ("linear", "mean_of_observed")]
         oil.append([f"{rate:.0%}", theirs(models["FLM"]), *pairs, *map(measured, both)])
         others = ", ".join(f"{m} {v[0]:.2f}" for m, v in models.items() if m not in ("FLM", "SAITS"))
-        cells = [f"{rate:.0%}", others, f"{saits:.2f}", _spread(every), ratio(mean(every), saits)]
+        cells = [f"{rate:.0%}", others, f"{saits:.2f}", mean_and_deviation(every, ".3f"), ratio(mean(every), saits)]
         channels.append([*cells, measured(mean(values(rows, runs["channels"], "linear")))])
     headers = ["missing", "printed FLM", RECIPE, "ratio", SOLVER, "ratio", "straight lines", "mean of observed"]
     others = ["missing", "printed, others", "printed, SAITS (best)", SOLVER, "ratio to SAITS", "straight lines"]
     alone = WORDS["oil"].format(masks=plan.budget.masks)
     return [alone, Table(headers, oil), WORDS["channels"], Table(others, channels, left=2)]
-
-
-def _spread(numbers: Sequence[float]) -> str:
-    """Mean ± standard deviation."""
-    if not numbers:
-        return "–"
-    return f"{np.mean(numbers):.3f}" + (f" ± {np.std(numbers, ddof=1):.3f}" if len(numbers) > 1 else "")
 
 
 def _left_out(wanted: Mapping[str, Definition], rows: Rows) -> list[Item]:

@@ -12,10 +12,7 @@ import pytest
 
 import flm
 
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install uvicorn starlette")
-expect = playwright.expect
-pytestmark = pytest.mark.browser
 PATIENCE = 90_000  # milliseconds for a solve on a busy machine
 
 
@@ -38,6 +35,10 @@ def studio(tmp_path_factory):
         process.terminate()
 
 
+def expect(place):
+    return pytest.importorskip("playwright.sync_api").expect(place)
+
+
 def write(page, text):
     page.fill("#text", text)
     expect(page.locator("#kept")).to_have_text("kept", timeout=PATIENCE)
@@ -47,6 +48,7 @@ def state(page, word):
     expect(page.locator("#state")).to_have_attribute("data-state", word, timeout=PATIENCE)
 
 
+@pytest.mark.browser
 def test_it_solves_marks_errors_cancels_and_survives_a_reload(studio, opened):
     address, folder = studio
     page = opened(address)
@@ -111,6 +113,7 @@ def children(folder):
     return [line for line in found.splitlines() if "-m flm" in line and "hard.toml" in line]
 
 
+@pytest.mark.slow
 def test_it_refuses_strangers(studio):
     address, folder = studio
     netloc, query = urlsplit(address).netloc, urlsplit(address).query

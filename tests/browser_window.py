@@ -1,4 +1,4 @@
-"""The system's Chromium, driven by Playwright; without one of them every test here is skipped in one sentence."""
+"""The system's Chromium, driven by Playwright; without one of them every test in it is skipped in one sentence."""
 
 import shutil
 

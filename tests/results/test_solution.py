@@ -12,7 +12,7 @@ from answers import answer
 
 import flm
 from flm.results import Ending, Word
-from flm.wording import OutsideWarning, with_error
+from flm.wording import OutsideWarning
 
 
 @pytest.fixture(scope="module")
@@ -268,24 +268,3 @@ def test_a_march_that_stopped_is_nan_beyond(heat, tmp_path):
     again = flm.load(tmp_path / "short.safetensors")
     assert (again.trusted_until, again.estimate_until) == (0.4, 1e-9)
     assert heat.trusted_until is heat.estimate_until is None
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "text"),
-    [
-        (0.1002814, 0.000431, "0.1003 ± 0.0004"),
-        (0.1, 0.00104, "0.1000 ± 0.0010"),
-        (-12.3456, 0.96, "-12.3 ± 1.0"),
-        (123456.0, 217.0, "123460 ± 220"),
-        (1.23456e-7, 3.1e-10, "1.2346e-07 ± 3.1e-10"),
-        (0.0302, 0.9, "0.0 ± 0.9"),
-        (1.0, 1e-13, "1.000000000 ± 1.0e-13"),
-        (2.5, 0.0, "2.5"),
-        (0.512345, np.inf, "0.512 ± ∞"),
-        (np.inf, np.nan, "∞"),
-    ],
-)
-def test_a_value_is_shown_to_the_digits_that_its_error_supports(value, error, text):
-    assert with_error(value, error) == text
-    if np.isfinite(error):
-        assert str(flm.results.Parameter(value, error)) == text
