@@ -133,10 +133,10 @@ def show(
     lines += [f"\n{label}\n{one.describe(terms)}" for label, one in series]
     lines += [] if series else ["  not a plain Fourier series: no terms to list."]
     if out is not None:
-        from flm.report.figures.fields import plot_spectrum
+        from flm.report.figures.fields import plot_amplitudes
         from flm.report.files import write_figures
 
-        write_figures(folder(out), {"spectrum": plot_spectrum(found)})
+        write_figures(folder(out), {"spectrum": plot_amplitudes(found)})
         lines.append(f"\nWritten to {out}")
     listed = {label: [t._asdict() for t in one.terms(terms)] for label, one in series}
     conclude({"kind": kind, "terms": listed}, "\n".join(lines))

@@ -15,7 +15,7 @@ from flm.control.solution import ControlSolution
 from flm.estimators import FLMRegressor
 from flm.files import save, to_json, write_atomic, write_csv
 from flm.report.facts import readable, record, tone
-from flm.report.figures.fields import plot_spectrum
+from flm.report.figures.fields import plot_amplitudes
 from flm.report.figures.style import to_png, to_svg
 from flm.report.live import MOST_AXES, control_table, live
 from flm.report.pages.answer import control_page, fit_page, solution_page
@@ -46,7 +46,7 @@ def write_solution(
         names = [*solution.axes, *solution.unknowns]
         table = np.column_stack([*columns, values.reshape(len(columns[0]), -1)])
         progress(Progress("drawing", share=0.2))
-        figures["spectrum"] = plot_spectrum(solution)
+        figures["spectrum"] = plot_amplitudes(solution)
         page = solution_page(solution, request)
     write_csv(path / "solution.csv", [names, *table])
     progress(Progress("writing the page", share=0.5))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import flm
-from flm.report.figures.fields import plot_solution, plot_spectrum
+from flm.report.figures.fields import plot_amplitudes, plot_solution
 from flm.report.figures.style import limits, to_svg
 from flm.report.pages.layout import Picture
 from flm.results import Ending, Solution, Word
@@ -80,7 +80,7 @@ def test_outside_of_a_region_nothing_is_drawn():
 
 def test_spectrum_shows_every_amplitude():
     found = solution("x")
-    panel = plot_spectrum(found).axes[0]
+    panel = plot_amplitudes(found).axes[0]
     heights = panel.lines[0].get_ydata()
     np.testing.assert_allclose(sorted(heights), sorted(np.ravel(found.series.amplitudes)), rtol=1e-12)
     assert len(plot_solution(found, spectrum=True).axes) == 2
@@ -101,4 +101,4 @@ def test_the_names_of_many_pieces_fit_beside_their_spectrum():
     assert len(solution.pieces) > 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # matplotlib warns where a legend leaves no room for its panel
-        to_svg(plot_spectrum(solution))
+        to_svg(plot_amplitudes(solution))

@@ -11,7 +11,7 @@ import pytest
 
 import flm
 from flm.report.facts import facts_of
-from flm.report.figures.fields import plot_spectrum
+from flm.report.figures.fields import plot_amplitudes
 from flm.report.live import curves
 from flm.report.pages.answer import UNSURE, solution_page
 from flm.report.pages.layout import Code, Page, Request, Table
@@ -225,7 +225,7 @@ def test_pieces_show_the_series_of_the_first():
     solution = flm.solve(flm.problems.lotka_volterra(end=4.0), 1e-6)
     text = solution_page(solution, Request("hares")).html()
     assert text.count("cosines A cos") == 2  # one for each unknown
-    panel = plot_spectrum(solution).axes[0]
+    panel = plot_amplitudes(solution).axes[0]
     assert panel.get_title(loc="left") == "spectrum of the first piece"
     assert [entry.get_text() for entry in panel.get_legend().get_texts()] == ["x", "y"]
 

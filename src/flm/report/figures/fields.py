@@ -55,7 +55,7 @@ def plot_solution(
             if exact is not None:
                 _compare(row, grid, found[k], exact[k])
             if spectrum:
-                _draw_spectrum(row[-1], solution[name] if len(solution.unknowns) > 1 else solution)
+                _draw_amplitudes(row[-1], solution[name] if len(solution.unknowns) > 1 else solution)
         notes = [f"{MAX_UNKNOWNS} of {len(solution.unknowns)} unknowns"] * (len(solution.unknowns) > MAX_UNKNOWNS)
         notes += [solution.domain.note] if solution.domain is not None and solution.domain.note else []
         if notes:
@@ -174,15 +174,15 @@ def _map(panel: Axes, grid: Grid, values: np.ndarray, **options: Any) -> Any:
     return image
 
 
-def plot_spectrum(found: object) -> Figure:
+def plot_amplitudes(found: object) -> Figure:
     """A figure of the amplitudes of the series in a solution, model or estimator against the lengths of its frequency vectors."""
     with house_style():
         figure = new_figure(4.6, 3.2)
-        _draw_spectrum(figure.subplots(), found)
+        _draw_amplitudes(figure.subplots(), found)
     return figure
 
 
-def _draw_spectrum(panel: Axes, found: object) -> None:
+def _draw_amplitudes(panel: Axes, found: object) -> None:
     """Draw amplitude against |frequency| (against frequency for one axis), one mark per wave; series by color."""
     series = labeled_series(found)
     if not series:
