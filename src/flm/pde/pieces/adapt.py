@@ -21,6 +21,7 @@ from flm.pde.pieces.places import Sample
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Tree
+from flm.pde.pieces.unseen import overlooked
 from flm.results import Ending, LearnedFunction, Parameter, Record, Word
 
 LADDER = {1: (7, 11, 15, 21, 29), 2: (7, 11, 15, 21), 3: (5, 7, 9, 11)}  # equation nodes along each axis of one piece
@@ -28,6 +29,7 @@ MORE = 2  # further nodes along each axis of a second opinion
 UNRESOLVED = 0.03  # a tail above this share of the answer means that nothing has been resolved
 PIVOT = 3e-14  # below this the rows do not determine the answer
 ROUNDING = 1e-15
+SHAKEN = 2.0  # times what rounding of the rows changes in the answer: one draw of random signs
 NOISE = 1e-10  # last coefficients below this may be rounding
 SLOW = 0.3  # of the last coefficients after two more functions along each axis: r^g keeps more for all g < 2
 SHARED = 30.0  # how much larger than the rows' residual the error of a smooth answer may be
@@ -87,6 +89,7 @@ class Adaptation:
         self.bar, self.ending = np.inf, Ending(Word.STALLED)
         self.num_axes = len(setup.bounds)
         self.pivot, self.contradiction = np.inf, False
+        self.unseen = np.zeros((0, self.num_axes))  # points at which the last answer missed a narrow source or data
         self.known: dict[bytes, Front] = {}  # fronts of pieces that the next tree may have too
         self.whole = setup.start(setup.bounds)
         self.singular = setup.singular_points()
@@ -98,7 +101,8 @@ class Adaptation:
     def is_homogeneous(self) -> bool:
         """Whether zero satisfies all equations and conditions."""
         system = self.system(self.whole, LADDER[self.num_axes][0])
-        return not any(piece.right.any() for piece in system.assemble(system.zero))
+        seen = any(piece.right.any() for piece in system.assemble(system.zero))
+        return not seen and not len(overlooked(self.setup, self.zero(), 0.0))
 
     def zero(self) -> Answer:
         """The answer that is zero."""
@@ -147,7 +151,7 @@ class Adaptation:
                 return False
             if tail <= 10 * self.tol and not self.singular and self.second_opinion(answer, nodes, lowest=lowest):
                 return True
-            if self.contradiction:
+            if self.contradiction or len(self.unseen):
                 return False
             promising = tail < last < np.inf and tail * (tail / last) ** 1.5 <= self.tol
             if (tail > self.tol and nodes >= enough and not promising) or (nodes >= 11 and self.singular):
@@ -191,12 +195,15 @@ class Adaptation:
             if unmet > max(0.5 * before, NOISE):
                 return False
         difference = float(np.max(answer.gap(other).sizes / scale(other.sizes)))
-        bar, last, now = max(difference, least, ROUNDING), answer.tails().max(), other.tails().max()
+        bar = max(difference, least, ROUNDING, SHAKEN * other.rounding)
+        last, now = answer.tails().max(), other.tails().max()
         if least == 0:
             # Rows that contradict each other leave a residual that two answers share; and coefficients that fall more
             # slowly than those of smooth functions leave more to come than the next two of them.
             slow = now > SLOW * min(last, lowest) and now > NOISE
             bar = max(bar, SHARED * other.residual, doubt if slow else 0.0)
+        self.unseen = overlooked(self.setup, other, self.tol) if bar <= self.tol else self.unseen[:0]
+        bar = np.inf if len(self.unseen) else bar
         self.note("second opinion", other, bar, float(now))
         if bar < self.bar:
             self.answer, self.bar = other, bar

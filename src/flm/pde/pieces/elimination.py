@@ -203,6 +203,15 @@ class KeptFactors:
         pairs = zip(pieces, coefficients, strict=True)
         return np.array([np.linalg.norm(piece.own @ own + known(piece) - piece.right) for piece, own in pairs])
 
+    def roundings(self, pieces: Sequence[PieceRows], coefficients: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Right-hand sides as large as the rounding of the rows at an answer, with random signs."""
+        rng, found = np.random.default_rng(0), []
+        for piece, own in zip(pieces, coefficients, strict=True):
+            known = np.abs(piece.traces) @ np.abs(self.known(piece.names, piece.right))
+            terms = np.abs(piece.own) @ np.abs(own) + known + np.abs(piece.right)
+            found.append(np.finfo(float).eps * terms * rng.choice([-1.0, 1.0], terms.shape))
+        return found
+
     def known(self, names: tuple[int, ...], like: np.ndarray) -> np.ndarray:
         """Values of traces, one after the other."""
         return np.concatenate([self.values[name] for name in names]) if names else np.zeros((0, *like.shape[1:]))

@@ -34,6 +34,7 @@ class Answer:
     misfit: float = 0.0  # the same as a share of the right-hand sides
     pivot: float = np.inf  # near zero where nothing determines the answer
     settled: bool = True  # whether Newton's steps became small
+    rounding: float = 0.0  # what rounding of the rows changes in the answer, relative to its size, worst unknown
 
     @property
     def squares(self) -> np.ndarray:
@@ -225,8 +226,10 @@ def solve_system(
     right = float(np.sqrt(sum(np.sum(piece.right**2) for piece in rows)))
     answer = Answer(system.hull, system.tree, coefficients, pivot=kept.pivot, settled=settled)
     size = np.sqrt(np.sum(answer.squares)) or 1.0
+    shaken = system.gathered(kept.solve(kept.roundings(rows, found)))
     return replace(
         answer,
+        rounding=float(np.max((sizes_of(shaken) / scale(answer.sizes))[leaders(system.functions.orders)])),
         residual=kept.residual / size,
         by_piece=kept.left(rows, found) / size,
         misfit=kept.residual / (right or 1.0),

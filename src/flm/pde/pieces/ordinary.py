@@ -24,8 +24,10 @@ from flm.series.arrays import Numbers
 
 NODES = 15  # Radau nodes of a slab: more save no time (Lotka-Volterra, Lorenz, van der Pol, Robertson)
 STEPS = 15  # of Newton's method on one slab
-FEW, LOOKS = 32, 2048  # points at which the residual is sampled: on a short slab, and over the whole time
+FEW, LOOKS = 32, 20_000  # points at which the residual is sampled: on a short slab, and over the whole time
 UNIT = 5e-16  # rounding of one slab, relative
+DEVIATIONS = 3.0  # of rounding errors that an estimate counts
+FOLDS = 10.0  # by how many times e a mode may grow on one slab: 15 nodes follow e^10 to nine digits
 MISSED = 1e4  # a residual between the nodes more than this many times the accepted tail means that the nodes missed something
 
 Span = tuple[float, float]
@@ -134,6 +136,8 @@ class OrdinarySlabs(AbstractSlabs):
         size = scale(np.maximum(own, self._running))
         last = np.array([np.sqrt(np.sum(found[columns][-2:] ** 2)) for columns in functions.columns])
         tail = float(np.max(last / size))
+        if tail <= local and (growth := self._growth(span, found)) > FOLDS:
+            tail = self.aim * local * (growth / FOLDS) ** (NODES - 0.5)  # the next slab is as short as that asks for
         if tail <= local and self._misses(span, found, size) > MISSED * local:
             tail = 10 * local
         elif tail <= local:
@@ -154,7 +158,7 @@ class OrdinarySlabs(AbstractSlabs):
         """The size of rounding errors relative to the unknowns, which two marches do not show, since they grow alike in both."""
         size, variances = scale(self._running), zip(self.states, np.diag(self._spread), strict=True)
         largest = max((float(np.sqrt(v) / size[k]) for (k, order), v in variances if order == 0), default=0.0)
-        return largest if largest > 10 * UNIT else 0.0
+        return DEVIATIONS * largest if largest > 10 * UNIT else 0.0
 
     def _spread_on(self, found: np.ndarray, span: Span, before: Answer | None) -> np.ndarray:
         """The covariance of rounding errors at the end of a slab, (D, D): those from its start, propagated, plus its own."""
@@ -170,6 +174,41 @@ class OrdinarySlabs(AbstractSlabs):
         begin[: len(self.states)] = np.diag(1 / lifts)
         onward = table.last @ _solved(matrix, begin) * lifts[:, None]  # d (state at the end) / d (state at the start)
         return onward @ self._spread @ onward.T + own
+
+    def _growth(self, span: Span, found: np.ndarray) -> float:
+        """How many times e the fastest mode of the linearized equations grows over a slab.
+
+        Slabs over which a mode grows much more damp it instead, in both marches alike, where the unknown is small.
+        """
+        table, (begin, end) = self.table(NODES), span
+        z = np.array([-1.0, 0.0, 1.0])
+        jets = np.stack([line.table(z, table.functions.shapes[k][0], r) @ found[table.functions.columns[k]]
+                         for k, r in self.equations.jets])  # fmt: skip
+        jets *= self.equations.powers(end - begin)[:, :, 0]
+        _, by_jet = self.equations(begin + (z + 1) / 2 * (end - begin), jets, self.setup.parameters)
+        highest = [
+            self.equations.jets.index((k, p))
+            for k, (p,) in enumerate(self.setup.orders)
+            if (k, p) in self.equations.jets
+        ]
+        largest = 0.0
+        for slopes in np.moveaxis(by_jet, 2, 0):  # (E, A)
+            lower = np.zeros((len(slopes), len(self.states)))
+            for d, state in enumerate(self.states):
+                if state in self.equations.jets:
+                    lower[:, d] = slopes[:, self.equations.jets.index(state)]
+            if len(highest) != len(slopes) or not np.isfinite(slopes).all():
+                return 0.0
+            try:
+                top = np.linalg.solve(slopes[:, highest], -lower)  # the highest derivatives by the states, (K, D)
+            except np.linalg.LinAlgError:
+                return 0.0
+            rates = np.zeros((len(self.states), len(self.states)))
+            for d, (k, order) in enumerate(self.states):
+                after = (k, order + 1)
+                rates[d] = np.eye(len(rates))[self.states.index(after)] if after in self.states else top[k]
+            largest = max(largest, float(np.linalg.eigvals(rates).real.max(initial=0.0)))
+        return largest * (end - begin)
 
     def _answer(self, s: int, span: Span, coefficients: np.ndarray) -> Answer:
         return Answer(self.table(s).functions, Tree.whole(np.array([span]), (False,)), coefficients[None])
@@ -199,10 +238,10 @@ class OrdinarySlabs(AbstractSlabs):
     def _misses(self, span: Span, found: np.ndarray, size: np.ndarray) -> float:
         """The largest residual between the nodes, where a short pulse may hide, as a change of the unknowns' sizes.
 
-        A slab is sampled at no fewer points than its share of `LOOKS` in time.
+        A slab is sampled at its share of `LOOKS` in time, and at a `FEW` points at least.
         """
         begin, dt = span[0], span[1] - span[0]
-        count = FEW if dt * LOOKS <= FEW * float(np.ptp(self.setup.bounds)) else LOOKS
+        count = max(FEW, int(np.ceil(LOOKS * dt / float(np.ptp(self.setup.bounds)))))
         powers, functions = self.equations.powers(dt), self.table(NODES).functions
         unit = (np.arange(count) + 0.5) / count
         times, tables = begin + unit * dt, {}

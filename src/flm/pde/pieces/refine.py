@@ -22,6 +22,7 @@ from flm.pde.pieces.adapt import ROUNDING, UNRESOLVED, Adaptation, probes, tree_
 from flm.pde.pieces.cut import num_columns
 from flm.pde.pieces.newton import Answer, distance
 from flm.pde.pieces.tree import Cut, Tree
+from flm.pde.pieces.unseen import cut_around
 from flm.results import Ending, Word
 
 LEVELS = 48
@@ -193,6 +194,7 @@ class Refinement:
     def run(self) -> None:
         """Cut pieces until the tolerance is met or cuts no longer help."""
         search, tree = self.search, self.search.whole
+        tree, _ = cut_around(tree, search.unseen, search.setup.bounds)
         start, values, answer = None, None, None
         for level in range(LEVELS):
             previous, answer = answer, search.solve(tree, self.nodes, start)
@@ -229,7 +231,11 @@ class Refinement:
             if not resolved:
                 cuts |= self.corners.points(tree)
             cuts = self.corners.together(tree, cuts or self._worst(answer))
-            tree, parents = tree.split(cuts)
+            if len(search.unseen):
+                cuts = {}
+                tree, parents = cut_around(tree, search.unseen, search.setup.bounds)
+            else:
+                tree, parents = tree.split(cuts)
             if num_columns(answer.functions, tree) > search.max_columns:
                 search.stop_at_size()
                 self._keep(answer, least)
