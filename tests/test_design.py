@@ -153,17 +153,19 @@ def test_protocols_point_one_way_too():
 
 
 def returned(tree):
-    """(function, how many values it returns) for functions of a module and methods; functions inside those are JAX's."""
+    """(function, how many values it returns) for functions of a module and methods; functions inside those are JAX's.
+
+    A starred call stands for several values, a starred list or generator for one sequence of like things.
+    """
     for function in (n for top in (tree, *(c for c in tree.body if isinstance(c, ast.ClassDef))) for n in top.body):
         if not isinstance(function, ast.FunctionDef):
             continue
         everything = list(ast.walk(function))
         inner = {n for f in everything[1:] if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
         sizes = [
-            len(n.value.elts)
+            sum(2 if isinstance(e, ast.Starred) and isinstance(e.value, ast.Call) else 1 for e in n.value.elts)
             for n in everything
             if isinstance(n, ast.Return) and n not in inner and isinstance(n.value, ast.Tuple)
-            if not any(isinstance(e, ast.Starred) for e in n.value.elts)
         ]
         for node in ast.walk(function.returns) if function.returns else ():
             if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "tuple":

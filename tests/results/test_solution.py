@@ -248,7 +248,7 @@ def test_grids_of_an_l_shape_hold_nothing_outside():
 @pytest.mark.slow
 def test_a_march_that_stopped_is_nan_beyond(heat, tmp_path):
     """Values, grids, figures and test points end where the march did; the file keeps how far and how well."""
-    ending = Ending(Word.STOPPED, "stopped at t = 0.4")
+    ending = Ending(Word.STOPPED, "stopped at t = 0.4", estimate_until=1e-9)
     short = replace(heat, ending=ending, error_estimate=np.inf, trusted_until=0.4, estimate_until=1e-9)
     assert short.status.word == "stopped"
     assert not short.converged
@@ -267,4 +267,5 @@ def test_a_march_that_stopped_is_nan_beyond(heat, tmp_path):
     short.save(tmp_path / "short.safetensors")
     again = flm.load(tmp_path / "short.safetensors")
     assert (again.trusted_until, again.estimate_until) == (0.4, 1e-9)
+    assert again.status == short.status
     assert heat.trusted_until is heat.estimate_until is None

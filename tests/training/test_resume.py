@@ -34,7 +34,8 @@ def small(key, size=6):
 
 
 def bits(solution):
-    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves((solution.model, solution.history))]
+    losses = {name: values for name, values in solution.history.items() if name != "seconds"}
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves((solution.model, losses))]
 
 
 def stop_at(epoch):

@@ -134,7 +134,11 @@ def test_history_has_every_term_and_the_best_parameters_are_kept():
     problem = flm.PDE(flm.Box(t=(0, 1)), lambda u, u_t: u_t + u, conditions)
     solution = flm.train(problem, small, optax.adam(rate), 150, points=POINTS, weights={"boundary": 3.0}, seed=2)
     history = solution.history
-    assert set(history) == {"loss", "equation", "initial", "boundary"}
+    assert list(history)[:4] == ["columns", "estimate", "error_estimate", "seconds"]  # as every history
+    assert list(history)[4:] == ["loss", "equation", "initial", "boundary"]
+    np.testing.assert_array_equal(history["estimate"], history["loss"])
+    assert np.all(np.diff(history["seconds"], prepend=0.0) > 0)
+    assert history["seconds"][-1] <= solution.seconds
     assert all(len(v) == 150 for v in history.values())
     np.testing.assert_allclose(
         history["loss"], history["equation"] + history["initial"] + 3 * history["boundary"], rtol=1e-12

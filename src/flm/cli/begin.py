@@ -130,7 +130,7 @@ def show(
     if out is not None and not series:
         raise InputError(f"`--out` must be left out for a {kind}, which is not a plain Fourier series.")
     lines = [f"{model.name}: {kind}", *([repr(found)] if hasattr(found, "status") else [])]
-    lines += [f"\n{label}\n{one.describe(terms)}" for label, one in series]
+    lines += [f"\n{one.label}\n{one.series.describe(terms)}" for one in series]
     lines += [] if series else ["  not a plain Fourier series: no terms to list."]
     if out is not None:
         from flm.report.figures.fields import plot_amplitudes
@@ -138,7 +138,7 @@ def show(
 
         write_figures(folder(out), {"spectrum": plot_amplitudes(found)})
         lines.append(f"\nWritten to {out}")
-    listed = {label: [t._asdict() for t in one.terms(terms)] for label, one in series}
+    listed = {one.label: [t._asdict() for t in one.series.terms(terms)] for one in series}
     conclude({"kind": kind, "terms": listed}, "\n".join(lines))
 
 

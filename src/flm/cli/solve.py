@@ -118,7 +118,7 @@ def _keep(
     lines = [f"{asked.name}: {solution.status.sentence}", *listing(facts_of(solution, asked.problem) | shown)]
     series, words = readable(solution)
     lines += [f"\n{words}"] if words else []
-    lines += [f"\nThe largest terms of {label}:\n{one.describe(TERMS)}" for label, one in series[:MOST_TABLES]]
+    lines += [f"\nThe largest terms of {one.label}:\n{one.series.describe(TERMS)}" for one in series[:MOST_TABLES]]
     out = Path(f"flm-{asked.name}") if out is None and OPEN.get() else out
     if out is None:
         found = record(solution, asked.name)

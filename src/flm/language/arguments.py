@@ -177,6 +177,14 @@ class Linearized(NamedTuple):
     by_parameter: Float[np.ndarray, "Q P"]
 
 
+class Slopes(NamedTuple):
+    """The same at one point, traced: a value, and a derivative for each jet and each parameter."""
+
+    value: Numbers
+    by_jet: Columns
+    by_parameter: Columns
+
+
 @dataclass(frozen=True, eq=False)
 class Residual:
     """A user's function bound to the names of a problem."""
@@ -243,11 +251,12 @@ class Residual:
                 arguments.append(sum(normals[j] * jets[place[d]] for j, d in enumerate(self._gradient(r.index))))
         return self.function(*arguments)
 
-    def slopes(self, axes: Columns, jets: Columns, parameters: Columns, normals: Columns) -> tuple[Numbers, ...]:
+    def slopes(self, axes: Columns, jets: Columns, parameters: Columns, normals: Columns) -> Slopes:
         """The value at one point, and its derivatives by all jets and by all parameters."""
         at = lambda j, p: jnp.asarray(self._value(axes, j, p, normals), float)
         value, back = jax.vjp(at, jets, parameters)
-        return (value, *back(jnp.ones(())))
+        by_jet, by_parameter = back(jnp.ones(()))
+        return Slopes(value, by_jet, by_parameter)
 
     @cached_property
     def _program(self) -> Program | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from flm.language.parameters import Range
 from flm.models.family import FamilyFLM, chebyshev
 from flm.pde.pieces.newton import distance
 from flm.pde.problem import PDE
-from flm.results import Ending, Listener, Record, Solution, Status, Word, frame_of
+from flm.results import Ending, Listener, Record, Solution, Word, frame_of
 from flm.wording import InputError
 
 LEVELS = {1: (3, 5, 9, 17, 33), 2: (3, 5, 9, 17)}  # nodes of each parameter, by the number of parameters
@@ -42,8 +43,9 @@ def solve_family(problem: PDE, tol: float, solve_one: Callable[[PDE, float], Sol
             break
     ending = Ending(Word.CONVERGED) if bar <= tol else Ending(Word.STALLED, "stalled: the most values were tried")
     if family.failed is not None:
-        where, status = family.failed
-        bar, ending = math.inf, Ending(status.word, f"at {where}: {status.sentence.rstrip('.')}")
+        where, member = family.failed
+        clause = f"at {where}: {member.status.clause}"
+        bar, ending = math.inf, replace(member.ending, word=member.status.word, clause=clause)
     elif gap > UNRESOLVED:
         bar, ending = math.inf, Ending(Word.STALLED, "not resolved: solutions at neighboring values differ too much")
     domain = problem.domain * Box(**{name: (r.low, r.high) for name, r in ranges.items()})
@@ -65,7 +67,7 @@ class Family:
     def __init__(self, problem: PDE, ranges: dict[str, Range], tol: float, solve_one: Callable[[PDE, float], Solution]):
         self.problem, self.ranges, self.tol, self.solve_one = problem, ranges, tol, solve_one
         self.solved: dict[tuple[float, ...], Solution] = {}
-        self.failed: tuple[str, Status] | None = None  # the first place where a solve failed, with its status
+        self.failed: tuple[str, Solution] | None = None  # the first place where a solve failed, with its answer
         self.worst = 0.0  # the largest estimate of the single solves
         self.points = problem.domain.interior(TESTS, seed=7, warp=False)
 
@@ -78,7 +80,7 @@ class Family:
             self.solved[key] = found
             self.worst = max(self.worst, found.error_estimate)
             if self.failed is None and (not np.isfinite(found.error_estimate) or found.error_estimate > self.tol):
-                self.failed = ", ".join(f"{n} = {v:.6g}" for n, v in named.items()), found.status
+                self.failed = ", ".join(f"{n} = {v:.6g}" for n, v in named.items()), found
         return self.solved[key]
 
     def model(self, count: int) -> FamilyFLM:

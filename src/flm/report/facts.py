@@ -6,7 +6,7 @@ Nothing here draws: a command that only prints does not wait for the libraries o
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,7 +97,7 @@ def record(solution: Solution | ControlSolution, name: str) -> dict[str, Any]:
             found["cost"] = float(solution.cost())
         return found
     found |= {"axes": list(solution.axes), "unknowns": list(solution.unknowns), "bounds": solution.bounds}
-    found["terms"] = {label: [t._asdict() for t in series.terms(TERMS)] for label, series in labeled_series(solution)}
+    found["terms"] = {one.label: [t._asdict() for t in one.series.terms(TERMS)] for one in labeled_series(solution)}
     if solution.trusted_until is not None:
         found |= {"trusted_until": solution.trusted_until, "estimate_until": solution.estimate_until}
     if solution.exact is not None:
@@ -105,7 +105,20 @@ def record(solution: Solution | ControlSolution, name: str) -> dict[str, Any]:
     return found
 
 
-def readable(solution: Solution | ControlSolution) -> tuple[list[tuple[str, AbstractSeries]], str]:
+class LabeledSeries(NamedTuple):
+    """A series of one output, what it is of, and in words the piece where it holds; empty where that is everywhere."""
+
+    name: str
+    series: AbstractSeries
+    piece: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name, with the piece."""
+        return f"{self.name} for {self.piece}" if self.piece else self.name
+
+
+def readable(solution: Solution | ControlSolution) -> tuple[list[LabeledSeries], str]:
     """The series whose terms can be read, for a family at the middle of its ranges, and a sentence about them.
 
     Where amplitudes are far larger than the answer, single terms say nothing: the list is then empty.
@@ -116,7 +129,8 @@ def readable(solution: Solution | ControlSolution) -> tuple[list[tuple[str, Abst
         for k, name in enumerate(solution.controls):
             bounded = np.isfinite([solution.law.lower[k], solution.law.upper[k]]).any()
             label = f"{name}, before its bounds" if bounded else name
-            laws.append((label, PhaseSeries(series.frequencies, every[0][..., k], every[1][..., k], series.axes)))
+            own = PhaseSeries(series.frequencies, every[0][..., k], every[1][..., k], series.axes)
+            laws.append(LabeledSeries(label, own))
         return laws, ""
     words, model = "", solution.model
     if isinstance(model, FamilyFLM):
@@ -125,17 +139,17 @@ def readable(solution: Solution | ControlSolution) -> tuple[list[tuple[str, Abst
         solution, at = solution.at(**middle), ", ".join(f"{name}={value:.4g}" for name, value in middle.items())
         words = f"Each value has a series of its own; this is solution.at({at}).series."
     found = labeled_series(solution)
-    if found and " for " in found[0][0]:
+    if found and found[0].piece:
         words = "Each piece of the domain has a series of its own; this is the first one's."
     if not found:
         return [], "This answer is not a plain Fourier series; flm.distill finds one that is near it."
     size = float(np.nanmax(np.abs(solution.on_grid()[1])))
-    if max((term.amplitude for _, series in found for term in series.terms(1)), default=0.0) > READABLE * size:
+    if max((term.amplitude for one in found for term in one.series.terms(1)), default=0.0) > READABLE * size:
         return [], "The waves of this series are far larger than their sum, so that its terms say nothing one by one."
     return found, words
 
 
-def labeled_series(found: object) -> list[tuple[str, AbstractSeries]]:
+def labeled_series(found: object) -> list[LabeledSeries]:
     """Every series with one output inside a solution, a model, an estimator or a series; empty if there is none to read.
 
     The labels of a solution name the unknown and, of several pieces, the first, whose series is taken.
@@ -147,15 +161,15 @@ def labeled_series(found: object) -> list[tuple[str, AbstractSeries]]:
             return []
     else:
         inside = (found, getattr(found, "series_", None), getattr(found, "series", None))
-        every = [("series", s) for s in inside if isinstance(s, AbstractSeries)][:1]
-        every = [(label, series) for label, series in every if not series._outputs]
+        every = [LabeledSeries("series", s) for s in inside if isinstance(s, AbstractSeries)][:1]
+        every = [one for one in every if not one.series._outputs]
     # Thousands of products of many variables have no terms to list.
-    return [(label, one) for label, one in every if not isinstance(one, ProductSeries) or one.is_short]
+    return [one for one in every if not isinstance(one.series, ProductSeries) or one.series.is_short]
 
 
-def _of_unknown(solution: Solution, unknown: str) -> tuple[str, AbstractSeries]:
+def _of_unknown(solution: Solution, unknown: str) -> LabeledSeries:
     one = solution[unknown] if len(solution.unknowns) > 1 else solution
     (box, series), *others = one.pieces
     ends = zip(box.axes, box.bounds, strict=True)
     where = ", ".join(f"{a} from {low:.4g} to {high:.4g}" for a, (low, high) in ends)
-    return (f"{unknown} for {where}" if others else unknown), series
+    return LabeledSeries(unknown, series, where if others else "")

@@ -90,7 +90,7 @@ def in_notebook(answer: AbstractResult) -> str:
     else:
         shown = figure._repr_html_()
     # No formula where the terms are far larger than their sum, and none of single pieces.
-    series = [(label.partition(", "), one) for label, one in readable(answer)[0] if " for " not in label]
+    series = [(one.name.partition(", "), one.series) for one in readable(answer)[0] if not one.piece]
     lines = [f"<p>$${formula(name, one)}$$ {words}</p>" for (name, _, words), one in series]
     return status + shown + "".join(lines)
 

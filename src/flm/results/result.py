@@ -73,6 +73,7 @@ class Ending:
     word: Word
     clause: str = ""  # the beginning of the sentence, without estimate and tolerance; the word's own by default
     note: str = ""  # a further clause, such as what was left free
+    estimate_until: float | None = None  # of a run that stopped on its way: the error estimate up to there
 
 
 class Status(NamedTuple):
@@ -80,6 +81,7 @@ class Status(NamedTuple):
 
     word: Word
     sentence: str
+    clause: str  # how the sentence begins, without estimate and tolerance
 
     def __str__(self) -> str:
         return self.sentence
@@ -97,19 +99,21 @@ def conclude(ending: Ending, error_estimate: float, tolerance: float) -> Status:
     """
     clause, note = ending.clause or ending.word.clause, f"; {ending.note}" if ending.note else ""
     if math.isnan(error_estimate):
-        return Status(ending.word, f"{clause}{note}.")
+        return Status(ending.word, f"{clause}{note}.", clause)
     if error_estimate <= tolerance and ending.word not in DOUBTFUL:
         how = clause if ending.word is Word.CONVERGED else "converged"
         met = f"the error estimate {error_estimate:.1e} is within the tolerance {tolerance:.1e}"
-        return Status(Word.CONVERGED, f"{how}: {met}{note}.")
+        return Status(Word.CONVERGED, f"{how}: {met}{note}.", how)
     word = Word.STALLED if ending.word is Word.CONVERGED else ending.word
     if ending.word is Word.CONVERGED:  # the last check of the answer, after rounding for example, raised the estimate
         clause = "stalled: the last check of the answer raised its error estimate"
     if math.isinf(error_estimate):
-        none = "none for the whole" if "the error estimate is" in clause + note else "no error estimate"
-        return Status(word, f"{clause}{note}; there is {none}.")
+        if ending.estimate_until is None:
+            return Status(word, f"{clause}{note}; there is no error estimate.", clause)
+        so_far = f"up to there the error estimate is {ending.estimate_until:.1e}"
+        return Status(word, f"{clause}; {so_far}{note}; there is none for the whole.", clause)
     asked = "" if math.isnan(tolerance) else f", the tolerance {tolerance:.1e}"
-    return Status(word, f"{clause}{note}; the error estimate is {error_estimate:.1e}{asked}.")
+    return Status(word, f"{clause}{note}; the error estimate is {error_estimate:.1e}{asked}.", clause)
 
 
 @dataclass(frozen=True)
@@ -261,12 +265,13 @@ class AbstractResult(ABC):
 
     def _pack(self) -> dict[str, Any]:
         stored = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in self.not_stored}
-        return stored | {"ending": {k: str(v) for k, v in asdict(self.ending).items()}}
+        return stored | {"ending": asdict(self.ending) | {"word": str(self.ending.word)}}
 
     @classmethod
     def _unpack(cls, named: dict[str, Any]) -> Self:
         ending = named.pop("ending")
-        return cls(ending=Ending(Word(ending["word"]), ending["clause"], ending["note"]), **named)
+        until = ending.get("estimate_until")
+        return cls(ending=Ending(Word(ending["word"]), ending["clause"], ending["note"], until), **named)
 
     def live(self, units: Mapping[str, str] | None = None) -> Any:
         """The answer as a figure that a notebook evaluates: sliders, derivatives, values under the pointer.

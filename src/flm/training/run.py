@@ -76,8 +76,8 @@ def train(
 
     Returns:
         A `Solution`. Its status is "converged" (`loss_tol` reached), "epochs" (all of them run), "diverged" or
-        "interrupted" (Ctrl-C); its history has every loss term of every epoch, and the best parameters are kept in
-        each case. Its error estimate is NaN: a training loss bounds no error.
+        "interrupted" (Ctrl-C); its history has the time, the loss and its terms of every epoch, and the best parameters
+        are kept in each case. Its error estimate is NaN: a training loss bounds no error.
 
     Example:
         >>> import flm, optax
@@ -130,11 +130,18 @@ def train(
         error_estimate=float("nan"),
         tolerance=float(loss_tol),
         parameters={names[i]: Parameter(float(values[i]), float("nan")) for i in unknowns.learned},
-        history={name: found.history[:, i] for i, name in enumerate(("loss", *loss.terms))},
+        history=_history(found, ("loss", *loss.terms)),
         seconds=found.seconds,
         error_points=error_points,
         **problem.frame,
     )
+
+
+def _history(found: Checkpoint, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """One row for each epoch, as every run has them (`flm.results.progress`): the estimate is the loss, and bounds no error."""
+    losses, none = found.history, np.full(len(found.history), np.nan)
+    house = {"columns": np.zeros(len(losses), int), "estimate": losses[:, 0], "error_estimate": none}
+    return house | {"seconds": found.times} | dict(zip(names, losses.T, strict=True))
 
 
 def _stages(optimizer: optax.GradientTransformation | Stages, epochs: int | None) -> list[Stage]:
@@ -187,12 +194,13 @@ def _made(model: Start, key: PRNGKeyArray) -> AbstractModel:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """The fingerprint of the run, its stage, its state, the losses (E, T) of all epochs so far and the time spent."""
+    """The fingerprint of the run, its stage, its state, the losses (E, T) and times (E,) of all epochs so far, the time spent."""
 
     run: str
     stage: int
     state: State  # stored in a file as its leaves
     history: np.ndarray
+    times: np.ndarray
     seconds: float
 
 
@@ -219,14 +227,15 @@ def execute(
         held, earlier = [*constants, *jax.tree.leaves(free)], [stage.epochs for stage in stages[:-1]]
         name = _fingerprint((program.jaxpr for program in programs), held, earlier)
         saved = _read_checkpoint(path, name, fresh)
-    here = saved or Checkpoint(name, 0, fresh[0], np.zeros((0, 1 + len(objective.weights)), dtype), 0.0)
-    stage, state, history = here.stage, here.state, [here.history]
+    nothing = np.zeros((0, 1 + len(objective.weights)), dtype)
+    here = saved or Checkpoint(name, 0, fresh[0], nothing, np.zeros(0), 0.0)
+    stage, state, history, times = here.stage, here.state, [here.history], [here.times]
     began = written = time.monotonic()
     spent = lambda: here.seconds + time.monotonic() - began
     interrupted = False
 
     def write() -> Checkpoint:
-        content = Checkpoint(name, stage, state, np.concatenate(history), spent())
+        content = Checkpoint(name, stage, state, np.concatenate(history), np.concatenate(times), spent())
         if path is not None:
             save(replace(content, state=tuple(map(_plain, jax.tree.leaves(state)))), path)
         return content
@@ -237,6 +246,7 @@ def execute(
                 state = enter_stage(state, stages[stage])
             for call in calls(programs[stage], state, int(ends[stage]), least):
                 state, history = call.state, [*history, call.history]
+                times.append(spent() - call.seconds_per_epoch * np.arange(len(call.history))[::-1])
                 epoch, total = int(state.epoch), int(ends[-1])
                 left = call.seconds_per_epoch * max(total - epoch, 0)
                 extras = {"epoch": epoch, "epochs": total, "best_loss": float(state.best_loss)}

@@ -233,9 +233,8 @@ def test_pieces_show_the_series_of_the_first():
 def test_an_estimate_until_some_time_is_not_called_none():
     stopped = answered(trusted_until=0.5, estimate_until=1e-9)
     assert "Estimated relative L2 error until then: 1.00e-09." in solution_page(stopped, Request("u")).html()
-    note = "up to there the error estimate is 1.0e-09"
-    words = answered(ending=Ending(Word.STOPPED, "stopped at t = 0.5", note)).status.sentence
-    assert words.endswith(f"{note}; there is none for the whole.")
+    words = answered(ending=Ending(Word.STOPPED, "stopped at t = 0.5", estimate_until=1e-9)).status.sentence
+    assert words.endswith("up to there the error estimate is 1.0e-09; there is none for the whole.")
 
 
 def test_the_norm_of_an_estimate_is_that_of_its_problem():

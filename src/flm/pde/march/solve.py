@@ -166,8 +166,8 @@ def _judge(run: Trajectory, interrupted: bool, evolution: Evolution, tol: float)
         return Verdict(Ending(Word.INTERRUPTED), math.inf, until, estimate)
     reason = run.reason or "two runs differ by more than the tolerance from there on: errors grow too fast"
     clause = f"stopped at t = {until:.6g} of {last:.6g}: {reason}"
-    clause += f"; up to there the error estimate is {estimate:.1e}" if len(good) else ""
-    return Verdict(Ending(Word.STOPPED, clause), math.inf, until, estimate)
+    ending = Ending(Word.STOPPED, clause, estimate_until=estimate if len(good) else None)
+    return Verdict(ending, math.inf, until, estimate)
 
 
 def as_model(run: Trajectory, evolution: Evolution, tol: float) -> MarchedFLM:

@@ -193,5 +193,5 @@ def judged(march: March, bars: np.ndarray, tol: float, end: float) -> Pieces:
     last = int(good[-1])
     until, bar = march.until(last), float(bars[last])
     reason = march.reason if last == len(bars) - 1 else "beyond it two marches no longer agree"
-    clause, note = f"stopped at t = {until:.6g}: {reason}", f"up to there the error estimate is {bar:.1e}"
-    return Pieces(march.many[: last + 1], np.inf, Ending(Word.STOPPED, clause, note), until, bar)
+    ending = Ending(Word.STOPPED, f"stopped at t = {until:.6g}: {reason}", estimate_until=bar)
+    return Pieces(march.many[: last + 1], np.inf, ending, until, bar)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flm.language.arguments import Residual
+from flm.language.arguments import Columns, Residual
 from flm.numerics.elementwise import Program, as_numpy
 from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.functions import Functions
@@ -49,9 +49,10 @@ class Together:
         if not plain or len(plain) < len(self.residuals):
             return None
 
-        def every(time: Numbers, jets: Numbers, parameters: Numbers, normal: Numbers) -> list[tuple[Numbers, ...]]:
+        def every(time: Numbers, jets: Numbers, parameters: Numbers, normal: Numbers) -> list[tuple[Numbers, Columns]]:
             pairs = zip(plain, self._places, strict=True)
-            return [r.slopes(time, tuple(jets[a] for a in own), parameters, normal)[:2] for r, own in pairs]
+            found = [r.slopes(time, tuple(jets[a] for a in own), parameters, normal) for r, own in pairs]
+            return [(slopes.value, slopes.by_jet) for slopes in found]
 
         return as_numpy(every, (1,), (len(self.jets),), (len(plain[0].names.parameters),), (1,))
 

@@ -189,13 +189,13 @@ def _draw_amplitudes(panel: Axes, found: object) -> None:
         panel.text(0.5, 0.5, "not a plain Fourier series", ha="center", va="center", transform=panel.transAxes)
         panel.set_axis_off()
         return
-    for color, (label, one) in zip(COLORS, series, strict=False):
-        waves, cosine, sine = (np.asarray(v) for v in one._waves())
+    for color, one in zip(COLORS, series, strict=False):
+        waves, cosine, sine = (np.asarray(v) for v in one.series._waves())
         size, length = np.hypot(cosine, sine), np.linalg.norm(waves, axis=1)
-        marks = panel.stem(length[size > 0], size[size > 0], basefmt=" ", label=label.partition(" for ")[0])
+        marks = panel.stem(length[size > 0], size[size > 0], basefmt=" ", label=one.name)
         marks.markerline.set(markersize=3.0, color=color)
         marks.stemlines.set(linewidth=0.7, color=color, alpha=0.5)
-    single, piece = series[0][1].num_inputs == 1, " of the first piece" * (" for " in series[0][0])
+    single, piece = series[0].series.num_inputs == 1, " of the first piece" if series[0].piece else ""
     panel.set_yscale("log")
     panel.set(xlabel="frequency (rad)" if single else "|frequency| (rad)", ylabel="amplitude", title=f"spectrum{piece}")
     low, high = panel.get_ylim()

@@ -147,9 +147,9 @@ def _misfit(problem: Any, solution: Solution) -> list[Item]:
 def _terms(solution: Solution | ControlSolution) -> list[Item]:
     found, words = readable(solution)
     items: list[Item] = [words] if words else []
-    for label, series in found:
-        items += [f"{label}:"] if len(found) > 1 or "," in label else []
-        items.append(_term_table(series, TERMS if len(found) < 3 else TERMS // 2))
+    for one in found:
+        items += [f"{one.label}:"] if len(found) > 1 or "," in one.label else []
+        items.append(_term_table(one.series, TERMS if len(found) < 3 else TERMS // 2))
     return items
 
 
