@@ -22,6 +22,7 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
 
 BLOCK = 64  # columns that LAPACK reduces together when it is given room; without room three times slower
+DRAWS = 5  # of random signs
 TINY = 1e-13  # a pivot this much smaller than the largest entry of its column: nothing determines that unknown
 
 
@@ -204,12 +205,12 @@ class KeptFactors:
         return np.array([np.linalg.norm(piece.own @ own + known(piece) - piece.right) for piece, own in pairs])
 
     def roundings(self, pieces: Sequence[PieceRows], coefficients: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Right-hand sides as large as the rounding of the rows at an answer, with random signs."""
+        """Right-hand sides as large as the rounding of the rows at an answer, with random signs, (R, DRAWS) for each piece."""
         rng, found = np.random.default_rng(0), []
         for piece, own in zip(pieces, coefficients, strict=True):
             known = np.abs(piece.traces) @ np.abs(self.known(piece.names, piece.right))
             terms = np.abs(piece.own) @ np.abs(own) + known + np.abs(piece.right)
-            found.append(np.finfo(float).eps * terms * rng.choice([-1.0, 1.0], terms.shape))
+            found.append(np.finfo(float).eps * terms[:, None] * rng.choice([-1.0, 1.0], (len(terms), DRAWS)))
         return found
 
     def known(self, names: tuple[int, ...], like: np.ndarray) -> np.ndarray:

@@ -226,11 +226,13 @@ def solve_system(
     right = float(np.sqrt(sum(np.sum(piece.right**2) for piece in rows)))
     answer = Answer(system.hull, system.tree, coefficients, pivot=kept.pivot, settled=settled)
     size = np.sqrt(np.sum(answer.squares)) or 1.0
-    shaken = system.gathered(kept.solve(kept.roundings(rows, found)))
-    return replace(
+    answer = replace(
         answer,
-        rounding=float(np.max((sizes_of(shaken) / scale(answer.sizes))[leaders(system.functions.orders)])),
         residual=kept.residual / size,
         by_piece=kept.left(rows, found) / size,
         misfit=kept.residual / (right or 1.0),
     )
+    shaken = kept.solve(kept.roundings(rows, found))  # (C, DRAWS) for each piece
+    draws = (system.gathered([own[:, d] for own in shaken]) for d in range(shaken[0].shape[1]))
+    moved = np.max([sizes_of(draw) for draw in draws], axis=0)
+    return replace(answer, rounding=float(np.max((moved / scale(answer.sizes))[leaders(system.functions.orders)])))

@@ -165,7 +165,8 @@ class OrdinarySlabs(AbstractSlabs):
         """The covariance of rounding errors at the end of a slab, (D, D): those from its start, propagated, plus its own."""
         table, dt = self.table(NODES + MORE), span[1] - span[0]
         lifts = (2 / dt) ** self._orders
-        own = np.diag((UNIT * np.maximum(np.abs(table.last @ found), 1e-300) * lifts) ** 2)
+        sizes = _sizes(table.functions, found)[[k for k, _ in self.states]]
+        own = np.diag((UNIT * np.maximum(np.abs(table.last @ found), np.maximum(sizes, 1e-300)) * lifts) ** 2)
         if before is None:
             return own
         times = span[0] + (table.nodes + 1) / 2 * dt

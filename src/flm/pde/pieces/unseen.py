@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flm.language.arguments import Jet
 from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.newton import Answer
 from flm.pde.pieces.setup import Setup
@@ -16,7 +17,7 @@ from flm.pde.pieces.tree import Cut, Tree
 
 LOOKS = {1: 20_000, 2: 4_000, 3: 4_000}  # points by number of axes
 MISSED = 0.5  # of an equation's terms at a point
-LEAST, ROUGH = 0.01, 1e3  # of the terms' mean: residuals that count, and the same in units of the tolerance
+LEAST, ROUGH = 0.01, 1e3  # of the terms' mean size: residuals that count, and the same in units of the tolerance
 NEAR = 4.0  # distances between looks: pieces around a peak are cut to this width at once
 
 
@@ -33,33 +34,49 @@ def overlooked(setup: Setup, answer: Answer, tol: float) -> np.ndarray:
     points = points[np.all((points >= low) & (points <= high), axis=1)]
     if setup.shape is not None:
         points = points[setup.shape.inside(points[:, : len(setup.shape.bounds)])]
-    inside = np.zeros_like(points)
-    found = [_missed(setup, answer, residual, points, inside, tol) for residual in setup.equations]
+    look = _Look(setup, answer, points, tol)
+    found = [look.missed(residual, points, np.zeros_like(points)) for residual in setup.equations]
     for place in setup.places:
         axes, values = list(place.pinned), np.array(list(place.pinned.values()))
         if np.all((values >= low[axes]) & (values <= high[axes])) and len(axes) < len(low):
             there, normals = points.copy(), np.broadcast_to(place.normal, points.shape)
             there[:, axes] = values
             kept = slice(None) if place.keep is None else place.keep(there, normals)
-            found.append(_missed(setup, answer, place.residual, there[kept], normals[kept], tol))
+            found.append(look.missed(place.residual, there[kept], normals[kept]))
     return np.concatenate(found)
 
 
-def _missed(
-    setup: Setup, answer: Answer, residual: AnyResidual, points: np.ndarray, normals: np.ndarray, tol: float
-) -> np.ndarray:
-    if not len(points):
-        return points
-    leaf = answer.tree.locate(points)
-    jets = np.stack(
-        [np.zeros(len(points)), *(answer.derivative(k, alpha, points, leaf) for k, alpha in residual.jets)]
-    )[1:]
-    line = residual.linearize(points, jets, setup.parameters, normals)
-    parts = line.by_jet * jets
-    left, terms = np.abs(line.value), np.abs(parts).sum(axis=0) + np.abs(line.value - parts.sum(axis=0))
-    mean = terms.mean()
-    missed = (left > MISSED * terms) & (left > np.clip(ROUGH * tol, LEAST, 1.0) * mean)
-    return points[missed if left[missed].sum() > tol * terms.sum() else np.zeros_like(missed)]
+class _Look:
+    """An answer between its nodes."""
+
+    def __init__(self, setup: Setup, answer: Answer, inside: np.ndarray, tol: float):
+        self.setup, self.answer, self.tol = setup, answer, tol
+        self.inside, self.leaf = inside, answer.tree.locate(inside) if len(inside) else None
+        self.sizes: dict[Jet, float] = {}  # the root mean square of derivatives over the domain
+
+    def size(self, jet: Jet) -> float:
+        """The root mean square of a derivative at points inside."""
+        if jet not in self.sizes:
+            self.sizes[jet] = float(np.sqrt(np.mean(self.answer.derivative(*jet, self.inside, self.leaf) ** 2)))
+        return self.sizes[jet]
+
+    def missed(self, residual: AnyResidual, points: np.ndarray, normals: np.ndarray) -> np.ndarray:
+        """The points at which a residual is as large as its terms there, and matters."""
+        if not len(points):
+            return points
+        leaf = self.answer.tree.locate(points)
+        jets = np.zeros((len(residual.jets), len(points)))
+        for row, (k, alpha) in zip(jets, residual.jets, strict=True):
+            row[:] = self.answer.derivative(k, alpha, points, leaf)
+        line = residual.linearize(points, jets, self.setup.parameters, normals)
+        parts = line.by_jet * jets
+        left, rest = np.abs(line.value), np.abs(line.value - parts.sum(axis=0))
+        sizes = np.array([self.size((k, tuple(alpha))) for k, alpha in residual.jets])
+        unit = np.mean(np.abs(line.by_jet), axis=1) @ sizes + np.mean(rest)
+        missed = (left > MISSED * (np.abs(parts).sum(axis=0) + rest)) & (
+            left > np.clip(ROUGH * self.tol, LEAST, 1.0) * unit
+        )
+        return points[missed] if left[missed].sum() > self.tol * unit * len(points) else points[:0]
 
 
 def cut_around(tree: Tree, points: np.ndarray, bounds: np.ndarray) -> tuple[Tree, np.ndarray]:
