@@ -42,7 +42,11 @@ READ = {
     "quotes": (lines('"hour","the ""height"", in m"', HOURS, [f'"{v}"' for v in DOT]), "the", ""),
     "Windows ends of lines": (lines("hour,height", HOURS, DOT).replace("\n", "\r\n"), "height", ""),
     "dates year-month-day": (lines("day,height", dates("%Y-%m-%d"), DOT), "height", "'day' as dates year-month-day"),
-    "dates with Z": (lines("day,height", dates("%Y-%m-%dT%H:%M:%SZ"), DOT), "height", "'day' as dates year-month-day"),
+    "dates with Z": (
+        lines("day,height", dates("%Y-%m-%dT%H:%M:%SZ"), DOT),
+        "height",
+        "'day' as dates year-month-day in UTC",
+    ),
     "dates day.month.year": (lines("day,height", dates("%d.%m.%Y"), DOT), "height", "'day' as dates day.month.year"),
     "dates month/day/year": (lines("day,height", dates("%m/%d/%Y"), DOT), "height", "'day' as dates month/day/year"),
     "dates 20240131": (lines("day,height", dates("%Y%m%d"), DOT), "height", "'day' as dates year-month-day"),
@@ -79,7 +83,7 @@ READ = {
     "1.234,5": (
         lines("hour;height", HOURS, [f"{1e4 * v:,.1f}".translate(str.maketrans(",.", ".,")) for v in HEIGHT], sep=";"),
         "height",
-        "semicolons, decimal commas",
+        "semicolons, decimal commas, points of thousands",
     ),
 }
 

@@ -21,7 +21,7 @@ _CLOCKS = pd.DatetimeIndex | pd.TimedeltaIndex | pd.PeriodIndex
 LARGEST = 1e150  # its square is still a number
 SECONDS = {"years": 365.2425 * 86400, "days": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
 _LEAST_SPAN = 20  # a record spans at least this many units of its clock, if there is a unit small enough
-_MOST_LEVELS = 50  # of a category; a column with more is taken for a name or a key
+MOST_LEVELS = 50  # of a category; a column with more is taken for a name or a key
 
 
 def check_size(name: str, values: np.ndarray) -> None:
@@ -70,7 +70,7 @@ class Feature:
             return cls(name)
         if kind == "category":
             levels = tuple(sorted(map(str, column.dropna().unique())))
-            if len(levels) > _MOST_LEVELS:
+            if len(levels) > MOST_LEVELS:
                 got = f"{len(levels)} different texts in {name!r}"
                 raise InputError(f"`X` must have numbers, dates or categories; got {got}.")
             return cls(name, kind, levels=levels)
@@ -160,6 +160,9 @@ def features_of(X: object) -> tuple[Feature, ...]:
         return ()
     written = getattr(X, "attrs", {}).get("formats", {})
     found = tuple(Feature.of(str(name), X.iloc[:, j], written.get(name, "")) for j, name in enumerate(X.columns))
+    if found and not any(feature.names for feature in found):
+        got = f"the same text in every row of {found[0].name!r}"
+        raise InputError(f"`X` must have a column whose values differ; got {got}. Add another column.")
     return found if any(feature.kind != "number" for feature in found) else ()
 
 
