@@ -106,6 +106,31 @@ def test_ugly_files_are_read_for_what_they_are(name, tmp_path):
     assert ", ".join(found.assumed) == assumed
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READ)
+def test_ugly_files_are_fitted_and_filled(name, tmp_path, capsys):
+    content, target, assumed = READ[name]
+    path, out = tmp_path / "ugly.csv", tmp_path / "filled.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert run(["fit", str(path), "--target", target, "--subnets", "2", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["r2"] > 0.99
+    assert (f"was read with {assumed}." in said.err) == bool(assumed)
+    written = read_file(path)
+    (goal,) = written.match([target], "--target")
+    cells = written.cells.copy()
+    cells.iloc[20, list(cells).index(goal)] = "NA"
+    written.write(path, cells)
+    (clock,) = [c for c in written.of_kind("number", "date", "duration") if c != goal]
+    assert run(["impute", str(path), "--time", clock, "--columns", goal, "--out", str(out), "--quiet"]) == 0
+    filled = read_file(out)
+    height = filled.checked([goal])[goal].to_numpy()
+    np.testing.assert_allclose(height / height.max(), HEIGHT / HEIGHT.max(), atol=0.02)
+    assert filled.cells.drop(index=filled.cells.index[20]).equals(
+        read_file(path).cells.drop(index=filled.cells.index[20])
+    )
+
+
 def test_a_comma_before_three_digits_is_read_by_what_is_around_it(tmp_path):
     for content, wanted in {
         "x;y\n1;1,234\n2;2,345\n": (1.234, 2.345),

@@ -88,6 +88,7 @@ class FileTable:
             _parquet(lambda: cells.to_parquet(stream, index=False))
             return write_atomic(path, stream.getvalue())
         separator = " " if self.delimiter == r"\s+" else self.delimiter
+        cells = cells.replace("", "NA") if separator == " " else cells  # an empty cell cannot be seen between spaces
         text = cells.rename(columns={UNNAMED: ""}).to_csv(index=False, lineterminator="\n", sep=separator)
         content = text.encode(self.encoding, errors="xmlcharrefreplace")
         return write_atomic(path, gzip.compress(content) if path.suffix == ".gz" else content)
