@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -34,7 +35,7 @@ def day_comes_first(form: str) -> bool | None:
     return form.startswith("%d")
 
 
-def read_dates(text: pd.Series, place: str, day_first: bool | None) -> tuple[pd.Series, str] | None:
+def read_dates(text: pd.Series, place: Callable[[int], str], day_first: bool | None) -> tuple[pd.Series, str] | None:
     """Cells as dates and their format; NaT in a few cells that are no dates; None where most are none.
 
     Where day and month could be either, the clock that runs most evenly is taken: the fewest turns, then the steps that differ
@@ -59,10 +60,10 @@ def read_dates(text: pd.Series, place: str, day_first: bool | None) -> tuple[pd.
     if most < len(known) or zones.isna().all():
         return read[chosen].dt.tz_localize(None), QUARTERS if quarterly else chosen
     if zones.isna().any():
-        one, other = known[zones.isna()], known[zones.notna()]
+        one, other = known.loc[zones.isna()], known.loc[zones.notna()]
         told = f"got {one.iloc[0]!r} and, in line {other.index[0]}, {other.iloc[0]!r}"
         raise InputError(
-            f"{place.format(one.index[0])} must have a time zone in every cell or in none; {told}. Mend the cells."
+            f"{place(one.index[0])} must have a time zone in every cell or in none; {told}. Mend the cells."
         )
     same = zones.nunique() == 1 and zones.iloc[0] not in ("Z", "+00:00", "+0000", "+00")
     offset = re.sub(r"([+-]\d\d):?(\d\d)?", lambda m: f"UTC{m[1]}:{m[2] or '00'}", zones.iloc[0]) if same else "UTC"

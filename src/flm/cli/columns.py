@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ def decimal_sign(columns: Mapping[str, pd.Series], name: str, delimiter: str) ->
 
     Where there are none, 1,234 is about 1.2 unless commas separate the cells; 1.234 always is, except beside such commas.
     """
-    signed = {column: text[text.str.contains("[.,]", regex=True, na=False)] for column, text in columns.items()}
+    signed = {column: text.loc[text.str.contains("[.,]", regex=True, na=False)] for column, text in columns.items()}
     if not any(text.str.contains(r",|\..*\.", regex=True).any() for text in signed.values()):
         return "."
     only: dict[str, tuple[str, str, int]] = {}
@@ -60,8 +60,8 @@ def decimal_sign(columns: Mapping[str, pd.Series], name: str, delimiter: str) ->
             continue
         for sign, other in ((",", "."), (".", ",")):
             for line in text.index[fits[sign] & ~fits[other]][:1]:
-                only.setdefault(sign, (column, text[line], line))
-        doubtful[column] = text[fits[","] & fits["."]]
+                only.setdefault(sign, (column, str(text.loc[line]), int(line)))
+        doubtful[column] = text.loc[fits[","] & fits["."]]
     if len(only) == 2:
         told = " and ".join(f"{cell!r} in line {line}, column {column!r}" for column, cell, line in only.values())
         raise InputError(f"{name} must have one decimal sign; got {told}. Write all numbers with the same sign.")
@@ -75,8 +75,8 @@ def decimal_sign(columns: Mapping[str, pd.Series], name: str, delimiter: str) ->
     return "," if any(text.str.contains(",", regex=False).any() for text in doubtful.values()) else "."
 
 
-def read_column(cells: pd.Series, decimal: str, place: str, day_first: bool | None = None) -> Column:
-    """The cells of a column as numbers, dates or durations where all cells are such; `place` has a gap for the line."""
+def read_column(cells: pd.Series, decimal: str, place: Callable[[int], str], day_first: bool | None = None) -> Column:
+    """The cells of a column as numbers, dates or durations where all cells are such; `place` names a line of it."""
     if cells.dtype.kind in "iufb":  # from a Parquet file
         return Column("number", cells.astype(float))
     if cells.dtype.kind in "mM":
@@ -128,7 +128,7 @@ def _numbers(text: pd.Series, decimal: str) -> Column:
     return Column("number", plain.fillna(floats(whole)), tuple(said))
 
 
-def _clock(text: pd.Series, place: str, day_first: bool | None) -> Column | None:
+def _clock(text: pd.Series, place: Callable[[int], str], day_first: bool | None) -> Column | None:
     """Cells as dates or durations, or None."""
     if (spans := clocks.read_durations(text)) is not None:
         return Column("duration", spans, ("durations",))

@@ -95,7 +95,7 @@ def fit(
             listen(Progress("writing", share=0.85))
             request = Request(name, f"{name}, from {table.name}", COMMAND.get())
             zoned = [column for column in names if isinstance(X[column].dtype, pd.DatetimeTZDtype)]
-            write_fit(model, X, y, folder(out), request, goal, found.cells[zoned])
+            write_fit(model, X, y, folder(out), request, goal, found.cells.loc[:, zoned])
     record = {"target": goal, "features": names, "kind": model.kind_, "noise": model.noise_, "r2": score}
     lines = [name, *listing(fit_facts(model, X, y)), f"\n{model.spectrum_}"]
     lines += [f"\nWritten to {out}"] if out else []

@@ -62,7 +62,7 @@ class FileTable:
         with `text`."""
         kinds = self.values.attrs["kinds"]
         for name in names:
-            if text and kinds[name] == "text" and self.cells[name].nunique() <= MOST_LEVELS:
+            if text and kinds[name] == "text" and len(set(self.cells[name])) <= MOST_LEVELS:
                 continue
             column, cells = self.values[name], self.cells[name].str.strip()
             empty = cells.str.lower().isin(EMPTY)
@@ -118,7 +118,8 @@ def read_file(
     columns = {}
     for name, cells in raw.items():
         order = clocks.day_comes_first(formats.get(str(name), "")) if day_first is None else day_first
-        columns[str(name)] = read_column(cells, decimal, f"{path.name}, line {{}}: column {name!r}", order)
+        place = lambda line, name=name: f"{path.name}, line {line}: column {name!r}"
+        columns[str(name)] = read_column(cells, decimal, place, order)
     told = [
         f"{name!r} as {c.words[0]}" for name, c in columns.items() if c.format or (c.kind == "duration" and c.words)
     ]
