@@ -35,6 +35,7 @@ def test_months_are_no_days_of_january(read, form, step):
     assert (swapped.values["date"].dt.day == wanted[:9].month).all()
 
 
+@pytest.mark.slow
 def test_a_model_keeps_the_order_of_its_dates(tmp_path, capsys):
     days = pd.date_range("2024-01-01", periods=31)
     (tmp_path / "a.csv").write_text(table("d,v", days.strftime("%d/%m/%Y")))
@@ -47,7 +48,9 @@ def test_a_model_keeps_the_order_of_its_dates(tmp_path, capsys):
         said.append(capsys.readouterr().out.splitlines()[1].partition(",")[2])
     assert said[0] == said[1]
     assert said[2] == said[3]
-    (tmp_path / "b.csv").write_text("d\n05/02/2024\n")
+    (tmp_path / "b.csv").write_text("d [UT]\n05/02/2024\n")
+    assert run(["predict", str(tmp_path / "fit" / "model.safetensors"), str(tmp_path / "b.csv")]) == 0
+    assert capsys.readouterr().out.splitlines()[1].partition(",")[2] == said[0]
     assert run(["predict", str(tmp_path / "fit" / "model.safetensors"), str(tmp_path / "b.csv"), "--month-first"]) == 0
     assert capsys.readouterr().out.splitlines()[1].partition(",")[2] != said[0]
 
@@ -110,9 +113,15 @@ def test_clocks_as_people_write_them(cells, read):
 
 
 def test_a_column_of_dates_alone_is_read(read):
-    assert read("t\n2024-03-30 04:00\n2024-03-30 05:00\n").values["t"][2] == pd.Timestamp("2024-03-30 04:00")
+    assert read("t [UT]\n5\n").values["t [UT]"].tolist() == [5]
+    for name in ("t", "time of day"):
+        found = read(f"{name}\n2024-03-30 04:00\n2024-03-30 05:00\n")
+        assert found.values[name][2] == pd.Timestamp("2024-03-30 04:00")
+        assert read(f"{name}\n5\n").values[name].tolist() == [5]
+    assert read("day hour v\n2024-03-30 04:00 1\n2024-03-30 05:00 2\n").cells.shape == (2, 3)
 
 
+@pytest.mark.slow
 def test_only_durations_are_durations(read):
     for cell in ("5 m", "10 W", "2:4", "3 M", "7 Y"):
         assert read(f"t,v\n0,{cell}\n1,{cell}\n").of_kind("duration") == []
@@ -127,6 +136,7 @@ def test_zones_and_none_in_one_column_are_refused(read):
         read(table("t,v", ["2024-01-01T00:00Z", "2024-01-01T01:00"]))
 
 
+@pytest.mark.slow
 def test_offsets_are_counted_in_utc_and_written_back(tmp_path, capsys):
     hours = pd.date_range("2024-03-30", periods=48, freq="h", tz="Europe/Zurich")  # the offset changes
     cells = [hour.isoformat() for hour in hours]
@@ -141,7 +151,8 @@ def test_offsets_are_counted_in_utc_and_written_back(tmp_path, capsys):
     assert "the dates of 't' have no time zone and were taken in UTC, as those of the fit." in capsys.readouterr().err
 
 
-def test_days_and_hours_in_two_columns_are_one_clock(tmp_path, read):
+@pytest.mark.slow
+def test_days_and_hours_in_two_columns_are_one_clock(tmp_path, read, capsys):
     hours = pd.date_range("2024-03-30", periods=48, freq="h")
     found = read(table("date,time,v", hours.strftime("%Y-%m-%d,%H:%M")))
     assert (found.values["date"].to_numpy() == hours.to_numpy()).all()
@@ -149,6 +160,9 @@ def test_days_and_hours_in_two_columns_are_one_clock(tmp_path, read):
     assert "'date' and 'time' as one clock" in ", ".join(found.assumed)
     fit = ["fit", str(tmp_path / "a.csv"), "--target", "v", "--subnets", "2", "--out", str(tmp_path / "fit"), "--quiet"]
     assert run(fit) == 0
+    (tmp_path / "b.csv").write_text("date\n2024-03-30\n")
+    assert run(["predict", str(tmp_path / "fit" / "model.safetensors"), str(tmp_path / "b.csv")]) == 2
+    assert "b.csv must have the hours of 'date' in 'time', as was fitted; got none." in capsys.readouterr().err
     one = read("date,time\n2024-03-30,05:00\n", formats={"date": "ISO8601 + time"})
     assert one.values["date"].tolist() == [pd.Timestamp("2024-03-30 05:00")]
 

@@ -34,12 +34,13 @@ def test_an_empty_cell_between_spaces_is_refused(read):
         read("a b c\n0 0.5 10\n1     11\n2 1.0 12\n3 1.5 13\n")
 
 
-@pytest.mark.parametrize("first", ["2023-01-01,10.5", "01.02.2023 12:00,1", "2023-01,3", "1:30,2"])
+@pytest.mark.parametrize("first", ["2023-01-01,10.5", "2023-01-01,10.5,", "01.02.2023 12:00,1", "2023-01,3", "1:30,2"])
 def test_a_file_without_names_is_refused(first, read):
     with pytest.raises(ValueError, match=r"a\.csv must have the names of its columns in line 1; got dates or numbers"):
         read(f"{first}\n{first}\n{first}\n")
 
 
+@pytest.mark.slow
 def test_an_index_of_pandas_is_read_and_written_back(tmp_path, capsys):
     frame = pd.DataFrame({"x": np.arange(40), "v": np.sin(np.arange(40) / 2)})
     frame.loc[7, "v"] = np.nan
@@ -121,6 +122,7 @@ def test_what_cannot_be_fitted_is_one_sentence(content, arguments, message, tmp_
     assert message in capsys.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_inputs_are_matched_by_whole_words_which_is_said(tmp_path, capsys):
     (tmp_path / "a.csv").write_text("t,v\n" + ROWS)
     model, later = tmp_path / "fit" / "model.safetensors", tmp_path / "b.csv"

@@ -190,7 +190,13 @@ def predict(
         for asked, name in zip(inputs, names, strict=True):
             if asked != name:
                 remark(f"the input {asked!r} of the model was read from column {name!r}.")
-            zone = clocks[asked].zone if asked in clocks else ""
+            if asked not in clocks:
+                continue
+            zone, (_, _, hour) = clocks[asked].zone, clocks[asked].written.partition(" + ")
+            if hour and hour not in points.cells and X[asked].dtype.kind == "M" and not X[asked].dt.hour.any():
+                raise InputError(
+                    f"{points.name} must have the hours of {asked!r} in {hour!r}, as was fitted; got none."
+                )
             if zone and X[asked].dtype.kind == "M" and not X[asked].dt.tz:
                 remark(f"the dates of {name!r} have no time zone and were taken in {zone}, as those of the fit.")
         listen(Progress("evaluating", share=0.3))

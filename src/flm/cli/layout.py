@@ -90,10 +90,12 @@ def read_layout(path: Path) -> Layout:
 
 
 def _is_one(lines: list[str], width: int) -> bool:
-    """Whether spaces are inside of the cells of one column, such as 2024-03-30 04:00: its name alone stands above them."""
-    full = [line.split() for line in lines if line.strip()]
-    first = next(i for i, cells in enumerate(full) if len(cells) == width)
-    return first == 1 and len(full[0]) == 1 and any(cell[0].isdigit() for cell in full[first])
+    """Whether spaces are inside of the cells of one column (2024-03-30 04:00, 5 h) or of its name, not between columns."""
+    name, *rows = [line.split() for line in lines if line.strip()]
+    if not rows or all(len(cells) == 1 for cells in rows):
+        return bool(rows)
+    digits = [cell[0].isdigit() for cell in rows[0]]
+    return len(name) != width == len(rows[0]) and (all(digits) or (len(name) == 1 and any(digits)))
 
 
 def _decoded(path: Path) -> tuple[str, str]:
@@ -120,8 +122,9 @@ def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
     """The rows under the names of their columns; a second line with units, if there is one, joins the names: "wind [m/s]"."""
     first, body = found.iloc[0].str.strip().str.lstrip("#").str.strip(), found.iloc[1:]
     line = found.index[0]
-    numbers = first.str.fullmatch(_NUMBER)
-    if (numbers | first.str.fullmatch(DATE)).all():
+    named = first[first != ""] if first.iloc[0] else first  # an index of pandas has no name
+    numbers = named.str.fullmatch(_NUMBER)
+    if (numbers | named.str.fullmatch(DATE)).all():
         got = "numbers" if numbers.all() else f"dates or numbers ({short(first.iloc[0])})"
         raise InputError(f"{name} must have the names of its columns in line {line}; got {got}. Write a header.")
     unnamed = (first == "") & (body == "").all()

@@ -117,7 +117,8 @@ def read_file(
     decimal, formats = decimal_sign(texts, path.name, found.delimiter), formats or {}
     columns = {}
     for name, cells in raw.items():
-        order = clocks.day_comes_first(formats.get(str(name), "")) if day_first is None else day_first
+        known = next((form for asked, form in formats.items() if re.match(rf"{re.escape(asked)}(?!\w)", str(name))), "")
+        order = clocks.day_comes_first(known) if day_first is None else day_first
         place = lambda line, name=name: f"{path.name}, line {line}: column {name!r}"
         columns[str(name)] = read_column(cells, decimal, place, order)
     told = [
