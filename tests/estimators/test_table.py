@@ -67,3 +67,8 @@ def test_a_table_with_a_zone_is_filled_and_drawn():
     assert (found.values["t"] == hours).all()
     np.testing.assert_allclose(found.values["y"], Y, atol=0.05)
     assert found.plot().axes
+
+
+def test_features_of_earlier_files_are_read():
+    old = {"name": "t", "kind": "date", "unit": "days", "origin": 0.0, "levels": ()}
+    assert Feature._unpack(old) == Feature("t", "date", "days")
