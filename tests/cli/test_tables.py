@@ -42,7 +42,11 @@ READ = {
     "quotes": (lines('"hour","the ""height"", in m"', HOURS, [f'"{v}"' for v in DOT]), "the", ""),
     "Windows ends of lines": (lines("hour,height", HOURS, DOT).replace("\n", "\r\n"), "height", ""),
     "dates year-month-day": (lines("day,height", dates("%Y-%m-%d"), DOT), "height", "'day' as dates year-month-day"),
-    "dates with Z": (lines("day,height", dates("%Y-%m-%dT%H:%M:%SZ"), DOT), "height", "'day' as dates year-month-day"),
+    "dates with Z": (
+        lines("day,height", dates("%Y-%m-%dT%H:%M:%SZ"), DOT),
+        "height",
+        "'day' as dates year-month-day in UTC",
+    ),
     "dates day.month.year": (lines("day,height", dates("%d.%m.%Y"), DOT), "height", "'day' as dates day.month.year"),
     "dates month/day/year": (lines("day,height", dates("%m/%d/%Y"), DOT), "height", "'day' as dates month/day/year"),
     "dates 20240131": (lines("day,height", dates("%Y%m%d"), DOT), "height", "'day' as dates year-month-day"),
@@ -79,7 +83,7 @@ READ = {
     "1.234,5": (
         lines("hour;height", HOURS, [f"{1e4 * v:,.1f}".translate(str.maketrans(",.", ".,")) for v in HEIGHT], sep=";"),
         "height",
-        "semicolons, decimal commas",
+        "semicolons, decimal commas, points of thousands",
     ),
 }
 
@@ -100,6 +104,31 @@ def test_ugly_files_are_read_for_what_they_are(name, tmp_path):
     assert (steps == steps[0]).all()
     assert steps[0] > 0 * steps[0]
     assert ", ".join(found.assumed) == assumed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READ)
+def test_ugly_files_are_fitted_and_filled(name, tmp_path, capsys):
+    content, target, assumed = READ[name]
+    path, out = tmp_path / "ugly.csv", tmp_path / "filled.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert run(["fit", str(path), "--target", target, "--subnets", "2", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["r2"] > 0.99
+    assert (f"was read with {assumed}." in said.err) == bool(assumed)
+    written = read_file(path)
+    (goal,) = written.match([target], "--target")
+    cells = written.cells.copy()
+    cells.iloc[20, list(cells).index(goal)] = "NA"
+    written.write(path, cells)
+    (clock,) = [c for c in written.of_kind("number", "date", "duration") if c != goal]
+    assert run(["impute", str(path), "--time", clock, "--columns", goal, "--out", str(out), "--quiet"]) == 0
+    filled = read_file(out)
+    height = filled.checked([goal])[goal].to_numpy()
+    np.testing.assert_allclose(height / height.max(), HEIGHT / HEIGHT.max(), atol=0.02)
+    assert filled.cells.drop(index=filled.cells.index[20]).equals(
+        read_file(path).cells.drop(index=filled.cells.index[20])
+    )
 
 
 def test_a_comma_before_three_digits_is_read_by_what_is_around_it(tmp_path):

@@ -16,15 +16,20 @@ if TYPE_CHECKING:
     from flm.cli.tables import FileTable
 
 Table = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file with a header, or a Parquet file.")]
+_ORDER = "Read 05/02/2024 as 5 February, or as May 2; else as the clock runs most evenly."
+DayFirst = Annotated[bool | None, typer.Option("--day-first/--month-first", help=_ORDER)]
+LEAST = 3  # rows of a fit: two points are on a line, whatever they are
 
 
-def _read(path: Path) -> FileTable:
+def _read(path: Path, day_first: bool | None, formats: dict[str, str] | None = None) -> FileTable:
     """The table in a file; a line says what was assumed in reading it."""
     from flm.cli.tables import read_file
 
-    found = read_file(path)
+    found = read_file(path, day_first=day_first, formats=formats)
     if found.assumed:
         remark(f"{found.name} was read with {', '.join(found.assumed)}.")
+    for sentence in found.remarks:
+        remark(sentence)
     return found
 
 
@@ -43,6 +48,7 @@ def fit(
     features: Annotated[str | None, typer.Option(help="Columns to explain it by, a,b,c; else all others.")] = None,
     time: Annotated[str | None, typer.Option(help="The clock: the only feature, unless --features.")] = None,
     subnets: Annotated[int | None, typer.Option(help="Number of frequency vectors; else by evidence.")] = None,
+    day_first: DayFirst = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for model, values, figure, page.")] = None,
 ) -> None:
     """Fit a series with error bars to a table.
@@ -51,6 +57,8 @@ def fit(
 
     Example: flm fit examples/tables/tides.csv --target height --features hour --out fit
     """
+    import pandas as pd
+
     import flm
     from flm.report.files import write_fit
     from flm.report.pages.answer import fit_facts
@@ -59,28 +67,35 @@ def fit(
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
-        found = _read(table)
+        found = _read(table, day_first)
         (goal,) = found.match([target], "--target")
         names = found.match([time], "--time") if time is not None else []
         names += [name for name in found.match(features or [], "--features") if name not in names]
         if goal in names:
             raise InputError(f"`--features` must be columns besides the target; got {goal!r}.")
-        names = names or _chosen(found, ("number", "mixed", "date", "duration"), [goal], "of text")
+        if goal in found.of_kind("date", "duration"):
+            raise InputError(f"`--target` must be a column of numbers; got {goal!r} of {found.name}, which is a clock.")
+        names = names or _chosen(found, ("number", "mixed", "date", "duration"), [goal], "of text, of row numbers")
         if not names:
             raise InputError(f"`--features` must name a column besides {goal!r}; {found.name} has no other of numbers.")
         there = found.checked([goal], holes=True)[goal].notna().to_numpy()
         found = replace(found, cells=found.cells[there], values=found.values[there])
         if not there.all():
             remark(f"{(~there).sum():,} of {len(there):,} rows have no {goal!r} and were left out.")
+        found.checked(names[: time is not None])  # a clock is no category
         X, y = found.checked(names, text=True), found.values[goal]
         if not len(y):
             raise InputError(f"`--target` must have values; got none in column {goal!r} of {found.name}.")
+        if len(y) < LEAST:
+            raise InputError(f"{found.name} must have at least {LEAST} rows with a {goal!r}; got {len(y)}.")
         model = flm.FLMRegressor(subnets, progress=within(listen, 0.1, 0.8)).fit(X, y)
         listen(Progress("evaluating", share=0.8))
         score, name = float(model.score(X, y)), f"{goal} by {', '.join(names)}"
         if out is not None:
             listen(Progress("writing", share=0.85))
-            write_fit(model, X, y, folder(out), Request(name, f"{name}, from {table.name}", COMMAND.get()), goal)
+            request = Request(name, f"{name}, from {table.name}", COMMAND.get())
+            zoned = [column for column in names if isinstance(X[column].dtype, pd.DatetimeTZDtype)]
+            write_fit(model, X, y, folder(out), request, goal, found.cells.loc[:, zoned])
     record = {"target": goal, "features": names, "kind": model.kind_, "noise": model.noise_, "r2": score}
     lines = [name, *listing(fit_facts(model, X, y)), f"\n{model.spectrum_}"]
     lines += [f"\nWritten to {out}"] if out else []
@@ -94,6 +109,7 @@ def impute(
     window: Annotated[int | None, typer.Option(help="Samples per window of the coupled model.")] = None,
     columns: Annotated[str | None, typer.Option(help="Columns to fill, a,b,c; all of numbers by default.")] = None,
     deviations: Annotated[bool, typer.Option("--deviations", help="Add columns of standard deviations.")] = False,
+    day_first: DayFirst = None,
 ) -> None:
     """Fill the holes of a table over time.
 
@@ -110,13 +126,13 @@ def impute(
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
-        found = _read(table)
+        found = _read(table, day_first)
         dates = found.of_kind("date", "duration")
         head = found.match([time], "--time") if time is not None else dates if len(dates) == 1 else []
         if time is None and head:
             remark(f"the clock is {head[0]!r}.")
         if columns is None:
-            names = _chosen(found, ("number", "mixed"), head, "of text, of dates")
+            names = _chosen(found, ("number", "mixed"), head, "of text, of dates, of row numbers")
         else:
             names = found.match(columns, "--columns")
         if not names:
@@ -149,6 +165,7 @@ def impute(
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL.safetensors", help="A model, solution or fitted estimator.")],
     table: Table,
+    day_first: DayFirst = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a CSV file instead of printing.")] = None,
 ) -> None:
     """Evaluate a saved model at the rows of a table.
@@ -164,10 +181,24 @@ def predict(
 
     with watching(table.name) as listen:
         listen(Progress("reading", share=0.0))
-        found, points = flm.load(model), _read(table)
+        found = flm.load(model)
+        clocks = {f.name: f for f in getattr(getattr(found, "_state", None), "features", ()) if f.kind == "date"}
+        points = _read(table, day_first, {name: clock.written for name, clock in clocks.items() if clock.written})
         inputs = getattr(found, "input_names_", getattr(found, "axes", None)) or points.of_kind("number")
-        names = points.match(inputs, "inputs of the model")
+        names = points.match(inputs, "inputs of the model", whole=True)
         X = points.checked(names, text=True).set_axis(list(inputs), axis=1)
+        for asked, name in zip(inputs, names, strict=True):
+            if asked != name:
+                remark(f"the input {asked!r} of the model was read from column {name!r}.")
+            if asked not in clocks:
+                continue
+            zone, (_, _, hour) = clocks[asked].zone, clocks[asked].written.partition(" + ")
+            if hour and hour not in points.cells and X[asked].dtype.kind == "M" and not X[asked].dt.hour.any():
+                raise InputError(
+                    f"{points.name} must have the hours of {asked!r} in {hour!r}, as was fitted; got none."
+                )
+            if zone and X[asked].dtype.kind == "M" and not X[asked].dt.tz:
+                remark(f"the dates of {name!r} have no time zone and were taken in {zone}, as those of the fit.")
         listen(Progress("evaluating", share=0.3))
         outside = 0
         if hasattr(found, "predict"):

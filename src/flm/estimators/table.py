@@ -21,7 +21,7 @@ _CLOCKS = pd.DatetimeIndex | pd.TimedeltaIndex | pd.PeriodIndex
 LARGEST = 1e150  # its square is still a number
 SECONDS = {"years": 365.2425 * 86400, "days": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
 _LEAST_SPAN = 20  # a record spans at least this many units of its clock, if there is a unit small enough
-_MOST_LEVELS = 50  # of a category; a column with more is taken for a name or a key
+MOST_LEVELS = 50  # of a category; a column with more is taken for a name or a key
 
 
 def check_size(name: str, values: np.ndarray) -> None:
@@ -37,11 +37,13 @@ def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
 
 
 def seconds(dates: pd.Index) -> np.ndarray:
-    """Dates, periods (their starts) or durations as seconds, since 1970 or zero."""
+    """Dates, periods (their starts) or durations as seconds, since 1970 (in UTC where dates have a zone) or zero; NaN for NaT."""
     if isinstance(dates, pd.TimedeltaIndex):
-        return dates.to_numpy("timedelta64[ns]").astype("int64") / 1e9
-    index = dates.to_timestamp() if isinstance(dates, pd.PeriodIndex) else pd.DatetimeIndex(dates)
-    return index.tz_localize(None).to_numpy("datetime64[ns]").astype("int64") / 1e9
+        ticks = dates.to_numpy("timedelta64[ns]")
+    else:
+        index = dates.to_timestamp() if isinstance(dates, pd.PeriodIndex) else pd.DatetimeIndex(dates)
+        ticks = index.tz_convert(None).to_numpy("datetime64[ns]") if index.tz else index.to_numpy("datetime64[ns]")
+    return np.where(np.isnat(ticks), np.nan, ticks.astype("int64") / 1e9)
 
 
 @dataclass(frozen=True)
@@ -53,23 +55,31 @@ class Feature:
     unit: str = ""  # of a clock
     origin: float = 0.0  # for dates: the first row, in seconds since 1970
     levels: tuple[str, ...] = ()  # of a category; in the first level all columns are zero
+    zone: str = ""  # of dates that have one
+    written: str = ""  # the format of dates that came from a file
 
     @classmethod
-    def of(cls, name: str, column: pd.Series) -> Feature:
+    def _unpack(cls, named: dict) -> Feature:  # files of earlier versions have neither `zone` nor `written`
+        return cls(**named)
+
+    @classmethod
+    def of(cls, name: str, column: pd.Series, written: str = "") -> Feature:
         """The feature of a column, by the column's type."""
         kind = _kind(column)
         if kind == "number":
             return cls(name)
         if kind == "category":
             levels = tuple(sorted(map(str, column.dropna().unique())))
-            if len(levels) > _MOST_LEVELS:
+            if len(levels) > MOST_LEVELS:
                 got = f"{len(levels)} different texts in {name!r}"
                 raise InputError(f"`X` must have numbers, dates or categories; got {got}.")
             return cls(name, kind, levels=levels)
         since = seconds(pd.Index(column))
-        span = np.nanmax(since) - np.nanmin(since)
+        known = since[~np.isnan(since)]
+        span = np.ptp(known) if len(known) else 0.0
         unit = next((unit for unit, size in SECONDS.items() if span >= _LEAST_SPAN * size), "s")
-        return cls(name, kind, unit, float(since[0]) if kind == "date" else 0.0)
+        origin = float(known[0]) if kind == "date" and len(known) else 0.0
+        return cls(name, kind, unit, origin, zone=_zone(column), written=written)
 
     @property
     def counted(self) -> str:
@@ -94,14 +104,23 @@ class Feature:
             return found
         if self.kind == "number" or _kind(column) == "number":  # already in the unit of the clock
             return column.to_numpy(float, na_value=np.nan)[:, None]
-        return ((seconds(pd.Index(column)) - self.origin) / SECONDS[self.unit])[:, None]
+        dates, zone = pd.Index(column), _zone(column)
+        if zone and not self.zone:
+            rule = f"dates without a time zone in {self.name!r}, as were fitted"
+            raise InputError(f"`X` must have {rule}; got {zone}. Fit dates with a zone, or take it off both.")
+        if self.zone and not zone and isinstance(dates, pd.DatetimeIndex):  # an hour that comes twice is unknown
+            dates = dates.tz_localize(self.zone, ambiguous="NaT", nonexistent="shift_forward")
+        return ((seconds(dates) - self.origin) / SECONDS[self.unit])[:, None]
 
     def back(self, values: np.ndarray) -> pd.Index:
         """Numbers of a clock as dates or durations, to the millisecond; other numbers unchanged."""
         if not self.unit:
             return pd.Index(values)
         since = np.round((np.asarray(values) * SECONDS[self.unit] + self.origin) * 1e3).astype("int64")
-        return pd.to_datetime(since, unit="ms") if self.kind == "date" else pd.to_timedelta(since, unit="ms")
+        if self.kind != "date":
+            return pd.to_timedelta(since, unit="ms")
+        dates = pd.to_datetime(since, unit="ms")
+        return dates.tz_localize("UTC").tz_convert(self.zone) if self.zone else dates
 
 
 ROWS = Feature("row", "row")  # the clock of a table without one
@@ -114,6 +133,10 @@ def _kind(column: pd.Series) -> str:
         return "duration"
     plain = column.dtype.kind == "O" and not any(isinstance(value, str) for value in column.iloc[:100])
     return "number" if plain or pd.api.types.is_numeric_dtype(column.dtype) else "category"
+
+
+def _zone(column: pd.Series) -> str:
+    return str(column.dtype.tz) if isinstance(column.dtype, pd.DatetimeTZDtype) else ""
 
 
 def as_frame(X: object) -> object:
@@ -135,7 +158,11 @@ def features_of(X: object) -> tuple[Feature, ...]:
     """How the columns of a data frame become numbers; empty where they all are numbers."""
     if not is_frame(X):
         return ()
-    found = tuple(Feature.of(str(name), X.iloc[:, j]) for j, name in enumerate(X.columns))
+    written = getattr(X, "attrs", {}).get("formats", {})
+    found = tuple(Feature.of(str(name), X.iloc[:, j], written.get(name, "")) for j, name in enumerate(X.columns))
+    if found and not any(feature.names for feature in found):
+        got = f"the same text in every row of {found[0].name!r}"
+        raise InputError(f"`X` must have a column whose values differ; got {got}. Add another column.")
     return found if any(feature.kind != "number" for feature in found) else ()
 
 
@@ -232,7 +259,7 @@ def numeric_copy(X: TableLike, time: str | int | None) -> TableLike:
 def _clock_column(index: pd.Index) -> pd.Index:
     """A column of numbers, dates, periods or durations; texts are read as dates."""
     is_text = index.dtype.kind in "OSU" or str(index.dtype) in ("string", "str")
-    return pd.to_datetime(index) if is_text else index
+    return pd.to_datetime(index) if is_text and not isinstance(index, _CLOCKS) else index
 
 
 def read_table(X: TableLike, values: np.ndarray, time: str | int | None) -> Table:
@@ -246,15 +273,19 @@ def read_table(X: TableLike, values: np.ndarray, time: str | int | None) -> Tabl
         index = getattr(X, "index", None)
         if not isinstance(index, _CLOCKS):
             return Table(np.arange(n, dtype=float), values, values, columns)
-        return Table(seconds(index), values, values, columns, Feature.of(str(index.name or "time"), pd.Series(index)))
+        _refuse_holes(times := seconds(index), "the index")
+        return Table(times, values, values, columns, Feature.of(str(index.name or "time"), pd.Series(index)))
     place = list(X.columns).index(time) if is_frame(X) else time
     if not isinstance(place, int | np.integer) or not -width <= place < width:
         raise InputError(f"`time` must be a column's position below {width} when X is an array; got {time!r}.")
-    times = values[:, place]
-    if np.isnan(times).any():
-        raise InputError(f"`time` must have no missing values; got {int(np.isnan(times).sum())} in column {time!r}.")
+    _refuse_holes(times := values[:, place], f"column {time!r}")
     columns = np.delete(columns, place)
     if not len(columns):
         raise InputError("`X` must have a column besides `time`; got only that.")
     clock = Feature.of(str(time), pd.Series(_clock_column(pd.Index(X[time])))) if is_frame(X) else Feature("time")
     return Table(times, values[:, columns], values, columns, clock)
+
+
+def _refuse_holes(times: np.ndarray, place: str) -> None:
+    if np.isnan(times).any():
+        raise InputError(f"`time` must have no missing values; got {int(np.isnan(times).sum())} in {place}.")

@@ -56,15 +56,22 @@ def write_solution(
 
 
 def write_fit(
-    model: FLMRegressor, X: pd.DataFrame, y: npt.ArrayLike, folder: Path, request: Request, target: str
+    model: FLMRegressor,
+    X: pd.DataFrame,
+    y: npt.ArrayLike,
+    folder: Path,
+    request: Request,
+    target: str,
+    written: pd.DataFrame | None = None,
 ) -> None:
     """Write an estimator fitted to a table X (n, m) and values y (n,), which `target` names: the model, its values at the rows
-    with standard deviations, a page, and a figure of one feature.
+    with standard deviations, a page, and a figure of one feature. Columns of `written` replace those of X in the table.
     """
     fitted = model.predict(X, return_std=True)
     fit_page(model, X, y, request).write(folder / "index.html")
     save(model, folder / "model.safetensors")
-    rows = zip(*(X.iloc[:, j] for j in range(X.shape[1])), np.asarray(y, float), *fitted, strict=True)
+    shown = X if written is None else X.assign(**{str(name): cells for name, cells in written.items()})
+    rows = zip(*(shown.iloc[:, j] for j in range(X.shape[1])), np.asarray(y, float), *fitted, strict=True)
     write_csv(folder / "fitted.csv", [[*model.input_names_, target, "fitted", "standard_deviation"], *rows])
     if len(model._names) == 1:
         write_atomic(folder / "fit.png", to_png(model.plot(X, y)))

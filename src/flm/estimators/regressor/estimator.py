@@ -231,8 +231,14 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         clock = state.features[0] if state.features else Feature(self._names[0])
         last = float(state.fit.inputs.center[0] + state.fit.inputs.halfwidth[0])
         if horizon is None:
-            end = pd.Series([until])
-            at = clock.numbers(pd.Series(pd.to_datetime(end)) if clock.kind == "date" else end)[0, 0]
+            try:
+                end = pd.Series([until])
+                at = clock.numbers(pd.Series(pd.to_datetime(end)) if clock.kind == "date" else end)[0, 0]
+            except (ValueError, TypeError) as error:
+                if isinstance(error, InputError):
+                    raise
+                wanted = {"date": "a date", "duration": "a duration"}.get(clock.kind, "a number")
+                raise InputError(f"`until` must be {wanted}, as the clock is; got {until!r}.") from None
             horizon = int(np.floor((at - last) / state.step + 1e-6))
             if horizon < 1:
                 end = clock.back(np.array([last]))[0]

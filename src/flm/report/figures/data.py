@@ -103,7 +103,9 @@ def plot_imputation(
     level: float = 0.95,
 ) -> Figure:
     """A figure of observed values as a line with gaps, filled ones as dots with intervals; see `Imputation.plot`."""
-    numbers = lambda column: np.asarray(column).astype(float)  # dates of a time column too, which are never drawn
+    numbers = lambda column: np.asarray(
+        pd.to_numeric(column, errors="coerce"), float
+    )  # dates too, which are never drawn
     values, std = (pd.DataFrame(part).apply(numbers).to_numpy() for part in imputation)
     named, clock = getattr(imputation.values, "columns", None), imputation.clock
     labels = [f"column {j}" for j in range(values.shape[1])] if named is None else [str(c) for c in named]
@@ -113,7 +115,8 @@ def plot_imputation(
     places = [_feature(c, labels) for c in columns]
     kept = slice(None) if rows is None else rows
     is_date = clock.kind == "date"
-    times = np.asarray(clock.back(imputation.axis) if is_date else imputation.axis)[kept]
+    times = pd.DatetimeIndex(clock.back(imputation.axis)).tz_localize(None) if is_date else imputation.axis
+    times = np.asarray(times)[kept]
     half = imputation.half_width(level)[kept]
     with house_style():
         figure = new_figure(7.5, 1.9 * len(places) + 0.6)

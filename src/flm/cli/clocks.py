@@ -1,0 +1,140 @@
+"""Cells as dates or durations: the formats that people write, the order of day and month, time zones."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from flm.wording import InputError
+
+QUARTERS = "%YQ%q"  # as pandas names them
+_DAYS = ("%d.%m.%Y", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y")
+_DAYS += ("%d %B %Y", "%B %d, %Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%m/%Y")
+_MONTHS = ("%b %Y", "%B %Y", "%G-W%V-%u")  # of a week, its Monday
+_PARTS = {"%d": "day", "%m": "month", "%b": "month", "%B": "month", "%Y": "year", "%y": "year"}
+_KNOWN = {"%Y%m": "dates yearmonth", "%G-W%V-%u": "weeks, by their Mondays", QUARTERS: "quarters, by their first days"}
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
+_FORMATS = ("ISO8601", "%Y%m%d", *map("".join, itertools.product(_DAYS, _TIMES)), *_MONTHS)
+_ZONE = r":\d\d(?:\.\d+)?\s?(Z|[+-]\d\d(?::?\d\d)?)$"
+_SPAN = r"\d+(?:\.\d+)? ?(?:d|days?|h|hr|hours?|min|minutes?|s|sec|seconds?|ms)"
+_DURATION = re.compile(rf"[+-]?(?:(?:\d+ days? [+-]?)?\d+:\d\d(?::\d\d(?:\.\d+)?)?|{_SPAN}(?: {_SPAN})*)")
+HOURS = r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?"  # of a day, where the date is in another column
+
+DATE = r"\d{1,4}[-./]\d{1,2}([-./]\d{1,4}([T ]\d.*)?)?|\d{1,2}:\d\d(:\d\d)?"  # 2024-01-31, 31.1.24 12:00, 1:30
+MOSTLY = 0.5  # share of cells: a column with more numbers or dates than this was meant to be such
+
+
+def day_comes_first(form: str) -> bool | None:
+    """Whether a format has the day before the month; None where these cannot be mistaken for each other."""
+    if not re.match(r"%[dm][-/]%[dm]", form):
+        return None
+    return form.startswith("%d")
+
+
+def read_dates(text: pd.Series, place: Callable[[int], str], day_first: bool | None) -> tuple[pd.Series, str] | None:
+    """Cells as dates and their format; NaT in a few cells that are no dates; None where most are none.
+
+    Where day and month could be either, the clock that runs most evenly is taken: the fewest turns, then the steps that differ
+    least from each other (months of 28 to 31 days differ less than days of January in several years).
+    """
+    quarterly = text.str.fullmatch(r"\d{4}[ -]?Q[1-4]|Q[1-4][ /-]\d{4}", na=False).any()
+    text = _usual(text)
+    known = text.dropna()
+    few = known.iloc[:: max(len(known) // 100, 1)]
+    shares = {form: _dates(few, form).notna().mean() for form in _FORMATS}
+    best = max(shares.values())
+    if best <= MOSTLY:
+        return None
+    read = {form: _dates(text, form) for form, share in shares.items() if share == best}
+    most = max(dates.notna().sum() for dates in read.values())
+    if most <= MOSTLY * len(known):
+        return None
+    read = {form: dates for form, dates in read.items() if dates.notna().sum() == most}
+    asked = [form for form in read if day_first is not None and day_comes_first(form) in (day_first, None)]
+    chosen = min(asked or read, key=lambda form: _unevenness(read[form]))
+    zones = known.str.extract(_ZONE, expand=False)
+    if most < len(known) or zones.isna().all():
+        return read[chosen].dt.tz_localize(None), QUARTERS if quarterly else chosen
+    if zones.isna().any():
+        one, other = known.loc[zones.isna()], known.loc[zones.notna()]
+        told = f"got {one.iloc[0]!r} and, in line {other.index[0]}, {other.iloc[0]!r}"
+        raise InputError(
+            f"{place(one.index[0])} must have a time zone in every cell or in none; {told}. Mend the cells."
+        )
+    same = zones.nunique() == 1 and zones.iloc[0] not in ("Z", "+00:00", "+0000", "+00")
+    offset = re.sub(r"([+-]\d\d):?(\d\d)?", lambda m: f"UTC{m[1]}:{m[2] or '00'}", zones.iloc[0]) if same else "UTC"
+    return read[chosen].dt.tz_convert(offset), chosen
+
+
+def _unevenness(dates: pd.Series) -> tuple[int, float]:
+    steps = np.diff(dates.dropna().to_numpy("datetime64[s]").astype("int64"))
+    steps = steps[steps != 0]
+    turns = min(int((steps < 0).sum()), int((steps > 0).sum()))  # a table may run backward
+    return turns, float(np.abs(steps).max() / np.abs(steps).min()) if len(steps) else 1.0
+
+
+def other_order(text: pd.Series, form: str) -> bool | None:
+    """Whether cells of this format are other dates with day and month exchanged; None where they are the same dates."""
+    swapped = form.translate(str.maketrans("dm", "md"))
+    if day_comes_first(form) is None:
+        return False
+    other = _dates(text.dropna(), swapped)
+    return None if other.equals(_dates(text.dropna(), form)) else bool(other.notna().all())
+
+
+def words(form: str, zone: str, several: bool) -> str:
+    """ "dates day/month/year in UTC"."""
+    if form in _KNOWN:
+        return _KNOWN[form]
+    day = next((day for day in (*_DAYS[::-1], *_MONTHS) if form.startswith(day)), "%Y-%m-%d")
+    told = re.sub("%.", lambda part: _PARTS[part[0]], day)
+    if not zone:
+        return f"dates {told}"
+    return f"dates {told} with several offsets, counted in UTC" if several else f"dates {told} in {zone}"
+
+
+def offsets(cells: pd.Series) -> int:
+    """How many different time zones the cells name."""
+    return int(_usual(cells.astype(str).str.strip()).str.extract(_ZONE, expand=False).nunique())
+
+
+def read_months(text: pd.Series) -> pd.Series | None:
+    """Cells such as 201901 as months, or None: all have a month, and they run one way."""
+    known = text.dropna()
+    if len(known) < 3 or not known.str.fullmatch(r"(1[89]|2[01])\d\d(0[1-9]|1[0-2])").all():
+        return None
+    found = _dates(text, "%Y%m").dt.tz_localize(None)
+    steps = found.dropna().diff().dropna()
+    return found if (steps > pd.Timedelta(0)).all() or (steps < pd.Timedelta(0)).all() else None
+
+
+def read_durations(text: pd.Series) -> pd.Series | None:
+    """Cells as durations, or None: 1:30 (hours, minutes), 1:30:00, 2 days 1:30:00, 12 h, 90 min, 1 d 2 h; not "5 m" or 2:4."""
+    known = text.dropna()
+    if known.map(_DURATION.fullmatch).isna().any():
+        return None
+    whole = text.where(text.str.count(":") != 1, text + ":00").str.replace(r"(?<=\d) ?d\b", " days", regex=True)
+    spans = pd.Series(pd.to_timedelta(whole, errors="coerce"), index=text.index)
+    return spans if spans.notna().sum() == len(known) else None
+
+
+def _usual(text: pd.Series) -> pd.Series:
+    """Cells with zones as offsets, quarters as their first months and weeks as their Mondays."""
+    known = text.dropna()
+    if known.str.contains(r"(?:UTC|GMT)$|W\d|Q\d|\dQ", regex=True).any():
+        text = text.str.replace(r"(?<=\d)\s?(?:UTC|GMT)$", "+00:00", regex=True)
+        text = text.str.replace(r"^(\d{4})-?W(\d\d)$", r"\1-W\2-1", regex=True)
+        text = text.str.replace(r"^Q([1-4])[ /-](\d{4})$", r"\2Q\1", regex=True)
+        month = lambda found: f"{found[1]}-{3 * int(found[2]) - 2:02d}-01"
+        text = text.str.replace(r"^(\d{4})[ -]?Q([1-4])$", month, regex=True)
+    return text
+
+
+def _dates(text: pd.Series, form: str) -> pd.Series:
+    """Cells as dates of this format in UTC, NaT where a cell is not such a date."""
+    found = pd.Series(pd.to_datetime(text, format=form, errors="coerce", utc=True))
+    return found.where(found.dt.year.between(1000, 2999))

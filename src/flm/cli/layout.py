@@ -1,0 +1,150 @@
+"""The layout of a CSV file: encoding, delimiter, lines above the header, names, units; what the file does not say is found."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import io
+import re
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from flm.cli.clocks import DATE, MOSTLY
+from flm.cli.columns import EMPTY
+from flm.wording import InputError, short
+
+_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", r"\s+": "spaces"}
+_LOOK = 200  # lines that are read to find the layout
+_NUMBER = r"[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?"
+_VALUE = r"[^A-Za-z°%µΩ\[(/]*\d"  # how a value begins, and no unit: a digit before any letter
+UNNAMED = "unnamed"  # a first column without a name, as pandas writes an index
+
+
+class Layout(NamedTuple):
+    """The cells of a file as text, by line and name."""
+
+    cells: pd.DataFrame
+    delimiter: str
+    encoding: str
+    assumed: tuple[str, ...]
+
+
+def read_layout(path: Path) -> Layout:
+    """Header and cells: the delimiter is the one under which most lines have equally many cells; lines above are skipped."""
+    name, (text, encoding) = path.name, _decoded(path)
+    first = re.match(r"sep=([;,|\t])[;,]*\n", text)  # Excel's way to name the delimiter
+    text = "\n" * bool(first) + text[first.end() if first else 0 :]
+    lines = text.split("\n", _LOOK)[:_LOOK]
+    cells = lambda line, sign: next(csv.reader([line], delimiter=sign, skipinitialspace=True))
+    width = lambda line, sign: len(line.split() if sign == r"\s+" or not line.strip() else cells(line, sign))
+    counts = {sign: [width(line, sign) for line in lines] for sign in _DELIMITERS}
+    most = lambda widths: max(Counter(filter(None, widths)).items(), key=lambda c: c[::-1], default=(0, 0))
+    usual = {sign: most(widths) for sign, widths in counts.items()}  # (cells, number of lines with so many)
+    full = sum(bool(line.strip()) for line in lines)
+    fitting = [
+        sign for sign, (width, _) in usual.items() if width > 1 and not (sign == r"\s+" and _is_one(lines, width))
+    ]
+    delimiter = max(fitting, key=lambda sign: (usual[sign][1], sign != r"\s+"), default=",")
+    delimiter = first[1] if first else delimiter
+    widths = counts[delimiter]
+    # Where few lines look alike, the first one is the header; a line that is too long is then reported with its number.
+    least = usual[delimiter][0] if full > 4 else 1
+    header = next((i for i, width in enumerate(widths) if width >= least and width), None)
+    if header is None:
+        raise InputError(f"{name} must have a header and at least one row; got {full} lines.")
+    plain = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False, "skipinitialspace": True}
+    columns = list(range(max(widths[header:])))
+    try:
+        found = pd.read_csv(io.StringIO(text), sep=delimiter, header=None, names=columns, skiprows=header, **plain)
+    except ValueError as error:
+        place = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+        if place:
+            told = f"{name}, line {place[2]} must have {place[1]} cells, as the lines before; got {place[3]}."
+            raise InputError(f"{told} Put text with delimiters in quotes.") from None
+        raise InputError(f"{name} must be a CSV file; got {error}.") from None
+    found = found.fillna("").set_axis(pd.RangeIndex(header + 1, header + 1 + len(found)), axis=0)
+    if '"' in text:  # cells with line breaks move the lines below them
+        breaks = sum(found[j].str.count("\n") for j in found)
+        found.index += pd.Series(breaks).cumsum().shift(fill_value=0).astype(int).to_numpy()
+    found = found.loc[(found != "").any(axis=1)]
+    if len(found) < 2:
+        raise InputError(f"{name} must have a header and at least one row; got {len(found)} lines.")
+    for line in found.index[(found == "").any(axis=1)][: delimiter == r"\s+"]:
+        had = int((found.loc[line] != "").sum())
+        told = f"{name}, line {line} must have {found.shape[1]} cells, as other lines; got {had}."
+        raise InputError(f"{told} An empty cell cannot be seen between spaces: write NA in it.")
+    frame, has_units = _header(name, found)
+    assumed = {
+        _DELIMITERS[delimiter]: delimiter != ",",
+        {"cp1252": "Latin-1"}.get(encoding, encoding): encoding != "utf-8-sig",
+        f"{header - bool(first)} lines above the header skipped": header > bool(first),
+        "units from a second header line": has_units,
+        f"the first column, which has no name, as {UNNAMED!r}": UNNAMED in frame and found.iloc[0, 0] == "",
+    }
+    told = tuple(words for words, holds in assumed.items() if holds)
+    return Layout(frame, delimiter, encoding.removesuffix("-sig"), told)
+
+
+def _is_one(lines: list[str], width: int) -> bool:
+    """Whether spaces are inside of the cells of one column (2024-03-30 04:00, 5 h) or of its name, not between columns."""
+    name, *rows = [line.split() for line in lines if line.strip()]
+    if not rows or all(len(cells) == 1 for cells in rows):
+        return bool(rows)
+    digits = [cell[0].isdigit() for cell in rows[0]]
+    return len(name) != width == len(rows[0]) and (all(digits) or (len(name) == 1 and any(digits)))
+
+
+def _decoded(path: Path) -> tuple[str, str]:
+    content = path.read_bytes()
+    if content[:2] == b"\x1f\x8b":
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError) as error:
+            raise InputError(f"{path.name} must be a whole gzip file; got {short(str(error))}.") from None
+    encodings = ("utf-16",) if content[:2] in (b"\xff\xfe", b"\xfe\xff") else ("utf-8-sig", "cp1252", "latin-1")
+    start = content[:4096]
+    if b"\0" in start and encodings[0] != "utf-16":
+        high = [start[side::2].count(0) > 0.4 * len(start) for side in (0, 1)]  # bytes of letters that are not needed
+        if not any(high):
+            raise InputError(f"{path.name} must be a text file with a table; got binary content.")
+        encodings = ("utf-16-be" if high[0] else "utf-16-le",)
+    for encoding in encodings:
+        with contextlib.suppress(UnicodeDecodeError):
+            return content.decode(encoding).replace("\r\n", "\n").replace("\r", "\n"), encoding
+    raise InputError(f"{path.name} must be text in UTF-8, UTF-16 or Latin-1; got neither. Save it as UTF-8.")
+
+
+def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
+    """The rows under the names of their columns; a second line with units, if there is one, joins the names: "wind [m/s]"."""
+    first, body = found.iloc[0].str.strip().str.lstrip("#").str.strip(), found.iloc[1:]
+    line = found.index[0]
+    named = first[first != ""] if first.iloc[0] else first  # an index of pandas has no name
+    numbers = named.str.fullmatch(_NUMBER)
+    if (numbers | named.str.fullmatch(DATE)).all():
+        got = "numbers" if numbers.all() else f"dates or numbers ({short(first.iloc[0])})"
+        raise InputError(f"{name} must have the names of its columns in line {line}; got {got}. Write a header.")
+    unnamed = (first == "") & (body == "").all()
+    first, body = first[~unnamed], body.loc[:, ~unnamed]
+    if first.iloc[0] == "" and (body[first.index[0]] != "").all() and UNNAMED not in set(first):
+        first.iloc[0] = UNNAMED
+    for j in first.index[first == ""][:1]:
+        filled = body.index[body[j] != ""][0]
+        told = f"{name}, line {filled} must have {int((first != '').sum())} cells, as the header has; got {j + 1}."
+        raise InputError(f"{told} Name every column in line {line}.")
+    units = body.iloc[0].str.strip()
+    # Units stand above every column of numbers, and are no values.
+    below = body.iloc[1:21]
+    numeric = pd.Series({j: below[j].str.strip().str.fullmatch(_NUMBER).mean() > MOSTLY for j in below})
+    has_units = bool(numeric.any()) and not units.str.match(_VALUE).any()
+    has_units = has_units and not units[numeric].str.lower().isin(EMPTY).any()
+    if has_units:
+        body = body.iloc[1:]
+        first = first.where(~numeric, first + " [" + units.str.strip("[]() ") + "]")
+    if first.duplicated().any():
+        again = first[first.duplicated()].iloc[0]
+        raise InputError(f"{name} must have different names in its header; got {again!r} again. Rename one of them.")
+    return body.set_axis(pd.Index(first.tolist()), axis=1), has_units

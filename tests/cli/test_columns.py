@@ -1,0 +1,192 @@
+"""Columns of files: decimal signs, dates, zones and durations, read for what they are or refused with the place."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flm.cli.run import run
+from flm.cli.tables import read_file
+
+
+@pytest.fixture
+def read(tmp_path):
+    def give(content, name="a.csv", **options):
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return read_file(tmp_path / name, **options)
+
+    return give
+
+
+def table(header, cells):
+    return header + "\n" + "".join(f"{cell},{np.sin(k / 2):.3f}\n" for k, cell in enumerate(cells))
+
+
+@pytest.mark.parametrize("form", ["%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d/%m/%y", "%m/%d/%y"])
+@pytest.mark.parametrize("step", ["MS", "QS", "YS", "D"])
+def test_months_are_no_days_of_january(read, form, step):
+    wanted = pd.date_range("2015-01-01", periods=40, freq=step)
+    found = read(table("date,v", wanted.strftime(form)))
+    assert (found.values["date"].to_numpy() == wanted.to_numpy()).all()
+    assert found.values.attrs["formats"]["date"] == ("ISO8601" if step == "YS" else form)
+    if step in ("MS", "QS"):
+        asked = "month" if form.startswith("%d") else "day"
+        assert f"(days and months could change places: --{asked}-first)" in found.assumed[0]
+    swapped = read(table("date,v", wanted[:9].strftime(form)), day_first=form.startswith("%m"))
+    assert (swapped.values["date"].dt.day == wanted[:9].month).all()
+
+
+@pytest.mark.slow
+def test_a_model_keeps_the_order_of_its_dates(tmp_path, capsys):
+    days = pd.date_range("2024-01-01", periods=31)
+    (tmp_path / "a.csv").write_text(table("d,v", days.strftime("%d/%m/%Y")))
+    fit = ["fit", str(tmp_path / "a.csv"), "--target", "v", "--subnets", "2", "--out", str(tmp_path / "fit")]
+    assert run([*fit, "--quiet"]) == 0
+    said = []
+    for cells in ("05/02/2024", "2024-02-05", "02/03/2024", "2024-03-02"):
+        (tmp_path / "b.csv").write_text(f"d\n{cells}\n")
+        assert run(["predict", str(tmp_path / "fit" / "model.safetensors"), str(tmp_path / "b.csv")]) == 0
+        said.append(capsys.readouterr().out.splitlines()[1].partition(",")[2])
+    assert said[0] == said[1]
+    assert said[2] == said[3]
+    (tmp_path / "b.csv").write_text("d [UT]\n05/02/2024\n")
+    assert run(["predict", str(tmp_path / "fit" / "model.safetensors"), str(tmp_path / "b.csv")]) == 0
+    assert capsys.readouterr().out.splitlines()[1].partition(",")[2] == said[0]
+    assert run(["predict", str(tmp_path / "fit" / "model.safetensors"), str(tmp_path / "b.csv"), "--month-first"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].partition(",")[2] != said[0]
+
+
+SIGNS = {
+    "Menge;Preis\n1.000;10,013\n1.007;11,487\n": ((1000, 1007), (10.013, 11.487)),
+    "pop;rate\n1,000;10.0\n1,007;11.5\n": ((1000, 1007), (10, 11.5)),
+    "a;b\n1.000;0,125\n1.007;0,5\n": ((1000, 1007), (0.125, 0.5)),
+    "a;b\n1.000;3\n1.007;4\n": ((1, 1.007), (3, 4)),
+    "a;b\n1.234.567;3,125\n1.234.568;4,125\n": ((1234567, 1234568), (3.125, 4.125)),
+    "a;b\n1 234 567;.5\n1'234;5.\n": ((1234567, 1234), (0.5, 5)),
+}
+
+
+@pytest.mark.parametrize("content", SIGNS)
+def test_a_file_has_one_decimal_sign(content, read):
+    assert tuple(tuple(column) for _, column in read(content).values.items()) == SIGNS[content]
+
+
+def test_signs_of_thousands_are_said(read):
+    assert read("a;b\n1.000;10,5\n1.007;11,5\n").assumed == ("semicolons", "points of thousands", "decimal commas")
+    assert read("a;b\n1'000;10.5\n1'007;11.5\n").assumed == ("semicolons", "apostrophes of thousands")
+
+
+def test_two_decimal_signs_are_refused(read):
+    told = (
+        r"a\.csv must have one decimal sign; got '2\.5' in line 3, column 'a' and '10,5' in line 2, column 'b'\. Write"
+    )
+    with pytest.raises(ValueError, match=told):
+        read("a;b\n1;10,5\n2.5;11,5\n")
+    with pytest.raises(ValueError, match=r"one decimal sign; got '10,013' and '11\.487' in column 'v'"):
+        read("t;v\n0;10,013\n1;11.487\n2;12,662\n")
+
+
+READ = {
+    "2019Q1 2019Q2": ("2019-01-01", "2019-04-01", "quarters"),
+    "2022-W01 2022-W02": ("2022-01-03", "2022-01-10", "weeks"),
+    "Jan_2019 Feb_2019": ("2019-01-01", "2019-02-01", "dates month year"),
+    "31/01/23 01/02/23": ("2023-01-31", "2023-02-01", "dates day/month/year"),
+    "201901 201902 201903": ("2019-01-01", "2019-02-01", "dates yearmonth"),
+    "2024-03-30_00:00_UTC 2024-03-30_01:00_UTC": (
+        "2024-03-30T00:00Z",
+        "2024-03-30T01:00Z",
+        "dates year-month-day in UTC",
+    ),
+    "2024-03-30T00:00+01:00 2024-03-30T01:00+01:00": (
+        "2024-03-30T00:00+01:00",
+        "2024-03-30T01:00+01:00",
+        "dates year-month-day in UTC+01:00",
+    ),
+}
+
+
+@pytest.mark.parametrize("cells", READ)
+def test_clocks_as_people_write_them(cells, read):
+    found = read(table("t,v", cells.replace("_", "\x00").split()).replace("\x00", " "))
+    one, two, words = READ[cells]
+    assert found.values["t"].tolist()[:2] == [pd.Timestamp(one), pd.Timestamp(two)]
+    assert found.assumed[0].startswith(f"'t' as {words}")
+
+
+def test_a_column_of_dates_alone_is_read(read):
+    assert read("t [UT]\n5\n").values["t [UT]"].tolist() == [5]
+    for name in ("t", "time of day"):
+        found = read(f"{name}\n2024-03-30 04:00\n2024-03-30 05:00\n")
+        assert found.values[name][2] == pd.Timestamp("2024-03-30 04:00")
+        assert read(f"{name}\n5\n").values[name].tolist() == [5]
+    assert read("day hour v\n2024-03-30 04:00 1\n2024-03-30 05:00 2\n").cells.shape == (2, 3)
+
+
+@pytest.mark.slow
+def test_only_durations_are_durations(read):
+    for cell in ("5 m", "10 W", "2:4", "3 M", "7 Y"):
+        assert read(f"t,v\n0,{cell}\n1,{cell}\n").of_kind("duration") == []
+    spans = {"1:30": "01:30:00", "1:30:10": "01:30:10", "12 h": "12:00:00", "3 days": "3 days", "90 min": "01:30:00"}
+    for cell, span in (spans | {"1 d 2 h": "1 days 02:00:00", "2 days 01:00:00": "2 days 01:00:00"}).items():
+        assert read(f"t,v\n{cell},0\n{cell},1\n").values["t"].tolist() == [pd.Timedelta(span)] * 2
+
+
+def test_zones_and_none_in_one_column_are_refused(read):
+    told = r"a\.csv, line 3: column 't' must have a time zone in every cell or in none; got '2024-01-01T01:00' and, in line 2"
+    with pytest.raises(ValueError, match=told):
+        read(table("t,v", ["2024-01-01T00:00Z", "2024-01-01T01:00"]))
+
+
+@pytest.mark.slow
+def test_offsets_are_counted_in_utc_and_written_back(tmp_path, capsys):
+    hours = pd.date_range("2024-03-30", periods=48, freq="h", tz="Europe/Zurich")  # the offset changes
+    cells = [hour.isoformat() for hour in hours]
+    (tmp_path / "a.csv").write_text(table("t,v", cells))
+    fit = ["fit", str(tmp_path / "a.csv"), "--target", "v", "--subnets", "2", "--out", str(tmp_path / "fit")]
+    assert run(fit) == 0
+    assert "'t' as dates year-month-day with several offsets, counted in UTC." in capsys.readouterr().err
+    rows = (tmp_path / "fit" / "fitted.csv").read_text().splitlines()
+    assert [row.partition(",")[0] for row in rows[1:]] == cells
+    (tmp_path / "b.csv").write_text("t\n2024-04-01 00:00\n")
+    assert run(["predict", str(tmp_path / "fit" / "model.safetensors"), str(tmp_path / "b.csv")]) == 0
+    assert "the dates of 't' have no time zone and were taken in UTC, as those of the fit." in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_days_and_hours_in_two_columns_are_one_clock(tmp_path, read, capsys):
+    hours = pd.date_range("2024-03-30", periods=48, freq="h")
+    found = read(table("date,time,v", hours.strftime("%Y-%m-%d,%H:%M")))
+    assert (found.values["date"].to_numpy() == hours.to_numpy()).all()
+    assert found.of_kind("date", "duration") == ["date"]
+    assert "'date' and 'time' as one clock" in ", ".join(found.assumed)
+    fit = ["fit", str(tmp_path / "a.csv"), "--target", "v", "--subnets", "2", "--out", str(tmp_path / "fit"), "--quiet"]
+    assert run(fit) == 0
+    (tmp_path / "b.csv").write_text("date\n2024-03-30\n")
+    assert run(["predict", str(tmp_path / "fit" / "model.safetensors"), str(tmp_path / "b.csv")]) == 2
+    assert "b.csv must have the hours of 'date' in 'time', as was fitted; got none." in capsys.readouterr().err
+    one = read("date,time\n2024-03-30,05:00\n", formats={"date": "ISO8601 + time"})
+    assert one.values["date"].tolist() == [pd.Timestamp("2024-03-30 05:00")]
+
+
+def test_numbers_that_may_stand_for_nothing_are_said(read):
+    cells = [f"{np.sin(k):.3f}" for k in range(40)]
+    cells[3] = cells[9] = "-999"
+    (sentence,) = read("v\n" + "\n".join(cells) + "\n").remarks
+    assert sentence.startswith(
+        "column 'v' has 2 cells of -999, far outside of its other values; they were taken as numbers."
+    )
+    cells[9] = "1"
+    assert read("v\n" + "\n".join(cells) + "\n").remarks == ()
+
+
+def test_a_cell_that_is_no_date_is_named(tmp_path, capsys):
+    days = [*pd.date_range("2024-01-01", periods=60).strftime("%Y-%m-%d"), "Total"]
+    (tmp_path / "a.csv").write_text(table("day,v", days))
+    assert run(["fit", str(tmp_path / "a.csv"), "--target", "v", "--time", "day"]) == 2
+    assert (
+        "a.csv, line 62: column 'day' must be a number, a date or a duration; got 'Total'." in capsys.readouterr().err
+    )
+    (tmp_path / "a.csv").write_text(table("day,v", [f"2023-{k:03d}" for k in range(1, 60)]))
+    assert run(["fit", str(tmp_path / "a.csv"), "--target", "v", "--time", "day"]) == 2
+    assert (
+        "a.csv, line 2: column 'day' must be a number, a date or a duration; got '2023-001'." in capsys.readouterr().err
+    )

@@ -1,0 +1,147 @@
+"""The layout of files: headers, units, delimiters and encodings that are easily mistaken."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flm.cli.run import run
+from flm.cli.tables import read_file
+
+ROWS = "".join(f"{k},{np.sin(k / 2):.4f}\n" for k in range(40))
+
+
+@pytest.fixture
+def read(tmp_path):
+    def give(content, name="a.csv"):
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return read_file(tmp_path / name)
+
+    return give
+
+
+@pytest.mark.parametrize("cell", [".11", "-.5", "\u22121.5", "<0.5", "5"])
+def test_a_first_row_of_values_is_no_row_of_units(cell, read):
+    rows = "".join(f"a,{k}\n" for k in range(5))
+    assert len(read(f"station,x\na,{cell}\n{rows}").cells) == 6
+    assert list(read(f"station,x\n-,m³/s\n{rows}").cells) == ["station", "x [m³/s]"]
+
+
+def test_an_empty_cell_between_spaces_is_refused(read):
+    told = r"a\.csv, line 3 must have 3 cells, as other lines; got 2\. An empty cell cannot be seen between spaces: write NA"
+    with pytest.raises(ValueError, match=told):
+        read("a b c\n0 0.5 10\n1     11\n2 1.0 12\n3 1.5 13\n")
+
+
+@pytest.mark.parametrize("first", ["2023-01-01,10.5", "2023-01-01,10.5,", "01.02.2023 12:00,1", "2023-01,3", "1:30,2"])
+def test_a_file_without_names_is_refused(first, read):
+    with pytest.raises(ValueError, match=r"a\.csv must have the names of its columns in line 1; got dates or numbers"):
+        read(f"{first}\n{first}\n{first}\n")
+
+
+@pytest.mark.slow
+def test_an_index_of_pandas_is_read_and_written_back(tmp_path, capsys):
+    frame = pd.DataFrame({"x": np.arange(40), "v": np.sin(np.arange(40) / 2)})
+    frame.loc[7, "v"] = np.nan
+    path, out = tmp_path / "a.csv", tmp_path / "b.csv"
+    frame.to_csv(path)
+    assert run(["impute", str(path), "--time", "x", "--out", str(out)]) == 0
+    assert "the first column, which has no name, as 'unnamed'" in capsys.readouterr().err
+    assert out.read_text().splitlines()[:8] == path.read_text().splitlines()[:8]
+    frame.set_index(pd.date_range("2024-01-01", periods=40)).drop(columns="x").to_csv(path)
+    assert run(["fit", str(path), "--target", "v", "--subnets", "2"]) == 0
+    assert "v by unnamed" in capsys.readouterr().out
+
+
+def test_layouts_of_other_programs(read):
+    plain = read("x,v\n" + ROWS).values
+    semicolons = ("x,v\n" + ROWS).replace(",", ";")
+    for content, name in (
+        ("sep=;\n" + semicolons, "a.csv"),
+        (("\ufeffsep=;\n" + semicolons).replace("\n", "\r\n"), "a.csv"),
+        (gzip.compress(("x,v\n" + ROWS).encode()), "a.csv.gz"),
+        (("x,v\n" + ROWS).encode("utf-16-le"), "a.csv"),
+        (("x,v\n" + ROWS).encode("utf-16-be"), "a.csv"),
+    ):
+        assert (read(content, name).values.to_numpy() == plain.to_numpy()).all()
+    assert read("sep=;\n" + semicolons).assumed == ("semicolons",)
+    with pytest.raises(ValueError, match=r"a\.csv\.gz must be a whole gzip file"):
+        read(gzip.compress(ROWS.encode())[:40], "a.csv.gz")
+
+
+def test_lines_are_counted_through_breaks_inside_of_cells(read):
+    found = read('t,note\n0,"a\nb"\n1,"c\n\nd"\nx,e\n2,f\n')
+    assert list(found.cells.index) == [2, 4, 7, 8]
+    with pytest.raises(ValueError, match="line 7: column 't' must be a number"):
+        found.checked(["t"])
+
+
+def test_parquet_is_read_as_csv_is(tmp_path):
+    pytest.importorskip("pyarrow")
+    dates = pd.date_range("2024-01-01", periods=40, tz="Europe/Zurich")
+    frame = pd.DataFrame({"t": dates, "v": np.sin(np.arange(40)), "note": "a", "n": np.arange(40)})
+    frame.loc[7, "v"] = np.nan
+    frame.to_parquet(tmp_path / "a.parquet")
+    found = read_file(tmp_path / "a.parquet")
+    assert found.values.attrs["kinds"] == {"t": "date", "v": "number", "note": "text", "n": "number"}
+    assert (found.values["t"].to_numpy() == dates.to_numpy()).all()
+    assert found.cells.loc[9, "v"] == ""
+    out = tmp_path / "b.parquet"
+    assert run(["impute", str(tmp_path / "a.parquet"), "--columns", "v", "--out", str(out)]) == 0
+    assert float(pd.read_parquet(out)["v"][7]) == pytest.approx(np.sin(7), abs=0.5)
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch, capsys):
+    def missing(path):
+        raise ImportError
+
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    monkeypatch.setattr(pd, "read_parquet", missing)
+    assert run(["fit", str(tmp_path / "a.parquet"), "--target", "v"]) == 2
+    assert "Parquet files need pyarrow: pip install pyarrow, or give the table as CSV." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "message"),
+    [
+        ("d,v\n1:30,1\n1:40,2\n", "--target d", "`--target` must be a column of numbers; got 'd' of a.csv, which is a clock."),
+        ("x,v\n1,2\n", "--target v", "a.csv must have at least 3 rows with a 'v'; got 1."),
+        (
+            "c,v\na,1\na,2\na,3\n",
+            "--target v --features c",
+            "`X` must have a column whose values differ; got the same text in every row of 'c'. Add another column.",
+        ),
+        ("c,v\na,1\nb,2\nc,3\n", "--target v --time c", "line 2: column 'c' must be a number, a date or a duration; got 'a'."),
+        ("t,v\n0,5 m\n1,6 m\n2,7 m\n", "--target v", "line 2: column 'v' must be a number, a date or a duration; got '5 m'."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_fitted_is_one_sentence(content, arguments, message, tmp_path, capsys):
+    (tmp_path / "a.csv").write_text(content)
+    assert run(["fit", str(tmp_path / "a.csv"), *arguments.split()]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_inputs_are_matched_by_whole_words_which_is_said(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("t,v\n" + ROWS)
+    model, later = tmp_path / "fit" / "model.safetensors", tmp_path / "b.csv"
+    fit = ["fit", str(tmp_path / "a.csv"), "--target", "v", "--subnets", "2", "--out", str(model.parent), "--quiet"]
+    assert run(fit) == 0
+    later.write_text("total_cost,name\n5,a\n")
+    assert run(["predict", str(model), str(later)]) == 2
+    told = "`inputs of the model` must be a column of b.csv (total_cost, name); got 't'."
+    assert told in capsys.readouterr().err
+    later.write_text("t [h],total\n5,1\n")
+    assert run(["predict", str(model), str(later)]) == 0
+    assert "the input 't' of the model was read from column 't [h]'." in capsys.readouterr().err
+
+
+def test_tables_with_spaces_are_written_so_that_they_are_read_again(read, tmp_path):
+    found = read("a b c\n0 NA x\n1 5 y\n2 6 NA\n3 7 z\n4 7 z\n")
+    found.write(tmp_path / "b.csv", found.cells.replace("NA", ""))
+    assert read_file(tmp_path / "b.csv").cells.equals(found.cells)
+
+
+def test_a_word_comes_before_a_beginning(read):
+    assert read("t [h],Temp [°C]\n0,1\n1,2\n").match(["t"], "--time") == ["t [h]"]
