@@ -210,13 +210,15 @@ class WaveFit:
         centers = np.broadcast_to(self.inputs.center, k.shape)
         if bands is not None:
             # Bands are lines that wander: their phases are unknown.
-            middle, error, amplitude, relative = bands.T
+            middle, error, amplitude, relative = bands.T[:4]
+            m, along = k.shape[1], np.arange(k.shape[1]) == bands[:, 4:].sum(axis=1)[:, None]  # (B, m)
             size = np.outer(amplitude, np.sqrt(self.model.posterior.variance) * self.outputs.halfwidth)  # (B, K)
-            wide = np.zeros((*size.shape, 3, 3))
+            wide = np.zeros((*size.shape, 2 + m, 2 + m))
             wide[..., 0, 0], wide[..., 1, 1] = (relative[:, None] * size) ** 2, (np.pi * size) ** 2
-            wide[..., 2, 2] = ((error / halfwidth) ** 2)[:, None]
-            k, wave = np.concatenate([k, middle[:, None] / halfwidth]), np.concatenate([wave, size])
-            covariances, centers = np.concatenate([covariances, wide]), np.r_[centers, np.zeros((len(size), 1))]
+            spread = (along * error[:, None] / halfwidth) ** 2
+            wide[..., range(2, 2 + m), range(2, 2 + m)] = spread[:, None]
+            k, wave = np.concatenate([k, along * middle[:, None] / halfwidth]), np.concatenate([wave, size])
+            covariances, centers = np.concatenate([covariances, wide]), np.concatenate([centers, 0.0 * along])
         return Spectrum.of(k, wave, covariances, centers, (feature_names, units))
 
     def _line_covariances(self, rows: np.ndarray) -> np.ndarray:
