@@ -251,10 +251,12 @@ def _refuse_other_columns(frame: pd.DataFrame) -> None:
             raise InputError(
                 f"`X` must have columns of numbers and one clock, `time`; got dates or durations in {name!r}. {way_out}"
             )
-        if not pd.api.types.is_numeric_dtype(column.dtype):
-            plain = column.astype(object)
-            odd = plain[plain.notna() & pd.to_numeric(plain, errors="coerce").isna()]
-            if len(odd) and isinstance(odd.iloc[0], str):
-                raise InputError(
-                    f"`X` must have columns of numbers; got {odd.iloc[0]!r} in {name!r}. Leave that column out."
-                )
+        if pd.api.types.is_numeric_dtype(column.dtype):
+            continue
+        try:
+            np.asarray(column.astype(object).dropna(), float)
+        except ValueError as error:  # could not convert string to float: 'text'
+            got = f"{str(error).partition(': ')[2]} in {name!r}"
+            raise InputError(f"`X` must have columns of numbers; got {got}. Leave that column out.") from None
+        except TypeError:  # objects, which scikit-learn refuses
+            continue
