@@ -246,10 +246,15 @@ def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
     fields = {k: _decode(v, arrays) for k, v in node["fields"].items()}
     if hasattr(kind, "_unpack"):
         return kind._unpack(fields)
+    plain = not type(kind).__module__.startswith(
+        "equinox"
+    )  # a plain dataclass holds NumPy arrays and does not need JAX
+    by_default = lambda f: plain and (f.default, f.default_factory) != (dataclasses.MISSING, dataclasses.MISSING)
     names = {f.name for f in dataclasses.fields(kind)}
-    if set(fields) != names:
+    # Fields that have come since have a default that means what was true before.
+    if not {f.name for f in dataclasses.fields(kind) if not by_default(f)} <= set(fields) <= names:
         raise InputError(f"the fields of {node['kind']} are {sorted(names)}; the file has {sorted(fields)}")
-    if not type(kind).__module__.startswith("equinox"):  # a plain dataclass holds NumPy arrays and does not need JAX
+    if plain:
         return kind(**fields)
     import jax
     import jax.numpy as jnp

@@ -131,6 +131,7 @@ def show(
         raise InputError(f"`--out` must be left out for a {kind}, which is not a plain Fourier series.")
     lines = [f"{model.name}: {kind}", *([repr(found)] if hasattr(found, "status") else [])]
     lines += [f"\n{one.label}\n{one.series.describe(terms)}" for one in series]
+    lines += [f"\n{found.spectrum_}"] if isinstance(found, flm.FLMRegressor) else []
     lines += [] if series else ["  not a plain Fourier series: no terms to list."]
     if out is not None:
         from flm.report.figures.fields import plot_amplitudes

@@ -75,9 +75,9 @@ class Sample:
         return self.weights if self.deviations is None else self.weights / self.deviations**2
 
     @cached_property
-    def scan(self) -> LombScargle:
-        """The periodogram of the rows; one feature."""
-        return LombScargle(self.z[:, 0], self.precisions)
+    def scans(self) -> tuple[LombScargle, ...]:
+        """The periodograms of the rows along every feature."""
+        return tuple(LombScargle(along, self.precisions) for along in self.z.T)
 
     def factor(
         self, columns: Callable[[np.ndarray], np.ndarray], num_columns: int, earlier: np.ndarray | None = None

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import flm
+from flm.cli.run import run
 from flm.estimators.evidence import Sample
 from flm.estimators.regressor.lines import Lines, LineSearch
 from flm.estimators.waves import Waves
@@ -166,3 +167,35 @@ def test_lines_in_correlated_noise_have_true_errors_and_no_company(rho):
         assert abs(model.correlation_ - rho) < 0.12
     assert false == 0
     assert within >= runs - 1
+
+
+def test_lines_that_a_wandering_phase_splits_are_marked_as_paired(tmp_path, capsys):
+    rng, t = np.random.default_rng(0), np.arange(400.0)
+    wandering = np.cos(2 * np.pi * t / 12 + 0.12 * np.cumsum(rng.normal(size=400))) + 3 * np.cos(2 * t)
+    model = flm.FLMRegressor(frequencies="lines").fit(t[:, None], wandering + 0.3 * rng.normal(size=400))
+    spectrum = model.spectrum_
+    assert spectrum.frequency[0, 0] == pytest.approx(2, abs=1e-3)
+    assert not spectrum.paired[0]
+    assert spectrum.paired[1:3].all()  # the strongest of those about a period of 12
+    np.testing.assert_array_equal(spectrum.to_pandas()["paired"], spectrum.paired)
+    assert repr(spectrum).count(", paired") == spectrum.paired.sum()
+    assert "Paired lines are too close" in repr(spectrum)
+    flm.save(model, tmp_path / "fit.safetensors")
+    run(["show", str(tmp_path / "fit.safetensors")])
+    assert "paired" in capsys.readouterr().out
+
+
+def test_frequencies_that_were_not_fitted_have_no_error():
+    t = np.linspace(0, 10, 60)[:, None]
+    y = np.exp(-t[:, 0]) + 0.01 * np.random.default_rng(0).normal(size=60)
+    lattice = flm.FLMRegressor(frequencies="lattice").fit(t, y).spectrum_
+    assert np.isnan(lattice.frequency_error).all()
+    assert np.isnan(lattice.period_error).all()
+    assert np.isfinite(lattice.phase_error).all()
+    assert not lattice.paired.any()
+    assert "waves on a lattice" in repr(lattice)
+    assert "nan" not in repr(lattice)
+    lattice.plot(periods=True)
+    given = flm.FLMRegressor(frequencies=[[0.0], [1.0], [1.1]]).fit(t, y).spectrum_
+    assert (given.period_error == 0).all()
+    assert not given.paired.any()

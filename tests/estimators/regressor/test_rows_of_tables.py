@@ -200,3 +200,36 @@ def test_forecasts_of_several_series():
     y = truth[:120] + 0.1 * np.random.default_rng(0).normal(size=(120, 2))
     ahead = flm.FLMRegressor(trend=None, frequencies="lines").fit(days, y).forecast(7)
     np.testing.assert_allclose(ahead[["mean[0]", "mean[1]"]], truth[120:], atol=0.15)
+    named = flm.FLMRegressor(trend=None, frequencies="lines").fit(days, pd.DataFrame(y, columns=["north", "south"]))
+    assert list(named.forecast(7).columns[:4]) == ["mean[north]", "mean[south]", "std[north]", "std[south]"]
+
+
+def test_forecasts_start_after_the_last_row_whatever_the_bounds(tmp_path):
+    t = np.arange(200.0)[:, None]
+    model = flm.FLMRegressor(frequencies="lines", bounds=[[0, 400]]).fit(t[:150], np.sin(0.3 * t[:150, 0]))
+    assert list(model.forecast(3).index) == [150, 151, 152]
+    model.partial_fit(t[150:], np.sin(0.3 * t[150:, 0]))
+    assert list(model.forecast(until=202).index) == [200, 201, 202]
+    flm.save(model, tmp_path / "fit.safetensors")
+    pd.testing.assert_frame_equal(flm.load(tmp_path / "fit.safetensors").forecast(3), model.forecast(3))
+
+
+def test_a_series_of_dates_is_one_feature():
+    days = pd.Series(pd.date_range("2024-01-01", periods=60), name="day")
+    y = np.sin(np.arange(60) * 2 * np.pi / 7)
+    for clock in (days, days.dt.tz_localize("UTC"), days.dt.to_period("D")):
+        model = flm.FLMRegressor().fit(clock, y)
+        assert model.input_names_ == ("day",)
+        assert model.spectrum_.period[0, 0] == pytest.approx(7, rel=1e-3)
+        np.testing.assert_array_equal(model.predict(clock), model.predict(clock.to_frame()))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, list, pd.Series])
+def test_holes_of_the_outputs_are_refused_in_our_own_words(kind):
+    t, y = np.arange(30.0)[:, None], np.sin(np.arange(30.0))
+    y[[3, 7]] = np.nan
+    with pytest.raises(ValueError, match=r"^`y` must have no NaN; got 2 of 30\. Leave these rows out\.$"):
+        flm.FLMRegressor().fit(t, kind(y))
+    both = pd.DataFrame({"a": np.ones(30), "b": y})
+    with pytest.raises(ValueError, match=r"^`y` must have no NaN; got 2 in 'b'\. Leave these rows out\.$"):
+        flm.FLMRegressor().fit(t, both)

@@ -15,7 +15,7 @@ import numpy as np
 
 from flm.estimators.imputer.coupled import Coupled, Filled
 from flm.estimators.imputer.dense import Dense
-from flm.estimators.imputer.holes import NUM_DEPTHS, NUM_KINDS, Calibration, depths_of, hide, in_samples, kinds_of
+from flm.estimators.imputer.holes import FEW, NUM_DEPTHS, NUM_KINDS, Calibration, depths_of, hide, in_samples, kinds_of
 from flm.estimators.imputer.judge import NAMES, Fillings, Trial, judge, mixed
 from flm.estimators.imputer.lags import LagRegression, line_deviations, straight
 from flm.results.progress import Listener, Progress, silent, within
@@ -23,7 +23,11 @@ from flm.results.progress import Listener, Progress, silent, within
 if TYPE_CHECKING:
     from flm.estimators.imputer.estimator import FLMImputer
 
-_VALUES, _TRIALS = (100, 3_000), 5  # a table with so many observed values is tried several times, at most so often
+_MANY, _TRIALS = 3_000, 5  # a table with fewer observed values is tried several times, at most so often
+_SERIES, _SERIES_TRIALS = (
+    20,
+    10,
+)  # a single series of few values, but so many, is tried so often, with fewer hidden at a time
 _ROWS, _LARGE = 768, 10_000  # twice with fewer rows, unless it has more values than this, observed or not
 _HELD, _EVERY = 96, 7  # rows of a block that is held out, every seventh
 _DENSE_VALUES = 6_000  # of a table with several channels: beyond, dense series take longer than they are worth
@@ -148,7 +152,9 @@ class Mixture:
 
 def _num_trials(steps: np.ndarray, values: np.ndarray) -> int:
     """How often values are hidden: the fewer, the oftener. Short samples would lose too much, and very few values say nothing."""
-    observed, (least, most) = int((~np.isnan(values)).sum()), _VALUES
-    if in_samples(steps) or observed < least or values.size > _LARGE:
+    observed = int((~np.isnan(values)).sum())
+    if values.shape[1] == 1 and _SERIES <= observed < FEW and not in_samples(steps):
+        return _SERIES_TRIALS
+    if in_samples(steps) or observed < FEW or values.size > _LARGE:
         return 1
-    return min(max(-(-most // observed), 1 + (len(values) < _ROWS)), _TRIALS)
+    return min(max(-(-_MANY // observed), 1 + (len(values) < _ROWS)), _TRIALS)

@@ -15,7 +15,17 @@ from flm.estimators.base import AbstractEstimator
 from flm.estimators.imputer.blend import NAMES, Mixture
 from flm.estimators.imputer.holes import kinds_of
 from flm.estimators.imputer.imputation import ExtrapolationWarning, Imputation, dressed
-from flm.estimators.table import Container, Table, TableLike, Units, check_size, numeric_copy, read_table
+from flm.estimators.table import (
+    Container,
+    Table,
+    TableLike,
+    Units,
+    as_frame,
+    check_size,
+    is_frame,
+    numeric_copy,
+    read_table,
+)
 from flm.numerics.least_squares import one_thread
 from flm.results.progress import Progress
 from flm.wording import InputError, check_count
@@ -122,7 +132,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         return self.fit(X, y).impute(X, fitted=True).values
 
     def transform(self, X: TableLike) -> Container:
-        """X with its missing values filled; numpy or pandas as it came, index and columns kept."""
+        """X with its missing values filled; numpy or pandas as it came, index and columns kept, polars and xarray as pandas."""
         return self.impute(X).values
 
     def impute(self, X: TableLike, fitted: bool = False) -> Imputation:
@@ -141,7 +151,7 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
             >>> bool((found.std[50:55] > 0).all())
             True
         """
-        units, model = self._fitted.units, self._fitted.model
+        units, model, X = self._fitted.units, self._fitted.model, _plain(X)
         table = self._read(X, reset=False)
         steps, values = units.standardized(table)
         missing = np.isnan(values)
@@ -185,10 +195,14 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
             check_count("window", self.window, 4)
 
     def _read(self, X: TableLike, *, reset: bool) -> Table:
+        X = _plain(X)
         frame, samples = X.to_frame() if isinstance(X, pd.Series) else X, 1
         if isinstance(X, np.ndarray) and X.ndim == 3:
             samples, frame = len(X), X.reshape(-1, X.shape[2])
-        values = self._numbers(numeric_copy(frame, self.time), reset=reset, allow_nan=True)
+        numeric = numeric_copy(frame, self.time)
+        if is_frame(numeric):
+            _refuse_other_columns(numeric)
+        values = self._numbers(numeric, reset=reset, allow_nan=True)
         check_size("X", values)
         table = read_table(frame, values, self.time)
         if samples == 1:
@@ -216,3 +230,33 @@ class FLMImputer(OneToOneFeatureMixin, TransformerMixin, AbstractEstimator[Imput
         if self.extrapolation == "refuse":
             raise InputError(f"`X` must have observed values on both sides of every hole; {text}.")
         warnings.warn(f"{text}. They are marked in `impute(X).extrapolated`.", ExtrapolationWarning, stacklevel=3)
+
+
+def _plain(X: TableLike) -> TableLike:
+    """Tables of polars and xarray as data frames; everything else unchanged."""
+    try:
+        return as_frame(X)  # pyright: ignore[reportReturnType]
+    except ValueError:  # of xarray
+        got = f"one of dimensions {tuple(X.sizes)}"  # pyright: ignore[reportAttributeAccessIssue]
+        raise InputError(
+            f"`X` must be a table of rows and columns; got {got}. Give `X.to_dataframe()` or a part."
+        ) from None
+
+
+def _refuse_other_columns(frame: pd.DataFrame) -> None:
+    """Refuse columns of dates and texts in a data frame, with a message that names a way out."""
+    for name, column in frame.items():
+        if isinstance(column.dtype, pd.PeriodDtype | pd.DatetimeTZDtype) or column.dtype.kind in "mM":
+            way_out = f"Give time={name!r} if it is the clock, else leave it out."
+            raise InputError(
+                f"`X` must have columns of numbers and one clock, `time`; got dates or durations in {name!r}. {way_out}"
+            )
+        if pd.api.types.is_numeric_dtype(column.dtype):
+            continue
+        try:
+            np.asarray(column.astype(object).dropna(), float)
+        except ValueError as error:  # could not convert string to float: 'text'
+            got = f"{str(error).partition(': ')[2]} in {name!r}"
+            raise InputError(f"`X` must have columns of numbers; got {got}. Leave that column out.") from None
+        except TypeError:  # objects, which scikit-learn refuses
+            continue

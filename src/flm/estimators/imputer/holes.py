@@ -22,6 +22,7 @@ NUM_KINDS = NUM_DEPTHS * (len(_SHARED) + 1)
 LONG = 35  # rows; a longer break of the clock begins another segment
 _GAPS = (6, 24)  # rows of the gaps that are hidden
 _OWN = 2 / 3  # of the gaps that are hidden are as long as the table's own
+FEW = 100  # observed values
 _BLOCK = 96  # rows that are hidden in one way
 _SHARE = 0.08  # of single values that are hidden
 
@@ -106,7 +107,7 @@ def hide(observed: np.ndarray, rng: np.random.Generator, turn: int, whole: bool)
 
     Most gaps are as long as one of the table's own, where it has any, but at most a third of a stretch. A table of few rows has
     shorter gaps and, if it is one `whole` record and not samples, a gap in every stretch. Neither its first nor its last row is
-    hidden. In another `turn`, a stretch has another kind of gap.
+    hidden. In another `turn`, a stretch has another kind of gap. A single series of few values has gaps in every second stretch.
     """
     n, C = observed.shape
     hidden = rng.random((n, C)) < _SHARE
@@ -115,6 +116,8 @@ def hide(observed: np.ndarray, rng: np.random.Generator, turn: int, whole: bool)
     ways = ("points", "short", "long", "all") if C > 1 else ("points", "short", "long")
     if whole and n < 2 * len(ways) * block:  # in few stretches, gaps that give a kind the fewest values come first
         ways = ("all", "long", "all", "short") if C > 1 else ("long", "short")
+        if C == 1 and observed.sum() < FEW:  # what is left must still show what the whole record does
+            ways = ("long", "points", "short", "points")
     own, shared = _gap_lengths(~observed), _gap_lengths(~np.asarray(observed.any(axis=1))[:, None])
     for i, first in enumerate(range(0, n, block)):
         part, way = hidden[first : first + block], ways[(i + turn) % len(ways)]

@@ -15,9 +15,16 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from flm.estimators.base import AbstractEstimator
 from flm.estimators.regressor.cluster import fit_blocks, is_dask
 from flm.estimators.regressor.search import first_fit
-from flm.estimators.regressor.settings import Settings, as_chunks, clock_step, mean_repeats, refuse_holes
+from flm.estimators.regressor.settings import (
+    Settings,
+    as_chunks,
+    as_features,
+    clock_step,
+    mean_repeats,
+    refuse_holes,
+)
 from flm.estimators.regressor.wave_fit import Spectrum, WaveFit
-from flm.estimators.table import Feature, as_frame, check_size, encoded, features_of
+from flm.estimators.table import Feature, as_frame, check_size, encoded, features_of, is_frame
 from flm.numerics.least_squares import one_thread
 from flm.results.progress import Progress
 from flm.wording import InputError, check_count
@@ -41,6 +48,8 @@ class RegressorState:
     features: tuple[Feature, ...] = ()  # how columns that are not numbers become numbers
     target: str = ""  # the name of the output, where it has one
     step: float = 1.0  # of the clock of a series
+    last: float | None = None  # of the rows of one feature; older files: the end of the fitted extent
+    targets: tuple[str, ...] = ()  # the names of the outputs, where they are columns of a data frame
 
     def shaped(self, by_output: np.ndarray) -> np.ndarray:
         """An array with the outputs on its last axis, in the shape in which the outputs came."""
@@ -155,11 +164,12 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         self, X: object, y: object, given: npt.ArrayLike | None = None, *, first: bool, streaming: bool = True
     ) -> None:
         """Absorb checked rows; the first ones fix the frequencies."""
-        X, y = as_frame(X), as_frame(y)
+        X, y = as_features(X), as_frame(y)
         features = features_of(X) if first else self._state.features
-        target = str(getattr(y, "name", None) or "")
+        target, targets = str(getattr(y, "name", None) or ""), tuple(map(str, y.columns)) if is_frame(y) else ()
         X = encoded(X, features)
         refuse_holes(X)
+        refuse_holes(y, "y")
         rules = {"reset": first, "dtype": np.float64, "multi_output": True, "y_numeric": True}
         X, y = map(np.asarray, validate_data(self, X, y, **rules))  # pyright: ignore[reportArgumentType]
         check_size("X", X)
@@ -177,7 +187,8 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
             listen = self._listener()
             fit = first_fit(X, outputs, weights / repeats, asked, streaming=streaming, listen=listen)
             listen(Progress("fitted", share=1.0))
-            self._state = RegressorState(fit, repeats, y.ndim == 1, features, target, clock_step(X))
+            clock = clock_step(X), float(X[:, 0].max())
+            self._state = RegressorState(fit, repeats, y.ndim == 1, features, target, *clock, targets)
 
     def _continued(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> RegressorState:
         state, model = self._state, self._state.fit.model
@@ -187,7 +198,8 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         sample = state.fit.sample(X, y, weights / state.repeats)
         factor = sample.factor(model.waves.blocks(), model.waves.num_columns, model.data.factor)
         data = replace(model.data, factor=factor, count=model.data.count + sample.count)
-        return replace(state, fit=replace(state.fit, model=model.with_rows(data)))
+        last = None if state.last is None else max(state.last, float(X[:, 0].max()))
+        return replace(state, fit=replace(state.fit, model=model.with_rows(data)), last=last)
 
     @overload
     def predict(self, X: Table, return_std: Literal[False] = False) -> np.ndarray: ...
@@ -210,7 +222,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
             level: the level of the band between `lower` and `upper`.
 
         Returns:
-            A data frame by time; columns of several outputs carry their number.
+            A data frame by time; columns of several outputs carry their name or number.
 
         Example:
             >>> import numpy as np, pandas as pd, flm
@@ -229,7 +241,7 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
         if not 0 < level < 1 or (horizon is None) == (until is None):
             raise InputError("`forecast` must get `horizon` or `until`, and a `level` between 0 and 1.")
         clock = state.features[0] if state.features else Feature(self._names[0])
-        last = float(state.fit.inputs.center[0] + state.fit.inputs.halfwidth[0])
+        last = float((state.fit.inputs.center + state.fit.inputs.halfwidth)[0]) if state.last is None else state.last
         if horizon is None:
             try:
                 end = pd.Series([until])
@@ -248,13 +260,13 @@ class FLMRegressor(MultiOutputMixin, RegressorMixin, AbstractEstimator[Regressor
             mean, std = state.fit.mean(times[:, None]), state.fit.std(times[:, None])
         half = float(ndtri((1 + level) / 2)) * std
         parts = {"mean": mean, "std": std, "lower": mean - half, "upper": mean + half}
-        label = lambda name, k: name if state.is_flat else f"{name}[{k}]"
+        label = lambda name, k: name if state.is_flat else f"{name}[{state.targets[k] if state.targets else k}]"
         columns = {label(name, k): column for name, part in parts.items() for k, column in enumerate(part.T)}
         return pd.DataFrame(columns, index=clock.back(times).rename(clock.name))
 
     def numbers(self, X: object) -> np.ndarray:
         """The table as it is fitted, (n, m): clocks in units from their first row, categories as columns of zeros and ones."""
-        table = encoded(as_frame(X), self._fitted.features)
+        table = encoded(as_features(X), self._fitted.features)
         refuse_holes(table)
         return self._numbers(table, reset=False)
 

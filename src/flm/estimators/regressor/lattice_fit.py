@@ -5,9 +5,9 @@ factor, and moves the prior to larger evidence; the next round has twice as many
 period T = 1 + 1.5 l half-widths, so that the two ends of the data are correlated through the period no more than
 through the data: a Fourier extension, without Gibbs phenomenon.
 
-With one feature the size is right when the residual of the fit is white. Where it is not, a band is tried at its strongest
-frequency, and once a rough prior on all columns; what raises the evidence is kept, and the residual is tested again. At the
-end one band with a second harmonic is tried against all this: a cycle that is not a sine, such as that of sunspots.
+The size is right when the residual of the fit is white along every feature. Where it is not, a band is tried at its strongest
+frequency, and once a rough prior on all columns; what raises the evidence is kept, and the residual is tested again. With one
+feature, one band with a second harmonic is tried against all this at the end: a cycle that is not a sine, such as that of sunspots.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from flm.estimators.evidence import Sample
-from flm.estimators.periodogram import LombScargle, lattice_power
+from flm.estimators.periodogram import lattice_power
 from flm.estimators.regressor.settings import Settings
 from flm.estimators.regressor.spectral_prior import SpectralPrior, choose_lattice, covariance, maximize_evidence
 from flm.estimators.regressor.wave_model import WaveModel
@@ -108,29 +108,28 @@ def fit_lattice(
         T = reach(prior)
     assert best is not None
     assert smallest is not None
-    scan = sample.scan if m == 1 and num_subnets is None else None
-    rough = False
-    while scan is not None and len(best[1].bands) < _MOST_BANDS:
+    rough: set[int] = set()  # features
+    while num_subnets is None and len(best[1].bands) < _MOST_BANDS:
         model, prior = best
-        frequency = _unexplained(model, sample, scan)
-        if frequency is None:
+        peak = _unexplained(model, sample)
+        if peak is None:
             break
+        frequency, axis = peak
         listen(Progress(f"a band beside {len(prior.bands)}", share=float(work[-1])))
-        trials = [(prior.with_band(frequency), min(2 * model.waves.num_columns + 2 * _FIRST_BUDGET, most))]
-        if not rough:
-            theta = prior.theta.copy()
-            theta[2], rough = _ROUGH, True
-            trials.append((SpectralPrior(theta, m), most))
-        tried = [maximized(on_lattice(model.reach, start, 1, budget), start) for start, budget in trials]
+        trials = [(prior.with_band(frequency, axis), min(2 * model.waves.num_columns + 2 * _FIRST_BUDGET, most))]
+        if axis not in rough:
+            rough.add(axis)
+            trials.append((prior.with_length(_ROUGH if m == 1 else -np.log(frequency), axis), most))
+        tried = [maximized(on_lattice(model.reach, start, interactions, budget), start) for start, budget in trials]
         found = max(tried, key=lambda item: item[0].evidence)
         if found[0].evidence < model.evidence + _ENOUGH:
             break
         best = found
     # A lattice that has grown interpolates and may hide a process that repeats: one band with overtones on the smallest.
-    frequency = None if scan is None else _unexplained(smallest[0], sample, scan)
-    if frequency is not None:
+    peak = _unexplained(smallest[0], sample) if m == 1 and num_subnets is None else None
+    if peak is not None:
         T = reach(smallest[1])
-        start = replace(smallest[1], harmonics=(1, 2)).with_band(frequency)
+        start = replace(smallest[1], harmonics=(1, 2)).with_band(*peak)
         budget = min(int(T[0] * sample.count) + 2 * _FIRST_BUDGET, most)
         found = maximized(on_lattice(T, start, 1, budget), start)
         best = found if found[0].evidence > best[0].evidence + _CLEAR else best
@@ -164,22 +163,26 @@ def relevant_features(sample: Sample) -> np.ndarray:
     return np.sort(np.argsort(-explained, kind="stable")[:_MOST_FEATURES])
 
 
-def _unexplained(model: WaveModel, sample: Sample, scan: LombScargle) -> float | None:
-    """The frequency at which the residual of a fit stands out most from white noise; None if none does."""
+def _unexplained(model: WaveModel, sample: Sample) -> tuple[float, int] | None:
+    """The frequency, and the feature, at which the residual of a fit stands out most from white noise; None if none does."""
     if (model.posterior.variance < 1e-9).all():
         return None
-    residual = sample.y - model.values(sample.z)
+    residual, m = sample.y - model.values(sample.z), sample.z.shape[1]
     variance = np.maximum(sample.precisions @ residual**2 / sample.count, 1e-300)
-    # Half the drop in chi-squared by one sinusoid: in white noise, for one output, a standard exponential number.
-    height = 0.5 * (scan.power(residual) / variance).sum(axis=1)
-    height[scan.frequencies < 1.5 * scan.cell] = 0.0  # slower variations are not a band
-    peak = int(np.argmax(height))
-    outputs = residual.shape[1]
-    least = outputs * (np.log(max(sample.count / 2, 2.0)) + _CLEAR)
-    # The residual is not white, either, if a fifth of all frequencies have much more power than the rest.
+    heights = []
+    for scan in sample.scans:
+        # Half the drop in chi-squared by one sinusoid: in white noise, for one output, a standard exponential number.
+        height = 0.5 * (scan.power(residual) / variance).sum(axis=1)
+        height[scan.frequencies < 1.5 * scan.cell] = 0.0  # slower variations are not a band
+        heights.append(height)
+    axis = int(np.argmax([height.max() for height in heights]))
+    height, outputs = heights[axis], residual.shape[1]
+    least = outputs * (np.log(max(m * sample.count / 2, 2.0)) + _CLEAR)
+    # The residual along one feature is not white, either, if a fifth of all frequencies have much more power than the rest.
     parts = np.array([part.mean() for part in np.array_split(height[1:], 5)]) / outputs
-    uneven = parts.max() - 1 > 5 / np.sqrt(max(sample.count / 10, 1.0))
-    return float(scan.frequencies[peak]) if height[peak] > least or uneven else None
+    uneven = m == 1 and parts.max() - 1 > 5 / np.sqrt(max(sample.count / 10, 1.0))
+    clear = height.max() > least or uneven
+    return (float(sample.scans[axis].frequencies[np.argmax(height)]), axis) if clear else None
 
 
 def _bands(prior: SpectralPrior, model: WaveModel) -> np.ndarray:
@@ -189,7 +192,7 @@ def _bands(prior: SpectralPrior, model: WaveModel) -> np.ndarray:
     errors = np.sqrt(np.maximum(np.diagonal(found)[size - prior.bands.size :], 0.0)).reshape(prior.bands.shape)
     # a factor on the prior that was found later scales all amplitudes alike
     scale = np.exp((model.log_s[0] - prior.of_waves(model.waves)[0][0]) / 2)
-    return np.column_stack([prior.centers, np.pi * errors[:, 1], scale * amplitudes, errors[:, 0] / 2])
+    return np.column_stack([prior.centers, np.pi * errors[:, 1], scale * amplitudes, errors[:, 0] / 2, prior.axes])
 
 
 def _pair_bonus(model: WaveModel, sample: Sample) -> np.ndarray:

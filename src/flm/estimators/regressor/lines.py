@@ -204,7 +204,7 @@ class LineSearch:
         self.m = sample.z.shape[1]
         self.interactions = min(interactions, self.m)
         if self.m == 1:
-            self._scan = sample.scan
+            self._scan = sample.scans[0]
             self.highest = float(self._scan.frequencies[-1])
             self.cell = self._scan.cell
             # Noise that is correlated has the spectrum 1 / |1 - rho exp(i omega)|^2.

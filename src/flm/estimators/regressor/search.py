@@ -134,9 +134,11 @@ class _Search:
         base, integers, reach = np.ones(m), np.zeros((len(model.waves.subnets), m)), np.full(m, np.inf)
         base[kept], integers[:, kept], reach[kept] = np.pi / model.reach, model.waves.integers, model.reach
         waves = Waves.on_lattice(base, integers)
-        return replace(
-            model, waves=waves, log_s=model.log_s[: len(integers)], reach=reach, data=sample.compressed(waves)
-        )
+        model = replace(model, waves=waves, reach=reach, data=sample.compressed(waves))
+        bands = model.bands
+        if bands is not None:
+            bands = np.column_stack([bands[:, :4], kept[bands[:, 4].astype(int)]])
+        return replace(model, log_s=model.log_s[: len(integers)], bands=bands)
 
     def _both(self, sample: Sample, found: list[WaveModel]) -> list[WaveModel]:
         """Lines and a lattice in one model, where there are lines and something besides; only lines that raise the evidence."""

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from flm.estimators.periodogram import Clock
 from flm.estimators.regressor.noise import KINDS
-from flm.estimators.table import is_frame
+from flm.estimators.table import as_frame, is_frame
 from flm.estimators.waves import Scale
 from flm.wording import InputError, check_count
 
@@ -98,17 +99,25 @@ def clock_step(X: np.ndarray) -> float:
     return 1.0 if X.shape[1] > 1 or not len(gaps) else Clock.of(X[:, 0]).step or float(np.median(gaps))
 
 
-def refuse_holes(X: object) -> None:
-    """Refuse NaN in a data frame or array of floats, with a message that names a way out."""
-    values = X.to_numpy() if is_frame(X) else X
-    if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.ndim != 2:
+def as_features(X: object) -> object:
+    """The table as `as_frame` makes it; a series of dates, periods or durations is one feature."""
+    framed = as_frame(pd.Index(X) if isinstance(X, pd.Series) and X.dtype.kind in "mMO" else X)
+    return X if isinstance(framed, pd.Index) else framed
+
+
+def refuse_holes(X: object, name: str = "X") -> None:
+    """Refuse NaN in a data frame or array of floats, with a message that names a way out; `y` may have one axis."""
+    values = X.to_numpy() if is_frame(X) or isinstance(X, pd.Series) else X
+    values = np.asarray(values) if isinstance(values, list) else values
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or not 1 + (name == "X") <= values.ndim <= 2:
         return
     empty = np.isnan(values).sum(axis=0)
-    if empty.any():
+    if np.any(empty):
         j = int(np.argmax(empty > 0))
         label = repr(str(X.columns[j])) if is_frame(X) else f"column {j}"
-        way_out = "Leave the rows out, or fill them with flm.FLMImputer."
-        raise InputError(f"`X` must have no NaN; got {empty[j]} in {label}. {way_out}")
+        got = f"{empty} of {len(values)}" if values.ndim == 1 else f"{empty[j]} in {label}"
+        way_out = "Leave these rows out." if name == "y" else "Leave the rows out, or fill them with flm.FLMImputer."
+        raise InputError(f"`{name}` must have no NaN; got {got}. {way_out}")
 
 
 def mean_repeats(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""The spectral prior of a lattice: a Matern density per axis and, with one feature, bands: lines of some width.
+"""The spectral prior of a lattice: a Matern density per axis, and bands along single axes: lines of some width.
 
 Sub-network k on the lattice, frequencies omega_j = (pi / T_j) k_j on scaled inputs, q nonzero components:
 
@@ -6,10 +6,10 @@ Sub-network k on the lattice, frequencies omega_j = (pi / T_j) k_j on scaled inp
 
 a_j is the relevance of feature j alone (q = 1), b_j its relevance in interactions (q > 1), l_j its length scale, nu the
 smoothness: the spectral density of a Matern kernel per axis (nu -> infinity: squared exponential). A sum over such waves
-is a sparse-spectrum Gaussian process. A band of height h, center c and width w adds exp(rho + h) / (1 + ((omega - c) / w)^2)^2
-to s: a quasi-periodic process, whose phase wanders. If it is not a sine, its second harmonic is a band at 2 c that is four
-times as wide, as phases wander twice as far, of height h plus its overtone. All parameters but the centers are logarithms,
-found by marginal likelihood with a weak prior that fixes the directions which the data leave free.
+is a sparse-spectrum Gaussian process. A band of height h, center c and width w adds exp(rho + h) / (1 + ((omega_j - c) / w)^2)^2
+to s of the waves along its feature j: a quasi-periodic process, whose phase wanders. If it is not a sine, its second harmonic
+is a band at 2 c that is four times as wide, as phases wander twice as far, of height h plus its overtone. All parameters but the
+centers are logarithms, found by marginal likelihood with a weak prior that fixes the directions which the data leave free.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _HEIGHT = (0.0, 3.0, -12.0, 14.0)
 _WIDTH = (0.5, 1.0, -1.2, 3.5)
 _OVERTONE = (-2.0, 2.0, -12.0, 2.0)  # logarithm of the height of the second harmonic over that of the band
 _CELL = np.pi
+_MOST_CELLS = 12.0  # to both sides of a band's center, beside waves of several features
 TREND = 2.0  # logarithm of the variance of lines and of the trend's columns over that of the constant
 # While length scales are sought, noise is not taken below 1e-5 of the outputs: interpolating more closely gains nothing, and
 # the evidence keeps six digits. The final scan over the ratio of signal to noise has no such floor.
@@ -52,6 +53,7 @@ class SpectralPrior:
     theta: np.ndarray  # rho, nu, l (m), a (m), b (m), then the parameters of every band
     num_features: int
     harmonics: tuple[int, ...] = (1,)  # of the bands: (1,) or (1, 2)
+    axes: tuple[int, ...] = ()  # the feature of every band
 
     @classmethod
     def start(cls, m: int) -> SpectralPrior:
@@ -72,10 +74,17 @@ class SpectralPrior:
         """Height, center, width and, if there is a second harmonic, overtone of every band, (B, 3 or 4)."""
         return self.theta[2 + 3 * self.num_features :].reshape(-1, 2 + len(self.harmonics))
 
-    def with_band(self, frequency: float) -> SpectralPrior:
-        """The prior with one more band, at a frequency on scaled inputs."""
+    def with_band(self, frequency: float, axis: int = 0) -> SpectralPrior:
+        """The prior with one more band, at a frequency on scaled inputs, along a feature."""
         overtone = [_OVERTONE[0]] * (len(self.harmonics) - 1)
-        return replace(self, theta=np.r_[self.theta, 0.0, frequency / _CELL, _WIDTH[0], overtone])
+        theta = np.r_[self.theta, 0.0, frequency / _CELL, _WIDTH[0], overtone]
+        return replace(self, theta=theta, axes=(*self.axes, axis))
+
+    def with_length(self, log_length: float, axis: int = 0) -> SpectralPrior:
+        """The prior with another length scale of one feature, given by its logarithm."""
+        theta = self.theta.copy()
+        theta[2 + axis] = log_length
+        return replace(self, theta=theta)
 
     @property
     def centers(self) -> np.ndarray:
@@ -103,8 +112,10 @@ class SpectralPrior:
         jacobian = np.column_stack([np.ones(len(omega)), by_nu, -2 * (nu + 0.5) * ratio, *relevances, of_bands])
         for (b, (height, center, log_width, *overtone)), k in itertools.product(enumerate(self.bands), self.harmonics):
             inverse = np.exp(-log_width) / k**2
-            u = (np.abs(omega[:, 0]) / _CELL - k * center) * inverse
+            axis = self.axes[b]
+            u = (np.abs(omega[:, axis]) / _CELL - k * center) * inverse
             band = np.maximum(self.theta[0] + height + (k - 1) * sum(overtone) - 2 * np.log1p(u**2), -60.0)
+            band[np.delete(on, axis, axis=1).any(axis=1)] = -np.inf
             total = np.logaddexp(value, band)
             share = np.exp(band - total)
             jacobian *= (1 - share)[:, None]
@@ -128,7 +139,8 @@ class SpectralPrior:
         amplitudes = []
         for b in range(len(self.bands)):
             kept = np.delete(self.bands, b, axis=0).ravel()
-            without = replace(self, theta=np.r_[self.theta[: 2 + 3 * self.num_features], kept])
+            axes = self.axes[:b] + self.axes[b + 1 :]
+            without = replace(self, theta=np.r_[self.theta[: 2 + 3 * self.num_features], kept], axes=axes)
             rest = without.of_waves(waves)[0][waves.group]
             amplitudes.append(np.sqrt(2 * max(float((np.exp(whole) - np.exp(rest)).sum()), 0.0)))
         return np.array(amplitudes)
@@ -214,13 +226,26 @@ def choose_lattice(
             value += max(pair_bonus[i, j] for i, j in itertools.combinations(nonzero, 2))
         return value
 
-    chosen, columns = [(0,) * m], 1
+    banded = [] if max_columns is None else _banded(prior, base)[: max_columns // 4]
+    chosen, columns = [(0,) * m, *banded], 1 + 2 * len(banded)
     # Within one set of active features the variance falls with every component.
     sets = [active for q in range(1, interactions + 1) for active in itertools.combinations(range(m), q)]
     roots = [(tuple(int(j in active) for j in range(m)), active) for active in sets]
     for k in by_size(lambda k: -size(k), roots):
+        if k in banded:
+            continue
         columns += 2 ** np.count_nonzero(k)
         if len(chosen) == num_subnets or (max_columns is not None and columns > max_columns):
             break
         chosen.append(k)
     return np.array(chosen, float)
+
+
+def _banded(prior: SpectralPrior, base: np.ndarray) -> list[tuple[int, ...]]:
+    """The lattice points of the bands, to four widths from their centers where the density has fallen to 1 / 300."""
+    found: dict[tuple[int, ...], None] = {}
+    for (_, center, log_width, *_), axis in zip(prior.bands, prior.axes, strict=True):
+        half = min(4 * float(np.exp(log_width)), _MOST_CELLS)
+        first, last = (int(np.ceil((center + side * half) * _CELL / base[axis])) for side in (-1, 1))
+        found |= {tuple(k * (j == axis) for j in range(prior.num_features)): None for k in range(max(first, 1), last)}
+    return list(found)

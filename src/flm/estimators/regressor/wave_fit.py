@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from flm.series import ExponentialSeries, PhaseSeries
 
+PAIRED = "Paired lines are too close to tell apart from one wave whose phase wanders."
+_NEAR = 1.5  # resolutions 2 pi / span: a wandering phase was seen to split lines by 0.6 to 1.6 of them
+
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
@@ -31,7 +34,9 @@ class Spectrum:
         amplitude: A >= 0, (L,) or (L, K).
         phase: phi in (-pi, pi], (L,) or (L, K).
         frequency_error, period_error, amplitude_error, phase_error: standard errors, of the same shapes. Those of
-            frequencies are zero where the frequencies were not fitted (a lattice, or given ones).
+            frequencies and periods are NaN where frequencies were not fitted (a lattice), and zero where you gave them.
+        paired: whether another line is nearer than one and a half times the resolution 1 / span, (L,): both may be one wave
+            whose phase wanders, or noise.
         feature_names: names of the m features.
         units: units of features that are clocks, which count from their first row; "" for others.
     """
@@ -44,6 +49,7 @@ class Spectrum:
     period_error: np.ndarray
     amplitude_error: np.ndarray
     phase_error: np.ndarray
+    paired: np.ndarray
     feature_names: tuple[str, ...]
     units: tuple[str, ...] = ()
 
@@ -55,10 +61,14 @@ class Spectrum:
         covariances: np.ndarray,
         centers: np.ndarray,
         named: tuple[tuple[str, ...], ...],
+        *,
+        fitted: np.ndarray,
+        paired: np.ndarray,
     ) -> Spectrum:
         """The spectrum by the delta method, from vectors k (L, m) and coefficients C + iS (L, K) of waves about centers (L, m).
 
-        The covariances are those of (C, S, k_1 ... k_m) of every line and output, (L, K, 2 + m, 2 + m).
+        The covariances are those of (C, S, k_1 ... k_m) of every line and output, (L, K, 2 + m, 2 + m); components of k that
+        are not `fitted` (L, m) have no error.
         """
         A = np.abs(wave)
         order = np.argsort(-A.max(axis=1), kind="stable")
@@ -73,13 +83,16 @@ class Spectrum:
         # Without amplitude there is no phase: its error is at most that of a uniform angle.
         phase_error = np.minimum(np.where(A > 0, error(of_phi), np.inf), np.pi / np.sqrt(3))
         frequency_error = np.sqrt(np.diagonal(covariances[:, 0], axis1=1, axis2=2)[:, 2:].clip(0))
+        frequency_error[~fitted[order]] = np.nan
         with np.errstate(divide="ignore", invalid="ignore"):
             period = 2 * np.pi / np.abs(k)
-            period_error = np.where(k != 0, frequency_error * 2 * np.pi / k**2, 0.0)  # d(2 pi / k) = -2 pi / k^2 dk
+            period_error = np.where(
+                k != 0, frequency_error * 2 * np.pi / k**2, 0 * frequency_error
+            )  # d(2 pi / k) = -2 pi / k^2 dk
         flat = (lambda v: v[:, 0]) if A.shape[1] == 1 else (lambda v: v)
         phase = np.angle(wave * phasors((k * centers).sum(axis=1))[:, None])
         of_waves = flat(A), flat(phase), frequency_error, period_error, flat(error(of_A)), flat(phase_error)
-        return cls(k, period, *of_waves, named[0], named[1] or ("",) * len(named[0]))
+        return cls(k, period, *of_waves, paired[order], named[0], named[1] or ("",) * len(named[0]))
 
     def __len__(self) -> int:
         return len(self.frequency)
@@ -102,7 +115,7 @@ class Spectrum:
             for k in range(values.shape[1]):
                 label = name if self.amplitude.ndim == 1 else f"{name}[{k}]"
                 columns[label], columns[f"{label} error"] = values[:, k], errors[:, k]
-        return pd.DataFrame(columns)
+        return pd.DataFrame(columns | {"paired": self.paired})
 
     def plot(self, *, feature: int | str = 0, output: int = 0, periods: bool = False):
         """A figure of amplitudes as stems with one-sigma bars; horizontal bars are the errors of the frequencies.
@@ -119,9 +132,10 @@ class Spectrum:
     def __repr__(self) -> str:
         one = len(self.feature_names) == 1
         x = self.feature_names[0] if one else f"({', '.join(self.feature_names)})"
-        rows = [f"Spectrum of {len(self)} lines in {', '.join(self.feature_names)}, strongest first:"]
+        what = "waves on a lattice" if len(self) and np.isnan(self.frequency_error).all() else "lines"
+        rows = [f"Spectrum of {len(self)} {what} in {', '.join(self.feature_names)}, strongest first:"]
         for i in range(min(len(self), 8)):
-            pairs = zip(self.frequency[i], self.frequency_error[i], strict=True)
+            pairs = zip(self.frequency[i], np.nan_to_num(self.frequency_error[i]), strict=True)
             k = ", ".join(with_error(v, e) for v, e in pairs)  # fixed frequencies have no error
             k = k if one and "±" not in k else f"({k})"
             of_first = self.amplitude[i], self.amplitude_error[i], self.phase[i], self.phase_error[i]
@@ -129,12 +143,14 @@ class Spectrum:
             row = f"  ({with_error(A, dA)}) cos({k} · {x} − ({with_error(phi, dphi)}))"
             clocks = zip(self.period[i], self.period_error[i], self.units, strict=True)
             told = [
-                time_text(p, unit) + (f" ± {time_text(e, unit)}" if e else "")
+                time_text(p, unit) + (f" ± {time_text(e, unit)}" if e > 0 else "")
                 for p, e, unit in clocks
                 if unit and np.isfinite(p)
             ]
-            rows.append(row + (f", period {', '.join(told)}" if told else ""))
-        return "\n".join(rows + (["  …"] if len(self) > 8 else []))
+            row += f", period {', '.join(told)}" if told else ""
+            rows.append(row + ", paired" * bool(self.paired[i]))
+        rows += ["  …"] if len(self) > 8 else []
+        return "\n".join(rows + ([f"  {PAIRED}"] if self.paired.any() else []))
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,16 +224,23 @@ class WaveFit:
         halfwidth, covariances = self.inputs.halfwidth, self._line_covariances(rows)
         k, wave = waves.vectors[rows] / halfwidth, self._linear()[rows]
         centers = np.broadcast_to(self.inputs.center, k.shape)
+        fitted = np.full(k.shape, self.model.joint is not None or self.model.kind == "given")
         if bands is not None:
             # Bands are lines that wander: their phases are unknown.
-            middle, error, amplitude, relative = bands.T
+            middle, error, amplitude, relative = bands.T[:4]
+            m, along = k.shape[1], np.arange(k.shape[1]) == bands[:, 4:].sum(axis=1)[:, None]  # (B, m)
             size = np.outer(amplitude, np.sqrt(self.model.posterior.variance) * self.outputs.halfwidth)  # (B, K)
-            wide = np.zeros((*size.shape, 3, 3))
+            wide = np.zeros((*size.shape, 2 + m, 2 + m))
             wide[..., 0, 0], wide[..., 1, 1] = (relative[:, None] * size) ** 2, (np.pi * size) ** 2
-            wide[..., 2, 2] = ((error / halfwidth) ** 2)[:, None]
-            k, wave = np.concatenate([k, middle[:, None] / halfwidth]), np.concatenate([wave, size])
-            covariances, centers = np.concatenate([covariances, wide]), np.r_[centers, np.zeros((len(size), 1))]
-        return Spectrum.of(k, wave, covariances, centers, (feature_names, units))
+            spread = (along * error[:, None] / halfwidth) ** 2
+            wide[..., range(2, 2 + m), range(2, 2 + m)] = spread[:, None]
+            k, wave = np.concatenate([k, along * middle[:, None] / halfwidth]), np.concatenate([wave, size])
+            covariances, centers = np.concatenate([covariances, wide]), np.concatenate([centers, 0.0 * along])
+            fitted = np.concatenate([fitted, along])
+        are_lines = self.model.kind in ("lines", "both") or bands is not None
+        paired = _paired(k * halfwidth / np.pi) if are_lines else np.zeros(len(k), bool)
+        named = feature_names, units
+        return Spectrum.of(k, wave, covariances, centers, named, fitted=fitted, paired=paired)
 
     def _line_covariances(self, rows: np.ndarray) -> np.ndarray:
         """Covariance of (C, S, k) of these waves and all outputs, (L, K, 2 + m, 2 + m), about the center, units of the data."""
@@ -255,3 +278,9 @@ class WaveFit:
         linear[waves.group, row] = wave
         cosines, sines = flat(np.real(linear)), flat(np.imag(linear))
         return PhaseSeries.from_linear(self.frequencies, cosines, sines, axes).shift(self.inputs.center).normalized()
+
+
+def _paired(k: np.ndarray) -> np.ndarray:
+    """Which of the frequency vectors (L, m), in units of the resolution, have another nearby, (L,)."""
+    near = (np.abs(k[:, None] - k) < _NEAR).all(axis=2)
+    return near.sum(axis=1) > 1  # itself and another

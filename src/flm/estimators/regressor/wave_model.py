@@ -33,7 +33,8 @@ class WaveModel:
     evidence: float = np.nan  # log marginal likelihood of the rows that fixed the frequencies
     noise: Noise = field(default_factory=Noise)
     joint: np.ndarray | None = None  # covariance of coefficients and frequencies, where these were fitted
-    bands: np.ndarray | None = None  # center, its error, amplitude in units of the noise, its relative error: (B, 4)
+    # Of bands: center, its error, amplitude in units of the noise, its relative error, feature (older files: none): (B, 5)
+    bands: np.ndarray | None = None
     rivals: tuple[WaveModel, ...] = ()  # other models that explain the rows about as well; one feature
 
     @property

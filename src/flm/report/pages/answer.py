@@ -15,6 +15,7 @@ import numpy.typing as npt
 from flm.control.solution import ControlSolution
 from flm.estimators import FLMRegressor
 from flm.estimators.imputer.imputation import Imputation
+from flm.estimators.regressor.wave_fit import PAIRED
 from flm.pde.problem import PDE
 from flm.report.facts import facts_of, readable, tone
 from flm.report.figures.control import plot_control
@@ -184,13 +185,19 @@ def fit_page(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike, request: R
     inside = 100.0 * float(np.mean(np.abs(values - mean) <= 1.96 * std))
     columns = [(spectrum.amplitude, spectrum.amplitude_error), (spectrum.phase, spectrum.phase_error)]
     for j in range(len(spectrum.feature_names)):
-        columns.append((spectrum.frequency[:, j], spectrum.frequency_error[:, j]))
-        columns.append((spectrum.period[:, j], spectrum.period_error[:, j]))
+        columns.append((spectrum.frequency[:, j], np.nan_to_num(spectrum.frequency_error[:, j])))
+        columns.append((spectrum.period[:, j], np.nan_to_num(spectrum.period_error[:, j])))
     rows = [[with_error(value[i], error[i]) for value, error in columns] for i in range(min(len(spectrum), LINES))]
+    headers = _headers(spectrum.feature_names)
+    if spectrum.paired.any():
+        headers = [*headers, "paired"]
+        rows = [[*row, "yes" * bool(pair)] for row, pair in zip(rows, spectrum.paired, strict=False)]
     middle = [float(t.amplitude * np.cos(t.phase)) for t in model.series_.terms() if not np.any(t.frequency)]
     note = f"{len(rows)} of {len(spectrum)} lines A cos(k · x − φ), strongest first, with standard errors."
     note += f" The constant is {middle[0]:.6g}." if middle else ""
-    lines: list[Item] = [Table(_headers(spectrum.feature_names), rows, left=0, note=note)]
+    note += f" {PAIRED}" if spectrum.paired.any() else ""
+    note += " Frequencies lie on a lattice and were not fitted." if np.isnan(spectrum.frequency_error).all() else ""
+    lines: list[Item] = [Table(headers, rows, left=0, note=note)]
     if np.isfinite(spectrum.period[:, 0]).any():
         lines.append(Picture(plot_spectrum(spectrum, periods=True), "Amplitudes against periods."))
     picture = Picture(plot_fit(model, X, y), "The fit, its bands and its residuals.")
