@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -85,6 +85,10 @@ class Region(AbstractDomain):
             return NotHeld(dict(self.box), repr(self))
         middles = [self._project(0.5 * (line + np.roll(line, -1, axis=0)))[0] for line in self._lines]
         return outline(self.axes, self._lines, middles, repr(self), outward)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        function = self.function.text if isinstance(self.function, Expression) else self.function
+        return partial(Region, resolution=self.resolution), (function, self.box)
 
     def _pack(self) -> dict[str, object]:
         assert isinstance(self.function, Expression)  # `stored` has made sure of it

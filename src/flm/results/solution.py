@@ -238,7 +238,7 @@ class Solution(AbstractResult):
         """
         reference = self.exact if reference is None else reference
         if reference is None:
-            raise InputError("`reference` must be given: the problem came without an exact solution.")
+            raise InputError("`reference` must be given: there is no exact solution, or a file or pickle left it out.")
         points = self.test_points()
         truth, found = np.asarray(reference(points)), np.asarray(self(points))
         if truth.shape != found.shape:
