@@ -13,7 +13,7 @@ from flm.domains.curve import on_rows
 from flm.domains.piece import Patch, Piece, check_arguments
 from flm.domains.polygon import outline
 from flm.domains.sequences import sobol
-from flm.language.expressions import Expression, compile_expression
+from flm.language.expressions import Expression, compile_expression, refuse_reserved
 from flm.wording import InputError, InputTypeError
 
 _NEWTON_STEPS = 12  # from a start h² away Newton's method needs four steps; the rest are for kinks
@@ -54,6 +54,7 @@ class Region(AbstractDomain):
         if not isinstance(bounds, Box) or len(bounds) < 2:
             raise InputError(f"`bounds` must be a Box with two or more axes; got {bounds!r}.")
         if isinstance(function, str):
+            refuse_reserved(bounds.axes, text=True)
             function = compile_expression(function, declared=bounds.axes)
         if not callable(function):
             raise InputTypeError(f"`function` must be a function of the axes of `bounds`; got {function!r}.")

@@ -31,6 +31,7 @@ from flm.models.pieces import PiecewiseFLM
 from flm.numerics.elementwise import as_numpy
 from flm.results import AbstractResult, Solution
 from flm.series import PhaseSeries, legendre
+from flm.wording import InputError, did_you_mean
 
 MOST_BYTES = 3_000_000  # in one figure; a larger answer is sampled
 MOST_TERMS = 4_000  # frequency vectors that a browser sums in good time
@@ -79,8 +80,17 @@ def live(
 ) -> Live:
     """An answer as a live figure; `units` are those of its axes by name, `readings` are packed by `dots`."""
     if isinstance(solution, ControlSolution):
+        states = solution.starts.states
+        known = ("t", *states, *(f"{state}_0" for state in states), *solution.controls)
+    else:
+        assert isinstance(solution, Solution)
+        known = (*solution.axes, *solution.unknowns)
+    if odd := [name for name in units if name not in known]:
+        raise InputError(
+            f"`units` must be of names among {', '.join(known)}; got {odd[0]!r}.{did_you_mean(odd[0], known)}"
+        )
+    if isinstance(solution, ControlSolution):
         return _live_law(solution, units)
-    assert isinstance(solution, Solution)
     formula, cut = _formula(solution.model), 0
     more = {"readings": readings, "until": solution.trusted_until, "outline": _outline(solution.domain)}
     more["units"] = [units.get(axis, "") for axis in solution.axes]
