@@ -344,7 +344,7 @@ def _outline(domain: AbstractDomain | None) -> dict[str, object] | None:
     if region is None or isinstance(region, Box) or len(region.axes) != 2:
         return None
     margin = 0.02 * np.ptp(region.bounds, axis=1)
-    x, y = (np.linspace(*ends, OUTLINE) for ends in region.bounds + np.multiply.outer(margin, [-1.0, 1.0]))
+    x, y = (np.linspace(low, high, OUTLINE) for low, high in region.bounds + np.multiply.outer(margin, [-1.0, 1.0]))
     points = np.stack([g.ravel() for g in np.meshgrid(x, y)], axis=1)
     lines = contour_generator(x, y, region.level(points).reshape(OUTLINE, OUTLINE)).lines(0.0)
     return {"axes": region.axes, "loops": [np.asarray(line, float).round(6).tolist() for line in lines]}

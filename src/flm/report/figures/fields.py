@@ -69,7 +69,7 @@ def animate_solution(
     """An animation of a solution along one axis: curves or maps over up to two others, on one scale."""
     if len(solution.axes) < 2:
         raise InputError(
-            f"`animate` must be of a function of two axes or more; got one of {solution.axes[0]} alone. Use plot()."
+            f"`animate` must be of a function of two axes or more; got one of {', '.join(solution.axes)} alone. Use plot()."
         )
     if axis not in solution.axes:
         raise InputError(f"`axis` must be one of {', '.join(solution.axes)}; got {axis!r}.")
