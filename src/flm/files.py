@@ -166,7 +166,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     path = as_path(path)
     if not path.is_file():
-        raise FileMissingError(f"`path` must be a file written by flm.save; got {str(path)!r}, which does not exist.")
+        what = "is a folder" if path.is_dir() else "is not a file" if path.exists() else "does not exist"
+        raise FileMissingError(f"`path` must be a file written by flm.save; got {str(path)!r}, which {what}.")
     damaged = f"`path` must be an undamaged file written by flm.save; got {str(path)!r}"
     try:
         with safe_open(path, framework="numpy") as file:

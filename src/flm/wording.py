@@ -95,6 +95,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def counted(count: int, noun: str) -> str:
+    """ "1 seed", "2 seeds"."""
+    return f"{count} {noun}" + "s" * (count != 1)
+
+
+def with_article(noun: str) -> str:
+    """ "an MLP", "a Siren": by the sound of the first letter, which a name in capitals is spelled with."""
+    spelled = noun[:2].isupper()
+    return f"{'an' if noun[:1] in ('AEFHILMNORSX' if spelled else 'AEIOaeio') else 'a'} {noun}"
+
+
 def short(value: object) -> str:
     """`value` as an error shows it: one line of at most sixty characters."""
     text = " ".join(repr(value).split())

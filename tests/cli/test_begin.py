@@ -55,7 +55,7 @@ def test_new_writes_a_file_that_can_be_read_and_overwrites_nothing(kind, tmp_pat
         ("-k * u", "-2 sin(u)", "a product needs its *: write 2 * sin"),
         ("-k * u", "-b * u", "in a file into [parameters]"),
         ("[equation]", "[equations]", "Did you mean 'equation'?"),
-        ("1.0", "{learn = 1.0}", "must come with measured values: add flm.data(points, values)."),
+        ("1.0", "{learn = 1.0}", "must come with measured values: add flm.data(points, values), or [data] in a file."),
     ],
 )
 def test_common_slips_get_the_sentence_that_helps(old, new, words):

@@ -15,6 +15,7 @@ from shown_problems import heat_on_a_square, ring
 import flm
 from flm.report.live import live, tape
 from flm.report.pages.layout import Page
+from flm.series.grids import on_lines
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -150,3 +151,21 @@ def test_a_page_refuses_what_it_would_compute_otherwise():
     assert tape(lambda x, y: [jnp.abs(x - y) % 2], 2) is not None
     assert tape(lambda x: [x.astype(int) % 2], 1) is None  # cut to a whole number
     assert tape(lambda x, y: [jnp.abs(x + 1j * y)], 2) is None
+
+
+def test_a_conservation_law_is_live_up_to_the_number_of_waves_that_a_page_sums():
+    law = flm.solve(flm.problems.burgers(), tol=1e-2)
+    assert len(law.series.frequencies) < 4_000
+    figure = law.live()
+    assert not figure.sampled
+    (low, high), values = json.loads(figure.data)["ranges"][0], law.on_grid(41)[1]
+    assert low <= values.min() + 0.05
+    assert high >= values.max() - 0.05
+
+
+def test_a_series_on_lines_is_the_series_at_their_points():
+    rng = np.random.default_rng(0)
+    waves = flm.SeparableSeries(rng.normal(size=(5, 3)), rng.normal(size=(5, 8, 2)))
+    lines = [np.linspace(0, 1, n) for n in (3, 4, 2)]
+    points = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
+    np.testing.assert_allclose(on_lines(waves, lines), waves(points), atol=1e-12)

@@ -61,7 +61,7 @@ def test_an_animation_shows_the_solution_at_each_time(heat):
     np.testing.assert_allclose(u, heat(x=x, t=1.0), rtol=1e-12, atol=1e-14)
     assert moving._fig.axes[0].get_title(loc="left") or moving._fig.axes[0].get_title()
     moving._draw_was_started = True
-    with pytest.raises(ValueError, match="`axis` must be one of several axes"):
+    with pytest.raises(ValueError, match="`axis` must be one of x, t; got"):
         heat.animate("y")
 
 

@@ -10,6 +10,7 @@ from jax.core import Tracer
 
 from flm.domains import Box
 from flm.language.arguments import Named, Value, argument_names, described
+from flm.language.expressions import refuse_reserved
 from flm.numerics.elementwise import Program, as_numpy, in_chunks
 from flm.pde.conditions import initial, periodic
 from flm.pde.problem import PDE
@@ -71,6 +72,13 @@ class ConservationLaw:
                 f"`flux` must be a function of the unknown alone, as in `lambda u: u**2 / 2` (and of parameters, "
                 f"{', '.join(self.parameters) or 'none declared'}); got the arguments {', '.join(unknown) or 'none'}."
             )
+        stem, _, along = unknown[0].rpartition("_")
+        if stem and along and set(along) <= set("".join(domain.axes)):
+            raise InputError(
+                f"`flux` must be a function of the unknown itself, as in `lambda {stem}: {stem}**2 / 2`; got {unknown[0]}, a "
+                "derivative."
+            )
+        refuse_reserved(domain.axes)
         self.unknowns = (unknown[0],)
         self._flux, self._initial = flux, initial
         if not callable(initial) and not isinstance(initial, int | float | np.floating | np.integer):

@@ -8,8 +8,9 @@ from flm.conservation.law import ConservationLaw
 from flm.domains import Box
 from flm.language.outline import Outline, among
 from flm.pde.text import NOTES, read_domain, read_exact
+from flm.wording import short
 
-TABLES = ("domain", "parameters", "conservation", "exact")
+TABLES = ("domain", "parameters", "unknowns", "conservation", "exact")
 
 
 def read_conservation(outline: Outline) -> Callable[[], ConservationLaw]:
@@ -26,14 +27,18 @@ def read_conservation(outline: Outline) -> Callable[[], ConservationLaw]:
         raise outline.at("domain").refuse("a conservation law needs two axes, space first and then t")
     space = domain.axes[0]
     taken = {*domain.axes, *fixed}
-    flux = outline.expression(table["flux"], outline.at("conservation", "flux"), lambda name: None)
-    unknown = [n for n in flux.names if n not in taken]
-    if len(unknown) != 1 or set(flux.names) & set(domain.axes):
-        raise outline.at("conservation", "flux").refuse("the flux must be a function of one unknown, such as u**2 / 2")
+    unknown = outline.names(outline.tree.get("unknowns", ["u"]), outline.at("", "unknowns"))
+    if len(unknown) != 1 or unknown[0] in taken:
+        raise outline.at("", "unknowns").refuse(f"one name that is not taken is wanted; got {', '.join(unknown)}")
+    flux = outline.expression(table["flux"], outline.at("conservation", "flux"), among((*unknown, *fixed), "the flux"))
+    if unknown[0] not in flux.names:
+        raise outline.at("conservation", "flux").refuse(
+            f"the flux must be a function of the unknown {unknown[0]}, such as {unknown[0]}**2 / 2; got {short(table['flux'])}"
+        )
     initial = outline.expression(
         table["initial"], outline.at("conservation", "initial"), among((space, *fixed), "initial")
     )
-    exact = read_exact(outline, tuple(unknown), (*domain.axes, *fixed)).get(unknown[0])
+    exact = read_exact(outline, unknown, (*domain.axes, *fixed)).get(unknown[0])
     start = initial.fix(fixed)
     return lambda: ConservationLaw(
         flux=flux.fix(fixed),

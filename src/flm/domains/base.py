@@ -36,6 +36,11 @@ class AbstractDomain(ABC):
                 value.setflags(write=False)
             object.__setattr__(self, name, value)
 
+    def __getstate__(self) -> dict[str, object]:
+        """Everything but what is made on first use, which may be code that no pickle holds."""
+        made = {name for kind in type(self).__mro__ for name, v in vars(kind).items() if isinstance(v, cached_property)}
+        return {name: value for name, value in vars(self).items() if name not in made}
+
     @abstractmethod
     def level(self, points: np.ndarray) -> np.ndarray:
         """A function that is negative inside, zero on the boundary and positive outside, (P,)."""

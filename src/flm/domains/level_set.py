@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from flm.domains.curve import on_rows
 from flm.domains.piece import Patch, Piece, check_arguments
 from flm.domains.polygon import outline
 from flm.domains.sequences import sobol
-from flm.language.expressions import Expression, compile_expression
+from flm.language.expressions import Expression, compile_expression, refuse_reserved
 from flm.wording import InputError, InputTypeError
 
 _NEWTON_STEPS = 12  # from a start h² away Newton's method needs four steps; the rest are for kinks
@@ -54,6 +54,7 @@ class Region(AbstractDomain):
         if not isinstance(bounds, Box) or len(bounds) < 2:
             raise InputError(f"`bounds` must be a Box with two or more axes; got {bounds!r}.")
         if isinstance(function, str):
+            refuse_reserved(bounds.axes, text=True)
             function = compile_expression(function, declared=bounds.axes)
         if not callable(function):
             raise InputTypeError(f"`function` must be a function of the axes of `bounds`; got {function!r}.")
@@ -85,6 +86,10 @@ class Region(AbstractDomain):
             return NotHeld(dict(self.box), repr(self))
         middles = [self._project(0.5 * (line + np.roll(line, -1, axis=0)))[0] for line in self._lines]
         return outline(self.axes, self._lines, middles, repr(self), outward)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        function = self.function.text if isinstance(self.function, Expression) else self.function
+        return partial(Region, resolution=self.resolution), (function, self.box)
 
     def _pack(self) -> dict[str, object]:
         assert isinstance(self.function, Expression)  # `stored` has made sure of it

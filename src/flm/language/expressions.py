@@ -47,6 +47,16 @@ _Closure = Callable[[Mapping[str, Any]], Any]  # from the values of names; numbe
 _Operation = tuple[Callable[..., Any], list[ast.expr]]  # the operation of a node, and the parts that it is applied to
 
 
+def refuse_reserved(axes: Iterable[str], *, text: bool = False) -> None:
+    """Refuse axes named like a constant or a function; `e` only where expressions are texts, as Python has no constant e."""
+    for name in axes:
+        if name in FUNCTIONS or (name in CONSTANTS and (text or name != "e")):
+            what = "function" if name in FUNCTIONS else "constant"
+            raise InputError(
+                f"`axes` must not be named like a function or a constant; got {name!r}, a {what}. Rename the axis."
+            )
+
+
 class ExpressionError(InputError):
     """A text that is not an expression; it has the column, counted from 1, at which it goes wrong."""
 
@@ -241,7 +251,12 @@ class _Reader:
         if not isinstance(node.func, ast.Name):
             raise self.refuse(node, "only functions by their plain name may be called")
         name, arguments = node.func.id, node.args
-        if name not in FUNCTIONS or name in self.declared:
+        if name in self.declared:
+            raise self.refuse(
+                node.func,
+                f"{name!r} is a name of this problem and cannot be called; rename it, or write a product with *",
+            )
+        if name not in FUNCTIONS:
             near = did_you_mean(name, list(FUNCTIONS))
             raise self.refuse(node.func, f"the function {name!r} is not known.{near}".rstrip("."))
         if node.keywords or any(isinstance(a, ast.Starred) for a in arguments):

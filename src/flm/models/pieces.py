@@ -7,6 +7,7 @@ a period of twice its width and amplitudes about as large as the function.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -17,6 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.custom_derivatives import SymbolicZero
+from jax.tree_util import PyTreeDef
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 from scipy.linalg import lstsq
@@ -45,8 +48,9 @@ class AbstractSummed(AbstractModel):
     def jets(self, points: ArrayLike, orders: Orders) -> Array:
         """Values and derivatives; a point between two pieces belongs to the first. See `AbstractModel.jets`."""
         wanted, points = self._orders(orders), self._checked(points)
-        if isinstance(points, Tracer):
-            found = jnp.stack([_traced(self, alpha, points) for alpha in wanted])
+        if isinstance(points, Tracer) or any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(self)):
+            leaves, kind = jax.tree.flatten(self)
+            found = jnp.stack([_traced(kind, alpha, leaves, points) for alpha in wanted])
         else:
             found = self._jets(np.asarray(points), wanted)
         return device(found[..., 0] if self.num_outputs == 1 else found)
@@ -73,19 +77,48 @@ class AbstractPieces(AbstractSummed):
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _traced(model: AbstractSummed, alpha: tuple[int, ...], points: Array) -> Array:
-    """The derivative alpha at points within a traced program, (P, outputs)."""
-    shape = jax.ShapeDtypeStruct((*points.shape[:-1], model.num_outputs), points.dtype)
-    evaluate = lambda p: np.asarray(model._jets(np.asarray(p).reshape(-1, p.shape[-1]), (alpha,))[0], p.dtype)
-    return jax.pure_callback(lambda p: evaluate(p).reshape(*p.shape[:-1], -1), shape, points, vmap_method="expand_dims")
+def _traced(kind: PyTreeDef, alpha: tuple[int, ...], leaves: list[Array], points: Array) -> Array:
+    """The derivative alpha of the model with these leaves at points within a traced program, (P, outputs)."""
+    outputs = jax.tree.unflatten(kind, leaves).num_outputs
+    own = [
+        np.ndim(leaf) for leaf in leaves
+    ]  # axes before these were put there by vmap, of length 1 where nothing varies
+
+    def evaluate(leaves: list[np.ndarray], points: np.ndarray) -> np.ndarray:
+        leaves, points = [np.asarray(leaf) for leaf in leaves], np.asarray(points)
+        many = [leaf.shape[: leaf.ndim - axes] for leaf, axes in zip(leaves, own, strict=True)]
+        models = np.broadcast_shapes(*many)
+        if math.prod(models) == 1:  # one model for all points
+            chosen = [leaf.reshape(leaf.shape[len(s) :]) for leaf, s in zip(leaves, many, strict=True)]
+            here = points.reshape(-1, points.shape[-1])
+            found = jax.tree.unflatten(kind, chosen)._jets(here, (alpha,))[0]
+            return found.astype(points.dtype).reshape(*points.shape[:-1], outputs)
+        batch = np.broadcast_shapes(models, points.shape[:-2])
+        points = np.broadcast_to(points, (*batch, *points.shape[-2:]))
+        full = [np.broadcast_to(leaf, (*batch, *leaf.shape[len(s) :])) for leaf, s in zip(leaves, many, strict=True)]
+        each = [evaluate([leaf[i] for leaf in full], points[i]) for i in np.ndindex(batch)]
+        return np.reshape(each, (*batch, points.shape[-2], outputs))
+
+    shape = jax.ShapeDtypeStruct((*points.shape[:-1], outputs), points.dtype)
+    return jax.pure_callback(evaluate, shape, leaves, points, vmap_method="expand_dims")
 
 
-@_traced.defjvp
-def _traced_slope(model, alpha, primals, tangents):
-    (points,), (moved,) = primals, tangents
+@partial(_traced.defjvp, symbolic_zeros=True)
+def _traced_slope(kind, alpha, primals, tangents):
+    (leaves, points), (changes, moved) = primals, tangents
+    if not all(isinstance(change, SymbolicZero) for change in changes):
+        name, remedy = (
+            type(jax.tree.unflatten(kind, leaves)).__name__,
+            "Differentiate or train an flm.FLM, such as flm.distill makes.",
+        )
+        raise InputError(
+            f"derivatives of a {name} must be with respect to points; got one with respect to its numbers. {remedy}"
+        )
+    here = _traced(kind, alpha, leaves, points)
+    if isinstance(moved, SymbolicZero):
+        return here, jnp.zeros_like(here)
     higher = [tuple(order + (i == j) for i, order in enumerate(alpha)) for j in range(len(alpha))]
-    slope = sum(_traced(model, a, points) * moved[..., j, None] for j, a in enumerate(higher))
-    return _traced(model, alpha, points), slope
+    return here, sum(_traced(kind, a, leaves, points) * moved[..., j, None] for j, a in enumerate(higher))
 
 
 def unmapped(axes: Sequence[str]) -> InputMap:

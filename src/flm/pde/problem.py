@@ -11,6 +11,7 @@ import numpy as np
 
 from flm.domains import AbstractDomain, Box
 from flm.language.arguments import Named, Names, Residual, as_named, check_all, described, unique_jets
+from flm.language.expressions import refuse_reserved
 from flm.language.parameters import Learn, Piecewise, Range, at_points, names_of, parameter_values
 from flm.pde.blocks import Block, bind_fluxes, unclaimed
 from flm.pde.complex_unknowns import ComplexUnknowns
@@ -59,6 +60,7 @@ class PDE:
         if not isinstance(domain, AbstractDomain):
             raise InputTypeError(f"`domain` must be a domain such as flm.Box(x=(0, 1), t=(0, 1)); got {domain!r}.")
         self.domain, self.axes = domain, domain.axes
+        refuse_reserved(self.axes)
         if not isinstance(unknowns, str | tuple | list):
             raise InputTypeError(f'`unknowns` must be names such as ("u", "v"); got {unknowns!r}.')
         if parameters is not None and not isinstance(parameters, Mapping):
@@ -260,7 +262,7 @@ class PDE:
         check_all(residuals, points, self.parameter_start, normals)
         if self.learned and not any(block.kind == "data" for block in self.conditions):
             raise InputError(
-                "`parameters` with flm.Learn must come with measured values: add flm.data(points, values)."
+                "`parameters` with flm.Learn must come with measured values: add flm.data(points, values), or [data] in a file."
                 + (" Eigenvalue problems are not supported." if self._homogeneous(points, normals) else "")
             )
 

@@ -137,7 +137,10 @@ def solve_by_sparse_sets(
             raise
         growth.ending = Ending(Word.INTERRUPTED)
     if growth.best is None:
-        raise InputError(f"`max_columns` must leave room for the smallest set. {growth.ending.clause}.")
+        raise InputError(
+            f"`max_columns` must leave room for the smallest set of functions; got {max_columns}: {growth.ending.clause}. "
+            "Raise it, or leave it out."
+        )
     return growth.best.solution(problem, growth.bar, growth.ending, growth.record, tol)
 
 

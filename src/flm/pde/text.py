@@ -16,7 +16,7 @@ import numpy as np
 
 from flm.domains import AbstractDomain, Box, Disk, Ellipse, Polygon, Region
 from flm.language.arguments import Names
-from flm.language.expressions import Expression, ExpressionError, compile_expression, parse
+from flm.language.expressions import Expression, ExpressionError, compile_expression, parse, refuse_reserved
 from flm.language.outline import Outline, Place, among, sentences
 from flm.language.parameters import names_of
 from flm.pde.conditions import data, on, periodic
@@ -43,9 +43,15 @@ _JOIN: dict[type, Callable[[AbstractDomain, AbstractDomain], AbstractDomain]] = 
 }
 
 
-def read_domain(outline: Outline) -> Any:
+def read_domain(outline: Outline) -> AbstractDomain:
     """The domain: a box, or a shape, or a shape times a box."""
-    table = outline.table("domain", required=True)
+    domain = _domain(outline, outline.table("domain", required=True))
+    with sentences(outline.at("domain")):
+        refuse_reserved(domain.axes, text=True)
+    return domain
+
+
+def _domain(outline: Outline, table: dict[str, Any]) -> AbstractDomain:
     if "shape" in table:
         place = outline.at("domain", "shape")
         if not isinstance(table["shape"], str):
@@ -142,7 +148,12 @@ def _data(outline: Outline, domain: Any, unknowns: tuple[str, ...], names: Names
     )
     sigma = table.get("sigma")
     wanted = [str(c) for c in columns] + ([sigma] if isinstance(sigma, str) else [])
-    rows = _read_readings(outline.folder / table["file"], wanted, outline.at("data", "file"))
+    path = outline.folder / table["file"]
+    if not path.resolve().is_relative_to(outline.folder.resolve()):
+        raise outline.at("data", "file").refuse(
+            f"a file beside or below the problem file is wanted; got {table['file']!r}. Copy it there"
+        )
+    rows = _read_readings(path, wanted, outline.at("data", "file"))
     m = len(domain.axes)
     error = rows[:, m + 1] if isinstance(sigma, str) else None if sigma is None else outline.number(sigma, place)
     with sentences(place):

@@ -15,7 +15,7 @@ from flm.conservation.law import ConservationLaw
 from flm.conservation.text import read_conservation
 from flm.control.problem import OptimalControl
 from flm.control.text import read_control
-from flm.language.outline import Outline, Place, read_file, sentences
+from flm.language.outline import TEXT, Outline, Place, read_file, sentences
 from flm.language.outline import ProblemError as ProblemError
 from flm.pde.problem import PDE
 from flm.pde.text import NOTES, read_pde
@@ -70,16 +70,37 @@ def read_outline(
     for axis, unit in outline.table("units").items():
         if not isinstance(unit, str):
             raise outline.at("units", axis).refuse(f'a text in quotes is wanted, such as "m"; got {short(unit)}')
+    for key in ("title", "description"):
+        outline.take(key, TEXT, "")
     if "problem" in tree:
-        return _of_catalogue(outline, parameters)
+        return _with_units(outline, _of_catalogue(outline, parameters))
     outline.read_parameters(parameters)
     kinds = [kind for kind in READERS if kind in tree]
     if len(kinds) != 1:
         got = " and ".join(f"[{k}]" for k in kinds) or f"{', '.join(f'[{k}]' for k in list(tree)[:5]) or 'nothing'}"
-        near = next((hint for k in tree if k not in READERS and (hint := did_you_mean(k, READERS))), "")
+        hints = (did_you_mean(k, READERS) for k in tree if k not in READERS)
+        near = " A file has one problem: leave out the others." if kinds else next(filter(None, hints), "")
         wanted = f"one of the tables [equation], [conservation] and [control] is wanted; got {got}."
         raise outline.place.refuse(wanted + near)
-    return READERS[kinds[0]](outline)
+    with sentences(outline.at(kinds[0])):
+        return _with_units(outline, READERS[kinds[0]](outline))
+
+
+def _with_units(outline: Outline, build: Callable[[], Problem]) -> Callable[[], Problem]:
+    """The maker of a problem that refuses units of names that the problem does not have."""
+    if not outline.table("units"):
+        return build
+
+    def made() -> Problem:
+        problem = build()
+        if isinstance(problem, OptimalControl):
+            known = ("t", *problem.states, *(f"{state}_0" for state in problem.states), *problem.controls)
+        else:
+            known = (*problem.axes, *problem.unknowns, *problem.parameters)
+        outline.keys(outline.table("units"), known, outline.at("units"))
+        return problem
+
+    return made
 
 
 def _of_catalogue(outline: Outline, parameters: Settings) -> Callable[[], Problem]:

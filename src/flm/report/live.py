@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from contourpy import contour_generator
 
+from flm.conservation.moving import MovingFLM
 from flm.control.equations import values_of
 from flm.control.problem import OptimalControl
 from flm.control.solution import ControlSolution
@@ -30,7 +31,9 @@ from flm.models.march import MarchedFLM
 from flm.models.pieces import PiecewiseFLM
 from flm.numerics.elementwise import as_numpy
 from flm.results import AbstractResult, Solution
-from flm.series import PhaseSeries, legendre
+from flm.series import PhaseSeries, SeparableSeries, legendre
+from flm.series.grids import on_lines
+from flm.wording import InputError, did_you_mean
 
 MOST_BYTES = 3_000_000  # in one figure; a larger answer is sampled
 MOST_TERMS = 4_000  # frequency vectors that a browser sums in good time
@@ -79,8 +82,11 @@ def live(
 ) -> Live:
     """An answer as a live figure; `units` are those of its axes by name, `readings` are packed by `dots`."""
     if isinstance(solution, ControlSolution):
+        states = solution.starts.states
+        _check_units(units, ("t", *states, *(f"{state}_0" for state in states), *solution.controls))
         return _live_law(solution, units)
     assert isinstance(solution, Solution)
+    _check_units(units, (*solution.axes, *solution.unknowns))
     formula, cut = _formula(solution.model), 0
     more = {"readings": readings, "until": solution.trusted_until, "outline": _outline(solution.domain)}
     more["units"] = [units.get(axis, "") for axis in solution.axes]
@@ -97,10 +103,21 @@ def live(
         values = solution.on_grid(count)[1].reshape(*(count,) * m, K)
         note = "This figure has samples of the answer: values between them are interpolated."
         return samples(*named, values, note, more, box=solution.reach)
-    _, values = solution.on_grid(min(max(3, int(20_000 ** (1 / m))), 401))
+    count, waves = min(max(3, int(20_000 ** (1 / m))), 401), _waves(solution.model)
+    if waves is not None and isinstance(solution.domain, Box) and solution.trusted_until is None:
+        values = on_lines(waves, [np.linspace(low, high, count) for low, high in solution.bounds])
+    else:
+        _, values = solution.on_grid(count)
     caption = "The formula itself is in this page: what it shows is evaluated, not read off a picture."
     caption += " Circles are readings, in the color of their value; curves have them as dots." if readings else ""
     return assembled(*named, _ranges(values.reshape(-1, K)), caption, formula | more)
+
+
+def _check_units(units: Mapping[str, str], known: Sequence[str]) -> None:
+    for name in units:
+        if name not in known:
+            near = did_you_mean(name, known)
+            raise InputError(f"`units` must be of names among {', '.join(known)}; got {name!r}.{near}")
 
 
 def assembled(
@@ -273,10 +290,15 @@ def _formula(model: AbstractModel) -> dict[str, object] | None:
     if isinstance(model, MarchedFLM):
         size = 8 * sum(c.size for c in model.coefficients) * 4 / 3
         return _windows(model) if size <= MOST_BYTES else None
-    if isinstance(model, FLM) and isinstance(model.series, PhaseSeries) and len(model.frequencies) <= MOST_TERMS:
-        waves = model.series.separable()
+    if (waves := _waves(model)) is not None:
         return {"subnets": {"frequencies": packed(waves.frequencies), "coefficients": packed(waves.coefficients)}}
     return None
+
+
+def _waves(model: AbstractModel) -> SeparableSeries | None:
+    """The model as a sum of products of sines and cosines; None where it is none, or has too many."""
+    series = model.series if isinstance(model, FLM | MovingFLM) else None
+    return series.separable() if isinstance(series, PhaseSeries) and len(series.frequencies) <= MOST_TERMS else None
 
 
 def _piece(box: npt.ArrayLike, axes: Sequence[object], block: npt.ArrayLike) -> dict[str, object]:
@@ -321,11 +343,8 @@ def _outline(domain: AbstractDomain | None) -> dict[str, object] | None:
     region = domain.left if isinstance(domain, Product) else domain
     if region is None or isinstance(region, Box) or len(region.axes) != 2:
         return None
-    width = np.ptp(region.bounds, axis=1)
-    x, y = (
-        np.linspace(low - 0.02 * w, high + 0.02 * w, OUTLINE)
-        for (low, high), w in zip(region.bounds, width, strict=True)
-    )
+    margin = 0.02 * np.ptp(region.bounds, axis=1)
+    x, y = (np.linspace(low, high, OUTLINE) for low, high in region.bounds + np.multiply.outer(margin, [-1.0, 1.0]))
     points = np.stack([g.ravel() for g in np.meshgrid(x, y)], axis=1)
     lines = contour_generator(x, y, region.level(points).reshape(OUTLINE, OUTLINE)).lines(0.0)
     return {"axes": region.axes, "loops": [np.asarray(line, float).round(6).tolist() for line in lines]}

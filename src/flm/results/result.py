@@ -11,7 +11,8 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -237,7 +238,7 @@ class AbstractResult(ABC):
     num_columns: int = 0
     seconds: float = 0.0
 
-    # Fields that are code or follow from it, and are not stored in files.
+    # Fields that are code or follow from it, and are not stored in files or pickles.
     not_stored: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -260,7 +261,7 @@ class AbstractResult(ABC):
         """A matplotlib figure of the answer."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the answer and its record to a `.safetensors` file; the problem itself is not stored."""
+        """Write the answer and its record to a `.safetensors` file; the problem itself is not stored, nor in a pickle."""
         save(self, path)
 
     def _pack(self) -> dict[str, Any]:
@@ -272,6 +273,16 @@ class AbstractResult(ABC):
         ending = named.pop("ending")
         until = ending.get("estimate_until")
         return cls(ending=Ending(Word(ending["word"]), ending["clause"], ending["note"], until), **named)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self)._unpack, (self._pack(),)  # a pickle, like a file, is without what is code
+
+    def __copy__(self) -> Self:
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        stored = (f.name for f in fields(self) if f.name not in self.not_stored)
+        return replace(self, **{name: deepcopy(getattr(self, name), memo) for name in stored})
 
     def live(self, units: Mapping[str, str] | None = None) -> Any:
         """The answer as a figure that a notebook evaluates: sliders, derivatives, values under the pointer.

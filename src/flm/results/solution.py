@@ -22,7 +22,15 @@ from flm.models.pieces import AbstractPieces
 from flm.results.result import AbstractResult, Errors
 from flm.series import AbstractSeries, PhaseSeries
 from flm.series.arrays import Numbers, as_points, axis_indices, device, host
-from flm.wording import ExtraMissingError, InputError, NoSeriesError, OutsideWarning, UnknownNameError, short
+from flm.wording import (
+    ExtraMissingError,
+    InputError,
+    NoSeriesError,
+    OutsideWarning,
+    UnknownNameError,
+    short,
+    with_article,
+)
 
 Exact = Callable[[np.ndarray], np.ndarray]  # from points (P, m) to values
 MAX_GRID = 50_000_000  # points of a grid for other tools
@@ -205,7 +213,8 @@ class Solution(AbstractResult):
         elif (series := getattr(model, "series", None)) is not None:
             found = [(self._region, series)]
         else:
-            raise NoSeriesError(f"a {type(model).__name__} is not a plain Fourier series; distill it with flm.distill.")
+            kind = with_article(type(model).__name__)
+            raise NoSeriesError(f"{kind} is not a plain Fourier series; distill it with flm.distill.")
         if k is not None:
             one = lambda f: PhaseSeries(f.frequencies, f.amplitudes[..., k], f.phases[..., k], f.axes)
             several = lambda f: isinstance(f, PhaseSeries) and f.amplitudes.ndim > 2
@@ -215,9 +224,13 @@ class Solution(AbstractResult):
 
     @cached_property
     def series_error(self) -> float:
-        """The largest difference between the series and the form in which the solution is evaluated, over its largest value."""
+        """The largest difference between the series and what is evaluated, over the largest value; NaN without a series."""
         worst, largest = 0.0, 0.0
-        for box, series in self.pieces if isinstance(self.model, AbstractPieces) else ():
+        try:
+            pieces = self.pieces
+        except NoSeriesError:
+            return np.nan
+        for box, series in pieces if isinstance(self.model, AbstractPieces) else ():
             points = box.interior(64, seed=1, warp=False)
             points = points[self._region.contains(points)]
             values = np.asarray(self(points))
@@ -244,7 +257,7 @@ class Solution(AbstractResult):
         """
         reference = self.exact if reference is None else reference
         if reference is None:
-            raise InputError("`reference` must be given: the problem came without an exact solution.")
+            raise InputError("`reference` must be given: there is no exact solution, or a file or pickle left it out.")
         points = self.test_points()
         truth, found = np.asarray(reference(points)), np.asarray(self(points))
         if truth.shape != found.shape:

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 
 from flm.series.arrays import Along, Numbers, Scalar, as_floats, as_points, device, host, joined, per_row
 from flm.series.waves import Waves, sincos
-from flm.wording import InputError, check_count
+from flm.wording import InputError, check_count, counted
 
 if TYPE_CHECKING:
     from flm.series.exponential import ExponentialSeries
@@ -310,7 +310,7 @@ class AbstractSeries(eqx.Module):
         for amplitude, phase, frequency, period in terms[:n]:
             along = "".join(f"{f:13.6g}{p:13.6g}" for f, p in zip(frequency, period, strict=True))
             lines.append(f"{amplitude:12.5g} {phase:9.4f}{along}")
-        return "\n".join([*lines, f"  … and {len(terms) - n} smaller ones"] if len(terms) > n else lines)
+        return "\n".join([*lines, f"  … and {counted(len(terms) - n, 'smaller one')}"] if len(terms) > n else lines)
 
     def __str__(self) -> str:
         return self.describe()

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from flm.study.store import Record
-from flm.wording import InputError
+from flm.wording import InputError, counted
 
 METRICS = ("mse", "mae", "max_error", "epochs")
 WORDS = {"mse": "MSE", "mae": "MAE", "max_error": "max error", "epochs": "epochs"}
@@ -159,7 +159,9 @@ class Selection:
     def explain(self) -> str:
         """The whole decision in prose, one paragraph per metric."""
         count = len(self.labels) - len(self.left_out)
-        lines = [f"{count} configurations, {self.num_seeds} seeds, significance level {self.alpha:g}."]
+        lines = [
+            f"{counted(count, 'configuration')}, {counted(self.num_seeds, 'seed')}, significance level {self.alpha:g}."
+        ]
         if self.left_out:
             lines.append(f"Left out, because none of their runs is there: {self._names(self.left_out)}.")
         lines += [self._paragraph(step) for step in self.steps]

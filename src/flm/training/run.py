@@ -8,6 +8,7 @@ optimizer), start and points. A fingerprint of these is stored with it, and the 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import re
@@ -33,7 +34,7 @@ from flm.numerics.descent import Objective, Stage, State, calls, enter_stage, in
 from flm.pde.problem import PDE, HasStrongForm, strong_form
 from flm.results import Ending, Listener, Parameter, Progress, Solution, Word, listener
 from flm.training.loss import TrainingLoss, Unknowns, by_term, checked_counts, draw, terms_of
-from flm.wording import InputError, InputTypeError, check_count
+from flm.wording import InputError, InputTypeError, check_count, short, with_article
 
 SECONDS_PER_CHECKPOINT = 10.0
 Leaf = np.ndarray | jax.Array
@@ -103,7 +104,7 @@ def train(
     start = _model(model, problem, int(seed))
     free, fixed = eqx.partition(start, start.trainable())
     if not jax.tree.leaves(free):
-        raise InputError(f"`model` must have trainable parameters; got a {type(start).__name__} with none.")
+        raise InputError(f"`model` must have trainable parameters; got {with_article(type(start).__name__)} with none.")
     dtype = jnp.result_type(*jax.tree.leaves(free))
     rule = "a number of at least 0", lambda value: np.isfinite(value) and value >= 0
     factors = by_term("weights", weights or {}, terms_of(problem), *rule)
@@ -186,6 +187,15 @@ def _model(model: Start | Mapping[str, Start], problem: PDE, seed: int) -> Abstr
 
 
 def _made(model: Start, key: PRNGKeyArray) -> AbstractModel:
+    if callable(model) and not isinstance(model, AbstractModel):
+        try:
+            inspect.signature(model).bind(key)
+        except TypeError:
+            name, remedy = getattr(model, "__name__", short(model)), "lambda key: flm.FLM(problem.domain, 9, key=key)"
+            rule = f"a model, or a function of a key alone that makes one, such as {remedy}"
+            raise InputTypeError(f"`model` must be {rule}; got {name}, which needs other arguments.") from None
+        except ValueError:  # without a signature: called as it is
+            pass
     made = model if isinstance(model, AbstractModel) else model(key) if callable(model) else model
     if not isinstance(made, AbstractModel):
         raise InputTypeError(f"`model` must be a model, a function key -> model, or a dict of these; got {made!r}.")

@@ -157,7 +157,15 @@ def test_dark_is_for_screens_and_print_cuts_nothing(page):
     printed = text[text.index("@media print") :]
     assert ".scroll, figure { overflow: visible; }" in printed
     assert re.search(r"\nth {[^}]*white-space: normal", text)  # headers of wide tables break, on screens too
-    assert re.search(r"\npre {[^}]*white-space: pre-wrap", text)
+    assert "pre { white-space: pre-wrap" in printed
+    assert re.search(r"\npre {[^}]*white-space: pre; overflow-x: auto", text)  # on screens, long lines are scrolled
+    assert re.search(r"\ntable.wide td {[^}]*white-space: normal", text)  # and wide tables fit, by wrapping
+
+
+def test_numbers_of_wide_tables_do_not_break():
+    table = Table(["a", "b", "c", "d"], [["1", "2", "3", "1.2e-05 ± 4.5e-06 (9 of 10 runs)"]])
+    text = Request("s", "t", "c").page("s", {"runs": "1"}, {"table": [table]}).html()
+    assert '<span class="whole">±\u00a04.5e-06</span>' in text
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from flm.control.solution import ControlSolution
 from flm.references import PontryaginSolution, pontryagin
@@ -16,6 +17,8 @@ from flm.report.figures.style import BESIDE, COLORS, house_style, new_figure
 from flm.wording import InputError
 
 NUM_TIMES = 201  # points along a curve
+STYLES = ("-", "--", ":", "-.")  # of the starts, on every panel; colors are of states or of controls
+ALONE = "#444444"  # the color of what is not one of several states or controls
 
 # Corners of the ternary picture: the first state at the lower left, the second at the lower right, the third on top.
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
@@ -52,15 +55,15 @@ def plot_control(
             t = np.linspace(0.0, solution.horizon(start), NUM_TIMES)
             x, u = solution.trajectory(t, start), solution.control(t, start).reshape(NUM_TIMES, -1)
             for i, name in enumerate(names):
-                color, label = COLORS[i % len(COLORS)], None if index else name
-                axes[0].plot(t, x[:, i], color=color, label=label, alpha=0.45 if index else 1.0)
+                look = {"color": COLORS[i % len(COLORS)], "linestyle": STYLES[index % len(STYLES)]}
+                axes[0].plot(t, x[:, i], label=None if index else name, **look)
             for i, name in enumerate(controls):
-                color = COLORS[(i + index * (len(controls) == 1)) % len(COLORS)]
-                axes[1].plot(t, u[:, i], color=color, label=None if index else name)
+                color = COLORS[i % len(COLORS)] if len(controls) > 1 else ALONE
+                axes[1].plot(t, u[:, i], color=color, label=None if index else name, linestyle=look["linestyle"])
             if simplex:
-                path, color = ternary(x), COLORS[index % len(COLORS)]
-                axes[2].plot(*path.T, color=color)
-                axes[2].plot(*path[0], "o", color=color, markersize=4)
+                path = ternary(x)
+                axes[2].plot(*path.T, color=ALONE, linestyle=look["linestyle"])
+                axes[2].plot(*path[0], "o", color=ALONE, markersize=4)
         for bound in {*solution.law.lower.tolist(), *solution.law.upper.tolist()}:
             if np.isfinite(bound):
                 axes[1].axhline(bound, color="#888888", linewidth=0.8, linestyle=":")
@@ -72,6 +75,10 @@ def plot_control(
         axes[0].legend(**BESIDE)
         if len(controls) > 1 or reference is not None:
             axes[1].legend(**BESIDE)
+        if len(starts) > 1:
+            told = [Line2D([], [], color=ALONE, linestyle=style) for style, _ in zip(STYLES, starts, strict=False)]
+            words = [f"from {', '.join(f'{v:.3g}' for v in start)}" for start in starts[: len(told)]]
+            figure.legend(told, words, loc="outside lower center", ncols=len(told))
         if simplex:
             frame(axes[2], names)
             axes[2].set_title("on the simplex")

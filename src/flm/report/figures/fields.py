@@ -67,8 +67,12 @@ def animate_solution(
     solution: Solution, axis: str = "t", *, at: Mapping[str, float] | None = None, frames: int = 60
 ) -> FuncAnimation:
     """An animation of a solution along one axis: curves or maps over up to two others, on one scale."""
-    if axis not in solution.axes or len(solution.axes) < 2:
-        raise InputError(f"`axis` must be one of several axes, {', '.join(solution.axes)}; got {axis!r}.")
+    if len(solution.axes) < 2:
+        raise InputError(
+            f"`animate` must be of a function of two axes or more; got one of {', '.join(solution.axes)} alone. Use plot()."
+        )
+    if axis not in solution.axes:
+        raise InputError(f"`axis` must be one of {', '.join(solution.axes)}; got {axis!r}.")
     drawn, names = [a for a in solution.axes if a != axis][:2], solution.unknowns[:MAX_UNKNOWNS]
     begin, end = map(float, solution.reach[solution.axes.index(axis)])
     places = np.linspace(begin, end, frames)

@@ -718,7 +718,12 @@ class LiveFigure {
     c.textAlign = "left";
     if (map) {
       c.fillText(this.axes[b] + this.unit(b, " (", ")"), 4, pad.top - 6);
-      for (const value of ticks(low, high, 6)) c.fillText(label(value), width - 40, pad.top + (1 - (value - low) / (high - low)) * inner.h + 4);
+      const marks = ticks(low, high, 6), down = (value) => (1 - (value - low) / (high - low)) * inner.h;
+      // The ends of the bar are labeled too, where no round number is near.
+      for (const end of [low, high]) {
+        if (!marks.some((value) => Math.abs(down(value) - down(end)) < 14)) marks.push(Number(end.toPrecision(3)));
+      }
+      for (const value of marks) c.fillText(label(value), width - 40, pad.top + down(value) + 4);
       c.fillText(this.name(), width - 56, pad.top - 6);
     } else {
       let x = pad.left + 8;
