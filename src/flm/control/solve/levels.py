@@ -219,9 +219,9 @@ def _solve_level(transcription: Transcription, c: np.ndarray) -> Level:
 
 
 def judge(search: Search, stage: str, law: ControlLaw, estimate: float, networks: StateNetworks | None = None) -> None:
-    """Keep a trained law with its error: ½∫h_u²/h_uu along its trajectories over the cost, the worst of 16 held-out starts."""
+    """Keep a trained law with its error: ½∫h_u²/h_uu along its trajectories over the cost, the worst of the held-out starts."""
     problem, starts = search.problem, search.problem.starts
-    v0 = starts.spread(16, seed=search.seed + 1) if starts.dimension else starts.center[None]
+    v0 = starts.held_out(seed=search.seed + 1)
     run = law.at(v0).follow(problem, v0)
     error = float((excess_along(run) / cost_scale(run.cost)).max())
     error = search.keep(law, error, float(run.violation.max()), networks)

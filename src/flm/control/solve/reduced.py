@@ -34,7 +34,7 @@ from flm.results import Ending
 from flm.series.tables import WaveTable
 from flm.wording import InputError
 
-_HELD_OUT = 32
+_STRETCH = 1.05  # of training starts, so that some lie on the edge of the set
 _SPACE_UNIT = np.pi / 8  # the lowest wave repeats after eight widths: a Fourier extension, without zero components
 _RIDGE = 1e-9  # relative to the largest column, on the amplitudes of frequencies that are learned
 
@@ -49,7 +49,7 @@ def solve_reduced(search: Search) -> Ending:
     if not starts.dimension and size is None:
         keep = lambda level: search.keep(_law(level), level.error, float(level.batch.run.violation.max()))
         return solve_starts(search, starts.center[None], first, tol=tol, keep=keep)[1]
-    held_out = starts.spread(_HELD_OUT, seed=search.seed + 1) if starts.dimension else starts.center[None]
+    held_out = starts.held_out(seed=search.seed + 1)
     # The best law of a given size is sought whatever the tolerance.
     tol = 0.25 * (tol if size is None else min(tol, 1e-8))
     levels, _ = solve_starts(search, held_out, first, tol=tol)
@@ -121,7 +121,7 @@ class _FamilyFit:
     def solved(self, num_starts: int, count: int, before: ControlLaw | None = None) -> Batch:
         """A batch of `num_starts` training starts, solved one by one on `count` time frequencies from the controls of a law."""
         problem, starts = self.search.problem, self.search.problem.starts
-        transcription = transcribe(problem, starts.spread(num_starts, seed=self.search.seed), count)
+        transcription = transcribe(problem, starts.spread(num_starts, seed=self.search.seed, stretch=_STRETCH), count)
         c = self.judge.seed(transcription) if before is None else transcription.coordinates(before.at(transcription.v0))
         return best_controls(transcription, c)[0]
 
