@@ -30,7 +30,7 @@ from flm.control.solve.search import COLUMNS, MET, NO_GAIN, OF_THIS_SIZE, Search
 from flm.control.solve.variation import TimeBasis
 from flm.numerics.newton import Nielsen
 from flm.numerics.variable_projection import Projected, project
-from flm.results import Ending
+from flm.results import Ending, Word
 from flm.series.tables import WaveTable
 from flm.wording import InputError
 
@@ -45,17 +45,20 @@ def solve_reduced(search: Search) -> Ending:
     if starts.dimension and size is None:
         _refuse_few_columns(search)
     first = explore(search.problem, search.seed)
-    search.keep(_law(first), np.inf)
+    search.keep(_law(first), np.inf, float(first.violation.max()), doubt="it was not judged yet")
     if not starts.dimension and size is None:
-        keep = lambda level: search.keep(_law(level), level.error, float(level.batch.run.violation.max()))
+        keep = lambda level: search.keep(_law(level), level.error, float(level.violation.max()), doubt=level.doubt)
         return solve_starts(search, starts.center[None], first, tol=tol, keep=keep)[1]
     held_out = starts.held_out(seed=search.seed + 1)
     # The best law of a given size is sought whatever the tolerance.
     tol = 0.25 * (tol if size is None else min(tol, 1e-8))
-    levels, _ = solve_starts(search, held_out, first, tol=tol)
+    levels, ending = solve_starts(search, held_out, first, tol=tol)
     losses = {level.count: float((level.excess / cost_scale(level.cost)).max()) for level in levels}
     enough = next((count for count, loss in losses.items() if loss <= tol), levels[-1].count)
     fit = _FamilyFit(search, levels[-1], losses, enough)
+    if ending.word is Word.STALLED and not np.isfinite(levels[-1].error):  # there is nothing to judge laws by
+        fit.note(fit.on_lattice(1, enough))
+        return ending
     return fit.to_tolerance() if size is None else fit.of_size(size)
 
 
@@ -82,16 +85,15 @@ class _FamilyFit:
 
     def to_tolerance(self) -> Ending:
         """Grow the lattice in the start until the law is good enough."""
-        problem, d = self.search.problem, self.search.problem.starts.dimension
-        max_columns, losses, enough = self.search.max_columns, self.losses, self.enough
+        problem, max_columns = self.search.problem, self.search.max_columns
+        losses, enough = self.losses, self.enough
         law, errors, level = None, [], 1
         while True:
             # Within the allowed size, fewer time frequencies are better than a poor lattice in the start.
             fitting = [c for c in sorted(losses) if c <= enough and _columns(problem, c, level) <= max_columns]
             if not fitting or (fitting[-1] < enough and errors and losses[fitting[-1]] > 0.5 * min(errors)):
                 return COLUMNS
-            lattice = space_lattice(d, level)
-            law = fit_lattice(self.solved(_count_for(lattice), fitting[-1], law), lattice)
+            law = self.on_lattice(level, fitting[-1], law)
             errors.append(self.note(law))
             if errors[-1] <= self.search.tol:
                 return MET
@@ -107,9 +109,8 @@ class _FamilyFit:
             levels.append(levels[-1] + 1)
         laws = []
         for level in levels:
-            lattice = space_lattice(d, level)
-            count = min(num_subnets // len(lattice), self.enough) if d else num_subnets
-            law = fit_lattice(self.solved(_count_for(lattice), count), lattice)
+            count = min(num_subnets // len(space_lattice(d, level)), self.enough) if d else num_subnets
+            law = self.on_lattice(level, count)
             laws.append((self.note(law), level, law))
         _, level, law = min(laws, key=lambda entry: entry[0])
         if not (problem.constrained or problem.free):
@@ -117,6 +118,11 @@ class _FamilyFit:
             solved = self.solved(max(100, 3 * 2**d * level**2) if d else 1, self.enough)
             self.note(learn_frequencies(solved, law, steps=20 if law.coefficients.size <= 512 else 6))
         return OF_THIS_SIZE
+
+    def on_lattice(self, level: int, count: int, before: ControlLaw | None = None) -> ControlLaw:
+        """The law with `count` time frequencies on a level of the lattice in the start, from the controls of a law."""
+        lattice = space_lattice(self.search.problem.starts.dimension, level)
+        return fit_lattice(self.solved(_count_for(lattice), count, before), lattice)
 
     def solved(self, num_starts: int, count: int, before: ControlLaw | None = None) -> Batch:
         """A batch of `num_starts` training starts, solved one by one on `count` time frequencies from the controls of a law."""
@@ -127,7 +133,7 @@ class _FamilyFit:
 
     def note(self, law: ControlLaw) -> float:
         """Judge a law, remember it, and return its error."""
-        error = self.search.keep(law, *self.judge.error_of(law))
+        error = self.search.keep(law, *self.judge.error_of(law), doubt=self.judge.doubt)
         mean = float(self.judge.cost.mean())
         stage = "family" if self.search.problem.starts.dimension else "start"
         self.search.record.step(stage, columns=law.num_columns, estimate=mean, error_estimate=error)
