@@ -27,6 +27,7 @@ def test_held_out_starts_reach_the_edge():
         corners = np.isin(found, (-1, 3)).all(axis=1)
         assert len(np.unique(found[corners], axis=0)) == min(2 ** len(names), 32)
         assert box.contains(found).all()
+        assert (np.abs(box.normalize(found)) <= 0.2).all(axis=1).sum() >= 8
         counts.append(len(found))
     assert counts == sorted(set(counts))
     ball = flm.problems.rock_paper_scissors(flm.Ball((0.2, 0.2, 0.6), 0.15)).starts
@@ -45,14 +46,15 @@ def test_the_estimate_of_a_family_holds_in_the_corners():
     )  # fmt: skip
     law = flm.solve(body, tol=1e-3)
     assert law.converged
-    for corner in product((-1.0,), (-1.0, 1.0), (0.5, 1.5)):  # x -> -x, y -> -y, u -> -u, w -> -w changes nothing
-        truth = flm.solve(replace(body, initial=corner), tol=1e-7).cost()
+    for corner in product((-1.0,), (-1.0, 1.0), (1.5,)):
+        truth = flm.solve(replace(body, initial=corner), tol=1e-6).cost()
         assert law.cost(corner) / truth - 1 <= 2 * law.error_estimate
 
 
 # --- constraints ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_path_constraint_is_checked_at_the_beginning_too():
     """x(0) = 1 is 1e-4 above what is allowed, whatever the control: met at the default tolerance, not at a sharper one."""
     near = problem(lambda x, u: (-x + u,), lambda x, u: x**2 + u**2, 1.0, "x", [1.0], path=lambda x: x - 0.9999)
@@ -72,7 +74,7 @@ def test_the_violation_is_that_of_the_simulated_law(guess):
         lambda th, y: (jnp.cos(th) - y, jnp.sin(th)), lambda th: 1.0 + 0.0 * th, flm.Free(guess), "x y", (3.66, -1.86), "th",
         terminal=lambda x, y: (x, y),
     )  # fmt: skip
-    solution = flm.solve(boat)
+    solution = flm.solve(boat, max_columns=12 if guess == 4.0 else 40)
     assert solution.largest_violation == pytest.approx(solution.violation())
     assert solution.converged or solution.error_estimate == np.inf
     if guess == 2.0:
@@ -108,6 +110,7 @@ def test_what_is_not_resolved_has_no_estimate():
     assert small.cost() / truth - 1 <= 2 * small.error_estimate < 1
 
 
+@pytest.mark.slow
 def test_a_basis_grows_until_it_resolves_the_dynamics():
     """Twenty periods in the horizon: the first five bases are all too coarse. The cost is Riccati's."""
     spring = problem(lambda x, v, u: (v, -9 * x + u), lambda x, v, u: x**2 + v**2 + 100 * u**2, 40.0, "x v", (1.0, 0.0))
@@ -164,3 +167,12 @@ def test_bang_bang_and_singular_arcs():
     solution = flm.solve(problem(lambda u: (u,), lambda x: x**2, 2.0, "x", [1.0], bounds=(-1, 1)))
     assert solution.converged
     assert 0 <= 3 * solution.cost() - 1 <= 2 * solution.error_estimate
+
+
+@pytest.mark.slow
+def test_dynamics_that_fail_break_no_constraints():
+    """From 1.5 the state escapes under no control; a family without constraints was said to violate them by infinity."""
+    escape = problem(lambda x, u: (x**3 / 3 + u,), lambda x, u: x**2 + u**2, 2.0, "x", flm.Box(x=(-1.5, 1.5)))
+    law = flm.solve(escape, max_columns=16)
+    assert law.largest_violation == 0.0
+    assert law.converged or "the dynamics failed" in str(law.status)

@@ -142,7 +142,7 @@ class Starts:
         return self._from_ball(_directions(unit[:, :d]) * np.minimum(stretch * radius, 1.0))
 
     def held_out(self, *, seed: int) -> np.ndarray:
-        """Starts to judge a law by, (P, d): the corners of a box, at most 32, or points of a ball's rim, and others inside."""
+        """Starts to judge a law by, (P, d): the corners of a box, at most 32, or points of a ball's rim, and others."""
         d = len(self.center)
         if not self.dimension:
             return self.center[None]
@@ -153,7 +153,9 @@ class Starts:
         else:
             others = _directions(unit_points(2 ** min(d + 1, _CORNERS), (True,) * d, seed=seed, warp=False))
             rim = self._from_ball(np.concatenate([np.eye(d), -np.eye(d), others]))
-        return np.concatenate([rim, self.spread(16 * (1 + d), seed=seed)])
+        inside = self.spread(16 * (1 + d), seed=seed)
+        middle = self.center + 0.2 * (inside[: 4 * (1 + d)] - self.center)  # often near rest, where costs are small
+        return np.concatenate([rim, inside, middle])
 
     def __str__(self) -> str:
         center = [float(f"{value:.12g}") for value in self.lift(self.center)]

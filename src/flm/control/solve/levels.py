@@ -191,7 +191,7 @@ class Level:
         v0 = self.batch.transcription.v0
         run = law.at(v0).follow(self.batch.transcription.problem, v0)
         if not np.isfinite(run.cost).all():
-            return np.inf, np.inf
+            return np.inf, np.inf if self.batch.transcription.problem.constrained else 0.0
         excess = np.abs(run.cost - self.cost) / cost_scale(self.cost)
         return float(excess.max()) * (1.0 + self.error) + self.error, float(run.violation.max())
 
@@ -335,7 +335,7 @@ def solve_starts(
 def _given_up(levels: list[Level], allowed: float) -> Ending | None:
     """Why larger bases are not tried, if so."""
     last, missed = levels[-1], [float(level.violation.max()) for level in levels]
-    if len(levels) > 3 and last.doubt in RUNAWAYS and levels[-2].doubt == last.doubt:
+    if len(levels) > 2 and last.doubt in RUNAWAYS and levels[-2].doubt == last.doubt:
         return Ending(Word.STALLED, f"stalled: {last.doubt}")
     if missed[-1] > allowed:
         return NOT_MET if stalled(missed) else None

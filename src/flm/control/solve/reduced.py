@@ -234,7 +234,9 @@ def fit_lattice(batch: Batch, space_frequencies: np.ndarray) -> ControlLaw:
 
 
 def _weighted(batch: Batch, hessian: np.ndarray) -> np.ndarray:
-    """Hessians (P, M, M) times w_j, with negative eigenvalues turned positive."""
+    """Hessians (P, M, M) times w_j, with negative eigenvalues turned positive; zero for starts that failed."""
+    good = np.isfinite(batch.run.cost) & np.isfinite(hessian).all(axis=(1, 2))
+    hessian = np.where(good[:, None, None], hessian, 0.0)
     size, turn = np.linalg.eigh(hessian / (cost_scale(batch.run.cost) * len(hessian))[:, None, None])
     return (turn * np.abs(size)[:, None]) @ np.swapaxes(turn, 1, 2)
 
