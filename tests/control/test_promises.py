@@ -46,7 +46,7 @@ def test_the_estimate_of_a_family_holds_in_the_corners():
     )  # fmt: skip
     law = flm.solve(body, tol=1e-3)
     assert law.converged
-    for corner in product((-1.0,), (-1.0, 1.0), (1.5,)):
+    for corner in product((-1.0,), (-1.0, 1.0), (0.5,)):
         truth = flm.solve(replace(body, initial=corner), tol=1e-6).cost()
         assert law.cost(corner) / truth - 1 <= 2 * law.error_estimate
 
