@@ -96,6 +96,9 @@ class Simulated:
     cost: np.ndarray
     lagrangian: np.ndarray
     change: float = np.inf
+    edge_path: np.ndarray | None = (
+        None  # path constraints at both ends of elements (E + 1, P, G), of a run that was refined
+    )
 
     @property
     def weights(self) -> np.ndarray:
@@ -112,6 +115,8 @@ class Simulated:
     def violation(self) -> np.ndarray:
         """The largest path (positive part) or terminal (absolute) constraint value of each start, (P,)."""
         path = np.maximum(self.first.path, 0.0).max(axis=(0, 2, 3), initial=0.0)
+        if self.edge_path is not None:
+            path = np.maximum(path, self.edge_path.max(axis=(0, 2)))
         return np.maximum(path, np.abs(self.last.terminal).max(axis=1, initial=0.0))
 
     def coordinates(self, s: np.ndarray) -> np.ndarray:
@@ -226,7 +231,11 @@ def follow(
             if change < _TOL or (change < 1e-9 and change > 0.3 * last) or (num_elements >= 48 and change == np.inf):
                 break
     assert run is not None
-    return replace(run, change=change)
+    if not problem.equations.path:
+        return replace(run, change=change)
+    s = edges[:, :, None]  # nodes are inside elements: the beginning, where no control helps, is looked at too
+    at_edges = first_order(problem, s, run.edges[:, :, None], inputs(s)).path[:, :, 0]
+    return replace(run, change=change, edge_path=at_edges)
 
 
 def _change(run: Simulated, previous: Simulated) -> float:

@@ -77,8 +77,11 @@ class ControlSolution(AbstractResult):
         controls: The names of the controls.
         method: "reduced" or "penalty".
         networks: The penalty method's own state series; None for the reduced method.
-        largest_violation: The largest violation of path and terminal constraints where the law was checked.
-        error_estimate: Estimated relative excess of the simulated cost over the optimum, worst initial state.
+        largest_violation: The largest violation of path and terminal constraints along the simulated dynamics, the initial state
+            included, where the law was checked.
+        error_estimate: Estimated excess of the simulated cost over the optimum, relative to the optimum, worst initial state; of a
+            set, states whose cost is below one percent of the mean are judged against that percent. Infinite where a third of
+            the cost or more may be lost, or where constraints are not met.
         problem: What was solved; not stored in files, see `attach`.
 
     The other attributes are those of `flm.results.AbstractResult`: `status`, `converged`, `tolerance`, `history`, ….

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import product
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
@@ -34,6 +35,7 @@ Arrangement = Sequence[str]  # the names in another order, with "-" for a change
 Generator = str | Arrangement | tuple[Arrangement, Arrangement]
 Symmetries = str | Sequence[Generator]
 
+_CORNERS = 5  # a box of more coordinates is judged at 2^5 of its corners
 _SLACK = 1e-9  # how far outside, relative to the size, a start still counts as inside
 
 
@@ -125,16 +127,35 @@ class Starts:
             return self._from_ball(direction * rng.random((n, 1)) ** (1 / len(self.center)))
         return self.center + self.scale * rng.uniform(-1.0, 1.0, (n, len(self.center)))
 
-    def spread(self, n: int, *, seed: int) -> np.ndarray:
-        """`n` well-spread starts, denser towards the edge of the set as least squares wants them, (n, d)."""
+    def spread(self, n: int, *, seed: int, stretch: float = 1.0) -> np.ndarray:
+        """`n` well-spread starts, denser towards the edge of the set as least squares wants them, (n, d).
+
+        With `stretch` above one the outermost of them lie on the edge itself.
+        """
         d = len(self.center)
         if self.kind != "ball":
-            return self.center + self.scale * (2.0 * unit_points(n, (True,) * d, seed=seed, warp=True) - 1.0)
+            z = stretch * (2.0 * unit_points(n, (True,) * d, seed=seed, warp=True) - 1.0)
+            return self.center + self.scale * np.clip(z, -1.0, 1.0)
         unit = unit_points(n, (True,) * (d + 1), seed=seed, warp=False)
-        direction = ndtri(unit[:, :d])
-        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
         # sin(pi U^(1/d) / 2): the arcsine density in the radius.
-        return self._from_ball(direction * np.sin(0.5 * np.pi * unit[:, d:] ** (1 / d)))
+        radius = np.sin(0.5 * np.pi * unit[:, d:] ** (1 / d))
+        return self._from_ball(_directions(unit[:, :d]) * np.minimum(stretch * radius, 1.0))
+
+    def held_out(self, *, seed: int) -> np.ndarray:
+        """Starts to judge a law by, (P, d): the corners of a box, at most 32, or points of a ball's rim, and others."""
+        d = len(self.center)
+        if not self.dimension:
+            return self.center[None]
+        if self.kind == "box":
+            signs = np.array(list(product((-1.0, 1.0), repeat=min(d, _CORNERS))))
+            more = np.random.default_rng(seed).choice((-1.0, 1.0), (len(signs), d - signs.shape[1]))
+            rim = self.center + self.scale * np.hstack([signs, more])
+        else:
+            others = _directions(unit_points(2 ** min(d + 1, _CORNERS), (True,) * d, seed=seed, warp=False))
+            rim = self._from_ball(np.concatenate([np.eye(d), -np.eye(d), others]))
+        inside = self.spread(16 * (1 + d), seed=seed)
+        middle = self.center + 0.2 * (inside[: 4 * (1 + d)] - self.center)  # often near rest, where costs are small
+        return np.concatenate([rim, inside, middle])
 
     def __str__(self) -> str:
         center = [float(f"{value:.12g}") for value in self.lift(self.center)]
@@ -150,6 +171,12 @@ class Starts:
         if not self.on_simplex:
             return self.center + self.radius * unit
         return self.center + self.radius * (unit @ plane_basis(len(self.center) + 1).T)[:, :-1]
+
+
+def _directions(unit: np.ndarray) -> np.ndarray:
+    """Unit vectors (n, d) from points of the unit cube."""
+    normal = ndtri(unit)
+    return normal / np.linalg.norm(normal, axis=1, keepdims=True)
 
 
 def plane_basis(n: int) -> np.ndarray:

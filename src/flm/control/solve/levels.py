@@ -1,7 +1,8 @@
 """Each start on its own: controls on growing time bases, solved in batches by Newton's method with exact second derivatives.
 
 Time frequencies are π(k + ½) in normalized time. A level's error is the estimated excess cost, ½∫h_u²/h_uu, plus the change
-from the level before.
+from the level before; a basis that still loses much is enlarged even if that has not helped yet, since it may be too coarse for
+the dynamics.
 
 Path and terminal constraints are met by the method of multipliers: inequalities g <= 0 have multipliers
 lam <- max(0, lam + rho g), equalities h = 0 have nu <- nu + rho h; the weight rho grows when a round has not reduced the
@@ -20,10 +21,20 @@ from flm.control.dynamics import NODES, Simulated
 from flm.control.equations import Multipliers
 from flm.control.law import ControlLaw, StateNetworks
 from flm.control.problem import OptimalControl
-from flm.control.solve.search import COLUMNS, FEASIBLE, MET, NO_GAIN, Search, cost_scale
+from flm.control.solve.search import (
+    COLUMNS,
+    FEASIBLE,
+    MET,
+    NO_GAIN,
+    NOT_MET,
+    UNRESOLVED,
+    Search,
+    cost_scale,
+    relative_excess,
+)
 from flm.control.solve.variation import Derivatives, TimeBasis, Transcription, excess_along
 from flm.numerics.newton import FixedFactors, Minimum, Step, Trial, minimize
-from flm.results import Ending
+from flm.results import Ending, Word
 
 _GROWTH = 1.4
 FIRST = 4  # time frequencies to begin with
@@ -33,6 +44,11 @@ _STEPS = 40  # of Newton's method
 _ROUGH = 1e-6  # the relative decrease that may be left to a guess: it is only compared with others, then refined
 _AIM = 1e-10  # the violation that rounds aim at: a violation h changes the cost by nu . h, to first order
 _ROUNDS = 40
+_IN_VAIN = 8  # rounds after which a violation that has not become smaller is given up
+_RESOLVED = 0.05  # the error above which a time basis may be too coarse for the dynamics,
+_COARSE = 100  # and the number of frequencies up to which it is then enlarged
+_FAR = 14.0  # |log(T / guess)| at which a free final time is not an answer
+RUNAWAYS = "the final time grows without bound", "the final time shrinks to zero", "the cost falls without bound"
 # Steps start undamped: the Hessian is exact, and far from the minimum its negative eigenvalues are turned positive.
 _RULE = FixedFactors(start=0.0, down=8.0, up=4.0, least=1e-4, off=1e-8, trust=0.5)
 
@@ -119,6 +135,8 @@ def _meet_constraints(
         path, terminal = np.maximum(0.0, multipliers.path + weight * g), multipliers.terminal + weight * h
         multipliers = Multipliers(path, terminal, weight)
         history.append(worst)
+        if len(history) > _IN_VAIN and worst > 0.9 * min(history[:-_IN_VAIN]):
+            break
         if worst <= _AIM or (len(history) > 6 and worst < FEASIBLE and worst > 0.5 * min(history[:-3])):
             break
         if len(history) > 1 and worst > 0.25 * history[-2]:
@@ -148,14 +166,16 @@ def _first_multipliers(transcription: Transcription, c: np.ndarray) -> Multiplie
 class Level:
     """Independent solutions of a batch of starts on one time basis.
 
-    `cost` (P,) is that of the accurately simulated dynamics, `excess` (P,) the estimate ½∫h_u²/h_uu of what is lost, and `error`
-    the worst start's (excess + change from the level before) / cost.
+    `cost` and `violation` (P,) are those of the accurately simulated dynamics, `excess` (P,) is the estimate ½∫h_u²/h_uu of what
+    is lost, and `error` the worst start's (excess + change from the level before) over the optimum; `doubt` says why it has none.
     """
 
     batch: Batch
     cost: np.ndarray
     excess: np.ndarray
+    violation: np.ndarray
     error: float = np.inf
+    doubt: str = ""
 
     @property
     def count(self) -> int:
@@ -171,9 +191,39 @@ class Level:
         v0 = self.batch.transcription.v0
         run = law.at(v0).follow(self.batch.transcription.problem, v0)
         if not np.isfinite(run.cost).all():
-            return np.inf, np.inf
+            return np.inf, np.inf if self.batch.transcription.problem.constrained else 0.0
         excess = np.abs(run.cost - self.cost) / cost_scale(self.cost)
-        return float(excess.max()) + self.error, float(run.violation.max())
+        return float(excess.max()) * (1.0 + self.error) + self.error, float(run.violation.max())
+
+    def after(self, before: Level | None, allowed: float) -> Level:
+        """This level with its error, by the change from the level before, or with the reason why it has none."""
+        if not np.isfinite(self.cost).all():
+            return replace(self, doubt="the dynamics failed")
+        if doubt := self._runs_away(before):
+            return replace(self, doubt=doubt)
+        if not self.violation.max() <= allowed:
+            return self  # which is said with the violation
+        if not np.isfinite(self.excess).all():
+            # Where h_uu <= 0 a control without bounds has no best value nearby.
+            return replace(self, doubt="a control that is not bounded enters linearly, or where its cost is not convex")
+        if before is None:
+            return replace(self, doubt="one must be compared with another, for which there were not enough columns")
+        lost = self.excess + np.abs(before.cost - self.cost)
+        error = float(relative_excess(lost, self.cost).max())
+        return replace(self, error=error, doubt="" if np.isfinite(error) else UNRESOLVED)
+
+    def _runs_away(self, before: Level | None) -> str:
+        """What grows or falls from level to level without end, if it does."""
+        if self.batch.transcription.problem.free:
+            shift = self.batch.c[:, -1]  # log(T / guess)
+            further = shift - (shift if before is None else before.batch.c[:, -1])
+            poor = ~(relative_excess(self.excess, self.cost) <= _RESOLVED)
+            if shift.max() > _FAR or (poor & (further > 0.05)).any():
+                return RUNAWAYS[0]
+            if shift.min() < -_FAR:
+                return RUNAWAYS[1]
+        falls = before is not None and ((self.cost < 0) & (self.cost < -1e3 * np.abs(before.cost))).any()
+        return RUNAWAYS[2] if falls else ""
 
 
 def time_frequencies(count: int) -> np.ndarray:
@@ -210,21 +260,26 @@ def _solve_level(transcription: Transcription, c: np.ndarray) -> Level:
     problem, (batch, multipliers) = transcription.problem, best_controls(transcription, c)
     run = batch.transcription.at(batch.c).follow(problem, transcription.v0)
     if not problem.constrained and not problem.free:
-        return Level(batch, run.cost, excess_along(run))
+        return Level(batch, run.cost, excess_along(run), run.violation)
     # Multipliers and the horizon's derivatives live on the solver's grid. A violation is worth |nu . h| + ∫ lam |g|. Multipliers
     # of path constraints are known node by node, too roughly for a pointwise estimate, which the change between levels replaces.
     excess = np.einsum("epq,epqg->p", batch.run.weights, multipliers.path * np.abs(batch.run.first.path))
-    excess += np.abs(multipliers.terminal * batch.run.last.terminal).sum(axis=1)
-    return Level(batch, run.cost, excess if problem.equations.path else excess + batch.derivatives.excess)
+    excess += np.abs(multipliers.terminal * run.last.terminal).sum(axis=1) + np.abs(run.cost - batch.run.cost)
+    if not problem.equations.path:
+        excess += batch.derivatives.excess
+    # A minimum that is not there, such as a final time that grows for ever, leaves Newton's method something to gain.
+    excess += batch.step(np.zeros(len(run.cost))).predicted
+    return Level(batch, run.cost, excess, run.violation)
 
 
 def judge(search: Search, stage: str, law: ControlLaw, estimate: float, networks: StateNetworks | None = None) -> None:
-    """Keep a trained law with its error: ½∫h_u²/h_uu along its trajectories over the cost, the worst of 16 held-out starts."""
+    """Keep a trained law with its error: ½∫h_u²/h_uu along its trajectories over the cost, the worst of the held-out starts."""
     problem, starts = search.problem, search.problem.starts
-    v0 = starts.spread(16, seed=search.seed + 1) if starts.dimension else starts.center[None]
+    v0 = starts.held_out(seed=search.seed + 1)
     run = law.at(v0).follow(problem, v0)
-    error = float((excess_along(run) / cost_scale(run.cost)).max())
-    error = search.keep(law, error, float(run.violation.max()), networks)
+    error = float(relative_excess(excess_along(run), run.cost).max())
+    doubt = UNRESOLVED if np.isfinite(run.cost).all() else "the dynamics failed"
+    error = search.keep(law, error, float(run.violation.max()), networks, doubt)
     columns = law.num_columns + (0 if networks is None else networks.coefficients.size)
     search.record.step(stage, columns=columns, estimate=estimate, error_estimate=error)
 
@@ -246,7 +301,7 @@ def explore(problem: OptimalControl, seed: int) -> Level:
         best = 0
     one, chosen = transcribe(problem, v0[:1], FIRST), batch.c[best : best + 1]
     found = Batch(one, chosen, one.run(chosen), _no_multipliers(one))
-    return Level(found, found.run.cost, np.full(1, np.inf))
+    return Level(found, found.run.cost, np.full(1, np.inf), found.run.violation)
 
 
 def solve_starts(
@@ -263,20 +318,30 @@ def solve_starts(
     while True:
         transcription = transcribe(problem, v0, count)
         level = _solve_level(transcription, level.seed(transcription))
-        if levels and np.isfinite(level.cost).all():
-            change = np.abs(levels[-1].cost - level.cost)
-            level = replace(level, error=float(np.max((level.excess + change) / cost_scale(level.cost))))
+        level = level.after(levels[-1] if levels else None, search.allowed)
         levels.append(level)
         keep(level)
         columns, stage = 2 * count * len(problem.controls), "starts" if len(v0) > 1 else "start"
         search.record.step(stage, columns=columns, estimate=level.cost.mean(), error_estimate=level.error)
         if level.error <= tol and level.batch.run.violation.max() <= FEASIBLE:
             return levels, MET
-        if stalled([entry.error for entry in levels[1:]]):
-            return levels, NO_GAIN
+        if (ending := _given_up(levels, search.allowed)) is not None:
+            return levels, ending
         count = int(np.ceil(count * _GROWTH))
         if 2 * count * len(problem.controls) > search.max_columns:
             return levels, COLUMNS
+
+
+def _given_up(levels: list[Level], allowed: float) -> Ending | None:
+    """Why larger bases are not tried, if so."""
+    last, missed = levels[-1], [float(level.violation.max()) for level in levels]
+    if len(levels) > 2 and last.doubt in RUNAWAYS and levels[-2].doubt == last.doubt:
+        return Ending(Word.STALLED, f"stalled: {last.doubt}")
+    if missed[-1] > allowed:
+        return NOT_MET if stalled(missed) else None
+    errors = [level.error for level in levels[1:]]
+    coarse = not min(errors, default=np.inf) <= _RESOLVED and last.count <= _COARSE and np.isfinite(last.excess).all()
+    return NO_GAIN if stalled(errors) and not coarse else None
 
 
 def stalled(errors: list[float]) -> bool:

@@ -30,11 +30,11 @@ from flm.control.solve.search import COLUMNS, MET, NO_GAIN, OF_THIS_SIZE, Search
 from flm.control.solve.variation import TimeBasis
 from flm.numerics.newton import Nielsen
 from flm.numerics.variable_projection import Projected, project
-from flm.results import Ending
+from flm.results import Ending, Word
 from flm.series.tables import WaveTable
 from flm.wording import InputError
 
-_HELD_OUT = 32
+_STRETCH = 1.05  # of training starts, so that some lie on the edge of the set
 _SPACE_UNIT = np.pi / 8  # the lowest wave repeats after eight widths: a Fourier extension, without zero components
 _RIDGE = 1e-9  # relative to the largest column, on the amplitudes of frequencies that are learned
 
@@ -45,17 +45,20 @@ def solve_reduced(search: Search) -> Ending:
     if starts.dimension and size is None:
         _refuse_few_columns(search)
     first = explore(search.problem, search.seed)
-    search.keep(_law(first), np.inf)
+    search.keep(_law(first), np.inf, float(first.violation.max()), doubt="it was not judged yet")
     if not starts.dimension and size is None:
-        keep = lambda level: search.keep(_law(level), level.error, float(level.batch.run.violation.max()))
+        keep = lambda level: search.keep(_law(level), level.error, float(level.violation.max()), doubt=level.doubt)
         return solve_starts(search, starts.center[None], first, tol=tol, keep=keep)[1]
-    held_out = starts.spread(_HELD_OUT, seed=search.seed + 1) if starts.dimension else starts.center[None]
+    held_out = starts.held_out(seed=search.seed + 1)
     # The best law of a given size is sought whatever the tolerance.
     tol = 0.25 * (tol if size is None else min(tol, 1e-8))
-    levels, _ = solve_starts(search, held_out, first, tol=tol)
+    levels, ending = solve_starts(search, held_out, first, tol=tol)
     losses = {level.count: float((level.excess / cost_scale(level.cost)).max()) for level in levels}
     enough = next((count for count, loss in losses.items() if loss <= tol), levels[-1].count)
     fit = _FamilyFit(search, levels[-1], losses, enough)
+    if ending.word is Word.STALLED and not np.isfinite(levels[-1].error):  # there is nothing to judge laws by
+        fit.note(fit.on_lattice(1, enough))
+        return ending
     return fit.to_tolerance() if size is None else fit.of_size(size)
 
 
@@ -82,16 +85,15 @@ class _FamilyFit:
 
     def to_tolerance(self) -> Ending:
         """Grow the lattice in the start until the law is good enough."""
-        problem, d = self.search.problem, self.search.problem.starts.dimension
-        max_columns, losses, enough = self.search.max_columns, self.losses, self.enough
+        problem, max_columns = self.search.problem, self.search.max_columns
+        losses, enough = self.losses, self.enough
         law, errors, level = None, [], 1
         while True:
             # Within the allowed size, fewer time frequencies are better than a poor lattice in the start.
             fitting = [c for c in sorted(losses) if c <= enough and _columns(problem, c, level) <= max_columns]
             if not fitting or (fitting[-1] < enough and errors and losses[fitting[-1]] > 0.5 * min(errors)):
                 return COLUMNS
-            lattice = space_lattice(d, level)
-            law = fit_lattice(self.solved(_count_for(lattice), fitting[-1], law), lattice)
+            law = self.on_lattice(level, fitting[-1], law)
             errors.append(self.note(law))
             if errors[-1] <= self.search.tol:
                 return MET
@@ -107,9 +109,8 @@ class _FamilyFit:
             levels.append(levels[-1] + 1)
         laws = []
         for level in levels:
-            lattice = space_lattice(d, level)
-            count = min(num_subnets // len(lattice), self.enough) if d else num_subnets
-            law = fit_lattice(self.solved(_count_for(lattice), count), lattice)
+            count = min(num_subnets // len(space_lattice(d, level)), self.enough) if d else num_subnets
+            law = self.on_lattice(level, count)
             laws.append((self.note(law), level, law))
         _, level, law = min(laws, key=lambda entry: entry[0])
         if not (problem.constrained or problem.free):
@@ -118,16 +119,21 @@ class _FamilyFit:
             self.note(learn_frequencies(solved, law, steps=20 if law.coefficients.size <= 512 else 6))
         return OF_THIS_SIZE
 
+    def on_lattice(self, level: int, count: int, before: ControlLaw | None = None) -> ControlLaw:
+        """The law with `count` time frequencies on a level of the lattice in the start, from the controls of a law."""
+        lattice = space_lattice(self.search.problem.starts.dimension, level)
+        return fit_lattice(self.solved(_count_for(lattice), count, before), lattice)
+
     def solved(self, num_starts: int, count: int, before: ControlLaw | None = None) -> Batch:
         """A batch of `num_starts` training starts, solved one by one on `count` time frequencies from the controls of a law."""
         problem, starts = self.search.problem, self.search.problem.starts
-        transcription = transcribe(problem, starts.spread(num_starts, seed=self.search.seed), count)
+        transcription = transcribe(problem, starts.spread(num_starts, seed=self.search.seed, stretch=_STRETCH), count)
         c = self.judge.seed(transcription) if before is None else transcription.coordinates(before.at(transcription.v0))
         return best_controls(transcription, c)[0]
 
     def note(self, law: ControlLaw) -> float:
         """Judge a law, remember it, and return its error."""
-        error = self.search.keep(law, *self.judge.error_of(law))
+        error = self.search.keep(law, *self.judge.error_of(law), doubt=self.judge.doubt)
         mean = float(self.judge.cost.mean())
         stage = "family" if self.search.problem.starts.dimension else "start"
         self.search.record.step(stage, columns=law.num_columns, estimate=mean, error_estimate=error)
@@ -228,7 +234,9 @@ def fit_lattice(batch: Batch, space_frequencies: np.ndarray) -> ControlLaw:
 
 
 def _weighted(batch: Batch, hessian: np.ndarray) -> np.ndarray:
-    """Hessians (P, M, M) times w_j, with negative eigenvalues turned positive."""
+    """Hessians (P, M, M) times w_j, with negative eigenvalues turned positive; zero for starts that failed."""
+    good = np.isfinite(batch.run.cost) & np.isfinite(hessian).all(axis=(1, 2))
+    hessian = np.where(good[:, None, None], hessian, 0.0)
     size, turn = np.linalg.eigh(hessian / (cost_scale(batch.run.cost) * len(hessian))[:, None, None])
     return (turn * np.abs(size)[:, None]) @ np.swapaxes(turn, 1, 2)
 

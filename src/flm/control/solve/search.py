@@ -13,18 +13,24 @@ FEASIBLE = 1e-7  # the largest constraint value at which constraints count as me
 MET = Ending(Word.CONVERGED)
 COLUMNS = Ending(Word.SIZE, "stopped at the allowed number of columns", "raise `max_columns` or `tol`")
 NO_GAIN = Ending(Word.STALLED, "stalled: more columns no longer help")
+NOT_MET = Ending(Word.STALLED, "stalled: no control found meets the constraints")
+UNRESOLVED = "a third of the cost or more may be lost"
 OF_THIS_SIZE = Ending(Word.SIZE, "the best law of this size that was found")
 INTERRUPTED = Ending(Word.INTERRUPTED)
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A law with its estimated relative excess cost, its violation of constraints, and a penalty method's state networks."""
+    """A law with its estimated relative excess cost, its violation of constraints, and a penalty method's state networks.
+
+    `doubt` says why a law has no estimate.
+    """
 
     law: ControlLaw
     error: float
     violation: float
     networks: StateNetworks | None
+    doubt: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,25 +45,34 @@ class Search:
     record: Record
     found: list[Found] = field(default_factory=list)
 
-    def keep(
-        self, law: ControlLaw, error: float, violation: float = 0.0, networks: StateNetworks | None = None
-    ) -> float:
-        """Keep a law and return its error: infinite if it breaks constraints, since it may then cost less than the optimum.
+    @property
+    def allowed(self) -> float:
+        """The violation up to which constraints count as met by a law: ten times the tolerance, 1e-7 at least."""
+        return max(FEASIBLE, 10 * self.tol)
 
-        Violations up to ten times the tolerance count as met: the law of a family meets constraints as well as the optimum.
-        """
-        error = float(error) if violation <= max(FEASIBLE, 10 * self.tol) else float("inf")
-        self.found.append(Found(law, error, violation, networks))
+    def keep(
+        self,
+        law: ControlLaw,
+        error: float,
+        violation: float = 0.0,
+        networks: StateNetworks | None = None,
+        doubt: str = "",
+    ) -> float:
+        """Keep a law and return its error: infinite if it breaks constraints, since it may then cost less than the optimum."""
+        error = float(error) if violation <= self.allowed else float("inf")
+        self.found.append(Found(law, error, violation, networks, doubt))
         return error
 
     def solution(self, ending: Ending, method: str) -> ControlSolution:
         """The solution for the user: the law with the smallest error, the latest of equal ones."""
         problem, found = self.problem, min(reversed(self.found), key=lambda entry: entry.error)
         notes = [ending.note] if ending.note else []
-        if found.violation > 1e-9:
-            notes.append(f"constraints are violated by at most {found.violation:.1e}")
-        elif not np.isfinite(found.error):
-            notes.append("the control enters linearly and is not bounded, or the dynamics failed")
+        if not found.violation <= self.allowed:
+            notes.append(f"constraints are not met, but violated by {found.violation:.1e}")
+        elif found.violation > 1e-9:
+            notes.append(f"constraints are violated by at most {found.violation:.1e} where this was checked")
+        if not np.isfinite(found.error) and found.doubt and found.doubt not in ending.clause:
+            notes.append(found.doubt)
         return ControlSolution(
             law=found.law,
             starts=problem.starts,
@@ -76,7 +91,13 @@ class Search:
 
 
 def cost_scale(cost: np.ndarray) -> np.ndarray:
-    """The unit of excess costs: |cost|, or one percent of the mean where that is larger."""
+    """The unit of excess costs: |cost|, or one percent of the mean over all starts where that is larger."""
     size = np.abs(cost[np.isfinite(cost)])
     mean = size.mean() if len(size) else 1.0
     return np.maximum(np.where(np.isfinite(cost), np.abs(cost), mean), max(0.01 * mean, 1e-300))
+
+
+def relative_excess(lost: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """Costs that are lost, relative to the optimum cost - lost, (P,): infinite from a third of the cost on, which is unresolved."""
+    share = lost / cost_scale(cost)
+    return np.where(share < 1 / 3, share / np.maximum(1.0 - share, 0.5), np.inf)
