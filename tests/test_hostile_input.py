@@ -269,7 +269,7 @@ REFUSED = [
     (lambda: flm.FLM(1, 1, key=0, frequencies=[[nan]]), "`frequencies` must be finite; got values that are not."),
     (lambda: flm.FLM(2, 10**12, key=0), "`n` must be at most 5000000 points of 2 axes"),
     # estimators: the first words are often scikit-learn's
-    (lambda: flm.FLMRegressor().fit([[nan], [1.0]], [1, 2]), "Input X contains NaN."),
+    (lambda: flm.FLMRegressor().fit([[nan], [1.0]], [1, 2]), "`X` must have no NaN; got 1 in column 0."),
     (lambda: flm.FLMRegressor().fit(TIMES, [inf] * 30), "Input y contains infinity"),
     (lambda: flm.FLMRegressor().fit(TIMES, 1e300 * WAVE), "`y` must be at most 1e+150 in size; got 1e+300."),
     (lambda: flm.FLMRegressor().fit(TIMES, WAVE[:5]), "Found input variables with inconsistent numbers of samples"),

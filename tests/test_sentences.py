@@ -30,10 +30,6 @@ TEXTS = {
         LAW.replace("FLUX", "2"),
         "p, [conservation] flux: the flux must be a function of the unknown u, such as u**2 / 2; got '2'.",
     ),
-    "an axis named e": (
-        PDE.replace("t = [", "e = [").replace("u_t", "u_e").replace("t=0", "e=0"),
-        "p, [domain]: `axes` must not be named like a function or a constant; got 'e', a constant. Rename the axis.",
-    ),
     "an axis named sin": (
         PDE.replace("t = [", "sin = [").replace("u_t", "u_sin").replace("t=0", "sin=0"),
         "p, [domain]: `axes` must not be named like a function or a constant; got 'sin', a function. Rename the axis.",
@@ -107,9 +103,9 @@ CALLS = {
         lambda: flm.PDE(flm.Box(pi=(0, 1)), lambda u, u_pi: u_pi + u, [flm.on("pi=0", lambda u: u - 1)]),
         "`axes` must not be named like a function or a constant; got 'pi', a constant. Rename the axis.",
     ),
-    "a region in e": (
-        lambda: flm.Region("e**2 + y**2 - 1", flm.Box(e=(-2, 2), y=(-2, 2))),
-        "`axes` must not be named like a function or a constant; got 'e', a constant. Rename the axis.",
+    "a region in pi": (
+        lambda: flm.Region("pi**2 + y**2 - 1", flm.Box(pi=(-2, 2), y=(-2, 2))),
+        "`axes` must not be named like a function or a constant; got 'pi', a constant. Rename the axis.",
     ),
     "a flux of a derivative": (
         lambda: flm.ConservationLaw(lambda u_x: u_x, flm.Box(x=(0, 1), t=(0, 1)), 1.0),

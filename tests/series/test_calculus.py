@@ -184,7 +184,7 @@ def test_terms_and_printing():
     assert "PhaseSeries of (x, t), 2 frequency vectors" in text
     for word in ("amplitude", "phase", "freq x", "period t", "3.14159", "inf"):
         assert word in text
-    assert "… and 1 smaller ones" in f.describe(2)
+    assert "… and 1 smaller one" in f.describe(2)
     x = points(2)
     total = sum(t.amplitude * np.cos(x @ t.frequency - t.phase) for t in f.terms())
     np.testing.assert_allclose(total, f(x), **CLOSE)

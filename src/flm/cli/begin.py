@@ -131,7 +131,8 @@ def show(
         raise InputError(f"`--out` must be left out for a {kind}, which is not a plain Fourier series.")
     lines = [f"{model.name}: {kind}", *([repr(found)] if hasattr(found, "status") else [])]
     lines += [f"\n{one.label}\n{one.series.describe(terms)}" for one in series]
-    lines += [f"\n{found.spectrum_}"] if isinstance(found, flm.FLMRegressor) else []
+    spectrum = getattr(found, "spectrum_", None)  # of a fit, without importing the estimators
+    lines += [] if spectrum is None else [f"\n{spectrum}"]
     lines += [] if series else ["  not a plain Fourier series: no terms to list."]
     if out is not None:
         from flm.report.figures.fields import plot_amplitudes

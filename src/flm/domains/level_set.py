@@ -54,7 +54,7 @@ class Region(AbstractDomain):
         if not isinstance(bounds, Box) or len(bounds) < 2:
             raise InputError(f"`bounds` must be a Box with two or more axes; got {bounds!r}.")
         if isinstance(function, str):
-            refuse_reserved(bounds.axes, text=True)
+            refuse_reserved(bounds.axes)
             function = compile_expression(function, declared=bounds.axes)
         if not callable(function):
             raise InputTypeError(f"`function` must be a function of the axes of `bounds`; got {function!r}.")
@@ -87,7 +87,7 @@ class Region(AbstractDomain):
         middles = [self._project(0.5 * (line + np.roll(line, -1, axis=0)))[0] for line in self._lines]
         return outline(self.axes, self._lines, middles, repr(self), outward)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         function = self.function.text if isinstance(self.function, Expression) else self.function
         return partial(Region, resolution=self.resolution), (function, self.box)
 

@@ -47,10 +47,10 @@ _Closure = Callable[[Mapping[str, Any]], Any]  # from the values of names; numbe
 _Operation = tuple[Callable[..., Any], list[ast.expr]]  # the operation of a node, and the parts that it is applied to
 
 
-def refuse_reserved(axes: Iterable[str], *, text: bool = False) -> None:
-    """Refuse axes named like a constant or a function; `e` only where expressions are texts, as Python has no constant e."""
+def refuse_reserved(axes: Iterable[str]) -> None:
+    """Refuse axes named like a constant or a function; `e` may be the fifth axis after a, b, c and d."""
     for name in axes:
-        if name in FUNCTIONS or (name in CONSTANTS and (text or name != "e")):
+        if name in FUNCTIONS or (name in CONSTANTS and name != "e"):
             what = "function" if name in FUNCTIONS else "constant"
             raise InputError(
                 f"`axes` must not be named like a function or a constant; got {name!r}, a {what}. Rename the axis."

@@ -47,11 +47,11 @@ def read_domain(outline: Outline) -> AbstractDomain:
     """The domain: a box, or a shape, or a shape times a box."""
     domain = _domain(outline, outline.table("domain", required=True))
     with sentences(outline.at("domain")):
-        refuse_reserved(domain.axes, text=True)
+        refuse_reserved(domain.axes)
     return domain
 
 
-def _domain(outline: Outline, table: dict[str, Any]) -> AbstractDomain:
+def _domain(outline: Outline, table: dict[str, object]) -> AbstractDomain:
     if "shape" in table:
         place = outline.at("domain", "shape")
         if not isinstance(table["shape"], str):

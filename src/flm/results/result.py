@@ -274,13 +274,13 @@ class AbstractResult(ABC):
         until = ending.get("estimate_until")
         return cls(ending=Ending(Word(ending["word"]), ending["clause"], ending["note"], until), **named)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self)._unpack, (self._pack(),)  # a pickle, like a file, is without what is code
 
     def __copy__(self) -> Self:
         return replace(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         stored = (f.name for f in fields(self) if f.name not in self.not_stored)
         return replace(self, **{name: deepcopy(getattr(self, name), memo) for name in stored})
 

@@ -22,15 +22,7 @@ from flm.models.pieces import AbstractPieces
 from flm.results.result import AbstractResult, Errors
 from flm.series import AbstractSeries, PhaseSeries
 from flm.series.arrays import Numbers, as_points, axis_indices, device, host
-from flm.wording import (
-    ExtraMissingError,
-    InputError,
-    NoSeriesError,
-    OutsideWarning,
-    UnknownNameError,
-    short,
-    with_article,
-)
+from flm.wording import ExtraMissingError, InputError, NoSeriesError, OutsideWarning, UnknownNameError, short
 
 Exact = Callable[[np.ndarray], np.ndarray]  # from points (P, m) to values
 MAX_GRID = 50_000_000  # points of a grid for other tools
@@ -213,7 +205,7 @@ class Solution(AbstractResult):
         elif (series := getattr(model, "series", None)) is not None:
             found = [(self._region, series)]
         else:
-            kind = with_article(type(model).__name__)
+            kind = type(model).__name__
             raise NoSeriesError(f"{kind} is not a plain Fourier series; distill it with flm.distill.")
         if k is not None:
             one = lambda f: PhaseSeries(f.frequencies, f.amplitudes[..., k], f.phases[..., k], f.axes)

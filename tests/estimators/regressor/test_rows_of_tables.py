@@ -135,7 +135,9 @@ def test_lines_of_sunspots_agree_over_the_centuries():
     found = []
     for part in np.array_split(np.arange(len(years)), 3):
         spectrum = flm.FLMRegressor(noise="white", trend=None).fit(years[part, None], number[part]).spectrum_
-        found.append((spectrum.period[0, 0], spectrum.period_error[0, 0]))
+        # A wave of a lattice has no error: it is known to half of the lattice's resolution.
+        period, error = spectrum.period[0, 0], spectrum.period_error[0, 0]
+        found.append((period, period**2 / (2 * len(part)) if np.isnan(error) else error))
     for (a, da), (b, db) in [(found[i], found[j]) for i, j in ((0, 1), (1, 2), (0, 2))]:
         assert abs(a - b) < 3 * np.hypot(da, db), found
 

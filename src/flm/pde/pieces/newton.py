@@ -217,12 +217,7 @@ def solve_system(
         if settled:
             break
         last = change
-    for k in system.free:  # nothing fixes the constant: the mean is zero
-        first, shape = system.hull.columns[k].start, system.tree.shape
-        mean = system.tree.shares @ coefficients[:, first]
-        if shape is not None:
-            mean = Answer(system.hull, system.tree, coefficients).evaluate(shape.spread)[:, k].mean()
-        coefficients[:, first] -= mean
+    coefficients = _centered(system, coefficients)
     right = float(np.sqrt(sum(np.sum(piece.right**2) for piece in rows)))
     answer = Answer(system.hull, system.tree, coefficients, pivot=kept.pivot, settled=settled)
     size = np.sqrt(np.sum(answer.squares)) or 1.0
@@ -234,5 +229,16 @@ def solve_system(
     )
     shaken = kept.solve(kept.roundings(rows, found))  # (C, DRAWS) for each piece
     draws = (system.gathered([own[:, d] for own in shaken]) for d in range(shaken[0].shape[1]))
-    moved = np.max([sizes_of(draw) for draw in draws], axis=0)
+    moved = np.max([sizes_of(_centered(system, draw)) for draw in draws], axis=0)
     return replace(answer, rounding=float(np.max((moved / scale(answer.sizes))[leaders(system.functions.orders)])))
+
+
+def _centered(system: System, coefficients: np.ndarray) -> np.ndarray:
+    """Coefficients with the mean zero of unknowns whose constant nothing fixes."""
+    for k in system.free:
+        first, shape = system.hull.columns[k].start, system.tree.shape
+        mean = system.tree.shares @ coefficients[:, first]
+        if shape is not None:
+            mean = Answer(system.hull, system.tree, coefficients).evaluate(shape.spread)[:, k].mean()
+        coefficients[:, first] -= mean
+    return coefficients

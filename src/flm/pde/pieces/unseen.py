@@ -11,7 +11,7 @@ import numpy as np
 
 from flm.language.arguments import Jet
 from flm.pde.pieces.fields import AnyResidual
-from flm.pde.pieces.newton import Answer
+from flm.pde.pieces.newton import Answer, scale
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Cut, Tree
 
@@ -55,9 +55,11 @@ class _Look:
         self.sizes: dict[Jet, float] = {}  # the root mean square of derivatives over the domain
 
     def size(self, jet: Jet) -> float:
-        """The root mean square of a derivative at points inside."""
+        """The root mean square of a derivative at points inside, and no less than that of its unknown over the widths."""
         if jet not in self.sizes:
-            self.sizes[jet] = float(np.sqrt(np.mean(self.answer.derivative(*jet, self.inside, self.leaf) ** 2)))
+            own = float(np.sqrt(np.mean(self.answer.derivative(*jet, self.inside, self.leaf) ** 2)))
+            widths = np.ptp(self.setup.bounds, axis=1) ** np.array(jet[1], float)
+            self.sizes[jet] = max(own, float(scale(self.answer.sizes)[jet[0]] / np.prod(widths)))
         return self.sizes[jet]
 
     def missed(self, residual: AnyResidual, points: np.ndarray, normals: np.ndarray) -> np.ndarray:
