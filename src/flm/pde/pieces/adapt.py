@@ -203,7 +203,7 @@ class Adaptation:
             slow = now > SLOW * min(last, lowest) and now > NOISE
             bar = max(bar, SHARED * other.residual, doubt if slow else 0.0)
         self.unseen = overlooked(self.setup, other, self.tol) if bar <= self.tol else self.unseen[:0]
-        bar = np.inf if len(self.unseen) else bar
+        bar = np.inf if len(self.unseen) or bar > max(UNRESOLVED, self.tol) else bar
         self.note("second opinion", other, bar, float(now))
         if bar < self.bar:
             self.answer, self.bar = other, bar

@@ -231,8 +231,8 @@ class Refinement:
             if not resolved:
                 cuts |= self.corners.points(tree)
             cuts = self.corners.together(tree, cuts or self._worst(answer))
-            if len(search.unseen):
-                cuts = {}
+            if len(search.unseen):  # what changed before says nothing of what was not seen
+                cuts, self.changes = {}, Changes()
                 tree, parents = cut_around(tree, search.unseen, search.setup.bounds)
             else:
                 tree, parents = tree.split(cuts)

@@ -18,7 +18,7 @@ from flm.pde.pieces.tree import Cut, Tree
 LOOKS = {1: 20_000, 2: 4_000, 3: 4_000}  # points by number of axes
 MISSED = 0.5  # of an equation's terms at a point
 LEAST, ROUGH = 0.01, 1e3  # of the terms' mean size: residuals that count, and the same in units of the tolerance
-NEAR = 4.0  # distances between looks: pieces around a peak are cut to this width at once
+PARTS = {1: 64, 2: 16, 3: 8}  # of the domain's widths: pieces around a peak are cut to these at once, then by halves
 
 
 def looks(setup: Setup) -> np.ndarray:
@@ -84,7 +84,7 @@ class _Look:
 def cut_around(tree: Tree, points: np.ndarray, bounds: np.ndarray) -> tuple[Tree, np.ndarray]:
     """A tree whose pieces at these points are cut, until they can see what is there, and the old leaf of each new one."""
     m, parents = len(bounds), np.arange(tree.num_leaves)
-    reach = NEAR * np.ptp(bounds, axis=1) / LOOKS[m] ** (1 / m)
+    reach = np.ptp(bounds, axis=1) / PARTS[m]
     wide = np.unique(tree.locate(points)) if len(points) else parents[:0]
     while len(wide):
         tree, before = tree.split({int(leaf): [Cut(j) for j in range(m)] for leaf in wide})
