@@ -320,7 +320,7 @@ WALLS = [flm.dirichlet("x=0"), flm.dirichlet("x=1")]
 # problem -> the words that its status may have
 ANSWERED = {
     "two values on one face": (lambda: pde(conditions=[*WALLS, flm.dirichlet("x=0", 1.0)]), ("inconsistent",)),
-    "a value inside as well": (lambda: pde(conditions=[*WALLS, flm.dirichlet("x=0.5", 5.0)]), ("size", "stalled")),
+    "a value inside as well": (lambda: pde(conditions=[*WALLS, flm.dirichlet("x=0.5", 5.0)]), ("size", "stalled", "inconsistent")),
     "two equations that differ": (
         lambda: pde([lambda u_xx: u_xx + 1, lambda u_xx: u_xx - 1], WALLS),
         ("size", "stalled", "inconsistent"),
@@ -335,7 +335,7 @@ ANSWERED = {
             [flm.initial(lambda x: x * (1 - x)), *WALLS],
             domain=STRIP,
         ),
-        ("size", "stalled"),
+        ("size", "stalled", "inconsistent"),
     ),
     "a source of 1e300": (lambda: pde(lambda u_xx: u_xx + 1e300, WALLS), ("not finite",)),
     "a source that is denormal": (lambda: pde(lambda u_xx: u_xx + 1e-310, WALLS), ("trivial",)),

@@ -165,7 +165,7 @@ def _on_box(problem: PDE, setup: Setup, conditions: Sequence[Block]) -> Setup:
     """The setup with the conditions of a box, which are counted at both ends of each axis."""
     places = tuple(place for block in conditions for place in places_of(problem, block, setup.known))
     axes = range(len(problem.axes))
-    within = lambda place: len(place.pinned) > 1 or any(v not in setup.bounds[j] for j, v in place.pinned.items())
+    within = lambda place: len(place.pinned) == 1 and all(v not in setup.bounds[j] for j, v in place.pinned.items())
     ends = [_ends(setup.bounds, places, j) for j in axes]
     named = [{k for p in places if set(p.pinned) == {j} for k, _ in p.residual.jets} for j in axes]
     orders, ties = count(problem, setup.equations, setup.known, ends, named)
@@ -213,7 +213,7 @@ def _on_region(problem: PDE, setup: Setup, conditions: Sequence[Block]) -> Setup
         places=tuple(place for block in starts for place in places_of(problem, block, setup.known)),
         orders=orders,
         ties=tuple(plain_ties(highest, j) for j in range(len(problem.axes))),
-        surplus=setup.surplus + spare + sum(not any(map(_is_boundary, condition.pieces)) for condition in along),
+        surplus=setup.surplus + spare,
         is_short=elliptic and offered < taken - 0.02,
         along=along,
         shape=shape,
