@@ -320,7 +320,10 @@ WALLS = [flm.dirichlet("x=0"), flm.dirichlet("x=1")]
 # problem -> the words that its status may have
 ANSWERED = {
     "two values on one face": (lambda: pde(conditions=[*WALLS, flm.dirichlet("x=0", 1.0)]), ("inconsistent",)),
-    "a value inside as well": (lambda: pde(conditions=[*WALLS, flm.dirichlet("x=0.5", 5.0)]), ("size", "stalled", "inconsistent")),
+    "a value inside as well": (
+        lambda: pde(conditions=[*WALLS, flm.dirichlet("x=0.5", 5.0)]),
+        ("size", "stalled", "inconsistent"),
+    ),
     "two equations that differ": (
         lambda: pde([lambda u_xx: u_xx + 1, lambda u_xx: u_xx - 1], WALLS),
         ("size", "stalled", "inconsistent"),
