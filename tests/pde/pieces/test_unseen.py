@@ -99,3 +99,16 @@ def test_a_solution_that_rounding_leaves_has_a_wide_estimate(time):
     times = np.linspace(0, time, 20_001)
     truth = np.exp(-times)
     assert np.linalg.norm(np.asarray(solution(t=times)) - truth) / np.linalg.norm(truth) <= 3 * solution.error_estimate
+
+
+@pytest.mark.parametrize("power", [2, 3])
+def test_nothing_is_missed_at_a_corner_with_unbounded_derivatives(power):
+    def truth(x, y):
+        radius, angle = jnp.hypot(x, y) + 1e-300, jnp.arctan2(y, x)
+        return radius**power * (jnp.log(radius) * jnp.sin(power * angle) + angle * jnp.cos(power * angle)) + x * y
+
+    laplace = flm.PDE(SQUARE, lambda u_xx, u_yy: u_xx + u_yy, [flm.dirichlet("boundary", truth)], exact=truth)
+    solution = flm.solve(laplace, 1e-5)
+    assert solution.converged
+    assert solution.num_columns < 5_000
+    assert solution.errors().relative_l2 <= 2 * solution.error_estimate

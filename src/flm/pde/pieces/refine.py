@@ -234,6 +234,7 @@ class Refinement:
             if len(search.unseen):  # what changed before says nothing of what was not seen
                 cuts, self.changes = {}, Changes()
                 tree, parents = cut_around(tree, search.unseen, search.setup.bounds)
+                search.unseen = search.unseen[:0]
             else:
                 tree, parents = tree.split(cuts)
             if num_columns(answer.functions, tree) > search.max_columns:

@@ -1,8 +1,9 @@
 """Looks between the nodes, for sources and data so narrow that no row saw them.
 
 An answer whose coefficients fall fast may still have missed a peak that lies between all nodes. Where it did, an equation or a
-condition is not met at all: its residual is as large as its largest term. Residuals of answers that are merely not exact are
-small beside the terms, except where all terms are small.
+condition is not met at all: its residual is as large as its largest term, and a source or a coefficient is larger there than
+it mostly is. Residuals of answers that are merely not exact are small beside the terms, except where all terms are small, and
+next to corners, where derivatives of the answer are unbounded although nothing was missed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Cut, Tree
 
 LOOKS = {1: 20_000, 2: 4_000, 3: 4_000}  # points by number of axes
-MISSED = 0.5  # of an equation's terms at a point
+MISSED = 0.5  # of an equation's terms at a point; and of the residual, sources and coefficients there
+NARROW = 2.0  # medians of a source or a coefficient
 LEAST, ROUGH = 0.01, 1e3  # of the terms' mean size: residuals that count, and the same in units of the tolerance
 PARTS = {1: 64, 2: 16, 3: 8}  # of the domain's widths: pieces around a peak are cut to these at once, then by halves
 
@@ -75,9 +77,12 @@ class _Look:
         left, rest = np.abs(line.value), np.abs(line.value - parts.sum(axis=0))
         sizes = np.array([self.size((k, tuple(alpha))) for k, alpha in residual.jets])
         unit = np.mean(np.abs(line.by_jet), axis=1) @ sizes + np.mean(rest)
-        missed = (left > MISSED * (np.abs(parts).sum(axis=0) + rest)) & (
-            left > np.clip(ROUGH * self.tol, LEAST, 1.0) * unit
-        )
+        given = np.vstack(
+            [np.abs(line.by_jet) * sizes[:, None], rest]
+        )  # what the problem puts there, whatever the answer
+        narrow = (given > MISSED * left) & (given > NARROW * np.median(given, axis=1, keepdims=True))
+        alone = left > MISSED * (np.abs(parts).sum(axis=0) + rest)
+        missed = alone & narrow.any(axis=0) & (left > np.clip(ROUGH * self.tol, LEAST, 1.0) * unit)
         return points[missed] if left[missed].sum() > self.tol * unit * len(points) else points[:0]
 
 
