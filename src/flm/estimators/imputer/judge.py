@@ -122,13 +122,10 @@ def judge(trials: list[Trial], values: np.ndarray, kept: np.ndarray) -> Verdict:
     own = max(learned, float(np.sqrt(other**2 + share * (learned**2 - other**2))))
     persistence, together = _correlations(np.where(hidden, scores, np.nan))
     gaps = gaps_by_kind(hidden, kinds, num_rows)
-    wider = _wider_in_shared_gaps(fillings, hidden, np.isnan(values), kinds, len(trials))
     return Verdict(
         products=products_of(hidden),
         calibrations=tuple(found.times(other).known_from(g) for found, g in zip(by_kind, gaps, strict=True)),
-        own_calibrations=tuple(
-            found.times(own * w).known_from(g) for found, g, w in zip(by_kind, gaps, wider, strict=True)
-        ),
+        own_calibrations=tuple(found.times(own).known_from(g) for found, g in zip(by_kind, gaps, strict=True)),
         persistence=persistence,
         together=together,
     )
@@ -198,22 +195,6 @@ def _sizes_in_gaps(fillings: Fillings, missing: np.ndarray, kinds: np.ndarray) -
     by_depth[0] = 1.0
     simple = np.array(fillings.known) >= NAMES.index("lags")
     return np.where(simple, np.tile(by_depth, (NUM_KINDS // NUM_DEPTHS, 1, 1)), 1.0)
-
-
-def _wider_in_shared_gaps(
-    fillings: Fillings, hidden: np.ndarray, missing: np.ndarray, kinds: np.ndarray, num_trials: int
-) -> np.ndarray:
-    """Factors on the error bars of a table's own gaps of all channels, by kind.
-
-    A gap that is hidden between the table's own has little around it, and a model expects more errors there than in these. But
-    without another channel errors hardly depend on more than the depth: half of the way to the errors of hidden values.
-    """
-    factors, expected = np.ones(NUM_KINDS), np.log(fillings.deviations[:, :, 0])
-    for kind in range(NUM_DEPTHS, NUM_KINDS):
-        tried, own = (some & (kinds == kind) for some in (hidden, missing))
-        if min(tried.sum(), own.sum() / num_trials) >= _FEW:
-            factors[kind] = np.exp(max(expected[tried].mean() - expected[own].mean(), 0.0) / 2)
-    return factors
 
 
 def _skills(errors: np.ndarray, overall: np.ndarray) -> np.ndarray:
