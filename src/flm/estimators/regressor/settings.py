@@ -65,8 +65,18 @@ class Settings:
             raise InputError(f"`trend` must be one of {tuple(TRENDS)}; got {asked.trend!r}.")
         num_subnets = None if asked.num_subnets is None else check_count("num_subnets", asked.num_subnets, 1)
         frequencies, interactions = _frequencies(asked.frequencies, m), check_count("interactions", interactions, 1)
-        given = num_subnets, frequencies, min(interactions, m), period, bounds, asked.ridge, noise, kind, asked.trend
-        return cls(*given, check_count("max_columns", asked.max_columns, 1))
+        return cls(
+            num_subnets=num_subnets,
+            frequencies=frequencies,
+            interactions=min(interactions, m),
+            period=period,
+            bounds=bounds,
+            ridge=asked.ridge,
+            noise=noise,
+            kind=kind,
+            trend=asked.trend,
+            max_columns=check_count("max_columns", asked.max_columns, 1),
+        )
 
 
 def _frequencies(given: str | npt.ArrayLike, m: int) -> str | np.ndarray:
@@ -121,18 +131,11 @@ def refuse_holes(X: object, name: str = "X") -> None:
 
 
 def mean_repeats(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
-    """Weight per distinct row of X where repeats carry no noise (equal X always with equal y); else one.
-
-    Equal rows are found by one number each, a projection on a fixed direction with no rational relations.
-    """
-    direction = np.sqrt(np.arange(X.shape[1]) + 2.0) % 1 + 0.5
-    spread = np.ptp(X, axis=0)
-    key = ((X - X.min(axis=0)) / np.where(spread > 0, spread, 1.0)) @ direction
-    order = np.argsort(key, kind="stable")
-    same = np.diff(key[order]) == 0
-    if same.any() and (np.diff(y[order], axis=0)[same] != 0).any():
+    """Weight per distinct row of X where repeats carry no noise (equal X always with equal y); else one."""
+    distinct = len(pd.DataFrame(X).drop_duplicates())
+    if len(pd.DataFrame(np.concatenate([X, y], axis=1)).drop_duplicates()) > distinct:
         return 1.0
-    return float(weights.sum() / (len(key) - same.sum()))
+    return float(weights.sum() / distinct)
 
 
 def as_chunks(X: object) -> Iterator[object] | None:
