@@ -120,11 +120,11 @@ def _numbers(text: pd.Series, decimal: str) -> Column:
     fits = tight.map(_NUMBERS[decimal].fullmatch).notna()
     whole = tight.where(fits).str.replace(group, "", regex=False).str.replace(decimal, ".", regex=False)
     names = dict.fromkeys(_GROUPS[sign] for sign in _GROUPS if left[fits].str.contains(sign, regex=False).any())
-    names |= (
-        {"commas" if group == "," else "points": None} if tight[fits].str.contains(group, regex=False).any() else {}
-    )
-    commas = decimal == "," and tight[fits].str.contains(",", regex=False).any()
-    said = ["decimal commas"] * bool(commas) + [f"{name} of thousands" for name in names]
+    said = [f"{name} of thousands" for name in names]
+    if tight[fits].str.contains(group, regex=False).any():
+        said.append("commas of thousands" if group == "," else "points of thousands")
+    if decimal == "," and tight[fits].str.contains(",", regex=False).any():
+        said.insert(0, "decimal commas")
     return Column("number", plain.fillna(floats(whole)), tuple(said))
 
 
