@@ -102,3 +102,9 @@ def test_lines_know_what_they_err_by():
     np.testing.assert_allclose(found[1:, 0], np.sqrt(depths[1:, 0]), rtol=0.1)
     np.testing.assert_allclose(found[:, 1], np.sqrt(1.5), rtol=0.05)
     assert (line_deviations(np.arange(2.0), np.zeros((2, 1)), np.ones((3, 1))) == 1).all()  # nothing is known
+
+
+@pytest.mark.filterwarnings("error")
+def test_lines_between_equal_times_say_nothing():
+    t, values = np.repeat(np.arange(30.0), 8), np.sin(np.arange(240.0))[:, None]
+    assert np.isfinite(line_deviations(t, values, np.ones((240, 1)))).all()

@@ -49,10 +49,11 @@ def _line_deviations(steps: np.ndarray, column: np.ndarray, depths: np.ndarray) 
     for k in (k for k in _SPANS if 2 * k < len(v)):
         left, right = t[k:-k] - t[: -2 * k], t[2 * k :] - t[k:-k]
         whole = left + right
-        near = whole <= 4 * np.median(whole)
-        error = v[k:-k] - (v[: -2 * k] * right + v[2 * k :] * left) / whole
-        places.append(np.log(left * right / whole)[near].mean())
-        sizes.append(np.abs(error[near]).mean())
+        near = (whole <= 4 * np.median(whole)) & (left * right > 0)  # between equal times there is no line
+        if near.any():
+            error = v[k:-k] - (v[: -2 * k] * right + v[2 * k :] * left) / np.where(near, whole, 1.0)
+            places.append(np.log((left * right)[near] / whole[near]).mean())
+            sizes.append(np.abs(error[near]).mean())
     if not sizes:
         return np.ones(depths.shape)
     grown = np.log(np.maximum(np.maximum.accumulate(sizes), 1e-9))
