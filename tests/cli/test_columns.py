@@ -190,3 +190,16 @@ def test_a_cell_that_is_no_date_is_named(tmp_path, capsys):
     assert (
         "a.csv, line 2: column 'day' must be a number, a date or a duration; got '2023-001'." in capsys.readouterr().err
     )
+
+
+def test_hours_with_points_are_a_clock_beside_a_date(read):
+    rows = "".join(f"{1 + i // 24:02d}/03/2004;{i % 24:02d}.00.00;{i % 7},5\n" for i in range(72))
+    found = read("Date;Time;CO\n" + rows)
+    assert (found.values["Date"].diff().dropna() == pd.Timedelta("1h")).all()
+    assert found.of_kind("rows") == ["Time"]
+    assert read("d,v\n01.03.23,1\n02.03.23,2\n03.03.23,4\n").of_kind("date") == ["d"]
+
+
+@pytest.mark.parametrize("word", ["N.A.", ".", "---", "<NA>", "NaT"])
+def test_words_for_nothing_are_holes(word, read):
+    assert read(f"v,w\n1,0\n{word},1\n3,2\n").of_kind("number") == ["v", "w"]

@@ -167,3 +167,14 @@ def test_a_folder_gets_the_filled_table_and_a_page(tmp_path):
     assert page.count('class="answer"') == 1
     assert "&#34;bands&#34;: [[1, 2]]" in page
     assert (tmp_path / "out" / "filled.csv").is_file()
+
+
+@pytest.mark.slow
+def test_a_table_without_a_clock_is_said(tmp_path, capsys):
+    lines = [f"{k % 24},{'' if k % 9 == 4 else round(np.sin(k / 4), 4)}" for k in range(60)]
+    (tmp_path / "a.csv").write_text("hour,v\n" + "\n".join(lines) + "\n")
+    assert run(["impute", str(tmp_path / "a.csv"), "--out", str(tmp_path / "b.csv")]) == 0
+    assert "no column is the clock: rows are taken as equal steps of time." in capsys.readouterr().err
+    (tmp_path / "a.csv").write_text("t,v\n0,1\n,\n2,3\n3,4\n,5\n")
+    assert run(["impute", str(tmp_path / "a.csv"), "--time", "t", "--out", str(tmp_path / "b.csv")]) == 2
+    assert capsys.readouterr().err.endswith("column 't' is empty; remove the row.\n")

@@ -113,6 +113,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch, cap
             "`X` must have a column whose values differ; got the same text in every row of 'c'. Add another column.",
         ),
         ("c,v\na,1\nb,2\nc,3\n", "--target v --time c", "line 2: column 'c' must be a number, a date or a duration; got 'a'."),
+        ("t,v\n0,1.5\n1,(0.5)\n2,(2)\n", "--target v", "of one form; got '1.5' and, in line 3, '(0.5)'."),
         ("t,v\n0,5 m\n1,6 m\n2,7 m\n", "--target v", "line 2: column 'v' must be a number, a date or a duration; got '5 m'."),
     ],
 )  # fmt: skip
@@ -145,3 +146,8 @@ def test_tables_with_spaces_are_written_so_that_they_are_read_again(read, tmp_pa
 
 def test_a_word_comes_before_a_beginning(read):
     assert read("t [h],Temp [°C]\n0,1\n1,2\n").match(["t"], "--time") == ["t [h]"]
+
+
+def test_empty_lines_of_a_single_column_are_holes(read):
+    assert read("v\n1\n\n3\n\n\n6\n\n").values["v"].isna().tolist() == [False, True, False, True, True, False]
+    assert len(read("t,v\n0,1\n\n2,3\n").values) == 2

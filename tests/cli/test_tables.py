@@ -154,7 +154,7 @@ def test_day_and_month_are_told_apart_by_an_even_clock(tmp_path):
 REFUSED = {
     "x,y\n": "ugly.csv must have a header and at least one row; got 1 lines.",
     "": "ugly.csv must have a header and at least one row; got 0 lines.",
-    "x,y\n1,2\n3,4,5\n": "ugly.csv, line 3 must have 2 cells, as the header has; got 3. Name every column in line 1.",
+    "x,y\n1,2\n3,4,5\n": "ugly.csv, line 3 must have 2 cells, as the header has; got 3. Mend it, or name every column in line 1.",
     "x,y,y\n1,2,3\n": "ugly.csv must have different names in its header; got 'y' again. Rename one of them.",
     "1,2\n3,4\n5,6\n": "ugly.csv must have the names of its columns in line 1; got numbers. Write a header.",
     "x,y\n1,2\n3,4 kg\n5,6\n": "ugly.csv, line 3: column 'y' must be a number, a date or a duration; got '4 kg'. Mend",

@@ -13,7 +13,7 @@ from flm.cli import clocks
 from flm.cli.clocks import MOSTLY
 from flm.wording import InputError
 
-EMPTY = {"", "nan", "na", "n/a", "#n/a", "null", "none", "?", "-", "--", "missing"}
+EMPTY = {"", "nan", "na", "n/a", "n.a.", "#n/a", "<na>", "nat", "null", "none", "?", ".", "-", "--", "---", "missing"}
 _LONGEST = 40  # letters of a date
 _NO_NUMBER = re.compile(r"\d+[-:/]")  # 2024-01-31, 1:30
 _GROUPS = {" ": "spaces", "\u00a0": "spaces", "\u202f": "spaces", "'": "apostrophes", "’": "apostrophes"}

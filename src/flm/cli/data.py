@@ -131,6 +131,8 @@ def impute(
         head = found.match([time], "--time") if time is not None else dates if len(dates) == 1 else []
         if time is None and head:
             remark(f"the clock is {head[0]!r}.")
+        if not head:
+            remark("no column is the clock: rows are taken as equal steps of time. --time names a clock.")
         if columns is None:
             names = _chosen(found, ("number", "mixed"), head, "of text, of dates, of row numbers")
         else:

@@ -70,7 +70,10 @@ def read_layout(path: Path) -> Layout:
     if '"' in text:  # cells with line breaks move the lines below them
         breaks = sum(found[j].str.count("\n") for j in found)
         found.index += pd.Series(breaks).cumsum().shift(fill_value=0).astype(int).to_numpy()
-    found = found.loc[(found != "").any(axis=1)]
+    written = (found != "").any(axis=1)
+    if found.shape[1] == 1:  # an empty line is an empty cell, but at the end
+        written = written[::-1].cummax()[::-1]
+    found = found.loc[written]
     if len(found) < 2:
         raise InputError(f"{name} must have a header and at least one row; got {len(found)} lines.")
     for line in found.index[(found == "").any(axis=1)][: delimiter == r"\s+"]:
@@ -134,7 +137,7 @@ def _header(name: str, found: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
     for j in first.index[first == ""][:1]:
         filled = body.index[body[j] != ""][0]
         told = f"{name}, line {filled} must have {int((first != '').sum())} cells, as the header has; got {j + 1}."
-        raise InputError(f"{told} Name every column in line {line}.")
+        raise InputError(f"{told} Mend it, or name every column in line {line}.")
     units = body.iloc[0].str.strip()
     # Units stand above every column of numbers, and are no values.
     below = body.iloc[1:21]

@@ -72,7 +72,12 @@ class FileTable:
             for line in wrong.index[wrong][:1]:
                 place = f"{self.name}, line {line}: column {name!r}"
                 if empty[line]:
-                    raise InputError(f"{place} is empty; remove the row or use flm impute.")
+                    raise InputError(f"{place} is empty; remove the row{' or use flm impute' * text}.")
+                shape = cells.str.replace(r"\d+", "9", regex=True)
+                other = cells[wrong & (shape != shape[line])]
+                if kinds[name] == "text" and cells[line][0].isdigit() and len(other):
+                    got = f"{short(cells[line])} and, in line {other.index[0]}, {short(other.iloc[0])}"
+                    raise InputError(f"{place} must have numbers, dates or durations of one form; got {got}.")
                 remedy = "Mend the cell, or name the columns to use with --features or --columns."
                 raise InputError(f"{place} must be a number, a date or a duration; got {short(cells[line])}. {remedy}")
         return self.values.loc[:, list(names)]
