@@ -68,7 +68,9 @@ class Mixture:
             return blend
         blend = replace(blend, lags=LagRegression.learn(steps, values, rng))
         if blend.coupled is not None:
-            coupled = blend.coupled.learned(steps, values, within(listen, 0.8, 1.0))
+            # As many rounds as in the trials: with every round a model expects smaller errors than it makes.
+            coupled = replace(blend.coupled, spectra=blend.coupled.earlier)
+            coupled = replace(coupled.learned(steps, values, within(listen, 0.8, 1.0)), earlier=())
             blend = replace(blend, coupled=coupled)
             if blend.refined is not None and np.isnan(values).any():
                 start = coupled.fill(steps, values, asked.overlap and not in_samples(steps), silent).mean

@@ -84,6 +84,7 @@ class Coupled:
     groups: tuple[np.ndarray, ...]
     spectra: tuple[CrossSpectrum, ...]
     num_rows: int = 0  # how many rows it was learned from
+    earlier: tuple[CrossSpectrum, ...] = ()  # before the last four rounds
 
     @classmethod
     def start(cls, values: np.ndarray, window: int | None) -> Coupled:
@@ -107,23 +108,25 @@ class Coupled:
         Windows filled by a guess share one factorization and, where few values are missing, take the covariances
         most of the way; a few rounds on the observed values follow.
         """
-        spectra = []
+        spectra, earlier = [], []
         for i, (group, spectrum) in enumerate(zip(self.groups, self.spectra, strict=True)):
             told = within(listen, i / len(self.groups), (i + 1) / len(self.groups))
             windows = windows_of(steps, values[:, group], self.window, rows)
             plan = [windows] * _ROUNDS
             if guess is not None:
                 observed = float(np.mean([window.observed.mean() for window in windows]))
-                plan = [windows_of(steps, guess[:, group], self.window, rows)] * _GUESSED_ROUNDS + plan
+                plan = [windows_of(steps, guess[:, group], self.window, rows)] * _GUESSED_ROUNDS + plan * 2
                 if observed < 1 - _MANY:
                     rounds = int(np.clip(round(5 / observed), *_MANY_ROUNDS))
                     parts = 2 if len(windows) * observed >= _ENOUGH else 1
-                    plan = [windows[i % parts :: parts] for i in range(rounds - _ROUNDS)] + [windows] * _ROUNDS
+                    plan = [windows[i % parts :: parts] for i in range(rounds - _ROUNDS)] + [windows] * (2 * _ROUNDS)
             for round_, some in enumerate(plan):
+                if round_ == len(plan) - _ROUNDS:
+                    earlier.append(spectrum)
                 told(Progress(f"round {round_ + 1} of {len(plan)}", share=round_ / len(plan)))
                 spectrum = relaxed_round(spectrum, some)
             spectra.append(spectrum)
-        return replace(self, spectra=tuple(spectra), num_rows=len(values))
+        return replace(self, spectra=tuple(spectra), num_rows=len(values), earlier=tuple(earlier))
 
     def merged(self, other: Coupled) -> Coupled:
         """The model whose amplitudes have the mixture of both distributions, weighted by rows."""
