@@ -56,10 +56,11 @@ class AbstractEllipsoid(AbstractDomain):
         """The whole boundary as one piece; on a line, its two end points."""
         if len(self.axes) == 1:
             return Box(**{self.axes[0]: tuple(self.bounds[0])}).pieces
+        origin, radii = np.array(self.origin), np.array(self.radii)
 
         def ellipse(s):
             radial = np.stack([np.cos(s), np.sin(s)], axis=1)
-            return self.origin + self.radii * radial, self.radii * -_right(radial)
+            return origin + radii * radial, radii * -_right(radial)
 
         patch = _arc_length_patch(ellipse) if len(self.axes) == 2 else self._sphere()
         return (Piece(repr(self), self.axes, len(self.axes) - 1, (patch,), owner=self),)

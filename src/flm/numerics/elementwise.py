@@ -173,8 +173,6 @@ class Program:
         if all(c is not None for c in known):
             with np.errstate(all="ignore"):
                 return self._place(np.asarray(run(*known))[()])
-        if name == "select_n" and known[0] is not None:
-            return arguments[1 + int(known[0])]
         if real and name in _UNITS and len(arguments) == 2:
             if known[1] == _UNITS[name]:
                 return arguments[0]
