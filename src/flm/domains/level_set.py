@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 from typing import Any, ClassVar
 
 import jax
@@ -71,10 +72,8 @@ class Region(AbstractDomain):
             least = f"{values.min():.3g} or more: an empty region"
             raise InputError(f"`function` must be negative somewhere in {bounds!r}; got {least}.")
         self._set(_grid_values=values, _scale=float(bounds.width.max() / np.abs(values).max()))
-        for index, axis in enumerate(bounds):
-            faces = np.take(values, [0, -1], axis=index)
-            if np.any(faces <= 0.0):
-                side = "min" if np.any(np.take(faces, 0, axis=index) <= 0.0) else "max"
+        for (index, axis), (end, side) in product(enumerate(bounds), ((0, "min"), (-1, "max"))):
+            if np.any(np.take(values, end, axis=index) <= 0.0):
                 raise InputError(
                     f"`bounds` must contain the region with room on every side; got one that touches {axis}={side}. "
                     "Enlarge the bounds, or intersect with a Box that cuts it on purpose."

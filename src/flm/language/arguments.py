@@ -43,10 +43,11 @@ class Names:
     def resolve(self, name: str, where: str) -> Reference:
         """What the name stands for; refused when nothing fits, or more than one thing."""
         numbers = set(self.parameters) - {field.name for field in self.fields}
-        found = [
-            *(Reference("axis", self.axes.index(name), ()) for _ in range(name in self.axes)),
-            *(Reference("parameter", self.parameters.index(name), ()) for _ in range(name in numbers)),
-        ]
+        found = []
+        if name in self.axes:
+            found.append(Reference("axis", self.axes.index(name), ()))
+        if name in numbers:
+            found.append(Reference("parameter", self.parameters.index(name), ()))
         functions = [Field(unknown, self.axes) for unknown in self.unknowns] + list(self.fields)
         for index, function in enumerate(functions):
             if name != function.name and not name.startswith(f"{function.name}_"):
