@@ -290,7 +290,7 @@ def _right(vectors: np.ndarray) -> np.ndarray:
 
 
 def on_rows(function: Callable[..., object], width: int, what: str) -> Callable[[np.ndarray], list[np.ndarray]]:
-    """An elementwise function of `width` coordinates as a function of points (P, width) that returns arrays (P, ...)."""
+    """An elementwise function of coordinates as one of points (P, width) that returns arrays (P, ...)."""
     try:
         jax.eval_shape(function, jnp.zeros((width, 2)))
     except jax.errors.JAXTypeError as error:

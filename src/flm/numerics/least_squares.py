@@ -78,7 +78,10 @@ def block_rows(columns: int) -> int:
 
 
 def with_rows(factor: np.ndarray, *parts: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The triangular factor of a factor's rows and a block of more, parts (b, ...) side by side, each row times its scale."""
+    """The triangular factor of a factor's rows and more rows, whose parts stand side by side.
+
+    Each of the new rows is multiplied by its `scale`.
+    """
     stacked = np.empty((len(factor) + len(scale), factor.shape[1]), order="F")
     stacked[: len(factor)] = factor
     np.concatenate(parts, axis=1, out=stacked[len(factor) :])

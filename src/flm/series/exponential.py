@@ -146,7 +146,9 @@ class ExponentialSeries(AbstractSeries):
         """The n largest waves; for a real series, n cosines, each a pair of conjugate waves."""
         check_count("n", n)
         k, c = (values[:n] for values in self.largest())
-        return ExponentialSeries.of_cosines(k, c, self.axes) if self.is_real else ExponentialSeries(k, c, self.axes)
+        if self.is_real:
+            return ExponentialSeries.of_cosines(k, c, self.axes)
+        return ExponentialSeries(k, c, self.axes)
 
 
 def _merge(k: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
