@@ -247,9 +247,8 @@ def _decode(node: Any, arrays: dict[str, np.ndarray]) -> Any:
     fields = {k: _decode(v, arrays) for k, v in node["fields"].items()}
     if hasattr(kind, "_unpack"):
         return kind._unpack(fields)
-    plain = not type(kind).__module__.startswith(
-        "equinox"
-    )  # a plain dataclass holds NumPy arrays and does not need JAX
+    # A plain dataclass holds NumPy arrays and needs no JAX.
+    plain = not type(kind).__module__.startswith("equinox")
     by_default = lambda f: plain and (f.default, f.default_factory) != (dataclasses.MISSING, dataclasses.MISSING)
     names = {f.name for f in dataclasses.fields(kind)}
     # Fields that have come since have a default that means what was true before.

@@ -8,7 +8,7 @@ from flm import Box, ConservationLaw
 from flm.conservation.moving import Clock, MovingSeries, Tones, distill_harmonics
 from flm.conservation.potential import Bank, Law, minimize
 from flm.conservation.solve import ShockGrowth, find_frame
-from flm.numerics.newton import FixedFactors
+from flm.numerics.newton import Nielsen
 from flm.numerics.variable_projection import project
 from flm.references import EntropySolution, godunov
 from flm.results import Record
@@ -344,5 +344,5 @@ def test_projection_finds_frequencies_off_any_lattice():
     truth = np.array([3.217, 11.94])
     target = np.stack([np.cos(truth[0] * clock.times), np.sin(truth[1] * clock.times)], axis=1) * clock.roots[:, None]
     start = Tones.at(clock, target, np.array([2.5, 13.0]))
-    found = project(start, FixedFactors(1e-2, down=6.0), max_steps=30, gain_tol=1e-3).point
+    found = project(start, Nielsen(), max_steps=30, gain_tol=1e-3).point
     np.testing.assert_allclose(np.sort(found.frequencies), truth, atol=1e-4)

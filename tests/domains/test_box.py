@@ -225,8 +225,8 @@ def test_sobol_is_scipys_and_scrambling_keeps_its_balance():
 
 
 def test_sequences():
-    assert split(10, [1, 1, 1]) == [4, 3, 3]
-    assert split(100, [1.0, 3.0]) == [26, 74]
+    assert split(10, [1, 1, 1]) == [3, 4, 3]
+    assert split(102, [1.0, 3.0]) == [26, 76]
     assert sum(split(7, [0.001, 1, 1])) == 7
     assert min(split(7, [0.001, 1, 1])) == 1
     even = unit_points(10, (False,), seed=4, warp=True)[:, 0]

@@ -297,3 +297,12 @@ def test_a_ball_of_many_axes_in_time_divides_by_nothing():
     np.testing.assert_allclose(normals[:, :5], points[:, :5] / 2.0, atol=1e-12)
     assert (normals[:, 5] == 0).all()
     assert (start[:, 5] == 0).all()
+
+
+def test_a_level_that_looks_up_a_table_is_compiled():
+    """jnp.interp has no program of NumPy operations; values and gradients are those of the formula."""
+    nodes = jnp.linspace(0.0, 3.0, 4)
+    region = Region(lambda x, y: jnp.interp(jnp.hypot(x, y), nodes, nodes - 1), bounds=SQUARE)
+    points, normals = region.pieces[0].sample(300, seed=0)
+    np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(normals, points, atol=1e-13)

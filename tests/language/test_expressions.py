@@ -51,7 +51,7 @@ def test_expressions_mean_what_python_means(text, x, y):
 def test_names_come_in_order_with_columns():
     found = compile_expression("  u_t - alpha * u_xx + e")
     assert found.names == ("u_t", "alpha", "u_xx")
-    assert found.columns == (3, 9, 17)
+    assert found.columns == {"u_t": 3, "alpha": 9, "u_xx": 17}
     assert float(found(1.0, 2.0, 3.0)) == pytest.approx(1 - 6 + math.e)
     assert compile_expression("e * x", declared=["e"]).names == ("e", "x")
     assert float(compile_expression("a*x").fix({"a": 3.0})(x=2.0)) == 6.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from flm.numerics.newton import FixedFactors, Nielsen
+from flm.numerics.newton import Nielsen
 from flm.numerics.variable_projection import Projected, project, trailing_block
 
 TIMES = np.linspace(0.0, 3.0, 60)
@@ -47,9 +47,8 @@ class Tones:
         return Projected(J.reshape(-1, n), self.r.ravel())
 
 
-@pytest.mark.parametrize("rule", [Nielsen(), FixedFactors(1e-2)])
-def test_frequencies_of_exact_tones_are_found(rule):
-    found = project(Tones(np.array([1.7, 5.1])), rule, max_steps=40, step_tol=1e-20)
+def test_frequencies_of_exact_tones_are_found():
+    found = project(Tones(np.array([1.7, 5.1])), Nielsen(), max_steps=40, step_tol=1e-20)
     np.testing.assert_allclose(np.sort(found.point.w), TRUE, atol=1e-9)
     assert found.value < 1e-18
 

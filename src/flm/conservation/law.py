@@ -20,8 +20,6 @@ from flm.wording import InputError, InputTypeError, number_text, short
 Elementwise = Callable[[Numbers], float | Numbers]  # NumPy or jax.numpy, written for one number
 OnArrays = Callable[[np.ndarray], np.ndarray]
 
-_SIZES = (256, 4096, 65536)  # numbers per call
-
 
 class ConservationLaw:
     """A scalar conservation law u_t + f(u)_x = 0, periodic in x, whose solution is the entropy solution.
@@ -187,7 +185,7 @@ def on_arrays(function: Elementwise) -> OnArrays:
             programs.append(as_numpy(function, ()))
         u, program = np.asarray(u, float), programs[0]
         # without a program, on few shapes: each new one may compile
-        found = in_chunks(padded, u.ravel(), sizes=_SIZES) if program is None else program.rows(u.ravel())
+        found = in_chunks(padded, u.ravel()) if program is None else program.rows(u.ravel())
         return found[0].reshape(u.shape)
 
     return values

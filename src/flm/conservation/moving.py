@@ -19,7 +19,7 @@ from jaxtyping import Array
 from flm.domains import Box
 from flm.models.base import AbstractModel, InputMap
 from flm.models.flm import FLM
-from flm.numerics.newton import FixedFactors
+from flm.numerics.newton import Nielsen
 from flm.numerics.variable_projection import Projected, project
 from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries
 from flm.series.arrays import device, host
@@ -249,6 +249,6 @@ def add_tone(fit: Tones) -> Tones:
         while np.any(np.abs(fit.frequencies - start) < gap):
             start += gap
         begun = Tones.at(clock, fit.target, np.append(fit.frequencies, start))
-        found = project(begun, FixedFactors(1e-2, down=6.0), max_steps=_STEPS, gain_tol=1e-3).point
+        found = project(begun, Nielsen(), max_steps=_STEPS, gain_tol=1e-3).point
         best = found if found.value < best.value else best
     return best

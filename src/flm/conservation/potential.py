@@ -19,7 +19,7 @@ import scipy.linalg
 
 from flm.conservation.law import OnArrays
 from flm.numerics.least_squares import one_thread
-from flm.numerics.newton import FixedFactors, Minimum, Step, Trial
+from flm.numerics.newton import Minimum, Nielsen, Step, Trial
 from flm.numerics.newton import minimize as descend
 from flm.series.legendre import gauss
 from flm.series.tables import WaveTable
@@ -133,7 +133,7 @@ def minimize(
 
     It stops when a step lowers the cost by less than the share `stop`.
     """
-    rule = FixedFactors(1e-10, down=16.0, up=16.0, most=1e3)
+    rule = Nielsen(1e-10, most=1e3)
     with one_thread(bank.num_columns):
         cost = _Cost(bank, viscosity, weights)
         return descend(cost.at(inner), lambda point: _Local(cost, point), rule, max_steps=steps, gain_tol=stop)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import jax
 import numpy as np
 import numpy.typing as npt
 
@@ -15,8 +16,6 @@ from flm.language.expressions import ExpressionError, compile_expression
 from flm.wording import InputError, check_count, did_you_mean, number_text, short
 
 if TYPE_CHECKING:
-    from jax import Array
-
     from flm.domains.combined import Combination
 
 _SNAP = 1e-9  # a pinned value this close to a bound, relative to the width, is that bound
@@ -78,9 +77,8 @@ class AbstractDomain(ABC):
         """Whether each point (P, m) is in the closed domain, up to a tolerance relative to the domain's size."""
         return self.level(self.as_points(points)) <= tolerance * self.width.max()
 
-    def contains_traced(self, points: "Array", *, tolerance: float = EDGE) -> "Array":
+    def contains_traced(self, points: jax.Array, *, tolerance: float = EDGE) -> jax.Array:
         """`contains` within a program that JAX traces; derivatives see it as a constant."""
-        import jax  # imported here: domains need no jax
 
         def inside(here: np.ndarray) -> np.ndarray:
             here = np.asarray(here)  # (..., P, m): vmap adds axes in front

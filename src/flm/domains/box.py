@@ -4,17 +4,15 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import jax
 import numpy as np
 import numpy.typing as npt
 
 from flm.domains.base import EDGE, AbstractDomain, check_axes
 from flm.domains.piece import Piece, join
 from flm.wording import InputError, UnknownNameError, did_you_mean, number_text
-
-if TYPE_CHECKING:
-    from jax import Array
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -56,7 +54,7 @@ class Box(AbstractDomain):
             return np.ones(len(points), bool)  # fast path for the usual case, three times faster
         return np.all((points >= low) & (points <= high), axis=1)
 
-    def contains_traced(self, points: "Array", *, tolerance: float = EDGE) -> "Array":
+    def contains_traced(self, points: jax.Array, *, tolerance: float = EDGE) -> jax.Array:
         """`contains` within a program that JAX traces."""
         low, high = self._widened(tolerance)
         return ((points >= low) & (points <= high)).all(axis=-1)

@@ -177,14 +177,13 @@ class Product(AbstractDomain):
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """Lateral pieces, then time faces; each keeps its name and owner."""
-        found, width = [], len(self.left.axes)
-        for piece in self.left.pieces + self.right.pieces:
-            lateral = len(found) < len(self.left.pieces)
-            pairs = [(p, self.right.solid) if lateral else (self.left.solid, p) for p in piece.patches]
-            dimension = piece.dimension + len(self.axes) - len(piece.axes)
-            patches = tuple(_pair(*pair, width) for pair in pairs)
-            found.append(replace(piece, axes=self.axes, dimension=dimension, patches=patches))
-        return tuple(found)
+        width, m = len(self.left.axes), len(self.axes)
+        lateral = [(piece, [_pair(p, self.right.solid, width) for p in piece.patches]) for piece in self.left.pieces]
+        faces = [(piece, [_pair(self.left.solid, p, width) for p in piece.patches]) for piece in self.right.pieces]
+        return tuple(
+            replace(piece, axes=self.axes, dimension=piece.dimension + m - len(piece.axes), patches=tuple(patches))
+            for piece, patches in lateral + faces
+        )
 
     def _boundary(self) -> Piece:
         cut = len(self.left.pieces)

@@ -3,25 +3,26 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from scipy.special import gamma, ndtri
 
 from flm.domains.base import AbstractDomain, check_axes
 from flm.domains.box import Box
 from flm.domains.piece import Patch, Piece
 from flm.domains.polygon import Outline, crosses_itself, outline, signed_area, winds_around
-from flm.numerics.elementwise import as_numpy, in_chunks
+from flm.numerics.elementwise import at_rows
 from flm.wording import InputError, InputTypeError, check_positive, number_text
-
-if TYPE_CHECKING:
-    from jax import Array
 
 _NODES = 4096  # nodes of the arc length table
 _OUTLINE = 1024  # vertices of the polygon that tells inside from outside away from the curve
 _SLIDES = 9  # steps along the curve towards the nearest point
 
-Path = Callable[[np.ndarray], Sequence[np.ndarray]]  # s (P,) → position (2, P), velocity (2, P)
+Path = Callable[[np.ndarray], Sequence[np.ndarray]]  # s (P,) → position (P, 2), velocity (P, 2)
 
 
 class AbstractEllipsoid(AbstractDomain):
@@ -55,19 +56,17 @@ class AbstractEllipsoid(AbstractDomain):
         """The whole boundary as one piece; on a line, its two end points."""
         if len(self.axes) == 1:
             return Box(**{self.axes[0]: tuple(self.bounds[0])}).pieces
-        origin, radii = np.array([self.origin]).T, np.array([self.radii]).T
+        origin, radii = np.array(self.origin), np.array(self.radii)
 
         def ellipse(s):
-            cos, sin = np.cos(s), np.sin(s)
-            return origin + radii * np.stack([cos, sin]), radii * np.stack([-sin, cos])
+            radial = np.stack([np.cos(s), np.sin(s)], axis=1)
+            return origin + radii * radial, radii * -_right(radial)
 
         patch = _arc_length_patch(ellipse) if len(self.axes) == 2 else self._sphere()
         return (Piece(repr(self), self.axes, len(self.axes) - 1, (patch,), owner=self),)
 
     def _sphere(self) -> Patch:
         """The sphere as a patch, uniform by area: height and angle in space (Archimedes), normalized Gaussians beyond."""
-        from scipy.special import gamma, ndtri
-
         m, radius = len(self.axes), self.radii[0]
 
         def chart(unit):
@@ -198,20 +197,20 @@ class Curve(AbstractDomain):
         array([ True, False])
     """
 
-    path: "Callable[[Array], Sequence[Array | float]]"
+    path: Callable[[Array], Sequence[Array | float]]
     axes: tuple[str, ...]
     _outline: ClassVar[tuple[np.ndarray, np.ndarray]]  # vertices, and s there
     _orientation: ClassVar[float]
 
-    def __init__(self, path: "Callable[[Array], Sequence[Array | float]]", *, axes: Sequence[str] = ("x", "y")):
+    def __init__(self, path: Callable[[Array], Sequence[Array | float]], *, axes: Sequence[str] = ("x", "y")):
         if not callable(path):
             raise InputTypeError(f"`path` must be a function s -> (x, y); got {path!r}.")
         self._set(path=path, axes=check_axes(axes))
         if len(self.axes) != 2:
             raise InputError(f"`axes` must be two names; got {', '.join(axes)}.")
-        (start, end), _ = (value.T for value in self._follow(np.array([0.0, 2.0 * np.pi])))
+        (start, end), _ = self._follow(np.array([0.0, 2.0 * np.pi]))
         s = 2.0 * np.pi * np.arange(_OUTLINE) / _OUTLINE
-        line = self._follow(s)[0].T
+        line, _ = self._follow(s)
         if not np.all(np.isfinite(line)):
             raise InputError("`path` must be finite for all s in [0, 2π); got values that are not.")
         if np.linalg.norm(end - start) > 1e-9 * np.ptp(line, axis=0).max():
@@ -238,16 +237,16 @@ class Curve(AbstractDomain):
             foot, limit = s[nearest[near]], 4.0 * np.pi / len(line)
             for _ in range(_SLIDES):
                 position, velocity = self._follow(foot)
-                offset = points[near].T - position
-                foot = foot + np.clip((offset * velocity).sum(0) / (velocity**2).sum(0), -limit, limit)
-            distance[near] = np.linalg.norm(offset, axis=0)
-            inside[near] = (offset * _right(velocity)).sum(0) * self._orientation <= 0.0
+                offset = points[near] - position
+                foot = foot + np.clip((offset * velocity).sum(1) / (velocity**2).sum(1), -limit, limit)
+            distance[near] = np.linalg.norm(offset, axis=1)
+            inside[near] = (offset * _right(velocity)).sum(1) * self._orientation <= 0.0
         return np.where(inside, -distance, distance)
 
     def stored(self, *, outward: bool = True) -> Outline:
         """The curve as a polygon."""
         line, s = self._outline
-        middle = self._follow(s + np.pi / _OUTLINE)[0].T
+        middle, _ = self._follow(s + np.pi / _OUTLINE)
         return outline(self.axes, [line], [middle], repr(self), outward)
 
     @cached_property
@@ -258,9 +257,6 @@ class Curve(AbstractDomain):
 
     @cached_property
     def _follow(self) -> Path:
-        import jax
-        import jax.numpy as jnp
-
         def point(s):
             coordinates = self.path(s)
             if len(coordinates) != 2:
@@ -278,26 +274,23 @@ class Curve(AbstractDomain):
 def _arc_length_patch(path: Path, orientation: float = 1.0) -> Patch:
     """A closed curve as a patch whose coordinate is proportional to arc length."""
     s = 2.0 * np.pi * np.arange(_NODES + 1) / _NODES
-    speed = np.linalg.norm(path(s)[1], axis=0)
+    speed = np.linalg.norm(path(s)[1], axis=1)
     length = np.concatenate([[0.0], np.cumsum(0.5 * (speed[1:] + speed[:-1]))]) * (2.0 * np.pi / _NODES)
 
     def chart(unit):
         position, velocity = path(np.interp(unit[:, 0] * length[-1], length, s))
-        return position.T, (orientation * _right(velocity) / np.linalg.norm(velocity, axis=0)).T
+        return position, orientation * _right(velocity) / np.linalg.norm(velocity, axis=1, keepdims=True)
 
     return Patch(chart, ends=(False,), measure=float(length[-1]))
 
 
 def _right(vectors: np.ndarray) -> np.ndarray:
-    """Plane vectors (2, P) turned right by a quarter: tangents of a counterclockwise curve become outward normals."""
-    return np.stack([vectors[1], -vectors[0]])
+    """Plane vectors (P, 2) turned right by a quarter: tangents of a counterclockwise curve become outward normals."""
+    return np.stack([vectors[:, 1], -vectors[:, 0]], axis=1)
 
 
 def on_rows(function: Callable[..., object], width: int, what: str) -> Callable[[np.ndarray], list[np.ndarray]]:
-    """`function(columns (width, P))` → arrays with last axis P, as a function of points (P, width)."""
-    import jax
-    import jax.numpy as jnp
-
+    """An elementwise function of coordinates as one of points (P, width) that returns arrays (P, ...)."""
     try:
         jax.eval_shape(function, jnp.zeros((width, 2)))
     except jax.errors.JAXTypeError as error:
@@ -307,7 +300,4 @@ def on_rows(function: Callable[..., object], width: int, what: str) -> Callable[
         ) from None
     except (TypeError, ArithmeticError) as error:
         raise InputError(f"`{what}` must return numbers, elementwise; it failed with: {error}") from None
-    if (program := as_numpy(function, (width,))) is not None:
-        return lambda points: [np.moveaxis(part, 0, -1) for part in program.rows(points)]
-    compiled = jax.jit(function)
-    return lambda points: in_chunks(lambda rows: compiled(rows.T), points, axis=-1)
+    return at_rows(function, (width,))

@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 from typing import Any, ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from flm.domains.base import AbstractDomain
@@ -69,10 +72,8 @@ class Region(AbstractDomain):
             least = f"{values.min():.3g} or more: an empty region"
             raise InputError(f"`function` must be negative somewhere in {bounds!r}; got {least}.")
         self._set(_grid_values=values, _scale=float(bounds.width.max() / np.abs(values).max()))
-        for index, axis in enumerate(bounds):
-            faces = np.take(values, [0, -1], axis=index)
-            if np.any(faces <= 0.0):
-                side = "min" if np.any(np.take(faces, 0, axis=index) <= 0.0) else "max"
+        for (index, axis), (end, side) in product(enumerate(bounds), ((0, "min"), (-1, "max"))):
+            if np.any(np.take(values, end, axis=index) <= 0.0):
                 raise InputError(
                     f"`bounds` must contain the region with room on every side; got one that touches {axis}={side}. "
                     "Enlarge the bounds, or intersect with a Box that cuts it on purpose."
@@ -115,10 +116,7 @@ class Region(AbstractDomain):
 
     @cached_property
     def _raw(self) -> Callable[[np.ndarray], list[np.ndarray]]:
-        """points (P, m) → level (P,), gradient (m, P)."""
-        import jax
-        import jax.numpy as jnp
-
+        """points (P, m) → level (P,), gradient (P, m)."""
         columns = [self.axes.index(name) for name in check_arguments(self.function, self.axes, "function")]
 
         def level(coordinates):
@@ -151,23 +149,24 @@ class Region(AbstractDomain):
         cell = float(np.linalg.norm(self.width)) / self.resolution
         best, (value, gradient) = points, self._raw(points)
         for _ in range(_NEWTON_STEPS):
-            slope = np.linalg.norm(gradient, axis=0)
+            slope = np.linalg.norm(gradient, axis=1)
             slope = np.where(slope > 0.0, slope, 1.0)
-            moved = best - (np.clip(value / slope, -cell, cell) * gradient / slope).T
+            step = np.clip(value / slope, -cell, cell) / slope
+            moved = best - step[:, None] * gradient
             new_value, new_gradient = self._raw(moved)
             better = np.abs(new_value) < np.abs(value)
             if not better.any():
                 break
             best = np.where(better[:, None], moved, best)
             value = np.where(better, new_value, value)
-            gradient = np.where(better, new_gradient, gradient)
-        slope = np.linalg.norm(gradient, axis=0)
+            gradient = np.where(better[:, None], new_gradient, gradient)
+        slope = np.linalg.norm(gradient, axis=1)
         if not np.all(np.isfinite(slope)) or np.any(slope * self._scale < 1e-9):
             raise InputError(
                 "`function` must cross zero with a slope; got a gradient that vanishes or is not finite on the "
                 "boundary. Use a level function that changes sign like a distance."
             )
-        return best, (gradient / slope).T
+        return best, gradient / slope[:, None]
 
     def _line_patch(self, line: np.ndarray) -> Patch:
         closed = np.concatenate([line, line[:1]])
@@ -189,7 +188,7 @@ class Region(AbstractDomain):
         for block in range(64):
             points = self.bounds[:, 0] + self.width * sobol(2**16, m, seed=block)
             value, gradient = self._raw(points)
-            near = np.abs(value) < shell * np.linalg.norm(gradient, axis=0)
+            near = np.abs(value) < shell * np.linalg.norm(gradient, axis=1)
             found, tried = np.concatenate([found, points[near]]), tried + len(points)
             if len(found) >= _POOL:
                 break

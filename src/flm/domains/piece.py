@@ -1,6 +1,5 @@
 """Pieces of a boundary: lists of patches, each a chart of the unit cube and, where it was cut, a rule that says what is kept."""
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -9,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flm.domains.sequences import split, unit_points
+from flm.language.arguments import argument_names
 from flm.wording import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -119,10 +119,9 @@ def join(name: str, pieces: Sequence[Piece], *, equal: bool = False) -> Piece:
     return Piece(name, first.axes, max(piece.dimension for piece in pieces), patches, owner=owner)
 
 
-def check_arguments(function: Callable[..., object], names: Sequence[str], what: str) -> list[str]:
-    """The positional arguments of `function`, refused unless all are among `names`."""
-    parameters = inspect.signature(function).parameters.values()
-    arguments = [p.name for p in parameters if p.default is p.empty]
+def check_arguments(function: Callable[..., object], names: Sequence[str], what: str) -> tuple[str, ...]:
+    """The arguments of `function` without defaults, refused unless all are among `names`."""
+    arguments = argument_names(function, f"`{what}`")
     if unknown := [name for name in arguments if name not in names]:
         got = f"the argument{'s' * (len(unknown) > 1)} {', '.join(unknown)}"
         raise InputError(f"`{what}` must be a function of {', '.join(names)}; got {got}.")

@@ -49,14 +49,11 @@ def _offset(seed: int) -> float:
 
 
 def split(n: int, weights: Sequence[float]) -> list[int]:
-    """`n` points shared in proportion to `weights`: largest remainders, at least one each when n allows."""
-    weight = np.asarray(weights, float)
-    least = 1 if n >= len(weight) else 0
-    ideal = least + (n - least * len(weight)) * weight / weight.sum()
-    counts = np.floor(ideal).astype(int)
-    for index in np.argsort(counts - ideal, kind="stable")[: n - counts.sum()]:
-        counts[index] += 1
-    return counts.tolist()
+    """`n` points shared in proportion to `weights`, to within one, at least one each when n allows."""
+    least = 1 if n >= len(weights) else 0
+    shares = np.cumsum([0.0, *weights]) / np.sum(weights)
+    ends = np.round((n - least * len(weights)) * shares).astype(int)
+    return (least + np.diff(ends)).tolist()
 
 
 BITS = 30

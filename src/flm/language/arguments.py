@@ -23,7 +23,6 @@ from flm.numerics.elementwise import Program, as_numpy, in_chunks
 from flm.series.arrays import Numbers
 from flm.wording import InputError, InputTypeError, did_you_mean
 
-SIZES = (32, 2048)  # points per compiled call
 LINEARIZED = 3  # axes up to which functions are linearized when checked: a hundred faces would be traced for seconds
 TINY = np.finfo(float).tiny
 Jet = tuple[int, tuple[int, ...]]  # (which unknown, how often differentiated along each axis)
@@ -44,10 +43,11 @@ class Names:
     def resolve(self, name: str, where: str) -> Reference:
         """What the name stands for; refused when nothing fits, or more than one thing."""
         numbers = set(self.parameters) - {field.name for field in self.fields}
-        found = [
-            *(Reference("axis", self.axes.index(name), ()) for _ in range(name in self.axes)),
-            *(Reference("parameter", self.parameters.index(name), ()) for _ in range(name in numbers)),
-        ]
+        found = []
+        if name in self.axes:
+            found.append(Reference("axis", self.axes.index(name), ()))
+        if name in numbers:
+            found.append(Reference("parameter", self.parameters.index(name), ()))
         functions = [Field(unknown, self.axes) for unknown in self.unknowns] + list(self.fields)
         for index, function in enumerate(functions):
             if name != function.name and not name.startswith(f"{function.name}_"):
@@ -276,9 +276,8 @@ class Residual:
 
         def slopes(points: Numbers, jets: Numbers, parameters: Numbers, normals: Numbers) -> list[Numbers]:
             value, back = jax.vjp(lambda j: self(points, j, parameters, normals), jnp.asarray(jets.T, float))
-            along = lambda q: jax.jvp(lambda at: self(points, jets.T, at, normals), (parameters,), (q,))[1]
-            rows = [jnp.zeros((0, len(points))), *(along(unit)[None] for unit in jnp.eye(len(parameters)))]
-            return [value, back(jnp.ones_like(value))[0].T, jnp.concatenate(rows).T]
+            by_parameter = jax.jacfwd(lambda q: self(points, jets.T, q, normals))(parameters)
+            return [value, back(jnp.ones_like(value))[0].T, by_parameter]
 
         return jax.jit(slopes) if self.traceable else slopes
 
@@ -303,7 +302,7 @@ class Residual:
             found = self._program.rows(points, jets, parameters[None], normals)
         else:
             run = lambda p, j, n: self._compiled(p, j, parameters, n)
-            found = in_chunks(run, points, jets, normals, sizes=SIZES)
+            found = in_chunks(run, points, jets, normals)
         value = np.where(np.abs(found[0]) < TINY, 0.0, found[0])  # a series could not hold it
         return Linearized(value, found[1].T, found[2].T)
 

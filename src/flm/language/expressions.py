@@ -70,9 +70,13 @@ class Expression:
     """A compiled text: a function of its names, in order of appearance, by position or by name."""
 
     text: str  # as written
-    names: tuple[str, ...]  # the names without a value
-    columns: tuple[int, ...]  # where each name first appears, from 1
+    columns: dict[str, int]  # where each name without a value first appears, from 1
     closure: _Closure
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names without a value."""
+        return tuple(self.columns)
 
     def __call__(self, *values: Value, **named: Value) -> Any:
         """The value at these values of the names."""
@@ -88,14 +92,13 @@ class Expression:
     def fix(self, values: Mapping[str, complex]) -> Expression:
         """The expression with some names replaced by numbers."""
         inner, fixed = self.closure, {name: np.asarray(value) * np.float64(1) for name, value in values.items()}
-        left = [(n, c) for n, c in zip(self.names, self.columns, strict=True) if n not in values]
-        names, columns = tuple(n for n, _ in left), tuple(c for _, c in left)
-        return Expression(self.text, names, columns, lambda known: inner({**fixed, **known}))
+        columns = {name: column for name, column in self.columns.items() if name not in values}
+        return Expression(self.text, columns, lambda known: inner({**fixed, **known}))
 
     def constant(self) -> float:
         """The value of an expression without names."""
-        if self.names:
-            raise ExpressionError(f"a plain number is wanted here; got the name {self.names[0]!r}", self.columns[0])
+        for name, column in self.columns.items():
+            raise ExpressionError(f"a plain number is wanted here; got the name {name!r}", column)
         with np.errstate(all="ignore"):
             value = float(self.closure({}))
         if not math.isfinite(value):
@@ -105,16 +108,16 @@ class Expression:
 
 def difference(left: Expression, right: Expression, text: str) -> Expression:
     """left - right as one expression."""
-    both = together((left, right))
-    return Expression(text, both.names, both.columns, lambda known: left.closure(known) - right.closure(known))
+    columns = together((left, right)).columns
+    return Expression(text, columns, lambda known: left.closure(known) - right.closure(known))
 
 
 def together(expressions: Iterable[Expression]) -> Expression:
     """Several expressions as one function that returns a tuple."""
     every = tuple(expressions)
-    pairs = {n: c for e in reversed(every) for n, c in zip(e.names, e.columns, strict=True)}
+    columns = {name: column for e in reversed(every) for name, column in e.columns.items()}
     text = ", ".join(e.text for e in every)
-    return Expression(text, tuple(pairs), tuple(pairs.values()), lambda known: tuple(e.closure(known) for e in every))
+    return Expression(text, columns, lambda known: tuple(e.closure(known) for e in every))
 
 
 def compile_expression(text: str, *, declared: Iterable[str] = (), offset: int = 0) -> Expression:
@@ -155,7 +158,7 @@ def compile_expression(text: str, *, declared: Iterable[str] = (), offset: int =
         raise ExpressionError(f"this is not an expression ({_lower(str(error)) or 'too deep'})", offset + 1) from None
     reader = _Reader(frozenset(declared), flat.strip(), offset + lead)
     closure = reader.read(tree.body, 0)
-    return Expression(text, tuple(reader.names), tuple(reader.names.values()), closure)
+    return Expression(text, reader.columns, closure)
 
 
 def parse(text: str) -> ast.Expression:
@@ -172,7 +175,7 @@ def _lower(message: str) -> str:
 class _Reader:
     def __init__(self, declared: frozenset[str], text: str, offset: int):
         self.declared, self.text, self.offset = declared, text, offset
-        self.names: dict[str, int] = {}
+        self.columns: dict[str, int] = {}
         self.count = 0
 
     def refuse(self, node: ast.AST, message: str) -> ExpressionError:
@@ -187,7 +190,7 @@ class _Reader:
         if depth > MAX_DEPTH:
             raise self.refuse(node, f"an expression must be nested at most {MAX_DEPTH} deep")
         if isinstance(node, ast.Name) and (node.id in self.declared or node.id not in (*CONSTANTS, *FUNCTIONS)):
-            self.names.setdefault(node.id, self.refuse(node, "").column)
+            self.columns.setdefault(node.id, self.refuse(node, "").column)
             return lambda known: known[node.id]
         if isinstance(node, ast.Constant | ast.Name):
             value = self.number(node)

@@ -215,7 +215,7 @@ class Outline:
 
     def checked(self, found: Expression, place: Place, known: Callable[[str], object]) -> Expression:
         """The expression, refused unless all its names are known."""
-        for name, column in zip(found.names, found.columns, strict=True):
+        for name, column in found.columns.items():
             try:
                 known(name)
             except ValueError as error:

@@ -14,23 +14,16 @@ from functools import partial, reduce
 import jax
 import numpy as np
 import numpy.typing as npt
+import scipy.special
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 Values = float | np.ndarray
 Step = tuple[tuple[object, ...], Callable[..., Values], tuple[int, ...]]  # its name and settings, itself, its arguments
 Places = np.ndarray  # of the numbers of an array among the inputs and the results of earlier steps
 ROWS = 2048  # points at a time, so that what lies between stays in the processor's cache
+SHAPES = (32, ROWS)  # points of a call of a compiled function
 LARGE = 512  # numbers of an array, and
 LONG = 4000  # steps beyond which a function is left to the compiler
-
-
-def _special(name: str) -> Callable[..., Values]:
-    def function(a):
-        import scipy.special  # imported here: it takes a tenth of the time of importing flm
-
-        return getattr(scipy.special, name)(a)
-
-    return function
 
 
 _PLAIN: dict[str, Callable[..., Values]] = {
@@ -41,7 +34,7 @@ _PLAIN: dict[str, Callable[..., Values]] = {
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
     "abs": lambda a: np.sqrt(a.real**2 + a.imag**2) if np.iscomplexobj(a) else np.abs(a),  # np.abs guards against overflow
     "imag": np.imag, "conj": np.conj, "neg": np.negative, "rsqrt": lambda a: 1 / np.sqrt(a),
-    "erf": _special("erf"), "erfc": _special("erfc"), "logistic": _special("expit"), "is_finite": np.isfinite,
+    "erf": scipy.special.erf, "erfc": scipy.special.erfc, "logistic": scipy.special.expit, "is_finite": np.isfinite,
     "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power,
     "max": np.maximum, "min": np.minimum, "rem": np.fmod, "clamp": lambda low, a, high: np.clip(a, low, high),
     "atan2": np.arctan2, "complex": lambda a, b: a + 1j * b, "not": np.invert,
@@ -60,7 +53,7 @@ _MOVES: dict[str, Callable[..., list[np.ndarray]]] = {
     "stack": lambda p, *given: [np.stack(given, p["axis"])],
     "unstack": lambda p, a: list(np.moveaxis(a, p["axis"], 0)),
     "split": lambda p, a: np.split(a, np.cumsum(p["sizes"])[:-1], p["axis"]),
-    "pad": lambda p, a, filling: [_padded(a, filling, p["padding_config"])],
+    "pad": lambda p, a, filling: [np.pad(a, [row[:2] for row in p["padding_config"]], constant_values=filling)],
     "copy": lambda p, a: [a], "stop_gradient": lambda p, a: [a],
 }  # fmt: skip
 _UNITS = {"add": 0, "add_any": 0, "sub": 0, "mul": 1, "div": 1}  # a ∘ unit = a
@@ -180,8 +173,6 @@ class Program:
         if all(c is not None for c in known):
             with np.errstate(all="ignore"):
                 return self._place(np.asarray(run(*known))[()])
-        if name == "select_n" and known[0] is not None:
-            return arguments[1 + int(known[0])]
         if real and name in _UNITS and len(arguments) == 2:
             if known[1] == _UNITS[name]:
                 return arguments[0]
@@ -243,22 +234,18 @@ def at_rows(
     return lambda *arrays: in_chunks(partial(compiled, *(a[0] for a in arrays[:common])), *arrays[common:])
 
 
-def in_chunks(
-    function: Callable[..., Sequence[npt.ArrayLike]], *arrays: np.ndarray, sizes: Sequence[int] = (ROWS,), axis: int = 0
-) -> list[np.ndarray]:
-    """The values of a function of rows, which are the first axis of the arrays and axis `axis` of what it returns.
+def in_chunks(function: Callable[..., Sequence[npt.ArrayLike]], *arrays: np.ndarray) -> list[np.ndarray]:
+    """The values of a function of rows, called with as many rows as one of the `SHAPES`.
 
-    The function is called with as many rows as one of the `sizes`, which increase: the first that holds all rows, else the last,
-    again and again. The last chunk is filled up with its first row.
+    The first that holds all rows is taken, else the last, again and again. The last chunk is filled up with its first row.
     """
     count = len(arrays[0])
-    size = next((rows for rows in sizes if count <= rows), sizes[-1])
+    size = next((rows for rows in SHAPES if count <= rows), SHAPES[-1])
     parts = [
         [np.asarray(value) for value in function(*(_filled(array[start : start + size], size) for array in arrays))]
         for start in range(0, max(count, 1), size)
     ]
-    joined = parts[0] if len(parts) == 1 else [np.concatenate(values, axis) for values in zip(*parts, strict=True)]
-    return [np.moveaxis(np.moveaxis(value, axis, 0)[:count], 0, axis) for value in joined]
+    return [np.concatenate(values)[:count] for values in zip(*parts, strict=True)]
 
 
 def _filled(rows: np.ndarray, size: int) -> np.ndarray:
@@ -271,23 +258,13 @@ def _filled(rows: np.ndarray, size: int) -> np.ndarray:
 def moved(equation: JaxprEqn, given: Sequence[np.ndarray]) -> list[np.ndarray] | None:
     """The results of a traced operation that only moves numbers, on arrays of whatever stands for them; None of any other."""
     move = _MOVES.get(equation.primitive.name)
-    cuts = any(width < 0 for row in equation.params.get("padding_config", ()) for width in row)
-    return None if move is None or cuts else move(equation.params, *given)
+    others = any(low < 0 or high < 0 or inside for low, high, inside in equation.params.get("padding_config", ()))
+    return None if move is None or others else move(equation.params, *given)
 
 
 def _broadcast(a: np.ndarray, shape: tuple[int, ...], dimensions: tuple[int, ...]) -> np.ndarray:
-    spread = [1] * len(shape)
-    for place, size in zip(dimensions, a.shape, strict=True):
-        spread[place] = size
-    return np.broadcast_to(a.reshape(spread), shape)
-
-
-def _padded(a: np.ndarray, filling: np.ndarray, widths: Sequence[tuple[int, int, int]]) -> np.ndarray:
-    out = np.full(
-        [low + n + (n - 1) * part + high for n, (low, high, part) in zip(a.shape, widths, strict=True)], filling
-    )
-    out[tuple(slice(low, len_ - high, part + 1) for len_, (low, high, part) in zip(out.shape, widths, strict=True))] = a
-    return out
+    new = tuple(axis for axis in range(len(shape)) if axis not in dimensions)
+    return np.broadcast_to(np.expand_dims(a, new), shape)
 
 
 def _type(equation: JaxprEqn) -> jax.ShapeDtypeStruct:

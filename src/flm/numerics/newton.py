@@ -1,4 +1,4 @@
-"""Damped Newton and Levenberg–Marquardt: one loop, two rules for the damping.
+"""Damped Newton and Levenberg–Marquardt: one loop.
 
 Conventions. F is the objective, and smaller is better. A *model* is F near one point: its value there, the step that
 it wants at a damping λ ≥ 0 (the larger λ, the shorter the step), and the decrease that it predicts for that step.
@@ -18,7 +18,7 @@ import numpy as np
 
 Point = TypeVar("Point")
 Values = float | np.ndarray  # one number, or one per problem
-Damping = tuple[np.ndarray, np.ndarray]  # λ, and the factor by which Nielsen's rule raises it at the next rejection
+Damping = tuple[np.ndarray, np.ndarray]  # λ, and the factor by which the next rejection raises it
 
 
 class Step(NamedTuple):
@@ -61,30 +61,14 @@ class Nielsen:
 
     start: float = 1e-2  # the first λ
     most: float = 1e8  # beyond this λ no decrease is expected any more
+    least: float = 0.0  # a smaller λ is zero, and a rejected step raises zero to this
 
     def update(self, damping: np.ndarray, growth: np.ndarray, accepted: np.ndarray, ratio: np.ndarray) -> Damping:
         """The next damping, and the factor by which the next rejection multiplies it."""
         lowered = damping * np.maximum(1 / 3, 1 - (2 * np.minimum(ratio, 1.0) - 1) ** 3)
-        return np.where(accepted, lowered, damping * growth), np.where(accepted, 2.0, 2 * growth)
-
-
-@dataclass(frozen=True)
-class FixedFactors:
-    """The damping falls by one factor after an accepted step and rises by another after a rejected one."""
-
-    start: float  # the first λ
-    down: float = 8.0  # what an accepted step divides λ by, if its gain ratio is above `trust`
-    up: float = 8.0  # what a rejected step multiplies λ by
-    least: float = 1e-14  # the smallest λ after a rejection, for rules that start from zero
-    off: float = 0.0  # below this λ is set to zero
-    trust: float = 0.0  # zero lowers λ after every accepted step
-    most: float = 1e6  # beyond this λ no decrease is expected any more
-
-    def update(self, damping: np.ndarray, growth: np.ndarray, accepted: np.ndarray, ratio: np.ndarray) -> Damping:
-        """The next damping; the factors stay."""
-        lowered = np.where(ratio > self.trust, damping / self.down, damping)
-        lowered = np.where(lowered < self.off, 0.0, lowered)
-        return np.where(accepted, lowered, np.maximum(self.up * damping, self.least)), growth
+        lowered = np.where(lowered < self.least, 0.0, lowered)
+        raised = np.maximum(damping * growth, self.least)
+        return np.where(accepted, lowered, raised), np.where(accepted, 2.0, 2 * growth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +84,7 @@ class Minimum(Generic[Point]):
 def minimize(
     start: Point,
     model_at: Callable[[Point], Model[Point]],
-    rule: Nielsen | FixedFactors,
+    rule: Nielsen,
     *,
     max_steps: int,  # accepted ones
     gain_tol: float = 0.0,  # converged when an accepted step lowers F by less than this share of it

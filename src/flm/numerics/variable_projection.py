@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 
 from flm.numerics.least_squares import triangular_factor
-from flm.numerics.newton import FixedFactors, Minimum, Nielsen, Step, Trial, minimize
+from flm.numerics.newton import Minimum, Nielsen, Step, Trial, minimize
 
 
 class Projected(NamedTuple):
@@ -46,7 +46,7 @@ Fit = TypeVar("Fit", bound=Projection)
 
 def project(
     start: Fit,
-    rule: Nielsen | FixedFactors,
+    rule: Nielsen,
     *,
     max_steps: int,
     gain_tol: float = 0.0,

@@ -113,8 +113,7 @@ class AbstractSeries(eqx.Module):
         from flm.series.exponential import ExponentialSeries
 
         k, C, S = (np.asarray(v) for v in self._waves())
-        half = (C - 1j * S) / 2
-        return ExponentialSeries(np.concatenate([k, -k]), np.concatenate([half, half.conj()]), self.axes).merged()
+        return ExponentialSeries.of_cosines(k, C - 1j * S, self.axes)
 
     @classmethod
     def _unpack(cls, fields: dict) -> Self:

@@ -63,6 +63,11 @@ class ExponentialSeries(AbstractSeries):
             is_real = bool((np.abs(difference) <= 100 * np.finfo(c.dtype).eps * np.abs(c).max(initial=0)).all())
         self.is_real = is_real
 
+    @classmethod
+    def of_cosines(cls, k: np.ndarray, c: np.ndarray, axes: Sequence[str] | None = None) -> ExponentialSeries:
+        """The real series Re sum_k c_k exp(i k . x), whose cosines have amplitude |c_k|."""
+        return cls(np.concatenate([k, -k]), np.concatenate([c, c.conj()]) / 2, axes).merged()
+
     def _waves(self) -> Waves:
         xp, (k, c) = host(self.frequencies, self.coefficients)
         if self.is_real:  # the pairs' imaginary parts cancel: Re[c exp(i theta)] = Re c cos theta - Im c sin theta
@@ -86,10 +91,11 @@ class ExponentialSeries(AbstractSeries):
 
     def largest(self) -> tuple[np.ndarray, np.ndarray]:
         """Wave vectors and coefficients, equal waves merged, largest first; a real series has 2 c for each conjugate pair."""
-        k, c = _merge(np.asarray(self.frequencies), np.asarray(self.coefficients))
-        if self.is_real:
-            rows = upper_half(k)
-            k, c = k[rows], c[rows] * per_row(_doubles(k[rows], c), c)
+        k, c = np.asarray(self.frequencies), np.asarray(self.coefficients)
+        if self.is_real:  # c exp(i k . x) and conj c exp(-i k . x) have the same real part
+            upper = upper_half(k)
+            k, c = np.where(upper[:, None], k, -k), np.where(per_row(upper, c), c, c.conj())
+        k, c = _merge(k, c)
         order = np.argsort(-np.abs(c).max(axis=tuple(range(1, c.ndim)), initial=0.0), kind="stable")
         return k[order], c[order]
 
@@ -141,14 +147,8 @@ class ExponentialSeries(AbstractSeries):
         check_count("n", n)
         k, c = (values[:n] for values in self.largest())
         if self.is_real:
-            pair, c = k.any(axis=1), c / per_row(_doubles(k, c), c)
-            k, c = np.concatenate([k, -k[pair]]), np.concatenate([c, c[pair].conj()])
+            return ExponentialSeries.of_cosines(k, c, self.axes)
         return ExponentialSeries(k, c, self.axes)
-
-
-def _doubles(k: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """2 for waves that have a conjugate and 1 for the constant, in the precision of `like`."""
-    return np.where(k.any(axis=1), 2, 1).astype(like.dtype)
 
 
 def _merge(k: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from flm.series.forms import SeparableSeries
+from flm.series.tables import WaveTable
 
 
 def on_lines(waves: SeparableSeries, lines: Sequence[np.ndarray]) -> np.ndarray:
@@ -12,8 +13,7 @@ def on_lines(waves: SeparableSeries, lines: Sequence[np.ndarray]) -> np.ndarray:
     frequencies, m = np.asarray(waves.frequencies), len(lines)
     summed = np.asarray(waves.coefficients).reshape(1, len(frequencies), *(2,) * m, -1)  # (points, N, 2, ..., 2, K)
     for j, line in enumerate(lines):
-        angles = np.multiply.outer(line, frequencies[:, j])
-        pairs = np.stack([np.cos(angles), np.sin(angles)], axis=-1)  # (n, N, 2)
+        pairs = WaveTable.at(line, frequencies[:, j]).pairs()  # (n, N, 2)
         if j < m - 1:
             summed = np.einsum("xnc,pnc...->pxn...", pairs, summed)
             summed = summed.reshape(-1, *summed.shape[2:])

@@ -93,11 +93,6 @@ class ProductSeries(AbstractSeries):
     def _outputs(self) -> tuple[int, ...]:
         return ()
 
-    def _parts(self) -> tuple[Numbers, Numbers]:
-        """C and S."""
-        _, (C, S) = host(self.cosines, self.sines)
-        return C, S
-
     def _waves(self) -> Waves:
         return self.exponential()._waves()
 
@@ -141,16 +136,11 @@ class ProductSeries(AbstractSeries):
                 f"a series of products must have at most {MOST_WAVES:,} plane waves to be multiplied out; got {R} terms of "
                 f"{m} factors with up to {2 * F} waves each. Call, integrate and differentiate it as it is."
             )
-        k, c = np.zeros((R, 1, 0)), np.ones((R, 1), complex)
-        for j in range(m):
-            own = np.concatenate([n[:, j], -n[:, j]], axis=1)  # (R, 2F)
-            value = np.concatenate([C[:, j] - 1j * S[:, j], C[:, j] + 1j * S[:, j]], axis=1) / 2
-            count = k.shape[1] * own.shape[1]
-            left = np.broadcast_to(k[:, :, None], (R, k.shape[1], own.shape[1], j)).reshape(R, count, j)
-            right = np.broadcast_to(own[:, None, :, None], (R, k.shape[1], own.shape[1], 1)).reshape(R, count, 1)
-            k, c = np.concatenate([left, right], axis=2), (c[:, :, None] * value[:, None, :]).reshape(R, count)
-        k, c = k.reshape(-1, m), c.reshape(-1) / 2
-        return ExponentialSeries(np.concatenate([k, -k]), np.concatenate([c, c.conj()]), self.axes).merged()
+        own = np.concatenate([n, -n], axis=2)  # the waves of each factor, (R, m, 2F)
+        value = np.concatenate([C - 1j * S, C + 1j * S], axis=2) / 2
+        factor, choice = np.arange(m)[:, None], np.indices((2 * F,) * m).reshape(m, -1)  # a wave of each factor
+        k = np.swapaxes(own[:, factor, choice], 1, 2).reshape(-1, m)
+        return ExponentialSeries.of_cosines(k, value[:, factor, choice].prod(axis=1).ravel(), self.axes)
 
     def phase(self) -> PhaseSeries:
         """The products multiplied out into cosines with phases; only for few inputs."""
@@ -206,7 +196,7 @@ class ProductSeries(AbstractSeries):
     def integrate(self, box: Bounds | HasBounds) -> Array:
         """The definite integral over a box."""
         center, half = _middles(self._box(box))
-        xp, (n, C, _) = host(self.frequencies, *self.shift(-center)._parts())
+        xp, (n, C) = host(self.frequencies, self.shift(-center).cosines)
         along = (C * 2 * half[:, None] * xp.sinc(n * half[:, None] / np.pi)).sum(axis=2)  # (R, m)
         return device(xp.real(xp.prod(along, axis=1).sum()))
 

@@ -33,7 +33,7 @@ from flm.control.solve.search import (
     relative_excess,
 )
 from flm.control.solve.variation import Derivatives, TimeBasis, Transcription, excess_along
-from flm.numerics.newton import FixedFactors, Minimum, Step, Trial, minimize
+from flm.numerics.newton import Minimum, Nielsen, Step, Trial, minimize
 from flm.results import Ending, Word
 
 _GROWTH = 1.4
@@ -50,7 +50,7 @@ _COARSE = 100  # and the number of frequencies up to which it is then enlarged
 _FAR = 14.0  # |log(T / guess)| at which a free final time is not an answer
 RUNAWAYS = "the final time grows without bound", "the final time shrinks to zero", "the cost falls without bound"
 # Steps start undamped: the Hessian is exact, and far from the minimum its negative eigenvalues are turned positive.
-_RULE = FixedFactors(start=0.0, down=8.0, up=4.0, least=1e-4, off=1e-8, trust=0.5)
+_RULE = Nielsen(start=0.0, most=1e6, least=1e-4)
 
 
 @dataclass(frozen=True, eq=False)
