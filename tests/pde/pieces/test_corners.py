@@ -194,7 +194,7 @@ def test_reentrant_corners_between_oblique_and_curved_sides_are_found():
 
 
 def test_a_corner_looks_the_same_in_cells_of_every_size():
-    """The boundary's length, the share inside and the marks on the sides of cells that shrink towards an oblique corner."""
+    """The boundary's length and the share inside cells that shrink towards an oblique corner."""
     shape = Shape(flm.Polygon(x=[0.0, 1.0, 0.6, -0.8, -0.6, 0.6], y=[0.0, 0.0, 0.8, 0.6, -0.8, -0.8]))
     seen = []
     for width in 10.0 ** -np.arange(2, 8):
@@ -205,5 +205,4 @@ def test_a_corner_looks_the_same_in_cells_of_every_size():
             sum(part.length for patch in shape.patches for part in shape.stretches(cell, patch)) for cell in corner
         ]
         seen.append([*(length / width for length in lengths), *(cell.volume / width**2 for cell in corner)])
-        assert np.all(np.abs(np.sort(np.abs(corner[0].marks), axis=0)[-1] / width - [0.9, 1.2]) < 1e-3)
     np.testing.assert_allclose(seen, np.broadcast_to(seen[0], np.shape(seen)), rtol=1e-3)

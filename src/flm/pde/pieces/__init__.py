@@ -9,7 +9,7 @@ The steps, in order:
 4. `rows`: what the equation, the conditions and the ties demand of the coefficients of one piece and its traces.
 5. `elimination`: the pieces' rows reduced to triangles, neighbors merged, and substituted back; factors are kept for equal
    pieces and for further right-hand sides.
-6. `newton`: nonlinear problems as a sequence of linear ones, turned on in steps if necessary.
+6. `newton`: nonlinear problems as a sequence of linear ones, with damped steps if necessary.
 7. `adapt`, `refine`: more functions or more pieces where the coefficients are large, until two answers agree; whether there
    are other solutions.
 8. `marching`: problems that march in time, one slab after the other, twice: `ordinary` without space, `slabs` over a line,

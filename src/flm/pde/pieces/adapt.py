@@ -16,7 +16,7 @@ from flm.numerics.least_squares import free_memory
 from flm.pde.pieces.cut import num_columns
 from flm.pde.pieces.elimination import Front, PieceRows, eliminate
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.newton import Answer, continue_system, damp_system, scale, solve_system
+from flm.pde.pieces.newton import Answer, damp_system, scale, solve_system
 from flm.pde.pieces.places import Sample
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
@@ -52,7 +52,6 @@ class Pieces:
     bar: float
     ending: Ending
     until: float | None = None  # where a march stopped
-    bar_until: float | None = None  # and the error estimate up to there
     parameters: dict[str, Parameter | LearnedFunction] = field(default_factory=dict)
 
 
@@ -111,14 +110,10 @@ class Adaptation:
         return Answer(functions, whole, np.zeros((whole.num_leaves, functions.num_columns)))
 
     def solve(self, tree: Tree, nodes: int, start: np.ndarray | None = None, helped: bool = True) -> Answer:
-        """The answer on a tree with `nodes` equation nodes along each axis.
-
-        Where Newton's method does not settle, the nonlinear part is turned on in steps: this follows the solution that starts
-        from the linear problem, while an iterate that wanders may end at any other solution.
-        """
+        """The answer on a tree with `nodes` equation nodes along each axis; with damped steps from zero if others do not settle."""
         system = self.system(tree, nodes)
         answer = solve_system(system, start, self.setup.is_linear, known=self.known)
-        return answer if answer.settled or not helped else continue_system(system)
+        return answer if answer.settled or not helped else damp_system(system, system.zero)
 
     def ladder(self, marches: bool = False) -> bool:
         """Solve on one piece with more and more functions, less far if slabs can follow; return whether the tolerance was met."""
@@ -255,14 +250,14 @@ def distance_to_another(search: Adaptation) -> float | None:
     return None
 
 
-def _starts(system: System, answer: Answer) -> Iterator[np.ndarray | None]:
-    """Starts from which Newton's method may find another solution, (L, C) each; None is zero."""
+def _starts(system: System, answer: Answer) -> Iterator[np.ndarray]:
+    """Starts from which Newton's method may find another solution, (L, C) each."""
     if answer.tree is system.tree:
         here = system.hull.fitted(answer.coefficients, answer.functions)
     else:
-        yield None
+        yield system.zero
         plain = solve_system(system, None, False)
-        here = plain.coefficients if plain.settled else np.zeros_like(plain.coefficients)
+        here = plain.coefficients if plain.settled else system.zero
     rows, size = system.assemble(here), float(np.sum(Answer(system.hull, system.tree, here).sizes)) or 1.0
     for sample in system.samples[: len(system.equations)]:
         along = system.gathered(eliminate(_loaded(system, rows, sample), system.sizes, system.order))

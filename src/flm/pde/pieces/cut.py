@@ -33,6 +33,7 @@ DEPENDENT = 1e-6  # of a function's length: with less than this left by lower de
 EASED = 4.0  # degrees for each further digit: two sizes then drop different functions, and their difference shows it
 SHORTEST = 0.3  # of a piece's width: shorter stretches of its boundary get as many points as one of this length
 ACROSS = 1.4  # nodes along each axis of a curved face's box, for each trace function along it
+LOOKS = {2: 144, 3: 12}  # points along each axis of a face, by the number of axes
 DENSITY = 2.0  # points on a surface for each polynomial on it
 
 
@@ -44,9 +45,8 @@ class LeafFunctions:
     width: np.ndarray  # of the box, (m,)
     index: tuple[np.ndarray, ...]  # for each unknown the degrees of each function along each axis, (N_k, m)
     places: tuple[np.ndarray, ...]  # where its coefficients lie among those of Legendre products, (N_k,) or (N_k, n)
-    factors: tuple[
-        np.ndarray | None, ...
-    ]  # R: coefficients are R times those of Legendre products; None where the same
+    # R: coefficients are R times those of Legendre products; None where they are the same
+    factors: tuple[np.ndarray | None, ...]
     nodes: np.ndarray  # where equations hold in a cut piece, (P, m)
 
     @property
@@ -287,25 +287,18 @@ def _shared(tree: Tree, face: Face, fine: int, shape: tuple[int, ...]) -> Iterat
     low, high = cell.low.copy(), cell.high.copy()
     low[axis] = high[axis] = (tree.low, tree.high)[face.side][face.coarse, axis]
     n = tuple(shape[a] for a in others)
-    if tree.num_axes == 2:
-        marks = np.concatenate([tree.cells[leaf].marks for leaf in (fine, face.coarse)])
-        near = np.abs(marks[:, axis] - low[axis]) <= 1e-4 * (cell.high - cell.low)[axis]
-        for a, b in _inside(tree.shape, low, high, axis, marks[near, others[0]]):
-            points = np.full((n[0], 2), low[axis])
-            points[:, others[0]] = a + (b - a) * (line.gauss(n[0])[0] + 1) / 2
-            yield _Shared(points, line.values(line.gauss(n[0])[0], n[0]))
-        return
-    even = _between(tree.shape, low, high, axis, [(np.arange(12) + 0.5) / 6 - 1] * 2)
-    if len(even) == 144:
-        points, index = _between(tree.shape, low, high, axis, [line.gauss(k)[0] for k in n]), np.array([*np.ndindex(n)])
+    looks = LOOKS[tree.num_axes]
+    even = _between(tree.shape, low, high, axis, [(2 * np.arange(looks) + 1) / looks - 1] * len(n))
+    if len(even) == looks ** len(n):
+        points, index = _between(tree.shape, low, high, axis, [line.gauss(k)[0] for k in n]), _tensor(n)
     elif len(even):
-        margin = (high - low) / 24
+        margin = (high - low) / (2 * looks)
         low, high = np.maximum(low, even.min(axis=0) - margin), np.minimum(high, even.max(axis=0) + margin)
         points = _between(tree.shape, low, high, axis, [line.gauss(int(np.ceil(ACROSS * k)))[0] for k in n])
         index = degrees(n)[: max(1, int(len(points) / 1.2))]
     if len(even) and len(points):
         z = 2 * (points[:, others] - low[others]) / (high - low)[others] - 1
-        yield _Shared(points, products(index, (0, 0), z))
+        yield _Shared(points, products(index, (0,) * len(n), z))
 
 
 def cut_ties(
@@ -328,21 +321,10 @@ def cut_ties(
                     yield Tie(own, parts, ((name, part.trace),))
 
 
-def _inside(shape: Shape, low: np.ndarray, high: np.ndarray, axis: int, marks: np.ndarray) -> list[tuple[float, float]]:
-    """The parts of a straight face, which the boundary crosses at some marks, that have the region on both sides."""
-    first, last = low[1 - axis], high[1 - axis]
-    ends = np.array([first, *sorted(mark for mark in marks if first < mark < last), last])
-    middle = np.full((len(ends) - 1, 2), low[axis])
-    middle[:, 1 - axis] = (ends[1:] + ends[:-1]) / 2
-    change = np.diff(np.concatenate([[0], shape.is_between(middle, axis, last - first), [0]]).astype(int))
-    parts = zip(ends[change == 1], ends[change == -1], strict=True)
-    return [(float(a), float(b)) for a, b in parts if b - a > 1e-6 * (last - first)]
-
-
 def _between(shape: Shape, low: np.ndarray, high: np.ndarray, axis: int, lines: list[np.ndarray]) -> np.ndarray:
     """Points of a grid on a plane rectangle with the region on both sides; the grid in coordinates from -1 to 1."""
     others = [a for a in range(len(low)) if a != axis]
     reference = np.stack([g.ravel() for g in np.meshgrid(*lines, indexing="ij")], axis=1)
     points = np.full((len(reference), len(low)), low[axis])
     points[:, others] = low[others] + (high - low)[others] * (reference + 1) / 2
-    return points[shape.is_between(points, axis)]
+    return points[shape.is_between(points, axis, float((high - low)[others].min()))]

@@ -194,4 +194,4 @@ def judged(march: March, bars: np.ndarray, tol: float, end: float) -> Pieces:
     until, bar = march.until(last), float(bars[last])
     reason = march.reason if last == len(bars) - 1 else "beyond it two marches no longer agree"
     ending = Ending(Word.STOPPED, f"stopped at t = {until:.6g}: {reason}", estimate_until=bar)
-    return Pieces(march.many[: last + 1], np.inf, ending, until, bar)
+    return Pieces(march.many[: last + 1], np.inf, ending, until)

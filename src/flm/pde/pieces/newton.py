@@ -1,4 +1,4 @@
-"""Newton's method over all pieces, by full steps, by damped steps, or with the nonlinear part turned on in steps."""
+"""Newton's method over all pieces, by full steps or by damped steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from flm.pde.pieces.tree import Tree
 from flm.series import legendre as line
 
 MAX_STEPS = 20
-FIRST_STRENGTH = 0.1  # of the nonlinear part: a flow of Reynolds number 1000 begins with 100
 PATIENCE = 9  # steps after which an iterate that still changes by half is lost
 SETTLED = 1e-11  # of the answer's size: a step this small is rounding
 DAMPED_STEPS = 40
@@ -144,9 +143,8 @@ def leaders(orders: Orders) -> list[int]:
     return [k for k, row in enumerate(orders) if any(row) or len(orders) == 1]
 
 
-def damp_system(system: System, start: np.ndarray | None = None) -> Answer:
+def damp_system(system: System, here: np.ndarray) -> Answer:
     """The answer on one tree by damped steps: each is halved until the residual falls; full steps finish."""
-    here = system.zero if start is None else start
     lengths = [
         np.concatenate([np.zeros(0), *(np.linalg.norm(part.rows, axis=1) for part in system.linear(sample, here))])
         for sample in system.samples
@@ -176,33 +174,18 @@ def _violation(system: System, coefficients: np.ndarray, lengths: Sequence[np.nd
     return float(np.sqrt(total))
 
 
-def continue_system(system: System) -> Answer:
-    """The answer on one tree by continuation: the nonlinear part is turned on in steps, as far as Newton's method converges."""
-    answer = solve_system(system, None, True, 0.0)
-    strength, step = 0.0, FIRST_STRENGTH
-    while answer.finite and strength < 1.0 and step > FIRST_STRENGTH / 64:
-        trial = solve_system(system, answer.coefficients, False, min(strength + step, 1.0))
-        if trial.settled and trial.finite:
-            answer, strength = trial, min(strength + step, 1.0)
-            step = 1.5 * strength
-        else:
-            step /= 3
-    return replace(answer, settled=strength == 1.0)
-
-
 def solve_system(
     system: System,
     start: np.ndarray | None,
     is_linear: bool,
-    strength: float = 1.0,
     known: dict[bytes, Front] | None = None,
 ) -> Answer:
-    """The answer on one tree, from `start` or zero; a strength below one is the share of the nonlinear part that acts."""
+    """The answer on one tree, from `start` or zero."""
     sizes_of = lambda coefficients: Answer(system.hull, system.tree, coefficients).sizes
     coefficients = system.zero if start is None else start
     settled, last = False, np.inf
     for step in range(1, MAX_STEPS + 1):
-        rows = system.assemble(coefficients, strength)
+        rows = system.assemble(coefficients)
         kept = KeptFactors(rows, system.sizes, system.order, known)
         found = kept.solve([piece.right for piece in rows])
         new = system.gathered(found)

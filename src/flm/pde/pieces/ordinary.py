@@ -6,7 +6,7 @@ derivatives begin where the slab before ended. The user's order is kept; an alge
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -182,35 +182,24 @@ class OrdinarySlabs(AbstractSlabs):
 
         Slabs over which a mode grows much more damp it instead, in both marches alike, where the unknown is small.
         """
-        table, (begin, end) = self.table(NODES), span
-        z = np.array([-1.0, 0.0, 1.0])
-        jets = np.stack([line.table(z, table.functions.shapes[k][0], r) @ found[table.functions.columns[k]]
-                         for k, r in self.equations.jets])  # fmt: skip
-        jets *= self.equations.powers(end - begin)[:, :, 0]
-        _, by_jet = self.equations(begin + (z + 1) / 2 * (end - begin), jets, self.setup.parameters)
-        highest = [
-            self.equations.jets.index((k, p))
-            for k, (p,) in enumerate(self.setup.orders)
-            if (k, p) in self.equations.jets
-        ]
-        largest = 0.0
-        for slopes in np.moveaxis(by_jet, 2, 0):  # (E, A)
-            lower = np.zeros((len(slopes), len(self.states)))
-            for d, state in enumerate(self.states):
-                if state in self.equations.jets:
-                    lower[:, d] = slopes[:, self.equations.jets.index(state)]
-            if len(highest) != len(slopes) or not np.isfinite(slopes).all():
-                return 0.0
-            try:
-                top = np.linalg.solve(slopes[:, highest], -lower)  # the highest derivatives by the states, (K, D)
-            except np.linalg.LinAlgError:
-                return 0.0
-            rates = np.zeros((len(self.states), len(self.states)))
-            for d, (k, order) in enumerate(self.states):
-                after = (k, order + 1)
-                rates[d] = np.eye(len(rates))[self.states.index(after)] if after in self.states else top[k]
-            largest = max(largest, float(np.linalg.eigvals(rates).real.max(initial=0.0)))
-        return largest * (end - begin)
+        begin, dt = span[0], span[1] - span[0]
+        shares = np.array([0.0, 0.5, 1.0])
+        _, by_jet = self.equations(begin + shares * dt, self._jets(found, shares, dt), self.setup.parameters)
+        slopes = dict(zip(self.equations.jets, np.moveaxis(by_jet, 1, 0), strict=True))  # (E, 3) each
+        zero = np.zeros((len(by_jet), len(shares)))
+        by_state = np.array([slopes.get(state, zero) for state in self.states])
+        by_top = np.array([slopes.get((k, p), zero) for k, (p,) in enumerate(self.setup.orders)])
+        try:
+            top = np.linalg.solve(by_top.T, -by_state.T)  # the highest derivatives by the states, (3, K, D)
+        except np.linalg.LinAlgError:
+            return 0.0
+        rates = np.zeros((len(shares), len(self.states), len(self.states)))
+        for d, (k, order) in enumerate(self.states):
+            after = (k, order + 1)
+            rates[:, d] = np.eye(len(self.states))[self.states.index(after)] if after in self.states else top[:, k]
+        if not np.isfinite(rates).all():
+            return 0.0
+        return float(np.linalg.eigvals(rates).real.max(initial=0.0)) * dt
 
     def _answer(self, s: int, span: Span, coefficients: np.ndarray) -> Answer:
         return Answer(self.table(s).functions, Tree.whole(np.array([span]), (False,)), coefficients[None])
@@ -223,18 +212,13 @@ class OrdinarySlabs(AbstractSlabs):
         return out
 
     def _at_rest(self, begin: float, end: float) -> np.ndarray:
-        """The polynomials of lowest degree that meet the initial conditions; zero where Newton's method does not find any."""
+        """The polynomials of lowest degree that meet the initial conditions, as they are linearized at zero."""
         table = self.table(NODES)
         found = np.zeros(table.functions.num_columns)
         low = [table.functions.columns[k].start + order for k, order in self.states]
         at = table.conditions * self.conditions.powers(end - begin)
-        for _ in range(STEPS):
-            rows, right = self._linearized(self.conditions, np.array([begin]), at, found)
-            new = np.zeros_like(found)
-            new[low] = np.linalg.lstsq(rows[:, low], right, rcond=None)[0]
-            if not np.isfinite(new).all() or np.abs(new - found).max() <= 1e-9 * np.abs(new).max():
-                break
-            found = new
+        rows, right = self._linearized(self.conditions, np.array([begin]), at, found)
+        found[low] = np.linalg.lstsq(rows[:, low], right)[0]
         return found
 
     def _misses(self, span: Span, found: np.ndarray, size: np.ndarray) -> float:
@@ -244,19 +228,18 @@ class OrdinarySlabs(AbstractSlabs):
         """
         begin, dt = span[0], span[1] - span[0]
         count = max(FEW, int(np.ceil(LOOKS * dt / float(np.ptp(self.setup.bounds)))))
-        powers, functions = self.equations.powers(dt), self.table(NODES).functions
-        unit = (np.arange(count) + 0.5) / count
-        times, tables = begin + unit * dt, {}
-        jets = np.empty((len(self.equations.jets), count))
-        for row, (k, order) in zip(jets, self.equations.jets, strict=True):
-            if (n := functions.shapes[k][0], order) not in tables:
-                tables[n, order] = line.table(2 * unit - 1, n, order)
-            row[:] = tables[n, order] @ found[functions.columns[k]]
-        jets *= powers[:, :, 0]
-        value, by_jet = self.equations(times, jets, self.setup.parameters)
-        scales = size[[k for k, _ in self.equations.jets], None] * powers[:, :, 0]
+        shares = (np.arange(count) + 0.5) / count
+        value, by_jet = self.equations(begin + shares * dt, self._jets(found, shares, dt), self.setup.parameters)
+        scales = size[[k for k, _ in self.equations.jets], None] * self.equations.powers(dt)[:, :, 0]
         weight = np.sum(np.abs(by_jet) * scales, axis=1)
         return float(np.max(np.abs(value) / np.where(weight > 0, weight, 1.0)))
+
+    def _jets(self, found: np.ndarray, shares: np.ndarray, dt: float) -> np.ndarray:
+        """What the equations need at shares of a slab, (A, P)."""
+        functions = self.table(NODES).functions
+        table = cache(lambda n, order: line.table(2 * shares - 1, n, order))
+        at = [table(functions.shapes[k][0], r) @ found[functions.columns[k]] for k, r in self.equations.jets]
+        return np.stack(at) * self.equations.powers(dt)[:, :, 0]
 
     # --- Newton's method -------------------------------------------------------------------------------------------
 

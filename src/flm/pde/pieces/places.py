@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flm.language.arguments import Linearized
 from flm.language.parameters import Piecewise
 from flm.pde.pieces.fields import AnyResidual, plain
 from flm.pde.pieces.tree import Tree
@@ -89,20 +88,11 @@ class Sample:
             yield rows
 
     def rows(
-        self, own: Own, columns: Columns, parameters: np.ndarray, strength: float, learned: Sequence[int] | None
+        self, own: Own, columns: Columns, parameters: np.ndarray, learned: Sequence[int] | None
     ) -> Iterator[Linear]:
-        """The rows of each piece, linearized at an iterate, for the answer or for its derivatives in learned parameters.
-
-        With a strength s below one, a share of the nonlinear part acts: F_s(u) = s F(u) + (1 - s) (F(0) + F'(0) u), the
-        homotopy from the problem that is linearized at zero.
-        """
+        """The rows of each piece, linearized at an iterate, for the answer or for its derivatives in learned parameters."""
         jets = self.jets(own)
         found = self.residual.linearize(self.points, jets, parameters, self.normals)
-        if strength < 1.0:
-            zero = self.residual.linearize(self.points, np.zeros_like(jets), parameters, self.normals)
-            there = zero.value + np.sum(zero.by_jet * jets, axis=0)
-            mixed = strength * found.by_jet + (1 - strength) * zero.by_jet
-            found = Linearized(strength * found.value + (1 - strength) * there, mixed, found.by_parameter)
         right = np.sum(found.by_jet * jets, axis=0) - found.value
         if learned is not None:  # F_u du/dp = -F_p
             right = -found.by_parameter[list(learned)].T

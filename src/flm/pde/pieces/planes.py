@@ -328,5 +328,5 @@ def _cells(plane: Plane, functions: Functions, span: Span) -> tuple[Cell, ...]:
         low, high = np.append(cell.low, span[0]), np.append(cell.high, span[1])
         lower, upper = np.append(cell.lower, span[0]), np.append(cell.upper, span[1])
         made: dict[object, object] = {functions: view.in_time(plane.functions, functions)}
-        cells.append(Cell(low, high, "cut", lower, upper, cell.volume, np.zeros((0, 2)), made=made))
+        cells.append(Cell(low, high, "cut", lower, upper, cell.volume, made=made))
     return tuple(cells)

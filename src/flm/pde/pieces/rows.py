@@ -252,11 +252,9 @@ class System:
             return lambda leaf: self.views[leaf].own(coefficients[leaf])
         return lambda leaf: [coefficients[leaf, columns] for columns in self.functions.columns]
 
-    def assemble(
-        self, coefficients: np.ndarray, strength: float = 1.0, learned: Sequence[int] | None = None
-    ) -> list[PieceRows]:
+    def assemble(self, coefficients: np.ndarray, learned: Sequence[int] | None = None) -> list[PieceRows]:
         """All rows, linearized at these coefficients (L, C), for the answer or for its derivatives in learned parameters."""
-        linear = lambda sample: self.linear(sample, coefficients, strength, learned)
+        linear = lambda sample: self.linear(sample, coefficients, learned)
         blocks: list[list[Block]] = [[] for _ in range(self.tree.num_leaves)]
         for sample in self.samples:
             for leaf, rows, right in linear(sample):
@@ -264,10 +262,10 @@ class System:
         return [self.piece(leaf, block, linear) for leaf, block in enumerate(blocks)]
 
     def linear(
-        self, sample: Sample, coefficients: np.ndarray, strength: float = 1.0, learned: Sequence[int] | None = None
+        self, sample: Sample, coefficients: np.ndarray, learned: Sequence[int] | None = None
     ) -> Iterator[Linear]:
         """The rows of a residual at these coefficients."""
-        return sample.rows(self.own(coefficients), self.own_columns, self.parameters, strength, learned)
+        return sample.rows(self.own(coefficients), self.own_columns, self.parameters, learned)
 
     def unmet(self, coefficients: np.ndarray) -> float:
         """The share of their terms that equations and conditions leave, root mean square over all points.

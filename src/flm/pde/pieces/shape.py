@@ -68,26 +68,20 @@ class Arc:
         flags = self._member(u, low, high, aside)
         (change,) = np.nonzero(flags[1:] != flags[:-1])
         left, right, before = u[change], u[change + 1], flags[change]
-        # Where the patch is kept on both sides of a change, only the cell ends there.
-        kept = len(change) > 0 and self._is_kept(np.concatenate([left, right]))
         for _ in range(ROUNDS if len(change) else 0):
             middle = (left + right) / 2
-            same = self._member(middle, low, high, aside, kept) == before
+            same = self._member(middle, low, high, aside) == before
             left, right = np.where(same, middle, left), np.where(same, right, middle)
         ends = [*([u[0]] if flags[0] else []), *((left + right) / 2), *([u[-1]] if flags[-1] else [])]
         pairs = [(float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True) if b - a > 1e-6 * du]
         return [Stretch(self.patch, a, b, self.length * (b - a)) for a, b in pairs]
 
-    def _is_kept(self, u: np.ndarray) -> bool:
-        """Whether the patch is kept at all of these parameters."""
-        return self.patch.keep is None or bool(np.all(self.patch.keep(*self.patch.chart(u[:, None]))))
-
-    def _member(self, u: np.ndarray, low: np.ndarray, high: np.ndarray, aside: float, kept: bool = False) -> np.ndarray:
-        """Whether the inner side of the arc is in a cell at some parameters, (P,); `kept` says that the patch is there."""
+    def _member(self, u: np.ndarray, low: np.ndarray, high: np.ndarray, aside: float) -> np.ndarray:
+        """Whether the patch is there at some parameters and its inner side in a cell, (P,)."""
         points, normals = self.patch.chart(u[:, None])
         inner = points - aside * np.where(normals.any(axis=1, keepdims=True), normals, -1.0)
         inside = np.all((inner >= low) & (inner <= high), axis=1)
-        if self.patch.keep is not None and not kept and inside.any():
+        if self.patch.keep is not None and inside.any():
             inside[inside] = self.patch.keep(points[inside], normals[inside])
         return inside
 
@@ -102,7 +96,6 @@ class Cell:
     lower: np.ndarray  # the box around the part inside, (m,)
     upper: np.ndarray
     volume: float  # of the part inside
-    marks: np.ndarray  # where the boundary meets the cell's sides in the plane, (K, 2)
     stretches: dict[int, list[Stretch]] = field(default_factory=dict)  # of patches, by their identity
     made: dict[object, object] = field(default_factory=dict)  # the functions that live here, by what they were made for
 
@@ -220,29 +213,25 @@ class Shape:
     def _fitted(self, low: np.ndarray, high: np.ndarray) -> Cell:
         width, center, planar = high - low, (low + high)[None] / 2, len(low) == 2
         made = lambda kind, lower=low, upper=high, share=1.0: Cell(
-            low, high, kind, lower, upper, share * float(np.prod(upper - lower)), marks, stretches
+            low, high, kind, lower, upper, share * float(np.prod(upper - lower)), stretches
         )
-        marks, stretches = np.zeros((0, len(low))), dict[int, list[Stretch]]()
+        stretches = dict[int, list[Stretch]]()
         if self._is_boxes:
             return made("whole" if self.inside(center)[0] else "outside")
         near = self._surface[np.all((self._surface >= low) & (self._surface <= high), axis=1)]
         if planar:
             stretches |= {id(patch): self._arc(patch).stretches(low, high) for patch in self.patches}
-        parts = [part for found in stretches.values() for part in found]
-        followed = [part.at(np.linspace(0, 1, 33))[0] for part in parts]
-        if followed:
-            near, marks = np.concatenate(followed), np.concatenate([points[[0, -1]] for points in followed])
+            followed = [part.at(np.linspace(0, 1, 33))[0] for found in stretches.values() for part in found]
+            near = np.concatenate([near, *followed])
         gaps = np.minimum(near - low, high - near) / width
         cuts = np.all(gaps > (FLAT if planar else THIN), axis=1).any()
         if not cuts and not self.inside(center)[0]:
             return made("outside")
-        if not cuts and not (_is_partly_covered(low, high, parts) if planar else self._has_mixed_sides(low, high)):
+        if not cuts and not self._has_mixed_sides(low, high):
             return made("whole")
         # the box around the known points of the part inside
         within = np.concatenate([np.array(list(product(*zip(low, high, strict=True)))), _midpoints(low, high, 20)])
         points = np.concatenate([near, within[self.inside(within)] if cuts else within])
-        if not len(points):
-            return made("outside")
         lower, upper = np.maximum(points.min(axis=0), low), np.minimum(points.max(axis=0), high)
         share = float(np.mean(self.inside(_midpoints(lower, upper, 32 if planar else 20))))
         lost = share == 0 or np.any(upper - lower < (FLAT if planar else THIN) * width)
@@ -250,22 +239,13 @@ class Shape:
 
     def _has_mixed_sides(self, low: np.ndarray, high: np.ndarray) -> bool:
         """Whether some side of a cell lies partly between two parts of the region and partly on its boundary."""
-        for axis, end in product(range(3), (low, high)):
+        for axis, end in product(range(len(low)), (low, high)):
             first, last = low.copy(), high.copy()
             first[axis] = last[axis] = end[axis]
-            if 0 < np.mean(self.is_between(_midpoints(first, last, 8), axis)) < 1:
+            side = _midpoints(first, last, 64 if len(low) == 2 else 8)
+            if 0 < np.mean(self.is_between(side, axis, float(np.min(high - low)))) < 1:
                 return True
         return False
-
-
-def _is_partly_covered(low: np.ndarray, high: np.ndarray, parts: list[Stretch]) -> bool:
-    """Whether the boundary covers some side of a planar cell in part."""
-    width, covered = high - low, np.zeros((2, 2))
-    for part in parts:
-        points = part.at(np.linspace(0, 1, 33))[0]
-        along = np.stack([points - low, high - points]) / width <= FLAT  # (2, P, axes)
-        covered += np.all(along, axis=1) * part.length / width[::-1]
-    return bool(np.any((covered > 1e-6) & (covered < 1 - 1e-6)))
 
 
 def _midpoints(low: np.ndarray, high: np.ndarray, count: int) -> np.ndarray:

@@ -69,7 +69,7 @@ def solve_in_pieces(
         num_columns=sum(answer.num_columns for answer in found.answers),
         seconds=time.perf_counter() - began,
         trusted_until=found.until,
-        estimate_until=found.bar_until,
+        estimate_until=found.ending.estimate_until,
         **problem.frame,
     )
 

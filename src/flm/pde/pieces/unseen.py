@@ -8,9 +8,10 @@ next to corners, where derivatives of the answer are unbounded although nothing 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from flm.language.arguments import Jet
 from flm.pde.pieces.fields import AnyResidual
 from flm.pde.pieces.newton import Answer, scale
 from flm.pde.pieces.setup import Setup
@@ -36,54 +37,42 @@ def overlooked(setup: Setup, answer: Answer, tol: float) -> np.ndarray:
     points = points[np.all((points >= low) & (points <= high), axis=1)]
     if setup.shape is not None:
         points = points[setup.shape.inside(points[:, : len(setup.shape.bounds)])]
-    look = _Look(setup, answer, points, tol)
-    found = [look.missed(residual, points, np.zeros_like(points)) for residual in setup.equations]
+    look = partial(_missed, setup, answer, tol)
+    found = [look(residual, points, np.zeros_like(points)) for residual in setup.equations]
     for place in setup.places:
         axes, values = list(place.pinned), np.array(list(place.pinned.values()))
         if np.all((values >= low[axes]) & (values <= high[axes])) and len(axes) < len(low):
             there, normals = points.copy(), np.broadcast_to(place.normal, points.shape)
             there[:, axes] = values
             kept = slice(None) if place.keep is None else place.keep(there, normals)
-            found.append(look.missed(place.residual, there[kept], normals[kept]))
+            found.append(look(place.residual, there[kept], normals[kept]))
     return np.concatenate(found)
 
 
-class _Look:
-    """An answer between its nodes."""
-
-    def __init__(self, setup: Setup, answer: Answer, inside: np.ndarray, tol: float):
-        self.setup, self.answer, self.tol = setup, answer, tol
-        self.inside, self.leaf = inside, answer.tree.locate(inside) if len(inside) else None
-        self.sizes: dict[Jet, float] = {}  # the root mean square of derivatives over the domain
-
-    def size(self, jet: Jet) -> float:
-        """The root mean square of a derivative at points inside, and no less than that of its unknown over the widths."""
-        if jet not in self.sizes:
-            own = float(np.sqrt(np.mean(self.answer.derivative(*jet, self.inside, self.leaf) ** 2)))
-            widths = np.ptp(self.setup.bounds, axis=1) ** np.array(jet[1], float)
-            self.sizes[jet] = max(own, float(scale(self.answer.sizes)[jet[0]] / np.prod(widths)))
-        return self.sizes[jet]
-
-    def missed(self, residual: AnyResidual, points: np.ndarray, normals: np.ndarray) -> np.ndarray:
-        """The points at which a residual is as large as its terms there, and matters."""
-        if not len(points):
-            return points
-        leaf = self.answer.tree.locate(points)
-        jets = np.zeros((len(residual.jets), len(points)))
-        for row, (k, alpha) in zip(jets, residual.jets, strict=True):
-            row[:] = self.answer.derivative(k, alpha, points, leaf)
-        line = residual.linearize(points, jets, self.setup.parameters, normals)
-        parts = line.by_jet * jets
-        left, rest = np.abs(line.value), np.abs(line.value - parts.sum(axis=0))
-        sizes = np.array([self.size((k, tuple(alpha))) for k, alpha in residual.jets])
-        unit = np.mean(np.abs(line.by_jet), axis=1) @ sizes + np.mean(rest)
-        given = np.vstack(
-            [np.abs(line.by_jet) * sizes[:, None], rest]
-        )  # what the problem puts there, whatever the answer
-        narrow = (given > MISSED * left) & (given > NARROW * np.median(given, axis=1, keepdims=True))
-        alone = left > MISSED * (np.abs(parts).sum(axis=0) + rest)
-        missed = alone & narrow.any(axis=0) & (left > np.clip(ROUGH * self.tol, LEAST, 1.0) * unit)
-        return points[missed] if left[missed].sum() > self.tol * unit * len(points) else points[:0]
+def _missed(
+    setup: Setup, answer: Answer, tol: float, residual: AnyResidual, points: np.ndarray, normals: np.ndarray
+) -> np.ndarray:
+    """The points at which a residual is as large as its terms there, and matters."""
+    if not len(points):
+        return points
+    leaf, jets = answer.tree.locate(points), np.zeros((len(residual.jets), len(points)))
+    for row, (k, alpha) in zip(jets, residual.jets, strict=True):
+        row[:] = answer.derivative(k, alpha, points, leaf)
+    line = residual.linearize(points, jets, setup.parameters, normals)
+    parts, left = line.by_jet * jets, np.abs(line.value)
+    rest = np.abs(line.value - parts.sum(axis=0))
+    terms = np.abs(parts).sum(axis=0) + rest
+    # No term counts for less than its unknown's size over the widths of the domain: conditions may be homogeneous.
+    sizes, widths = scale(answer.sizes), np.ptp(setup.bounds, axis=1)
+    least = [sizes[k] / np.prod(widths ** np.array(alpha, float)) for k, alpha in residual.jets]
+    unit = max(np.mean(terms), np.mean(np.abs(line.by_jet), axis=1) @ least)
+    # What the problem puts at a point: the source, and the coefficients of derivatives of their usual size.
+    usual = np.maximum(np.sqrt(np.mean(jets**2, axis=1)), least)
+    given = np.vstack([np.abs(line.by_jet) * usual[:, None], rest])
+    narrow = (given > MISSED * left) & (given > NARROW * np.median(given, axis=1, keepdims=True))
+    large = (left > MISSED * terms) & (left > np.clip(ROUGH * tol, LEAST, 1.0) * unit)
+    missed = large & narrow.any(axis=0)
+    return points[missed] if left[missed].sum() > tol * unit * len(points) else points[:0]
 
 
 def cut_around(tree: Tree, points: np.ndarray, bounds: np.ndarray) -> tuple[Tree, np.ndarray]:
