@@ -7,7 +7,6 @@ Parseval the squared errors of harmonics add. The next sub-network goes to the h
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass, replace
 from math import comb
 
@@ -201,22 +200,16 @@ def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float) ->
         clock = Clock.make(horizon, float(series.frequencies[mine].max(initial=0.0)))
         z = series.amplitude(k, series.start + clock.times) * clock.roots
         fits.append(Tones.at(clock, np.stack([np.real(z), -np.imag(z)], axis=1), np.zeros(0)))
-    queue: list[tuple[float, int, int, Tones]] = []
-
-    def push(index: int) -> None:
-        more = add_tone(fits[index])
-        if more.value < fits[index].value:
-            heapq.heappush(queue, (more.value - fits[index].value, index, len(more.frequencies), more))
-
-    # A harmonic can gain at most its own energy: the weaker ones are fitted only when their turn can come.
-    waiting = sorted(range(len(harmonics)), key=lambda index: fits[index].value)
-    for _ in range(budget):
-        while waiting and (not queue or fits[waiting[-1]].value > -queue[0][0]):
-            push(waiting.pop())
-        if not queue:
-            break
-        _, index, _, fits[index] = heapq.heappop(queue)
-        push(index)
+    # A harmonic gains at most what is left of it: one more frequency is looked for only where that may be the largest gain.
+    gains, longer = [fit.value for fit in fits], dict[int, Tones]()
+    while budget > 0 and max(gains, default=0.0) > 0.0:
+        index = int(np.argmax(gains))
+        if index in longer:
+            fits[index], budget = longer.pop(index), budget - 1
+            gains[index] = fits[index].value
+        else:
+            longer[index] = add_tone(fits[index])
+            gains[index] = fits[index].value - longer[index].value
     counts = [len(fit.frequencies) for fit in fits]
     # A fit's coefficients (2J, 2) have rows cos wτ then sin wτ, columns cos κkξ and sin κkξ.
     tables = [fit.coefficients.reshape(2, -1, 2).transpose(1, 2, 0) for fit in fits]
