@@ -109,7 +109,7 @@ class Separation:
             found = np.asarray(function(*values), float)
         if not np.isfinite(found).all():
             raise Unfit("it must be finite at all points of the domain")
-        return Sum.of(Term(1.0, {axis: found})) if axis >= 0 else constant(float(found))
+        return Sum(Term(1.0, {axis: found})) if axis >= 0 else constant(float(found))
 
     def _of(self, value: Sum, function: Callable[..., Values], power: float | None, name: str = "") -> Sum | Shaped:
         """A function of a product (powers alone) or of a sum of functions of one variable."""
@@ -123,7 +123,7 @@ class Separation:
             with np.errstate(all="ignore"):
                 raised = [np.sign(v) ** (power % 2) * np.abs(v) ** power if power % 1 == 0 else v**power for v in parts]
             if all(np.isfinite(v).all() for v in raised):
-                return Sum.of(Term(float(raised[0]), dict(zip(term.factors, raised[1:], strict=True))))
+                return Sum(Term(float(raised[0]), dict(zip(term.factors, raised[1:], strict=True))))
         if power in (2.0, 3.0) and len(value.terms) ** power <= 64 and not value.is_plain:
             return reduce(lambda a, b: a * b, [value] * int(power))
         if not value.is_plain:
@@ -131,10 +131,10 @@ class Separation:
         parts = {axis: value.along(axis, self.nodes[axis]) for axis in value.axes}
         offset = float(value.along(-1, np.zeros(())))
         if name == "exp":
-            return Sum.of(Term(math.exp(offset), {axis: np.exp(v) for axis, v in parts.items()}))
+            return Sum(Term(math.exp(offset), {axis: np.exp(v) for axis, v in parts.items()}))
         if name in ("sin", "cos"):
             turn = offset - (np.pi / 2 if name == "sin" else 0.0)
-            return Sum.of(Term(complex(np.exp(1j * turn)), {axis: np.exp(1j * v) for axis, v in parts.items()}))
+            return Sum(Term(complex(np.exp(1j * turn)), {axis: np.exp(1j * v) for axis, v in parts.items()}))
         return Shaped(value, function)
 
     def _settled(self, value: Sum | Shaped) -> Sum:
@@ -160,7 +160,7 @@ class Separation:
             rate = 1j * np.pi * k / (2 * half)
             turned = {axis: np.exp(rate * v) for axis, v in parts.items()}
             terms.append(Term(complex(c * np.exp(rate * (offset - middle))), turned) if k else Term(float(c.real), {}))
-        return Sum.of(*terms)
+        return Sum(*terms)
 
 
 def _fit_waves(function: Callable[..., Values], middle: float, half: float, extra: float) -> tuple[np.ndarray, float]:
