@@ -242,7 +242,7 @@ def test_refusals(paper):
 
 
 def small_law():
-    return Law(square_flux, lambda u: u, lambda x: 1 + 0.35 * sine(x), 0.0, 1.0, 1.0)
+    return Law(burgers_law(lambda x: 1 + 0.35 * sine(x), 1.0))
 
 
 def test_potential_residual_is_the_integrated_equation():
@@ -284,7 +284,7 @@ def test_minimize_lands_where_the_gradient_vanishes():
 
 
 def test_frame_of_two_shocks_is_not_the_mean_speed():
-    law = Law(square_flux, lambda u: u, two_waves, 0.0, 1.0, 0.6)
+    law = Law(burgers_law(two_waves, 0.6))
     assert find_frame(law) / law.scale == pytest.approx(0.4, abs=0.02)
     assert law.mean_speed / law.scale == pytest.approx(0.5)
 

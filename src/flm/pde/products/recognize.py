@@ -17,7 +17,7 @@ from jax.extend.core import ClosedJaxpr
 
 from flm.domains import Box
 from flm.language.arguments import Jet, Residual
-from flm.pde.march.sides import Unfit
+from flm.pde.march.sides import Unfit, whole_faces
 from flm.pde.problem import PDE, Block
 from flm.pde.products.line import Ends, Line, nodes
 from flm.pde.products.separate import Separation
@@ -214,12 +214,7 @@ class Reader:
                 continue
             has_normal = any(r.kind.startswith("normal") for r in block.residual.references)
             row = None
-            for face in block.faces:
-                (axis, at), *more = face.fixed.items() or [("", 0.0)]
-                j = self.problem.axes.index(axis) if axis else -1
-                if more or j not in self.space or face.patches[0].keep is not None or at not in self.bounds[j]:
-                    raise Unfit(f"the condition on {block.name} must hold on whole faces")
-                end = int(at == self.bounds[j, 1])
+            for j, end in whole_faces(self.problem, block, self.space):
                 normal = np.zeros(len(self.problem.axes))
                 normal[j] = 2.0 * end - 1
                 if row is None or has_normal:
