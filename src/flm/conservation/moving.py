@@ -139,7 +139,7 @@ def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float) ->
     fits = []
     for k in harmonics:
         z = series.amplitude(k, series.start + times)
-        fits.append(Waves(times[:, None], np.stack([z.real, -z.imag], axis=1), np.zeros((0, 1)), RIDGE))
+        fits.append(Waves(times[:, None], np.stack([np.real(z), -np.imag(z)], axis=1), np.zeros((0, 1)), RIDGE))
     # A harmonic gains at most what is left of it: one more frequency is looked for only where that may be the largest gain.
     gains, longer = [fit.value for fit in fits], dict[int, Waves]()
     while budget > 0 and max(gains, default=0.0) > 0.0:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.sparse.linalg import svds
+from scipy.linalg import eigh, solve_triangular
 
 from flm.domains import AbstractDomain
 from flm.models.products import SparseFLM, tensor_columns
@@ -251,6 +250,7 @@ def homogeneous_residual(fitter: Fitter, fit: Fit, degrees: np.ndarray, free_con
         side[rows, columns] = (centered if k in free_constants else values) / answer.column_norms[rows, None]
     with one_thread(len(side)):
         matrix = solve_triangular(answer.triangle, side, trans=1, check_finite=False)
-        vector = svds(matrix, k=1, random_state=0)[0][:, 0]
+        last = len(matrix) - 1
+        vector = eigh(matrix @ matrix.T, subset_by_index=[last, last])[1][:, 0]
         direction = solve_triangular(answer.triangle, vector, check_finite=False) / answer.column_norms
     return fitter.homogeneous(basis, direction.reshape(unknowns, count).T, fit, free_constants)
