@@ -64,6 +64,14 @@ def test_a_nonlinear_equation_in_four_variables():
     assert np.allclose(solution.series(points), solution(points), atol=1e-4)  # a share of the tolerance
 
 
+def test_without_a_source_and_data_zero_is_the_answer():
+    box = flm.Box(x=(0, 1), y=(0, 1))
+    solution = flm.solve(flm.PDE(box, lambda u_xx, u_yy: u_xx + u_yy, [flm.dirichlet("boundary")]), method="sparse")
+    assert solution.status.word == "trivial"
+    assert solution.error_estimate == 0.0
+    assert solution(x=0.3, y=0.4) == 0.0
+
+
 def test_mirrored_problems_are_recognized_and_others_are_not():
     even = lambda p: even_axes(p, Fitter(p).held).tolist()
     assert even(heat_in_a_ball()) == [True] * 5 + [False]

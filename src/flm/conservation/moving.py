@@ -7,7 +7,6 @@ Parseval the squared errors of harmonics add. The next sub-network goes to the h
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass, replace
 from math import comb
 
@@ -20,15 +19,16 @@ from flm.domains import Box
 from flm.models.base import AbstractModel, InputMap
 from flm.models.flm import FLM
 from flm.numerics.newton import Nielsen
-from flm.numerics.variable_projection import Projected, project
+from flm.numerics.variable_projection import project
+from flm.pde.waves.distillation import Waves
 from flm.series import ExponentialSeries, PhaseSeries, SeparableSeries
 from flm.series.arrays import device, host
-from flm.series.legendre import gauss
 from flm.series.tables import WaveTable
 from flm.series.waves import Orders
 
-_RIDGE = 1e-7  # on unit columns: keeps amplitudes of coalescing frequencies bounded
-_STEPS = 30
+RIDGE = 3e-6  # on unit columns: keeps amplitudes of coalescing frequencies bounded
+STEPS = 30
+LEAST_TIMES, TIMES_PER_RADIAN = 48, 0.7  # at which harmonics are fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,68 +122,6 @@ class MovingFLM(AbstractModel):
         return plain.nonzero().phase()
 
 
-@dataclass(frozen=True, eq=False)
-class Clock:
-    """Gauss nodes on [0, horizon] with the square roots of their weights, normalized to a mean."""
-
-    times: np.ndarray
-    roots: np.ndarray
-    horizon: float
-
-    @classmethod
-    def make(cls, horizon: float, fastest: float) -> Clock:
-        """A clock with enough nodes for products of two waves of frequencies up to `fastest`, and some to spare."""
-        nodes, weights = gauss(32 + 16 * int(0.04 * fastest * horizon))
-        return cls(0.5 * horizon * (nodes + 1.0), np.sqrt(weights), horizon)
-
-
-@dataclass(frozen=True, eq=False)
-class Tones:
-    """A fit of one harmonic, which can be moved to other frequencies.
-
-    `target` (M, 2) holds p and q at the nodes, times the roots of the weights; `coefficients` (2J, 2) those of cos then sin,
-    for p and q. The columns of `basis` are an orthonormal basis of the span of the fit's columns.
-    """
-
-    clock: Clock
-    target: np.ndarray
-    frequencies: np.ndarray
-    coefficients: np.ndarray
-    basis: np.ndarray
-    residual: np.ndarray
-
-    @classmethod
-    def at(cls, clock: Clock, target: np.ndarray, frequencies: np.ndarray) -> Tones:
-        """The least-squares fit at given frequencies."""
-        columns = clock.roots[:, None] * WaveTable.at(clock.times, frequencies).columns()
-        basis, size, turn = np.linalg.svd(columns, full_matrices=False)
-        kept = size / (size**2 + (_RIDGE * size.max(initial=1e-300)) ** 2)
-        coefficients = turn.T @ (kept[:, None] * (basis.T @ target))
-        return cls(clock, target, frequencies, coefficients, basis, target - columns @ coefficients)
-
-    @property
-    def value(self) -> float:
-        """The squared error."""
-        return float(np.sum(self.residual**2))
-
-    def projected(self) -> Projected:
-        """The least-squares problem in the frequencies alone."""
-        clock, count = self.clock, len(self.frequencies)
-        waves = WaveTable.at(clock.times, self.frequencies)
-        # ∂/∂w_j of c cos w_j t + s sin w_j t is t (s cos − c sin)
-        c, s = self.coefficients[:count], self.coefficients[count:]
-        slopes = waves.cosine[:, :, None] * s - waves.sine[:, :, None] * c  # (M, J, 2)
-        slopes *= (clock.times * clock.roots)[:, None, None]
-        slopes = slopes.transpose(0, 2, 1).reshape(len(slopes), -1)
-        slopes -= self.basis @ (self.basis.T @ slopes)
-        return Projected(slopes.reshape(-1, count), self.residual.ravel())
-
-    def moved(self, step: np.ndarray) -> Tones:
-        """The fit at other frequencies, none of which moves by more than 4/horizon."""
-        most = 4.0 / self.clock.horizon
-        return Tones.at(self.clock, self.target, np.abs(self.frequencies + np.clip(step, -most, most)))
-
-
 def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float) -> MovingSeries:
     """The best series found with exactly `num_subnets` sub-networks, the constant included, in the same frame.
 
@@ -195,60 +133,58 @@ def distill_harmonics(series: MovingSeries, num_subnets: int, horizon: float) ->
     coarse = series.start + horizon * (np.arange(64) + 0.5) / 64
     energy = [np.sum(np.abs(series.amplitude(k, coarse)) ** 2) for k in harmonics]
     harmonics = np.sort(harmonics[np.argsort(energy, kind="stable")[::-1][: max(budget, 0)]])
+    fastest = float(series.frequencies.max(initial=0.0))
+    count = LEAST_TIMES + int(TIMES_PER_RADIAN * fastest * horizon)
+    times = horizon * (np.arange(count) + 0.5) / count
     fits = []
     for k in harmonics:
-        mine = series.wavenumbers == k
-        clock = Clock.make(horizon, float(series.frequencies[mine].max(initial=0.0)))
-        z = series.amplitude(k, series.start + clock.times) * clock.roots
-        fits.append(Tones.at(clock, np.stack([np.real(z), -np.imag(z)], axis=1), np.zeros(0)))
-    queue: list[tuple[float, int, int, Tones]] = []
-
-    def push(index: int) -> None:
-        more = add_tone(fits[index])
-        if more.value < fits[index].value:
-            heapq.heappush(queue, (more.value - fits[index].value, index, len(more.frequencies), more))
-
-    # A harmonic can gain at most its own energy: the weaker ones are fitted only when their turn can come.
-    waiting = sorted(range(len(harmonics)), key=lambda index: fits[index].value)
-    for _ in range(budget):
-        while waiting and (not queue or fits[waiting[-1]].value > -queue[0][0]):
-            push(waiting.pop())
-        if not queue:
-            break
-        _, index, _, fits[index] = heapq.heappop(queue)
-        push(index)
+        z = series.amplitude(k, series.start + times)
+        fits.append(Waves(times[:, None], np.stack([np.real(z), -np.imag(z)], axis=1), np.zeros((0, 1)), RIDGE))
+    # A harmonic gains at most what is left of it: one more frequency is looked for only where that may be the largest gain.
+    gains, longer = [fit.value for fit in fits], dict[int, Waves]()
+    while budget > 0 and max(gains, default=0.0) > 0.0:
+        index = int(np.argmax(gains))
+        if index in longer:
+            fits[index], budget = longer.pop(index), budget - 1
+            gains[index] = fits[index].value
+        else:
+            longer[index] = add_tone(fits[index], horizon)
+            gains[index] = fits[index].value - longer[index].value
     counts = [len(fit.frequencies) for fit in fits]
     # A fit's coefficients (2J, 2) have rows cos wτ then sin wτ, columns cos κkξ and sin κkξ.
     tables = [fit.coefficients.reshape(2, -1, 2).transpose(1, 2, 0) for fit in fits]
+    frequencies = np.concatenate([np.zeros(0), *(fit.frequencies[:, 0] for fit in fits)])
+    coefficients = np.concatenate([np.zeros((0, 2, 2)), *tables])
+    coefficients[frequencies < 0, :, 1] *= -1  # sin(-w τ) = -sin wτ
     return replace(
         series,
         wavenumbers=np.repeat(harmonics, counts),
-        frequencies=np.concatenate([np.zeros(0), *(fit.frequencies for fit in fits)]),
-        coefficients=np.concatenate([np.zeros((0, 2, 2)), *tables]),
+        frequencies=np.abs(frequencies),
+        coefficients=coefficients,
     )
 
 
-def add_tone(fit: Tones) -> Tones:
+def add_tone(fit: Waves, horizon: float) -> Waves:
     """The best fit found with one more frequency.
 
     Starts: the largest peaks of the residual's periodogram, and 2/horizon and 6/horizon, which a periodogram of less than a
     period cannot see.
     """
-    clock = fit.clock
-    top = 12.0 / clock.horizon + fit.frequencies.max(initial=0.0)
-    trial = np.linspace(0.5 / clock.horizon, top, int(2 * top * clock.horizon) + 16)
-    power = np.sum((WaveTable.at(clock.times, trial).columns().T @ (clock.roots[:, None] * fit.residual)) ** 2, axis=1)
+    known = np.abs(fit.frequencies[:, 0])
+    top = 12.0 / horizon + known.max(initial=0.0)
+    trial = np.linspace(0.5 / horizon, top, int(2 * top * horizon) + 16)
+    power = np.sum((WaveTable.at(fit.points[:, 0], trial).columns().T @ fit.residual) ** 2, axis=1)
     power = power[: len(trial)] + power[len(trial) :]
     peaks = np.flatnonzero((power >= np.roll(power, 1)) & (power >= np.roll(power, -1)))
     starts = list(trial[peaks[np.argsort(power[peaks])[-2:]]])
-    starts += [2.0 / clock.horizon, 6.0 / clock.horizon]
+    starts += [2.0 / horizon, 6.0 / horizon]
     best = fit
-    for start in dict.fromkeys(np.round(np.array(starts) * clock.horizon, 1)):
-        start = max(float(start), 0.3) / clock.horizon
-        gap = 0.4 / clock.horizon
-        while np.any(np.abs(fit.frequencies - start) < gap):
+    for start in dict.fromkeys(np.round(np.array(starts) * horizon, 1)):
+        start = max(float(start), 0.3) / horizon
+        gap = 0.4 / horizon
+        while np.any(np.abs(known - start) < gap):
             start += gap
-        begun = Tones.at(clock, fit.target, np.append(fit.frequencies, start))
-        found = project(begun, Nielsen(), max_steps=_STEPS, gain_tol=1e-3).point
+        begun = Waves(fit.points, fit.values, np.append(fit.frequencies, [[start]], axis=0), fit.ridge)
+        found = project(begun, Nielsen(), max_steps=STEPS, gain_tol=1e-3).point
         best = found if found.value < best.value else best
     return best

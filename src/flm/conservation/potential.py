@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from flm.conservation.law import OnArrays
+from flm.conservation.law import ConservationLaw
 from flm.numerics.least_squares import one_thread
 from flm.numerics.newton import Minimum, Nielsen, Step, Trial
 from flm.numerics.newton import minimize as descend
@@ -33,22 +33,18 @@ VISCOSITY = 0.01  # final ν as a multiple of 2π osc / K: the smallest that doe
 class Law:
     """A conservation law in nondimensional variables: f, f′ and the initial state on arrays, one period of x, and T."""
 
-    def __init__(
-        self, flux: OnArrays, speed: OnArrays, start: OnArrays, left: float, period: float, horizon: float
-    ) -> None:
-        self.flux, self.speed, self.start = flux, speed, start
-        self.left, self.period, self.horizon = left, period, horizon
-        self.scale = 2.0 * np.pi * horizon / period  # from speeds to angles per horizon
+    def __init__(self, problem: ConservationLaw):
+        (self.left, right), (self.start, end) = problem.domain.intervals
+        self.flux, self.speed = problem.flux, problem.speed
+        self.period, self.horizon = right - self.left, end - self.start
+        self.initial = lambda theta: problem.initial(self.left + self.period * (theta / (2.0 * np.pi) % 1.0))
+        self.scale = 2.0 * np.pi * self.horizon / self.period  # from speeds to angles per horizon
         sample = self.initial(2.0 * np.pi * (np.arange(2**14) + 0.5) / 2**14)
-        speeds, spread = speed(sample) * self.scale, float(np.ptp(sample))
+        speeds, spread = self.speed(sample) * self.scale, float(np.ptp(sample))
         self.mean = float(sample.mean())  # conserved
         self.amplitude = spread if spread > 1e-14 * np.abs(sample).max() else 1.0  # the unit of errors
         self.oscillation = max(float(np.ptp(speeds)), 1e-3)  # the range of speeds; a linear flux has one
         self.mean_speed = float(speeds.mean())  # the first guess of the frame
-
-    def initial(self, theta: np.ndarray) -> np.ndarray:
-        """The initial state at angles."""
-        return self.start(self.left + self.period * (theta / (2.0 * np.pi) % 1.0))
 
 
 class Waves(NamedTuple):

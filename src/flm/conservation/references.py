@@ -241,9 +241,9 @@ def godunov(
     values = np.empty((len(outputs), cells))
     now = 0.0
     for index, time in enumerate(outputs):
-        steps = int(np.ceil((time - now) * fastest / (_CFL * width) - 1e-9)) if time > now else 0
-        for _ in range(max(steps, 1 if time > now else 0)):
-            ratio = (time - now) / max(steps, 1) / width
+        steps = max(1, int(np.ceil((time - now) * fastest / (_CFL * width) - 1e-9)))
+        ratio = (time - now) / steps / width
+        for _ in range(steps):
             right = riemann_flux(u, np.roll(u, -1))
             u = u - ratio * (right - np.roll(right, 1))
         values[index], now = u, time

@@ -103,8 +103,7 @@ class ShockGrowth:
     """
 
     def __init__(self, problem: ConservationLaw, tol: float, max_columns: int, record: Record):
-        (left, right), (self.start, end) = problem.domain.intervals
-        self.law = Law(problem.flux, problem.speed, problem.initial, left, right - left, end - self.start)
+        self.law = Law(problem)
         self.smooth = problem.breaking_time > self.law.horizon  # no shock forms before the end
         self.tol, self.max_columns, self.record = tol, max_columns, record
         self.frame, self.levels = 0.0, list[Level]()
@@ -117,9 +116,8 @@ class ShockGrowth:
     def run(self) -> Word:
         """Grow, and return how that ended: converged, at the size limit or stalled. `levels` has every step, also after Ctrl-C."""
         self.frame = find_frame(self.law)
-        bank = Bank(self.law, *((12, 4) if self.smooth else (12, 3)), self.frame)
-        if bank.num_columns > self.max_columns:
-            bank = Bank(self.law, max(1, self.max_columns // 8), max(1, min(2, self.max_columns // 4)), self.frame)
+        times = 4 if self.smooth else 3
+        bank = Bank(self.law, min(12, self.max_columns // (4 * times)), times, self.frame)
         fit = self._polish(bank, bank.outer(continuation(bank)))
         while True:
             if not self.smooth:
@@ -146,7 +144,7 @@ class ShockGrowth:
             mean=law.mean,
             speed=self.frame / law.scale,
             left=law.left,
-            start=self.start,
+            start=law.start,
             period=law.period,
         )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import eigh, solve_triangular
 
 from flm.domains import AbstractDomain
 from flm.models.products import SparseFLM, tensor_columns
@@ -30,7 +30,6 @@ GROWTH = 1.7  # of the number of functions
 PATIENCE = 3  # sets in a row that do not halve the bar, after which the search ends
 NULL = 1e-7  # a smaller residual is a solution of the homogeneous problem
 AMPLIFIED = 4 * np.finfo(float).eps  # rounding of the rows, before the problem amplifies it
-POWER_STEPS = 30
 CHECK = 240  # functions with which missing conditions are looked for
 POINTS, SAME = 48, 1e-9  # points at which a problem is compared with its mirror image, and the tolerance
 SLOWEST, FASTEST = 0.15, 12.0  # limits to the rates of decay per degree
@@ -127,11 +126,8 @@ def solve_by_sparse_sets(
     """One sum of products of Legendre functions: see `flm.pde.solve.solve_pde`."""
     growth = Growth(problem, tol, MAX_COLUMNS if max_columns is None else max_columns, seed, progress)
     try:
-        if growth.is_homogeneous():
-            growth.take_zero()
-        else:
-            growth.run()
-            growth.doubt()
+        growth.run()
+        growth.doubt()
     except KeyboardInterrupt:
         if growth.best is None:
             raise
@@ -157,20 +153,6 @@ class Growth:
         self.steps = 1 + even_axes(problem, self.fitter.held).astype(int)
         self.best: Fit | None = None
         self.bar, self.ending, self.record = np.inf, Ending(Word.INTERRUPTED), Record(progress)
-
-    def is_homogeneous(self) -> bool:
-        """Whether the problem is linear and zero satisfies everything exactly."""
-        if not self.fitter.is_linear or self.has_data:
-            return False
-        zero = lambda b: np.zeros((len(b.block.residual.jets), b.size))
-        held, start = self.fitter.held, self.problem.parameter_start
-        return not any(b.linearize(zero(b), start).value.any() for b in held)
-
-    def take_zero(self) -> None:
-        """End with the zero function."""
-        basis, nothing = sparse_columns(self.problem.domain, np.zeros((1, self.m), int)), np.zeros((1, self.unknowns))
-        self.best = self.fitter.judge(basis, nothing, self.problem.parameter_start, None, ())
-        self.bar, self.ending = 0.0, Ending(Word.TRIVIAL, note="give a source or data")
 
     def run(self) -> None:
         """Grow until the bar meets the tolerance, the size limit is reached or more functions no longer help."""
@@ -209,6 +191,9 @@ class Growth:
         """Add to the bar what rounding becomes in the answer, and withdraw an answer that is one of many."""
         fit = self.best
         if fit is None or not fit.finite or fit.estimate > UNRESOLVED or self.problem.learned or self.has_data:
+            return
+        if self.fitter.is_linear and not fit.coefficients.any():
+            self.bar, self.ending = 0.0, Ending(Word.TRIVIAL, note="give a source or data")
             return
         jets = [jet for b in self.problem.equations for jet in b.residual.jets]
         orders = [max((alpha[0] for u, alpha in jets if u == k), default=0) for k in range(self.unknowns)]
@@ -265,9 +250,7 @@ def homogeneous_residual(fitter: Fitter, fit: Fit, degrees: np.ndarray, free_con
         side[rows, columns] = (centered if k in free_constants else values) / answer.column_norms[rows, None]
     with one_thread(len(side)):
         matrix = solve_triangular(answer.triangle, side, trans=1, check_finite=False)
-        vector = np.random.default_rng(0).normal(size=len(side))
-        for _ in range(POWER_STEPS):
-            vector = matrix @ (matrix.T @ vector)
-            vector /= np.linalg.norm(vector)
+        last = len(matrix) - 1
+        vector = eigh(matrix @ matrix.T, subset_by_index=[last, last])[1][:, 0]
         direction = solve_triangular(answer.triangle, vector, check_finite=False) / answer.column_norms
     return fitter.homogeneous(basis, direction.reshape(unknowns, count).T, fit, free_constants)

@@ -163,9 +163,7 @@ def test_an_answer_is_a_series_a_file_and_a_function_to_jax(tmp_path):
 def test_functions_are_factored_by_looking_at_them(function):
     lines = tuple(np.linspace(-0.9, 1, 7) for _ in range(3))
     parts = Separation(lines)
-    (found,) = parts.run(
-        jax.make_jaxpr(function)(0.5, 0.5, 0.5), [Sum.of(Term(1.0, {j: x})) for j, x in enumerate(lines)]
-    )
+    (found,) = parts.run(jax.make_jaxpr(function)(0.5, 0.5, 0.5), [Sum(Term(1.0, {j: x})) for j, x in enumerate(lines)])
     places = np.random.default_rng(0).integers(0, 7, (40, 3))
     total = sum(np.real(t.c * np.prod([v[places[:, j]] for j, v in t.factors.items()], axis=0)) for t in found.terms)
     expected = np.asarray(function(*(x[places[:, j]] for j, x in enumerate(lines))))
@@ -177,7 +175,7 @@ def test_what_cannot_be_factored_is_refused_with_what_to_do():
     with pytest.raises(Unfit, match="of a product cannot be factored"):
         Separation(lines).run(
             jax.make_jaxpr(lambda x, y: jnp.sin(x * y))(0.5, 0.5),
-            [Sum.of(Term(1.0, {j: x})) for j, x in enumerate(lines)],
+            [Sum(Term(1.0, {j: x})) for j, x in enumerate(lines)],
         )
     with pytest.raises(InputError, match=r"more than 8 variables; got 12: .* flm.products"):
         flm.solve(poisson(12, lambda *x: jnp.sin(x[0] * x[1])))

@@ -28,7 +28,8 @@ EXTRAPOLATED = 6  # coefficients in time that predict the next window: of 3 to 1
 TOGETHER = 16_000  # points of the nodes that one sweep takes together, each from where the last ones lead
 SWEEPS, CONTRACTION, PATIENCE = 24, 0.7, 4
 SWEPT = 0.01  # of the error in time: what sweeps may leave, since two runs would share it
-NOISE, FLAT = 10.0, 3  # times the share of the tolerance for time; halvings after which a larger error counts as noise
+NOISE = 10.0  # times the share of the tolerance for time: the largest error that counts as noise
+STEADY = 8  # windows after which a longer one is tried
 ROUNDING = 1e-14  # relative, of one window
 GROWTH = 4.0  # e-foldings of the fastest growing wave in a window
 HALVINGS = 12  # of a window that is handed over
@@ -123,42 +124,35 @@ def _positive(sizes: np.ndarray) -> np.ndarray:
 class Pace:
     """How long windows are, in ticks.
 
-    A window whose error is too large is halved. Where that does not lower the error, it is noise in the last waves in space
-    that no window resolves: it is allowed from then on, at once if it is small, else after some halvings. Its effect on the
-    answer shows between the two runs of an estimate.
+    A window whose error is too large is halved. Where that does not lower an error that is small already, it is noise in the last
+    waves in space that no window resolves: it is allowed from then on. Its effect on the answer shows between the two runs of
+    an estimate. Length is doubled where the error is surely small enough, and now and then to try.
     """
 
     ticks: int
     allowed: float = 1.0
     rejected: float = np.inf  # the error of the window that was halved last
-    flat: int = 0  # halvings that did not lower it
-    wait: int = 0  # windows before a longer one is tried again without certainty
-    patience: int = 2
-    barred: bool = False  # whether sweeps of a longer window did not contract, whatever its error
+    steady: int = 0  # windows of this length
 
     def accepts(self, step: Step | None) -> bool:
         """Whether a window is accepted; if not, the next length to try is set."""
         error = np.inf if step is None else step.error
+        self.steady += 1
         if error <= self.allowed:
-            self.rejected, self.flat = np.inf, 0
+            self.rejected = np.inf
             return True
-        self.flat = self.flat + 1 if self.rejected / 4 < error < np.inf else 0
-        if self.flat and (error <= NOISE or self.flat == FLAT):
-            self.allowed, self.ticks = 1.5 * max(error, self.rejected), self.ticks << self.flat
-            self.rejected, self.flat = np.inf, 0
+        if self.rejected / 4 < error <= NOISE:
+            self.allowed, self.ticks = 1.5 * max(error, self.rejected), 2 * self.ticks
         else:
-            self.rejected, self.ticks, self.barred = error, self.ticks // 2, step is None
-            self.wait = self.patience = min(2 * self.patience, 32)
+            self.rejected, self.ticks = error, self.ticks // 2
+        self.steady = 0
         return False
 
     def lengthen(self, error: float, sure: float, place: int) -> None:
         """Double the length where the error is surely small enough, or small enough to try."""
-        self.wait -= 1
-        if place % (2 * self.ticks) == 0 and place < TICKS:
-            if error < sure and not self.barred:
-                self.ticks, self.patience = 2 * self.ticks, 2
-            elif self.wait <= 0 and error < self.allowed / 2:
-                self.ticks, self.wait, self.barred = 2 * self.ticks, self.patience, False
+        small = error < sure or (error < self.allowed / 2 and self.steady >= STEADY)
+        if small and place % (2 * self.ticks) == 0 and place < TICKS:
+            self.ticks, self.steady = 2 * self.ticks, 0
 
 
 class Run:

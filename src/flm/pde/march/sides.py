@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -9,8 +10,6 @@ import numpy as np
 from flm.language.arguments import Residual
 from flm.models.march import lift_jet
 from flm.pde.march.space import COSINE, FOURIER, SINE
-from flm.pde.pieces.fields import Parameters
-from flm.pde.pieces.setup import places_of
 from flm.pde.problem import PDE, Block
 
 PROBES = 16
@@ -60,21 +59,27 @@ def read_sides(problem: PDE, space: tuple[int, ...], highest: np.ndarray) -> tup
     return tuple(kinds), _lift(sides, np.asarray(problem.domain.bounds, float)[list(space)], problem)
 
 
-def _sides_of(problem: PDE, block: Block, space: tuple[int, ...]) -> list[Side]:
-    bounds, out = np.asarray(problem.domain.bounds, float), []
-    for place in places_of(problem, block, Parameters.of(problem)):
-        axis = next((a for a in place.pinned if a in space), None)
-        if len(place.pinned) != 1 or axis is None or place.keep is not None or place.pinned[axis] not in bounds[axis]:
+def whole_faces(problem: PDE, block: Block, space: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """The faces of space, each by its axis and its end (0 or 1), that a condition covers."""
+    bounds = np.asarray(problem.domain.bounds, float)
+    for face in block.faces:
+        axis, at = next(((problem.axes.index(name), at) for name, at in face.fixed.items()), (-1, 0.0))
+        if len(face.fixed) != 1 or axis not in space or face.patches[0].keep is not None or at not in bounds[axis]:
             raise Unfit(
                 f"the condition on {block.name} must hold on a whole face of space, neither inside nor at a time "
                 "other than the start"
             )
-        points = problem.domain.interior(PROBES, seed=3, warp=False)
-        points[:, axis] = place.pinned[axis]
-        given = affine_in_one(block.residual, points, problem, np.broadcast_to(place.normal, points.shape))
+        yield axis, int(at == bounds[axis, 1])
+
+
+def _sides_of(problem: PDE, block: Block, space: tuple[int, ...]) -> list[Side]:
+    bounds, out = np.asarray(problem.domain.bounds, float), []
+    for axis, end in whole_faces(problem, block, space):
+        points, normals = problem.domain.interior(PROBES, seed=3, warp=False), np.zeros((PROBES, len(bounds)))
+        points[:, axis], normals[:, axis] = bounds[axis, end], 2.0 * end - 1
+        given = affine_in_one(block.residual, points, problem, normals)
         if given is None or not given.even or sum(given.alpha) != given.alpha[axis]:
             raise Unfit(f"the condition on {block.name} must fix one unknown or one normal derivative")
-        end = int(place.pinned[axis] == bounds[axis, 1])
         out.append(Side(given.unknown, space.index(axis), end, given.alpha[axis], points[:, list(space)], given.values))
     return out
 

@@ -17,7 +17,7 @@ from jax.extend.core import ClosedJaxpr
 
 from flm.domains import Box
 from flm.language.arguments import Jet, Residual
-from flm.pde.march.sides import Unfit
+from flm.pde.march.sides import Unfit, whole_faces
 from flm.pde.problem import PDE, Block
 from flm.pde.products.line import Ends, Line, nodes
 from flm.pde.products.separate import Separation
@@ -115,7 +115,7 @@ class Reader:
         if turn and any(value.terms for value in everything):
             raise Unfit("a complex unknown must have neither sources nor values on faces")
         number = {j: i for i, j in enumerate(self.space)}
-        place = lambda s: Sum.of(*(t._replace(factors={number[j]: v for j, v in t.factors.items()}) for t in s.terms))
+        place = lambda s: Sum(*(t._replace(factors={number[j]: v for j, v in t.factors.items()}) for t in s.terms))
         return Kronecker(
             tuple(lines),
             place(operator.source),
@@ -140,21 +140,21 @@ class Reader:
         normal = np.zeros(len(self.bounds)) if normal is None else normal
         for r in residual.references:
             if r.kind == "axis":
-                inputs.append(Sum.of(Term(1.0, {r.index: parts.nodes[r.index]})))
+                inputs.append(Sum(Term(1.0, {r.index: parts.nodes[r.index]})))
             elif r.kind == "parameter":
                 inputs.append(constant(float(self.problem.parameter_start[r.index])))
             elif r.kind == "normal":
                 inputs.append(constant(float(normal[r.index])))
             elif r.kind == "jet":
-                inputs.append(Sum.of(Term(1.0, {}, place[r.index, r.alpha])))
+                inputs.append(Sum(Term(1.0, {}, place[r.index, r.alpha])))
             else:
                 along = np.flatnonzero(normal).tolist()
-                inputs.append(Sum.of(*(Term(float(normal[j]), {}, place[r.index, self._alpha(j)]) for j in along)))
+                inputs.append(Sum(*(Term(float(normal[j]), {}, place[r.index, self._alpha(j)]) for j in along)))
         (found,) = parts.run(self._traced[key], inputs)
         out: dict[Jet | None, list[Term]] = {}
         for term in found.terms:
             out.setdefault(residual.jets[term.jet] if term.jet >= 0 else None, []).append(term._replace(jet=-1))
-        return {jet: Sum.of(*terms) for jet, terms in out.items()}
+        return {jet: Sum(*terms) for jet, terms in out.items()}
 
     def _alpha(self, *along: int) -> tuple[int, ...]:
         out = [0] * len(self.problem.axes)
@@ -214,12 +214,7 @@ class Reader:
                 continue
             has_normal = any(r.kind.startswith("normal") for r in block.residual.references)
             row = None
-            for face in block.faces:
-                (axis, at), *more = face.fixed.items() or [("", 0.0)]
-                j = self.problem.axes.index(axis) if axis else -1
-                if more or j not in self.space or face.patches[0].keep is not None or at not in self.bounds[j]:
-                    raise Unfit(f"the condition on {block.name} must hold on whole faces")
-                end = int(at == self.bounds[j, 1])
+            for j, end in whole_faces(self.problem, block, self.space):
                 normal = np.zeros(len(self.problem.axes))
                 normal[j] = 2.0 * end - 1
                 if row is None or has_normal:
@@ -269,7 +264,7 @@ class Reader:
                 ramp = np.abs(parts.nodes[axis] - (low if end else high)) / (high - low)
             ones = [(t, t.factors.get(axis, np.ones(2))[end - 2]) for t in value.terms]
             here = [t._replace(c=t.c * at, factors={j: v for j, v in t.factors.items() if j != axis}) for t, at in ones]
-            lift = lift + Sum.of(Term(1.0, {axis: ramp})) * Sum.of(*here)
+            lift = lift + Sum(Term(1.0, {axis: ramp})) * Sum(*here)
         if not self._keeps(lift, values, parts):
             raise Unfit("the values on faces must be those of one function, or vanish where faces meet")
         return lift

@@ -90,16 +90,18 @@ class Separation:
         if all(value.is_plain for value in given) and len(axes) <= 1:
             return self._one_variable(_function(equation), given, next(iter(axes), -1))
         if name == "div":
-            other = self._of(given[1], lambda s: 1.0 / s, -1.0)
+            other = self._of(given[1], lambda s: 1.0 / s)
             if isinstance(other, Shaped) and (above := Shaped.of(first, other.inner)) is not None:
                 return Shaped(other.inner, lambda s, under=other.function: above(s) * under(s))
             return first * self._settled(other)
         if name == "pow" and not given[1].axes:
             power = float(given[1].along(-1, np.zeros(())))
-            return self._of(first, lambda s: s**power, power)
+            return self._of(first, lambda s: s**power)
+        power = 2 if name == "square" else equation.params.get("y")
+        if power in (2, 3) and not first.is_plain and len(first.terms) ** power <= 64:
+            return reduce(lambda a, b: a * b, [first] * power)
         if len(given) == 1:
-            powers = {"integer_pow": equation.params.get("y"), "square": 2.0, "sqrt": 0.5, "rsqrt": -0.5}
-            return self._of(first, _function(equation), powers.get(name), name)
+            return self._of(first, _function(equation), name)
         raise Unfit(f"`{name}` of several variables at once cannot be factored")
 
     def _one_variable(self, function: Callable[..., Values], given: tuple[Sum, ...], axis: int) -> Sum:
@@ -109,32 +111,23 @@ class Separation:
             found = np.asarray(function(*values), float)
         if not np.isfinite(found).all():
             raise Unfit("it must be finite at all points of the domain")
-        return Sum.of(Term(1.0, {axis: found})) if axis >= 0 else constant(float(found))
+        return Sum(Term(1.0, {axis: found})) if axis >= 0 else constant(float(found))
 
-    def _of(self, value: Sum, function: Callable[..., Values], power: float | None, name: str = "") -> Sum | Shaped:
-        """A function of a product (powers alone) or of a sum of functions of one variable."""
+    def _of(self, value: Sum, function: Callable[..., Values], name: str = "") -> Sum | Shaped:
+        """A function of a sum of functions of one variable."""
         if any(term.jet >= 0 for term in value.terms):
             raise Unfit("it must be linear in the unknown")
         if value.is_plain and len(value.axes) <= 1:
             return self._one_variable(function, (value,), next(iter(value.axes), -1))
-        if power is not None and len(value.terms) == 1 and not value.terms[0].is_complex:
-            (term,) = value.terms
-            parts = [np.asarray(term.c), *term.factors.values()]
-            with np.errstate(all="ignore"):
-                raised = [np.sign(v) ** (power % 2) * np.abs(v) ** power if power % 1 == 0 else v**power for v in parts]
-            if all(np.isfinite(v).all() for v in raised):
-                return Sum.of(Term(float(raised[0]), dict(zip(term.factors, raised[1:], strict=True))))
-        if power in (2.0, 3.0) and len(value.terms) ** power <= 64 and not value.is_plain:
-            return reduce(lambda a, b: a * b, [value] * int(power))
         if not value.is_plain:
             raise Unfit(f"`{name or 'a power'}` of a product cannot be factored")
         parts = {axis: value.along(axis, self.nodes[axis]) for axis in value.axes}
         offset = float(value.along(-1, np.zeros(())))
         if name == "exp":
-            return Sum.of(Term(math.exp(offset), {axis: np.exp(v) for axis, v in parts.items()}))
+            return Sum(Term(math.exp(offset), {axis: np.exp(v) for axis, v in parts.items()}))
         if name in ("sin", "cos"):
             turn = offset - (np.pi / 2 if name == "sin" else 0.0)
-            return Sum.of(Term(complex(np.exp(1j * turn)), {axis: np.exp(1j * v) for axis, v in parts.items()}))
+            return Sum(Term(complex(np.exp(1j * turn)), {axis: np.exp(1j * v) for axis, v in parts.items()}))
         return Shaped(value, function)
 
     def _settled(self, value: Sum | Shaped) -> Sum:
@@ -160,7 +153,7 @@ class Separation:
             rate = 1j * np.pi * k / (2 * half)
             turned = {axis: np.exp(rate * v) for axis, v in parts.items()}
             terms.append(Term(complex(c * np.exp(rate * (offset - middle))), turned) if k else Term(float(c.real), {}))
-        return Sum.of(*terms)
+        return Sum(*terms)
 
 
 def _fit_waves(function: Callable[..., Values], middle: float, half: float, extra: float) -> tuple[np.ndarray, float]:

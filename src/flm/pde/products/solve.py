@@ -56,10 +56,8 @@ def _solve(problem: PDE, tol: float, progress: Listener) -> Solution:
     for level, count in enumerate(COUNTS):
         found = reader.read(count, EXTRA[level % 2])
         new = _model(found, reader, STEPS[level % 2])
-        if new is None:
-            bounds = reader.bounds[list(reader.space)]
-            model = ProductFLM((), bounds, problem.axes, reader.time, reader.span[0], found.turn)
-            bar, ending = 0.0, Ending(Word.TRIVIAL, note="give a source or data")
+        if not new.parts:
+            model, bar, ending = new, 0.0, Ending(Word.TRIVIAL, note="give a source or data")
             break
         if model is not None:
             gap = distance(new, model, reader.span)
@@ -219,8 +217,8 @@ def _eigenfunction(lines: Sequence[Line], force: Factors) -> tuple[Factors, floa
     return tuple(np.where(np.arange(len(factor)) == k, factor, 0.0) for factor, k in kept), value
 
 
-def _model(found: Kronecker, reader: Reader, step: float) -> ProductFLM | None:
-    """The answer at one number of functions; None where it is zero."""
+def _model(found: Kronecker, reader: Reader, step: float) -> ProductFLM:
+    """The answer at one number of functions, without any parts where it is zero."""
     lines, project, parts = found.lines, Projection(found.lines), []
     if reader.time is None:
         _spectrum(lines)  # a product of eigenfunctions, or nothing, needs no rule, but an answer that is the only one
@@ -246,4 +244,4 @@ def _model(found: Kronecker, reader: Reader, step: float) -> ProductFLM | None:
     if found.lift.terms:
         parts.append(_lifted(lines, found.lift))
     bounds = reader.bounds[list(reader.space)]
-    return ProductFLM(parts, bounds, reader.problem.axes, reader.time, reader.span[0], found.turn) if parts else None
+    return ProductFLM(parts, bounds, reader.problem.axes, reader.time, reader.span[0], found.turn)

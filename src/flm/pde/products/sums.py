@@ -47,28 +47,23 @@ class Term(NamedTuple):
 class Sum:
     """Re sum of terms, `products` of two axes and more; those of one axis, or of none (-1), are merged by derivative and axis."""
 
-    def __init__(self, products: tuple[Term, ...] = (), single: dict[tuple[int, int], np.ndarray] | None = None):
-        self.products, self.single = products, single or {}
-        if len(products) + len(self.single) > MOST:
-            raise Unfit(f"it must have at most {MOST:,} terms")
-
-    @classmethod
-    def of(cls, *terms: Term) -> Sum:
-        """The sum of these terms."""
-        single: dict[tuple[int, int], np.ndarray] = {}
+    def __init__(self, *terms: Term):
+        self.products = tuple(term for term in terms if len(term.factors) > 1)
+        single: dict[tuple[int, int], Values] = {}
         for term in terms:
             if len(term.factors) < 2:
-                axis, values = next(iter(term.factors.items()), (-1, np.float64(1.0)))
-                values = np.asarray(np.real(term.c * values))
-                place = (term.jet, axis)
-                single[place] = single[place] + values if place in single else values
-        return cls(tuple(t for t in terms if len(t.factors) > 1), {k: v for k, v in single.items() if v.any()})
+                axis, values = next(iter(term.factors.items()), (-1, 1.0))
+                place = term.jet, axis
+                single[place] = single.get(place, 0.0) + np.real(term.c * values)
+        self.single = {place: values for place, values in single.items() if np.any(values)}
+        if len(self.products) + len(self.single) > MOST:
+            raise Unfit(f"it must have at most {MOST:,} terms")
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
         """All terms that are not zero."""
         one = lambda jet, axis, v: Term(1.0, {axis: v}, jet) if axis >= 0 else Term(float(v), {}, jet)
-        return (*self.products, *(one(*key, v) for key, v in self.single.items() if v.any()))
+        return (*self.products, *(one(*place, values) for place, values in self.single.items()))
 
     @property
     def is_plain(self) -> bool:
@@ -85,10 +80,7 @@ class Sum:
         return self.single.get((-1, axis), 0.0) + np.zeros_like(like)
 
     def __add__(self, other: Sum) -> Sum:
-        single = dict(self.single)
-        for place, values in other.single.items():
-            single[place] = single[place] + values if place in single else values
-        return Sum(self.products + other.products, single)
+        return Sum(*self.terms, *other.terms)
 
     def __mul__(self, other: Sum) -> Sum:
         if len(self.terms) * len(other.terms) > MOST:
@@ -100,12 +92,12 @@ class Sum:
                     out += [half._replace(c=half.c / 2) for half in (a.times(b), a.times(b.conjugate()))]
                 else:
                     out.append(a.times(b))
-        return Sum.of(*out)
+        return Sum(*out)
 
 
 def constant(value: float) -> Sum:
     """The sum that is a number."""
-    return Sum.of(Term(float(value), {}))
+    return Sum(Term(float(value), {}))
 
 
 @dataclass(frozen=True, eq=False)

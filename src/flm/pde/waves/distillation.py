@@ -8,7 +8,7 @@ learned by variable projection, du/dn_qj = sum_i e_ij z_j (S_i cos(k_i . z) - C_
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -165,49 +165,50 @@ def _distilled(
     size = np.sqrt(np.mean(expected**2, axis=0))
     size = np.where(size > 0, size, 1.0)
     mapped = lambda points: (points - domain.center) * 2 / domain.width
-    target = Target(mapped(fitted), values / size, mapped(held), expected / size)
-    fits: list[Waves] = []
+    points, targets = mapped(fitted), values / size
+    error = lambda found: float(np.sqrt(np.mean((found - expected / size) ** 2, axis=0)).max())
+    fits: list[tuple[float, Waves]] = []  # with their errors at the points held out
     shifted: list[tuple[float, str, np.ndarray]] = []  # lattices moved by half a cell, with their errors
 
-    def keep(fit: Waves, how: str) -> bool:
-        fits.append(fit)
-        fits.sort(key=lambda other: other.error)
-        bar = max(fits[0].error, ROUNDING) + known_to
-        record.step("sub-networks", columns=columns * outputs, estimate=fit.error, error_estimate=bar, start=how)
-        return fits[0].error <= max(known_to or tol, 10 * ROUNDING)
+    def keep(fit: Waves, how: str) -> float:
+        fits.append((error(fit(mapped(held))), fit))
+        now, best = fits[-1][0], min(each for each, _ in fits)
+        bar = max(best, ROUNDING) + known_to
+        record.step("sub-networks", columns=columns * outputs, estimate=now, error_estimate=bar, start=how)
+        return now
 
+    good = max(known_to or tol, 10 * ROUNDING)
     ending = Ending(Word.SIZE, f"the best of {num_subnets} sub-networks that was found")
     try:
         for order in ORDERS if m > 1 else ORDERS[:1]:
             for period in PERIODS:
-                points, cell = lattice(m, num_subnets, order), np.pi / np.where(joined, 1.0, period)
-                fit, how = Waves(target, points * cell), f"{order} lattice, period {period:g}"
-                shifted.append((fit.error, f"half a cell from {how}", (points + 0.5) * cell))
-                good = keep(fit, how)
-        if columns * outputs <= LARGEST and not good:
+                numbers, cell = lattice(m, num_subnets, order), np.pi / np.where(joined, 1.0, period)
+                how = f"{order} lattice, period {period:g}"
+                found = keep(Waves(points, targets, numbers * cell), how)
+                shifted.append((found, f"half a cell from {how}", (numbers + 0.5) * cell))
+        if columns * outputs <= LARGEST and min(shifted)[0] > good:
             rng = np.random.default_rng(seed)
             starts = [(how, start) for _, how, start in sorted(shifted, key=lambda entry: entry[0])[:2]]
             starts += [(f"random up to {r:g}", rng.uniform(LEAST, r, (num_subnets, m))) for r in RANGES * STARTS]
             for how, start in starts:
                 # A small gain under heavy damping says little: the search goes on until λ is small as well.
-                found = project(Waves(target, start), Nielsen(), max_steps=MAX_STEPS, gain_tol=1e-4, settled=1e-3)
-                if keep(found.point, f"learned, {how}"):
+                begun = Waves(points, targets, start)
+                learned = project(begun, Nielsen(), max_steps=MAX_STEPS, gain_tol=1e-4, settled=1e-3).point
+                if keep(learned, f"learned, {how}") <= good:
                     break
     except KeyboardInterrupt:
         if not fits:
             raise
         ending = Ending(Word.INTERRUPTED)
-    best, period = fits[0], np.pi * domain.width  # of the wave of frequency 1 on [-1, 1]
+    best, period = min(fits, key=lambda fit: fit[0])[1], np.pi * domain.width  # of the wave of frequency 1 on [-1, 1]
     model = FLM(domain, num_subnets, key=0, period=period, num_outputs=outputs, frequencies=best.frequencies)
     coefficients = best.coefficients * size
     model = model.with_coefficients(coefficients if outputs > 1 else coefficients[:, 0])
-    error = target.error(
-        np.asarray(model(held)).reshape(expected.shape) / size
-    )  # phases of large amplitudes lose digits
+    left = error(np.asarray(model(held)).reshape(expected.shape) / size)  # phases of large amplitudes lose digits
     return Solution(
         model=model,
         ending=ending,
-        error_estimate=max(error, ROUNDING) + known_to,
+        error_estimate=max(left, ROUNDING) + known_to,
         tolerance=tol,
         history=record.history,
         num_columns=columns * outputs,
@@ -216,32 +217,24 @@ def _distilled(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Target:
-    """Values (P, K) of size one at points of [-1, 1]^m that are fitted, and at others that are not."""
-
-    points: np.ndarray
-    values: np.ndarray
-    held: np.ndarray
-    expected: np.ndarray
-
-    def error(self, found: np.ndarray) -> float:
-        """The relative L2 distance at the held-out points, worst unknown."""
-        return float(np.sqrt(np.mean((found - self.expected) ** 2, axis=0)).max())
-
-
 class Waves:
-    """The least-squares fit at given frequencies (N, m), which can be moved to others (`variable_projection`)."""
+    """The least-squares fit of values (P, K) at points (P, m) by waves of frequencies (N, m), which can be moved to others.
 
-    def __init__(self, target: Target, frequencies: np.ndarray):
-        self.target, self.frequencies = target, frequencies
-        self.columns = self._columns(target.points)
-        rows = Rows(len(self.columns), *target.values.shape)
-        rows.take(len(target.points))[...] = np.concatenate([self.columns, target.values.T])
-        self.coefficients = rows.solve().coefficients  # (C, K)
-        self.residual = target.values - self.columns.T @ self.coefficients
+    A larger `ridge` keeps the amplitudes of frequencies small that come close to one another (`numerics/variable_projection`).
+    """
+
+    def __init__(self, points: np.ndarray, values: np.ndarray, frequencies: np.ndarray, ridge: float = RIDGE):
+        self.points, self.values, self.frequencies, self.ridge = points, values, frequencies, ridge
+        self.columns = self._columns(points)
+        rows = Rows(len(self.columns), *values.shape)
+        rows.take(len(points))[...] = np.concatenate([self.columns, values.T])
+        self.coefficients = rows.solve(ridge).coefficients  # (C, K)
+        self.residual = values - self.columns.T @ self.coefficients
         self.value = float(np.sum(self.residual**2))
-        self.error = target.error(self._columns(target.held).T @ self.coefficients)
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """The fit at other points, (P, K)."""
+        return self._columns(points).T @ self.coefficients
 
     def _columns(self, points: np.ndarray) -> np.ndarray:
         """All cosines, then all sines, (C, P)."""
@@ -251,17 +244,17 @@ class Waves:
 
     def moved(self, step: np.ndarray) -> Waves:
         """The fit at other frequencies."""
-        return Waves(self.target, self.frequencies + step.reshape(self.frequencies.shape))
+        return Waves(self.points, self.values, self.frequencies + step.reshape(self.frequencies.shape), self.ridge)
 
     def projected(self) -> Projected:
         """The least-squares problem in the frequencies alone, from one factorization."""
-        points, (count, m), size = self.target.points, self.frequencies.shape, len(self.columns)
+        points, (count, m), size = self.points, self.frequencies.shape, len(self.columns)
         signs, (cosine, sine) = sign_matrix(m), np.split(self.columns, 2)
         parts = [self.columns / np.maximum(np.linalg.norm(self.columns, axis=1), 1e-150)[:, None]]
         for C, S in zip(*np.split(self.coefficients.T[..., None], 2, axis=1), strict=True):
             turned = (S * cosine - C * sine).reshape(count, len(signs), -1)
-            parts.append(np.einsum("qip,ij,pj->qjp", turned, signs, points, optimize=True).reshape(count * m, -1))
+            parts.append(((signs.T @ turned) * points.T).reshape(count * m, -1))
         system = np.concatenate([*parts, self.residual.T])
-        system = np.concatenate([system, RIDGE * np.eye(len(system), size)], axis=1)
+        system = np.concatenate([system, self.ridge * np.eye(len(system), size)], axis=1)
         with one_thread(size):
             return trailing_block(triangular_factor(system.T, overwrite=True), size, self.residual.shape[1])
