@@ -90,18 +90,16 @@ class Separation:
         if all(value.is_plain for value in given) and len(axes) <= 1:
             return self._one_variable(_function(equation), given, next(iter(axes), -1))
         if name == "div":
-            other = self._of(given[1], lambda s: 1.0 / s)
+            other = self._of(given[1], lambda s: 1.0 / s, -1.0)
             if isinstance(other, Shaped) and (above := Shaped.of(first, other.inner)) is not None:
                 return Shaped(other.inner, lambda s, under=other.function: above(s) * under(s))
             return first * self._settled(other)
         if name == "pow" and not given[1].axes:
             power = float(given[1].along(-1, np.zeros(())))
-            return self._of(first, lambda s: s**power)
-        power = 2 if name == "square" else equation.params.get("y")
-        if power in (2, 3) and not first.is_plain and len(first.terms) ** power <= 64:
-            return reduce(lambda a, b: a * b, [first] * power)
+            return self._of(first, lambda s: s**power, power)
         if len(given) == 1:
-            return self._of(first, _function(equation), name)
+            powers = {"integer_pow": equation.params.get("y"), "square": 2.0, "sqrt": 0.5, "rsqrt": -0.5}
+            return self._of(first, _function(equation), powers.get(name), name)
         raise Unfit(f"`{name}` of several variables at once cannot be factored")
 
     def _one_variable(self, function: Callable[..., Values], given: tuple[Sum, ...], axis: int) -> Sum:
@@ -113,12 +111,21 @@ class Separation:
             raise Unfit("it must be finite at all points of the domain")
         return Sum(Term(1.0, {axis: found})) if axis >= 0 else constant(float(found))
 
-    def _of(self, value: Sum, function: Callable[..., Values], name: str = "") -> Sum | Shaped:
-        """A function of a sum of functions of one variable."""
+    def _of(self, value: Sum, function: Callable[..., Values], power: float | None, name: str = "") -> Sum | Shaped:
+        """A function of a product (powers alone) or of a sum of functions of one variable."""
         if any(term.jet >= 0 for term in value.terms):
             raise Unfit("it must be linear in the unknown")
         if value.is_plain and len(value.axes) <= 1:
             return self._one_variable(function, (value,), next(iter(value.axes), -1))
+        if power is not None and len(value.terms) == 1 and not value.terms[0].is_complex:
+            (term,) = value.terms
+            parts = [np.asarray(term.c), *term.factors.values()]
+            with np.errstate(all="ignore"):
+                raised = [np.sign(v) ** (power % 2) * np.abs(v) ** power if power % 1 == 0 else v**power for v in parts]
+            if all(np.isfinite(v).all() for v in raised):
+                return Sum(Term(float(raised[0]), dict(zip(term.factors, raised[1:], strict=True))))
+        if power in (2.0, 3.0) and len(value.terms) ** power <= 64 and not value.is_plain:
+            return reduce(lambda a, b: a * b, [value] * int(power))
         if not value.is_plain:
             raise Unfit(f"`{name or 'a power'}` of a product cannot be factored")
         parts = {axis: value.along(axis, self.nodes[axis]) for axis in value.axes}
