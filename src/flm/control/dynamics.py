@@ -251,18 +251,14 @@ def sweep(
     turned = np.swapaxes(jacobian, -3, -2)[..., None, :, :, :]
     system = (-width[..., None, None, None, None] * matrix[:, None, :, None] * turned).reshape(-1, q * d, q * d)
     system[:, np.arange(q * d), np.arange(q * d)] += 1.0
-    good = np.isfinite(system).all(axis=(1, 2))
-    system[~good] = np.eye(q * d)
     driven = width[..., None, None, None] * (matrix @ forcing.reshape(*batch, q, d * m)).reshape(forcing.shape)
     right = np.concatenate([driven, np.broadcast_to(np.eye(d), (*batch, q, d, d))], axis=-1)
     right = right.reshape(-1, q * d, m + d)
     try:
         solved = np.linalg.solve(system, right)
     except np.linalg.LinAlgError:  # a start with a singular matrix fails, the others go on
-        good = good & (np.linalg.det(system) != 0)
-        system[~good] = np.eye(q * d)
+        system[np.linalg.det(system) == 0] = np.nan
         solved = np.linalg.solve(system, right)
-    solved[~good] = np.nan
     base, response = np.split(solved.reshape(*batch, q, d, m + d), [m], axis=-1)
     # x_{e+1} = x_e + turn x_e + shift: all of them for all elements together, so that only x_e is left to the loop.
     weights = width[..., None] * gauss(q).weights

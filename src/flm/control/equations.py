@@ -234,7 +234,7 @@ def second_order(
 def finish(problem: OptimalControl, v: np.ndarray, w: np.ndarray, multipliers: Multipliers | None = None) -> Last:
     """Costs, Lagrangian and terminal constraints at final coordinates v (P, d) and inputs w (P, k)."""
     equations, count, size = problem.equations, len(v), v.shape[1] + w.shape[1]
-    if equations.terminal_cost is None and not equations.num_terminal:  # quicker than to trace second derivatives of nothing
+    if equations.terminal_cost is None and not equations.num_terminal:  # tracing derivatives of nothing takes time
         zero = np.where(np.isfinite(v).all(axis=1), 0.0, np.nan)
         return Last(zero, zero, np.zeros((count, size)), np.zeros((count, size, size)), np.zeros((count, 0)))
     nu = np.zeros((count, equations.num_terminal)) if multipliers is None else multipliers.terminal

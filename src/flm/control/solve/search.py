@@ -28,9 +28,9 @@ class Found:
 
     law: ControlLaw
     error: float
-    violation: float
-    networks: StateNetworks | None
-    doubt: str
+    violation: float = 0.0
+    doubt: str = ""
+    networks: StateNetworks | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,17 +50,10 @@ class Search:
         """The violation up to which constraints count as met by a law: ten times the tolerance, 1e-7 at least."""
         return max(FEASIBLE, 10 * self.tol)
 
-    def keep(
-        self,
-        law: ControlLaw,
-        error: float,
-        violation: float = 0.0,
-        networks: StateNetworks | None = None,
-        doubt: str = "",
-    ) -> float:
+    def keep(self, found: Found) -> float:
         """Keep a law and return its error: infinite if it breaks constraints, since it may then cost less than the optimum."""
-        error = float(error) if violation <= self.allowed else float("inf")
-        self.found.append(Found(law, error, violation, networks, doubt))
+        error = found.error if found.violation <= self.allowed else np.inf
+        self.found.append(replace(found, error=error))
         return error
 
     def solution(self, ending: Ending, method: str) -> ControlSolution:
