@@ -19,7 +19,7 @@ import numpy as np
 
 from flm.control.dynamics import NODES, Simulated
 from flm.control.equations import Multipliers
-from flm.control.law import ControlLaw, Controls, StateNetworks
+from flm.control.law import ControlLaw, Controls
 from flm.control.problem import OptimalControl
 from flm.control.solve.search import (
     COLUMNS,
@@ -28,7 +28,6 @@ from flm.control.solve.search import (
     NO_GAIN,
     NOT_MET,
     UNRESOLVED,
-    Found,
     Search,
     cost_scale,
     relative_excess,
@@ -275,18 +274,6 @@ def _solve_level(transcription: Transcription, c: np.ndarray) -> Level:
     # A minimum that is not there, such as a final time that grows for ever, leaves Newton's method something to gain.
     excess += batch.step(np.zeros(len(run.cost))).predicted
     return Level(batch, run.cost, excess, run.violation)
-
-
-def judge(search: Search, stage: str, law: ControlLaw, estimate: float, networks: StateNetworks | None = None) -> None:
-    """Keep a trained law with its error: ½∫h_u²/h_uu along its trajectories over the cost, the worst of the held-out starts."""
-    problem, starts = search.problem, search.problem.starts
-    v0 = starts.held_out(seed=search.seed + 1)
-    run = law.at(v0).follow(problem, v0)
-    error = float(relative_excess(excess_along(run), run.cost).max())
-    doubt = UNRESOLVED if np.isfinite(run.cost).all() else "the dynamics failed"
-    error = search.keep(Found(law, error, float(run.violation.max()), doubt, networks))
-    columns = law.num_columns + (0 if networks is None else networks.coefficients.size)
-    search.record.step(stage, columns=columns, estimate=estimate, error_estimate=error)
 
 
 def explore(problem: OptimalControl, seed: int) -> Batch:

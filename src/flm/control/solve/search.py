@@ -7,6 +7,7 @@ import numpy as np
 from flm.control.law import ControlLaw, StateNetworks
 from flm.control.problem import OptimalControl
 from flm.control.solution import ControlSolution
+from flm.control.solve.variation import excess_along
 from flm.results import Ending, Record, Word
 
 FEASIBLE = 1e-7  # the largest constraint value at which constraints count as met
@@ -94,3 +95,15 @@ def relative_excess(lost: np.ndarray, cost: np.ndarray) -> np.ndarray:
     """Costs that are lost, relative to the optimum cost - lost, (P,): infinite from a third of the cost on, which is unresolved."""
     share = lost / cost_scale(cost)
     return np.where(share < 1 / 3, share / np.maximum(1.0 - share, 0.5), np.inf)
+
+
+def judge(search: Search, stage: str, law: ControlLaw, estimate: float, networks: StateNetworks | None = None) -> None:
+    """Keep a trained law with its error: ½∫h_u²/h_uu along its trajectories over the cost, the worst of the held-out starts."""
+    problem, starts = search.problem, search.problem.starts
+    v0 = starts.held_out(seed=search.seed + 1)
+    run = law.at(v0).follow(problem, v0)
+    error = float(relative_excess(excess_along(run), run.cost).max())
+    doubt = UNRESOLVED if np.isfinite(run.cost).all() else "the dynamics failed"
+    error = search.keep(Found(law, error, float(run.violation.max()), doubt, networks))
+    columns = law.num_columns + (0 if networks is None else networks.coefficients.size)
+    search.record.step(stage, columns=columns, estimate=estimate, error_estimate=error)
