@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -137,6 +137,22 @@ class Simulated:
         x = np.maximum(x, 0.0)
         return x / x.sum(axis=-1, keepdims=True)
 
+    def mixed(self, other: Simulated, mask: np.ndarray) -> Simulated:
+        """This run with the starts under `mask` (P,) taken from another one on the same grid."""
+
+        def pick(mine: np.ndarray, theirs: np.ndarray, axis: int = 0) -> np.ndarray:
+            return np.where(np.expand_dims(mask, [i for i in range(mine.ndim) if i != axis]), theirs, mine)
+
+        at_nodes = partial(pick, axis=1)
+        by_start = ("cost", "lagrangian", "violation")
+        return replace(
+            self,
+            **{name: at_nodes(getattr(self, name), getattr(other, name)) for name in ("stages", "edges", "inputs")},
+            **{name: pick(getattr(self, name), getattr(other, name)) for name in by_start},
+            first=First(*map(at_nodes, self.first, other.first)),
+            last=Last(*map(pick, self.last, other.last)),
+        )
+
 
 def simulate(
     problem: OptimalControl,
@@ -251,14 +267,18 @@ def sweep(
     turned = np.swapaxes(jacobian, -3, -2)[..., None, :, :, :]
     system = (-width[..., None, None, None, None] * matrix[:, None, :, None] * turned).reshape(-1, q * d, q * d)
     system[:, np.arange(q * d), np.arange(q * d)] += 1.0
+    good = np.isfinite(system).all(axis=(1, 2))
+    system[~good] = np.eye(q * d)
     driven = width[..., None, None, None] * (matrix @ forcing.reshape(*batch, q, d * m)).reshape(forcing.shape)
     right = np.concatenate([driven, np.broadcast_to(np.eye(d), (*batch, q, d, d))], axis=-1)
     right = right.reshape(-1, q * d, m + d)
     try:
         solved = np.linalg.solve(system, right)
     except np.linalg.LinAlgError:  # a start with a singular matrix fails, the others go on
-        system[np.linalg.det(system) == 0] = np.nan
+        good = good & (np.linalg.det(system) != 0)
+        system[~good] = np.eye(q * d)
         solved = np.linalg.solve(system, right)
+    solved[~good] = np.nan
     base, response = np.split(solved.reshape(*batch, q, d, m + d), [m], axis=-1)
     # x_{e+1} = x_e + turn x_e + shift: all of them for all elements together, so that only x_e is left to the loop.
     weights = width[..., None] * gauss(q).weights

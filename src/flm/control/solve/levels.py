@@ -95,17 +95,14 @@ class Batch:
 
     def take(self, move: np.ndarray) -> Trial[Batch]:
         """The trajectories after a step, by Newton's iteration from those before it."""
-        there = self._at(self.c + move, self.run.stages)
-        return Trial(there, self.transcription.merit(there.run, there.c, self.derivatives))
+        c = self.c + move
+        run = self.transcription.run(c, self.multipliers, guess=np.nan_to_num(self.run.stages))
+        return Trial(replace(self, c=c, run=run), self.transcription.merit(run, c, self.derivatives))
 
     def mixed(self, other: Batch, accepted: np.ndarray) -> Batch:
         """This batch with the starts that accepted a step taken from another one."""
         c = np.where(accepted[:, None], other.c, self.c)
-        return self._at(c, np.where(accepted[:, None, None], other.run.stages, self.run.stages))
-
-    def _at(self, c: np.ndarray, stages: np.ndarray) -> Batch:
-        """The trajectories under other coefficients, from a guess of their stages."""
-        return replace(self, c=c, run=self.transcription.run(c, self.multipliers, guess=np.nan_to_num(stages)))
+        return replace(self, c=c, run=self.run.mixed(other.run, accepted))
 
 
 def _newton(
