@@ -48,7 +48,6 @@ def by_dop853(problem, control, x0, horizon):
 def test_costs_agree_with_dop853(problem, x0):
     cost, final = by_dop853(problem, wavy, x0, problem.numbers[-1])
     followed = follow_control(problem, wavy, x0)
-    assert followed.change < 1e-11
     np.testing.assert_allclose(followed.cost[0], cost, rtol=2e-10)
     x = followed.states(np.ones((1, 1)))[0, -1]
     np.testing.assert_allclose(x[: len(final)], final, rtol=0, atol=2e-9)

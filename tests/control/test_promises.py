@@ -176,3 +176,12 @@ def test_dynamics_that_fail_break_no_constraints():
     law = flm.solve(escape, max_columns=16)
     assert law.largest_violation == 0.0
     assert law.converged or "the dynamics failed" in str(law.status)
+
+
+@pytest.mark.slow
+def test_a_family_whose_dynamics_fail_from_every_start_ends():
+    """All weights of the law's least squares are then zero; its factorization was tried again for ever."""
+    escape = problem(lambda x, u: (x**3 / 3 + u,), lambda x, u: x**2 + u**2, 2.0, "x", flm.Box(x=(4, 5)))
+    law = flm.solve(escape, max_columns=300)
+    assert law.error_estimate == np.inf
+    assert "the dynamics failed" in str(law.status)

@@ -81,8 +81,8 @@ def edges_with(num_elements: int, num_starts: int, breaks: np.ndarray | None) ->
 class Simulated:
     """Trajectories on a collocation grid, with values and derivatives at its nodes and at the end.
 
-    `cost` and `lagrangian` (P,) are infinite where the dynamics could not be solved; `change` is the relative change of cost and
-    final state on halving the elements.
+    `cost` and `lagrangian` (P,) are infinite where the dynamics could not be solved; `violation` (P,) is the largest value of
+    a path constraint, or absolute value of a terminal one.
     """
 
     problem: OptimalControl
@@ -95,10 +95,7 @@ class Simulated:
     last: Last
     cost: np.ndarray
     lagrangian: np.ndarray
-    change: float = np.inf
-    edge_path: np.ndarray | None = (
-        None  # path constraints at both ends of elements (E + 1, P, G), of a run that was refined
-    )
+    violation: np.ndarray
 
     @property
     def weights(self) -> np.ndarray:
@@ -110,14 +107,6 @@ class Simulated:
         """The final times, (P,)."""
         fixed = np.full_like(self.cost, self.problem.numbers[-1])
         return np.exp(self.inputs[-1, :, -1, -1]) if self.problem.free else fixed
-
-    @property
-    def violation(self) -> np.ndarray:
-        """The largest path (positive part) or terminal (absolute) constraint value of each start, (P,)."""
-        path = np.maximum(self.first.path, 0.0).max(axis=(0, 2, 3), initial=0.0)
-        if self.edge_path is not None:
-            path = np.maximum(path, self.edge_path.max(axis=(0, 2)))
-        return np.maximum(path, np.abs(self.last.terminal).max(axis=1, initial=0.0))
 
     def coordinates(self, s: np.ndarray) -> np.ndarray:
         """Coordinates (P, R, d) at normalized times s (P, R), by the collocation polynomials."""
@@ -155,10 +144,11 @@ class Simulated:
             return np.where(np.expand_dims(mask, [i for i in range(mine.ndim) if i != axis]), theirs, mine)
 
         at_nodes = partial(pick, axis=1)
+        by_start = ("cost", "lagrangian", "violation")
         return replace(
             self,
             **{name: at_nodes(getattr(self, name), getattr(other, name)) for name in ("stages", "edges", "inputs")},
-            **{name: pick(getattr(self, name), getattr(other, name)) for name in ("cost", "lagrangian")},
+            **{name: pick(getattr(self, name), getattr(other, name)) for name in by_start},
             first=First(*map(at_nodes, self.first, other.first)),
             last=Last(*map(pick, self.last, other.last)),
         )
@@ -183,8 +173,7 @@ def simulate(
     s, width = grid(edges, num_starts, q)
 
     def rates_at(stages: np.ndarray, part: slice = slice(None)) -> First:
-        kept = multipliers and replace(multipliers, path=multipliers.path[part])
-        return first_order(problem, s[part], stages, inputs[part], kept)
+        return first_order(problem, s[part], stages, inputs[part])
 
     with np.errstate(invalid="ignore", over="ignore"):  # starts that diverge become nan, and their cost infinite
         if guess is None:
@@ -195,7 +184,7 @@ def simulate(
                 stages[part], edge = _stages(lambda v, part=part: rates_at(v, part), scheme, width[part], edge, still)
         else:
             stages, _ = _stages(rates_at, scheme, width, v0, guess)
-        first = rates_at(stages)
+        first = first_order(problem, s, stages, inputs, multipliers)
     ends = _edges(scheme, width, first.rates, v0)
     last = finish(problem, ends[-1], inputs[-1, :, -1], multipliers)
 
@@ -204,7 +193,8 @@ def simulate(
         return np.where(np.isfinite(value), value, np.inf)
 
     cost, lagrangian = total(first.running, last.cost), total(first.lagrangian, last.lagrangian)
-    return Simulated(problem, s, width, stages, ends, inputs, first, last, cost, lagrangian)
+    violation = np.maximum(first.path.max(axis=(0, 2, 3), initial=0.0), np.abs(last.terminal).max(axis=1, initial=0.0))
+    return Simulated(problem, s, width, stages, ends, inputs, first, last, cost, lagrangian, violation)
 
 
 def follow(
@@ -215,27 +205,24 @@ def follow(
 ) -> Simulated:
     """The dynamics from v0 (P, d), refined until halving the elements changes nothing or no longer helps.
 
-    Each run is the guess of the next, and where that fails element follows element. The inputs (E, P, q, k) are a function of the
-    nodes' times. Elements end at the `breaks` (P, B), nan for none: normalized times at which the inputs are not smooth.
+    Each run is the guess of the next. The inputs (E, P, q, k) are a function of the nodes' times. Elements end at the
+    `breaks` (P, B), nan for none: normalized times at which the inputs are not smooth.
     """
     run, change = None, np.inf
     for num_elements in _ELEMENTS:
         edges, previous = edges_with(num_elements, len(v0), breaks), run
         s = grid(edges, len(v0))[0]
-        at_nodes, guess = inputs(s), None if previous is None else previous.at_nodes(s)
-        run = simulate(problem, v0, at_nodes, edges, guess=guess)
-        if guess is not None and not np.isfinite(run.cost).all():
-            run = simulate(problem, v0, at_nodes, edges)
+        run = simulate(problem, v0, inputs(s), edges, guess=None if previous is None else previous.at_nodes(s))
         if previous is not None:
             last, change = change, _change(run, previous)
             if change < _TOL or (change < 1e-9 and change > 0.3 * last) or (num_elements >= 48 and change == np.inf):
                 break
     assert run is not None
     if not problem.equations.path:
-        return replace(run, change=change)
+        return run
     s = edges[:, :, None]  # nodes are inside elements: the beginning, where no control helps, is looked at too
-    at_edges = first_order(problem, s, run.edges[:, :, None], inputs(s)).path[:, :, 0]
-    return replace(run, change=change, edge_path=at_edges)
+    at_edges = first_order(problem, s, run.edges[:, :, None], inputs(s)).path
+    return replace(run, violation=np.maximum(run.violation, at_edges.max(axis=(0, 2, 3))))
 
 
 def _change(run: Simulated, previous: Simulated) -> float:

@@ -119,12 +119,7 @@ def stack(values: Sequence[Scalar]) -> jax.Array:
 
 def make_equations(problem: OptimalControl) -> Equations:
     """A problem's functions, refused unless their arguments are known names and they return the right number of values."""
-    states, controls, parameters, final = (
-        problem.states,
-        problem.controls,
-        tuple(problem.parameters),
-        problem.terminal_cost,
-    )
+    states, controls, parameters = problem.states, problem.controls, tuple(problem.parameters)
     along, at_end = ("t", *states, *controls, *parameters), ("t", *states, *parameters)
     rates, count = _read("dynamics", problem.dynamics, along, "one value per state")
     if count != len(states):
@@ -137,7 +132,7 @@ def make_equations(problem: OptimalControl) -> Equations:
     return Equations(
         dynamics=rates,
         running_cost=_read_cost("running_cost", problem.running_cost, along),
-        terminal_cost=None if final is None else _read_cost("terminal_cost", final, at_end),
+        terminal_cost=problem.terminal_cost and _read_cost("terminal_cost", problem.terminal_cost, at_end),
         path=tuple(named for named, _ in path),
         terminal=tuple(named for named, _ in terminal),
         num_path=sum(count for _, count in path),
@@ -239,7 +234,7 @@ def second_order(
 def finish(problem: OptimalControl, v: np.ndarray, w: np.ndarray, multipliers: Multipliers | None = None) -> Last:
     """Costs, Lagrangian and terminal constraints at final coordinates v (P, d) and inputs w (P, k)."""
     equations, count, size = problem.equations, len(v), v.shape[1] + w.shape[1]
-    if equations.terminal_cost is None and not equations.num_terminal:
+    if equations.terminal_cost is None and not equations.num_terminal:  # tracing derivatives of nothing takes time
         zero = np.where(np.isfinite(v).all(axis=1), 0.0, np.nan)
         return Last(zero, zero, np.zeros((count, size)), np.zeros((count, size, size)), np.zeros((count, 0)))
     nu = np.zeros((count, equations.num_terminal)) if multipliers is None else multipliers.terminal

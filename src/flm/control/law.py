@@ -135,10 +135,7 @@ class Controls:
         """Controls, and log T when it is free, at times s (E, P, q), (E, P, q, k)."""
         num_elements, num_starts, q = s.shape
         u = self.squashed(np.swapaxes(s, 0, 1).reshape(num_starts, -1))
-        u = np.swapaxes(u.reshape(num_starts, num_elements, q, -1), 0, 1)
-        if self.log_duration is None:
-            return u
-        return np.concatenate([u, np.broadcast_to(self.log_duration[:, None], s.shape)[..., None]], axis=-1)
+        return with_duration(np.swapaxes(u.reshape(num_starts, num_elements, q, -1), 0, 1), self.log_duration)
 
     def follow(self, problem: OptimalControl, v0: np.ndarray) -> Simulated:
         """The trajectories from v0 (P, d) under these controls, accurately integrated."""
@@ -195,6 +192,13 @@ class StateNetworks(_InRows):
         along = first_order(problem, s, self.coordinates(s, v0), law.at(v0).squashed(s))
         rest = np.zeros((len(v0), problem.equations.num_inputs))
         return along.running @ np.tile(gauss().weights / _ELEMENTS, _ELEMENTS) + finish(problem, end, rest).cost
+
+
+def with_duration(u: np.ndarray, log_duration: np.ndarray | None) -> np.ndarray:
+    """Inputs (E, P, q, k): controls (E, P, q, K), followed by log T (P,) when the horizon is free."""
+    if log_duration is None:
+        return u
+    return np.concatenate([u, np.broadcast_to(log_duration[:, None, None], (*u.shape[:3], 1))], axis=-1)
 
 
 def time_waves(s: np.ndarray, frequencies: np.ndarray) -> np.ndarray:

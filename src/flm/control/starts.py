@@ -325,8 +325,8 @@ def _invariants(equations: Equations) -> Callable[..., list[np.ndarray]]:
     """The dynamics (P, n) and everything that a symmetry must not change (P, q), of numbers (1, r), states and controls."""
 
     def at(numbers, x, u):
-        known = dict(zip(equations.parameters, numbers, strict=False)) | {"t": 0.37 * numbers[-1]}
-        known |= dict(zip(equations.states, x, strict=True)) | dict(zip(equations.controls, u, strict=True))
+        w = jnp.append(u, jnp.log(numbers[-1]))
+        known = equations.known(0.37, x[: equations.num_coordinates], w, numbers)
         costs = [equations.running_cost, *([equations.terminal_cost] if equations.terminal_cost else [])]
         same = [value for cost in costs for value in values_of(cost, known)]
         # Constraints may be exchanged among themselves.

@@ -126,7 +126,8 @@ class TrainingLoss:
         self._groups: dict[tuple[tuple[int, ...], ...], list[Place]] = {}
         for i, s in enumerate(self.sets):
             orders = tuple(sorted({alpha for _, alpha in unique_jets(b.residual for b in s.blocks)}))
-            self._groups.setdefault(orders, []).extend((i, points) for points in s.places)
+            value = (0,) * s.points.shape[1]  # for a residual without the unknown: constant, but a legal one
+            self._groups.setdefault(orders or (value,), []).extend((i, points) for points in s.places)
 
     def by_term(self, model: AbstractModel, parameters: Float[Array, "Q"]) -> Float[Array, "T"]:
         """The unweighted mean square of every term."""
@@ -147,10 +148,7 @@ class TrainingLoss:
         """The derivatives of every unknown at each set, and at its periodic partner."""
         found: list[list[dict[Jet, Array]]] = [[] for _ in self.sets]
         for orders, places in self._groups.items():
-            if not orders:  # a residual without the unknown: constant, but a legal one
-                stacked = jnp.zeros((0, sum(len(points) for _, points in places), 0))
-            else:
-                stacked = model.jets(np.concatenate([points for _, points in places]), orders)
+            stacked = model.jets(np.concatenate([points for _, points in places]), orders)
             stacked = stacked[..., None] if stacked.ndim == 2 else stacked  # (A, P, K)
             ends = np.cumsum([len(points) for _, points in places])[:-1]
             for (i, _), part in zip(places, jnp.split(stacked, ends, axis=1), strict=True):

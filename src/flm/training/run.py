@@ -106,8 +106,8 @@ def train(
     if not jax.tree.leaves(free):
         raise InputError(f"`model` must have trainable parameters; got {with_article(type(start).__name__)} with none.")
     dtype = jnp.result_type(*jax.tree.leaves(free))
-    rule = "a number of at least 0", lambda value: np.isfinite(value) and value >= 0
-    factors = by_term("weights", weights or {}, terms_of(problem), *rule)
+    is_weight = lambda value: np.isfinite(value) and value >= 0
+    factors = by_term("weights", weights or {}, terms_of(problem), "a number of at least 0", is_weight)
     loss = TrainingLoss(draw(problem, counts, int(seed)), factors, dtype)
     unknowns = Unknowns(problem, dtype)
 
@@ -190,16 +190,14 @@ def _made(model: Start, key: PRNGKeyArray) -> AbstractModel:
     if callable(model) and not isinstance(model, AbstractModel):
         try:
             inspect.signature(model).bind(key)
-        except TypeError:
+        except (TypeError, ValueError):  # it needs other arguments, or has no signature
             name, remedy = getattr(model, "__name__", short(model)), "lambda key: flm.FLM(problem.domain, 9, key=key)"
             rule = f"a model, or a function of a key alone that makes one, such as {remedy}"
             raise InputTypeError(f"`model` must be {rule}; got {name}, which needs other arguments.") from None
-        except ValueError:  # without a signature: called as it is
-            pass
-    made = model if isinstance(model, AbstractModel) else model(key) if callable(model) else model
-    if not isinstance(made, AbstractModel):
-        raise InputTypeError(f"`model` must be a model, a function key -> model, or a dict of these; got {made!r}.")
-    return made
+        model = model(key)
+    if not isinstance(model, AbstractModel):
+        raise InputTypeError(f"`model` must be a model, a function key -> model, or a dict of these; got {model!r}.")
+    return model
 
 
 @dataclass(frozen=True, eq=False)

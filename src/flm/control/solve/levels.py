@@ -19,7 +19,7 @@ import numpy as np
 
 from flm.control.dynamics import NODES, Simulated
 from flm.control.equations import Multipliers
-from flm.control.law import ControlLaw, StateNetworks
+from flm.control.law import ControlLaw, Controls
 from flm.control.problem import OptimalControl
 from flm.control.solve.search import (
     COLUMNS,
@@ -78,6 +78,11 @@ class Batch:
         hessian = self.derivatives.hessian
         good = np.isfinite(hessian).all(axis=(1, 2), keepdims=True)
         return np.linalg.eigh(np.where(good, hessian, np.eye(hessian.shape[1])))
+
+    @property
+    def controls(self) -> Controls:
+        """The controls as functions of any time."""
+        return self.transcription.at(self.c)
 
     def step(self, damping: np.ndarray) -> Step:
         """-V (V'g) / (|e| + damping), with e and V the Hessian's eigenvalues and eigenvectors."""
@@ -182,10 +187,6 @@ class Level:
         """The number of time frequencies."""
         return len(self.batch.transcription.basis.frequencies)
 
-    def seed(self, transcription: Transcription) -> np.ndarray:
-        """Coordinates of these controls (of the first start, when the starts differ) in another transcription."""
-        return transcription.coordinates(self.batch.transcription.at(self.batch.c))
-
     def error_of(self, law: ControlLaw) -> tuple[float, float]:
         """A law's worst relative excess over these starts' own costs, plus their error; and its worst violation."""
         v0 = self.batch.transcription.v0
@@ -258,7 +259,7 @@ def best_controls(transcription: Transcription, c: np.ndarray) -> tuple[Batch, M
 def _solve_level(transcription: Transcription, c: np.ndarray) -> Level:
     """Each start's best control, from coordinates c, with its accurately simulated cost and the estimate of what is lost."""
     problem, (batch, multipliers) = transcription.problem, best_controls(transcription, c)
-    run = batch.transcription.at(batch.c).follow(problem, transcription.v0)
+    run = batch.controls.follow(problem, transcription.v0)
     if not problem.constrained and not problem.free:
         return Level(batch, run.cost, excess_along(run), run.violation)
     # Multipliers and the horizon's derivatives live on the solver's grid. A violation is worth |nu . h| + ∫ lam |g|. Multipliers
@@ -272,19 +273,7 @@ def _solve_level(transcription: Transcription, c: np.ndarray) -> Level:
     return Level(batch, run.cost, excess, run.violation)
 
 
-def judge(search: Search, stage: str, law: ControlLaw, estimate: float, networks: StateNetworks | None = None) -> None:
-    """Keep a trained law with its error: ½∫h_u²/h_uu along its trajectories over the cost, the worst of the held-out starts."""
-    problem, starts = search.problem, search.problem.starts
-    v0 = starts.held_out(seed=search.seed + 1)
-    run = law.at(v0).follow(problem, v0)
-    error = float(relative_excess(excess_along(run), run.cost).max())
-    doubt = UNRESOLVED if np.isfinite(run.cost).all() else "the dynamics failed"
-    error = search.keep(law, error, float(run.violation.max()), networks, doubt)
-    columns = law.num_columns + (0 if networks is None else networks.coefficients.size)
-    search.record.step(stage, columns=columns, estimate=estimate, error_estimate=error)
-
-
-def explore(problem: OptimalControl, seed: int) -> Level:
+def explore(problem: OptimalControl, seed: int) -> Batch:
     """The best of several starting controls at the middle start: zero, and random smooth ones."""
     v0 = np.repeat(problem.starts.center[None], 1 + _GUESSES, axis=0)
     transcription = transcribe(problem, v0, FIRST)
@@ -300,26 +289,26 @@ def explore(problem: OptimalControl, seed: int) -> Level:
     if lagrangian[best] > lagrangian[0] - 1e-3 * abs(lagrangian[0]):
         best = 0
     one, chosen = transcribe(problem, v0[:1], FIRST), batch.c[best : best + 1]
-    found = Batch(one, chosen, one.run(chosen), _no_multipliers(one))
-    return Level(found, found.run.cost, np.full(1, np.inf), found.run.violation)
+    return Batch(one, chosen, one.run(chosen), _no_multipliers(one))
 
 
 def solve_starts(
     search: Search,
     v0: np.ndarray,
-    first: Level,
+    first: Batch,
     *,
     tol: float,
     keep: Callable[[Level], object] = lambda level: None,
 ) -> tuple[list[Level], Ending]:
     """Solve each start v0 (P, d) on its own, on growing time bases, until the error is below `tol`; each level goes to `keep`."""
-    problem, count, level = search.problem, FIRST, first
+    problem, count, batch = search.problem, FIRST, first
     levels: list[Level] = []
     while True:
         transcription = transcribe(problem, v0, count)
-        level = _solve_level(transcription, level.seed(transcription))
+        level = _solve_level(transcription, transcription.coordinates(batch.controls))
         level = level.after(levels[-1] if levels else None, search.allowed)
         levels.append(level)
+        batch = level.batch
         keep(level)
         columns, stage = 2 * count * len(problem.controls), "starts" if len(v0) > 1 else "start"
         search.record.step(stage, columns=columns, estimate=level.cost.mean(), error_estimate=level.error)

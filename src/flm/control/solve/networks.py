@@ -29,9 +29,9 @@ from jaxtyping import PyTree
 from flm.control.equations import values_of
 from flm.control.law import ControlLaw, StateNetworks
 from flm.control.problem import OptimalControl
-from flm.control.solve.levels import judge, time_frequencies
+from flm.control.solve.levels import time_frequencies
 from flm.control.solve.reduced import space_lattice
-from flm.control.solve.search import INTERRUPTED, OF_THIS_SIZE, Search
+from flm.control.solve.search import INTERRUPTED, OF_THIS_SIZE, Search, judge
 from flm.numerics.descent import Objective, State, descend
 from flm.results import Ending
 from flm.series import lattice, sign_matrix, sincos

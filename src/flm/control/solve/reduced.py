@@ -20,13 +20,12 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from flm.control.dynamics import grid
 from flm.control.law import ControlLaw, space_products
 from flm.control.problem import OptimalControl
 from flm.control.solve.levels import FIRST, Batch, Level, best_controls, explore, solve_starts, stalled, transcribe
-from flm.control.solve.search import COLUMNS, MET, NO_GAIN, OF_THIS_SIZE, Search, cost_scale
+from flm.control.solve.search import COLUMNS, MET, NO_GAIN, OF_THIS_SIZE, Found, Search, cost_scale
 from flm.control.solve.variation import TimeBasis
 from flm.numerics.newton import Nielsen
 from flm.numerics.variable_projection import Projected, project
@@ -45,9 +44,11 @@ def solve_reduced(search: Search) -> Ending:
     if starts.dimension and size is None:
         _refuse_few_columns(search)
     first = explore(search.problem, search.seed)
-    search.keep(_law(first), np.inf, float(first.violation.max()), doubt="it was not judged yet")
+    search.keep(Found(_law(first), np.inf, float(first.run.violation.max()), "it was not judged yet"))
     if not starts.dimension and size is None:
-        keep = lambda level: search.keep(_law(level), level.error, float(level.violation.max()), doubt=level.doubt)
+        keep = lambda level: search.keep(
+            Found(_law(level.batch), level.error, float(level.violation.max()), level.doubt)
+        )
         return solve_starts(search, starts.center[None], first, tol=tol, keep=keep)[1]
     held_out = starts.held_out(seed=search.seed + 1)
     # The best law of a given size is sought whatever the tolerance.
@@ -62,13 +63,12 @@ def solve_reduced(search: Search) -> Ending:
     return fit.to_tolerance() if size is None else fit.of_size(size)
 
 
-def _law(level: Level) -> ControlLaw:
-    """The control of a level's only start as the law of all starts."""
-    problem, starts = level.batch.transcription.problem, level.batch.transcription.problem.starts
+def _law(batch: Batch) -> ControlLaw:
+    """The control of a batch's only start as the law of all starts."""
+    problem, starts = batch.transcription.problem, batch.transcription.problem.starts
     v0 = starts.spread(4 * 2**starts.dimension, seed=0)
     space = SpaceBasis.make(space_lattice(starts.dimension, 1), starts.normalize(v0))
-    mean = space.values.mean(axis=0, keepdims=True)
-    return make_law(problem, level.batch.transcription.basis, space, level.batch.c.T @ mean)
+    return make_law(problem, batch.transcription.basis, space, batch.c.T @ space.values.mean(axis=0, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,19 +121,22 @@ class _FamilyFit:
 
     def on_lattice(self, level: int, count: int, before: ControlLaw | None = None) -> ControlLaw:
         """The law with `count` time frequencies on a level of the lattice in the start, from the controls of a law."""
-        lattice = space_lattice(self.search.problem.starts.dimension, level)
-        return fit_lattice(self.solved(_count_for(lattice), count, before), lattice)
+        d = self.search.problem.starts.dimension
+        lattice = space_lattice(d, level)
+        # 2.5 training starts for each function of the start, and some more.
+        num_starts = int(2.5 * len(lattice) * 2**d) + 8 if d else 1
+        return fit_lattice(self.solved(num_starts, count, before), lattice)
 
     def solved(self, num_starts: int, count: int, before: ControlLaw | None = None) -> Batch:
         """A batch of `num_starts` training starts, solved one by one on `count` time frequencies from the controls of a law."""
         problem, starts = self.search.problem, self.search.problem.starts
         transcription = transcribe(problem, starts.spread(num_starts, seed=self.search.seed, stretch=_STRETCH), count)
-        c = self.judge.seed(transcription) if before is None else transcription.coordinates(before.at(transcription.v0))
-        return best_controls(transcription, c)[0]
+        controls = self.judge.batch.controls if before is None else before.at(transcription.v0)
+        return best_controls(transcription, transcription.coordinates(controls))[0]
 
     def note(self, law: ControlLaw) -> float:
         """Judge a law, remember it, and return its error."""
-        error = self.search.keep(law, *self.judge.error_of(law), doubt=self.judge.doubt)
+        error = self.search.keep(Found(law, *self.judge.error_of(law), self.judge.doubt))
         mean = float(self.judge.cost.mean())
         stage = "family" if self.search.problem.starts.dimension else "start"
         self.search.record.step(stage, columns=law.num_columns, estimate=mean, error_estimate=error)
@@ -156,12 +159,6 @@ def _refuse_few_columns(search: Search) -> None:
         )
 
 
-def _count_for(lattice: np.ndarray) -> int:
-    """The number of training starts for a lattice in the start: 2.5 for each of its functions, and some more."""
-    n, d = lattice.shape
-    return int(2.5 * n * 2**d) + 8 if d else 1
-
-
 def _widened(law: ControlLaw, num_subnets: int, dimension: int, level: int) -> ControlLaw:
     """The law with sub-networks of zero amplitude added, on the next level of the lattice in the start, up to `num_subnets`."""
     missing = num_subnets - len(law.frequencies)
@@ -169,9 +166,8 @@ def _widened(law: ControlLaw, num_subnets: int, dimension: int, level: int) -> C
         return law
     waves = space_lattice(dimension, level + 1)[len(space_lattice(dimension, level)) :]
     times = np.unique(law.frequencies[:, 0])
-    pairs = np.array([[time, *wave] for time in times for wave in waves])[:missing]
-    while len(pairs) < missing:
-        pairs = np.concatenate([pairs, pairs[: missing - len(pairs)] + np.pi / 4])
+    pairs = [[time, *wave] for time in times for wave in waves]
+    pairs = np.resize(pairs, (missing, 1 + dimension))  # again from the first if they are too few
     return replace(
         law,
         frequencies=np.concatenate([law.frequencies, pairs]),
@@ -229,7 +225,9 @@ def fit_lattice(batch: Batch, space_frequencies: np.ndarray) -> ControlLaw:
     (count, m, _), b = hessian.shape, psi.shape[1]
     pairs = (psi[:, :, None] * psi[:, None, :]).reshape(count, -1)
     kronecker = (hessian.reshape(count, -1).T @ pairs).reshape(m, m, b, b)  # Σ_j H_j ⊗ ψ_j ψ_j'
-    X = _solve(kronecker.transpose(0, 2, 1, 3).reshape(m * b, m * b), right.ravel()).reshape(m, b)
+    matrix = kronecker.transpose(0, 2, 1, 3).reshape(m * b, m * b)
+    ridge = 1e-14 * np.trace(matrix) / len(matrix) + 1e-300
+    X = np.linalg.solve(matrix + ridge * np.eye(len(matrix)), right.ravel()).reshape(m, b)
     return make_law(problem, transcription.basis, space, X)
 
 
@@ -319,14 +317,3 @@ def _quarter_turn(products: np.ndarray, p: int) -> np.ndarray:
     shaped = products.reshape(*products.shape[:2], 2**p, 2, -1)
     turned = np.stack([-shaped[..., 1, :], shaped[..., 0, :]], axis=-2)
     return turned.reshape(products.shape)
-
-
-def _solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """matrix⁻¹ right, with a ridge as large as rounding requires."""
-    shift = 1e-14 * np.trace(matrix) / len(matrix)
-    while True:
-        try:
-            factor = scipy.linalg.cho_factor(matrix + shift * np.eye(len(matrix)), overwrite_a=True, check_finite=False)
-            return scipy.linalg.cho_solve(factor, right, check_finite=False)
-        except scipy.linalg.LinAlgError:
-            shift *= 100

@@ -7,6 +7,7 @@ import numpy as np
 from flm.control.law import ControlLaw, StateNetworks
 from flm.control.problem import OptimalControl
 from flm.control.solution import ControlSolution
+from flm.control.solve.variation import excess_along
 from flm.results import Ending, Record, Word
 
 FEASIBLE = 1e-7  # the largest constraint value at which constraints count as met
@@ -28,9 +29,9 @@ class Found:
 
     law: ControlLaw
     error: float
-    violation: float
-    networks: StateNetworks | None
-    doubt: str
+    violation: float = 0.0
+    doubt: str = ""
+    networks: StateNetworks | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,17 +51,10 @@ class Search:
         """The violation up to which constraints count as met by a law: ten times the tolerance, 1e-7 at least."""
         return max(FEASIBLE, 10 * self.tol)
 
-    def keep(
-        self,
-        law: ControlLaw,
-        error: float,
-        violation: float = 0.0,
-        networks: StateNetworks | None = None,
-        doubt: str = "",
-    ) -> float:
+    def keep(self, found: Found) -> float:
         """Keep a law and return its error: infinite if it breaks constraints, since it may then cost less than the optimum."""
-        error = float(error) if violation <= self.allowed else float("inf")
-        self.found.append(Found(law, error, violation, networks, doubt))
+        error = found.error if found.violation <= self.allowed else np.inf
+        self.found.append(replace(found, error=error))
         return error
 
     def solution(self, ending: Ending, method: str) -> ControlSolution:
@@ -101,3 +95,15 @@ def relative_excess(lost: np.ndarray, cost: np.ndarray) -> np.ndarray:
     """Costs that are lost, relative to the optimum cost - lost, (P,): infinite from a third of the cost on, which is unresolved."""
     share = lost / cost_scale(cost)
     return np.where(share < 1 / 3, share / np.maximum(1.0 - share, 0.5), np.inf)
+
+
+def judge(search: Search, stage: str, law: ControlLaw, estimate: float, networks: StateNetworks | None = None) -> None:
+    """Keep a trained law with its error: ½∫h_u²/h_uu along its trajectories over the cost, the worst of the held-out starts."""
+    problem, starts = search.problem, search.problem.starts
+    v0 = starts.held_out(seed=search.seed + 1)
+    run = law.at(v0).follow(problem, v0)
+    error = float(relative_excess(excess_along(run), run.cost).max())
+    doubt = UNRESOLVED if np.isfinite(run.cost).all() else "the dynamics failed"
+    error = search.keep(Found(law, error, float(run.violation.max()), doubt, networks))
+    columns = law.num_columns + (0 if networks is None else networks.coefficients.size)
+    search.record.step(stage, columns=columns, estimate=estimate, error_estimate=error)

@@ -20,7 +20,7 @@ import numpy as np
 
 from flm.control.dynamics import Simulated, adjoint, edges_with, gauss, grid, simulate, sweep
 from flm.control.equations import Multipliers, second_order
-from flm.control.law import Controls, time_waves
+from flm.control.law import Controls, time_waves, with_duration
 from flm.control.problem import OptimalControl
 
 _EVEN = 8  # elements at least, besides those that end at a bound
@@ -110,12 +110,15 @@ class Transcription:
     def at(self, c: np.ndarray) -> Controls:
         """The controls as functions of any time."""
         problem, series = self.problem, np.einsum("am,pkm->pak", self.basis.transform, self._by_control(c))
-        log_duration = np.log(problem.numbers[-1]) + c[:, -1] if problem.free else None
+        log_duration = self._log_duration(c)
         return Controls(self.basis.frequencies, series, problem.rest, problem.lower, problem.upper, log_duration)
 
     def _by_control(self, c: np.ndarray) -> np.ndarray:
         """The coordinates of each control, (P, k, m)."""
         return c[:, : self.size - self.problem.free].reshape(len(c), len(self.problem.controls), self.basis.size)
+
+    def _log_duration(self, c: np.ndarray) -> np.ndarray | None:
+        return np.log(self.problem.numbers[-1]) + c[:, -1] if self.problem.free else None
 
     def aligned(self, c: np.ndarray) -> Transcription:
         """The same problem with elements' edges where the controls c meet their bounds."""
@@ -135,11 +138,9 @@ class Transcription:
 
     def run(self, c: np.ndarray, multipliers: Multipliers | None = None, guess: np.ndarray | None = None) -> Simulated:
         """The trajectories under c."""
-        problem, inputs = self.problem, np.clip(self.raw(c), self.problem.lower, self.problem.upper)
-        if problem.free:
-            log_duration = np.log(problem.numbers[-1]) + c[:, -1, None, None]
-            inputs = np.concatenate([inputs, np.broadcast_to(log_duration, (*inputs.shape[:3], 1))], axis=-1)
-        return simulate(problem, self.v0, inputs, self.basis.edges, guess=guess, multipliers=multipliers)
+        u = np.clip(self.raw(c), self.problem.lower, self.problem.upper)
+        inputs = with_duration(u, self._log_duration(c))
+        return simulate(self.problem, self.v0, inputs, self.basis.edges, guess=guess, multipliers=multipliers)
 
     def merit(self, run: Simulated, c: np.ndarray, derivatives: Derivatives) -> np.ndarray:
         """The merit that a step must decrease, (P,): the Lagrangian plus the pull, frozen where `derivatives` were taken."""
