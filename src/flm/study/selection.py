@@ -116,10 +116,8 @@ def _rank_test(scores: np.ndarray, alpha: float) -> Comparison:
 
 def _wilcoxon(pair: np.ndarray, ranks: np.ndarray) -> Comparison:
     """Wilcoxon's test; the best is the one that the rank sums favor. Seeds with equal scores are left out."""
-    differ = pair[0] != pair[1]
-    with np.errstate(invalid="ignore"):
-        distance = np.abs(pair[0] - pair[1])[differ]
-    signed = np.sign(ranks[0] - 1.5)[differ] * stats.rankdata(distance)
+    difference = np.subtract(*pair[:, pair[0] != pair[1]])
+    signed = np.sign(difference) * stats.rankdata(np.abs(difference))
     statistic, p_value = map(float, stats.wilcoxon(signed))
     total, lower = signed.sum(), np.median(pair[1]) < np.median(pair[0])
     best = 1 if total > 0 or (total == 0 and lower) else 0

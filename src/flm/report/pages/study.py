@@ -17,7 +17,7 @@ from flm.control.solution import ControlSolution
 from flm.paper.printed import PDE_ERRORS
 from flm.report.facts import norm_of
 from flm.report.figures.data import size_figure
-from flm.report.live import control_table, packed, samples
+from flm.report.live import from_the_center, packed, samples
 from flm.report.pages.layout import Item, Page, Picture, Request, Sections, Table
 from flm.results import Solution
 from flm.study.results import Chosen, choose, score
@@ -48,6 +48,14 @@ def mean_and_deviation(scores: npt.ArrayLike, shown: str | None = None) -> str:
     return text + (f" ({len(good)} of {len(there)} runs)" if len(good) < len(there) else "")
 
 
+def ratio(ours: float, printed: float) -> str:
+    """Our value over the printed one, to two digits."""
+    if not math.isfinite(ours):
+        return "–"
+    found = ours / printed
+    return f"{found:.2g}" if 1e-2 <= found < 100 else f"{found:,.0f}" if 100 <= found < 1e5 else f"{found:.1e}"
+
+
 def group_table(spec: Spec, chosen: Chosen) -> Table:
     """One table of the appendix: a model on a problem, mean ± standard deviation per configuration, the chosen one marked."""
     metrics, lines = list(spec.metrics), []
@@ -70,10 +78,8 @@ def final_tables(chosen: Sequence[Chosen]) -> list[Table]:
         start = [name, one.group.model]
         ours.append([*start, one.selection.label, f"{len(rows)}", *map(mean_and_deviation, scores)])
         if rows and (theirs := PDE_ERRORS.get(name, {}).get(one.group.model)) is not None:
-            ratios = [float(np.mean(s)) / t for s, t in zip(scores, theirs, strict=True)]
-            told = [f"{r:,.0f}" if r >= 100 else f"{r:.2g}" if r == r else "–" for r in ratios]
-            pairs = ((f"{t:.2e}", ratio) for t, ratio in zip(theirs, told, strict=True))
-            beside.append([*start, *(cell for pair in pairs for cell in pair)])
+            pairs = zip(scores, theirs, strict=True)
+            beside.append([*start, *(cell for s, t in pairs for cell in (f"{t:.2e}", ratio(float(np.mean(s)), t)))])
     words = [WORDS[m] for m in ERRORS]
     note = "Means over the runs that neither failed nor diverged; their number is given."
     tables = [Table(["problem", "model", "configuration", "runs", *words], ours, left=3, note=note)]
@@ -125,8 +131,9 @@ def study_page(spec: Spec, rows: Mapping[str, Row], command: str = "") -> Page:
 def sampled(solution: Solution | ControlSolution) -> dict[str, object]:
     """Values of an answer on an even grid over its domain, packed as text; for a control law, along its horizon."""
     if isinstance(solution, ControlSolution):
-        names, rows = control_table(solution)
-        axes, unknowns, bounds, values = ["t"], names[1:], [[0.0, float(rows[-1, 0])]], rows[:, 1:]
+        table = from_the_center(solution)
+        axes, bounds = ["t"], [[0.0, float(table.pop("t").iloc[-1])]]
+        unknowns, values = list(table.columns), table.to_numpy()
     else:
         axes, unknowns = list(solution.axes), list(solution.unknowns)
         bounds = np.asarray(solution.reach).tolist()
@@ -176,5 +183,4 @@ def _figure(lines: Mapping[str, Sequence[float]], rows: Sequence[Row | None]) ->
     block = np.moveaxis(block, range(cut), range(len(shape), len(shape) + cut))
     bounds = [*first["bounds"], *([values[0], values[-1]] for values in varied.values())]
     caption = "Samples of every answer; between the values that were solved, straight lines."
-    more = {"parameters": cut, "together": list(range(outputs)) if len(shape) == 1 else []}
-    return samples([*first["axes"], *varied], first["unknowns"], bounds, block, caption, more)
+    return samples([*first["axes"], *varied], first["unknowns"], bounds, block, caption, {"parameters": cut})

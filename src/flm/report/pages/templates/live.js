@@ -397,6 +397,16 @@ function viridis(part) {
   return STOPS[i].map((low, c) => Math.round(low + (at - i) * (STOPS[i + 1][c] - low)));
 }
 
+// A line through points, broken where one has no place.
+function traced(xs, ys) {
+  const path = new Path2D();
+  ys.forEach((y, i) => {
+    if (!Number.isFinite(y)) return;
+    if (Number.isFinite(ys[i - 1])) path.lineTo(xs[i], y); else path.moveTo(xs[i], y);
+  });
+  return path;
+}
+
 class LiveFigure {
   constructor(figure) {
     this.figure = figure;
@@ -535,9 +545,9 @@ class LiveFigure {
   range(unknown = this.unknown) {
     const key = `${unknown}|${this.orders}`;
     if (!this.ranges[key]) {
-      const few = Math.max(3, Math.round(4000 ** (1 / this.m)));
-      const values = this.answer.on(this.data.bounds.map(([low, high]) => line(low, high, Math.min(few, 200))), this.orders, unknown);
-      this.ranges[key] = this.data.ranges && !this.orders.some(Boolean) ? this.data.ranges[unknown] : reach(values);
+      const few = Math.min(Math.max(3, Math.round(20000 ** (1 / this.m))), 401);
+      const sampled = () => reach(this.answer.on(this.data.bounds.map(([low, high]) => line(low, high, few)), this.orders, unknown));
+      this.ranges[key] = this.data.ranges && !this.orders.some(Boolean) ? this.data.ranges[unknown] : sampled();
     }
     return this.ranges[key];
   }
@@ -619,16 +629,9 @@ class LiveFigure {
       }
       for (const k of this.drawn()) {
         const values = this.answer.on(this.lines({ [a]: across }), this.orders, k);
-        c.beginPath();
         c.strokeStyle = ink(k);
         c.lineWidth = 1.8;
-        let pen = false;
-        values.forEach((value, i) => {
-          if (!Number.isFinite(value)) { pen = false; return; }
-          if (pen) c.lineTo(px(across[i]), py(value)); else c.moveTo(px(across[i]), py(value));
-          pen = true;
-        });
-        c.stroke();
+        c.stroke(traced(across.map(px), values.map(py)));
       }
       c.restore();
     }
@@ -750,18 +753,11 @@ class LiveFigure {
     const { px, inner } = this.plot, pad = this.pad, [a, b] = this.view, across = line(this.plot.left, this.plot.right, 200);
     const values = this.answer.on(this.lines({ [a]: across, [b]: Float64Array.of(this.mark[1]) }), this.orders, this.unknown);
     const base = pad.top + inner.h - 4, size = 0.3 * inner.h;
+    const path = traced(across.map(px), values.map((value) => base - ((value - low) / (high - low)) * size));
     c.save();
     if (this.data.outline && this.outlined()) c.clip(this.outlinePath(px, this.plot.py), "evenodd");
     for (const [width, ink] of [[4, "rgba(255, 255, 255, 0.75)"], [1.6, "#c00"]]) {
-      c.beginPath();
-      let pen = false;
-      values.forEach((value, i) => {
-        if (!Number.isFinite(value)) { pen = false; return; }
-        const y = base - ((value - low) / (high - low)) * size;
-        if (pen) c.lineTo(px(across[i]), y); else c.moveTo(px(across[i]), y);
-        pen = true;
-      });
-      c.lineWidth = width; c.strokeStyle = ink; c.stroke();
+      c.lineWidth = width; c.strokeStyle = ink; c.stroke(path);
     }
     c.restore();
   }
