@@ -121,8 +121,10 @@ def show(
     lines = [f"{model.name}: {kind}", *([repr(found)] if hasattr(found, "status") else [])]
     lines += [f"\n{one.label}\n{one.series.describe(terms)}" for one in series]
     spectrum = getattr(found, "spectrum_", None)  # of a fit, without importing the estimators
-    lines += [] if spectrum is None else [f"\n{spectrum}"]
-    lines += [] if series else ["  not a plain Fourier series: no terms to list."]
+    if spectrum is not None:
+        lines.append(f"\n{spectrum}")
+    if not series:
+        lines.append("  not a plain Fourier series: no terms to list.")
     if out is not None:
         from flm.report.figures.fields import plot_amplitudes
         from flm.report.files import write_figures

@@ -280,7 +280,8 @@ def _formula(model: AbstractModel) -> dict[str, object] | None:
         members = [_formula(member) for member in model.members]
         inverse = lambda n: packed(np.linalg.inv(legendre.values(chebyshev(n), n)))
         named = {"members": members, "counts": model.counts, "inverse": [inverse(n) for n in model.counts]}
-        named |= {"coarse": inverse((model.counts[0] + 1) // 2)} if len(model.counts) == 1 else {}
+        if len(model.counts) == 1:
+            named["coarse"] = inverse((model.counts[0] + 1) // 2)
         return None if None in members else named
     if isinstance(model, PiecewiseFLM):
         lower, upper, blocks = (np.asarray(a) for a in (model.lower, model.upper, model.coefficients))

@@ -6,6 +6,7 @@ A sweep's page has every solve in a table, and their answers in one live figure 
 from __future__ import annotations
 
 import base64
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -120,7 +121,8 @@ def study_page(spec: Spec, rows: Mapping[str, Row], command: str = "") -> Page:
     for one in chosen:
         title = f"{problem_name(one.group.problem)}: {one.group.model}"
         sections[title] = [group_table(spec, one), *one.selection.explain().splitlines()]
-    sections |= {"Left out": empty} if empty else {}
+    if empty:
+        sections["Left out"] = empty
     stored = sum(run_key(d) in rows for d in spec.definitions())
     facts = {"runs": f"{stored:,} of {spec.num_runs:,}", "groups": f"{len(chosen)} of {len(spec.groups)}"}
     facts |= {"seeds": f"{len(spec.seeds)}", "significance level": f"{spec.alpha:g}"}
@@ -148,7 +150,7 @@ def sweep_page(lines: Mapping[str, Sequence[float]], rows: Sequence[Row | None],
     good = sum(bool(row.outcome.get("converged")) for row in there)
     measure = "excess cost" if isinstance(request.problem, OptimalControl) else f"{norm_of(request.problem)} error"
     headers = [*lines, "status", f"estimated relative {measure}", "columns", "seconds"]
-    points = np.stack([g.ravel() for g in np.meshgrid(*lines.values(), indexing="ij")], axis=1)
+    points = itertools.product(*lines.values())
     cells = [[*(f"{v:.6g}" for v in point), *_cells(row)] for point, row in zip(points, rows, strict=True)]
     facts = {"solved to the tolerance": f"{good} of {len(rows)}"}
     facts["processor time"] = f"{sum(row.outcome['processor_seconds'] for row in there):.1f} s"
