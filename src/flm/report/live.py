@@ -201,13 +201,14 @@ def _live_law(solution: ControlSolution, units: Mapping[str, str]) -> Live:
         values = solution.control(np.linspace(0, float(np.min(solution.horizon(spread))), 50), spread)
     else:
         values = solution.to_pandas(spread)[list(names)].to_numpy()
-    given = lambda values: None if values is None else packed(values)
     finite = lambda ends: [float(v) if np.isfinite(v) else None for v in ends]
-    kept = {"lower": finite(law.lower), "upper": finite(law.upper), "horizon": law.horizon, "along": along, "end": end}
+    kept = {"lower": finite(law.lower), "upper": finite(law.upper), "along": along, "end": end}
+    kept["horizon"] = law.horizon if varied else float(solution.horizon())
     kept |= {key: getattr(law, key).tolist() for key in ("offset", "center", "scale")}
     kept |= {"frequencies": packed(law.frequencies), "coefficients": packed(law.coefficients)}
-    kept["durationFrequencies"] = given(law.duration_frequencies)
-    kept["durationCoefficients"] = given(law.duration_coefficients)
+    if varied and law.duration_frequencies is not None:
+        kept["durationFrequencies"] = packed(law.duration_frequencies)
+        kept["durationCoefficients"] = packed(law.duration_coefficients)
     center, simplex = starts.center.tolist(), starts.on_simplex
     kept["starts"] = {"kind": starts.kind, "radius": starts.radius, "center": center, "simplex": simplex}
     ends = np.stack([starts.center - starts.scale, starts.center + starts.scale], axis=1)[: len(varied)]
