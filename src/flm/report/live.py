@@ -206,9 +206,9 @@ def _live_law(solution: ControlSolution, units: Mapping[str, str]) -> Live:
     kept["horizon"] = law.horizon if varied else float(solution.horizon())
     kept |= {key: getattr(law, key).tolist() for key in ("offset", "center", "scale")}
     kept |= {"frequencies": packed(law.frequencies), "coefficients": packed(law.coefficients)}
-    if varied and law.duration_frequencies is not None:
-        kept["durationFrequencies"] = packed(law.duration_frequencies)
-        kept["durationCoefficients"] = packed(law.duration_coefficients)
+    durations = law.duration_frequencies, law.duration_coefficients
+    if varied and durations[0] is not None and durations[1] is not None:
+        kept |= {"durationFrequencies": packed(durations[0]), "durationCoefficients": packed(durations[1])}
     center, simplex = starts.center.tolist(), starts.on_simplex
     kept["starts"] = {"kind": starts.kind, "radius": starts.radius, "center": center, "simplex": simplex}
     ends = np.stack([starts.center - starts.scale, starts.center + starts.scale], axis=1)[: len(varied)]
