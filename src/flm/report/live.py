@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -124,7 +124,7 @@ def _assembled(
     bounds: npt.ArrayLike,
     values: np.ndarray | None,
     caption: str,
-    more: dict[str, Any],
+    more: Mapping[str, object],
 ) -> Live:
     """A live figure from its parts, as the page's script reads them; those of `more` that are None are left out.
 
@@ -135,7 +135,8 @@ def _assembled(
         columns = values.reshape(-1, len(unknowns)).T
         pairs = [(float(np.nanmin(column)), float(np.nanmax(column))) for column in columns]
         data["ranges"] = [[low, high] if high > low else [low - 0.5, high + 0.5] for low, high in pairs]
-    is_curve = len(axes) - more.get("parameters", 0) == 1
+    parameters = more.get("parameters")
+    is_curve = len(axes) - (parameters if isinstance(parameters, int) else 0) == 1
     data["together"] = list(range(len(unknowns))) if is_curve or "law" in more else []
     data |= {key: value for key, value in more.items() if value is not None}
     return Live(json.dumps(data), caption, sampled=bool(data["plain"]) and "law" not in data)
