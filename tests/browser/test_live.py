@@ -20,6 +20,8 @@ SOLVED = {
 LAWS = {
     "a ball on the simplex": lambda: flm.problems.rock_paper_scissors(initial=flm.Ball((0.2, 0.2, 0.6), 0.1)),
     "bounded, one start": lambda: flm.problems.double_integrator(),
+    "free time, one start": lambda: flm.problems.minimum_time(),
+    "free time, a ball": lambda: flm.problems.minimum_time(flm.Ball((1.0, 0.0), 0.2)),
 }
 
 

@@ -15,7 +15,6 @@ from shown_problems import heat_on_a_square, ring
 import flm
 from flm.report.live import live, tape
 from flm.report.pages.layout import Page
-from flm.series.grids import on_lines
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -27,6 +26,7 @@ def needs_browser(test):
 PROBE = """<script>
 window.addEventListener("load", () => {
   const figure = document.querySelector("figure.answer"), live = figure.live, found = {};
+  found.range = live.range(0);
   found.values = POINTS.map(([point, unknown, orders]) => live.value(point, unknown, orders));
   const canvas = figure.querySelector("canvas"), box = canvas.getBoundingClientRect();
   const at = { clientX: box.left + 0.6 * box.width, clientY: box.top + 0.4 * box.height };
@@ -158,14 +158,11 @@ def test_a_conservation_law_is_live_up_to_the_number_of_waves_that_a_page_sums()
     assert len(law.series.frequencies) < 4_000
     figure = law.live()
     assert not figure.sampled
-    (low, high), values = json.loads(figure.data)["ranges"][0], law.on_grid(41)[1]
-    assert low <= values.min() + 0.05
-    assert high >= values.max() - 0.05
 
 
-def test_a_series_on_lines_is_the_series_at_their_points():
-    rng = np.random.default_rng(0)
-    waves = flm.SeparableSeries(rng.normal(size=(5, 3)), rng.normal(size=(5, 8, 2)))
-    lines = [np.linspace(0, 1, n) for n in (3, 4, 2)]
-    points = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
-    np.testing.assert_allclose(on_lines(waves, lines), waves(points), atol=1e-12)
+@needs_browser
+def test_the_page_finds_the_range_of_waves(tmp_path):
+    law = flm.solve(flm.problems.burgers(), tol=1e-2)
+    (low, high), values = browsed(law, tmp_path, [])["range"], law.on_grid(41)[1]
+    assert values.min() - 0.05 <= low <= values.min() + 0.05
+    assert values.max() - 0.05 <= high <= values.max() + 0.05

@@ -6,7 +6,6 @@ import inspect
 import time
 import webbrowser
 from enum import StrEnum
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +22,7 @@ WORDS = {
     "strangers": "problems that others posed",
 }
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib")
+STARTS = Path(__file__).parent / "starts"  # what `flm new` writes
 EXTRAS = ("dask", "torch", "casadi", "xarray")
 Start = StrEnum("Start", ["pde", "ode", "control", "inverse"])  # the kinds of files that `flm new` writes
 
@@ -36,11 +36,11 @@ def problems() -> None:
 
     record, parts = {}, []
     for kind in KINDS:
-        makers = catalogue((kind,))
-        first = {name: (inspect.getdoc(make) or "").splitlines()[0] for name, make in makers.items()}
-        settings = {name: list(inspect.signature(make).parameters) for name, make in makers.items()}
-        record |= {name: {"kind": kind, "what": first[name], "set": settings[name]} for name in makers}
-        rows = [[name, first[name], ", ".join(settings[name])] for name in makers]
+        rows = []
+        for name, make in catalogue((kind,)).items():
+            first, settings = (inspect.getdoc(make) or "").splitlines()[0], list(inspect.signature(make).parameters)
+            record[name] = {"kind": kind, "what": first, "set": settings}
+            rows.append([name, first, ", ".join(settings)])
         parts.append(f"{WORDS[kind]}\n{table(['name', 'what', '--set'], rows, left=3)}\n")
     conclude(record, "\n".join([*parts, "Solve one with: flm solve NAME. Begin a file of your own with: flm new pde"]))
 
@@ -60,7 +60,7 @@ def new(
         raise InputError(f"`FILE` must end in .toml; got {str(path)!r}.")
     texts = {path: start_text(kind, path.stem)}
     if kind is Start.inverse:
-        texts[path.with_suffix(".csv")] = start_readings()
+        texts[path.with_suffix(".csv")] = (STARTS / "inverse.csv").read_text(encoding="utf-8")
     for there in filter(Path.exists, texts):
         raise InputError(f"`FILE` must be a new name; got {str(there)!r}, which is there already.")
     for there, text in texts.items():
@@ -97,18 +97,7 @@ def studio(
 
 def start_text(kind: Start, name: str) -> str:
     """The text of a new file of this kind and name."""
-    text = (resources.files("flm.cli") / "starts" / f"{kind}.toml").read_text(encoding="utf-8")
-    return text.replace("KIND", name)
-
-
-def start_readings() -> str:
-    """Sixty readings of a rod that cools with diffusivity 0.1, with noise of standard deviation 0.01, as CSV."""
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    x, t, noise = *rng.uniform(size=(2, 60)), rng.normal(scale=0.01, size=60)
-    u = np.sin(np.pi * x) * np.exp(-0.1 * np.pi**2 * t) + noise
-    return "x,t,u\n" + "".join(f"{a:.4f},{b:.4f},{c:.4f}\n" for a, b, c in zip(x, t, u, strict=True))
+    return (STARTS / f"{kind}.toml").read_text(encoding="utf-8").replace("KIND", name)
 
 
 def show(
@@ -132,8 +121,10 @@ def show(
     lines = [f"{model.name}: {kind}", *([repr(found)] if hasattr(found, "status") else [])]
     lines += [f"\n{one.label}\n{one.series.describe(terms)}" for one in series]
     spectrum = getattr(found, "spectrum_", None)  # of a fit, without importing the estimators
-    lines += [] if spectrum is None else [f"\n{spectrum}"]
-    lines += [] if series else ["  not a plain Fourier series: no terms to list."]
+    if spectrum is not None:
+        lines.append(f"\n{spectrum}")
+    if not series:
+        lines.append("  not a plain Fourier series: no terms to list.")
     if out is not None:
         from flm.report.figures.fields import plot_amplitudes
         from flm.report.files import write_figures

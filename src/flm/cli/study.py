@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flm.cli.output import COMMAND, conclude, folder, say, table, watching
-from flm.wording import InputError, duration, measured
+from flm.wording import InputError, counted, duration, measured
 
 if TYPE_CHECKING:
     from flm.results import Listener
@@ -66,10 +66,10 @@ def run(
         seconds = cost.seconds / who.count
         record = {"runs": cost.runs, "final_runs": cost.final_runs, "workers": who.count, "seconds_at_most": seconds}
         final = f" and {cost.final_runs:,} final runs" if cost.final_runs else ""
-        time = f"at most {duration(seconds)} on {_workers(who)}, from a measured sample"
+        time = f"at most {duration(seconds)} on {counted(who.count, 'worker')}, from a measured sample"
         return conclude(record, f"{cost.runs:,} runs of the selection{final}, {time}.")
     with study.Store(path, write=True) as opened:
-        say(f"{found.title}: {found.num_runs:,} runs, {_workers(who)}, kept in {path}")
+        say(f"{found.title}: {found.num_runs:,} runs, {counted(who.count, 'worker')}, kept in {path}")
         before = len(opened.keys())
         try:
             with watching(found.title, every=LINES) as report:
@@ -200,7 +200,7 @@ def paper(
     plan, path = Plan(mark, QUICK if quick else FULL), folder(out)
     with Store(path / "runs.sqlite", write=True) as store:
         price = cost(plan, read_rows(store), who.count, measure=dry_run)
-    told = f"{price} {_workers(who).capitalize()}."
+    told = f"{price} {counted(who.count, 'worker').capitalize()}."
     if dry_run:
         return conclude({"cost": price, "workers": who.count}, told)
     say(told)
@@ -243,10 +243,6 @@ def keep_runs(folder: Path, what: str, work: Callable[[Store, Listener], object]
         except KeyboardInterrupt:
             return read_rows(store), True
         return read_rows(store), False
-
-
-def _workers(who: Workers) -> str:
-    return f"{who.count} worker{'s' * (who.count > 1)}"
 
 
 def stopped(kept: str) -> typer.Exit:

@@ -83,5 +83,6 @@ def solve_one(definition: Definition) -> Record:
     solution = flm.solve(problem, definition["tol"])
     found = record(solution, name)
     outcome = {key: found[key] for key in KEPT if key in found}
-    outcome |= {"learned": {k: v["text"] for k, v in found["learned"].items()}} if "learned" in found else {}
+    if "learned" in found:
+        outcome["learned"] = {k: v["text"] for k, v in found["learned"].items()}
     return outcome | {"word": str(solution.status.word), "samples": sampled(solution)}

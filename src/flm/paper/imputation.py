@@ -93,8 +93,8 @@ def _oil(series: np.ndarray, definition: Definition, rng: np.random.Generator) -
     seen, values, times = ~hidden[:, 0], series[:, 0], np.arange(n, dtype=float)
     if definition["model"] == "recipe":
         # Trained on the first 60 per cent, stopped on the next 20, read off on the last.
-        known, options = seen & ~test, {"num_subnets": definition["size"], "seed": definition["seed"]}
-        options["epochs"] = definition["training"]["epochs"]
+        known, epochs = seen & ~test, definition["training"]["epochs"]
+        options = {"num_subnets": definition["size"], "epochs": epochs, "seed": definition["seed"]}
         filled = train_recipe(times[known], values[known], (0.0, n - 1.0), **options)(times)
     else:
         filled = np.asarray(FLMImputer().fit(holed).impute(holed).values)[:, 0]

@@ -92,24 +92,24 @@ class Plan:
     def solve(self, problem: str, size: int) -> Record:
         """A run of our solver with `size` sub-networks, or to the tolerance if `size` is 0."""
         wanted = {"surface": True} if size == 49 else {} if size else {"tol": TOL[problem]}
-        return _single("solve_pde", problem, SOLVER, size, wanted)
+        return _single("runs:solve_pde", problem, SOLVER, size, wanted)
 
     def fixed(self, start: Sequence[float], model: str) -> Record:
         """Rock–Paper–Scissors from one state, five sub-networks."""
         wanted = {"start": list(start)} | _recipe(model, "paper_fixed", self.budget.fixed_epochs)
-        return _single("control_fixed", "rock_paper_scissors", model, 5, wanted)
+        return _single("runs:control_fixed", "rock_paper_scissors", model, 5, wanted)
 
     def disk(self, model: str, size: int = 27, seed: int = 0) -> Record:
         """The family on the disk: 27 sub-networks, or a tolerance of 1e-8 with size 0."""
         recipe = _recipe(model, "paper_family", self.budget.family_epochs)
         wanted = DISK | {"states": self.budget.states} | recipe | ({} if size else {"tol": 1e-8})
-        return _single("control_family", "rock_paper_scissors", model, size, wanted, seed)
+        return _single("runs:control_family", "rock_paper_scissors", model, size, wanted, seed)
 
     def five(self, model: str, seed: int = 0) -> Record:
         """Five strategies: 32 sub-networks for the control by the paper's recipe, a tolerance of 1e-6 by our solver."""
         recipe = _recipe(model, "paper_rpssl", self.budget.five_epochs)
         wanted = HYPERDISK | {"states": self.budget.states} | (recipe or {"tol": 1e-6})
-        return _single("control_family", "rpssl", model, 32 if recipe else 0, wanted, seed)
+        return _single("runs:control_family", "rpssl", model, 32 if recipe else 0, wanted, seed)
 
     def control(self) -> list[Record]:
         """Optimal control by both methods; the families by the penalty method come first, since they are long."""
@@ -122,7 +122,7 @@ class Plan:
         recipe = model == "recipe"
         wanted = {"rate": rate, "file": self.series} | ({"epochs": 10_000} if recipe else {})
         masks = range(self.budget.masks if self.series else 0)
-        return [_single("impute", "etth1", model, 8 if recipe else 0, wanted, seed) for seed in masks]
+        return [_single("imputation:impute", "etth1", model, 8 if recipe else 0, wanted, seed) for seed in masks]
 
     def definitions(self, rows: Mapping[str, Row]) -> list[Record]:
         """Every run that is known from what is stored, long ones first."""
@@ -150,8 +150,7 @@ def _recipe(model: str, name: str, epochs: int) -> Record:
 
 
 def _single(runner: str, problem: str, model: str, size: int, training: Record, seed: int = 0) -> Record:
-    runner = f"flm.paper.{'imputation' if runner == 'impute' else 'runs'}:{runner}"
-    found = {"runner": runner, "problem": problem, "model": model, "size": size, "seed": seed}
+    found = {"runner": f"flm.paper.{runner}", "problem": problem, "model": model, "size": size, "seed": seed}
     return found | {"training": training}
 
 

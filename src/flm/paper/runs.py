@@ -17,7 +17,6 @@ from flm.study.store import Definition, Record
 
 if TYPE_CHECKING:
     from flm.control.problem import OptimalControl
-    from flm.control.references import PontryaginSolution
     from flm.control.solution import ControlSolution
     from flm.results import Solution
 
@@ -60,27 +59,21 @@ def surface(solution: Solution) -> Record:
 
 def control_fixed(definition: Definition) -> Record:
     """Rock–Paper–Scissors from one state: the cost against Pontryagin's principle, and the trajectories of both."""
+    from flm.problems import rock_paper_scissors
+    from flm.references import pontryagin
+
     wanted = definition["training"]
-    problem, reference = _fixed(tuple(wanted["start"]))
+    problem = rock_paper_scissors(wanted["start"])
+    reference = pontryagin(problem, tol=1e-10, max_nodes=20_000)
     solution = _solve_control(problem, definition)
     t = np.linspace(0.0, problem.numbers[-1], CURVE)
-    x = reference.states(t)
     return _costs(solution, wanted["start"], np.array([reference.cost])) | {
         "times": _digits(t),
         "states": [_digits(row) for row in solution.trajectory(t, wanted["start"])],
         "control": _digits(solution.control(t, wanted["start"]).ravel()),
-        "reference_states": [_digits(row) for row in x],
+        "reference_states": [_digits(row) for row in reference.states(t)],
         "reference_control": _digits(np.asarray(reference.controls(t)).ravel()),
     }
-
-
-@lru_cache(maxsize=8)  # both methods start from the same states
-def _fixed(start: tuple[float, ...]) -> tuple[OptimalControl, PontryaginSolution]:
-    from flm.problems import rock_paper_scissors
-    from flm.references import pontryagin
-
-    problem = rock_paper_scissors(start)
-    return problem, pontryagin(problem, tol=1e-10, max_nodes=20_000)
 
 
 def control_family(definition: Definition) -> Record:

@@ -35,13 +35,15 @@ def facts_of(answer: AbstractResult, problem: object = None) -> dict[str, str]:
         known, _, _ = with_error(cost, abs(cost) * answer.error_estimate).partition(" ±")
         facts |= {label: known, "sub-networks": str(answer.num_subnets)}
     elif isinstance(answer, Solution):
-        estimated = f"estimated relative {(norm := norm_of(problem))} error"
+        norm = norm_of(problem)
+        estimated = f"estimated relative {norm} error"
         facts[estimated] = measured(answer.error_estimate, "not known")
         if answer.trusted_until is not None and answer.estimate_until is not None:
             facts["trusted until"] = f"t = {answer.trusted_until:.4g}"
             facts[f"{estimated} until then"] = measured(answer.estimate_until)
         facts |= _extremes(answer)
-        facts |= {} if answer.exact is None else {f"true relative {norm} error": measured(_true_error(answer, norm))}
+        if answer.exact is not None:
+            facts[f"true relative {norm} error"] = measured(_true_error(answer, norm))
     facts |= {name: str(found) for name, found in answer.parameters.items() if isinstance(found, Parameter)}
     return facts | {"numbers in the answer": f"{answer.num_parameters:,}", "seconds": f"{answer.seconds:.2f}"}
 

@@ -17,7 +17,7 @@ from flm.files import save, to_json, write_atomic, write_csv
 from flm.report.facts import readable, record, tone
 from flm.report.figures.fields import plot_amplitudes
 from flm.report.figures.style import to_png, to_svg
-from flm.report.live import MOST_AXES, control_table, live
+from flm.report.live import MOST_AXES, from_the_center, live
 from flm.report.pages.answer import control_page, fit_page, solution_page
 from flm.report.pages.layout import Picture, Request
 from flm.results import AbstractResult, Listener, Progress, Solution, silent
@@ -38,17 +38,13 @@ def write_solution(
     write_atomic(path / "record.json", to_json(found).encode())
     figures = {"solution": solution.plot()}
     if isinstance(solution, ControlSolution):
-        names, table = control_table(solution)
-        page = control_page(solution, request)
+        table, page = from_the_center(solution), control_page(solution, request)
     else:
-        lines, values = solution.on_grid()
-        columns = [g.ravel() for g in np.meshgrid(*lines, indexing="ij")]
-        names = [*solution.axes, *solution.unknowns]
-        table = np.column_stack([*columns, values.reshape(len(columns[0]), -1)])
+        table = solution.to_pandas()
         progress(Progress("drawing", share=0.2))
         figures["spectrum"] = plot_amplitudes(solution)
         page = solution_page(solution, request)
-    write_csv(path / "solution.csv", [names, *table])
+    write_csv(path / "solution.csv", [table.columns, *table.to_numpy()])
     progress(Progress("writing the page", share=0.5))
     page.write(path / "index.html")
     write_figures(path, figures)

@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from contourpy import contour_generator
 
 from flm.conservation.moving import MovingFLM
@@ -32,7 +33,6 @@ from flm.models.pieces import PiecewiseFLM
 from flm.numerics.elementwise import as_numpy
 from flm.results import AbstractResult, Solution
 from flm.series import PhaseSeries, SeparableSeries, legendre
-from flm.series.grids import on_lines
 from flm.wording import InputError, did_you_mean
 
 MOST_BYTES = 3_000_000  # in one figure; a larger answer is sampled
@@ -87,30 +87,28 @@ def live(
         return _live_law(solution, units)
     assert isinstance(solution, Solution)
     _check_units(units, (*solution.axes, *solution.unknowns))
-    formula, cut = _formula(solution.model), 0
+    formula = _formula(solution.model)
     more = {"readings": readings, "until": solution.trusted_until, "outline": _outline(solution.domain)}
     more["units"] = [units.get(axis, "") for axis in solution.axes]
     if isinstance(solution.model, FamilyFLM):
-        cut = more["parameters"] = len(solution.model.counts)
+        more["parameters"] = len(solution.model.counts)
         if np.isfinite(solution.error_estimate):
             gap = float(solution.history["estimate"][-1]) if solution.history.get("estimate") else 0.0
             more |= {"estimate": solution.error_estimate, "single": max(solution.error_estimate - 2 * gap, 0.0)}
     m, K = len(solution.axes), len(solution.unknowns)
-    more["together"] = list(range(K)) if m - cut == 1 else []
     named = (solution.axes, solution.unknowns, solution.bounds)
     if formula is None or len(json.dumps(formula)) > MOST_BYTES:
         count = max(3, int((SAMPLES / K) ** (1 / m)))
         values = solution.on_grid(count)[1].reshape(*(count,) * m, K)
         note = "This figure has samples of the answer: values between them are interpolated."
         return samples(*named, values, note, more, box=solution.reach)
-    count, waves = min(max(3, int(20_000 ** (1 / m))), 401), _waves(solution.model)
-    if waves is not None and isinstance(solution.domain, Box) and solution.trusted_until is None:
-        values = on_lines(waves, [np.linspace(low, high, count) for low, high in solution.bounds])
-    else:
-        _, values = solution.on_grid(count)
+    values = None  # of waves on a box: the page samples them faster
+    if "subnets" not in formula or not isinstance(solution.domain, Box):
+        count = min(max(3, int(20_000 ** (1 / m))), 401)
+        values = solution.on_grid(count)[1].reshape(-1, K)
     caption = "The formula itself is in this page: what it shows is evaluated, not read off a picture."
     caption += " Circles are readings, in the color of their value; curves have them as dots." if readings else ""
-    return assembled(*named, _ranges(values.reshape(-1, K)), caption, formula | more)
+    return _assembled(*named, values, caption, formula | more)
 
 
 def _check_units(units: Mapping[str, str], known: Sequence[str]) -> None:
@@ -120,17 +118,26 @@ def _check_units(units: Mapping[str, str], known: Sequence[str]) -> None:
             raise InputError(f"`units` must be of names among {', '.join(known)}; got {name!r}.{near}")
 
 
-def assembled(
+def _assembled(
     axes: Sequence[str],
     unknowns: Sequence[str],
     bounds: npt.ArrayLike,
-    ranges: Sequence[Sequence[float]],
+    values: np.ndarray | None,
     caption: str,
     more: Mapping[str, object],
 ) -> Live:
-    """A live figure from its parts, as the page's script reads them; those of `more` that are None are left out."""
-    data = {"axes": axes, "unknowns": unknowns, "bounds": np.asarray(bounds).tolist(), "ranges": ranges, "plain": False}
-    data["together"] = list(range(len(unknowns))) if len(axes) == 1 else []
+    """A live figure from its parts, as the page's script reads them; those of `more` that are None are left out.
+
+    Colors and heights range over the `values`, whose last axis is that of the unknowns, else over what the page samples.
+    """
+    data = {"axes": axes, "unknowns": unknowns, "bounds": np.asarray(bounds).tolist(), "plain": False}
+    if values is not None:
+        columns = values.reshape(-1, len(unknowns)).T
+        pairs = [(float(np.nanmin(column)), float(np.nanmax(column))) for column in columns]
+        data["ranges"] = [[low, high] if high > low else [low - 0.5, high + 0.5] for low, high in pairs]
+    parameters = more.get("parameters")
+    is_curve = len(axes) - (parameters if isinstance(parameters, int) else 0) == 1
+    data["together"] = list(range(len(unknowns))) if is_curve or "law" in more else []
     data |= {key: value for key, value in more.items() if value is not None}
     return Live(json.dumps(data), caption, sampled=bool(data["plain"]) and "law" not in data)
 
@@ -149,7 +156,7 @@ def samples(
     filled = values if values.ndim == 2 else np.nan_to_num(values)  # curves have gaps; fields are cut by their outline
     families = [{"family": "samples", "count": n} for n in values.shape[:-1]]
     more = {"pieces": [_piece(bounds if box is None else box, families, filled)], "plain": True, **more}
-    return assembled(axes, unknowns, bounds, _ranges(values), caption, more)
+    return _assembled(axes, unknowns, bounds, values, caption, more)
 
 
 def dots(points: np.ndarray, values: np.ndarray, unknown: int = 0) -> dict[str, object]:
@@ -185,9 +192,9 @@ def _live_law(solution: ControlSolution, units: Mapping[str, str]) -> Live:
     if problem is not None:
         along, end = _dynamics(problem)
         if along is None or end is None:
-            columns, table = control_table(solution)
+            table = from_the_center(solution)
             note = "States and controls from the center; pages do not know all functions of these dynamics."
-            return curves(table[:, 0], dict(zip(columns[1:], table.T[1:], strict=True)), "t", note)
+            return curves(table.pop("t").to_numpy(), {name: table[name].to_numpy() for name in names}, "t", note)
     varied = starts.states[: starts.dimension]
     spread = starts.lift(np.concatenate([starts.center[None], starts.spread(8 * bool(varied), seed=0)]))
     if problem is None:
@@ -195,22 +202,22 @@ def _live_law(solution: ControlSolution, units: Mapping[str, str]) -> Live:
         values = solution.control(np.linspace(0, float(np.min(solution.horizon(spread))), 50), spread)
     else:
         values = solution.to_pandas(spread)[list(names)].to_numpy()
-    given = lambda values: None if values is None else packed(values)
     finite = lambda ends: [float(v) if np.isfinite(v) else None for v in ends]
-    kept = {"lower": finite(law.lower), "upper": finite(law.upper), "horizon": law.horizon, "along": along, "end": end}
+    kept = {"lower": finite(law.lower), "upper": finite(law.upper), "along": along, "end": end}
+    kept["horizon"] = law.horizon if varied else float(solution.horizon())
     kept |= {key: getattr(law, key).tolist() for key in ("offset", "center", "scale")}
     kept |= {"frequencies": packed(law.frequencies), "coefficients": packed(law.coefficients)}
-    kept["durationFrequencies"] = given(law.duration_frequencies)
-    kept["durationCoefficients"] = given(law.duration_coefficients)
+    durations = law.duration_frequencies, law.duration_coefficients
+    if varied and durations[0] is not None and durations[1] is not None:
+        kept |= {"durationFrequencies": packed(durations[0]), "durationCoefficients": packed(durations[1])}
     center, simplex = starts.center.tolist(), starts.on_simplex
     kept["starts"] = {"kind": starts.kind, "radius": starts.radius, "center": center, "simplex": simplex}
     ends = np.stack([starts.center - starts.scale, starts.center + starts.scale], axis=1)[: len(varied)]
     bounds = [[0.0, float(np.max(solution.horizon(spread)))], *ends.tolist()]
     axes = ("t", *(f"{name}_0" for name in varied))
-    more = {"law": kept, "plain": True, "together": list(range(len(names)))}
-    more["units"] = [units.get(axis, "") for axis in axes]
+    more = {"law": kept, "plain": True, "units": [units.get(axis, "") for axis in axes]}
     caption = f"{LAW} as you move the initial state." if varied else f"{LAW}."
-    return assembled(axes, names, bounds, _ranges(values.reshape(-1, len(names))), caption, more)
+    return _assembled(axes, names, bounds, values, caption, more)
 
 
 def _dynamics(problem: OptimalControl) -> list[dict[str, object] | None]:
@@ -259,12 +266,9 @@ def tape(function: Callable[..., Sequence[object]], count: int) -> dict[str, obj
     return {"inputs": count, "operations": operations, "outputs": [places[i] for i in program.outputs]}
 
 
-def control_table(solution: ControlSolution) -> tuple[list[str], np.ndarray]:
-    """Names and columns of time, states and controls from the center of the initial states."""
-    start = solution.starts.lift(solution.starts.center)
-    t = np.linspace(0.0, solution.horizon(start), NUM_TIMES)
-    columns = [t, solution.trajectory(t, start), solution.control(t, start).reshape(NUM_TIMES, -1)]
-    return ["t", *solution.starts.states, *solution.controls], np.column_stack(columns)
+def from_the_center(solution: ControlSolution) -> pd.DataFrame:
+    """Time, states and controls from the center of the initial states."""
+    return solution.to_pandas(solution.starts.lift(solution.starts.center), NUM_TIMES).drop(columns="start")
 
 
 def packed(values: npt.ArrayLike) -> str:
@@ -278,14 +282,13 @@ def _formula(model: AbstractModel) -> dict[str, object] | None:
         members = [_formula(member) for member in model.members]
         inverse = lambda n: packed(np.linalg.inv(legendre.values(chebyshev(n), n)))
         named = {"members": members, "counts": model.counts, "inverse": [inverse(n) for n in model.counts]}
-        named |= {"coarse": inverse((model.counts[0] + 1) // 2)} if len(model.counts) == 1 else {}
+        if len(model.counts) == 1:
+            named["coarse"] = inverse((model.counts[0] + 1) // 2)
         return None if None in members else named
     if isinstance(model, PiecewiseFLM):
         lower, upper, blocks = (np.asarray(a) for a in (model.lower, model.upper, model.coefficients))
-        axes, boxes = (
-            [{"family": "legendre", "count": n} for n in blocks.shape[1:-1]],
-            np.stack([lower, upper], axis=-1),
-        )
+        axes = [{"family": "legendre", "count": n} for n in blocks.shape[1:-1]]
+        boxes = np.stack([lower, upper], axis=-1)
         return {"pieces": [_piece(box, axes, block) for box, block in zip(boxes, blocks, strict=True)]}
     if isinstance(model, MarchedFLM):
         size = 8 * sum(c.size for c in model.coefficients) * 4 / 3
@@ -330,12 +333,6 @@ def _windows(model: MarchedFLM) -> dict[str, object]:
     corners = np.stack([box.bounds for box in model.boxes])
     whole = np.stack([corners[:, :, 0].min(axis=0), corners[:, :, 1].max(axis=0)], axis=1)
     return {"pieces": pieces, "lift": _piece(whole, [{"family": "legendre", "count": 3}] * m, block)}
-
-
-def _ranges(values: np.ndarray) -> list[list[float]]:
-    """The smallest and largest value of each unknown, the last axis, a little wider where it is constant."""
-    pairs = [(float(np.nanmin(column)), float(np.nanmax(column))) for column in values.reshape(-1, values.shape[-1]).T]
-    return [[low, high] if high > low else [low - 0.5, high + 0.5] for low, high in pairs]
 
 
 def _outline(domain: AbstractDomain | None) -> dict[str, object] | None:

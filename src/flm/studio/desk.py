@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from flm.cli.begin import Start, start_readings, start_text
+from flm.cli.begin import STARTS, Start, start_text
 from flm.files import write_atomic
 from flm.language.outline import MAX_BYTES, Outline, Place
 from flm.problems import catalogue
@@ -84,10 +84,9 @@ class Desk:
         write_atomic(path, text.encode())
         wanted = _readings_of(text)
         if NAME.fullmatch(wanted) and not (readings := self.path(wanted)).exists():
-            if wanted == "my-inverse.csv":
-                write_atomic(readings, start_readings().encode())
-            elif (EXAMPLES / wanted).is_file():
-                write_atomic(readings, (EXAMPLES / wanted).read_bytes())
+            for source in (EXAMPLES / wanted, STARTS / wanted.removeprefix("my-")):
+                if source.is_file():
+                    write_atomic(readings, source.read_bytes())
         return path
 
     def check(self, name: str, text: str) -> dict[str, object]:
@@ -119,21 +118,18 @@ def _readings_of(text: str) -> str:
 
 def _place(text: str, words: str) -> tuple[int, int]:
     """The line and column, from 1, that a message names; (1, 1) where it names none."""
-    lines = text.splitlines()
     if found := re.search(r"\(at line (\d+), column (\d+)\)", words):
         return int(found[1]), int(found[2])
-    named = re.search(r"\[(\w+)\](?: ([^:,]+?))?(?:, column (\d+))?:", words)
-    if named is None:
-        near = re.search(r"got .*\[(\w+)\]", words)
-        heads = [i for i, line in enumerate(lines, 1) if near and line.strip().startswith(f"[{near[1]}]")]
-        return (heads[0] if heads else 1), 1
-    inside, key = False, (named[2] or "").strip().strip('"')
-    for number, line in enumerate(lines, 1):
+    named = re.search(r'\[(\w+)\](?: ("[^"]*"|\w+))?[^:]*?(?:, column (\d+))?:', words)
+    named = named or re.search(r"got .*\[(\w+)\]()()", words)
+    table, key, column = named.groups() if named else ("", "", "")
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
         if line.strip().startswith("["):
-            inside = line.strip().startswith(f"[{named[1]}]")
+            inside = line.strip().startswith(f"[{table}]")
             if inside and not key:
                 return number, 1
-        elif inside and key and line.split("=")[0].strip().strip('"') == key.split(" ")[0]:
-            quote = line.find('"', line.find(f'"{key}"') + len(key) + 2 if f'"{key}"' in line else 0)
-            return number, quote + 1 + int(named[3] or 1) if quote >= 0 else 1
+        elif inside and key and (start := re.match(rf"\s*{re.escape(key)}\s*=", line)):
+            quote = line.find('"', start.end())
+            return number, quote + 1 + int(column or 1) if quote >= 0 else 1
     return 1, 1

@@ -142,18 +142,17 @@ class DaskExecutor(futures.Executor):
         future: futures.Future = futures.Future()
         task = self._client.submit(fn, *args, pure=False, **kwargs)
         self._tasks[future] = task
-        task.add_done_callback(lambda task: self._pass_on(task, future))
-        return future
 
-    def _pass_on(self, task: Any, future: futures.Future) -> None:
-        try:
-            result = task.result()
-        except BaseException as error:  # asyncio's CancelledError is not an Exception
-            wrapped = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
-            future.set_exception(wrapped)
-        else:
-            future.set_result(result)
-        self._tasks.pop(future, None)
+        def pass_on(task: Any) -> None:
+            try:
+                future.set_result(task.result())
+            except BaseException as error:  # asyncio's CancelledError is not an Exception
+                wrapped = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
+                future.set_exception(wrapped)
+            self._tasks.pop(future, None)
+
+        task.add_done_callback(pass_on)
+        return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Cancel the tasks that are not done."""

@@ -56,11 +56,8 @@ def score_tables(spec: Spec, rows: Mapping[str, Row], group: Group) -> dict[str,
 
 
 def score(value: float | str | None) -> float:
-    """A stored score as a number; the text "inf", and anything that is not a number, is a failed run."""
-    try:
-        found = math.nan if value is None else float(value)
-    except ValueError:
-        return math.inf
+    """A stored score as a number: one that is missing or not a number is that of a failed run."""
+    found = math.inf if value is None else float(value)  # the store has infinity as the text "inf"
     return math.inf if math.isnan(found) else found
 
 

@@ -32,6 +32,12 @@ from flm.wording import InputError, counted
 METRICS = ("mse", "mae", "max_error", "epochs")
 WORDS = {"mse": "MSE", "mae": "MAE", "max_error": "max error", "epochs": "epochs"}
 ANOVA, FRIEDMAN, WILCOXON, EQUAL = "ANOVA and Tukey's HSD", "Friedman and Nemenyi", "Wilcoxon signed-rank", "all equal"
+# In sentences: the first test with its statistic, the test of pairs, what is lowest.
+SPOKEN = {
+    ANOVA: ("one-way ANOVA: F", "Tukey's HSD", "mean"),
+    FRIEDMAN: ("Friedman's test: chi-square", "Nemenyi's test", "average rank"),
+    WILCOXON: ("Wilcoxon's signed-rank test: W", "the same test", "average rank"),
+}
 
 
 @dataclass(frozen=True)
@@ -116,10 +122,8 @@ def _rank_test(scores: np.ndarray, alpha: float) -> Comparison:
 
 def _wilcoxon(pair: np.ndarray, ranks: np.ndarray) -> Comparison:
     """Wilcoxon's test; the best is the one that the rank sums favor. Seeds with equal scores are left out."""
-    differ = pair[0] != pair[1]
-    with np.errstate(invalid="ignore"):
-        distance = np.abs(pair[0] - pair[1])[differ]
-    signed = np.sign(ranks[0] - 1.5)[differ] * stats.rankdata(distance)
+    difference = np.subtract(*pair[:, pair[0] != pair[1]])
+    signed = np.sign(difference) * stats.rankdata(np.abs(difference))
     statistic, p_value = map(float, stats.wilcoxon(signed))
     total, lower = signed.sum(), np.median(pair[1]) < np.median(pair[0])
     best = 1 if total > 0 or (total == 0 and lower) else 0
@@ -178,19 +182,18 @@ class Selection:
         c, word, k = step.comparison, WORDS.get(step.metric, step.metric), len(step.candidates)
         if c.test == EQUAL:
             return f"{word}: the {k} configurations have equal scores on every seed: no difference, all go on."
+        name, pairs, measure = SPOKEN[c.test]
+        blocks = ""
         if c.test == ANOVA:
-            who, lowest = "both" if k == 2 else f"all {k}", _p(min(c.normality))
-            start = f"{word}: {who} configurations pass Shapiro-Wilk (lowest p {lowest}), so one-way ANOVA: F"
-            pairs, measure = "Tukey's HSD", "mean"
+            who = "both" if k == 2 else f"all {k}"
+            start = f"{who} configurations pass Shapiro-Wilk (lowest p {_p(min(c.normality))})"
         else:
             odd = [i for i, p in zip(step.candidates, c.normality, strict=True) if not p > self.alpha]
             shown = self._names(odd[:3]) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
-            name = {FRIEDMAN: "Friedman's test: chi-square", WILCOXON: "Wilcoxon's signed-rank test: W"}[c.test]
-            start = f"{word}: {len(odd)} of {k} configurations do not pass Shapiro-Wilk ({shown}), so {name}"
-            pairs, measure = ("Nemenyi's test" if c.test == FRIEDMAN else "the same test"), "average rank"
-        some = c.test != ANOVA and len(c.blocks) < self.num_seeds
-        blocks = f" on the {len(c.blocks)} seeds that all have" if some else ""
-        start += f" = {c.statistic:.3g}, p {_p(c.p_value)}{blocks}."
+            start = f"{len(odd)} of {k} configurations do not pass Shapiro-Wilk ({shown})"
+            if len(c.blocks) < self.num_seeds:
+                blocks = f" on the {len(c.blocks)} seeds that all have"
+        start = f"{word}: {start}, so {name} = {c.statistic:.3g}, p {_p(c.p_value)}{blocks}."
         if c.p_value > self.alpha:
             return f"{start} No difference: all go on."
         first = step.candidates[c.best]

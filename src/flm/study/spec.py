@@ -98,11 +98,12 @@ class Spec:
     def definition(self, configuration: Configuration, seed: int, *, final: bool = False) -> Record:
         """Everything that defines a run, and so its key in the store."""
         c, training = configuration, dict(self.training)
-        legs = [[training.pop("epochs"), training.pop("loss_tol")]] if self.runner == RUNNER else []
-        if final and self.final:
-            legs.append([self.final["epochs"], self.final["loss_tol"]])
+        if self.runner == RUNNER:
+            training["legs"] = [[training.pop("epochs"), training.pop("loss_tol")]]
+            if final and self.final:
+                training["legs"].append([self.final["epochs"], self.final["loss_tol"]])
         found = {"runner": self.runner, "problem": c.problem, "model": c.model, "size": c.size}
-        found |= {"optimizer": dict(c.optimizer), "seed": seed, "training": training | ({"legs": legs} if legs else {})}
+        found |= {"optimizer": dict(c.optimizer), "seed": seed, "training": training}
         if c.problem in self.fingerprints:
             found["problem_file"] = self.fingerprints[c.problem]
         return found

@@ -16,7 +16,7 @@ from flm.estimators import FLMRegressor
 from flm.estimators.imputer.imputation import Imputation
 from flm.estimators.regressor.wave_fit import Spectrum
 from flm.report.figures.style import BESIDE, COLORS, house_style, new_figure
-from flm.wording import InputError
+from flm.wording import InputError, counted
 
 FLOOR = 1e-34  # smaller mean squares are drawn as this
 _POINTS = 1001  # of a curve
@@ -91,7 +91,7 @@ def plot_spectrum(spectrum: Spectrum, *, feature: int | str = 0, output: int = 0
             per = f" [rad / {unit}]" if unit else f", radians per unit of {spectrum.feature_names[j]}"
             panel.set_xlabel(f"frequency{per}")
         panel.set_ylabel("amplitude")
-        panel.set_title(f"{(n := int(drawn.sum()))} line{'s' * (n != 1)}, bars are standard errors")
+        panel.set_title(f"{counted(int(drawn.sum()), 'line')}, bars are standard errors")
     return figure
 
 
@@ -105,7 +105,7 @@ def plot_imputation(
     """A figure of observed values as a line with gaps, filled ones as dots with intervals; see `Imputation.plot`."""
     numbers = lambda column: np.asarray(
         pd.to_numeric(column, errors="coerce"), float
-    )  # dates too, which are never drawn
+    )  # dates too: they are never drawn
     values, std = (pd.DataFrame(part).apply(numbers).to_numpy() for part in imputation)
     named, clock = getattr(imputation.values, "columns", None), imputation.clock
     labels = [f"column {j}" for j in range(values.shape[1])] if named is None else [str(c) for c in named]

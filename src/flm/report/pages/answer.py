@@ -5,7 +5,7 @@ An answer is a solution, a control law, a fit to a table, or a table that was fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -162,11 +162,9 @@ def _term_table(series: AbstractSeries, most: int = TERMS) -> Table:
     ]
     many = f"The {len(rows)} largest" if len(rows) > 1 else "The only"
     note = f"{many} of the cosines A cos(k · x − φ): amplitude A, phase φ, frequencies k = 2π / period."
-    return Table(_headers(series.axes or [f"x{j + 1}" for j in range(series.num_inputs)]), rows, left=0, note=note)
-
-
-def _headers(axes: Iterable[str]) -> list[str]:
-    return ["amplitude", "phase", *(f"{what} {axis}" for axis in axes for what in ("frequency", "period"))]
+    axes = series.axes or [f"x{j + 1}" for j in range(series.num_inputs)]
+    headers = ["amplitude", "phase", *(f"{what} {axis}" for axis in axes for what in ("frequency", "period"))]
+    return Table(headers, rows, left=0, note=note)
 
 
 def fit_facts(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike) -> dict[str, str]:
@@ -183,21 +181,19 @@ def fit_page(model: FLMRegressor, X: npt.ArrayLike, y: npt.ArrayLike, request: R
     mean, std = model.predict(X, return_std=True)
     values, spectrum = np.asarray(y, float), model.spectrum_
     inside = 100.0 * float(np.mean(np.abs(values - mean) <= 1.96 * std))
-    columns = [(spectrum.amplitude, spectrum.amplitude_error), (spectrum.phase, spectrum.phase_error)]
-    for j in range(len(spectrum.feature_names)):
-        columns.append((spectrum.frequency[:, j], np.nan_to_num(spectrum.frequency_error[:, j])))
-        columns.append((spectrum.period[:, j], np.nan_to_num(spectrum.period_error[:, j])))
-    rows = [[with_error(value[i], error[i]) for value, error in columns] for i in range(min(len(spectrum), LINES))]
-    headers = _headers(spectrum.feature_names)
+    shown = spectrum.to_pandas().head(LINES)
+    cells: dict[str, list[str]] = {}
+    for name in (name for name in shown if f"{name} error" in shown):
+        errors = np.nan_to_num(shown[f"{name} error"])  # fixed frequencies have none
+        cells[name] = [with_error(*pair) for pair in zip(shown[name], errors, strict=True)]
     if spectrum.paired.any():
-        headers = [*headers, "paired"]
-        rows = [[*row, "yes" * bool(pair)] for row, pair in zip(rows, spectrum.paired, strict=False)]
+        cells["paired"] = ["yes" if pair else "" for pair in shown["paired"]]
     middle = [float(t.amplitude * np.cos(t.phase)) for t in model.series_.terms() if not np.any(t.frequency)]
-    note = f"{len(rows)} of {len(spectrum)} lines A cos(k · x − φ), strongest first, with standard errors."
+    note = f"{len(shown)} of {len(spectrum)} lines A cos(k · x − φ), strongest first, with standard errors."
     note += f" The constant is {middle[0]:.6g}." if middle else ""
     note += f" {PAIRED}" if spectrum.paired.any() else ""
     note += " Frequencies lie on a lattice and were not fitted." if np.isnan(spectrum.frequency_error).all() else ""
-    lines: list[Item] = [Table(headers, rows, left=0, note=note)]
+    lines: list[Item] = [Table([*cells], [[*row] for row in zip(*cells.values(), strict=True)], left=0, note=note)]
     if np.isfinite(spectrum.period[:, 0]).any():
         lines.append(Picture(plot_spectrum(spectrum, periods=True), "Amplitudes against periods."))
     picture = Picture(plot_fit(model, X, y), "The fit, its bands and its residuals.")

@@ -6,6 +6,7 @@ A sweep's page has every solve in a table, and their answers in one live figure 
 from __future__ import annotations
 
 import base64
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +18,7 @@ from flm.control.solution import ControlSolution
 from flm.paper.printed import PDE_ERRORS
 from flm.report.facts import norm_of
 from flm.report.figures.data import size_figure
-from flm.report.live import control_table, packed, samples
+from flm.report.live import from_the_center, packed, samples
 from flm.report.pages.layout import Item, Page, Picture, Request, Sections, Table
 from flm.results import Solution
 from flm.study.results import Chosen, choose, score
@@ -48,6 +49,14 @@ def mean_and_deviation(scores: npt.ArrayLike, shown: str | None = None) -> str:
     return text + (f" ({len(good)} of {len(there)} runs)" if len(good) < len(there) else "")
 
 
+def ratio(ours: float, printed: float) -> str:
+    """Our value over the printed one, to two digits."""
+    if not math.isfinite(ours):
+        return "–"
+    found = ours / printed
+    return f"{found:.2g}" if 1e-2 <= found < 100 else f"{found:,.0f}" if 100 <= found < 1e5 else f"{found:.1e}"
+
+
 def group_table(spec: Spec, chosen: Chosen) -> Table:
     """One table of the appendix: a model on a problem, mean ± standard deviation per configuration, the chosen one marked."""
     metrics, lines = list(spec.metrics), []
@@ -70,10 +79,8 @@ def final_tables(chosen: Sequence[Chosen]) -> list[Table]:
         start = [name, one.group.model]
         ours.append([*start, one.selection.label, f"{len(rows)}", *map(mean_and_deviation, scores)])
         if rows and (theirs := PDE_ERRORS.get(name, {}).get(one.group.model)) is not None:
-            ratios = [float(np.mean(s)) / t for s, t in zip(scores, theirs, strict=True)]
-            told = [f"{r:,.0f}" if r >= 100 else f"{r:.2g}" if r == r else "–" for r in ratios]
-            pairs = ((f"{t:.2e}", ratio) for t, ratio in zip(theirs, told, strict=True))
-            beside.append([*start, *(cell for pair in pairs for cell in pair)])
+            pairs = zip(scores, theirs, strict=True)
+            beside.append([*start, *(cell for s, t in pairs for cell in (f"{t:.2e}", ratio(float(np.mean(s)), t)))])
     words = [WORDS[m] for m in ERRORS]
     note = "Means over the runs that neither failed nor diverged; their number is given."
     tables = [Table(["problem", "model", "configuration", "runs", *words], ours, left=3, note=note)]
@@ -114,7 +121,8 @@ def study_page(spec: Spec, rows: Mapping[str, Row], command: str = "") -> Page:
     for one in chosen:
         title = f"{problem_name(one.group.problem)}: {one.group.model}"
         sections[title] = [group_table(spec, one), *one.selection.explain().splitlines()]
-    sections |= {"Left out": empty} if empty else {}
+    if empty:
+        sections["Left out"] = empty
     stored = sum(run_key(d) in rows for d in spec.definitions())
     facts = {"runs": f"{stored:,} of {spec.num_runs:,}", "groups": f"{len(chosen)} of {len(spec.groups)}"}
     facts |= {"seeds": f"{len(spec.seeds)}", "significance level": f"{spec.alpha:g}"}
@@ -125,8 +133,9 @@ def study_page(spec: Spec, rows: Mapping[str, Row], command: str = "") -> Page:
 def sampled(solution: Solution | ControlSolution) -> dict[str, object]:
     """Values of an answer on an even grid over its domain, packed as text; for a control law, along its horizon."""
     if isinstance(solution, ControlSolution):
-        names, rows = control_table(solution)
-        axes, unknowns, bounds, values = ["t"], names[1:], [[0.0, float(rows[-1, 0])]], rows[:, 1:]
+        table = from_the_center(solution)
+        axes, bounds = ["t"], [[0.0, float(table.pop("t").iloc[-1])]]
+        unknowns, values = list(table.columns), table.to_numpy()
     else:
         axes, unknowns = list(solution.axes), list(solution.unknowns)
         bounds = np.asarray(solution.reach).tolist()
@@ -141,7 +150,7 @@ def sweep_page(lines: Mapping[str, Sequence[float]], rows: Sequence[Row | None],
     good = sum(bool(row.outcome.get("converged")) for row in there)
     measure = "excess cost" if isinstance(request.problem, OptimalControl) else f"{norm_of(request.problem)} error"
     headers = [*lines, "status", f"estimated relative {measure}", "columns", "seconds"]
-    points = np.stack([g.ravel() for g in np.meshgrid(*lines.values(), indexing="ij")], axis=1)
+    points = itertools.product(*lines.values())
     cells = [[*(f"{v:.6g}" for v in point), *_cells(row)] for point, row in zip(points, rows, strict=True)]
     facts = {"solved to the tolerance": f"{good} of {len(rows)}"}
     facts["processor time"] = f"{sum(row.outcome['processor_seconds'] for row in there):.1f} s"
@@ -176,5 +185,4 @@ def _figure(lines: Mapping[str, Sequence[float]], rows: Sequence[Row | None]) ->
     block = np.moveaxis(block, range(cut), range(len(shape), len(shape) + cut))
     bounds = [*first["bounds"], *([values[0], values[-1]] for values in varied.values())]
     caption = "Samples of every answer; between the values that were solved, straight lines."
-    more = {"parameters": cut, "together": list(range(outputs)) if len(shape) == 1 else []}
-    return samples([*first["axes"], *varied], first["unknowns"], bounds, block, caption, more)
+    return samples([*first["axes"], *varied], first["unknowns"], bounds, block, caption, {"parameters": cut})

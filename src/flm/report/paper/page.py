@@ -25,7 +25,7 @@ from flm.report.figures.data import size_figure
 from flm.report.figures.style import COLORS, ERROR, FIELD, house_style, new_figure
 from flm.report.pages.demo import TITLES
 from flm.report.pages.layout import Item, Page, Picture, Request, Sections, Table
-from flm.report.pages.study import mean_and_deviation
+from flm.report.pages.study import mean_and_deviation, ratio
 from flm.study.results import choose
 from flm.study.runs import Definition
 from flm.study.store import DONE, FAILED, Row, run_key
@@ -71,14 +71,6 @@ def paper_page(plan: Plan, rows: Rows, command: str) -> Page:
 def beside(ours: float, printed: float) -> list[str]:
     """Two cells: our value, and its ratio to the printed value."""
     return [measured(ours), ratio(ours, printed)]
-
-
-def ratio(ours: float, printed: float) -> str:
-    """Our value over the printed one, to two digits."""
-    if not math.isfinite(ours):
-        return "–"
-    found = ours / printed
-    return f"{found:.2g}" if 1e-2 <= found < 100 else f"{found:,.0f}" if 100 <= found < 1e5 else f"{found:.1e}"
 
 
 def mean(numbers: Sequence[float]) -> float:

@@ -131,18 +131,18 @@ class Pieces {
 
 // A sum over sub-networks n and signs s of c_ns times the product over j of cos or sin(k_nj x_j).
 class Subnets {
-  constructor(data) {
-    this.m = data.bounds.length;
-    this.frequencies = numbers(data.subnets.frequencies);
-    this.coefficients = numbers(data.subnets.coefficients);
-    this.count = this.frequencies.length / this.m;
-    this.outputs = data.unknowns.length;
+  constructor(m, frequencies, coefficients, outputs) {
+    this.m = m;
+    this.frequencies = numbers(frequencies);
+    this.coefficients = numbers(coefficients);
+    this.count = this.frequencies.length / m;
+    this.outputs = outputs;
   }
 
-  on(lines, orders, k) {
-    const m = this.m, counts = lines.map((l) => l.length);
-    // Tables (points, sub-networks, cosine and sine).
-    const tables = lines.map((points, j) => {
+  // For each axis a table (points, sub-networks, cosine and sine).
+  tables(lines, orders) {
+    const m = this.m;
+    return lines.map((points, j) => {
       const table = new Float64Array(points.length * this.count * 2);
       for (let p = 0; p < points.length; p++) for (let n = 0; n < this.count; n++) {
         const rate = this.frequencies[n * m + j], angle = rate * points[p] + (orders[j] * Math.PI) / 2, at = 2 * (p * this.count + n);
@@ -151,22 +151,27 @@ class Subnets {
       }
       return table;
     });
-    // The first axis last: weights (points of the other axes, sub-networks, 2) are summed against its table.
-    const rest = counts.slice(1).reduce((a, b) => a * b, 1), out = new Float64Array(counts[0] * rest), half = 2 ** (m - 1);
-    const weights = new Float64Array(2 * this.count);
+  }
+
+  // Coefficients (sub-networks, cosine and sine) along the first axis, at one point of each of the others.
+  weights(tables, rows, k) {
+    const m = this.m, half = 2 ** (m - 1), weights = new Float64Array(2 * this.count);
+    for (let n = 0; n < this.count; n++) for (let first = 0; first < 2; first++) for (let s = 0; s < half; s++) {
+      let factor = this.coefficients[(n * 2 * half + first * half + s) * this.outputs + k];
+      for (let j = 1; j < m && factor !== 0; j++) factor *= tables[j][2 * (rows[j] * this.count + n) + ((s >> (m - 1 - j)) & 1)];
+      weights[2 * n + first] += factor;
+    }
+    return weights;
+  }
+
+  on(lines, orders, k) {
+    const counts = lines.map((l) => l.length), tables = this.tables(lines, orders);
+    const rest = counts.slice(1).reduce((a, b) => a * b, 1), out = new Float64Array(counts[0] * rest);
     for (let q = 0; q < rest; q++) {
       const rows = [];
       let left = q;
-      for (let j = m - 1; j > 0; j--) { rows[j] = left % counts[j]; left = Math.floor(left / counts[j]); }
-      for (let n = 0; n < this.count; n++) for (let first = 0; first < 2; first++) {
-        let sum = 0;
-        for (let s = 0; s < half; s++) {
-          let factor = this.coefficients[(n * 2 * half + first * half + s) * this.outputs + k];
-          for (let j = 1; j < m && factor !== 0; j++) factor *= tables[j][2 * (rows[j] * this.count + n) + ((s >> (m - 1 - j)) & 1)];
-          sum += factor;
-        }
-        weights[2 * n + first] = sum;
-      }
+      for (let j = this.m - 1; j > 0; j--) { rows[j] = left % counts[j]; left = Math.floor(left / counts[j]); }
+      const weights = this.weights(tables, rows, k);
       for (let p = 0; p < counts[0]; p++) {
         let sum = 0;
         for (let i = 0, at = 2 * p * this.count; i < 2 * this.count; i++, at++) sum += tables[0][at] * weights[i];
@@ -293,22 +298,15 @@ function integrated(slope, end, start) {
 
 class Law {
   constructor(data) {
-    this.law = { ...data.law };
-    for (const key of ["frequencies", "coefficients", "durationFrequencies", "durationCoefficients"]) this.law[key] = data.law[key] && numbers(data.law[key]);
+    const { frequencies, coefficients, durationFrequencies, durationCoefficients } = this.law = data.law;
     this.d = data.axes.length - 1;
     this.controls = this.law.offset.length;
+    this.waves = new Subnets(1 + this.d, frequencies, coefficients, this.controls); // of s = t / T and the start
+    this.duration = durationFrequencies && new Subnets(this.d, durationFrequencies, durationCoefficients, 1);
     this.states = data.unknowns.length - this.controls;
     this.along = this.law.along && repeated(this.law.along);
     this.end = this.law.end && repeated(this.law.end);
     this.kept = new Map();
-  }
-
-  // Products of cosines and sines of the start, (2^d) for each row of frequencies.
-  products(frequencies, columns, first, z) {
-    return Array.from({ length: frequencies.length / columns }, (_, n) => z.reduce((all, value, p) => {
-      const angle = frequencies[n * columns + first + p] * value;
-      return all.flatMap((a) => [a * Math.cos(angle), a * Math.sin(angle)]);
-    }, [1]));
   }
 
   // The start moved into the set that the law is for.
@@ -330,22 +328,15 @@ class Law {
   }
 
   follow(start) {
-    const { frequencies, coefficients, offset, lower, upper, center, scale, horizon, starts } = this.law, K = this.controls, d = this.d, columns = 1 + d;
-    const z = start.map((value, i) => (value - center[i]) / scale[i]), half = 2 ** d;
-    const waves = this.products(frequencies, columns, 1, z), count = waves.length, amplitudes = new Float64Array(2 * count * K);
-    for (let n = 0; n < count; n++) for (let c = 0; c < 2; c++) for (let k = 0; k < K; k++) {
-      for (let i = 0; i < half; i++) amplitudes[(2 * n + c) * K + k] += waves[n][i] * coefficients[((n * 2 + c) * half + i) * K + k];
-    }
-    let T = horizon;
-    if (this.law.durationFrequencies) {
-      const rows = this.products(this.law.durationFrequencies, d, 0, z);
-      T *= Math.exp(rows.reduce((sum, row, n) => sum + row.reduce((a, b, i) => a + b * this.law.durationCoefficients[n * half + i], 0), 0));
-    }
+    const { offset, lower, upper, center, scale, horizon, starts } = this.law, d = this.d, waves = this.waves;
+    const z = start.map((value, i) => [(value - center[i]) / scale[i]]), zero = [0, ...z.map(() => 0)];
+    const tables = waves.tables([[0], ...z], zero), amplitudes = offset.map((_, k) => waves.weights(tables, zero, k));
+    const T = horizon * (this.duration ? Math.exp(this.duration.on(z, zero.slice(1), 0)[0]) : 1);
     const control = (t) => {
       const u = offset.slice();
-      for (let n = 0; n < count; n++) {
-        const angle = (frequencies[n * columns] * t) / T, c = Math.cos(angle), s = Math.sin(angle);
-        for (let k = 0; k < K; k++) u[k] += amplitudes[2 * n * K + k] * c + amplitudes[(2 * n + 1) * K + k] * s;
+      for (let n = 0; n < waves.count; n++) {
+        const angle = (waves.frequencies[n * (1 + d)] * t) / T, c = Math.cos(angle), s = Math.sin(angle);
+        amplitudes.forEach((own, k) => { u[k] += own[2 * n] * c + own[2 * n + 1] * s; });
       }
       return u.map((value, k) => Math.min(Math.max(value, lower[k] ?? -Infinity), upper[k] ?? Infinity));
     };
@@ -384,17 +375,32 @@ class Law {
 
   note(at) {
     const { cost, T } = this.from(at.slice(1));
-    return (this.law.durationFrequencies ? `final time ${show(T)}, ` : "") + (Number.isFinite(cost) ? `cost ${show(cost)}` : "");
+    return (this.duration ? `final time ${show(T)}, ` : "") + (Number.isFinite(cost) ? `cost ${show(cost)}` : "");
   }
 }
 
-const answerOf = (data) => (data.law ? new Law(data) : data.members ? new Family(data) : data.subnets ? new Subnets(data) : new Pieces(data));
+function answerOf(data) {
+  if (data.law) return new Law(data);
+  if (data.members) return new Family(data);
+  if (!data.subnets) return new Pieces(data);
+  return new Subnets(data.bounds.length, data.subnets.frequencies, data.subnets.coefficients, data.unknowns.length);
+}
 
 // --- the figure -------------------------------------------------------------------------------------------------------
 
 function viridis(part) {
   const at = Math.min(Math.max(part, 0), 1) * (STOPS.length - 1), i = Math.min(Math.floor(at), STOPS.length - 2);
   return STOPS[i].map((low, c) => Math.round(low + (at - i) * (STOPS[i + 1][c] - low)));
+}
+
+// A line through points, broken where one has no place.
+function traced(xs, ys) {
+  const path = new Path2D();
+  ys.forEach((y, i) => {
+    if (!Number.isFinite(y)) return;
+    if (Number.isFinite(ys[i - 1])) path.lineTo(xs[i], y); else path.moveTo(xs[i], y);
+  });
+  return path;
 }
 
 class LiveFigure {
@@ -535,9 +541,9 @@ class LiveFigure {
   range(unknown = this.unknown) {
     const key = `${unknown}|${this.orders}`;
     if (!this.ranges[key]) {
-      const few = Math.max(3, Math.round(4000 ** (1 / this.m)));
-      const values = this.answer.on(this.data.bounds.map(([low, high]) => line(low, high, Math.min(few, 200))), this.orders, unknown);
-      this.ranges[key] = this.data.ranges && !this.orders.some(Boolean) ? this.data.ranges[unknown] : reach(values);
+      const few = Math.min(Math.max(3, Math.round(20000 ** (1 / this.m))), 401);
+      const sampled = () => reach(this.answer.on(this.data.bounds.map(([low, high]) => line(low, high, few)), this.orders, unknown));
+      this.ranges[key] = this.data.ranges && !this.orders.some(Boolean) ? this.data.ranges[unknown] : sampled();
     }
     return this.ranges[key];
   }
@@ -619,16 +625,9 @@ class LiveFigure {
       }
       for (const k of this.drawn()) {
         const values = this.answer.on(this.lines({ [a]: across }), this.orders, k);
-        c.beginPath();
         c.strokeStyle = ink(k);
         c.lineWidth = 1.8;
-        let pen = false;
-        values.forEach((value, i) => {
-          if (!Number.isFinite(value)) { pen = false; return; }
-          if (pen) c.lineTo(px(across[i]), py(value)); else c.moveTo(px(across[i]), py(value));
-          pen = true;
-        });
-        c.stroke();
+        c.stroke(traced(across.map(px), values.map(py)));
       }
       c.restore();
     }
@@ -750,18 +749,11 @@ class LiveFigure {
     const { px, inner } = this.plot, pad = this.pad, [a, b] = this.view, across = line(this.plot.left, this.plot.right, 200);
     const values = this.answer.on(this.lines({ [a]: across, [b]: Float64Array.of(this.mark[1]) }), this.orders, this.unknown);
     const base = pad.top + inner.h - 4, size = 0.3 * inner.h;
+    const path = traced(across.map(px), values.map((value) => base - ((value - low) / (high - low)) * size));
     c.save();
     if (this.data.outline && this.outlined()) c.clip(this.outlinePath(px, this.plot.py), "evenodd");
     for (const [width, ink] of [[4, "rgba(255, 255, 255, 0.75)"], [1.6, "#c00"]]) {
-      c.beginPath();
-      let pen = false;
-      values.forEach((value, i) => {
-        if (!Number.isFinite(value)) { pen = false; return; }
-        const y = base - ((value - low) / (high - low)) * size;
-        if (pen) c.lineTo(px(across[i]), y); else c.moveTo(px(across[i]), y);
-        pen = true;
-      });
-      c.lineWidth = width; c.strokeStyle = ink; c.stroke();
+      c.lineWidth = width; c.strokeStyle = ink; c.stroke(path);
     }
     c.restore();
   }
