@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import flm
 from flm.numerics import least_squares
-from flm.numerics.least_squares import Rows, block_rows, triangular_factor, with_rows
+from flm.numerics.least_squares import RowAccumulator, Rows, block_rows, triangular_factor
 
 
 @pytest.mark.parametrize("panel", [None, 6])
@@ -75,9 +75,10 @@ def test_large_systems_are_factored_in_place():
 @given(st.integers(1, 60), st.integers(1, 12), st.lists(st.integers(0, 60), max_size=4), st.integers(0, 99))
 def test_factor_does_not_depend_on_the_blocks(n, p, cuts, seed):
     rows = np.random.default_rng(seed).normal(size=(n, p))
-    R = np.zeros((0, p))
+    accumulator = RowAccumulator(p)
     for block in np.split(rows, sorted(min(c, n) for c in cuts)):
-        R = with_rows(R, block, scale=np.ones(len(block)))
+        accumulator.add(block)
+    R = accumulator.factor
     assert R.shape == (min(n, p), p)
     np.testing.assert_array_equal(R, np.triu(R))
     np.testing.assert_allclose(R.T @ R, rows.T @ rows, atol=1e-12 * n)
@@ -86,9 +87,10 @@ def test_factor_does_not_depend_on_the_blocks(n, p, cuts, seed):
 def test_parts_and_scales():
     rng = np.random.default_rng(1)
     left, right, scale = rng.normal(size=(9, 2)), rng.normal(size=(9, 1)), rng.uniform(1, 2, 9)
-    factor = with_rows(np.zeros((0, 3)), left, right, scale=scale)
+    accumulator = RowAccumulator(3)
+    accumulator.add(left, right, scale=scale)
     whole = np.column_stack([left, right]) * scale[:, None]
-    np.testing.assert_allclose(factor.T @ factor, whole.T @ whole, rtol=1e-12)
+    np.testing.assert_allclose(accumulator.factor.T @ accumulator.factor, whole.T @ whole, rtol=1e-12)
 
 
 def test_factor_keeps_digits_that_normal_equations_lose():
@@ -106,6 +108,11 @@ def test_blocks_are_bounded():
     for columns in (1, 10, 500, 5000, 50000):
         assert block_rows(columns) >= 1024
         assert block_rows(columns) * columns * 8 <= max(1 << 26, 1024 * columns * 8)
+
+
+def test_wrong_width_is_said():
+    with pytest.raises(ValueError, match="`parts` must have 3 columns together; got 4"):
+        RowAccumulator(3).add(np.zeros((2, 3)), np.zeros((2, 1)))
 
 
 def chunks(rows, per_chunk=5000):

@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dlauum, dpotrf, dtrtrs  # pyright: ignore[report
 
 from flm.estimators.periodogram import LombScargle
 from flm.estimators.waves import Waves
-from flm.numerics.least_squares import block_rows, triangular_factor, with_rows
+from flm.numerics.least_squares import RowAccumulator, block_rows, triangular_factor
 
 # Outputs have unit variance here. Noise is not taken below 1e-11 of it: a closer fit only amplifies rounding.
 NOISE_FLOOR = 1e-22
@@ -83,14 +83,14 @@ class Sample:
         self, columns: Callable[[np.ndarray], np.ndarray], num_columns: int, earlier: np.ndarray | None = None
     ) -> np.ndarray:
         """The triangular factor of sqrt(w) [Phi(z), y], one block of rows at a time; `earlier` is the factor of other rows."""
-        factor = np.zeros((0, num_columns + self.y.shape[1])) if earlier is None else earlier
+        accumulator = RowAccumulator(num_columns + self.y.shape[1], earlier)
         step = block_rows(num_columns)
         for start in range(0, len(self.z), step):
             first = max(start - (self.rho != 0), 0)  # correlated rows need the one before
             parts = columns(self.z[first : start + step]), self.y[first : start + step]
             white = [self.white(part, first)[start - first :] for part in parts]
-            factor = with_rows(factor, *white, scale=np.sqrt(self.weights[start : start + step]))
-        return factor
+            accumulator.add(*white, scale=np.sqrt(self.weights[start : start + step]))
+        return accumulator.factor
 
     def compressed(self, waves: Waves) -> Compressed:
         """The rows compressed to what a fit by these waves needs."""

@@ -18,6 +18,8 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from threadpoolctl import ThreadpoolController
 
+from flm.wording import InputError
+
 RIDGE = 1e-15  # relative to unit columns; larger loses digits, smaller lets coefficients explode
 ONE_THREAD = 2000  # with fewer columns, a second BLAS thread costs more than it gains on a busy machine
 PANEL = 512  # columns that LAPACK takes at a time beyond ONE_THREAD: Ctrl-C waits for a panel, not for the whole
@@ -77,16 +79,28 @@ def block_rows(columns: int) -> int:
     return max(MIN_BLOCK, min(BLOCKS_PER_COLUMN * columns, MAX_BLOCK_BYTES // (8 * max(columns, 1))))
 
 
-def with_rows(factor: np.ndarray, *parts: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The triangular factor of a factor's rows and more rows, whose parts stand side by side.
+class RowAccumulator:
+    """The triangular factor of all rows so far, and of `earlier` ones if given: p^2 numbers however many rows there are."""
 
-    Each of the new rows is multiplied by its `scale`.
-    """
-    stacked = np.empty((len(factor) + len(scale), factor.shape[1]), order="F")
-    stacked[: len(factor)] = factor
-    np.concatenate(parts, axis=1, out=stacked[len(factor) :])
-    stacked[len(factor) :] *= scale[:, None]
-    return triangular_factor(stacked, overwrite=True)
+    def __init__(self, columns: int, factor: np.ndarray | None = None):
+        self.factor = np.zeros((0, columns)) if factor is None else np.asarray(factor, float)
+        # Blocks of one height use memory again: workers of Dask give freed pages back at once, and fresh ones cost them half of their time.
+        self._stacked = np.zeros((0, columns))
+
+    def add(self, *parts: np.ndarray, scale: np.ndarray | None = None) -> None:
+        """Absorb a block of rows (b, p), given as parts side by side; `scale` multiplies every row."""
+        height, p = self.factor.shape
+        width = sum(part.shape[1] for part in parts)
+        if width != p:
+            raise InputError(f"`parts` must have {p} columns together; got {width}.")
+        if len(self._stacked) != height + len(parts[0]):
+            self._stacked = np.empty((height + len(parts[0]), p), order="F")
+        stacked = self._stacked
+        stacked[:height] = self.factor
+        np.concatenate(parts, axis=1, out=stacked[height:])
+        if scale is not None:
+            stacked[height:] *= scale[:, None]
+        self.factor = triangular_factor(stacked, overwrite=True)
 
 
 class LeastSquares(NamedTuple):

@@ -166,8 +166,9 @@ def _widened(law: ControlLaw, num_subnets: int, dimension: int, level: int) -> C
         return law
     waves = space_lattice(dimension, level + 1)[len(space_lattice(dimension, level)) :]
     times = np.unique(law.frequencies[:, 0])
-    pairs = [[time, *wave] for time in times for wave in waves]
-    pairs = np.resize(pairs, (missing, 1 + dimension))  # again from the first if they are too few
+    pairs = np.array([[time, *wave] for time in times for wave in waves])[:missing]
+    while len(pairs) < missing:
+        pairs = np.concatenate([pairs, pairs[: missing - len(pairs)] + np.pi / 4])
     return replace(
         law,
         frequencies=np.concatenate([law.frequencies, pairs]),
