@@ -84,7 +84,7 @@ class RowAccumulator:
 
     def __init__(self, columns: int, factor: np.ndarray | None = None):
         self.factor = np.zeros((0, columns)) if factor is None else np.asarray(factor, float)
-        # Blocks of one height use memory again: workers of Dask give freed pages back at once, and fresh ones cost them half of their time.
+        # Memory that blocks of one height use again: a worker of Dask gives freed pages back, and fresh ones cost half of its time.
         self._stacked = np.zeros((0, columns))
 
     def add(self, *parts: np.ndarray, scale: np.ndarray | None = None) -> None:
