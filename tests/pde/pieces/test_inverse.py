@@ -385,3 +385,16 @@ def test_a_function_in_a_file(tmp_path):
 def test_what_is_refused_about_functions(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_readings_where_the_solution_is_held_determine_nothing():
+    where = np.array([[0.0, 0.3], [1.0, 0.5]])
+    find = flm.PDE(
+        STRIP,
+        lambda u_t, u_xx, a: u_t - a * u_xx,
+        [flm.initial(lambda x: jnp.sin(jnp.pi * x)), *COLD, flm.data(where, np.zeros(2), sigma=1e-3)],
+        parameters={"a": flm.Learn(0.3, lower=0)},
+    )
+    solution = flm.solve(find, 1e-3)
+    assert solution.status.word == "undetermined"
+    assert solution.error_estimate == np.inf

@@ -8,6 +8,7 @@ from scipy.integrate import solve_ivp
 
 import flm
 
+PI = np.pi
 LINE, SQUARE = flm.Box(x=(0, 1)), flm.Box(x=(0, 1), y=(0, 1))
 
 
@@ -112,3 +113,34 @@ def test_nothing_is_missed_at_a_corner_with_unbounded_derivatives(power):
     assert solution.converged
     assert solution.num_columns < 5_000
     assert solution.errors().relative_l2 <= 2 * solution.error_estimate
+
+
+@pytest.mark.slow
+def test_a_spark_is_found_in_slabs():
+    """A source narrow in space and time, where sides that radiate leave the problem to slabs."""
+    spark = lambda x, t: 1e5 * jnp.exp(-(((t - 0.4137) / 4e-3) ** 2) - ((x - 0.3713) / 4e-3) ** 2)
+    heat = flm.PDE(
+        flm.Box(x=(0, 1), t=(0, 1)),
+        lambda x, t, u_t, u_xx: u_t - 0.1 * u_xx - spark(x, t),
+        [flm.initial(jnp.cos), flm.robin("x=0", 1.0, 1.0), flm.robin("x=1", 1.0, 1.0)],
+    )
+    solution = flm.solve(heat, 1e-3)
+    assert solution.converged
+    # 1.6e5 pi 1e-5 units of heat spread for t = 0.0263: the sides are ten widths away
+    t, x = 0.44, np.linspace(0.3, 0.44, 15)
+    with_it, wide = np.asarray(solution(x=x, t=t)), 4 * 0.1 * (t - 0.4137) + 4e-3**2
+    heat_now = 1e5 * PI * 4e-3**2 / np.sqrt(PI * wide) * np.exp(-((x - 0.3713) ** 2) / wide)
+    assert np.abs(with_it - heat_now - with_it[0] + heat_now[0]).max() < 0.05 * heat_now.max()
+
+
+def test_an_unknown_of_tiny_values_counts_by_its_own_size():
+    problem = flm.PDE(
+        flm.Box(t=(0, 10)),
+        [lambda a, a_t: a_t + a, lambda a, b, b_t: b_t + b - 1e-24 * a],
+        [flm.initial(1e12, unknown="a"), flm.initial(0.0, unknown="b")],
+        unknowns=("a", "b"),
+        exact={"a": lambda t: 1e12 * jnp.exp(-t), "b": lambda t: 1e-12 * t * jnp.exp(-t)},
+    )
+    solution = flm.solve(problem, 1e-8)
+    assert solution.converged
+    assert error_at(solution, np.linspace(0, 10, 201)[:, None]) <= 2 * solution.error_estimate

@@ -83,6 +83,12 @@ class Evolution:
         return bool(np.abs(self.rates(list(points.T), np.zeros((0, PROBES)))).max() > 0)
 
     @cached_property
+    def varies(self) -> tuple[bool, bool]:
+        """Whether the equations hold a coordinate of space, and time."""
+        held = {reference.index for reference in self._references if reference.kind == "axis"}
+        return bool(held & set(self.space)), self.time in held
+
+    @cached_property
     def _references(self) -> list[Reference]:
         return list(dict.fromkeys(reference for r in self.equations for reference in r.references))
 

@@ -16,7 +16,7 @@ import numpy as np
 from flm.pde.march.collocation import Collocation
 from flm.pde.march.recognize import Evolution
 from flm.pde.march.space import Space
-from flm.pde.march.symbol import Dynamics
+from flm.pde.march.symbol import AT_ONCE, Dynamics
 from flm.results import Record
 from flm.series import legendre
 
@@ -36,6 +36,10 @@ HALVINGS = 12  # of a window that is handed over
 HANDED = 0.1  # of the tolerance: the last coefficients in time of the answer's polynomials
 MOST = {1: 16384, 2: 1024, 3: 128}  # intervals along an axis
 SAMPLED = {1: 64, 2: 8, 3: 2}  # times the first size: the grid on which the start is sampled
+# Grids on which the start and N are looked at, and looks in time: what all nodes of a march miss, both of its runs miss.
+LOOKS = {1: 10_007, 2: 509, 3: 101}  # primes: waves that pass for others on a march's grid do not on these
+TIMES = {1: 5_000, 2: 500, 3: 100}
+MISSED = 0.5  # of N at a time between the nodes
 
 
 @dataclass(frozen=True)
@@ -95,9 +99,14 @@ def resolve_start(evolution: Evolution, base: int, tol: float) -> Start:
     """The smallest space of base · 2^i intervals that leaves out less than a share of the tolerance of every state."""
     d = len(evolution.kinds)
     space = Space(evolution.kinds, evolution.bounds, (base * SAMPLED[d],) * d)
+    fine = space.resized((LOOKS[d],) * d)
+    seen = Dynamics(evolution, fine).start()
     while True:
         states = Dynamics(evolution, space).start()
         small = _cut_to(space, states, base, SHARE * tol)
+        missed = max(float((fine.beyond(seen, j, cut) / _positive(fine.norms(seen))).max())
+                     for j, cut in enumerate(small.space.cuts))  # fmt: skip
+        small = small._replace(left_out=max(small.left_out, missed))
         if small.left_out <= SHARE * tol or max(space.intervals) >= MOST[d] // 2:
             return small
         space = space.doubled(range(d))
@@ -166,6 +175,8 @@ class Run:
         self.whole = end - self.begin
         self.transforms = len(evolution.evaluated) + len(evolution.tops)
         self.known: Window | None = None  # N of the last window that was solved
+        self.fine: Dynamics | None = None  # on the grid on which N is looked at
+        self.shown = [i for i, (_, order) in enumerate(evolution.states) if order == 0]
         self.found = Trajectory(until=self.begin)
 
     def march(self) -> Trajectory:
@@ -190,7 +201,7 @@ class Run:
             if not pace.accepts(step):
                 continue
             assert step is not None
-            wanted = self._wanted(dynamics.space, step.states)
+            wanted = self._wanted(dynamics.space, step.states) or self._unseen(dynamics, step, t, h)
             if wanted:
                 space, largest = dynamics.space.doubled(wanted), max(dynamics.space.intervals)
                 if not dynamics.is_forced:  # waves do not make others: what grew was left out of the start, or rounding
@@ -242,7 +253,8 @@ class Run:
             if change * min(ratio, 1.0) <= target * (1 - min(ratio, CONTRACTION)):
                 self.known = Window(t, t + h, space, np.tensordot(self.collocation.to_legendre, forcing, 1))
                 self.sizes = np.maximum(self.sizes, space.norms(found).max(axis=0))
-                return Step(found, own, self._error(dynamics, own, h, self.sizes), ratio * (sweep >= PATIENCE))
+                error = max(self._error(dynamics, own, h, self.sizes), self._between(dynamics, found, forcing, t, h))
+                return Step(found, own, error, ratio * (sweep >= PATIENCE))
             if sweep >= PATIENCE and ratio > CONTRACTION:
                 return None
         return None
@@ -253,6 +265,41 @@ class Run:
         last = dynamics.from_eigen(self.collocation.last(forcing) * damping)
         return float((dynamics.space.norms(last).max(axis=0) / sizes).max()) / self._allowed(h)
 
+    def _between(self, dynamics: Dynamics, found: np.ndarray, forcing: np.ndarray, t: float, h: float) -> float:
+        """Infinite where a pulse of N in time lies between the nodes: where N is not what the nodes say, and matters."""
+        count, space = TIMES[dynamics.space.num_axes], dynamics.space
+        if not self.evolution.varies[1]:
+            return 0.0
+        ends = np.ceil((np.array([t, t + h]) - self.begin) / self.whole * count - 0.5)
+        times = self.begin + (np.arange(*ends) + 0.5) * self.whole / count
+        damping = h / (1 + np.maximum(-h * np.real(dynamics.rates), 0.0))
+        missed = 0.0
+        for some in np.array_split(times, max(len(times) * int(np.prod(space.grid)) // AT_ONCE, 1)):
+            at = self.collocation.at((some - t) / h)
+            true = dynamics.forcing(np.tensordot(at, found, 1), some)
+            off = true - np.tensordot(at, forcing, 1)
+            off = off[(space.norms(off) > MISSED * space.norms(true)).any(axis=1)]
+            held = dynamics.from_eigen(dynamics.to_eigen(off) * damping) if len(off) else off
+            missed = missed + space.norms(held).sum(axis=0) / self.sizes
+        return np.inf if np.max(missed) > len(times) * self._allowed(h) else 0.0
+
+    def _unseen(self, dynamics: Dynamics, step: Step, t: float, h: float) -> list[int]:
+        """The axes along which N has waves that the grid does not see, or takes for others, and that matter in the answer."""
+        space, count = dynamics.space, LOOKS[dynamics.space.num_axes]
+        if step.forcing is None or not self.evolution.varies[0] or max(space.intervals) >= count:
+            return []
+        self.fine = self.fine or Dynamics(self.evolution, space.resized((count,) * space.num_axes))
+        fine, looks = self.fine.space, max(int(TIMES[space.num_axes] * h / self.whole / 10), 1)
+        now = (np.arange(looks) + 1.0) / looks if self.evolution.varies[1] else np.ones(1)
+        states = fine.padded(np.tensordot(self.collocation.at(now), step.states, 1), space)
+        held = self.fine.to_eigen(self.fine.forcing(states, t + h * now)) / (1 / self.whole + np.abs(self.fine.rates))
+        held, sizes = self.fine.from_eigen(held)[:, self.shown], self.sizes[self.shown]
+        shares = [float((fine.beyond(held, j, cut).mean(axis=0) / sizes).max()) for j, cut in enumerate(space.cuts)]
+        limit = max(SHARE * self.tol, self.found.left_out, 10 * ROUNDING)
+        if max(shares) <= limit:
+            self.found.tail = max(self.found.tail, max(shares))
+        return [j for j, share in enumerate(shares) if share > limit]
+
     def _allowed(self, h: float, share: float = 1.0) -> float:
         return max(share * SHARE * self.tol * h / self.whole, ROUNDING)
 
@@ -261,8 +308,7 @@ class Run:
 
         Velocities of a kinked start jump: their last waves stay large, but those of the states do not.
         """
-        shown = [i for i, (_, order) in enumerate(self.evolution.states) if order == 0]
-        tails = (space.tails(states[:, shown]).max(axis=1) / self.sizes[shown]).max(axis=1)
+        tails = (space.tails(states[:, self.shown]).max(axis=1) / self.sizes[self.shown]).max(axis=1)
         limit = max(SHARE * self.tol, self.found.left_out, 10 * ROUNDING)
         if tails.max() <= limit:
             self.found.tail = max(self.found.tail, float(tails.max()))

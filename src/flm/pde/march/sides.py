@@ -12,7 +12,7 @@ from flm.models.march import lift_jet
 from flm.pde.march.space import COSINE, FOURIER, SINE
 from flm.pde.problem import PDE, Block
 
-PROBES = 16
+PROBES = 10_000  # points at which slopes and values are compared: a coefficient may vary in a small place only
 SAME = 1e-9  # slopes that differ by less than this share are equal
 
 

@@ -16,7 +16,7 @@ from flm.numerics.least_squares import free_memory
 from flm.pde.pieces.cut import num_columns
 from flm.pde.pieces.elimination import Front, PieceRows, eliminate
 from flm.pde.pieces.functions import Functions
-from flm.pde.pieces.newton import Answer, damp_system, scale, solve_system
+from flm.pde.pieces.newton import Answer, damp_system, relative, scale, solve_system
 from flm.pde.pieces.places import Sample
 from flm.pde.pieces.rows import System
 from flm.pde.pieces.setup import Setup
@@ -189,7 +189,7 @@ class Adaptation:
             self.contradiction = unmet > max(before, NOISE)
             if unmet > max(0.5 * before, NOISE):
                 return False
-        difference = float(np.max(answer.gap(other).sizes / scale(other.sizes)))
+        difference = float(np.max(relative(answer.gap(other).sizes, other.sizes)))
         bar = max(difference, least, ROUNDING, SHAKEN * other.rounding)
         last, now = answer.tails().max(), other.tails().max()
         if least == 0:

@@ -14,7 +14,7 @@ import numpy as np
 
 from flm.pde.pieces.adapt import MORE as MORE
 from flm.pde.pieces.adapt import ROUNDING, UNRESOLVED, Pieces
-from flm.pde.pieces.newton import Answer, scale
+from flm.pde.pieces.newton import Answer, relative
 from flm.pde.pieces.setup import Setup
 from flm.results import Ending, Record, Word
 
@@ -81,7 +81,7 @@ class March:
             both = np.stack([few.gap(many).sizes, many.sizes])
             squares.append(np.ptp(many.tree.bounds[-1]) * both**2)
         totals = np.sqrt(np.cumsum(squares, axis=0))
-        apart = np.array([np.max((gap / scale(size))[: self.shown]) for gap, size in totals])
+        apart = np.array([np.max(relative(gap, size)[: self.shown]) for gap, size in totals])
         rough = np.maximum.accumulate(self.rough)
         return np.maximum(np.where(rough > 0, 2 * apart, apart), np.maximum(rough, ROUNDING))
 

@@ -18,6 +18,7 @@ MAX_STEPS = 20
 PATIENCE = 9  # steps after which an iterate that still changes by half is lost
 SETTLED = 1e-11  # of the answer's size: a step this small is rounding
 DAMPED_STEPS = 40
+AGREE = 0.1  # of its size: two answers that differ by less have found the same tiny unknown, and not rounding
 SHORTEST = 1 / 256  # share of a damped step: where the residual does not fall even then, the iterate is lost
 
 
@@ -130,6 +131,12 @@ def scale(sizes: np.ndarray) -> np.ndarray:
     """The unit of each unknown's errors: its own size, or the largest size where it vanishes."""
     largest = sizes.max(initial=0.0)
     return np.where(sizes > 1e-14 * largest, sizes, largest if largest > 0 else 1.0)
+
+
+def relative(gaps: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Distances of two answers by unknown, (K,), in its unit: its own size, too, where it is tiny but the answers agree on it."""
+    own = gaps / np.where(sizes > 0, sizes, np.inf)
+    return np.where(own < AGREE, own, gaps / scale(sizes))
 
 
 def distance(found: np.ndarray, expected: np.ndarray) -> float:

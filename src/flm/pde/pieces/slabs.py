@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from flm.pde.pieces.newton import Answer, solve_system
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.shape import Cell
 from flm.pde.pieces.tree import Cut, Tree, projection
+from flm.pde.pieces.unseen import DENSE, cut_around, missed_sources, spots
 from flm.series import legendre as line
 
 ROUNDS = 40  # of cutting space within one slab
@@ -63,6 +64,11 @@ class AbstractSpaceSlabs(AbstractSlabs):
     longest = 1 / 8
     max_columns: int  # coefficients of one slab
 
+    @cached_property
+    def spots(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Where the sources of each equation are largest."""
+        return [spots(self.setup, residual) for residual in self.setup.equations]
+
     @abstractmethod
     def solve(self, tree: Tree, more: int, span: Span, before: Answer | None, like: Answer | None = None) -> Answer:
         """A slab on a tree in space with `more` further nodes, after slab `before`; `like` is a coarser answer of this slab."""
@@ -76,8 +82,17 @@ class AbstractSpaceSlabs(AbstractSlabs):
         """The fewest pieces of space."""
 
     def weights(self, tree: Tree, span: Span) -> np.ndarray:
-        """The weights of the tails of each piece, (L, 1)."""
-        return importance(tree.shares)[:, None]
+        """The weights of the tails of each piece, (L, 1): see `importance`; a source's spark is no kink of a start."""
+        weights = importance(tree.shares, self.duration(span))
+        for points, shares in self.spots:
+            sparks = points[shares <= 1 / DENSE]
+            here = tree.locate(sparks[(sparks[:, -1] >= span[0]) & (sparks[:, -1] <= span[1]), :-1])
+            weights[here] = np.sqrt(tree.shares[here])
+        return weights[:, None]
+
+    def duration(self, span: Span) -> float:
+        """The share of time of a slab that counts in the weights of small pieces."""
+        return 1.0
 
     # --- the start of a slab ---------------------------------------------------------------------------------------
 
@@ -155,7 +170,13 @@ class AbstractSpaceSlabs(AbstractSlabs):
             cuts, late = _cuts(tails[:, :-1], local), float(np.linalg.norm(tails[:, -1]))
             # Unresolved space shows in time too: space is cut first, unless time alone is worse.
             if not cuts or (late > local and late > tails[:, :-1].max()):
-                return Trial(answer, late)
+                unseen = missed_sources(self.setup, answer, local, self.spots)[:, :-1]
+                if late > local or not len(unseen):
+                    return Trial(answer, late)
+                self.tree, _ = cut_around(self.tree, unseen, self.setup.bounds[:-1])
+                if self.tree.num_leaves == answer.tree.num_leaves:
+                    break  # no node sees this source at any time: a shorter slab does
+                continue
             self.tree, like = self.tree.split(cuts)[0], answer
             if not self._fits(self.tree):
                 break
@@ -209,9 +230,9 @@ class LineSlabs(AbstractSpaceSlabs):
         """Space cut anew, so that it coarsens by itself; the first slab's answer shows what the beginning needs."""
         return self.whole(span) if before is None else self.cut_afresh(before, span, local)
 
-    def weights(self, tree: Tree, span: Span) -> np.ndarray:
+    def duration(self, span: Span) -> float:
         """See `importance`."""
-        return importance(tree.shares, float(np.ptp(span) / np.ptp(self.setup.bounds[1])))[:, None]
+        return float(np.ptp(span) / np.ptp(self.setup.bounds[1]))
 
     def solve(self, tree: Tree, more: int, span: Span, before: Answer | None, like: Answer | None = None) -> Answer:
         """All pieces of space and time at once, from `like`, or from the end of the slab before, held constant."""

@@ -8,19 +8,22 @@ next to corners, where derivatives of the answer are unbounded although nothing 
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
+from functools import lru_cache, partial
 
 import numpy as np
 
-from flm.pde.pieces.fields import AnyResidual
+from flm.pde.pieces.fields import AnyResidual, plain
 from flm.pde.pieces.newton import Answer, scale
 from flm.pde.pieces.setup import Setup
 from flm.pde.pieces.tree import Cut, Tree
 
 LOOKS = {1: 20_000, 2: 4_000, 3: 4_000}  # points by number of axes
 MISSED = 0.5  # of an equation's terms at a point; and of the residual, sources and coefficients there
-NARROW = 2.0  # medians of a source or a coefficient
+PEAK = 2.0  # medians of a source or a coefficient
 LEAST, ROUGH = 0.01, 1e3  # of the terms' mean size: residuals that count, and the same in units of the tolerance
+CELLS, DENSE = {1: 1024, 2: 16, 3: 8}, 400_000  # along each axis; points at which sources alone are looked at
+NARROW, FAINT = 0.05, 1e-3  # of a cell's largest source: the mean of a narrow one, and what is looked at of it
 PARTS = {1: 64, 2: 16, 3: 8}  # of the domain's widths: pieces around a peak are cut to these at once, then by halves
 
 
@@ -28,6 +31,44 @@ def looks(setup: Setup) -> np.ndarray:
     """Fixed random points of the whole domain, (P, m)."""
     count, low, high = LOOKS[len(setup.bounds)], setup.bounds[:, 0], setup.bounds[:, 1]
     return low + np.random.default_rng(7).uniform(size=(count, len(low))) * (high - low)
+
+
+@lru_cache(maxsize=8)
+def spots(setup: Setup, residual: AnyResidual) -> tuple[np.ndarray, np.ndarray]:
+    """Where a source alone is largest, or all over it where it is narrow, in each cell, (Q, m), and each point's share, (Q,).
+
+    The sum of shares times sizes is the mean of the source over the domain.
+    """
+    low, width, m = setup.bounds[:, 0], np.ptp(setup.bounds, axis=1), len(setup.bounds)
+    if not any(reference.kind == "axis" for reference in plain(residual).references):
+        return np.zeros((0, m)), np.zeros(0)
+    unit = np.random.default_rng(8).uniform(size=(DENSE, m))
+    points = low + unit * width
+    line = residual.linearize(points, np.zeros((len(residual.jets), DENSE)), setup.parameters, np.zeros_like(points))
+    size = np.abs(np.nan_to_num(line.value, posinf=0.0))
+    if setup.shape is not None:
+        size *= setup.shape.inside(points[:, : len(setup.shape.bounds)])
+    cell = np.ravel_multi_index(tuple((unit.T * CELLS[m]).astype(int)), (CELLS[m],) * m)
+    total, most = np.bincount(cell, size, CELLS[m] ** m), np.zeros(CELLS[m] ** m)
+    np.maximum.at(most, cell, size)
+    narrow = total < NARROW * most * DENSE / CELLS[m] ** m
+    kept = (size > 0) & (size >= np.where(narrow, FAINT, 1.0)[cell] * most[cell])
+    share = np.where(narrow[cell], 1 / DENSE, total[cell] / np.where(kept, size, 1.0) / DENSE)
+    return points[kept], share[kept]
+
+
+def missed_sources(
+    setup: Setup, answer: Answer, tol: float, known: Sequence[tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray:
+    """The points among the `spots` of each equation at which an answer misses a source, (Q, m)."""
+    low, high = answer.tree.bounds.T
+    found = [np.zeros((0, len(low)))]
+    for residual, (points, shares) in zip(setup.equations, known, strict=True):
+        here = np.all((points >= low) & (points <= high), axis=1)
+        if here.any():
+            some = points[here]
+            found.append(_missed(setup, answer, tol, residual, some, np.zeros_like(some), shares[here]))
+    return np.concatenate(found)
 
 
 def overlooked(setup: Setup, answer: Answer, tol: float) -> np.ndarray:
@@ -39,6 +80,7 @@ def overlooked(setup: Setup, answer: Answer, tol: float) -> np.ndarray:
         points = points[setup.shape.inside(points[:, : len(setup.shape.bounds)])]
     look = partial(_missed, setup, answer, tol)
     found = [look(residual, points, np.zeros_like(points)) for residual in setup.equations]
+    found.append(missed_sources(setup, answer, tol, [spots(setup, residual) for residual in setup.equations]))
     for place in setup.places:
         axes, values = list(place.pinned), np.array(list(place.pinned.values()))
         if np.all((values >= low[axes]) & (values <= high[axes])) and len(axes) < len(low):
@@ -50,9 +92,15 @@ def overlooked(setup: Setup, answer: Answer, tol: float) -> np.ndarray:
 
 
 def _missed(
-    setup: Setup, answer: Answer, tol: float, residual: AnyResidual, points: np.ndarray, normals: np.ndarray
+    setup: Setup,
+    answer: Answer,
+    tol: float,
+    residual: AnyResidual,
+    points: np.ndarray,
+    normals: np.ndarray,
+    shares: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The points at which a residual is as large as its terms there, and matters."""
+    """The points at which a residual is as large as its terms there, and matters; with `shares` of `spots`, where a source does."""
     if not len(points):
         return points
     leaf, jets = answer.tree.locate(points), np.zeros((len(residual.jets), len(points)))
@@ -61,18 +109,20 @@ def _missed(
     line = residual.linearize(points, jets, setup.parameters, normals)
     parts, left = line.by_jet * jets, np.abs(line.value)
     rest = np.abs(line.value - parts.sum(axis=0))
-    terms = np.abs(parts).sum(axis=0) + rest
-    # No term counts for less than its unknown's size over the widths of the domain: conditions may be homogeneous.
+    # No derivative counts for less than its unknown's size over the widths of the domain: conditions may be homogeneous.
     sizes, widths = scale(answer.sizes), np.ptp(setup.bounds, axis=1)
     least = [sizes[k] / np.prod(widths ** np.array(alpha, float)) for k, alpha in residual.jets]
-    unit = max(np.mean(terms), np.mean(np.abs(line.by_jet), axis=1) @ least)
-    # What the problem puts at a point: the source, and the coefficients of derivatives of their usual size.
     usual = np.maximum(np.sqrt(np.mean(jets**2, axis=1)), least)
-    given = np.vstack([np.abs(line.by_jet) * usual[:, None], rest])
-    narrow = (given > MISSED * left) & (given > NARROW * np.median(given, axis=1, keepdims=True))
-    large = (left > MISSED * terms) & (left > np.clip(ROUGH * tol, LEAST, 1.0) * unit)
-    missed = large & narrow.any(axis=0)
-    return points[missed] if left[missed].sum() > tol * unit * len(points) else points[:0]
+    weights = np.full(len(points), 1 / len(points)) if shares is None else shares
+    unit = np.mean(np.abs(line.by_jet), axis=1) @ usual + weights @ rest
+    missed = (left > MISSED * (np.abs(parts).sum(axis=0) + rest)) & (left > np.clip(ROUGH * tol, LEAST, 1.0) * unit)
+    # What the problem puts at a point: the source, and the coefficients of derivatives of their usual size.
+    if shares is None:
+        given = np.vstack([np.abs(line.by_jet) * usual[:, None], rest])
+        missed &= ((given > MISSED * left) & (given > PEAK * np.median(given, axis=1, keepdims=True))).any(axis=0)
+    else:
+        missed &= rest > MISSED * left
+    return points[missed] if (weights * left)[missed].sum() > tol * unit else points[:0]
 
 
 def cut_around(tree: Tree, points: np.ndarray, bounds: np.ndarray) -> tuple[Tree, np.ndarray]:
