@@ -55,6 +55,11 @@ class MarchedFLM(AbstractPieces):
             )
 
     @property
+    def num_parameters(self) -> int:
+        """How many coefficients all windows have."""
+        return sum(int(block.size) for block in self.coefficients)
+
+    @property
     def boxes(self) -> tuple[Box, ...]:
         """The windows."""
         windows = pairwise(np.asarray(self.edges))

@@ -20,7 +20,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.custom_derivatives import SymbolicZero
 from jax.tree_util import PyTreeDef
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 from scipy.linalg import lstsq
 
@@ -59,13 +59,6 @@ class AbstractSummed(AbstractModel):
 class AbstractPieces(AbstractSummed):
     """A function that has one Fourier series on each of many boxes."""
 
-    coefficients: eqx.AbstractVar[PyTree[Array]]
-
-    @property
-    def num_parameters(self) -> int:
-        """The number of coefficients."""
-        return sum(int(block.size) for block in jax.tree.leaves(self.coefficients))
-
     @property
     @abc.abstractmethod
     def boxes(self) -> tuple[Box, ...]:
@@ -87,8 +80,9 @@ class AbstractPieces(AbstractSummed):
 def _traced(kind: PyTreeDef, alpha: tuple[int, ...], leaves: list[Array], points: Array) -> Array:
     """The derivative alpha of the model with these leaves at points within a traced program, (P, outputs)."""
     outputs = jax.tree.unflatten(kind, leaves).num_outputs
-    # Axes before these were put there by vmap, of length 1 where nothing varies.
-    own = [np.ndim(leaf) for leaf in leaves]
+    own = [
+        np.ndim(leaf) for leaf in leaves
+    ]  # axes before these were put there by vmap, of length 1 where nothing varies
 
     def evaluate(leaves: list[np.ndarray], points: np.ndarray) -> np.ndarray:
         leaves, points = [np.asarray(leaf) for leaf in leaves], np.asarray(points)
@@ -113,9 +107,13 @@ def _traced(kind: PyTreeDef, alpha: tuple[int, ...], leaves: list[Array], points
 def _traced_slope(kind, alpha, primals, tangents):
     (leaves, points), (changes, moved) = primals, tangents
     if not all(isinstance(change, SymbolicZero) for change in changes):
-        rule = f"derivatives of a {type(jax.tree.unflatten(kind, leaves)).__name__} must be with respect to points"
-        remedy = "Differentiate or train an flm.FLM, such as flm.distill makes."
-        raise InputError(f"{rule}; got one with respect to its numbers. {remedy}")
+        name, remedy = (
+            type(jax.tree.unflatten(kind, leaves)).__name__,
+            "Differentiate or train an flm.FLM, such as flm.distill makes.",
+        )
+        raise InputError(
+            f"derivatives of a {name} must be with respect to points; got one with respect to its numbers. {remedy}"
+        )
     here = _traced(kind, alpha, leaves, points)
     if isinstance(moved, SymbolicZero):
         return here, jnp.zeros_like(here)
@@ -153,6 +151,11 @@ class PiecewiseFLM(AbstractPieces):
             raise InputError(
                 f"`coefficients` must be (L, n_1, ..., n_m, K) for {count} boxes of {m} axes; got shape {shape}."
             )
+
+    @property
+    def num_parameters(self) -> int:
+        """The number of coefficients."""
+        return int(self.coefficients.size)
 
     @property
     def boxes(self) -> tuple[Box, ...]:

@@ -113,9 +113,9 @@ class ProductFLM(AbstractPieces):
         return (named_box(axes, self.bounds),)
 
     @property
-    def coefficients(self) -> list[tuple[Array, ...]]:
-        """The factors of all parts."""
-        return [part.pools for part in self.parts]
+    def num_parameters(self) -> int:
+        """How many numbers the factors of all parts have."""
+        return sum(int(pool.size) for part in self.parts for pool in part.pools)
 
     def _jets(self, points: np.ndarray, orders: Orders) -> np.ndarray:
         """Derivatives (A, P, K), in blocks of points."""
@@ -207,6 +207,11 @@ class SparseFLM(AbstractPieces):
             self.map.center
         ):
             raise InputError(f"`degrees` must be (C, m) for coefficients (C, K); got {self.degrees.shape}.")
+
+    @property
+    def num_parameters(self) -> int:
+        """The number of coefficients."""
+        return int(self.coefficients.size)
 
     @property
     def boxes(self) -> tuple[Box, ...]:

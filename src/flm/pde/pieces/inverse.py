@@ -215,7 +215,7 @@ class ParameterSearch:
             start, model = misfit.learned, partial(Misfit, chain, weights)
             least = minimize(misfit.point, model, Nielsen(start=1e-3), max_steps=STEPS, gain_tol=1e-10, step_tol=1e-12)
             misfit = Misfit(chain, weights, least.point)
-            self.settled = least.converged
+            self.settled = least.converged or self._is_still(misfit)
             self.record.step(
                 "parameters", columns=sum(a.num_columns for a in least.point.answers), estimate=misfit.scatter,
                 parameters=tuple(map(float, misfit.learned[:8])),
@@ -229,6 +229,12 @@ class ParameterSearch:
             if stays and (same or np.all(moved <= 0.1 * SHIFT * self._errors(misfit))):
                 break
         return misfit
+
+    def _is_still(self, misfit: Misfit) -> bool:
+        """Whether a further step would be small against the standard errors, or against the parameters."""
+        step = misfit.step(np.array(0.0))
+        move = misfit.weights.whitening @ step.move
+        return bool(float(step.predicted) <= SHIFT**2 or np.all(np.abs(move) <= 1e-6 * np.abs(misfit.learned)))
 
     def _errors(self, misfit: Misfit) -> np.ndarray:
         return np.sqrt(np.maximum(np.diagonal(misfit.covariance()), 0.0))
