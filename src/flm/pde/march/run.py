@@ -289,7 +289,7 @@ class Run:
         if step.forcing is None or not self.evolution.varies[0] or max(space.intervals) >= count:
             return []
         self.fine = self.fine or Dynamics(self.evolution, space.resized((count,) * space.num_axes))
-        fine, looks = self.fine.space, max(int(TIMES[space.num_axes] * h / self.whole / 10), 1)
+        fine, looks = self.fine.space, max(int(TIMES[space.num_axes] * h / self.whole / 50), 1)
         now = (np.arange(looks) + 1.0) / looks if self.evolution.varies[1] else np.ones(1)
         states = fine.padded(np.tensordot(self.collocation.at(now), step.states, 1), space)
         held = self.fine.to_eigen(self.fine.forcing(states, t + h * now)) / (1 / self.whole + np.abs(self.fine.rates))
