@@ -389,9 +389,9 @@ def test_the_march_takes_over_where_one_piece_is_not_enough():
 def hidden(where):
     """Heat between cold ends with something that sixteen probes and a coarse grid do not see, and the exact answer."""
     k, wave = PI * np.arange(1, 2000), lambda x, t: np.sin(PI * x) * np.exp(-0.1 * PI**2 * t)
-    if where == "in space":  # a source of width 1e-3
-        b = 2 * 500 * 1e-3 * np.sqrt(PI) * np.exp(-((k * 1e-3) ** 2) / 4) * np.sin(0.6131 * k) / (0.1 * k**2)
-        source = lambda x, t: 500 * jnp.exp(-(((x - 0.6131) / 1e-3) ** 2))
+    if where == "in space":  # a source of width 8e-4
+        b = 2 * 500 * 8e-4 * np.sqrt(PI) * np.exp(-((k * 8e-4) ** 2) / 4) * np.sin(0.6131 * k) / (0.1 * k**2)
+        source = lambda x, t: 500 * jnp.exp(-(((x - 0.6131) / 8e-4) ** 2))
         return source, lambda x, t: wave(x, t) + np.sin(np.outer(x, k)) * -np.expm1(-0.1 * np.outer(t, k**2)) @ b
     # a kick that lasts 4e-4
     rate, at, s = 0.9 * PI**2, 0.6371, 2e-4
@@ -408,8 +408,8 @@ def test_a_source_between_the_nodes_of_a_march_is_found(where):
         lambda x, t, u_t, u_xx: u_t - 0.1 * u_xx - source(x, t),
         [flm.initial(lambda x: jnp.sin(PI * x)), flm.dirichlet("x=0"), flm.dirichlet("x=1")],
     )
-    solution = flm.solve(heat, 1e-4)
-    points = np.random.default_rng(0).uniform(size=(2000, 2))
+    solution = flm.solve(heat, 1e-5)
+    points = np.random.default_rng(0).uniform(size=(3000 if where == "in space" else 100_000, 2))
     found, truth = np.asarray(solution(points)), exact(*points.T)
     assert solution.converged
     assert np.linalg.norm(found - truth) <= 2 * solution.error_estimate * np.linalg.norm(truth)
@@ -425,16 +425,15 @@ def test_a_factor_that_varies_in_a_small_place_is_not_constant():
     assert [alpha for _, alpha in recognize(problem).linear] == [(2, 0)]
 
 
-def test_a_start_of_waves_that_the_grid_takes_for_others_is_not_resolved():
-    start = lambda x: 1 + jnp.cos(2 * PI * 1024 * x)
+@pytest.mark.parametrize("method", [None, "march"])
+def test_a_start_of_waves_that_the_grid_takes_for_others_is_not_lost(method):
     problem = flm.PDE(
         flm.Box(x=(0, 1), t=(0, 1e-4)),
         lambda u_t, u_xx: u_t - 1e-4 * u_xx,
-        [flm.initial(start), flm.periodic("x")],
+        [flm.initial(lambda x: 1 + jnp.cos(2 * PI * 1024 * x)), flm.periodic("x")],
+        exact=lambda x, t: 1 + jnp.exp(-1e-4 * (2048 * PI) ** 2 * t) * jnp.cos(2048 * PI * x),
     )
-    solution = flm.solve(problem, 1e-4, method="march")
-    points = np.random.default_rng(0).uniform(size=(2000, 2)) * [1, 1e-4]
-    decay = np.exp(-1e-4 * (2048 * PI) ** 2 * points[:, 1])
-    truth = 1 + decay * np.cos(2048 * PI * points[:, 0])
-    error = np.linalg.norm(np.asarray(solution(points)) - truth) / np.linalg.norm(truth)
-    assert error <= 2 * solution.error_estimate
+    solution = flm.solve(problem, 1e-4, method=method)
+    assert solution.converged == (method is None)
+    assert method or solution.errors().relative_l2 <= 2 * solution.error_estimate
+    assert solution.converged or solution.error_estimate == np.inf

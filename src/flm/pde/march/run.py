@@ -175,7 +175,7 @@ class Run:
         self.whole = end - self.begin
         self.transforms = len(evolution.evaluated) + len(evolution.tops)
         self.known: Window | None = None  # N of the last window that was solved
-        self.fine: Dynamics | None = None  # on the grid on which N is looked at
+        self.fine: dict[int, Dynamics] = {}  # on the grids on which N is looked at
         self.shown = [i for i, (_, order) in enumerate(evolution.states) if order == 0]
         self.found = Trajectory(until=self.begin)
 
@@ -285,19 +285,24 @@ class Run:
 
     def _unseen(self, dynamics: Dynamics, step: Step, t: float, h: float) -> list[int]:
         """The axes along which N has waves that the grid does not see, or takes for others, and that matter in the answer."""
-        space, count = dynamics.space, LOOKS[dynamics.space.num_axes]
-        if step.forcing is None or not self.evolution.varies[0] or max(space.intervals) >= count:
+        space, most, shares = dynamics.space, LOOKS[dynamics.space.num_axes], np.zeros(dynamics.space.num_axes)
+        if step.forcing is None or not self.evolution.varies[0]:
             return []
-        self.fine = self.fine or Dynamics(self.evolution, space.resized((count,) * space.num_axes))
-        fine, looks = self.fine.space, max(int(TIMES[space.num_axes] * h / self.whole / 50), 1)
-        now = (np.arange(looks) + 1.0) / looks if self.evolution.varies[1] else np.ones(1)
-        states = fine.padded(np.tensordot(self.collocation.at(now), step.states, 1), space)
-        held = self.fine.to_eigen(self.fine.forcing(states, t + h * now)) / (1 / self.whole + np.abs(self.fine.rates))
-        held, sizes = self.fine.from_eigen(held)[:, self.shown], self.sizes[self.shown]
-        shares = [float((fine.beyond(held, j, cut).mean(axis=0) / sizes).max()) for j, cut in enumerate(space.cuts)]
+        looks = max(int(TIMES[space.num_axes] * h / self.whole / 10), 1) if self.evolution.varies[1] else 0
+        for count, now in ((most, np.ones(1)), (most // 5, (np.arange(looks) + 0.5) / max(looks, 1))):
+            if not len(now) or max(space.intervals) >= count:
+                continue
+            if count not in self.fine:
+                self.fine[count] = Dynamics(self.evolution, space.resized((count,) * space.num_axes))
+            dense = self.fine[count]
+            states = dense.space.padded(np.tensordot(self.collocation.at(now), step.states, 1), space)
+            held = dense.to_eigen(dense.forcing(states, t + h * now)) / (1 / self.whole + np.abs(dense.rates))
+            held = dense.from_eigen(held)[:, self.shown]
+            beyond = [dense.space.beyond(held, j, cut).mean(axis=0) for j, cut in enumerate(space.cuts)]
+            shares = np.maximum(shares, np.max(beyond / self.sizes[self.shown], axis=1))
         limit = max(SHARE * self.tol, self.found.left_out, 10 * ROUNDING)
         if max(shares) <= limit:
-            self.found.tail = max(self.found.tail, max(shares))
+            self.found.tail = max(self.found.tail, float(max(shares)))
         return [j for j, share in enumerate(shares) if share > limit]
 
     def _allowed(self, h: float, share: float = 1.0) -> float:

@@ -328,11 +328,8 @@ class ParameterSearch:
         numbers = learned < self.known.num_numbers
         every = list(self.problem.parameters)
         size = np.sqrt(np.sum(J**2, axis=0))
-        own = np.maximum(
-            np.abs(misfit.learned), np.abs(self.known.start[learned])
-        )  # a change by so much moves no reading
-        weak = size * np.where(own > 0, own, 1.0) < DEPENDENT
-        names += [every[q] for q in learned[numbers & weak]]
+        own = np.maximum(np.abs(misfit.learned), np.abs(self.known.start[learned]))
+        names += [every[q] for q in learned[numbers & (size * np.where(own > 0, own, 1.0) < DEPENDENT)]]
         _, values, vectors = np.linalg.svd(J / np.where(size > 0, size, 1.0), full_matrices=False)
         if not names and (values[-1] < DEPENDENT * values[0] or len(values) < len(learned)):
             weak = np.abs(vectors[-1]) > 0.1
