@@ -35,12 +35,8 @@ class Law:
 
     def __init__(self, problem: ConservationLaw):
         (self.left, right), (self.start, end) = problem.domain.intervals
-        self.flux, self.speed, self.period, self.horizon = (
-            problem.flux,
-            problem.speed,
-            right - self.left,
-            end - self.start,
-        )
+        self.flux, self.speed = problem.flux, problem.speed
+        self.period, self.horizon = right - self.left, end - self.start
         self.initial = lambda theta: problem.initial(self.left + self.period * (theta / (2.0 * np.pi) % 1.0))
         self.scale = 2.0 * np.pi * self.horizon / self.period  # from speeds to angles per horizon
         sample = self.initial(2.0 * np.pi * (np.arange(2**14) + 0.5) / 2**14)

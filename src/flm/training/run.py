@@ -190,10 +190,12 @@ def _made(model: Start, key: PRNGKeyArray) -> AbstractModel:
     if callable(model) and not isinstance(model, AbstractModel):
         try:
             inspect.signature(model).bind(key)
-        except (TypeError, ValueError):  # it needs other arguments, or has no signature
+        except TypeError:
             name, remedy = getattr(model, "__name__", short(model)), "lambda key: flm.FLM(problem.domain, 9, key=key)"
             rule = f"a model, or a function of a key alone that makes one, such as {remedy}"
             raise InputTypeError(f"`model` must be {rule}; got {name}, which needs other arguments.") from None
+        except ValueError:  # without a signature: called as it is
+            pass
         model = model(key)
     if not isinstance(model, AbstractModel):
         raise InputTypeError(f"`model` must be a model, a function key -> model, or a dict of these; got {model!r}.")

@@ -106,7 +106,7 @@ class Coupled:
         """The model after four more rounds on the windows of a table or of some rows; a guess of the holes has rounds before them.
 
         Windows filled by a guess share one factorization and, where few values are missing, take the covariances
-        most of the way; a few rounds on the observed values follow.
+        most of the way; rounds on the observed values follow, of which the last four begin with the `earlier` spectra.
         """
         spectra, earlier = [], []
         for i, (group, spectrum) in enumerate(zip(self.groups, self.spectra, strict=True)):

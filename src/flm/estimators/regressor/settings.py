@@ -132,10 +132,10 @@ def refuse_holes(X: object, name: str = "X") -> None:
 
 def mean_repeats(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
     """Weight per distinct row of X where repeats carry no noise (equal X always with equal y); else one."""
-    distinct = len(pd.DataFrame(X).drop_duplicates())
-    if len(pd.DataFrame(np.concatenate([X, y], axis=1)).drop_duplicates()) > distinct:
+    repeated = pd.DataFrame(X).duplicated().sum()
+    if repeated and pd.DataFrame(np.concatenate([X, y], axis=1)).duplicated().sum() < repeated:
         return 1.0
-    return float(weights.sum() / distinct)
+    return float(weights.sum() / (len(X) - repeated))
 
 
 def as_chunks(X: object) -> Iterator[object] | None:

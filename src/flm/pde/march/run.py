@@ -261,8 +261,7 @@ class Run:
 
     def _error(self, dynamics: Dynamics, forcing: np.ndarray, h: float, sizes: np.ndarray) -> float:
         """The last coefficients of N in time, damped as the window damps them, as a share of what is allowed."""
-        damping = h / (1 + np.maximum(-h * np.real(dynamics.rates), 0.0))
-        last = dynamics.from_eigen(self.collocation.last(forcing) * damping)
+        last = _held(dynamics, self.collocation.last(forcing), h)
         return float((dynamics.space.norms(last).max(axis=0) / sizes).max()) / self._allowed(h)
 
     def _between(self, dynamics: Dynamics, found: np.ndarray, forcing: np.ndarray, t: float, h: float) -> float:
@@ -272,15 +271,14 @@ class Run:
             return 0.0
         ends = np.ceil((np.array([t, t + h]) - self.begin) / self.whole * count - 0.5)
         times = self.begin + (np.arange(*ends) + 0.5) * self.whole / count
-        damping = h / (1 + np.maximum(-h * np.real(dynamics.rates), 0.0))
         missed = 0.0
         for some in np.array_split(times, max(len(times) * int(np.prod(space.grid)) // AT_ONCE, 1)):
             at = self.collocation.at((some - t) / h)
             true = dynamics.forcing(np.tensordot(at, found, 1), some)
             off = true - np.tensordot(at, forcing, 1)
             off = off[(space.norms(off) > MISSED * space.norms(true)).any(axis=1)]
-            held = dynamics.from_eigen(dynamics.to_eigen(off) * damping) if len(off) else off
-            missed = missed + space.norms(held).sum(axis=0) / self.sizes
+            if len(off):
+                missed = missed + space.norms(_held(dynamics, dynamics.to_eigen(off), h)).sum(axis=0) / self.sizes
         return np.inf if np.max(missed) > len(times) * self._allowed(h) else 0.0
 
     def _unseen(self, dynamics: Dynamics, step: Step, t: float, h: float) -> list[int]:
@@ -300,6 +298,10 @@ class Run:
             held = dense.from_eigen(held)[:, self.shown]
             beyond = [dense.space.beyond(held, j, cut).mean(axis=0) for j, cut in enumerate(space.cuts)]
             shares = np.maximum(shares, np.max(beyond / self.sizes[self.shown], axis=1))
+        return self._too_large(shares)
+
+    def _too_large(self, shares: np.ndarray) -> list[int]:
+        """The axes along which a share of the answer, (m,), is not seen that matters; if there are none, the largest is noted."""
         limit = max(SHARE * self.tol, self.found.left_out, 10 * ROUNDING)
         if max(shares) <= limit:
             self.found.tail = max(self.found.tail, float(max(shares)))
@@ -313,11 +315,8 @@ class Run:
 
         Velocities of a kinked start jump: their last waves stay large, but those of the states do not.
         """
-        tails = (space.tails(states[:, self.shown]).max(axis=1) / self.sizes[self.shown]).max(axis=1)
-        limit = max(SHARE * self.tol, self.found.left_out, 10 * ROUNDING)
-        if tails.max() <= limit:
-            self.found.tail = max(self.found.tail, float(tails.max()))
-        return [j for j, tail in enumerate(tails) if tail > limit]
+        tails = space.tails(states[:, self.shown]).max(axis=1) / self.sizes[self.shown]
+        return self._too_large(tails.max(axis=1))
 
     def _hand_over(self, dynamics: Dynamics, states: np.ndarray, step: Step, t: float, h: float, depth: int) -> None:
         """Keep the window as a polynomial in time, or its halves."""
@@ -336,3 +335,8 @@ class Run:
             own = dynamics.from_eigen(propagate(dynamics.to_eigen(begin[None])[0], forcing))
             self._hand_over(dynamics, begin, Step(own, forcing), time, h / 2, depth + 1)
             begin = own[-1]
+
+
+def _held(dynamics: Dynamics, forcing: np.ndarray, h: float) -> np.ndarray:
+    """What a right-hand side in eigen coordinates leaves in the states over a window, which damps it."""
+    return dynamics.from_eigen(forcing * h / (1 + np.maximum(-h * np.real(dynamics.rates), 0.0)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -64,11 +64,6 @@ class AbstractSpaceSlabs(AbstractSlabs):
     longest = 1 / 8
     max_columns: int  # coefficients of one slab
 
-    @cached_property
-    def spots(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Where the sources of each equation are largest."""
-        return [spots(self.setup, residual) for residual in self.setup.equations]
-
     @abstractmethod
     def solve(self, tree: Tree, more: int, span: Span, before: Answer | None, like: Answer | None = None) -> Answer:
         """A slab on a tree in space with `more` further nodes, after slab `before`; `like` is a coarser answer of this slab."""
@@ -84,7 +79,8 @@ class AbstractSpaceSlabs(AbstractSlabs):
     def weights(self, tree: Tree, span: Span) -> np.ndarray:
         """The weights of the tails of each piece, (L, 1): see `importance`; a source's spark is no kink of a start."""
         weights = importance(tree.shares, self.duration(span))
-        for points, shares in self.spots:
+        for residual in self.setup.equations:
+            points, shares = spots(self.setup, residual)
             sparks = points[shares <= 1 / DENSE]
             here = tree.locate(sparks[(sparks[:, -1] >= span[0]) & (sparks[:, -1] <= span[1]), :-1])
             weights[here] = np.sqrt(tree.shares[here])
@@ -170,7 +166,7 @@ class AbstractSpaceSlabs(AbstractSlabs):
             cuts, late = _cuts(tails[:, :-1], local), float(np.linalg.norm(tails[:, -1]))
             # Unresolved space shows in time too: space is cut first, unless time alone is worse.
             if not cuts or (late > local and late > tails[:, :-1].max()):
-                unseen = missed_sources(self.setup, answer, local, self.spots)[:, :-1]
+                unseen = missed_sources(self.setup, answer, local)[:, :-1]
                 if late > local or not len(unseen):
                     return Trial(answer, late)
                 self.tree, _ = cut_around(self.tree, unseen, self.setup.bounds[:-1])

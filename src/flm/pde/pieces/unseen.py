@@ -8,7 +8,6 @@ next to corners, where derivatives of the answer are unbounded although nothing 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache, partial
 
 import numpy as np
@@ -33,7 +32,7 @@ def looks(setup: Setup) -> np.ndarray:
     return low + np.random.default_rng(7).uniform(size=(count, len(low))) * (high - low)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def spots(setup: Setup, residual: AnyResidual) -> tuple[np.ndarray, np.ndarray]:
     """Where a source alone is largest, or all over it where it is narrow, in each cell, (Q, m), and each point's share, (Q,).
 
@@ -57,13 +56,12 @@ def spots(setup: Setup, residual: AnyResidual) -> tuple[np.ndarray, np.ndarray]:
     return points[kept], share[kept]
 
 
-def missed_sources(
-    setup: Setup, answer: Answer, tol: float, known: Sequence[tuple[np.ndarray, np.ndarray]]
-) -> np.ndarray:
+def missed_sources(setup: Setup, answer: Answer, tol: float) -> np.ndarray:
     """The points among the `spots` of each equation at which an answer misses a source, (Q, m)."""
     low, high = answer.tree.bounds.T
     found = [np.zeros((0, len(low)))]
-    for residual, (points, shares) in zip(setup.equations, known, strict=True):
+    for residual in setup.equations:
+        points, shares = spots(setup, residual)
         here = np.all((points >= low) & (points <= high), axis=1)
         if here.any():
             some = points[here]
@@ -80,7 +78,7 @@ def overlooked(setup: Setup, answer: Answer, tol: float) -> np.ndarray:
         points = points[setup.shape.inside(points[:, : len(setup.shape.bounds)])]
     look = partial(_missed, setup, answer, tol)
     found = [look(residual, points, np.zeros_like(points)) for residual in setup.equations]
-    found.append(missed_sources(setup, answer, tol, [spots(setup, residual) for residual in setup.equations]))
+    found.append(missed_sources(setup, answer, tol))
     for place in setup.places:
         axes, values = list(place.pinned), np.array(list(place.pinned.values()))
         if np.all((values >= low[axes]) & (values <= high[axes])) and len(axes) < len(low):
